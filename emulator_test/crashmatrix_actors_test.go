@@ -50,7 +50,10 @@ func (x *crashRun) meetReader(read func(context.Context, *percolator.Snapshot) (
 	x.Helper()
 	s := x.snapshot()
 	x.waitOutTTL(func() {
-		_, err := x.untilJudged(func(ctx context.Context) (map[string]string, error) { return read(ctx, s) })
+		err := x.untilJudged(func(ctx context.Context) error {
+			_, err := read(ctx, s)
+			return err
+		})
 		if !errors.Is(err, percolator.ErrLocked) && x.undecided() {
 			x.Errorf("a reader that met live locks: %v, want ErrLocked", err)
 		}
@@ -91,14 +94,28 @@ func (x *crashRun) scanAll(ctx context.Context, r *percolator.Snapshot) (map[str
 	return got, nil
 }
 
-// untilJudged reads until the reader has asked for the time twice, which it does to judge a lock.
-func (x *crashRun) untilJudged(read func(context.Context) (map[string]string, error)) (map[string]string, error) {
+// untilJudged reads until the reader says that it is locked, and gives it ever more time: it cuts
+// each read off at a request for the time, which the reader sends to judge a lock. Its client also
+// asks for start timestamps ahead of time, so the requests may be others.
+func (x *crashRun) untilJudged(read func(context.Context) error) (err error) {
+	const mostRequests = 32
+	for n := int64(2); n <= mostRequests; n *= 2 {
+		err = x.cutOff(n, read)
+		if !errors.Is(err, context.Canceled) || errors.Is(err, percolator.ErrLocked) {
+			break
+		}
+	}
+	return err
+}
+
+// cutOff reads until the reader's client asks the oracle for the nth time.
+func (x *crashRun) cutOff(n int64, read func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
-	var looks atomic.Int64
+	var asked atomic.Int64
 	faults := x.env.FaultsOf(x.other)
 	faults.Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Method == percolatortest.Oracle && looks.Add(1) == 2 {
+		if r.Method == percolatortest.Oracle && asked.Add(1) == n {
 			cancel()
 		}
 		return percolatortest.Pass

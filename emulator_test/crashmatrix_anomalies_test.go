@@ -173,7 +173,7 @@ func TestSecondarySeenBeforePrimary(t *testing.T) {
 			defer x.end()
 			x.target = requestID{role: "prewrite", where: "P", nth: 1}
 			x.watch(func(id requestID) percolatortest.Action { return x.onTarget(id, x.hold) })
-			go func() { x.done <- x.transact(x.own) }()
+			x.send(x.transact)
 			x.awaitHeld()
 			if v := x.stored(); len(v["P"].locks) != 0 || len(v["S1"].locks) != 1 || len(v["S2"].locks) != 1 {
 				t.Fatalf("locks %v, %v and %v, want those of the secondaries", v["P"].locks, v["S1"].locks, v["S2"].locks)
@@ -259,7 +259,7 @@ func TestOutcomeWhenTheRecordMayBeCollected(t *testing.T) {
 				}
 				return x.onTarget(id, lost)
 			})
-			go func() { x.done <- x.update(x.own) }()
+			x.send(x.update)
 			x.hold.Wait(t, 1)
 			if x.look(); x.committed != c.delivered {
 				t.Fatalf("committed: %v", x.committed)
@@ -340,7 +340,7 @@ func TestLateRefreshOfALockThatIsGone(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	go func() { x.done <- x.transact(x.own) }()
+	x.send(x.transact)
 	x.hold.Wait(t, 1)
 	refreshes.Wait(t, 2)
 	x.loose = true

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -35,6 +36,7 @@ type crashReport struct {
 	Start  tso.Timestamp // 0 before there is one
 	Waits  bool
 	Commit tso.Timestamp
+	Took   time.Duration
 	Read   map[string]string
 
 	Conflict, Unknown bool   // what errors.Is says of the error
@@ -43,7 +45,7 @@ type crashReport struct {
 
 // result is what the child's client was told.
 func (r crashReport) result() result {
-	told := result{ts: r.Commit, attempts: 1}
+	told := result{ts: r.Commit, attempts: 1, took: r.Took}
 	if r.Error != "" {
 		told.err = errors.New(r.Error)
 	}
@@ -74,7 +76,7 @@ func TestCrashChild(t *testing.T) {
 	x.target = requestID{order.Role, order.Where, order.Nth}
 	x.connect()
 	x.watch(actionsOf(x, f))
-	go func() { x.done <- x.transact(x.own) }()
+	x.send(x.transact)
 
 	reports := json.NewEncoder(os.NewFile(crashPipe, "reports"))
 	say := func(r crashReport) {
@@ -89,7 +91,7 @@ func TestCrashChild(t *testing.T) {
 	}
 	x.resume()
 	told := <-x.done
-	report := crashReport{Start: x.startTS(), Commit: told.ts, Read: x.read}
+	report := crashReport{Start: x.startTS(), Commit: told.ts, Took: told.took, Read: x.read}
 	if err := told.err; err != nil {
 		report.Error = err.Error()
 		report.Conflict, report.Unknown = errors.Is(err, percolator.ErrConflict), errors.Is(err, percolator.ErrOutcomeUnknown)

@@ -48,7 +48,7 @@ func TestCrashedTransactionsReachObservers(t *testing.T) {
 			t.Cleanup(x.end)
 			x.target = at.id
 			x.watch(actionsOf(x, f))
-			go func() { x.done <- x.transact(x.own) }()
+			x.send(x.transact)
 			f.unfold(x)
 			x.hold.Drop()
 			if x.look(); x.committed != f.passedIn(s, at) {
@@ -84,7 +84,7 @@ func observeAll(t *testing.T, m *matrixEnv) *seenChanges {
 			r.Observe(fmt.Sprint("of ", table.Name, " ", column), table.Name, column, seen.observe)
 		}
 	}
-	w, err := observers.NewWorker(m.other, r, observers.Config{ScanInterval: 10 * time.Millisecond})
+	w, err := observers.NewWorker(m.other, r, observers.Config{ScanInterval: 10 * time.Millisecond, Grace: time.Nanosecond})
 	fixture.Must(t, err)
 	ctx, stop := context.WithCancel(fixture.Context(t))
 	ended := make(chan error, 1)

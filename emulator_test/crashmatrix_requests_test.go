@@ -133,8 +133,8 @@ func (s crashPoint) pick(before, at, after expectation) expectation {
 }
 
 // recordScenario runs a scenario without faults, with prewrites in parallel and one by one, and
-// returns its requests in the order of the latter. What is not sent each time – the client re-reads
-// the meta row now and then – does not belong to the transaction.
+// returns its requests in the order of the latter. What is not sent each time – the client
+// re-reads the meta row now and then – does not belong to the transaction.
 func recordScenario(t *testing.T, m *matrixEnv, s *scenario) []crashPoint {
 	t.Helper()
 	var order []requestID

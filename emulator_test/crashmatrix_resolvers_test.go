@@ -76,7 +76,7 @@ func newHeldUp(t *testing.T, m *matrixEnv, dies bool) (*crashRun, *percolator.Cl
 		}
 		return x.stopAt(id, x.hold)
 	})
-	go func() { x.done <- x.transact(x.own) }()
+	x.send(x.transact)
 	x.awaitHeld()
 	x.expire()
 	resolver := m.NewClient(percolatortest.Name("resolver"))
@@ -134,7 +134,7 @@ func TestLateRollForward(t *testing.T) {
 	defer x.end()
 	x.target = requestID{role: "phase two", where: "S2", nth: 1}
 	x.watch(func(id requestID) percolatortest.Action { return x.onTarget(id, percolatortest.Crash) })
-	go func() { x.done <- x.transact(x.own) }()
+	x.send(x.transact)
 	x.awaitEnd()
 	x.look()
 	release := x.holdResolver(m.NewClient(), requestID{role: "commit", where: "S2", nth: 1}, false)

@@ -16,7 +16,7 @@ import (
 )
 
 // runLimit bounds one cell of the matrix: who waits for a clock that stands still fails.
-const runLimit = 45 * time.Second
+const runLimit = 2 * time.Minute
 
 // crashRun is one run of a scenario: rows of its own, and a client of its own that will be the
 // victim.
@@ -61,7 +61,16 @@ type result struct {
 	ts       tso.Timestamp
 	err      error
 	attempts int
+	took     time.Duration // from Begin to the answer
 }
+
+// mayBeCutOff tells whether the client may have cut a prewrite off, or its clean-up, which then
+// lands when it will. A client does so on a machine that stands still for seconds.
+func (r *result) mayBeCutOff() bool { return r.err != nil && r.took >= cutOffAfter }
+
+// cutOffAfter is how long a failed prewrite waits for the others of the transaction at least: a
+// tenth of RequestLifetime.
+const cutOffAfter = 3 * time.Second
 
 // version is a value of a cell, "" for none.
 type cellVersion struct {
@@ -170,7 +179,7 @@ func (m *matrixEnv) play(t *testing.T, c *matrixCell) bool {
 		if c.update {
 			transact = x.update
 		}
-		go func() { x.done <- transact(x.own) }()
+		x.send(transact)
 	}
 	c.fault.unfold(x)
 	if x.look(); x.committed != c.passed {
@@ -211,6 +220,16 @@ type victim interface {
 	awaitEnd() result
 	lives() bool
 	end()
+}
+
+// send runs the transaction on a goroutine of its own.
+func (x *crashRun) send(transact func(context.Context) result) {
+	go func() {
+		begun := time.Now()
+		r := transact(x.own)
+		r.took = time.Since(begun)
+		x.done <- r
+	}()
 }
 
 // transact begins the transaction, runs it and commits it.

@@ -35,6 +35,7 @@ import (
 //	crashmatrix_child_test.go      that process
 //	crashmatrix_resolvers_test.go  the same for those who resolve the transaction's locks
 //	crashmatrix_observers_test.go  the same, with a worker of package observers
+//	crashmatrix_batch_test.go      the same for the run of a batch observer
 //	crashmatrix_anomalies_test.go  the anomalies that the rules prevent, one by one
 
 // matrixEnvs is how many stores are at work at once. Each has an oracle whose clock stands still

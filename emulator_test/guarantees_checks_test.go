@@ -278,9 +278,11 @@ func (h *guaranteeHistory) checkDeletes(c *guaranteeCheck) {
 // checkPokes: a weak notification is followed by a run, at least.
 func (h *guaranteeHistory) checkPokes(c *guaranteeCheck, w *guaranteeWrites) {
 	for cell, ts := range w.poked {
-		c.occasions++
-		if runs := h.runs[observedCell{"poke", cell}]; len(runs) == 0 || runs[len(runs)-1].Start < ts {
-			c.fail("no run for the notification of %s at %d", cell, ts)
+		for _, observer := range []string{"poke", "poked"} {
+			c.occasions++
+			if runs := h.runs[observedCell{observer, cell}]; len(runs) == 0 || runs[len(runs)-1].Start < ts {
+				c.fail("no run of %s for the notification of %s at %d", observer, cell, ts)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -41,7 +42,7 @@ func guaranteeSchema() *percolator.Schema {
 // guaranteeNames lists the observers of each observed column, as an audit wants them.
 func guaranteeNames() map[[2]string][]string {
 	names := map[[2]string][]string{
-		{guaranteeDocs, "in"}: {"steady", "flaky"}, {guaranteeDocs, "quiet"}: {"quiet"}, {guaranteeDocs, "held"}: {"held"},
+		{guaranteeDocs, "in"}: {"steady", "flaky", "batched"}, {guaranteeDocs, "quiet"}: {"quiet"}, {guaranteeDocs, "held"}: {"held"},
 		{guaranteeDocs, "fan"}: {"fan"}, {guaranteeDocs, "down"}: {"down"}, {guaranteeLeaves, "leaf"}: {"leaf"},
 	}
 	for i := range guaranteeDepth {
@@ -89,6 +90,8 @@ func newGuaranteeObservers(other *percolator.Client, released func() bool, calls
 	o.observe("leaf", guaranteeLeaves, "leaf", nothing)
 	o.observe("down", guaranteeDocs, "down", countDown)
 	o.observe("poke", guaranteeDocs, "poke", nothing)
+	o.observeBatch("batched", guaranteeDocs, "in", o.seldom, observers.MaxCells(16), observers.MaxWait(20*time.Millisecond))
+	o.observeBatch("poked", guaranteeDocs, "poke", nothing)
 	for i := range guaranteeDepth {
 		o.observe(chainColumn(i), guaranteeDocs, chainColumn(i), func(_ context.Context, tx *percolator.Txn, ch observers.Change) error {
 			next := "end"
@@ -108,8 +111,30 @@ func newGuaranteeObservers(other *percolator.Client, released func() bool, calls
 
 // observe registers f, whose runs leave a record.
 func (o *guaranteeObservers) observe(name, table, column string, f observers.Func) {
+	run := o.run(name, f)
 	o.Observe(name, table, column, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 		o.calls.Add(1)
+		return run(ctx, tx, ch)
+	})
+}
+
+// observeBatch is observe for an observer of batches.
+func (o *guaranteeObservers) observeBatch(name, table, column string, f observers.Func, opts ...observers.Option) {
+	run := o.run(name, f)
+	o.ObserveBatch(name, table, column, func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+		o.calls.Add(1)
+		for _, ch := range changes {
+			if err := run(ctx, tx, ch); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, opts...)
+}
+
+// run is f, and leaves a record.
+func (o *guaranteeObservers) run(name string, f observers.Func) observers.Func {
+	return func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 		if err := f(ctx, tx, ch); err != nil {
 			return err
 		}
@@ -119,7 +144,7 @@ func (o *guaranteeObservers) observe(name, table, column string, f observers.Fun
 			return err
 		}
 		return tx.Set(percolator.Cell{Table: guaranteeRuns, Row: r.row(), Column: "run"}, b)
-	})
+	}
 }
 
 func nothing(context.Context, *percolator.Txn, observers.Change) error { return nil }
@@ -135,6 +160,14 @@ func (o *guaranteeObservers) flaky(_ context.Context, _ *percolator.Txn, ch obse
 		panic("flaky")
 	case ch.CommitTS%6 == 1:
 		return errors.New("flaky")
+	}
+	return nil
+}
+
+// seldom fails like flaky, but for so few changes that most batches have none or one of them.
+func (o *guaranteeObservers) seldom(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+	if strings.HasPrefix(ch.Cell.Row, stuckPrefix) && !o.released() || ch.Attempt == 1 && ch.CommitTS%40 == 0 {
+		return errors.New("seldom")
 	}
 	return nil
 }

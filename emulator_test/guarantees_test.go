@@ -50,6 +50,9 @@ func TestGuarantees(t *testing.T) {
 	for _, p := range r.problems {
 		t.Error(p)
 	}
+	if total := r.workers.total; total.Cells == total.Runs {
+		t.Error("no run was for several cells")
+	}
 	rested := true
 	for _, c := range r.checks {
 		if c.occasions == 0 {
@@ -133,7 +136,7 @@ func runGuarantees(t *testing.T, cfg guaranteeConfig) *guaranteeReport {
 	g.env.Clock.Advance(guaranteeLockTTL * 6 / 5)
 	g.workers.add()
 	g.workers.add()
-	rest, stop := context.WithTimeout(ctx, cfg.rest)
+	rest, stop := context.WithTimeout(ctx, max(cfg.rest, report.disturbed)) // the slower the machine, the longer it takes
 	defer stop()
 	independent := g.checkIndependent(rest)
 	g.released.Store(true)
@@ -307,6 +310,6 @@ func (r *guaranteeReport) String() string {
 }
 
 func attemptsOf(s observers.Stats) string {
-	return fmt.Sprintf("%d attempts, %d committed, %d conflicts, %d errors, %d panics, %d turns with nothing left to do, %d locks of the dead resolved by scans",
-		s.Attempts, s.Runs, s.Conflicts, s.Errors, s.Panics, s.Acknowledged, s.LocksResolved)
+	return fmt.Sprintf("%d attempts, %d committed for %d cells, %d conflicts, %d errors, %d panics, %d turns with nothing left to do, %d locks of the dead resolved by scans",
+		s.Attempts, s.Runs, s.Cells, s.Conflicts, s.Errors, s.Panics, s.Acknowledged, s.LocksResolved)
 }

@@ -136,6 +136,7 @@ func (p *population) remove(i int) {
 
 func addStats(to *observers.Stats, s observers.Stats) {
 	to.Runs += s.Runs
+	to.Cells += s.Cells
 	to.Attempts += s.Attempts
 	to.Conflicts += s.Conflicts
 	to.Errors += s.Errors

@@ -17,29 +17,30 @@ func (c *checker) checkObservers() {
 	}
 	runs := map[change]*historyTxn{}
 	last := map[observed]tso.Timestamp{} // start of the newest committed run
-	for _, t := range c.h.txns {
-		if t.run == nil {
-			continue
-		}
-		cell := t.of
-		if !t.run.Weak {
-			if _, at := c.valueAt(cell, t.start); at != t.run.Change {
-				c.report.add(anomalyStaleRun, "%s ran for the change of %s at %d; the newest in its snapshot is of %d", t, t.run.Cell, t.run.Change, at)
+	ran := func(t *historyTxn, run observerRun) {
+		if !run.Weak {
+			if _, at := c.valueAt(run.of, t.start); at != run.Change {
+				c.report.add(anomalyStaleRun, "%s ran for the change of %s at %d; the newest in its snapshot is of %d", t, run.Cell, run.Change, at)
 			}
 		}
 		if !c.committed[t.id] {
-			continue
+			return
 		}
-		o := observed{t.run.Observer, cell}
+		o := observed{run.Observer, run.of}
 		last[o] = max(last[o], t.start)
-		if t.run.Weak {
-			continue
+		if run.Weak {
+			return
 		}
-		key := change{t.run.Observer, cell, t.run.Change}
+		key := change{run.Observer, run.of, run.Change}
 		if other := runs[key]; other != nil {
-			c.report.add(anomalyDoubleRun, "%s and %s both ran for the change of %s at %d", other, t, t.run.Cell, t.run.Change)
+			c.report.add(anomalyDoubleRun, "%s and %s both ran for the change of %s at %d", other, t, run.Cell, run.Change)
 		}
 		runs[key] = t
+	}
+	for _, t := range c.h.txns {
+		for _, run := range t.runs {
+			ran(t, run)
+		}
 	}
 	for _, o := range c.rules.Observers {
 		newest := map[cellID]version{}

@@ -31,8 +31,7 @@ type historyTxn struct {
 	placed        bool // its start timestamp says nothing about when it began
 
 	ops    []op
-	run    *observerRun
-	of     cellID // run.Cell
+	runs   []observerRun // several of a batch observer
 	weak   []cellID
 	broken []string
 }
@@ -43,6 +42,7 @@ type observerRun struct {
 	Cell     historyCell
 	Change   tso.Timestamp // commit timestamp of the change; of a weak notification 0
 	Weak     bool
+	of       cellID // Cell, set by Observes
 }
 
 type opKind uint8
@@ -128,8 +128,8 @@ type historyEntry struct {
 	Commit tso.Timestamp // 0 where it is not known
 }
 
-// Scan records a scan of the rows from ≤ row < to that was read to its end; an empty to has no end,
-// no columns are all columns.
+// Scan records a scan of the rows from ≤ row < to that was read to its end; an empty to has no
+// end, no columns are all columns.
 func (t *historyTxn) Scan(table, from, to string, columns []string, entries []historyEntry) {
 	t.addScan(scan{table: table, from: from, to: to, columns: columns}, entries)
 }
@@ -149,9 +149,10 @@ func (t *historyTxn) addScan(s scan, entries []historyEntry) {
 }
 
 // Observes makes the transaction a run of an observer, which somebody else began and will commit.
-// If it commits, it has acknowledged the change.
+// If it commits, it has acknowledged the change. A run of a batch observer observes several.
 func (t *historyTxn) Observes(r observerRun) {
-	t.run, t.of, t.began = &r, t.h.cell(r.Cell), 0
+	r.of = t.h.cell(r.Cell)
+	t.runs, t.began = append(t.runs, r), 0
 	if !r.Weak {
 		t.Lock(historyCell{r.Cell.Table, r.Cell.Row, "acknowledgment of " + r.Observer + " on " + r.Cell.Column})
 	}

@@ -56,7 +56,7 @@ const (
 // the size of its writes. The store is not in the process that is measured.
 func TestLargeTransactions(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	for _, s := range []shape{{50_000, 1, 1 << 10}, {10, 2000, 1 << 10}, {1000, 1, 10 << 10}} {
 		env := percolatortest.New(t, schema, percolatortest.Address(storeAddr))

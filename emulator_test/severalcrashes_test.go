@@ -54,14 +54,19 @@ type mortals struct {
 	died     int
 }
 
-const mortalRetention = time.Minute
+const (
+	mortalRetention = time.Minute
+	roundLimit      = 5 * time.Minute // ten times what a round takes, drains included
+)
 
 // severalCrashes plays one round and returns how many died.
 func severalCrashes(t *testing.T, seed uint64) int {
-	m := &mortals{T: t, ctx: fixture.Context(t), random: rand.New(rand.NewPCG(seed, 0))}
+	ctx, cancel := context.WithTimeout(t.Context(), roundLimit)
+	defer cancel()
+	m := &mortals{T: t, ctx: ctx, random: rand.New(rand.NewPCG(seed, 0))}
 	m.env = percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "t", Observed: []string{"in"}, Weak: []string{"poke"}}},
-		Timing: percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 200 * time.Millisecond},
+		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}, // many clients re-read the meta row in it
 	}, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = mortalRetention }))
 	m.together(
 		func() { m.write(m.client(60), "x") },
@@ -171,7 +176,7 @@ func (m *mortals) work(c *percolator.Client) {
 	go func() { ended <- w.Run(ctx) }()
 	idle := make(chan error, 1)
 	go func() { idle <- w.WaitIdle(ctx) }()
-	fixture.Eventually(m, "a worker is idle or dead", func() bool { return len(idle) > 0 || m.env.FaultsOf(c).Crashed() })
+	fixture.Within(m, roundLimit, "a worker is idle or dead", func() bool { return len(idle) > 0 || m.env.FaultsOf(c).Crashed() })
 	stop()
 	<-ended
 	if err := <-idle; err != nil && !m.env.FaultsOf(c).Crashed() {

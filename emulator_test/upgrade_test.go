@@ -74,7 +74,7 @@ func (u *upgrade) more(what string) {
 		u.client(50 + rand.New(rand.NewPCG(u.seed, uint64(u.clients))).Int64N(200))
 	}
 	begun := u.work.History.Len()
-	fixture.Eventually(u, what, func() bool {
+	fixture.Within(u, 3*time.Minute, what, func() bool {
 		return u.work.History.Len() >= begun+150 && !slices.ContainsFunc(u.dying, func(f *percolatortest.Faults) bool { return !f.Crashed() })
 	})
 	u.env.Clock.Advance(3 * time.Second) // locks of the dead are dead
@@ -115,12 +115,12 @@ func (u *upgrade) worker(c *percolator.Client) (w *observers.Worker, stop func()
 	return w, sync.OnceFunc(func() { cancel(); fixture.Must(u, <-done) })
 }
 
-// TestUpgradeHistory: a populated instance gets a journal, loses it and gets it again, while clients
-// make all kinds of transactions and some of them die, observers run, and what is old is collected.
-// What everybody saw is snapshot isolation, and no observer has missed a change.
+// TestUpgradeHistory: a populated instance gets a journal, loses it and gets it again, while
+// clients make all kinds of transactions and some of them die, observers run, and what is old is
+// collected. What everybody saw is snapshot isolation, and no observer has missed a change.
 func TestUpgradeHistory(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	loading, stopLoad := context.WithCancel(ctx)
 	defer stopLoad()

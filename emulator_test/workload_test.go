@@ -68,6 +68,7 @@ func workloadRules() historyRules {
 			{Name: "copy", Table: lists, Column: "items"},
 			{Name: "count", Table: lists, Column: "items"},
 			{Name: "tally", Table: pings, Column: "poke", Weak: true},
+			{Name: "pile", Table: pings, Column: "poke", Weak: true},
 		},
 	}
 }

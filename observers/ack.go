@@ -4,40 +4,73 @@ import (
 	"context"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator"
 )
 
-// runAcknowledged runs one observer for one observed cell unless it has already acknowledged the
-// newest change. At most one of several concurrent runs commits, because all of them write the
-// acknowledgment (docs/PROTOCOL.md, I12). Once nothing is left to do up to the run's start
-// timestamp, notifications up to there are erased (I13): by the mutation that commits the last
-// acknowledgment, or here if another worker was faster.
-func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
+// runAcknowledged runs one observer for those of the observed cells whose newest change it has not
+// acknowledged. At most one of several concurrent runs for a change commits, because all of them
+// write the acknowledgment (docs/PROTOCOL.md, I12). Once nothing is left to do for a cell up to the
+// run's start timestamp, notifications up to there are erased (I13): by the mutation that commits
+// the last acknowledgment, or here if another worker was faster.
+func (w *Worker) runAcknowledged(ctx context.Context, r *run) []outcome {
 	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
-		return w.failed(tn, err, stagePrepare)
+		return r.all(w.failed(r, err, stagePrepare))
 	}
 	defer tx.Rollback(ctx)
-	col := tn.entry.column
-	cell := col.cell(tn.entry.row)
-	ack, err := tx.Acknowledge(ctx, cell, tn.lane.name, col.names)
+	cells, start := cellsOf(r.part), tx.StartTimestamp()
+	acks, err := tx.AcknowledgeAll(ctx, cells, r.lane.name, r.part[0].entry.column.names)
 	if err != nil {
-		return w.failed(tn, err, stagePrepare)
+		return r.all(w.failed(r, err, stagePrepare))
 	}
-
-	var out outcome
-	if ack.Run {
-		out = w.attempt(ctx, tn, tx, Change{
-			Cell: cell, Value: ack.Value, Deleted: ack.Deleted, CommitTS: ack.CommitTS, Attempt: tn.attempt,
-		})
-		if out.start == 0 {
-			return out
+	outs := r.all(outcome{unread: true})
+	var changes []Change
+	var over []model.Notification
+	for i, a := range acks {
+		switch outs[i] = (outcome{start: start}); {
+		case a.Run:
+			changes = append(changes, Change{
+				Cell: cells[i], Value: a.Value, Deleted: a.Deleted, CommitTS: a.CommitTS, Attempt: r.part[i].attempt,
+			})
+			continue
+		case a.Finished:
+			over = append(over, model.Notification{Cell: cells[i], Timestamp: start})
 		}
-	} else {
-		tn.lane.counters.acknowledged.Add(1)
-		out.start = tx.StartTimestamp()
+		r.lane.counters.acknowledged.Add(1)
 	}
-	if ack.Finished && (ack.Run || w.erase(ctx, cell, out.start)) {
-		out.finished = out.start
+	erased := w.erase(ctx, over...)
+	var ran outcome
+	if len(changes) > 0 {
+		ran = w.attempt(ctx, r, tx, changes)
 	}
-	return out
+	for i, a := range acks {
+		if a.Run {
+			outs[i] = ran
+		}
+		if a.Finished && (a.Run || erased) {
+			outs[i].finished = outs[i].start
+		}
+	}
+	return outs
+}
+
+// cellsOf are the cells of turns.
+func cellsOf(turns []turn) []percolator.Cell {
+	cells := make([]percolator.Cell, len(turns))
+	for i, tn := range turns {
+		cells[i] = tn.entry.column.cell(tn.entry.row)
+	}
+	return cells
+}
+
+// erase removes notifications of cells of one column, each up to its timestamp. If it fails they
+// stay, and a look or a scan finds them.
+func (w *Worker) erase(ctx context.Context, over ...model.Notification) bool {
+	err := w.engine.Commits.ClearNotifications(ctx, over...)
+	if err != nil {
+		c := over[0].Cell
+		w.log.Debug("observers: notifications were not erased", "table", c.Table, "row", c.Row, "column", c.Column, "cells", len(over), "err", err)
+	}
+	return err == nil
 }

@@ -86,7 +86,7 @@ func TestAppProfiles(t *testing.T) {
 		percolatortest.Configure(func(c *percolator.Config) {
 			c.AppProfile, c.BackgroundAppProfile, c.Retention = "live", "batch", time.Minute
 		}))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	c, a, col, all := env.Client, admin.New(env.Client), percolator.String("t", "c"), percolator.All()
 	at := func() tso.Timestamp {

@@ -21,8 +21,9 @@ type Column struct{ Table, Name string }
 
 // Config configures a worker. The zero value is useful.
 type Config struct {
-	// Concurrency is how many runs may be under way at once. At most half of them are for cells whose
-	// observer has already failed for the same change. 0: 16 × GOMAXPROCS.
+	// Concurrency is how many runs, each for a cell or a batch, may be under way at once. At most half
+	// of them are for cells whose observer has already failed for the same change. 0: 16 ×
+	// GOMAXPROCS.
 	Concurrency int
 	// Scanners is the number of goroutines that search the tables for notifications and stranded
 	// locks, where the instance has no journal or builds it. 0: 2.
@@ -43,6 +44,11 @@ type Config struct {
 	// up to half. After a conflict it is at most MaxBackoff/10: another transaction made progress, so
 	// the next attempt is likely to succeed. 0: 10 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
+	// Grace is how long a notification may stand, beyond the Collapse, MaxWait and After of its
+	// observers, before this worker runs for it if it comes across it in a search and another worker
+	// may have it in its queue. Cells that it has handed over have twice that time. What was lost with
+	// a process that died does not wait. 0: 5 s; negative: it runs for whatever it comes across.
+	Grace time.Duration
 	// QueueLength bounds how many directly dispatched cells wait in memory; the journal leads to the
 	// rest, or a scan without one.
 	// 0: 65,536, which take 20 MB and their row keys.
@@ -106,6 +112,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, err
 	}
 	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
+	cfg.Grace = cmp.Or(cfg.Grace, 5*time.Second)
 	cfg.ReportInterval = cmp.Or(cfg.ReportInterval, reportInterval)
 	if cfg.ReportInterval > membership.MaxReportInterval {
 		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, membership.MaxReportInterval)

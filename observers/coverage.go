@@ -30,8 +30,11 @@ type lane struct {
 
 	// The rest is guarded by queue.mu.
 	active     int // runs under way
+	running    int // cells of theirs that have not finished
 	congestion congestion
+	gathered   gathering
 	blocked    fifo[*entry] // cells that wait for a slot
+	upstream
 }
 
 // slots returns how many more runs may begin now.
@@ -99,6 +102,7 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 			errs = append(errs, fmt.Errorf("observers: %w: column %q of table %q is observed and has no observer (name the columns that this worker takes in Config.Columns)", percolator.ErrSchemaMismatch, c.Name, c.Table))
 		}
 	}
+	connect(cov.lanes)
 	slices.SortFunc(errs, func(a, b error) int { // maps have no order, messages should
 		return cmp.Compare(a.Error(), b.Error())
 	})

@@ -17,7 +17,10 @@ func (d *delayed) add(e *entry) {
 	d.arm()
 }
 
-func (d *delayed) remove(e *entry) { heap.Remove(&d.heap, e.index) }
+func (d *delayed) remove(e *entry) {
+	heap.Remove(&d.heap, e.index)
+	e.unhold()
+}
 
 // arm sets the timer to the first entry. It never sets it back, since firing early is harmless.
 func (d *delayed) arm() {
@@ -30,7 +33,8 @@ func (d *delayed) arm() {
 	}
 }
 
-// ripen readies the entries that are due. The timer calls it.
+// ripen readies the entries that are due, or need not wait for other observers any longer. The
+// timer calls it.
 func (q *queue) ripen() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -41,9 +45,7 @@ func (q *queue) ripen() {
 	for now := time.Now(); len(q.delayed.heap) > 0 && !q.delayed.heap[0].due.After(now); {
 		e := q.delayed.heap[0]
 		q.delayed.remove(e)
-		e.state = stateReady
-		q.ready.push(e)
-		q.work.Signal()
+		q.schedule(e, now)
 	}
 	q.delayed.arm()
 }

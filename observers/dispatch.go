@@ -10,7 +10,7 @@ import (
 // Dropping what does not fit is safe: the notification is in the table, and the client hints at it
 // to other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
-	switch v, _ := w.offer(n, dispatched, nil); v {
+	switch v, _ := w.offer(n, arrival{how: dispatched}); v {
 	case accepted, joined:
 		w.counters.dispatched.Add(1)
 	case full, crowded:
@@ -23,10 +23,10 @@ func (w *Worker) dispatch(n model.Notification) (taken bool) {
 }
 
 // offer queues a notification unless its column is foreign to this worker.
-func (w *Worker) offer(n model.Notification, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
+func (w *Worker) offer(n model.Notification, a arrival) (v verdict, upTo tso.Timestamp) {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {
 		return foreign, 0
 	}
-	return w.queue.offer(col, n.Cell.Row, n.Timestamp, how, stored)
+	return w.queue.add(col, n.Cell.Row, n.Timestamp, a)
 }

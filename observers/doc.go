@@ -53,6 +53,18 @@
 // An observer that cannot do its work yet returns [Snooze]. The worker calls it again later and
 // does not count a failure.
 //
+// # Batches
+//
+// [Registry.ObserveBatch] registers an observer that runs for many cells of its column in one
+// transaction, with one read for all acknowledgments, one commit and two timestamps. When it fails
+// the worker cuts the batch in halves until the bad cell is alone.
+//
+// # Which runs first
+//
+// A worker runs cells in the order in which they become ready. An observer can wait until others
+// are quiet ([After]), which saves runs however slow the machine is, and can go first
+// ([HeadStart]).
+//
 // # Adding and removing observers
 //
 // A new observer runs for what is notified from then on; admin.Admin.BackfillObserver notifies the
@@ -77,11 +89,24 @@
 // client looks at what it wrote after 5 s, and hints again; within 2 s of the end of its session
 // (tso.Sessions) a worker adopts what it left behind.
 //
+// # How work spreads
+//
+// A worker runs what its own client writes as long as it gets to it soon. Of ready cells beyond
+// four for each of its slots it hands the oldest to workers that wait for hints and have few,
+// through the oracle (tso.Handover). A cell is handed over at most twice, and is this worker's
+// again if it still stands after twice Config.Grace. Of cells that are gathered for batches, those
+// beyond a full batch for each slot are handed over. An oracle that hands nothing over leaves all
+// cells where they are.
+//
+// What a worker merely comes across is left alone while another worker may have it in its queue:
+// for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately
+// waited in this worker's queue. What belongs to a session that has ended does not wait.
+//
 // # Instances without a journal
 //
 // Where Schema.DisableJournal is set, or the journal is being built, workers search the tables:
-// within seconds, on tables that they pass in less. A worker follows a change of that while it
-// runs.
+// within seconds after Config.Grace, on tables that they pass in less. A worker follows a change of
+// that while it runs.
 //
 // A scanner starts in a random tablet at a random key. It locks the rows that it finds until their
 // runs end, with the oracle if that keeps row locks. Where it meets another scanner's rows it goes
@@ -99,7 +124,7 @@
 // With a journal it reads nothing of users' tables. One worker at a time lists the streams of the
 // journal once a second, with one request for each, and asks the oracle twice a second whose
 // sessions have ended. Each worker asks the oracle three times a minute for hints about writes of
-// other processes, and keeps each question open for 20 s.
+// other processes and for their workers' surplus, and keeps each question open for 20 s.
 //
 // Without a journal, a scanner searches every 1.5 to 2.5 s (unless Config.ScanInterval says
 // otherwise) and sends at most two requests that read rows for each observed table. Their filter
@@ -111,12 +136,13 @@
 //
 // # Limits
 //
-// A worker uses Config.Concurrency + Config.Scanners + 1 goroutines, and up to 8 more for each
+// A worker uses Config.Concurrency + Config.Scanners + 2 goroutines, and up to 8 more for each
 // scanner that resolves stranded locks. In memory it holds up to Config.QueueLength dispatched
 // cells, as many that wait for another attempt or to be collapsed, and 8 found by looks and scans
 // per concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not
 // fit; the notification stays in the table, and is found again when there is room. It remembers up
-// to 8,192 finished cells, and as many with a parked observer. A parked observer takes up to 1 KiB
-// in its row, and a little of each scan. A worker keeps rows locked while a scanner works on their
-// page, and while a cell waits for its first attempt or runs, but for at most 20 s.
+// to 8,192 finished cells, as many with a parked observer, as many that it leaves alone, and up to
+// Config.QueueLength that it has handed over lately. A parked observer takes up to 1 KiB in its
+// row, and a little of each scan. A worker keeps rows locked while a scanner works on their page,
+// and while a cell waits for its first attempt or runs, but for at most 20 s.
 package observers

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"container/list"
 	"time"
 
 	"github.com/gopercolator/percolator/tso"
@@ -17,18 +18,23 @@ type entry struct {
 	class  entryClass
 	tasks  []task    // one for each observer of the column
 	turn   int       // the task that is running, in stateRunning
-	due    time.Time // when it becomes ready, in stateDelayed
+	due    time.Time // when it becomes ready, in stateDelayed; in lane.gathered, since when it waits
 	index  int       // in the heap of delayed entries
 	asOf   uint64    // queue.sequence when it learned its observer states
 	stored bool      // the row holds, or held, observer states of the cell
+
+	readied   time.Time // when it became ready last
+	handOvers int       // how often workers have handed it over
+	returned  bool      // in stateOffered: it came back to this worker
 }
 
 type entryState uint8
 
 const (
-	stateReady   entryState = iota // in queue.ready, or in lane.blocked
+	stateReady   entryState = iota // in queue.ready, lane.blocked or lane.gathered
 	stateDelayed                   // in queue.delayed
 	stateRunning                   // its observers run one after the other
+	stateOffered                   // to other workers
 	stateNew                       // nowhere yet, and not counted
 )
 
@@ -40,14 +46,14 @@ type entryClass uint8
 const (
 	dispatched entryClass = iota // by this process's own client
 	found                        // by a scan
-	waiting                      // failed before, or waits for more notifications to join
+	waiting                      // failed before, or waits for other notifications or observers
 	classes
 )
 
 // class returns the class of a new cell of the column that is known by way of how.
 func (c *column) class(how entryClass) entryClass {
 	for _, l := range c.lanes {
-		if l.collapse == 0 {
+		if l.collapse == 0 && l.maxWait == 0 && len(l.awaits) == 0 {
 			return how
 		}
 	}
@@ -61,6 +67,15 @@ type task struct {
 	due      time.Time     // not to be run before; while it runs: zero, unless it was notified again
 	failures int           // in a row; the pause grows with them
 	attempts int           // those failures that the cell or the observer is to blame for
+	alone    bool          // it has failed by itself, and joins no batch until it succeeds
+	failed   bool          // its last attempt failed or snoozed, and it does not run
+	busy     bool          // upstream.busy counts it
+	held     *list.Element // of upstream.held; nil: it is not held
+}
+
+// reset forgets all failures.
+func (t *task) reset(ran, parked tso.Timestamp, due time.Time) {
+	*t = task{ran: ran, parked: parked, due: due, busy: t.busy, held: t.held}
 }
 
 // pending reports whether t has to run.
@@ -73,45 +88,64 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 		t := &e.tasks[i]
 		switch {
 		case t.parked >= e.newest && t.parked > 0: // a new change gets new attempts
-			*t = task{ran: t.ran, parked: t.parked, due: now.Add(e.column.lanes[i].collapse)}
+			t.reset(t.ran, t.parked, now.Add(e.column.lanes[i].collapse))
 		case e.state == stateRunning && i == e.turn:
 			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
 				t.due = now.Add(e.column.lanes[i].collapse)
 			}
 		case !e.pending(t):
-			t.due = now.Add(e.column.lanes[i].collapse)
+			t.due, t.failed = now.Add(e.column.lanes[i].collapse), false
 		default:
 			t.attempts = 0 // all attempts for a new change, but after the pause already due
 		}
 	}
 	e.newest = ts
+	for i := range e.tasks {
+		if t := &e.tasks[i]; e.counts(t) {
+			e.column.lanes[i].occupy(t)
+		}
+	}
 }
 
-// next returns the first task that may run at now and has the slots it needs: one of its observer's
-// and, if it has failed before, one for retries (retry reports whether one is free). If all such
-// tasks lack a slot, it returns the first with blocked set; without any, -1.
+// next returns the task that was due first, but for head starts, of those that may run at now and
+// have the slots they need: one of their observer's and, if they have failed before, one for
+// retries (retry reports whether one is free). One that runs in a batch waits for its slot there,
+// and comes after those that do not. If all such tasks lack a slot, next returns one of them with
+// blocked set; without any, -1.
 func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
-	i = -1
+	const single, joining, slotless = 1, 2, 3
+	i, kind := -1, slotless
 	for j := range e.tasks {
-		if t := &e.tasks[j]; !e.pending(t) || t.due.After(now) {
+		t := &e.tasks[j]
+		if !e.pending(t) || e.readyAt(j, now).After(now) {
 			continue
 		}
-		if e.column.lanes[j].slots() > 0 && (retry || e.tasks[j].attempts == 0) {
-			return j, false
+		k := single
+		switch {
+		case e.joins(j):
+			k = joining
+		case e.column.lanes[j].slots() <= 0 || !retry && t.attempts > 0:
+			k = slotless
 		}
-		if i < 0 {
-			i, blocked = j, true
+		if i < 0 || k < kind || k == kind && e.start(j).Before(e.start(i)) {
+			i, kind = j, k
 		}
 	}
-	return i, blocked
+	return i, i >= 0 && kind == slotless
 }
 
-// earliest returns when the next task may run; false without one.
-func (e *entry) earliest() (due time.Time, ok bool) {
+// start is when task j was due, less its observer's head start.
+func (e *entry) start(j int) time.Time { return e.tasks[j].due.Add(-e.column.lanes[j].headStart) }
+
+// earliest returns when the next task may run, by what is known at now; false without one.
+func (e *entry) earliest(now time.Time) (at time.Time, ok bool) {
 	for j := range e.tasks {
-		if t := &e.tasks[j]; e.pending(t) && (!ok || t.due.Before(due)) {
-			due, ok = t.due, true
+		if !e.pending(&e.tasks[j]) {
+			continue
+		}
+		if t := e.readyAt(j, now); !ok || t.Before(at) {
+			at, ok = t, true
 		}
 	}
-	return due, ok
+	return at, ok
 }

@@ -1,6 +1,7 @@
 package observers_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -66,9 +67,11 @@ func newEnvOf(t testing.TB, by finding, tables []percolator.Table, opts ...perco
 	return &env{t, e, ctx, e.Client, by}
 }
 
-// start runs a worker until the test ends, and returns a function that ends it earlier.
+// start runs a worker until the test ends, and returns a function that ends it earlier. Unless cfg
+// says otherwise it does not wait for other workers to run for what it finds.
 func (e *env) start(c *percolator.Client, r *observers.Registry, cfg observers.Config) (*observers.Worker, func()) {
 	e.Helper()
+	cfg.Grace = cmp.Or(cfg.Grace, -1)
 	w, err := observers.NewWorker(c, r, cfg)
 	if err != nil {
 		e.Fatal(err)

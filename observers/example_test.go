@@ -158,3 +158,150 @@ func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client
 		store.Close()
 	}
 }
+
+// A batch observer adds many changed amounts to one total in one transaction, where single runs
+// would conflict with each other.
+func ExampleObserveBatch() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var (
+		amount  = percolator.Int64("orders", "amount")
+		counted = percolator.Int64("orders", "counted") // what the total holds of an order
+		total   = percolator.Int64("totals", "amount")
+	)
+	client, stop := connect(ctx, &percolator.Schema{Tables: []percolator.Table{{Name: "orders", Observed: []string{amount.Name}}, {Name: "totals"}}})
+	defer stop()
+
+	r := observers.NewRegistry()
+	observers.ObserveBatch(r, "total", amount,
+		func(ctx context.Context, tx *percolator.Txn, changes []observers.TypedChange[int64]) error {
+			sum, err := total.GetOr(ctx, tx, "all", 0)
+			if err != nil {
+				return err
+			}
+			for _, ch := range changes {
+				before, err := counted.GetOr(ctx, tx, ch.Cell.Row, 0)
+				if err != nil {
+					return err
+				}
+				sum += ch.Value - before // the value of a deletion is 0
+				if err := counted.Set(tx, ch.Cell.Row, ch.Value); err != nil {
+					return err
+				}
+			}
+			return total.Set(tx, "all", sum)
+		},
+		observers.MaxCells(100), observers.MaxWait(50*time.Millisecond))
+
+	w, err := observers.NewWorker(client, r, observers.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	workerCtx, stopWorker := context.WithCancel(ctx)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Run(workerCtx) }()
+
+	_, err = client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for i := range int64(100) {
+			if err := amount.Set(tx, fmt.Sprint("order ", i), i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.WaitIdle(ctx); err != nil {
+		log.Fatal(err)
+	}
+	err = client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		sum, err := total.Get(ctx, s, "all")
+		fmt.Println(sum)
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopWorker()
+	if err := <-stopped; err != nil {
+		log.Fatal(err)
+	}
+
+	// Output:
+	// 4950
+}
+
+// Many orders of a customer change one sum, and a letter is written about the sum. The letter waits
+// until no order is left to be added.
+func ExampleAfter() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var (
+		amount  = percolator.Int64("orders", "amount")
+		counted = percolator.Int64("orders", "counted")
+		sum     = percolator.Int64("customers", "sum")
+		letter  = percolator.String("customers", "letter")
+	)
+	client, stop := connect(ctx, &percolator.Schema{Tables: []percolator.Table{
+		{Name: "orders", Observed: []string{amount.Name}}, {Name: "customers", Observed: []string{sum.Name}},
+	}})
+	defer stop()
+
+	r := observers.NewRegistry()
+	observers.Observe(r, "add", amount, func(ctx context.Context, tx *percolator.Txn, ch observers.Change, now int64) error {
+		before, err := counted.GetOr(ctx, tx, ch.Cell.Row, 0)
+		if err != nil {
+			return err
+		}
+		customer, _, _ := strings.Cut(ch.Cell.Row, "/")
+		s, err := sum.GetOr(ctx, tx, customer, 0)
+		if err != nil {
+			return err
+		}
+		if err := counted.Set(tx, ch.Cell.Row, now); err != nil {
+			return err
+		}
+		return sum.Set(tx, customer, s+now-before)
+	})
+	observers.Observe(r, "write", sum, func(_ context.Context, tx *percolator.Txn, ch observers.Change, s int64) error {
+		return letter.Set(tx, ch.Cell.Row, fmt.Sprintf("Dear %s, you owe us %d.", ch.Cell.Row, s))
+	}, observers.After(10*time.Second, "add"), observers.HeadStart(time.Second))
+
+	w, err := observers.NewWorker(client, r, observers.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	workerCtx, stopWorker := context.WithCancel(ctx)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Run(workerCtx) }()
+
+	if _, err := client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for i := range int64(20) {
+			if err := amount.Set(tx, fmt.Sprint("Ann/", i), i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.WaitIdle(ctx); err != nil {
+		log.Fatal(err)
+	}
+	err = client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		text, err := letter.Get(ctx, s, "Ann")
+		fmt.Println(text)
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopWorker()
+	if err := <-stopped; err != nil {
+		log.Fatal(err)
+	}
+
+	// Output:
+	// Dear Ann, you owe us 190.
+}

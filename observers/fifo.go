@@ -10,6 +10,9 @@ func (f *fifo[T]) len() int { return len(f.items) - f.head }
 
 func (f *fifo[T]) push(v T) { f.items = append(f.items, v) }
 
+// first returns the oldest item. The queue must not be empty.
+func (f *fifo[T]) first() T { return f.items[f.head] }
+
 // pop takes the oldest item. The queue must not be empty.
 func (f *fifo[T]) pop() T {
 	var zero T
@@ -25,4 +28,14 @@ func (f *fifo[T]) pop() T {
 		f.items, f.head = append([]T(nil), f.items[f.head:]...), 0
 	}
 	return v
+}
+
+// unpop puts items back that were popped, as the oldest.
+func (f *fifo[T]) unpop(items []T) {
+	if len(items) > f.head {
+		f.items, f.head = append(items[:len(items):len(items)], f.items[f.head:]...), 0
+		return
+	}
+	f.head -= len(items)
+	copy(f.items[f.head:], items)
 }

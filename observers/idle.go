@@ -140,7 +140,7 @@ func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, 
 			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] {
 				continue // a column that the schema no longer observes
 			}
-			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}) {
+			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.young(n, 0)) {
 			case parked:
 			case accepted, joined, known:
 				left.here++

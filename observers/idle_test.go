@@ -16,7 +16,7 @@ func TestWaitIdleSeesWorkThatMoves(t *testing.T) {
 	t.Parallel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "a", Observed: []string{"n"}}, {Name: "b", Observed: []string{"n"}}}}
 	env := percolatortest.New(t, schema)
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	a, b := percolator.Int64("a", "n"), percolator.Int64("b", "n")
 	gate := make(chan struct{})

@@ -110,11 +110,12 @@ func (w *Worker) behind() met {
 // found hears of what looks at the journal's entries find. It waits while the queue is full.
 func (w *Worker) found() settle.Found {
 	asOf := w.queue.asOf()
-	return func(ctx context.Context, row layout.Pending, n model.Notification) (taken bool) {
+	return func(ctx context.Context, row layout.Pending, n model.Notification, sight settle.Sight) (taken bool) {
 		states := &storedStates{asOf, w.statesOf(row)[n.Cell.Column]}
-		v := w.offerFound(ctx, n, states)
+		young := sight.Elsewhere && w.young(n, sight.Age)
+		v := w.offerFound(ctx, n, states, young)
 		for v == full && w.queue.awaitRoom(ctx) {
-			v = w.offerFound(ctx, n, states)
+			v = w.offerFound(ctx, n, states, young)
 		}
 		return v != foreign && v != refused && v != full
 	}

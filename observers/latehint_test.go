@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -20,7 +22,9 @@ func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	listener := e.NewClient(e.direct())
 	e.client = e.NewClient(e.direct())
 	asked, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond) // a worker has asked for hints, so they are kept for a while
-	_, _ = listener.Engine().Dispatch.AwaitNotifications(asked, 1, cell("", column))
+	_, _ = listener.Engine().Dispatch.AwaitNotifications(asked, model.Question{
+		Columns: []percolator.Cell{cell("", column)}, Most: 1, Wait: 20 * time.Second,
+	})
 	cancel()
 	e.change(column, "1")
 	if err := e.client.Flush(e.ctx); err != nil {

@@ -13,22 +13,38 @@ import (
 )
 
 const (
-	hintsAtOnce = 256             // the most that one request may return
-	hintsRest   = 5 * time.Second // after a request that failed, at random up to twice as long
+	hintsAtOnce = 256              // the most that one request may return
+	hintsWait   = 20 * time.Second // in one request
+	hintsRest   = 5 * time.Second  // after a request that failed, at random up to twice as long
+	hintsBusy   = time.Second      // between requests of a worker that has enough to do
+
+	// hintsFirst is the age up to which a hint is of the notification's writer, and not of one who has
+	// looked again.
+	hintsFirst = 4 * time.Second
 )
 
 // listen takes the notifications of other processes' clients that the oracle passes on, so that an
-// observer runs as soon as the write has committed and not when a scan comes by. It asks for no
-// more than can begin at once and leaves the rest to other workers. If the oracle passes no hints
+// observer runs as soon as the write has committed and not when a scan comes by. While there is
+// room it waits for them, and for cells of which other workers have too many; it asks for no more
+// than can begin at once and leaves the rest to other workers. While there is none it only asks now
+// and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
 // on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context) {
-	var columns []percolator.Cell
+	var q model.Question
 	for c := range w.coverage.taken {
-		columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
+		q.Columns = append(q.Columns, percolator.Cell{Table: c.Table, Column: c.Name})
 	}
-	most := min(w.cfg.Concurrency, hintsAtOnce)
 	for w.queue.awaitRoom(ctx) {
-		notified, err := w.engine.Dispatch.AwaitNotifications(ctx, most, columns...)
+		hungry, open := w.queue.awaitHunger(ctx, hintsBusy)
+		switch {
+		case !open:
+			return
+		case hungry:
+			q.Most, q.Wait, q.Surplus = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
+		default:
+			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
+		}
+		notified, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
 		switch {
 		case errors.Is(err, tso.ErrUnsupported):
 			w.deaf.Store(true)
@@ -41,16 +57,22 @@ func (w *Worker) listen(ctx context.Context) {
 				return
 			}
 		}
-		for _, n := range notified {
-			w.hinted(n)
+		for _, h := range notified {
+			if h.HandOvers > 0 {
+				w.received(h)
+			} else {
+				w.hinted(h.Notification)
+			}
 		}
 	}
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It
-// counts as found: because of a look or a scan, another worker may handle it as well.
+// counts as found: because of a look or a scan, another worker may handle it as well. A hint that
+// is not its writer's comes of a look, and another worker may have heard the first one.
 func (w *Worker) hinted(n model.Notification) {
-	if v, _ := w.offer(n, found, nil); v == accepted || v == joined {
+	young := w.age(n.Timestamp) >= hintsFirst && w.young(n, 0)
+	if v, _ := w.offer(n, arrival{how: found, young: young}); v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
 }

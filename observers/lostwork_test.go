@@ -63,7 +63,7 @@ func (l *lost) work() *observers.Worker {
 	l.Helper()
 	c := l.client()
 	l.workers = append(l.workers, c)
-	w, _ := l.start(c, l.registry, observers.Config{DisableCollection: true})
+	w, _ := l.start(c, l.registry, observers.Config{DisableCollection: true, Grace: time.Hour}) // none for what is lost
 	l.idle(w)
 	return w
 }

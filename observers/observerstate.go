@@ -72,12 +72,16 @@ func (q *queue) update(e *entry, stored *storedStates) verdict {
 	if stored == nil {
 		return known
 	}
-	before, pending := e.earliest()
+	now := time.Now()
+	before, pending := e.earliest(now)
 	e.adopt(stored, q.sequence)
-	after, still := e.earliest()
-	if e.state == stateDelayed && (pending != still || !before.Equal(after)) {
+	after, still := e.earliest(now)
+	switch {
+	case e.state == stateDelayed && (pending != still || !before.Equal(after)):
 		q.delayed.remove(e)
-		q.schedule(e, time.Now())
+		q.schedule(e, now)
+	case e.state != stateRunning:
+		q.recount(e, now)
 	}
 	return known
 }

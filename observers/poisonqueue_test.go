@@ -84,7 +84,7 @@ func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 		}
 		f.q.finish(first, outcome{err: errTest})
 		second, third := f.takeAny(), f.takeAny()
-		if second.entry.row == third.entry.row || second.retry == third.retry {
+		if second.entry.row == third.entry.row || second.slot.retry == third.slot.retry {
 			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.lane.name, third.entry.row, third.lane.name)
 		}
 		f.q.finish(second, outcome{start: 31})

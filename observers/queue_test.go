@@ -26,6 +26,7 @@ func newFixture(t *testing.T, cfg Config, observers ...options) *fixture {
 	for i, o := range observers {
 		col.lanes = append(col.lanes, &lane{observer: &observer{name: fmt.Sprint("o", i), options: o}})
 	}
+	connect(col.lanes)
 	f := &fixture{T: t, q: newQueue(cfg, col.lanes), col: col}
 	f.q.start()
 	t.Cleanup(f.q.close)

@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,8 +13,8 @@ import (
 
 // TestQueueAgreesWithAFreshPage: workers park a cell, operators retry it, and pages of the scan and
 // of WaitIdle arrive in any order. Whatever the queue was told, a page that is read after all of it
-// makes the cell pending exactly if the store holds no parking: a retry is not lost, and a cell that
-// is parked does not run.
+// makes the cell pending exactly if the store holds no parking: a retry is not lost, and a cell
+// that is parked does not run.
 func TestQueueAgreesWithAFreshPage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -72,5 +74,198 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 		if pending := e != nil && e.pending(&e.tasks[0]); pending != (stored.parked < change) {
 			rt.Fatalf("the store holds %+v, and the cell is pending: %v", stored, pending)
 		}
+	})
+}
+
+// modelTask is what the model of TestQueueAgreesWithAModel knows of one observer's part of a cell.
+type modelTask struct {
+	waits  bool // for a run, since it was notified and has not failed
+	pauses bool // for a run after a failure or a snooze
+	runs   bool
+	again  bool      // it was notified during the run
+	due    time.Time // when it waits or pauses; after the run, if again
+}
+
+// TestQueueAgreesWithAModel: cells of two columns are notified, taken and ended in every way while
+// time passes, and two observers wait for others. Whatever is taken may begin: it was due, and what
+// it waits for was quiet or its limit was over. Whatever may begin is ready. In the end everything
+// has run, and nothing counts as busy.
+func TestQueueAgreesWithAModel(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { // without a deadline, which means nothing here
+			pick := func(name string, of ...time.Duration) time.Duration { return rapid.SampledFrom(of).Draw(rt, name) }
+			headStart := func(name string) Option { return HeadStart(pick("head start of "+name, 0, 3, 5)) }
+			limit := pick("limit", 1, 4, 100)
+			first := with(options{}, Collapse(pick("collapse", 0, 3)), headStart("o0"))
+			batch := with(batchOf(2, 0), After(limit, "o0"), headStart("o1"))
+			last := with(options{}, After(limit, "o0", "o1", "o2"), Collapse(pick("last collapse", 0, 2)), headStart("o3"))
+			observers := []options{first, batch, with(options{}, headStart("o2")), last}
+			if rapid.Bool().Draw(rt, "a cycle") {
+				observers[0] = with(first, After(limit, "o3"))
+			}
+			if rapid.Bool().Draw(rt, "one at a time") {
+				observers[3].concurrent = 1
+			}
+			f := newFixture(t, Config{Concurrency: 64, MinBackoff: 1, MaxBackoff: 1}, observers...)
+			lanes := f.col.lanes
+			columns := []*column{f.col, {Column: Column{"t", "d"}, cells: map[string]*entry{}}}
+			f.col.lanes, columns[1].lanes = lanes[:2], lanes[2:] // o0 and o1 of one column, o2 and o3 of the other
+
+			model := map[*lane]map[string]*modelTask{}
+			for _, l := range lanes {
+				model[l] = map[string]*modelTask{}
+			}
+			busy := func(l *lane) (n int) {
+				for _, m := range model[l] {
+					if m.waits || m.runs {
+						n++
+					}
+				}
+				return n
+			}
+			quiet := func(l *lane) bool {
+				for _, u := range l.awaits {
+					if busy(u) > 0 {
+						return false
+					}
+				}
+				return true
+			}
+			mayBegin := func(l *lane, m *modelTask, now time.Time) bool {
+				return (m.waits || m.pauses) && !m.due.After(now) && (quiet(l) || !m.due.Add(l.afterLimit).After(now))
+			}
+			clock := tso.Timestamp(10)
+			var running []turn
+			starts := map[*slot]tso.Timestamp{}
+			take := func() bool {
+				tn, ok := f.q.tryTake()
+				if !ok {
+					return false
+				}
+				turns, now, allowed := tn.batch, time.Now(), false
+				if turns == nil {
+					turns = []turn{tn}
+				}
+				for _, tn := range turns {
+					m := model[tn.lane][tn.entry.row]
+					if len(turns) > 1 && tn.entry.tasks[tn.entry.turn].alone {
+						rt.Fatalf("%s of %s has failed by itself, and runs in a batch", tn.entry.row, tn.lane.name)
+					}
+					if m == nil || m.runs || !m.waits && !m.pauses || m.due.After(now) {
+						rt.Fatalf("%s of %s runs, and is %+v at %v", tn.entry.row, tn.lane.name, m, now)
+					}
+					allowed = allowed || mayBegin(tn.lane, m, now)
+				}
+				if !allowed {
+					rt.Fatalf("%s of %s begins while others are busy, before its limit", tn.entry.row, tn.lane.name)
+				}
+				clock++
+				starts[tn.slot] = clock
+				for _, tn := range turns {
+					*model[tn.lane][tn.entry.row] = modelTask{runs: true}
+				}
+				running = append(running, turns...)
+				return true
+			}
+			end := func(i int, out outcome) {
+				tn := running[i]
+				running = append(running[:i:i], running[i+1:]...)
+				m := model[tn.lane][tn.entry.row]
+				now := time.Now()
+				switch {
+				case out.parked, out.err == nil && !out.snoozed && !out.alone: // nothing is left but what came during the run
+					if !out.parked {
+						out.start, out.committed = starts[tn.slot], true
+					}
+					*m = modelTask{waits: m.again, due: m.due}
+				default:
+					out.due = now.Add(2)
+					*m = modelTask{waits: out.alone, pauses: !out.alone, due: out.due}
+				}
+				f.q.finish(tn, out)
+			}
+			// nothingIsLost takes what there is, and looks for what should have been there.
+			nothingIsLost := func() {
+				for take() {
+				}
+				f.q.mu.Lock()
+				defer f.q.mu.Unlock()
+				now := time.Now()
+				for _, c := range columns {
+					if observers[3].concurrent > 0 && slices.ContainsFunc(running, func(tn turn) bool { return tn.entry.column == c }) {
+						continue // a cell that waits for a slot waits with all its observers, until a run of the column ends
+					}
+					for row, e := range c.cells {
+						for _, l := range c.lanes {
+							if m := model[l][row]; e.state != stateRunning && m != nil && mayBegin(l, m, now) {
+								rt.Fatalf("%s of %s may begin and is not ready: %+v at %v, entry %+v", row, l.name, m, now, e)
+							}
+						}
+					}
+				}
+			}
+			rt.Repeat(map[string]func(*rapid.T){
+				"notify": func(rt *rapid.T) {
+					c := rapid.SampledFrom(columns).Draw(rt, "column")
+					row := fmt.Sprint(rapid.IntRange(0, 2).Draw(rt, "row"))
+					clock++
+					f.q.offer(c, row, clock, dispatched, nil)
+					for _, l := range c.lanes {
+						m := model[l][row]
+						if m == nil {
+							m = &modelTask{}
+							model[l][row] = m
+						}
+						due := time.Now().Add(l.collapse)
+						switch {
+						case m.runs && !m.again:
+							m.again, m.due = true, due
+						case !m.runs && !m.waits && !m.pauses:
+							m.waits, m.due = true, due
+						}
+					}
+				},
+				"pass":  func(rt *rapid.T) { f.pass(time.Duration(rapid.IntRange(1, 4).Draw(rt, "time"))) },
+				"take":  func(rt *rapid.T) { take() },
+				"drain": func(rt *rapid.T) { nothingIsLost() },
+				"end": func(rt *rapid.T) {
+					if len(running) == 0 {
+						rt.Skip()
+					}
+					end(rapid.IntRange(0, len(running)-1).Draw(rt, "which"), rapid.SampledFrom([]outcome{
+						{}, {}, {}, {err: errTest}, {err: errTest, parked: true}, {snoozed: true}, {err: errTest, blameless: true}, {alone: true},
+					}).Draw(rt, "outcome"))
+				},
+				"": func(rt *rapid.T) {
+					f.q.mu.Lock()
+					defer f.q.mu.Unlock()
+					for _, l := range lanes {
+						if n := busy(l); l.busy != n {
+							rt.Fatalf("%s: %d count as busy, want %d", l.name, l.busy, n)
+						}
+					}
+				},
+			})
+			for rounds := 0; ; rounds++ {
+				for len(running) > 0 {
+					end(0, outcome{})
+				}
+				nothingIsLost()
+				if queued, n := f.q.sizes(); queued+n == 0 {
+					break
+				}
+				if rounds > 1000 {
+					rt.Fatal("cells are left that nobody can take")
+				}
+				f.pass(1)
+			}
+			f.q.mu.Lock()
+			defer f.q.mu.Unlock()
+			for _, l := range lanes {
+				if l.busy != 0 || l.noisy != 0 || l.held.Len() != 0 {
+					rt.Errorf("%s: %d busy, %d noisy, %d held", l.name, l.busy, l.noisy, l.held.Len())
+				}
+			}
+		})
 	})
 }

@@ -21,7 +21,9 @@ func (q *queue) close() {
 	q.open, q.closed = false, true
 	q.delayed.timer.Stop()
 	for q.ready.len() > 0 {
-		q.forget(q.ready.pop())
+		if next := q.ready.pop(); next.entry != nil {
+			q.forget(next.entry)
+		}
 	}
 	for q.retries.blocked.len() > 0 {
 		q.forget(q.retries.blocked.pop())
@@ -30,6 +32,7 @@ func (q *queue) close() {
 		for l.blocked.len() > 0 {
 			q.forget(l.blocked.pop())
 		}
+		q.closeBatch(l)
 	}
 	for len(q.delayed.heap) > 0 {
 		e := q.delayed.heap[0]

@@ -25,7 +25,7 @@ type Change struct {
 	Deleted  bool          // the newest change deleted the cell
 	Weak     bool          // a weak notification: there is no value
 	CommitTS tso.Timestamp // when the change was committed; of a weak one, the newest notification known
-	Attempt  int           // 1 for the first attempt that this worker makes at this change
+	Attempt  int           // 1 for the first attempt that this worker makes at this change by itself
 }
 
 // Func is an observer. It reads and writes through tx and must neither commit it nor roll it back:
@@ -44,7 +44,8 @@ type Registry struct {
 
 type observer struct {
 	name, table, column string
-	f                   Func
+	f                   BatchFunc
+	batch               bool // f takes several changes
 	options
 }
 
@@ -56,7 +57,14 @@ func NewRegistry() *Registry { return &Registry{} }
 // observer runs again for every cell that is notified. To observe two columns with one function,
 // register it twice under two names. [NewWorker] reports invalid arguments.
 func (r *Registry) Observe(name, table, column string, f Func, opts ...Option) {
-	o := &observer{name: name, table: table, column: column, f: f, options: options{timeout: defaultTimeout}}
+	o := &observer{name: name, table: table, column: column, options: options{timeout: defaultTimeout}}
+	if f != nil {
+		o.f = func(ctx context.Context, tx *percolator.Txn, changes []Change) error { return f(ctx, tx, changes[0]) }
+	}
+	r.register(o, opts)
+}
+
+func (r *Registry) register(o *observer, opts []Option) {
 	for _, opt := range opts {
 		opt(&o.options)
 	}
@@ -74,17 +82,22 @@ func Observe[T any](r *Registry, name string, col percolator.Column[T],
 	var typed Func
 	if f != nil {
 		typed = func(ctx context.Context, tx *percolator.Txn, ch Change) error {
-			var v T
-			if !ch.Deleted && !ch.Weak {
-				var err error
-				if v, err = col.Decode(ch.Cell.Row, ch.Value); err != nil {
-					return err
-				}
+			v, err := decode(col, ch)
+			if err != nil {
+				return err
 			}
 			return f(ctx, tx, ch, v)
 		}
 	}
 	r.Observe(name, col.Table, col.Name, typed, opts...)
+}
+
+// decode returns the value of a change, or the zero T where it has none.
+func decode[T any](col percolator.Column[T], ch Change) (v T, err error) {
+	if !ch.Deleted && !ch.Weak {
+		v, err = col.Decode(ch.Cell.Row, ch.Value)
+	}
+	return v, err
 }
 
 // snapshot returns the observers registered so far, in order, or everything that is wrong with
@@ -100,6 +113,13 @@ func (r *Registry) snapshot() ([]*observer, error) {
 			errs = append(errs, fmt.Errorf("observers: %w: the name %q is registered twice", percolator.ErrInvalidArgument, o.name))
 		}
 		seen[o.name] = true
+	}
+	for _, o := range r.observers {
+		for _, name := range o.after {
+			if !seen[name] {
+				errs = append(errs, fmt.Errorf("observers: observer %q: %w: After names %q, which is not registered", o.name, percolator.ErrInvalidArgument, name))
+			}
+		}
 	}
 	return slices.Clone(r.observers), errors.Join(errs...)
 }
@@ -121,6 +141,16 @@ func (o *observer) validate() error {
 		wrong = "MaxConcurrent needs a number that is not negative"
 	case o.timeout <= 0:
 		wrong = "Timeout needs a positive duration"
+	case !o.batch && (o.maxCells != 0 || o.maxWait != 0):
+		wrong = "MaxCells and MaxWait are options of ObserveBatch"
+	case o.batch && (o.maxCells < 1 || o.maxCells > MaxBatchCells):
+		wrong = fmt.Sprint("MaxCells needs a number from 1 to ", MaxBatchCells)
+	case o.maxWait < 0:
+		wrong = "MaxWait needs a duration that is not negative"
+	case len(o.after) > 0 && o.afterLimit <= 0:
+		wrong = "After needs a positive limit"
+	case o.headStart < 0:
+		wrong = "HeadStart needs a duration that is not negative"
 	default:
 		return nil
 	}
@@ -135,6 +165,11 @@ type options struct {
 	collapse   time.Duration
 	concurrent int
 	timeout    time.Duration
+	maxCells   int // of a batch; 0: the observer takes single cells
+	maxWait    time.Duration
+	after      []string // the observers that it waits for
+	afterLimit time.Duration
+	headStart  time.Duration
 }
 
 // Option changes how a worker runs one observer.
@@ -145,10 +180,11 @@ type Option func(*options)
 // the default, runs at once; even then, writes to a cell that is queued or running collapse.
 func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d } }
 
-// MaxConcurrent limits how many runs of the observer are under way at once on a worker. Cells that
-// wait for a slot occupy no goroutine. 0, the default: only Config.Concurrency limits them.
+// MaxConcurrent limits how many runs of the observer, each for a cell or a batch of them, are under
+// way at once on a worker. Cells that wait for a slot occupy no goroutine. 0, the default: only
+// Config.Concurrency limits them.
 func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
 
-// Timeout limits one attempt, from Begin to the answer of Commit. d must be positive. The default
-// is 30 s.
+// Timeout limits one attempt, for a cell or a batch of them, from Begin to the answer of Commit. d
+// must be positive. The default is 30 s.
 func Timeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }

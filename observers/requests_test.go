@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -38,7 +39,7 @@ func TestRequestsOfRuns(t *testing.T) {
 	const written = "2 × CheckAndMutateRow, 2 × Oracle"
 	for _, rc := range []struct {
 		name      string
-		observers map[string]observers.Func // on the column in; "hop" is on the column hop, "weak" on poke
+		observers map[string]observers.Func // "batch" is one of batches; on the column in; "hop" is on the column hop, "weak" on poke
 		write     func(*percolator.Txn) error
 		runs      int64
 		want      string // of the write and the runs together
@@ -65,14 +66,32 @@ func TestRequestsOfRuns(t *testing.T) {
 			"2 × CheckAndMutateRow, 2 × MutateRows, 4 × Oracle"},
 		{"ten rows", map[string]observers.Func{"o": nothing}, write("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"), 10,
 			"31 × CheckAndMutateRow, 1 × MutateRows, 22 × Oracle, 10 × ReadRows"},
+		// 11 of the write, ten prewrites and a commit; phase two of both; two timestamps; one read.
+		{"a batch of ten rows", map[string]observers.Func{"batch": nothing}, write("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"), 1,
+			"22 × CheckAndMutateRow, 2 × MutateRows, 4 × Oracle, 1 × ReadRows"},
+		{"a batch of ten weak notifications", map[string]observers.Func{"weak batch": set("r", "out")}, func(tx *percolator.Txn) error {
+			for i := range 10 {
+				if err := tx.Notify(cell(fmt.Sprint(i), "poke")); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 1, "2 × CheckAndMutateRow, 2 × MutateRows, 4 × Oracle, 1 × ReadRows"}, // it looks again after its wait
 	} {
 		eachFinding(t, rc.name, func(t *testing.T, by finding) {
 			e := newEnvOf(t, by, []percolator.Table{{Name: "t", Observed: []string{"in", "hop"}, Weak: []string{"poke"}}})
 			r, cfg := observers.NewRegistry(), observers.Config{Concurrency: 1, Scanners: 1, DisableCollection: true, ReportInterval: -1}
-			columns := map[string]string{"hop": "hop", "weak": "poke"}
+			columns := map[string]string{"hop": "hop", "weak": "poke", "weak batch": "poke"}
 			for name, f := range rc.observers {
 				column := cmp.Or(columns[name], "in")
-				r.Observe(name, "t", column, f)
+				if strings.HasSuffix(name, "batch") {
+					all := func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+						return f(ctx, tx, changes[0])
+					}
+					r.ObserveBatch(name, "t", column, all, observers.MaxCells(10), observers.MaxWait(time.Hour))
+				} else {
+					r.Observe(name, "t", column, f)
+				}
 				if c := (observers.Column{Table: "t", Name: column}); !slices.Contains(cfg.Columns, c) {
 					cfg.Columns = append(cfg.Columns, c)
 				}
@@ -96,7 +115,7 @@ func TestRequestsOfRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := rc.want
-			if by == byJournal && rc.name == "a weak notification" { // its entry has a timestamp of its own (J2)
+			if by == byJournal && strings.Contains(rc.name, "weak") { // its entry has a timestamp of its own (J2)
 				want = strings.Replace(want, "4 × Oracle", "5 × Oracle", 1)
 			}
 			if got := sent(e.FaultsOf(e.client).Requests()); got != want {

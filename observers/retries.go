@@ -1,5 +1,7 @@
 package observers
 
+import "time"
+
 // retries limits the runs under way for cells that have failed before to half of
 // Config.Concurrency. An observer that hangs for some rows holds a slot until its timeout, on every
 // attempt; as few rows as there are slots would keep the worker from everything else. So healthy
@@ -19,5 +21,5 @@ func (r *retries) slots() int { return r.limit - r.active }
 // whenever one of them may have left its slot: a cell that was let in may have found something else
 // to do.
 func (q *queue) unblockRetries() {
-	q.admit(&q.retries.blocked, q.retries.slots())
+	q.admit(&q.retries.blocked, q.retries.slots(), time.Now())
 }

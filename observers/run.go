@@ -29,48 +29,55 @@ type PanicError struct {
 // column.
 func (e *PanicError) Error() string { return "panicked: " + e.Value }
 
-// run makes one attempt at a turn.
-func (w *Worker) run(ctx context.Context, tn turn) (out outcome) {
-	ctx, cancel := context.WithTimeout(ctx, tn.lane.timeout)
+// runPart makes one attempt at the part of r that is under way, and returns the outcome of each
+// turn.
+func (w *Worker) runPart(ctx context.Context, r *run) (outs []outcome) {
+	ctx, cancel := context.WithTimeout(ctx, r.lane.timeout)
 	defer cancel()
 	begun := time.Now()
-	ctx, span := w.startRun(ctx, tn)
-	defer func() { w.endRun(ctx, tn, span, begun, out) }()
-	if tn.entry.column.weak {
-		return w.runWeak(ctx, tn)
+	ctx, span := w.startRun(ctx, r)
+	defer func() { w.endRun(ctx, r, span, begun, outs) }()
+	if r.part[0].entry.column.weak {
+		return w.runWeak(ctx, r)
 	}
-	return w.runAcknowledged(ctx, tn)
+	return w.runAcknowledged(ctx, r)
 }
 
 // attempt calls the observer in tx and commits it.
-func (w *Worker) attempt(ctx context.Context, tn turn, tx *commit.Txn, ch Change) outcome {
-	tn.lane.counters.attempts.Add(1)
-	if tn.attempt > 1 {
-		tn.lane.counters.retries.Add(1)
+func (w *Worker) attempt(ctx context.Context, r *run, tx *commit.Txn, changes []Change) outcome {
+	c := &r.lane.counters
+	c.attempts.Add(1)
+	if r.again() {
+		c.retries.Add(1)
 	}
-	if err := call(ctx, tn.lane.observer, (*percolator.Txn)(tx), ch); err != nil {
+	if err := call(ctx, r.lane.observer, (*percolator.Txn)(tx), changes); err != nil {
 		var off snooze
 		if errors.As(err, &off) && !errors.Is(err, percolator.ErrConflict) {
-			tn.lane.counters.snoozes.Add(1)
+			c.snoozes.Add(1)
 			return outcome{snoozed: true, pause: off.pause}
 		}
-		return w.failed(tn, err, stageObserver)
+		return w.failed(r, err, stageObserver)
 	}
 	if _, err := tx.Commit(ctx); err != nil {
-		return w.failed(tn, err, stageCommit)
+		return w.failed(r, err, stageCommit)
 	}
-	tn.lane.counters.runs.Add(1)
+	c.runs.Add(1)
+	c.cells.Add(int64(len(changes)))
+	w.countBatch(ctx, r.lane, len(changes))
 	return outcome{start: tx.StartTimestamp(), committed: true}
 }
 
+// again reports whether an attempt for the same changes has failed before.
+func (r *run) again() bool { return r.halves || r.part[0].attempt > 1 }
+
 // call turns a panic into an error.
-func call(ctx context.Context, o *observer, tx *percolator.Txn, ch Change) (err error) {
+func call(ctx context.Context, o *observer, tx *percolator.Txn, changes []Change) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &PanicError{o.name, clip(fmt.Sprint(r), 256), clip(string(debug.Stack()), 4096)}
 		}
 	}()
-	return o.f(ctx, tx, ch)
+	return o.f(ctx, tx, changes)
 }
 
 func clip(s string, n int) string { return s[:min(n, len(s))] }
@@ -84,17 +91,21 @@ const (
 	stageCommit
 )
 
-// failed classifies, counts and logs a failure.
-func (w *Worker) failed(tn turn, err error, at stage) outcome {
-	l := tn.lane
+// failed classifies, counts and logs a failure of the part of r that is under way.
+func (w *Worker) failed(r *run, err error, at stage) outcome {
+	l, tn := r.lane, r.part[0]
 	out := outcome{
 		err:       fmt.Errorf("observer %q on column %q of table %q: %w", l.name, l.column, l.table, err),
 		conflict:  errors.Is(err, percolator.ErrConflict),
-		blameless: blameless(err, at),
+		blameless: blameless(err, at) && !ofOneCell(r, err),
 	}
 	var conflict *percolator.ConflictError
 	if errors.As(err, &conflict) {
 		out.contended = !isAck(conflict.Cell)
+	}
+	var bad undecodable
+	if errors.As(err, &bad) {
+		out.undecodable = bad.at
 	}
 	kind := "error"
 	var panicked *PanicError
@@ -112,15 +123,22 @@ func (w *Worker) failed(tn turn, err error, at stage) outcome {
 		}
 	}
 	// The text of an error may name a row, or hold whatever the observer put into it.
-	fields := []any{"kind", kind, "observer", l.name, "table", l.table, "column", l.column, "attempt", tn.attempt}
+	fields := []any{"kind", kind, "observer", l.name, "table", l.table, "column", l.column, "attempt", tn.attempt, "cells", len(r.part)}
+	first := tn.attempt == 1 && (len(r.part) == 1 || !r.halves) // a bisection is told of where it begins and ends
 	switch {
-	case panicked != nil && tn.attempt == 1:
+	case panicked != nil && first:
 		w.log.Error("observers: an observer panicked", append(fields, "stack", panicked.Stack)...)
-	case !out.conflict && tn.attempt == 1:
+	case !out.conflict && first:
 		w.log.Warn("observers: an attempt failed", fields...)
 	}
 	w.log.Debug("observers: attempt failed", append(fields, "row", tn.entry.row, "err", err)...)
 	return out
+}
+
+// ofOneCell reports whether a batch failed before the observer was called, and probably for one of
+// its cells: that is locked, or their names are too much for a transaction.
+func ofOneCell(r *run, err error) bool {
+	return len(r.part) > 1 && (errors.Is(err, percolator.ErrLocked) || errors.Is(err, percolator.ErrTooLarge))
 }
 
 // isAck reports whether the cell is an acknowledgment: a conflict there means that another run for

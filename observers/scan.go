@@ -11,7 +11,6 @@ import (
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
 )
 
 const (
@@ -106,9 +105,10 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 		states := s.statesOf(row)
 		s.forgetObserverStates(ctx, row)
 		for _, n := range row.Notified {
-			v := s.offerFound(ctx, n, &storedStates{s.asOf, states[n.Cell.Column]})
+			stored, young := &storedStates{s.asOf, states[n.Cell.Column]}, s.young(n, 0)
+			v := s.offerFound(ctx, n, stored, young)
 			for v == full && s.queue.awaitRoom(ctx) {
-				v = s.offerFound(ctx, n, &storedStates{s.asOf, states[n.Cell.Column]})
+				v = s.offerFound(ctx, n, stored, young)
 			}
 			page.notification(n.Timestamp, v)
 			switch v {
@@ -125,27 +125,18 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 }
 
 // offerFound queues a notification read from a table, with the stored states of its column's
-// observers. It erases a finished one, repeatedly if need be.
-func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates) verdict {
+// observers, unless it is young: another worker may be about to run for it. It erases a finished
+// one, repeatedly if need be.
+func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates, young bool) verdict {
 	w.heedRepairs(ctx)
-	v, upTo := w.offer(n, found, stored)
+	v, upTo := w.offer(n, arrival{how: found, stored: stored, young: young})
 	switch v {
 	case accepted, joined:
 		w.counters.found.Add(1)
 	case finished:
 		ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 		defer cancel()
-		w.erase(ctx, n.Cell, upTo)
+		w.erase(ctx, model.Notification{Cell: n.Cell, Timestamp: upTo})
 	}
 	return v
-}
-
-// erase removes the cell's notifications up to upTo. If it fails they stay, and a look or a scan
-// finds them.
-func (w *Worker) erase(ctx context.Context, c percolator.Cell, upTo tso.Timestamp) bool {
-	err := w.engine.Commits.ClearNotification(ctx, c, upTo)
-	if err != nil {
-		w.log.Debug("observers: a notification was not erased", "table", c.Table, "row", c.Row, "column", c.Column, "err", err)
-	}
-	return err == nil
 }

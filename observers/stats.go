@@ -16,6 +16,8 @@ type Stats struct {
 	Dispatched    int64 // notifications of this client that were queued or joined a queued cell
 	Dropped       int64 // notifications of this client for which there was no room
 	Hinted        int64 // hints from other processes that were queued or joined a queued cell
+	HandedOver    int64 // cells that this worker had too many of and others have taken, or itself, if it had asked before
+	Received      int64 // cells that other workers have handed over
 	Searches      int64 // rounds of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
 	Teleports     int64 // times that a scanner met another one and went elsewhere
@@ -38,27 +40,29 @@ type Stats struct {
 	Observers map[string]ObserverStats // by name
 }
 
-// ObserverStats counts the runs of one observer on one worker.
+// ObserverStats counts the runs of one observer on one worker. A run, and an attempt at it, is one
+// transaction, for a cell or for a batch of them.
 type ObserverStats struct {
 	Runs         int64 // that committed
+	Cells        int64 // that these runs were for: as many, but of a batch observer
 	Attempts     int64 // calls of the observer
 	Conflicts    int64 // attempts that lost against another transaction
 	Errors       int64 // attempts that failed otherwise, before, in or after the call
 	Panics       int64 // attempts that panicked
-	Acknowledged int64 // turns for which there was nothing left to do
+	Acknowledged int64 // cells for which there was nothing left to do
 	Snoozes      int64 // attempts that postponed the change (Snooze)
-	Retries      int64 // attempts after one that failed for the same change
+	Retries      int64 // attempts after one that failed for the same change, those for the halves of a batch among them
 	Parked       int64 // times that this worker parked a cell (ListParked lists those parked now)
 }
 
 // counters are an ObserverStats being counted.
 type counters struct {
-	runs, attempts, conflicts, errors, panics, acknowledged, snoozes, retries, parked atomic.Int64
+	runs, cells, attempts, conflicts, errors, panics, acknowledged, snoozes, retries, parked atomic.Int64
 }
 
 func (c *counters) load() ObserverStats {
 	return ObserverStats{
-		Runs: c.runs.Load(), Attempts: c.attempts.Load(), Conflicts: c.conflicts.Load(),
+		Runs: c.runs.Load(), Cells: c.cells.Load(), Attempts: c.attempts.Load(), Conflicts: c.conflicts.Load(),
 		Errors: c.errors.Load(), Panics: c.panics.Load(), Acknowledged: c.acknowledged.Load(), Snoozes: c.snoozes.Load(),
 		Retries: c.retries.Load(), Parked: c.parked.Load(),
 	}
@@ -66,7 +70,7 @@ func (c *counters) load() ObserverStats {
 
 // workerCounters are the counts of Stats that belong to no single observer.
 type workerCounters struct {
-	found, dispatched, dropped, hinted, resolved, corrupt atomic.Int64
+	found, dispatched, dropped, hinted, handedOver, received, resolved, corrupt atomic.Int64
 
 	scans scanning.Counts
 }
@@ -76,6 +80,7 @@ type workerCounters struct {
 func (w *Worker) Stats() Stats {
 	s := Stats{
 		Found: w.counters.found.Load(), Dispatched: w.counters.dispatched.Load(), Dropped: w.counters.dropped.Load(), Hinted: w.counters.hinted.Load(),
+		HandedOver: w.counters.handedOver.Load(), Received: w.counters.received.Load(),
 		Searches: w.counters.scans.Searches.Load(), Rows: w.counters.scans.Rows.Load(),
 		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load() + w.engine.Looker.Resolved.Load(), Corrupt: w.counters.corrupt.Load(),
 		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
@@ -87,6 +92,7 @@ func (w *Worker) Stats() Stats {
 		o := l.counters.load()
 		s.Observers[l.name] = o
 		s.Runs += o.Runs
+		s.Cells += o.Cells
 		s.Attempts += o.Attempts
 		s.Conflicts += o.Conflicts
 		s.Errors += o.Errors

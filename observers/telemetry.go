@@ -26,6 +26,7 @@ type telemetry struct {
 	tracer    trace.Tracer
 	meter     metric.Meter
 	durations metric.Float64Histogram
+	sizes     metric.Int64Histogram
 	series    map[*lane]map[string]metric.MeasurementOption // by outcome, made once; "": without one
 }
 
@@ -43,6 +44,9 @@ var outcomes = []string{outCommitted, outAcknowledged, outSnoozed, outConflict, 
 
 // durationBuckets, in seconds, reach from one transaction to the default Timeout.
 var durationBuckets = []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30}
+
+// sizeBuckets, in cells, reach to MaxBatchCells.
+var sizeBuckets = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, MaxBatchCells}
 
 // newTelemetry makes the instruments.
 func (w *Worker) newTelemetry() (err error) {
@@ -65,6 +69,11 @@ func (w *Worker) newTelemetry() (err error) {
 	if err != nil {
 		return err
 	}
+	w.telemetry.sizes, err = w.telemetry.meter.Int64Histogram("percolator.observer.batch.cells", metric.WithUnit("{cell}"),
+		metric.WithDescription("Cells of a batch that committed"), metric.WithExplicitBucketBoundaries(sizeBuckets...))
+	if err != nil {
+		return err
+	}
 	w.telemetry.series = map[*lane]map[string]metric.MeasurementOption{}
 	for _, l := range w.coverage.lanes {
 		w.telemetry.series[l] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, l.name))}
@@ -77,21 +86,29 @@ func (w *Worker) newTelemetry() (err error) {
 
 // startRun begins the span of a run. It has no parent: a notification does not say who changed the
 // cell, and one run may handle many changes. Their commit timestamp links it to their commits.
-func (w *Worker) startRun(ctx context.Context, tn turn) (context.Context, trace.Span) {
+func (w *Worker) startRun(ctx context.Context, r *run) (context.Context, trace.Span) {
 	if w.telemetry.tracer == nil {
 		return ctx, nil
 	}
-	return w.telemetry.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(
-		attribute.String(attrObserver, tn.lane.name), attribute.String("db.collection.name", tn.lane.table),
-		attribute.Int("percolator.attempt", tn.attempt), attribute.Int64("percolator.notification_timestamp", int64(tn.newest)),
-	))
+	newest := r.part[0].newest
+	for _, tn := range r.part {
+		newest = max(newest, tn.newest)
+	}
+	attributes := []attribute.KeyValue{
+		attribute.String(attrObserver, r.lane.name), attribute.String("db.collection.name", r.lane.table),
+		attribute.Int("percolator.attempt", r.part[0].attempt), attribute.Int64("percolator.notification_timestamp", int64(newest)),
+	}
+	if r.lane.batch {
+		attributes = append(attributes, attribute.Int("percolator.cells", len(r.part)))
+	}
+	return w.telemetry.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(attributes...))
 }
 
 // endRun measures a run.
-func (w *Worker) endRun(ctx context.Context, tn turn, span trace.Span, begun time.Time, out outcome) {
-	name := out.name()
+func (w *Worker) endRun(ctx context.Context, r *run, span trace.Span, begun time.Time, outs []outcome) {
+	name := nameOf(outs)
 	if w.telemetry.durations != nil {
-		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[tn.lane][name])
+		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[r.lane][name])
 	}
 	if span == nil {
 		return
@@ -101,6 +118,26 @@ func (w *Worker) endRun(ctx context.Context, tn turn, span trace.Span, begun tim
 		span.SetStatus(codes.Error, "") // its text may name a row
 	}
 	span.End()
+}
+
+// countBatch measures the size of a batch that committed.
+func (w *Worker) countBatch(ctx context.Context, l *lane, cells int) {
+	if l.batch && w.telemetry.sizes != nil {
+		w.telemetry.sizes.Record(ctx, int64(cells), w.telemetry.series[l][""])
+	}
+}
+
+// nameOf is the outcome of the observer's call, if there was one, among those of a run's cells.
+func nameOf(outs []outcome) string {
+	if outs == nil { // the observer ended its goroutine
+		return outError
+	}
+	for _, out := range outs {
+		if name := out.name(); name != outAcknowledged && !out.unread {
+			return name
+		}
+	}
+	return outAcknowledged
 }
 
 // name returns the outcome in metrics and spans.
@@ -118,5 +155,5 @@ func (out outcome) name() string {
 	case out.start != 0:
 		return outAcknowledged
 	}
-	return outError // also of an observer that ended its goroutine
+	return outError
 }

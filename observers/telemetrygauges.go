@@ -47,6 +47,7 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	received := o.Counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
 	dropped := o.Counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them, or the client by its journal")
+	handed := o.Counter("percolator.notifications.handed_over", "{cell}", "Cells that this worker had too many of and others have taken, or itself, if it had asked before")
 	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest notification that scanners or adopter have met and nobody has dealt with, parked ones apart")
 	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round or the journal lists them")
 	stuck := o.Seconds("percolator.lock.expired.age", "How long the oldest lock that scanners or adopter have met has been past its time to live")
@@ -57,12 +58,14 @@ func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	source := func(name string) metric.ObserveOption {
 		return metric.WithAttributes(attribute.String(attrSource, name))
 	}
-	scan, dispatch, hint := source("scan"), source("dispatch"), source("hint")
+	scan, dispatch, hint, handOver := source("scan"), source("dispatch"), source("hint"), source("handover")
 	n := &w.counters
 	return func(to metric.Observer) {
 		to.ObserveInt64(received, n.found.Load(), scan)
 		to.ObserveInt64(received, n.dispatched.Load(), dispatch)
 		to.ObserveInt64(received, n.hinted.Load(), hint)
+		to.ObserveInt64(received, n.received.Load(), handOver)
+		to.ObserveInt64(handed, n.handedOver.Load())
 		to.ObserveInt64(dropped, n.dropped.Load())
 		seen := w.behind()
 		to.ObserveFloat64(age, seen.notification.Seconds())
@@ -86,7 +89,7 @@ func (q *queue) laneSizes(cov *coverage) map[*lane]laneSize {
 	for _, col := range cov.taken {
 		waiting := len(col.cells)
 		for _, l := range col.lanes {
-			waiting -= l.active
+			waiting -= l.running
 		}
 		for _, l := range col.lanes {
 			sizes[l] = laneSize{queued: waiting, running: l.active}

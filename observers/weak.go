@@ -2,53 +2,113 @@ package observers
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// runWeak runs one observer for one weak notification, which has no acknowledgment. When all
-// observers of the column have committed, it erases notifications up to the earliest of their start
-// timestamps. That loses nothing, because a later notification has a later timestamp
+// runWeak runs one observer for weak notifications, which have no acknowledgment. When all
+// observers of the column have committed for a cell, it erases notifications up to the earliest of
+// their start timestamps. That loses nothing, because a later notification has a later timestamp
 // (docs/PROTOCOL.md, I11). A crash before that makes all of them run again.
-func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
-	col := tn.entry.column
-	cell := col.cell(tn.entry.row)
-	if tn.stale {
-		asOf := w.queue.asOf()
-		row, err := w.engine.Reads.PendingOf(ctx, cell)
-		switch {
-		case err != nil:
-			return w.failed(tn, err, stagePrepare)
-		case !row.Notifies(cell, tso.MaxTimestamp, 1): // another worker has run for it
-			tn.lane.counters.acknowledged.Add(1)
-			return outcome{start: tn.newest} // says nothing about later ones: anybody can leave a hint with any timestamp
-		}
-		switch ran, over := w.queue.learn(tn, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
-		case over && ran == 0: // parked by another worker
-			return outcome{parked: true}
-		case over: // it ran on another worker, and the notification is there for other observers
-			tn.lane.counters.acknowledged.Add(1)
-			return w.endWeak(ctx, tn, cell, outcome{start: ran})
-		}
-	}
-	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
+func (w *Worker) runWeak(ctx context.Context, r *run) []outcome {
+	outs, cells := r.all(outcome{}), cellsOf(r.part)
+	left, err := w.recheck(ctx, r, cells, outs)
 	if err != nil {
-		return w.failed(tn, err, stagePrepare)
+		return r.all(w.failed(r, err, stagePrepare))
 	}
-	defer tx.Rollback(ctx)
-	out := w.attempt(ctx, tn, tx, Change{Cell: cell, Weak: true, CommitTS: tn.newest, Attempt: tn.attempt})
-	if out.start == 0 {
-		return out
+	if len(left) > 0 {
+		ran := w.runNotified(ctx, r, cells, left)
+		for _, i := range left {
+			outs[i] = ran
+		}
 	}
-	return w.endWeak(ctx, tn, cell, out)
+	w.endWeak(ctx, r, cells, outs)
+	return outs
 }
 
-// endWeak erases the notifications that all observers have dealt with, if tn was the last.
-func (w *Worker) endWeak(ctx context.Context, tn turn, cell percolator.Cell, out outcome) outcome {
-	if upTo, last := w.queue.lastOf(tn, out.start); last && w.erase(ctx, cell, upTo) {
-		out.finished = upTo
+// recheck looks again at notifications that another worker may have handled since. It returns the
+// places of those that are left to be run for, and sets the outcomes of the others.
+func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, outs []outcome) (left []int, err error) {
+	var stale []int
+	var look []percolator.Cell
+	for i, tn := range r.part {
+		if tn.stale {
+			stale, look = append(stale, i), append(look, cells[i])
+		} else {
+			left = append(left, i)
+		}
 	}
-	return out
+	if len(stale) == 0 {
+		return left, nil
+	}
+	asOf := w.queue.asOf()
+	rows, err := w.engine.Reads.PendingOfAll(ctx, look)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range stale {
+		var over bool
+		if outs[i], over = w.handled(r.part[i], cells[i], rows[k], asOf); !over {
+			left = append(left, i)
+		}
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// handled reports whether nothing is left to do for a weak notification by its row, which was read
+// after the queue was at asOf, and how that ends the turn.
+func (w *Worker) handled(tn turn, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, over bool) {
+	if !row.Notifies(cell, tso.MaxTimestamp, 1) { // another worker has run for it
+		tn.lane.counters.acknowledged.Add(1)
+		// It says nothing about later ones: anybody can leave a hint with any timestamp.
+		return outcome{start: tn.newest, erased: true}, true
+	}
+	switch ran, over := w.queue.learn(tn, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
+	case over && ran == 0: // parked by another worker
+		return outcome{parked: true}, true
+	case over: // it ran on another worker, and the notification is there for other observers
+		tn.lane.counters.acknowledged.Add(1)
+		return outcome{start: ran}, true
+	}
+	return outcome{}, false
+}
+
+// runNotified runs the observer for those of the cells that are left.
+func (w *Worker) runNotified(ctx context.Context, r *run, cells []percolator.Cell, left []int) outcome {
+	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
+	if err != nil {
+		return w.failed(r, err, stagePrepare)
+	}
+	defer tx.Rollback(ctx)
+	changes := make([]Change, len(left))
+	for k, i := range left {
+		changes[k] = Change{Cell: cells[i], Weak: true, CommitTS: r.part[i].newest, Attempt: r.part[i].attempt}
+	}
+	return w.attempt(ctx, r, tx, changes)
+}
+
+// endWeak erases the notifications that all observers have dealt with, where this one was the last.
+func (w *Worker) endWeak(ctx context.Context, r *run, cells []percolator.Cell, outs []outcome) {
+	var last []int
+	var over []model.Notification
+	for i, out := range outs {
+		if out.start == 0 || out.erased {
+			continue
+		}
+		if upTo, ok := w.queue.lastOf(r.part[i], out.start); ok {
+			last, over = append(last, i), append(over, model.Notification{Cell: cells[i], Timestamp: upTo})
+		}
+	}
+	if !w.erase(ctx, over...) {
+		return
+	}
+	for k, i := range last {
+		outs[i].finished = over[k].Timestamp
+	}
 }

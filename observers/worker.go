@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ var ErrStarted = errors.New("observers: the worker has been started before")
 // can run once. Its methods may be called concurrently.
 type Worker struct {
 	name     string // in the list of workers and in reports
+	id       uint64 // in what it hands over
 	engine   *engine.Engine
 	cfg      Config
 	log      *slog.Logger
@@ -40,6 +42,8 @@ type Worker struct {
 	sweeper  *admin.Sweeper
 	counters workerCounters
 	backlog  backlog
+
+	sightings *sightings
 
 	telemetry telemetry
 	ran       atomic.Bool
@@ -82,6 +86,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		name:     uuid.NewString(),
+		id:       rand.Uint64(),
 		engine:   c.Engine(),
 		garbage:  garbage,
 		sweeper:  sweeper,
@@ -91,7 +96,9 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		queue:    newQueue(cfg, cov.lanes),
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
-		places:   scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
+
+		sightings: newSightings(),
+		places:    scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
 	}
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
 	if cfg.Partition {
@@ -130,10 +137,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
+		scanners.Go(func() { w.share(ctx) })
 	}
 	for range w.cfg.Concurrency {
 		runners.Add(1)
-		go w.work(ctx, runs, &runners)
+		go w.work(ctx, runs, &runners, nil)
 	}
 	scanners.Go(func() { w.find(ctx, stop) })
 	scanners.Go(func() { w.remote.Run(ctx) })
@@ -193,30 +201,30 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	}
 }
 
-// work runs observers until the queue closes. ctx ends when the worker stops, runs when it has
-// drained.
-func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
-	var current *turn
+// work runs observers until the queue closes, and before that what is left of current. ctx ends
+// when the worker stops, runs when it has drained.
+func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup, current *run) {
 	defer func() {
 		if current != nil { // the observer ended its goroutine: runtime.Goexit, or FailNow of a test
-			w.queue.finish(*current, w.record(runs, *current, w.failed(*current, errGoexit, stageObserver)))
-			go w.work(ctx, runs, runners)
+			w.endPart(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
+			go w.work(ctx, runs, runners, current)
 			return
 		}
 		runners.Done()
 	}()
 	for unreachable := 0; ; {
-		tn, ok := w.queue.take()
-		if !ok {
-			return
+		if current == nil {
+			tn, ok := w.queue.take()
+			if !ok {
+				return
+			}
+			current = newRun(tn)
 		}
-		current = &tn
-		out := w.record(runs, tn, w.run(runs, tn))
+		blameless := w.perform(ctx, runs, current)
 		current = nil
-		w.queue.finish(tn, out)
 
 		// While the store does not answer, every cell fails: slow all of them down together.
-		if unreachable++; !out.blameless {
+		if unreachable++; !blameless {
 			unreachable = 0
 		} else if retry.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
 			return

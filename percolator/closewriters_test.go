@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// TestClosesBesideWriters: what was committed before or while a client is closed, by several callers
-// at once, is there for the next client.
+// TestClosesBesideWriters: what was committed before or while a client is closed, by several
+// callers at once, is there for the next client.
 func TestClosesBesideWriters(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)

@@ -15,7 +15,7 @@ import (
 func TestValueBeneathRolledBackLocks(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cell := percolator.Cell{Table: "t", Row: "r", Column: "c"}
 	write := func(c *percolator.Client, value string) error {

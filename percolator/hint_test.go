@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -73,6 +74,10 @@ func setObserved(t *testing.T, c *percolator.Client, row string) tso.Timestamp {
 	return ts
 }
 
+func question(columns ...percolator.Cell) model.Question {
+	return model.Question{Columns: columns, Most: 8, Wait: 20 * time.Second}
+}
+
 func hintEnv(t *testing.T) *percolatortest.Env {
 	t.Helper()
 	return percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "hints", Observed: []string{"in"}, Weak: []string{"w"}}}})
@@ -97,13 +102,13 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	direct := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = env.Oracle })
 	writer, worker := env.NewClient(direct), env.NewClient(direct)
 	type answer struct {
-		ns  []admin.Notification
+		ns  []model.Heard
 		err error
 	}
 	in, weak := percolator.Cell{Table: "hints", Column: "in"}, percolator.Cell{Table: "hints", Column: "w"}
 	heard := make(chan answer, 1)
 	go func() {
-		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, in, weak)
+		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(in, weak))
 		heard <- answer{ns, err}
 	}()
 	row := "a row\x00\xff"
@@ -133,7 +138,7 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	})
 	fixture.Must(t, err)
 	for {
-		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, weak)
+		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(weak))
 		fixture.Must(t, err)
 		if len(ns) > 0 {
 			if ns[0].Cell != (percolator.Cell{Table: "hints", Row: "r", Column: "w"}) {
@@ -157,7 +162,7 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	remove()
 	setObserved(t, c, "mine")
 	until(t, "another hint", func() bool { _, left := s.count(); return left == 2 })
-	ns, err := c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, percolator.Cell{Table: "hints", Column: "in"})
+	ns, err := c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"}))
 	if fixture.Must(t, err); len(ns) != 2 || ns[0].Cell.Row != "theirs" || ns[1].Cell.Row != "mine" {
 		t.Errorf("left: %+v", ns)
 	}
@@ -166,11 +171,11 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	s.mu.Lock()
 	s.left = []tso.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
 	s.mu.Unlock()
-	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, percolator.Cell{Table: "hints", Column: "in"}); err != nil || len(ns) != 0 {
+	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"})); err != nil || len(ns) != 0 {
 		t.Errorf("heard of %v, %v", ns, err)
 	}
 	fixture.Must(t, c.Close())
-	_, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8)
+	_, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question())
 	fixture.WantErr(t, err, percolator.ErrClosed)
 }
 
@@ -203,8 +208,8 @@ func TestDisableHints(t *testing.T) {
 	if calls, _ := s.count(); calls != 0 {
 		t.Errorf("%d requests", calls)
 	}
-	_, err := s.client(env, true).Engine().Dispatch.AwaitNotifications(fixture.Context(t), 1)
+	_, err := s.client(env, true).Engine().Dispatch.AwaitNotifications(fixture.Context(t), question())
 	fixture.WantErr(t, err, tso.ErrUnsupported)
-	_, err = env.NewClient().Engine().Dispatch.AwaitNotifications(fixture.Context(t), 1) // an oracle that passes none on
+	_, err = env.NewClient().Engine().Dispatch.AwaitNotifications(fixture.Context(t), question()) // an oracle that passes none on
 	fixture.WantErr(t, err, tso.ErrUnsupported)
 }

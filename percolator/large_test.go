@@ -141,7 +141,7 @@ func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
 				other := env.NewClient()
 				hold := percolatortest.NewHold()
 				if alive {
-					env.FaultsOf(other).Handle(fixture.AtMost(1, fixture.IsCommit, hold))
+					env.FaultsOf(other).Handle(fixture.AtMost(100, fixture.IsCommit, hold))
 				}
 				done := make(chan error, 1)
 				go func() {

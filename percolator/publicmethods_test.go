@@ -8,8 +8,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// The declarations of a schema, and ranges, have the methods that a program calls. How entries of an
-// index are laid out and how long a collector drains is the engine's business.
+// The declarations of a schema, and ranges, have the methods that a program calls. How entries of
+// an index are laid out and how long a collector drains is the engine's business.
 func TestMethodsOfDeclarations(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[any][]string{
@@ -18,7 +18,9 @@ func TestMethodsOfDeclarations(t *testing.T) {
 		new(percolator.Index):  nil,
 		new(percolator.Timing): nil,
 		new(percolator.Range):  nil,
-		new(percolator.Cell):   {"String"},
+
+		new(percolator.ScanOptions): nil,
+		new(percolator.Cell):        {"String"},
 	} {
 		var got []string
 		for m := range reflect.TypeOf(v).NumMethod() {

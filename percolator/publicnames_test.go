@@ -7,8 +7,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// What a program holds of a transaction or a snapshot has no fields: with tx.Snap or s.TS at hand any
-// caller moves a snapshot past the checks of AsOf, the safepoint (I16) and the start timestamp (I2).
+// What a program holds of a transaction or a snapshot has no fields: with tx.Snap or s.TS at hand
+// any caller moves a snapshot past the checks of AsOf, the safepoint (I16) and the start timestamp
+// (I2).
 func TestNoFieldsOfTransactionsAndSnapshots(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{percolator.Client{}, percolator.Txn{}, percolator.Snapshot{}} {

@@ -174,6 +174,28 @@ func TestRequestsOfScans(t *testing.T) {
 		{name: "64 rows", prepare: rows(64), do: scan(64), want: cost{"Oracle": 1, "ReadRows range": 2}},
 		{name: "100 rows", prepare: rows(100), do: scan(100), want: cost{"Oracle": 1, "ReadRows range": 2}},
 		{name: "1000 rows", prepare: rows(1000), do: scan(1000), want: cost{"Oracle": 1, "ReadRows range": 5}},
+		{name: "60 ranges of rows", prepare: rows(1000), do: func(g *guard) {
+			var o percolator.ScanOptions
+			for i := range 60 {
+				o.Rows = append(o.Rows, percolator.Row(fixture.Key(990-i*16)))
+			}
+			next := 990 - 59*16
+			for e, err := range g.snapshot().ScanWith(g.ctx, "t", o) {
+				fixture.Must(g, err)
+				if e.Cell.Row != fixture.Key(next) {
+					g.Errorf("%s, want %s", e.Cell, fixture.Key(next))
+				}
+				next += 16
+			}
+		}, want: cost{"Oracle": 1, "ReadRows range": 1}},
+		{name: "ranges of rows and columns", prepare: rows(1000), do: func(g *guard) {
+			o := percolator.ScanOptions{Rows: []percolator.Range{percolator.Prefix(fixture.Key(7)), percolator.Row(fixture.Key(500))},
+				Columns: []string{"seen"}, ColumnRanges: []percolator.Range{percolator.Between("a", "d"), percolator.Prefix("x")}}
+			fixture.Must(g, fixture.FirstError(fixture.MustBegin(g, g.ctx, g.c).ScanWith(g.ctx, "t", o)))
+		}, want: cost{"Oracle": 1, "ReadRows range": 1}},
+		{name: "no range of columns", do: func(g *guard) {
+			fixture.Must(g, fixture.FirstError(g.snapshot().ScanWith(g.ctx, "t", percolator.ScanOptions{ColumnRanges: []percolator.Range{percolator.Between("b", "a")}})))
+		}, want: cost{"Oracle": 1}},
 		{name: "broken off", prepare: rows(1000), do: func(g *guard) {
 			for _, err := range g.snapshot().Scan(g.ctx, "t", percolator.All()) {
 				fixture.Must(g, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// TestScanOfAColumnThatFewRowsHave: a request passes over a fifth of the table at most, and two rows
-// have the column. The scan goes on where a request ended, until it has both.
+// TestScanOfAColumnThatFewRowsHave: a request passes over a fifth of the table at most, and two
+// rows have the column. The scan goes on where a request ended, until it has both.
 func TestScanOfAColumnThatFewRowsHave(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

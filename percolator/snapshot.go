@@ -34,6 +34,14 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r Range, columns ...s
 	return s.r().Scan(ctx, table, r, columns...)
 }
 
+// ScanWith is Scan of the cells that o selects, of several ranges of rows and of ranges of columns.
+// The entries come in row order, then column order, each once. Errors are those of Scan:
+// ErrSchemaMismatch (unknown table), ErrInvalidArgument (names), ErrTooLarge (ScanOptions has the
+// limits), ErrSnapshotTooOld, and ErrLocked with the context's error.
+func (s *Snapshot) ScanWith(ctx context.Context, table string, o ScanOptions) iter.Seq2[Entry, error] {
+	return s.r().ScanWith(ctx, table, o)
+}
+
 // ScanIndex streams the indexed cells whose value lies in values (half open), in the order of
 // values, then rows. Entry.Cell is the indexed cell, Entry.Value its value. Errors:
 // ErrSchemaMismatch if the table has no such index or the index is still building;

@@ -66,6 +66,11 @@ func (tx *Txn) Scan(ctx context.Context, table string, r Range, columns ...strin
 	return tx.t().Scan(ctx, table, r, columns...)
 }
 
+// ScanWith is Snapshot.ScanWith with the transaction's own writes merged in, as Scan does.
+func (tx *Txn) ScanWith(ctx context.Context, table string, o ScanOptions) iter.Seq2[Entry, error] {
+	return tx.t().ScanWith(ctx, table, o)
+}
+
 // ScanIndex is Snapshot.ScanIndex with the transaction's own writes merged in.
 func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error] {
 	return tx.t().ScanIndex(ctx, table, index, values)

@@ -190,6 +190,7 @@ func TestFinishedTransaction(t *testing.T) {
 			"GetForUpdate": fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell("r", "c"))),
 			"Commit":       fixture.ErrOf(tx.Commit(ctx)),
 			"Scan":         fixture.FirstError(tx.Scan(ctx, "t", percolator.All())),
+			"ScanWith":     fixture.FirstError(tx.ScanWith(ctx, "t", percolator.ScanOptions{})),
 			"ScanIndex":    fixture.FirstError(tx.ScanIndex(ctx, "people", "city", percolator.All())),
 		} {
 			if !errors.Is(err, percolator.ErrTxnDone) {

@@ -142,11 +142,28 @@ func (c Column[T]) Notify(tx *Txn, row string) error { return tx.Notify(c.Cell(r
 // Scan streams, in row order, the rows of the range that have a value in the column. An error ends
 // the stream: ErrCorrupt if a value is not of the type, and those of Reader.Scan.
 func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[TypedEntry[T], error] {
+	return c.typed(r.Scan(ctx, c.Table, rows, c.Name))
+}
+
+// ScanWith is Scan of the cells that o selects, all of which have values of the column's type;
+// where o selects no columns, of the column. So a row may hold many values of one type, in columns
+// of which a program reads ranges.
+func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.Seq2[TypedEntry[T], error] {
+	if len(o.Columns)+len(o.ColumnRanges) == 0 {
+		o.Columns = []string{c.Name}
+	}
+	return c.typed(r.ScanWith(ctx, c.Table, o))
+}
+
+// typed decodes entries.
+func (c Column[T]) typed(entries iter.Seq2[Entry, error]) iter.Seq2[TypedEntry[T], error] {
 	return func(yield func(TypedEntry[T], error) bool) {
-		for e, err := range r.Scan(ctx, c.Table, rows, c.Name) {
+		for e, err := range entries {
 			te := TypedEntry[T]{Entry: e}
 			if err == nil {
-				te.Value, err = c.Decode(e.Cell.Row, e.Value)
+				of := c
+				of.Name = e.Cell.Column
+				te.Value, err = of.Decode(e.Cell.Row, e.Value)
 			}
 			if !yield(te, err) || err != nil {
 				return
@@ -175,4 +192,12 @@ type Reader interface {
 	// ScanIndex streams the indexed cells whose value lies in values, in the order of values, then
 	// rows.
 	ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error]
+}
+
+// Scanner is a Reader that also scans several ranges of rows, and ranges of columns. *Txn and
+// *Snapshot are Scanners.
+type Scanner interface {
+	Reader
+	// ScanWith streams the entries that o selects, in the order of Scan.
+	ScanWith(ctx context.Context, table string, o ScanOptions) iter.Seq2[Entry, error]
 }

@@ -74,9 +74,9 @@ func configuration(t *testing.T, suffix string) map[string]string {
 	return out
 }
 
-// Nothing in Bigtable but the journal is collected natively, no table has a change stream or another type of cells,
-// no app profile routes to any cluster, and no role is given that includes more than the README
-// says.
+// Nothing in Bigtable but the journal is collected natively, no table has a change stream or
+// another type of cells, no app profile routes to any cluster, and no role is given that includes
+// more than the README says.
 func TestWhatTheModuleMustNotHave(t *testing.T) {
 	t.Parallel()
 	forbidden := regexp.MustCompile(strings.Join([]string{
@@ -105,8 +105,8 @@ func TestWhatTheModuleMustNotHave(t *testing.T) {
 	}
 }
 
-// No mock shows an order, so the text has to: an instance waits until its service may use the key, a
-// server has its rights before it starts, and the rights of all are those of modules/grants.
+// No mock shows an order, so the text has to: an instance waits until its service may use the key,
+// a server has its rights before it starts, and the rights of all are those of modules/grants.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string][]string{

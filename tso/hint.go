@@ -45,6 +45,15 @@ type Hints interface {
 	TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error)
 }
 
+// Handover is a [Hints] that passes hints on only to those who wait for them.
+type Handover interface {
+	// HandHints hands hints, at most 256 with 48 KiB of data, to callers of TakeHints that wait for
+	// their topics now, each to one of them, and none of these more than it asked for. It returns the
+	// indexes of those hints, in ascending order, and forgets the others. A hint that was handed over
+	// gets lost if its taker dies.
+	HandHints(ctx context.Context, hints []Hint) (taken []int, err error)
+}
+
 // hintTable is the hints of one term of leadership.
 type hintTable struct {
 	most int
@@ -64,7 +73,12 @@ type hintTopic struct {
 }
 
 // hintTaker is a call that waits. wake has room for one.
-type hintTaker struct{ wake chan struct{} }
+type hintTaker struct {
+	wake  chan struct{}
+	most  int
+	given []Hint // handed to it
+	bytes int    // of their data
+}
 
 func newHintTable(most int, mono func() time.Duration) *hintTable {
 	return &hintTable{most: most, mono: mono, topics: make(map[uint64]*hintTopic)}
@@ -136,9 +150,35 @@ func (t *hintTopic) wakeOne() {
 	}
 }
 
+// hand gives hints to takers that wait and have room for them, in turn.
+func (t *hintTable) hand(hints []Hint) (taken []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, h := range hints {
+		if topic := t.topics[h.Topic]; topic != nil && topic.give(h) {
+			taken = append(taken, i)
+		}
+	}
+	return taken
+}
+
+// give gives a hint to the taker with room for it that has waited longest.
+func (t *hintTopic) give(h Hint) bool {
+	for i, taker := range t.takers {
+		if len(taker.given) < taker.most && taker.bytes+len(h.Data) <= maxHintsData {
+			taker.given = append(taker.given, h)
+			taker.bytes += len(h.Data)
+			wake(taker.wake)
+			t.takers = append(slices.Delete(t.takers, i, i+1), taker)
+			return true
+		}
+	}
+	return false
+}
+
 // take takes what there is of the topics, or registers taker for all of them. ErrLimit: there are
 // too many topics.
-func (t *hintTable) take(topics []uint64, most int, taker *hintTaker) ([]Hint, error) {
+func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.ask(topics); err != nil {
@@ -149,7 +189,7 @@ func (t *hintTable) take(topics []uint64, most int, taker *hintTaker) ([]Hint, e
 	for _, name := range topics {
 		topic := t.topics[name]
 		n := 0
-		for ; n < len(topic.waiting) && len(out) < most && size+len(topic.waiting[n]) <= maxHintsData; n++ {
+		for ; n < len(topic.waiting) && len(out) < taker.most && size+len(topic.waiting[n]) <= maxHintsData; n++ {
 			out = append(out, Hint{name, topic.waiting[n]})
 			size += len(topic.waiting[n])
 		}
@@ -184,9 +224,9 @@ func (t *hintTable) ask(topics []uint64) error {
 	return nil
 }
 
-// leaveOff ends the waiting of taker. If a hint woke it that it does not take, leaveOff wakes
-// another.
-func (t *hintTable) leaveOff(topics []uint64, taker *hintTaker) {
+// leaveOff ends the waiting of taker, and returns what it was given. If a hint woke it that it does
+// not take, leaveOff wakes another.
+func (t *hintTable) leaveOff(topics []uint64, taker *hintTaker) (given []Hint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.mono()
@@ -201,6 +241,7 @@ func (t *hintTable) leaveOff(topics []uint64, taker *hintTaker) {
 			topic.wakeOne()
 		}
 	}
+	return taker.given
 }
 
 // drop removes the first n hints of a topic.
@@ -239,8 +280,8 @@ func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		taker := &hintTaker{wake: make(chan struct{}, 1)}
-		hints, err := t.take(topics, most, taker)
+		taker := &hintTaker{wake: make(chan struct{}, 1), most: most}
+		hints, err := t.take(topics, taker)
 		if len(hints) > 0 || err != nil {
 			return hints, err
 		}
@@ -254,9 +295,13 @@ func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int
 		case <-tenure.Done():
 			err = &NotLeaderError{}
 		}
-		t.leaveOff(topics, taker)
-		if up || err != nil {
+		given := t.leaveOff(topics, taker)
+		switch {
+		case err != nil:
+			t.hand(given) // it was not there to receive them
 			return nil, err
+		case up || len(given) > 0:
+			return given, nil
 		}
 	}
 }

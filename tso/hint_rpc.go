@@ -11,8 +11,10 @@ import (
 )
 
 var (
-	_ Hints = (*Server)(nil)
-	_ Hints = (*Client)(nil)
+	_ Hints    = (*Server)(nil)
+	_ Hints    = (*Client)(nil)
+	_ Handover = (*Server)(nil)
+	_ Handover = (*Client)(nil)
 )
 
 // LeaveHints implements [Hints] for callers in the same process. It does not wait: ErrNotLeader and
@@ -41,6 +43,19 @@ func (s *Server) TakeHints(ctx context.Context, topics []uint64, most int, wait 
 	return hints, err
 }
 
+// HandHints implements [Handover] for callers in the same process. It does not wait: ErrNotLeader
+// and ErrUnavailable mean that this server forwards no hints at present.
+func (s *Server) HandHints(ctx context.Context, hints []Hint) (taken []int, err error) {
+	if err := checkHints(ctx, hints); err != nil {
+		return nil, err
+	}
+	err = s.keeps(func(t *tenure) error {
+		taken = t.hints.hand(hints)
+		return nil
+	})
+	return taken, err
+}
+
 // hintService is the gRPC service of a Server's hints.
 type hintService struct {
 	tsopb.UnimplementedHintsServer
@@ -59,6 +74,16 @@ func (s *hintService) TakeHints(ctx context.Context, req *tsopb.TakeHintsRequest
 	wait := time.Duration(max(-1, min(req.GetWaitMs(), 2*maxHintWait.Milliseconds()))) * time.Millisecond
 	hints, err := s.server.TakeHints(ctx, req.GetTopics(), int(req.GetMost()), wait)
 	return &tsopb.TakeHintsResponse{Hints: hintsToProto(hints)}, err
+}
+
+// HandHints implements the service.
+func (s *hintService) HandHints(ctx context.Context, req *tsopb.HandHintsRequest) (*tsopb.HandHintsResponse, error) {
+	taken, err := s.server.HandHints(ctx, hintsFromProto(req.GetHints()))
+	resp := &tsopb.HandHintsResponse{Taken: make([]uint32, len(taken))}
+	for i, at := range taken {
+		resp.Taken[i] = uint32(at)
+	}
+	return resp, err
 }
 
 // maxHintsBytes is how large an answer with hints can be.
@@ -92,6 +117,24 @@ func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait 
 		return resp, err
 	})
 	return hintsFromProto(resp.GetHints()), err
+}
+
+// HandHints implements [Handover]. ErrUnsupported: the oracle hands no hints over. ErrUnavailable,
+// and ctx's error: the oracle could not be asked, and may have handed over any of them.
+func (c *Client) HandHints(ctx context.Context, hints []Hint) (taken []int, err error) {
+	if err := checkHints(ctx, hints); err != nil {
+		return nil, err
+	}
+	resp, err := callLeader(ctx, c, 0, "handing hints over", func(ctx context.Context, p *peer) (*tsopb.HandHintsResponse, error) {
+		return p.hints.HandHints(ctx, &tsopb.HandHintsRequest{Hints: hintsToProto(hints)})
+	})
+	for _, at := range resp.GetTaken() {
+		if int(at) >= len(hints) {
+			return nil, fmt.Errorf("tso: handing hints over: %w: the server names hint %d of %d", ErrUnavailable, at, len(hints))
+		}
+		taken = append(taken, int(at))
+	}
+	return taken, err
 }
 
 func hintsToProto(hints []Hint) []*tsopb.Hint {

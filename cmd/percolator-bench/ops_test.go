@@ -50,7 +50,9 @@ func checkOpsPhase(t *testing.T, r *report.Report, phase, variant string, pages 
 	byOrigin := 0.
 	for _, o := range r.Table("reads of " + phase + ", " + variant).Rows {
 		byOrigin += o.Value("requests")
-		if !strings.HasPrefix(o.Name, "get ") || strings.Contains(o.Name, "ack") {
+		// What a scan has to read again, as a lock was in its way, it reads row by row in all variants.
+		scanned := strings.HasPrefix(o.Name, "get accounts") || strings.HasPrefix(o.Name, "get passing")
+		if !strings.HasPrefix(o.Name, "get ") || strings.Contains(o.Name, "ack") || scanned {
 			continue
 		}
 		if !strings.Contains(variant, "batching") && o.Value("rows") != o.Value("requests") {
@@ -63,7 +65,7 @@ func checkOpsPhase(t *testing.T, r *report.Report, phase, variant string, pages 
 	if reads != all.Value("ReadRows") || byOrigin != reads || all.Value("get") == 0 {
 		t.Errorf("%s, %s: %v ReadRows are %v, or %v by origin", phase, variant, all.Value("ReadRows"), reads, byOrigin)
 	}
-	if processed := r.Table("runs of " + phase + ", " + variant).Row("process").Value("runs a page"); all.Value("pages") != pages || processed != 1 ||
+	if processed := r.Table("runs of " + phase + ", " + variant).Row("process").Value("runs a page"); all.Value("pages") != pages || processed <= 0 || processed > 1 || // several pages are one run
 		all.Value("attempts") < all.Value("runs") || all.Value("oracle") == 0 || all.Value("rows read") == 0 ||
 		all.Value("CheckAndMutateRow") < 2*pages || all.Value("MutateRows") == 0 {
 		t.Errorf("%v pages, %v processed each: %+v", pages, processed, all)

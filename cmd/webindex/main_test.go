@@ -115,7 +115,7 @@ func TestDemoSummarizesEachInput(t *testing.T) {
 	expect(t, list[0], map[string]float64{"changed": 4, "unchanged": 0})
 	expect(t, list[1], map[string]float64{"changed": 0, "unchanged": 4, "transactions": 0, "observer_runs": 0, "notifications": 0})
 	expect(t, list[2], map[string]float64{"changed": 1, "unchanged": 3})
-	if runs := list[0]["observers"].(map[string]any)["process"]; runs != 4. {
+	if runs := list[0]["observers"].(map[string]any)["process"].(float64); runs < 1 || runs > 4 { // in batches
 		t.Errorf("process ran %v times for 4 pages", runs)
 	}
 	for i, searchable := range []float64{3, 0, 1} {
@@ -322,7 +322,8 @@ func (s *runningStore) plant(t *testing.T) {
 	}
 	defer client.Close()
 	_, err = client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		return index.Received.Set(tx, "http://localhost/other.htm", 99)
+		const url = "http://localhost/other.htm"
+		return index.AccountOf(url).Set(tx, index.Block(url), index.Account{Received: 99})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -49,7 +51,7 @@ func TestWorkerProcesses(t *testing.T) {
 	}
 	victim, second, third := worker(), worker(), worker()
 	loading := s.start("load", "--input", manyPages(t, 0))
-	victim.awaitRuns(10)
+	victim.awaitRuns(3)
 	if err := victim.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,22 +62,21 @@ func TestWorkerProcesses(t *testing.T) {
 	if status := loading.wait(); status != 0 {
 		t.Fatalf("load: status %d", status)
 	}
-	// Changed pages are loaded until the newcomer has got a share of the work.
-	for version := 1; version == 1 || newcomer.runs() == 0; version++ {
+	// Changed pages are loaded until each worker has got a share of the work.
+	survivors := map[string]*process{"second": second, "third": third, "newcomer": newcomer}
+	idle := func(p *process) bool { return p.runs() == 0 }
+	for version := 1; version == 1 || slices.ContainsFunc(slices.Collect(maps.Values(survivors)), idle); version++ {
 		s.run("load", "--input", manyPages(t, version))
 		s.run("worker", "--until-idle")
 	}
-	for _, p := range []*process{second, third, newcomer} {
+	for _, p := range survivors {
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, p := range map[string]*process{"second": second, "third": third, "newcomer": newcomer} {
+	for name, p := range survivors {
 		if status := p.wait(); status != 0 {
 			t.Errorf("the %s worker ended with status %d after SIGTERM", name, status)
-		}
-		if p.runs() == 0 {
-			t.Errorf("the %s worker did nothing", name)
 		}
 		t.Logf("the %s worker: %d runs", name, p.runs())
 	}
@@ -90,8 +91,8 @@ const (
 	siteTwins = 10 // pages with the content of another one
 )
 
-// manyPages is a directory of pages. They link to earlier ones only, so that ranks converge soon. In
-// another version every fourth of them is another one.
+// manyPages is a directory of pages. They link to earlier ones only, so that ranks converge soon.
+// In another version every fourth of them is another one.
 func manyPages(t *testing.T, version int) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -41,7 +41,8 @@ func newWatched(t *testing.T) *watched {
 	return w
 }
 
-// greatest is the greatest value of a metric, of the series that have the label value if it is not "".
+// greatest is the greatest value of a metric, of the series that have the label value if it is not
+// "".
 func (w *watched) greatest(name, value string) (most float64) {
 	w.Helper()
 	families, err := w.registry.Gather()

@@ -127,6 +127,7 @@ func (cl *cluster) startWorker() (stop func()) {
 		}
 		return tx.Set(percolator.Cell{Table: "t", Row: ch.Cell.Row, Column: "out"}, ch.Value)
 	})
+	r.ObserveBatch("batch", "t", "in", func(context.Context, *percolator.Txn, []observers.Change) error { return nil })
 	w, err := observers.NewWorker(cl.c, r, observers.Config{MaxAttempts: 2, MinBackoff: time.Millisecond, ScanInterval: 10 * time.Millisecond})
 	cl.must(err)
 	ctx, cancel := context.WithCancel(cl.ctx)

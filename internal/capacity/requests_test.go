@@ -187,12 +187,12 @@ func observed(n, rows, observing, read, written int) func(*testing.T, *percolato
 				return errors.Join(get(ctx, tx, others[:read]), set(tx, "c", others[:written]))
 			})
 		}
-		w, err := observers.NewWorker(env.Client, r, observers.Config{Concurrency: 1, Scanners: 1, DisableCollection: true, ReportInterval: -1,
+		w, err := observers.NewWorker(env.Client, r, observers.Config{Concurrency: 1, Scanners: 1, DisableCollection: true, ReportInterval: -1, SweepInterval: -1,
 			Columns: []observers.Column{{Table: "t", Name: "seen"}}})
 		fixture.Must(t, err)
 		search := percolatortest.NewHold()
-		env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if r.Method == percolatortest.ReadRows && r.Rows == 0 && r.Table != "percolator_meta" {
+		env.FaultsOf(env.Client).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
+			if r.Method == percolatortest.ReadRows {
 				return search
 			}
 			return percolatortest.Pass

@@ -198,7 +198,7 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 
 // ScanIndex merges the transaction's own entries into a scan of the index.
 func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values model.Range) iter.Seq2[model.Entry, error] {
-	own, err := tx.ownIn(table, model.All(), nil)
+	own, err := tx.ownIn(table, model.ScanOptions{})
 	if err = errors.Join(err, tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed(err)
 	}

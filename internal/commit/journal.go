@@ -46,19 +46,14 @@ func (cm *commit) journaled() *journal.Entry {
 	return e
 }
 
-// notified is the cells that carry notifications once the transaction has committed.
-func (cm *commit) notified() (cells []model.Cell) {
-	if cm.entry == nil {
-		return nil
-	}
-	for _, rw := range cm.rows {
-		for _, w := range rw.writes {
-			if w.observed {
-				cells = append(cells, w.Cell)
-			}
+// notified is the cells of a row that carry notifications once it is committed.
+func (rw *rowWrites) notified() (cells []model.Cell) {
+	for _, w := range rw.writes {
+		if w.observed {
+			cells = append(cells, w.Cell)
 		}
 	}
-	return append(cells, cm.weak...)
+	return cells
 }
 
 // Announcement is the entry of work that no transaction makes: a weak notification by itself, a

@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -55,50 +56,71 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 // The caller has established that no observer of the cell has work left up to then (I13); a later
 // change keeps its notification.
 func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo tso.Timestamp) error {
-	if err := model.CheckContext(ctx); err != nil {
+	return c.ClearNotifications(ctx, model.Notification{Cell: cell, Timestamp: upTo})
+}
+
+// ClearNotifications is ClearNotification for cells of one column, each up to its timestamp.
+func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notification) error {
+	if err := model.CheckContext(ctx); err != nil || len(over) == 0 {
 		return err
 	}
-	info, ok := c.Meta.Catalog.Load().UserTable(cell.Table)
+	column := over[0].Cell
+	info, ok := c.Meta.Catalog.Load().UserTable(column.Table)
 	if !ok {
-		return model.UnknownTable(cell.Table)
+		return model.UnknownTable(column.Table)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.Meta.CheckRepairing(ctx), c.Meta.CheckCommit(ctx, upTo)); err != nil {
+	earliest := over[0].Timestamp
+	for _, n := range over {
+		earliest = min(earliest, n.Timestamp)
+	}
+	if err := errors.Join(c.Meta.CheckRepairing(ctx), c.Meta.CheckCommit(ctx, earliest)); err != nil {
 		return err // a repair removes, or has removed, the acknowledgments that were seen at upTo
 	}
-	deadline := time.Now().Add(c.Store.Timing.RequestLifetime)
-	mut := store.NewMutation(2)
-	mut.ClearNotify(cell.Column, upTo)
-	if info.IsWeak[cell.Column] {
-		if err := c.leaveTrace(ctx, mut, cell.Column); err != nil {
+	asked := time.Now()
+	var trace tso.Timestamp
+	if info.IsWeak[column.Column] {
+		var err error
+		if trace, err = c.traceTime(ctx); err != nil {
 			return err
 		}
 	}
-	c.Bulk.Add(ctx, store.RowMutation{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: deadline, Done: func(err error) {
-		if err != nil {
-			c.Config.Logger.Warn("notification not erased; it will be found again", "table", cell.Table, "column", cell.Column, "error", err)
-			return
+	muts := make([]store.RowMutation, len(over))
+	for i, n := range over {
+		mut := store.NewMutation(2)
+		mut.ClearNotify(n.Cell.Column, n.Timestamp)
+		if trace != 0 {
+			leaveTrace(mut, n.Cell.Column, trace)
 		}
-		c.Journal.Own.Cleared(cell, upTo)
-	}})
+		muts[i] = store.RowMutation{Table: n.Cell.Table, Row: n.Cell.Row, Mut: mut, Deadline: asked.Add(c.Store.Timing.RequestLifetime), Done: func(err error) {
+			if err != nil {
+				c.Config.Logger.Warn("notification not erased; it will be found again", "table", n.Cell.Table, "column", n.Cell.Column, "error", err)
+				return
+			}
+			c.Journal.Own.Cleared(n.Cell, n.Timestamp, asked)
+		}}
+	}
+	for part := range slices.Chunk(muts, store.RequestRows) {
+		c.Bulk.Add(ctx, part...)
+	}
 	return nil
 }
 
-// leaveTrace adds a trace to the mutation that erases weak notifications of column, if an export
-// may be under way (I21). Expired holds count as long as they are stored, since a stored hold can
-// be extended.
-func (c *Committer) leaveTrace(ctx context.Context, mut *store.Mutation, column string) error {
+// traceTime returns the timestamp of the traces that the erasure of weak notifications has to
+// leave, as an export may be under way (I21); 0: none. Expired holds count as long as they are
+// stored, since a stored hold can be extended.
+func (c *Committer) traceTime(ctx context.Context) (tso.Timestamp, error) {
 	m, err := c.Meta.Known(ctx)
 	if err != nil || len(m.Holds) == 0 {
-		return err
+		return 0, err
 	}
-	ts, err := c.Clock.Next(ctx)
-	if err != nil {
-		return err
-	}
+	return c.Clock.Next(ctx)
+}
+
+// leaveTrace adds a trace to the mutation that erases weak notifications of column.
+func leaveTrace(mut *store.Mutation, column string, ts tso.Timestamp) {
 	mut.EraseBetween(layout.WriteFamily, layout.TracePrefix+column, 0, ts) // the newest one says all
 	mut.Put(layout.WriteFamily, layout.TracePrefix+column, ts, layout.EncodeWrite(ts, layout.KindRollback))
-	return nil
 }

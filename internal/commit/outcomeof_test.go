@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestOutcomeOf: a commit without an acknowledgment is decided by what the primary shows; where that
-// is nothing, it is never called aborted when the record may have been collected (I17).
+// TestOutcomeOf: a commit without an acknowledgment is decided by what the primary shows; where
+// that is nothing, it is never called aborted when the record may have been collected (I17).
 func TestOutcomeOf(t *testing.T) {
 	t.Parallel()
 	const start = tso.Timestamp(100)

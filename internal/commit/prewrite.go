@@ -78,9 +78,10 @@ const (
 	touched                 // a lock of the transaction is or may be there
 )
 
-// prewriteGrace is how long a failed prewrite waits for its requests under way. One that is cut off
-// may land after the clean-up and leave a lock for others to resolve, so a moment is worth it.
-const prewriteGrace = time.Second
+// prewriteGrace is how long a failed prewrite waits for its requests under way, as a part of the
+// time that a request may take. One that is cut off may land after the clean-up and leave a lock
+// for others to resolve, so a moment is worth it.
+const prewriteGrace = 10
 
 // prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or
 // failure; then it sends no further row, repeats nothing, and waits a little for requests under
@@ -103,7 +104,7 @@ func (cm *commit) prewrite(ctx context.Context) error {
 		if first == nil {
 			first = err
 			cm.failed.Store(true)
-			time.AfterFunc(prewriteGrace, cancel)
+			time.AfterFunc(cm.c.Store.Timing.RequestLifetime/prewriteGrace, cancel)
 		}
 	}
 	rows := func() { // one after the other

@@ -25,7 +25,7 @@ func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 		for _, rw := range rest {
 			muts = append(muts, store.RowMutation{Table: rw.table, Row: rw.row, Mut: cm.commitMutation(rw, commitTS), Deadline: cm.until, Done: func(err error) {
 				cm.c.Locks.Own.RowDone(cm.startTS)
-				cm.c.Journal.Own.RowDone(cm.entry, err)
+				cm.c.Journal.Own.RowDone(cm.entry, err, rw.notified()...)
 				watch.rowDone(err)
 				if err == nil {
 					cm.announce(rw, commitTS)
@@ -41,12 +41,10 @@ func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 // announce tells listeners and counters of the notify cells that a row now carries.
 func (cm *commit) announce(rw *rowWrites, commitTS tso.Timestamp) {
 	for _, col := range rw.erase {
-		cm.c.Journal.Own.Cleared(model.Cell{Table: rw.table, Row: rw.row, Column: col}, cm.startTS)
+		cm.c.Journal.Own.Cleared(model.Cell{Table: rw.table, Row: rw.row, Column: col}, cm.startTS, cm.begun)
 	}
-	for _, w := range rw.writes {
-		if w.observed {
-			cm.c.Dispatch.Notified(model.Notification{Cell: w.Cell, Timestamp: commitTS})
-		}
+	for _, cell := range rw.notified() {
+		cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: commitTS})
 	}
 	if rw == cm.rows[0] {
 		for _, cell := range cm.weak {

@@ -299,15 +299,21 @@ func (tx *Txn) GetForUpdate(ctx context.Context, c model.Cell) ([]byte, error) {
 
 // Scan merges the transaction's own writes into a scan of the snapshot.
 func (tx *Txn) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
-	own, err := tx.ownIn(table, r, columns)
+	return tx.ScanWith(ctx, table, model.ScanOptions{Rows: []model.Range{r}, Columns: columns})
+}
+
+// ScanWith merges the transaction's own writes into a scan of the snapshot.
+func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	own, err := tx.ownIn(table, o)
 	if err = errors.Join(err, model.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed(err)
 	}
-	return tx.locking(mergeOwn(tx.snap.Scan(ctx, table, r, columns...), own))
+	return tx.locking(mergeOwn(tx.snap.ScanWith(ctx, table, o), own))
 }
 
-// ownIn lists the transaction's own puts and deletes in a range, in order.
-func (tx *Txn) ownIn(table string, r model.Range, columns []string) ([]Write, error) {
+// ownIn lists the transaction's own puts and deletes that the options select, in order.
+func (tx *Txn) ownIn(table string, o model.ScanOptions) ([]Write, error) {
+	rows, columns := model.SelectedRows(o), model.SelectedColumns(o)
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.done {
@@ -315,7 +321,7 @@ func (tx *Txn) ownIn(table string, r model.Range, columns []string) ([]Write, er
 	}
 	var own []Write
 	for _, w := range tx.order {
-		if w.Kind.Changes() && w.Cell.Table == table && model.InRange(r, w.Cell.Row) && (len(columns) == 0 || slices.Contains(columns, w.Cell.Column)) {
+		if w.Kind.Changes() && w.Cell.Table == table && rows.Contain(w.Cell.Row) && columns.Contain(w.Cell.Column) {
 			own = append(own, *w)
 		}
 	}

@@ -23,13 +23,12 @@ import (
 // one reads the cell and its acknowledgment. A hint may come twice, late or never; the notify cell
 // stays until the work is done.
 const (
-	hintsAtOnce  = 256              // in one request; tso.Hints allows no more
-	hintsBytes   = 48 << 10         // of row keys and timestamps, in one request; likewise
-	hintsWaiting = 4096             // to be sent; the scan finds what goes beyond
-	hintsRest    = 5 * time.Second  // after a request that failed
-	hintsRefused = time.Second      // before a topic that was refused is sent again
-	hintsTimeout = 2 * time.Second  // of one request
-	hintsWait    = 20 * time.Second // for hints, in one request
+	hintsAtOnce  = 256             // in one request; tso.Hints allows no more
+	hintsBytes   = 48 << 10        // of row keys and timestamps, in one request; likewise
+	hintsWaiting = 4096            // to be sent; the scan finds what goes beyond
+	hintsRest    = 5 * time.Second // after a request that failed
+	hintsRefused = time.Second     // before a topic that was refused is sent again
+	hintsTimeout = 2 * time.Second // of one request
 )
 
 // hinter leaves hints. At most one request is in flight; hints that come meanwhile go with the
@@ -159,50 +158,61 @@ func encodeHint(n model.Notification) string {
 }
 
 // decodeHint returns ok false for bytes that no client has sent.
-func decodeHint(data string) (row string, ts tso.Timestamp, ok bool) {
+func decodeHint(column model.Cell, data string) (n model.Notification, ok bool) {
 	if len(data) <= 8 {
-		return "", 0, false
+		return n, false
 	}
-	ts = tso.Timestamp(binary.BigEndian.Uint64([]byte(data[:8])))
-	return data[8:], ts, ts > 0 && len(data)-8 <= model.MaxRowKeyBytes
+	n = model.Notification{Cell: column, Timestamp: tso.Timestamp(binary.BigEndian.Uint64([]byte(data[:8])))}
+	n.Cell.Row = data[8:]
+	return n, n.Timestamp > 0 && len(n.Cell.Row) <= model.MaxRowKeyBytes
 }
 
-// AwaitNotifications returns notifications of the given columns (Cell.Row does not matter) that
-// clients of other processes have written and no listener there has taken up
-// ([Dispatcher.HandleNotify]), at most most of them (1 to 256). It waits until there is one, or for
-// about 20 s; none is no error. Each notification goes to one caller in one process, and is a hint:
-// the work may already be done, and some notifications never arrive.
+// AwaitNotifications returns notifications that clients of other processes have written and no
+// listener there has taken up ([Dispatcher.HandleNotify]), or that their workers hand over
+// ([Dispatcher.HandOver]). It waits until there is one; none is no error. Each notification goes to
+// one caller in one process, and is a hint: the work may already be done, and some notifications
+// never arrive.
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle passes no hints on, or Config.DisableHints is set.
 // Other errors are transient, but for ErrClosed.
-func (d *Dispatcher) AwaitNotifications(ctx context.Context, most int, columns ...model.Cell) ([]model.Notification, error) {
+func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) ([]model.Heard, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	if d.Hints.service == nil {
 		return nil, fmt.Errorf("percolator: awaiting notifications: %w", tso.ErrUnsupported)
 	}
-	topics, of := make([]uint64, len(columns)), map[uint64]model.Cell{}
-	for i, col := range columns {
-		topics[i] = d.Hints.topic(col.Table, col.Column)
-		of[topics[i]] = col
+	var topics []uint64
+	hints, surplus := map[uint64]model.Cell{}, map[uint64]model.Cell{}
+	for _, col := range q.Columns {
+		topic := d.Hints.topic(col.Table, col.Column)
+		topics, hints[topic] = append(topics, topic), col
+		if q.Surplus {
+			topic = d.Hints.surplusTopic(col.Table, col.Column)
+			topics, surplus[topic] = append(topics, topic), col
+		}
 	}
-	limited, cancel := context.WithTimeout(ctx, hintsWait+hintsTimeout)
+	limited, cancel := context.WithTimeout(ctx, q.Wait+hintsTimeout)
 	defer cancel()
 	stop := context.AfterFunc(d.Store.Background, cancel)
 	defer stop()
-	hints, err := d.Hints.service.TakeHints(limited, topics, most, hintsWait)
+	taken, err := d.Hints.service.TakeHints(limited, topics, q.Most, q.Wait)
 	switch {
 	case d.Store.Closed.Load():
 		return nil, fmt.Errorf("percolator: %w", model.ErrClosed)
 	case err != nil:
 		return nil, fmt.Errorf("percolator: awaiting notifications: %w", model.WithContext(ctx, err))
 	}
-	var out []model.Notification
-	for _, h := range hints {
-		col, known := of[h.Topic]
-		if row, ts, ok := decodeHint(h.Data); ok && known {
-			out = append(out, model.Notification{Cell: model.Cell{Table: col.Table, Row: row, Column: col.Column}, Timestamp: ts})
+	var out []model.Heard
+	for _, h := range taken {
+		heard, ok := model.Heard{}, false
+		if col, known := hints[h.Topic]; known {
+			heard.Notification, ok = decodeHint(col, h.Data)
+		} else if col, known := surplus[h.Topic]; known {
+			heard, ok = decodeSurplus(col, h.Data)
+		}
+		if ok {
+			out = append(out, heard)
 		}
 	}
 	d.Store.Count.HintsTaken.Add(int64(len(out)))

@@ -49,6 +49,11 @@ type Engine struct {
 	Looker   *settle.Looker
 	Commits  *commit.Committer
 
+	owner *settle.Owner
+	// settling runs the owner until stopSettling.
+	settling     sync.WaitGroup
+	stopSettling context.CancelFunc
+
 	metrics metric.Registration
 	running sync.WaitGroup
 }
@@ -101,6 +106,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 		Reads: e.Reads, Config: e.Config, Warm: commit.NewWarmGoroutines(e.Store.Background)}
 	e.Looker = &settle.Looker{Store: e.Store, Clock: e.Clock, Meta: e.Meta, Locks: e.Locks, Dispatch: e.Dispatch, Config: e.Config,
 		Forget: e.Commits.ForgetObserverStates}
+	e.owner = settle.NewOwner(e.Looker, e.Journal)
 	e.Commits.Recent.Seed = maphash.MakeSeed()
 	return nil
 }
@@ -116,7 +122,9 @@ func (e *Engine) Start(oracle tso.Oracle) (err error) {
 		return fmt.Errorf("percolator: registering metrics: %w", err)
 	}
 	e.running.Go(func() { e.Meta.Run(e.Store.Background) })
-	e.running.Go(func() { settle.NewOwner(e.Looker, e.Journal).Run(e.Store.Background) })
+	settling, stop := context.WithCancel(e.Store.Background)
+	e.stopSettling = stop
+	e.settling.Go(func() { e.owner.Run(settling) })
 	return nil
 }
 
@@ -134,7 +142,9 @@ func (e *Engine) Close() (first bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err = e.Bulk.Flush(ctx)
-	settle.NewOwner(e.Looker, e.Journal).Close(ctx)
+	e.stopSettling()
+	e.settling.Wait()
+	e.owner.Close(ctx)
 	e.Store.Stop()
 	e.running.Wait()
 	e.Bulk.Close()

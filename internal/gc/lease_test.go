@@ -66,10 +66,10 @@ func (s *leaseStore) ReadRow(context.Context, string, string, store.Query) (layo
 
 func (s *leaseStore) ReadRows(ctx context.Context, _ string, rows store.Rows, _ store.Query, _ int, passed func(string), _ func(layout.Row) bool) error {
 	<-ctx.Done()
-	if len(rows.Range.Start) == 40 {
+	if from := rows.Ranges[0].Start; len(from) == 40 {
 		return nil
 	}
-	passed(rows.Range.Start)
+	passed(rows.Ranges[0].Start)
 	return ctx.Err()
 }
 

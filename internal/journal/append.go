@@ -102,7 +102,8 @@ type Append struct {
 	in       []*OwnRow // rows that hold it
 	decided  bool
 	commitTS tso.Timestamp // 0: it did not commit
-	rows     int           // that phase two has yet to acknowledge
+	rows     int           // that phase two is not done with
+	failed   bool          // phase two, for a row
 	cells    []model.Cell  // that carry its notifications, as far as is known
 	settled  bool
 	copied   int // how often the entry was appended before

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"container/heap"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -29,6 +30,8 @@ type Looking struct {
 	*OwnRow
 	Open  []*Append // its unsettled entries, but for those that another row stands for
 	Known bool      // else the row has to be read
+
+	Progress bool // the look has led to something, and the next one follows soon
 }
 
 // Due takes the rows that are to be looked at now, at most most of them, the one that has been due
@@ -72,7 +75,9 @@ func (o *Owner) Looked(l Looking, settled []*Append, left []Entry) {
 			o.hold(row, &Append{entry: &left[i]})
 		}
 	}
-	row.looks++
+	if row.looks++; l.Progress {
+		row.looks = 0
+	}
 	o.schedule(row, time.Now())
 }
 
@@ -108,18 +113,17 @@ func (o *Owner) Copied(w, to *Append) {
 		o.settle(to)
 		return
 	}
-	to.commitTS, to.decided, to.rows, to.cells = w.commitTS, w.decided, w.rows, slices.Clone(w.cells)
-	for _, c := range to.cells {
-		o.cells[c] = append(o.cells[c], to)
-	}
+	to.commitTS, to.decided, to.rows, to.failed = w.commitTS, w.decided, w.rows, w.failed
+	o.await(to, w.cells)
 	o.settle(w)
 }
 
-// CommitTS is when the transaction committed, as far as this process knows; 0: it does not.
-func (o *Owner) CommitTS(w *Append) tso.Timestamp {
+// CommitTS is when the transaction committed, as far as this process knows; 0: it does not. Phase
+// two of it may be under way.
+func (o *Owner) CommitTS(w *Append) (ts tso.Timestamp, underWay bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return w.commitTS
+	return w.commitTS, w.rows > 0
 }
 
 // Hurry makes every row due that holds a notification which nobody is known to have dealt with, as
@@ -129,7 +133,7 @@ func (o *Owner) Hurry() {
 	defer o.mu.Unlock()
 	now := time.Now()
 	for _, row := range o.due {
-		if !row.known || slices.ContainsFunc(row.open, func(w *Append) bool { return len(w.cells) > 0 }) {
+		if !row.known || slices.ContainsFunc(row.open, func(w *Append) bool { return w.notified != 0 || len(w.cells) > 0 }) {
 			row.looks, row.due = 0, now
 		}
 	}
@@ -145,6 +149,7 @@ func (o *Owner) schedule(row *OwnRow, from time.Time) {
 	after := lookAfter(row.looks)
 	if row.looks > 0 {
 		after = max(after, o.leastRest())
+		after += rand.N(after / 8) // not always beside the same others
 		o.rested = max(o.rested, o.named)
 	}
 	row.due = from.Add(after)

@@ -32,13 +32,19 @@ type Owner struct {
 
 	mu      sync.Mutex
 	streams map[StreamID]*ownStream
-	cells   map[model.Cell][]*Append // that wait for the end of a notification
+	cells   map[model.Cell][]waiting // for the end of a notification
 	owned   int                      // transactions in rows
 	due     dueRows
 
 	appended uint64 // rows of tables that entries have named
 	named    int    // of these by what is not settled
 	rested   int    // named, at most, when a row was scheduled; since most of it was settled
+}
+
+// waiting is an entry that waits for the end of a notification.
+type waiting struct {
+	*Append
+	since time.Time // the notification was written
 }
 
 // ownStream is a stream that this client has appended to.
@@ -67,7 +73,7 @@ type OwnRow struct {
 
 // NewOwner knows of no entry.
 func NewOwner() *Owner {
-	return &Owner{Hurried: make(chan struct{}, 1), streams: map[StreamID]*ownStream{}, cells: map[model.Cell][]*Append{}}
+	return &Owner{Hurried: make(chan struct{}, 1), streams: map[StreamID]*ownStream{}, cells: map[model.Cell][]waiting{}}
 }
 
 // sent notes a row that the store has acknowledged.
@@ -109,31 +115,42 @@ func (o *Owner) hold(row *OwnRow, w *Append) {
 }
 
 // Committed says that the transaction committed at ts: rows are left to phase two, and cells carry
-// notifications at ts, some of them once phase two has written them.
+// notifications at ts. Those that phase two writes come with RowDone.
 func (o *Owner) Committed(w *Append, ts tso.Timestamp, rows int, cells []model.Cell) {
 	if w == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w.commitTS, w.decided, w.rows, w.cells = ts, true, rows, cells
-	if len(w.in) > 0 { // else a look at its row has to find them gone
-		for _, c := range cells {
-			o.cells[c] = append(o.cells[c], w)
-		}
-	}
+	w.commitTS, w.decided, w.rows = ts, true, rows
+	o.await(w, cells)
 	o.check(w)
 }
 
-// RowDone says that phase two is done with a row of the transaction. After an error the owner has
-// to look.
-func (o *Owner) RowDone(w *Append, err error) {
-	if w == nil || err != nil {
+// await has a transaction wait for the end of the notifications of cells, which were written. The
+// caller holds o.mu.
+func (o *Owner) await(w *Append, cells []model.Cell) {
+	w.cells = append(w.cells, cells...)
+	if len(w.in) == 0 { // settled, or a look at its row has to find them gone
+		return
+	}
+	for _, c := range cells {
+		o.cells[c] = append(o.cells[c], waiting{w, time.Now()})
+	}
+}
+
+// RowDone says that phase two is done with a row of the transaction, in which cells carry
+// notifications now. After an error the owner has to look.
+func (o *Owner) RowDone(w *Append, err error, cells ...model.Cell) {
+	if w == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w.rows--
+	if w.failed = w.failed || err != nil; err == nil {
+		o.await(w, cells)
+	}
 	o.check(w)
 }
 
@@ -148,19 +165,21 @@ func (o *Owner) RolledBack(w *Append) {
 	o.check(w)
 }
 
-// Cleared says that the notifications of a cell up to upTo are gone.
-func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp) {
+// Cleared says that the notifications of a cell up to upTo are gone that were there at asked. Phase
+// two may have written others since, although their timestamps are lower: somebody else had rolled
+// the row forward, and they had been dealt with.
+func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	over := func(w *Append) bool { return w.commitTS <= upTo }
+	over := func(w waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
 	ended := slices.Clone(o.cells[c])
 	if o.cells[c] = slices.DeleteFunc(o.cells[c], over); len(o.cells[c]) == 0 { // all at once: a cell may have many
 		delete(o.cells, c)
 	}
 	for _, w := range ended {
 		if over(w) {
-			o.clear(w, c)
-			o.check(w)
+			o.clear(w.Append, c)
+			o.check(w.Append)
 		}
 	}
 }
@@ -169,7 +188,7 @@ func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp) {
 func (o *Owner) clear(w *Append, c model.Cell) {
 	same := func(x model.Cell) bool { return x == c }
 	w.cells = slices.DeleteFunc(w.cells, same)
-	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x *Append) bool { return x == w })
+	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x waiting) bool { return x.Append == w })
 	if len(o.cells[c]) == 0 {
 		delete(o.cells, c)
 	}
@@ -177,7 +196,7 @@ func (o *Owner) clear(w *Append, c model.Cell) {
 
 // check settles a transaction that nothing is left of. The caller holds o.mu.
 func (o *Owner) check(w *Append) {
-	if w.decided && w.rows <= 0 && len(w.cells) == 0 {
+	if w.decided && w.rows <= 0 && !w.failed && len(w.cells) == 0 {
 		o.settle(w)
 	}
 }
@@ -293,8 +312,8 @@ func (o *Owner) Owns(id StreamID) bool {
 func (o *Owner) OldestNotified() (oldest tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, waiting := range o.cells {
-		for _, w := range waiting {
+	for _, list := range o.cells {
+		for _, w := range list {
 			oldest = earliest(oldest, w.commitTS)
 		}
 	}

@@ -144,7 +144,7 @@ func TestCopiesLetTheLowPositionPass(t *testing.T) {
 		}
 		stubborn = to
 	}
-	o.Cleared(cell, 5)
+	o.Cleared(cell, 5, time.Now())
 	if !stubborn.settled || len(o.cells) != 0 {
 		t.Error("the end of its notification does not settle the copy")
 	}
@@ -179,5 +179,97 @@ func TestRowsBeyondTheLimitAreRead(t *testing.T) {
 	}
 	if o.Hurry(); len(o.Hurried) != 1 {
 		t.Error("nobody hears of the hurry")
+	}
+}
+
+func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	const more = 10
+	o := NewOwner()
+	for i := range MaxOwned + more {
+		e := &Entry{StartTS: 1, Rows: []Row{{Table: "t", Key: "r", Observed: true}}}
+		w := &Append{entry: e}
+		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
+		o.Committed(w, 2, 0, []model.Cell{{Table: "t", Row: string(rune(i)), Column: "c"}})
+	}
+	n := 0
+	for _, list := range o.cells {
+		n += len(list)
+	}
+	if n > MaxOwned {
+		t.Errorf("%d notifications are remembered, want at most %d", n, MaxOwned)
+	}
+	later := time.Now().Add(firstLook + time.Minute)
+	for due := o.Due(later, 100); len(due) > 0; due = o.Due(later, 100) {
+		for _, l := range due {
+			o.Looked(l, l.Open, nil) // all is settled
+		}
+	}
+	if oldest := o.OldestNotified(); oldest != 0 || len(o.cells) != 0 {
+		t.Errorf("everything is settled, and %d cells still wait, one since %d", len(o.cells), oldest)
+	}
+}
+
+func TestACellOfManyTransactionsIsCleared(t *testing.T) {
+	c := model.Cell{Table: "t", Row: "r", Column: "c"}
+	clear := func(n int) (least time.Duration) {
+		for range 3 {
+			o, entries := owned(n)
+			for _, w := range entries {
+				o.Committed(w, 2, 0, []model.Cell{c})
+			}
+			begun := time.Now()
+			if o.Cleared(c, 2, time.Now()); low(o) != uint64(n)+1 || len(o.cells) != 0 {
+				t.Errorf("%d are owned", o.owned)
+			}
+			if took := time.Since(begun); least == 0 || took < least {
+				least = took
+			}
+		}
+		return least
+	}
+	if few, many := clear(MaxOwned/16), clear(MaxOwned); many > 80*few {
+		t.Errorf("%d take %v, 16 times as many %v", MaxOwned/16, few, many)
+	}
+}
+
+// A copy that is appended while MaxOwned are owned is only remembered by its row, and so are its
+// notifications: once everything is settled, none waits.
+func TestACopyBeyondMaxOwnedWaitsForNoCell(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(1)
+	cell := model.Cell{Table: "t", Row: "r", Column: "c"}
+	o.Committed(entries[0], 5, 0, []model.Cell{cell})
+	o.owned += MaxOwned // others
+	to := &Append{entry: entries[0].entry}
+	o.sent("stream", 2, []*part{{entry: to.entry, of: to}})
+	o.Copied(entries[0], to)
+	o.owned -= MaxOwned
+	for _, l := range o.Due(time.Now().Add(time.Hour), 10) {
+		o.Looked(l, nil, nil) // another process has dealt with it
+	}
+	if got := low(o); got != 3 || o.owned != 0 {
+		t.Fatalf("low is %d, want 3, and %d are owned", got, o.owned)
+	}
+	if oldest := o.OldestNotified(); oldest != 0 || len(o.cells) != 0 {
+		t.Errorf("everything is settled, and %d cells still wait, one since %d", len(o.cells), oldest)
+	}
+}
+
+// A notification that phase two writes after the cell was cleared, or while it is, is not settled
+// by that (J4).
+func TestWhatPhaseTwoWritesLaterIsNotCleared(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(1)
+	cell := model.Cell{Table: "t", Row: "r", Column: "c"}
+	o.Committed(entries[0], 5, 1, nil)
+	o.Cleared(cell, 5, time.Now()) // as somebody else has rolled the row forward
+	asked := time.Now().Add(-time.Nanosecond)
+	o.RowDone(entries[0], nil, cell)
+	if o.Cleared(cell, 5, asked); entries[0].settled || len(o.cells) != 1 {
+		t.Error("settled by what was cleared before phase two has written the notification")
+	}
+	if o.Cleared(cell, 5, time.Now()); !entries[0].settled || len(o.cells) != 0 {
+		t.Error("not settled when the notification is cleared")
 	}
 }

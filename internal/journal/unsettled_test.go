@@ -2,8 +2,8 @@ package journal
 
 import "testing"
 
-// The earliest of what looks have found is told until its entry is settled, also while a copy stands
-// for that.
+// The earliest of what looks have found is told until its entry is settled, also while a copy
+// stands for that.
 func TestWhatLooksFindIsTold(t *testing.T) {
 	t.Parallel()
 	o, entries := owned(3)

@@ -186,7 +186,8 @@ func TestCellTimeRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzCellTime: every Bigtable timestamp is refused or is that of exactly one timestamp, and order is kept (I18).
+// FuzzCellTime: every Bigtable timestamp is refused or is that of exactly one timestamp, and order
+// is kept (I18).
 func FuzzCellTime(f *testing.F) {
 	for _, ts := range []int64{0, 1, -1, 999, 1000, 1001, 1500, 2000, -1000, int64(CellTime(tso.MaxTimestamp)), int64(CellTime(tso.MaxTimestamp)) + 1000, 1<<63 - 1, -1 << 63} {
 		f.Add(ts, int64(5000))

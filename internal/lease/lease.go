@@ -105,10 +105,10 @@ func While(ctx context.Context, ttl time.Duration, keep, work func(context.Conte
 	}
 }
 
-// Wait is While for work that is to wait.
+// Wait is While for work that is to wait; it calls keep also where there is nothing to wait for.
 func Wait(ctx context.Context, ttl, whole time.Duration, keep func(context.Context) error) error {
 	if whole <= 0 {
-		return nil
+		return keep(ctx)
 	}
 	return While(ctx, ttl, keep, func(ctx context.Context) error { return retry.Sleep(ctx, whole) })
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -35,7 +36,7 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 		return Failed(err)
 	}
 	keys := model.Range{Start: model.EscapeValue(values.Start), End: model.EscapeValue(values.End)}
-	stream := r.scan(ctx, s.ts, model.IndexTable(table, ix), keys, []string{model.IndexColumn})
+	stream := r.scan(ctx, s.ts, model.IndexTable(table, ix), model.Union(keys), store.Newest([]string{model.IndexColumn}, s.ts, 1))
 	if merge != nil {
 		stream = merge(ix, keys, stream)
 	}

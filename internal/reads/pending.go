@@ -98,6 +98,31 @@ func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending
 	return a.pending, err
 }
 
+// PendingOfAll is PendingOf for cells of one table, which are in row order without repetition. One
+// request reads as many as it may name.
+func (r *Reader) PendingOfAll(ctx context.Context, cells []model.Cell) ([]layout.Pending, error) {
+	if len(cells) == 1 {
+		p, err := r.PendingOf(ctx, cells[0])
+		return []layout.Pending{p}, err
+	}
+	for _, c := range cells {
+		if err := r.meta.CheckReadable(c); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]layout.Pending, 0, len(cells))
+	for len(out) < len(cells) {
+		answers, err := r.readMany(ctx, rowQuery{table: cells[0].Table, window: 1, notify: true}, firstRows(cells[len(out):], readMost))
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range answers {
+			out = append(out, a.pending)
+		}
+	}
+	return out, nil
+}
+
 // A page of pending rows ends after so many rows, or with the row that makes it so many cells.
 const (
 	MaxPendingRows = 1024

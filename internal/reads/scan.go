@@ -27,20 +27,49 @@ var ScanPages = store.PageSize{First: 64, Rows: 4096, Bytes: 4 << 20}
 
 // Scan streams the entries of a range.
 func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
+	return s.ScanWith(ctx, table, model.ScanOptions{Rows: []model.Range{r}, Columns: columns})
+}
+
+// ScanWith streams the entries that the options select.
+func (s *Snapshot) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
 	if err := s.reader.meta.CheckTable(table); err != nil {
 		return Failed(err)
 	}
 	size := 0
-	for _, col := range columns {
+	for _, col := range o.Columns {
 		if err := model.ValidateColumn(model.Cell{Table: table, Column: col}); err != nil {
 			return Failed(err)
 		}
 		size += store.PatternBytes(col)
 	}
-	if size > model.MaxFilterBytes {
-		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(columns)))
+	if len(o.ColumnRanges) > 0 {
+		return s.scanColumnRanges(ctx, table, o)
 	}
-	return s.reader.scan(ctx, s.ts, table, r, columns)
+	if size > model.MaxFilterBytes {
+		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(o.Columns)))
+	}
+	return s.reader.scan(ctx, s.ts, table, model.SelectedRows(o), store.Newest(slices.Clone(o.Columns), s.ts, 1))
+}
+
+// usersColumns are the columns that are not this module's own.
+var usersColumns = model.Between(model.Prefix(layout.Reserved).End, "")
+
+// scanColumnRanges is ScanWith for ranges of columns, which named columns join.
+func (s *Snapshot) scanColumnRanges(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	columns := model.SelectedColumns(o).Within(usersColumns)
+	size := 0
+	for _, r := range columns {
+		size += store.RangeBytes(r)
+	}
+	switch {
+	case len(columns) > model.MaxColumnRanges:
+		return Failed(fmt.Errorf("percolator: scan of table %q: %w: %d ranges of columns, the limit is %d", table, model.ErrTooLarge, len(columns), model.MaxColumnRanges))
+	case size > model.MaxFilterBytes:
+		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the bounds of %d ranges of columns are more than a filter holds; name fewer, or shorter ones", table, model.ErrTooLarge, len(columns)))
+	case len(columns) == 0: // not all of them
+		return func(func(model.Entry, error) bool) {}
+	}
+	return s.reader.scan(ctx, s.ts, table, model.SelectedRows(o), store.NewestIn(columns, s.ts, 1))
 }
 
 // Failed is a stream of one error.
@@ -48,13 +77,12 @@ func Failed(err error) iter.Seq2[model.Entry, error] {
 	return func(yield func(model.Entry, error) bool) { yield(model.Entry{}, err) }
 }
 
-// scan is Scan without the checks of names; it also serves the tables of indexes.
-func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys model.Range, columns []string) iter.Seq2[model.Entry, error] {
-	filter := store.Newest(slices.Clone(columns), ts, 1)
+// scan streams what a query finds in rows; it also serves the tables of indexes.
+func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys model.Ranges, q store.Query) iter.Seq2[model.Entry, error] {
 	return func(yield func(model.Entry, error) bool) {
-		pass := r.store.NewPass(table, keys, filter, ScanPages)
+		pass := r.store.NewPassOver(table, keys, q, ScanPages)
 		defer pass.Close()
-		for more := !model.EmptyRange(keys); more; {
+		for more := len(keys) > 0; more; {
 			var page []*PageRow
 			var err error
 			if page, more, err = r.scanPage(ctx, ts, table, pass); err != nil {

@@ -34,14 +34,15 @@ const (
 	adoptRows    = 64                     // rows of a stream that are read at once
 	rarestAdopt  = 5 * time.Minute
 	watchEvery   = 30 * time.Second // of a stream whose owner lives, while its position stands still
-	adoptTimeout = 30 * time.Second // of one turn at a stream
+	adoptTimeout = 30 * time.Second // one turn at a stream begins no look after it
 	standAside   = 10 * time.Second // whoever was refused access; long enough for others to be elected
 
 	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
 	// time journal.OwnerRows is the limit.
 	AdoptRows = 20_000
-	// maxUnsettled is how many unsettled rows of streams an adopter remembers. It reads no further
-	// until some of them are settled, or it has appended them to a stream of its own.
+	// maxUnsettled is how many unsettled rows an adopter remembers, of the streams of the dead and as
+	// many of the others. It reads no further there until some of them are settled, or it has
+	// appended them to a stream of its own.
 	maxUnsettled = 100_000
 	// takeOverAfter is how long a row stays unsettled before the adopter does so: the stream can go.
 	takeOverAfter = 2 * time.Minute
@@ -60,7 +61,6 @@ type Adopter struct {
 
 	known       map[journal.StreamID]*adopted
 	nextList    time.Time
-	unsettled   int // in all streams
 	first, more *rate.Limiter
 	begun       bool      // the streams were listed once
 	aside       time.Time // it is not elected before
@@ -223,9 +223,8 @@ func (a *Adopter) list(ctx context.Context) error {
 		}
 		st.stream = s
 	}
-	for id, st := range a.known {
+	for id := range a.known {
 		if !there[id] {
-			a.unsettled -= len(st.rows)
 			delete(a.known, id)
 		}
 	}
@@ -237,17 +236,20 @@ func (a *Adopter) list(ctx context.Context) error {
 func (a *Adopter) passed(st *adopted, low uint64) {
 	for seq := range st.rows {
 		if seq < low {
-			a.drop(st, seq)
+			delete(st.rows, seq)
 		}
 	}
 	st.next = max(st.next, low)
 }
 
-func (a *Adopter) drop(st *adopted, seq uint64) {
-	if st.rows[seq] != nil {
-		delete(st.rows, seq)
-		a.unsettled--
+// remembered is how many rows are not settled of streams whose owners are dead, or of the others.
+func (a *Adopter) remembered(dead bool) (n int) {
+	for _, st := range a.known {
+		if st.ended == dead {
+			n += len(st.rows)
+		}
 	}
+	return n
 }
 
 // judge finds out which owners are dead.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/bigtable"
+
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/model"
@@ -243,4 +245,39 @@ func adopterDiesAt(t *testing.T, at int64) (crashed bool) {
 	}
 	fixture.WantNow(t, w.ctx, w.Client, fixture.Cell("r", "seen"), "1")
 	return crashed
+}
+
+// Rows of a stream that name many rows are not looked at all at once: a look that fails for time is
+// repeated for what it took, and for no more.
+func TestAdoptersLooksAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dying, session := w.client()
+	for n := range 5 {
+		e := &journal.Entry{Primary: fixture.Cell(fmt.Sprint("p", n), "plain")}
+		for i := range 600 {
+			e.Rows = append(e.Rows, journal.Row{Table: "t", Key: fmt.Sprintf("%d-%d", n, i)})
+		}
+		w.appendEntries(dying, e)
+	}
+	w.end(session)
+	c, a, _ := w.adopter()
+	w.Clock.Advance(time.Hour) // they are dead
+	before := c.Engine().Store.Count.Looks.Load()
+	w.turns(a, "they are settled", func() bool { return w.settled(session) })
+	if n := c.Engine().Store.Count.Looks.Load() - before; n < 5 {
+		t.Errorf("%d looks at 5 rows that name 600 each", n)
+	}
+}
+
+func TestACorruptHeaderKeepsNoOtherStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dying, session := w.client()
+	w.die(dying, session, "lost")
+	mut := bigtable.NewMutation()
+	mut.Set("journal", "session", 0, []byte("no header"))
+	fixture.Must(t, w.Store().Open(model.JournalTable).Apply(w.ctx, "\x01sixteen-bytes-id\x00\x00\x00\x00\x00\x00\x00\x00", mut))
+	_, a, found := w.adopter()
+	w.turns(a, "the notification is found", func() bool { return found.of("lost") > 0 })
 }

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -12,38 +13,25 @@ import (
 )
 
 // adopt looks at the rows of a stream that are due, then at those that it has not read, and moves
-// the low position. A look that fails, for lack of a right to one table perhaps, holds up no other.
+// the low position. A look that fails, for lack of a right to one table perhaps, holds up no other,
+// and those that take long do not keep the turn from what comes after them.
 func (a *Adopter) adopt(ctx context.Context, st *adopted) (failed error) {
-	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
-	defer cancel()
-	look := func(rows []journal.StreamRow, pace *rate.Limiter) error {
-		if err := a.look(ctx, st, rows, pace); err != nil {
-			failed = err
-		}
-		return ctx.Err()
-	}
-	for due := st.due(time.Now()); len(due) > 0 && a.more.Tokens() > 0; due = due[min(len(due), adoptRows):] {
-		seqs := due[:min(len(due), adoptRows)]
-		rows, err := journal.ReadRows(ctx, a.Looker.Store, st.stream.ID, seqs)
-		if err != nil {
-			return err
-		}
-		for _, seq := range seqs {
-			if !slices.ContainsFunc(rows, func(r journal.StreamRow) bool { return r.Seq == seq }) {
-				a.drop(st, seq) // collected
+	look := func(within context.Context, rows []journal.StreamRow, pace *rate.Limiter) error {
+		for len(rows) > 0 && within.Err() == nil {
+			n := lookOf(rows)
+			if err := a.look(ctx, st, rows[:n], pace); err != nil { // to its own end
+				failed = err
 			}
+			rows = rows[n:]
 		}
-		if err := look(rows, a.more); err != nil {
-			return err
-		}
+		return within.Err()
 	}
-	pace := a.first
-	if !st.ended && !st.fresh {
-		pace = a.more
-	}
-	if !time.Now().Before(st.more) {
-		if err := a.readOn(ctx, st, pace, look); err != nil {
-			return err
+	for _, step := range []adoption{a.lookAgain, a.readOn} {
+		within, cancel := context.WithTimeout(ctx, adoptTimeout/2)
+		err := step(within, st, look)
+		cancel()
+		if err != nil && denied(failed) == nil {
+			failed = err
 		}
 	}
 	if err := a.writeLow(ctx, st); err != nil {
@@ -52,15 +40,45 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) (failed error) {
 	return failed
 }
 
+// adoption is a step of a turn at a stream. It begins nothing once ctx has ended.
+type adoption func(ctx context.Context, st *adopted, look lookAt) error
+
+// lookAt looks at rows of a stream. Its error is that of ctx.
+type lookAt func(ctx context.Context, rows []journal.StreamRow, pace *rate.Limiter) error
+
+// lookAgain looks at the rows that are due, those first that have been so for longest.
+func (a *Adopter) lookAgain(ctx context.Context, st *adopted, look lookAt) error {
+	for due := st.due(time.Now()); len(due) > 0 && a.more.Tokens() > 0; due = due[min(len(due), adoptRows):] {
+		seqs := slices.Sorted(slices.Values(due[:min(len(due), adoptRows)]))
+		rows, err := journal.ReadRows(ctx, a.Looker.Store, st.stream.ID, seqs)
+		if err != nil {
+			return err
+		}
+		for _, seq := range seqs {
+			if !slices.ContainsFunc(rows, func(r journal.StreamRow) bool { return r.Seq == seq }) {
+				delete(st.rows, seq) // collected
+			}
+		}
+		if err := look(ctx, rows, a.more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // readOn looks at the rows of a stream that were not read yet, as far as the pace goes.
-func (a *Adopter) readOn(ctx context.Context, st *adopted, pace *rate.Limiter, look func([]journal.StreamRow, *rate.Limiter) error) error {
-	room := func() bool { return a.unsettled < maxUnsettled && pace.Tokens() > 0 }
-	if !room() {
+func (a *Adopter) readOn(ctx context.Context, st *adopted, look lookAt) error {
+	pace := a.first
+	if !st.ended && !st.fresh {
+		pace = a.more
+	}
+	room := func() bool { return a.remembered(st.ended) < maxUnsettled && pace.Tokens() > 0 }
+	if time.Now().Before(st.more) || !room() {
 		return nil
 	}
 	for rows, err := range journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows) {
 		if err == nil {
-			err = look(rows, pace)
+			err = look(ctx, rows, pace)
 		}
 		if err != nil {
 			return err
@@ -76,14 +94,14 @@ func (a *Adopter) readOn(ctx context.Context, st *adopted, pace *rate.Limiter, l
 	return nil
 }
 
-// due is the numbers of rows to look at again, in order.
+// due is the numbers of rows to look at again, in the order in which they became due.
 func (st *adopted) due(now time.Time) (seqs []uint64) {
 	for seq, row := range st.rows {
 		if !now.Before(row.due) {
 			seqs = append(seqs, seq)
 		}
 	}
-	slices.Sort(seqs)
+	slices.SortFunc(seqs, func(x, y uint64) int { return st.rows[x].due.Compare(st.rows[y].due) })
 	return seqs
 }
 
@@ -99,45 +117,56 @@ func (a *Adopter) through(st *adopted) {
 		return
 	}
 	st.watch = time.Now().Add(watchEvery)
-	a.unsettled -= len(st.rows)
 	st.next, st.rows = st.stream.Low, map[uint64]*unsettled{}
 }
 
+// lookOf is how many of rows, of which there are some, belong to one look: lookRows bounds what
+// they name, but for the first.
+func lookOf(rows []journal.StreamRow) (n int) {
+	for named := 0; n < len(rows); n++ {
+		for _, e := range rows[n].Entries {
+			named += len(e.Rows)
+		}
+		if n > 0 && named > lookRows {
+			break
+		}
+	}
+	return n
+}
+
 // look looks at the entries of some rows of a stream. An error concerns some of them: what could
-// not be looked at is not settled.
+// not be looked at, or not in time, is not settled and rests like what was.
 func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRow, pace *rate.Limiter) error {
 	var items []*Item
 	var of []int
-	now, named := time.Now(), len(rows)
+	now, named, own := time.Now(), len(rows), a.own.Own.Owns(st.stream.ID)
 	for i, row := range rows {
 		read := now
 		if u := st.rows[row.Seq]; u != nil {
 			read = u.read
 		}
 		for _, e := range row.Entries {
-			items = append(items, &Item{Entry: e, Session: st.stream.Session, Alive: !st.ended, Read: read})
+			items = append(items, &Item{Entry: e, Session: st.stream.Session, Own: own, Alive: !st.ended, Read: read})
 			of = append(of, i)
 			named += len(e.Rows)
 		}
-	}
-	if len(rows) == 0 {
-		return nil
 	}
 	spend(pace, now, named)
 	done, err := a.Looker.Look(ctx, items)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	left, found := make([][]journal.Entry, len(rows)), make([]Backlog, len(rows))
+	left, found, progress := make([][]journal.Entry, len(rows)), make([]Backlog, len(rows)), make([]bool, len(rows))
 	for j, ok := range done {
 		if i, it := of[j], items[j]; !ok {
 			left[i], found[i] = append(left[i], it.Entry), found[i].with(Backlog{it.Notified, it.Expired})
+			progress[i] = progress[i] || it.Progress
 		}
 	}
 	var stale []uint64
 	var entries []journal.Entry
 	for i, row := range rows {
-		u := a.looked(st, row.Seq, len(left[i]) > 0, now)
+		u := a.looked(st, row.Seq, len(left[i]) > 0, progress[i], now)
 		if u == nil {
 			continue
 		}
@@ -148,7 +177,7 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 	}
 	if a.takeOver(ctx, entries) {
 		for _, seq := range stale {
-			a.drop(st, seq)
+			delete(st.rows, seq)
 		}
 	}
 	return err
@@ -162,20 +191,24 @@ func firstOf(entries []journal.Entry) (ts tso.Timestamp) {
 	return ts
 }
 
-// looked notes that a row was looked at, and whether anything is left of it; nil: nothing.
-func (a *Adopter) looked(st *adopted, seq uint64, left bool, asked time.Time) *unsettled {
+// looked notes that a row was looked at, whether anything is left of it, and whether the look led
+// to something; nil: nothing is left.
+func (a *Adopter) looked(st *adopted, seq uint64, left, progress bool, asked time.Time) *unsettled {
 	st.next = max(st.next, seq+1)
 	if !left {
-		a.drop(st, seq)
+		delete(st.rows, seq)
 		return nil
 	}
 	u := st.rows[seq]
 	if u == nil {
 		u = &unsettled{read: asked}
 		st.rows[seq] = u
-		a.unsettled++
 	}
-	u.due = time.Now().Add(rest(u.looks))
+	if progress {
+		u.looks = 0
+	}
+	after := rest(u.looks)
+	u.due = time.Now().Add(after + rand.N(after/8)) // not always beside the same others
 	u.looks++
 	return u
 }
@@ -185,6 +218,8 @@ func rest(looks int) time.Duration { return min(adoptEvery<<min(looks, 12), rare
 
 // takeOver appends entries to streams of this client, which looks at them from then on.
 func (a *Adopter) takeOver(ctx context.Context, left []journal.Entry) bool {
+	ctx, cancel := context.WithTimeout(ctx, a.Looker.timeout())
+	defer cancel()
 	copies := make([]*journal.Append, len(left))
 	for i := range left {
 		w, err := a.own.Append(ctx, &left[i])

@@ -41,6 +41,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) client() (c *percolator.Client, session string) {
 	w.Helper()
 	c = w.sessions.Client(w.Env)
+	c.Engine().Looker.Timeout.Store(int64(10 * lifetime))
 	return c, c.Engine().Locks.Sessions.Own()
 }
 
@@ -53,7 +54,7 @@ type finds struct {
 func (w *world) finds(c *percolator.Client) *finds {
 	f := &finds{rows: map[string]int{}}
 	w.Cleanup(c.Engine().Looker.HandleFound(func() settle.Found {
-		return func(_ context.Context, _ layout.Pending, n model.Notification) bool {
+		return func(_ context.Context, _ layout.Pending, n model.Notification, _ settle.Sight) bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.rows[n.Cell.Row]++

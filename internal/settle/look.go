@@ -5,9 +5,10 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,8 +40,8 @@ import (
 // of its requests can be under way any more, and up to a timestamp that was asked for then: one
 // request lifetime after the entry was first read (J2).
 //
-// One entry that cannot be looked at, for instance because a cell of it is corrupt, stays unsettled
-// and keeps no other.
+// One entry that cannot be looked at, for instance because a cell of it is corrupt or a row does
+// not answer, stays unsettled and keeps no other.
 //
 // Rejected: looking at the rows first. They would show nothing of a transaction that is about to
 // prewrite, and the position would pass it.
@@ -49,6 +50,12 @@ import (
 const (
 	lookAtOnce   = 8  // primaries, and locks to resolve
 	lookVersions = 64 // notify cells of a column; below that many all are known
+
+	// lookTimeout bounds a look, whose finds may wait for room in the queue of a worker.
+	lookTimeout = 30 * time.Second
+	// lookParts is what part of that one row may take for each of the steps: where it does not answer,
+	// the others have the rest.
+	lookParts = 10
 )
 
 // Looker looks at the rows of entries. It is safe for concurrent use.
@@ -62,69 +69,42 @@ type Looker struct {
 	// Forget erases observer states beside no notification (I19).
 	Forget func(ctx context.Context, states ...layout.ObserverState) error
 
+	// Timeout bounds a look, in nanoseconds; 0: 30 s.
+	Timeout atomic.Int64
+
 	Resolved atomic.Int64 // locks that looks have resolved
 
 	mu     sync.Mutex
 	finder []*func() Found
 }
 
-// Found hears of a notification that nobody may know of, and of the row that holds it. It reports
-// whether it takes the notification up. It may wait until ctx ends.
-type Found func(ctx context.Context, row layout.Pending, n model.Notification) (taken bool)
-
-// HandleFound calls begin before each look reads rows, and what it returned for what is found,
-// until the caller calls remove. What nobody takes up is hinted at to other processes.
-func (l *Looker) HandleFound(begin func() Found) (remove func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	mine := &begin
-	l.finder = append(l.finder, mine)
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.finder = slices.DeleteFunc(slices.Clone(l.finder), func(f *func() Found) bool { return f == mine })
-	}
-}
-
-// found begins a look.
-func (l *Looker) found() Found {
-	l.mu.Lock()
-	finder := l.finder
-	l.mu.Unlock()
-	var heard []Found
-	for _, begin := range finder {
-		heard = append(heard, (*begin)())
-	}
-	return func(ctx context.Context, row layout.Pending, n model.Notification) (taken bool) {
-		for _, f := range heard {
-			taken = f(ctx, row, n) || taken
-		}
-		if !taken {
-			l.Dispatch.Left(n)
-		}
-		return taken
-	}
-}
-
 // Item is an entry that is to be looked at.
 type Item struct {
 	journal.Entry
 	Session  string        // of its owner; "": unknown
+	Own      bool          // of this client
 	Alive    bool          // its owner may still be about to prewrite, however old the transaction is
 	Read     time.Time     // when the looker first read it, by the monotonic clock
 	CommitTS tso.Timestamp // known to have committed then; 0: not known
+	UnderWay bool          // phase two of this client, which may write notifications
 
 	// What the look found; 0: nothing.
 	Notified tso.Timestamp // the earliest notification that nobody has dealt with
 	Expired  tso.Timestamp // the earliest end of the time to live of a lock that it could not resolve
+	Progress bool          // it has resolved locks
 
 	decided bool          // its rows may be looked at
+	unread  bool          // not all of them could be read
+	locked  bool          // they held locks of it
+	owing   bool          // they hold notifications of it
 	early   bool          // it may still notify: that nothing is found proves nothing
 	bound   tso.Timestamp // of the notifications that it may have written; 0: none
 }
 
 // Look reports which items are settled. An error concerns some of the others: these are for later.
 func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout())
+	defer cancel()
 	settled, asked := make([]bool, len(items)), time.Now()
 	l.Store.Count.Looks.Add(1)
 	if err := l.Meta.CheckRepairing(ctx); err != nil {
@@ -139,32 +119,53 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 		return settled, err
 	}
 	failed := l.decideAll(ctx, items, asked, now, known)
-	found := l.found()
+	found := l.found(now)
 	rows, err := l.readRows(ctx, items, known)
 	failed = errors.Join(failed, err)
 	if err := l.learnColumns(ctx, rows); err != nil {
 		return settled, err
 	}
 	l.forget(ctx, rows, highest(items))
+	failed = errors.Join(failed, l.resolveAll(ctx, items, rows))
+	_ = several(items, func(it *Item) error {
+		it.owing = it.decided && l.owing(ctx, it, rows, found)
+		return nil
+	})
+	for i, it := range items {
+		settled[i] = it.decided && !it.early && !it.unread && !it.locked && !it.owing
+	}
+	return settled, failed
+}
+
+// several does work for each of list, some at once. The order is none, so that those which take
+// all the time there is are not always before the same others.
+func several[T any](list []T, work func(T) error) (failed error) {
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(lookAtOnce)
-	for i, it := range items {
-		if !it.decided {
-			continue
-		}
+	for _, i := range rand.Perm(len(list)) {
 		g.Go(func() error {
-			clean, err := l.clean(ctx, it, rows, found)
-			mu.Lock()
-			defer mu.Unlock()
-			settled[i] = clean && !it.early && err == nil
-			failed = errors.Join(failed, err)
+			if err := work(list[i]); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = errors.Join(failed, err)
+			}
 			return nil
 		})
 	}
 	_ = g.Wait()
-	return settled, failed
+	return failed
 }
+
+// leaving ends so many parts before ctx does, which is that of a look.
+func (l *Looker) leaving(ctx context.Context, parts time.Duration) (context.Context, context.CancelFunc) {
+	until, _ := ctx.Deadline()
+	return context.WithDeadline(ctx, until.Add(-parts*l.part()))
+}
+
+func (l *Looker) timeout() time.Duration { return cmp.Or(time.Duration(l.Timeout.Load()), lookTimeout) }
+
+func (l *Looker) part() time.Duration { return l.timeout() / lookParts }
 
 // knownTables is which of the tables that items name the stored schema has. It reads the schema
 // again before it says no: the table may be new.
@@ -201,21 +202,14 @@ func tablesOf(rows []journal.Row) (names []string) {
 
 // decideAll decides the transactions of items, and how far their notifications reach.
 func (l *Looker) decideAll(ctx context.Context, items []*Item, asked time.Time, now tso.Timestamp, known map[string]bool) (failed error) {
-	var mu sync.Mutex
-	var g errgroup.Group
-	g.SetLimit(lookAtOnce)
-	for _, it := range items {
+	ctx, cancel := l.leaving(ctx, 5)
+	defer cancel()
+	return several(items, func(it *Item) error {
+		ctx, cancel := context.WithTimeout(ctx, l.part())
+		defer cancel()
 		over := asked.Sub(it.Read) >= l.Store.Timing.RequestLifetime // none of its requests was under way
-		g.Go(func() error {
-			err := l.decide(ctx, it, over, now, known)
-			mu.Lock()
-			defer mu.Unlock()
-			failed = errors.Join(failed, err)
-			return nil
-		})
-	}
-	_ = g.Wait()
-	return failed
+		return l.decide(ctx, it, over, now, known)
+	})
 }
 
 func (l *Looker) decide(ctx context.Context, it *Item, over bool, now tso.Timestamp, known map[string]bool) error {
@@ -229,7 +223,7 @@ func (l *Looker) decide(ctx context.Context, it *Item, over bool, now tso.Timest
 	}
 	switch status.State {
 	case locks.TxnCommitted:
-		it.decided, it.bound = true, status.CommitTS
+		it.decided, it.early, it.bound = true, it.UnderWay, status.CommitTS
 	case locks.TxnRolledBack:
 		it.decided = true
 		if it.notifiesWeakly() {
@@ -284,88 +278,49 @@ func highest(items []*Item) (ts tso.Timestamp) {
 	return ts
 }
 
-// readRows reads locks and notifications of all rows of the items that are decided. A table that
-// cannot be read leaves those that name it for later.
-func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]bool) (rows map[RowID]layout.Pending, failed error) {
-	keys := map[string]map[string]bool{}
+// resolveAll resolves the locks of items that their rows hold.
+func (l *Looker) resolveAll(ctx context.Context, items []*Item, rows map[RowID]layout.Pending) (failed error) {
+	type held struct {
+		model.Lock
+		of *Item
+	}
+	var all []held
 	for _, it := range items {
-		if !it.decided {
-			continue
-		}
-		for _, r := range it.Rows {
-			if !known[r.Table] {
-				continue // the schema has lost it, with everything in it
-			}
-			if keys[r.Table] == nil {
-				keys[r.Table] = map[string]bool{}
-			}
-			keys[r.Table][r.Key] = true
-		}
-	}
-	rows = map[RowID]layout.Pending{}
-	upTo := highest(items)
-	for table, names := range keys {
-		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
-			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
-			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(upTo, lookVersions), 0, func(row layout.Row) bool {
-				p := layout.DecodePending(table, row)
-				rows[RowID{table, row.Key}] = p
-				l.Store.Count.Undecodable.Add(int64(len(p.Corrupt)))
-				return true
-			})
-			if err != nil {
-				failed = errors.Join(failed, err)
-				for _, it := range items {
-					it.decided = it.decided && !slices.Contains(tablesOf(it.Rows), table)
+		for i := 0; it.decided && i < len(it.Rows); i++ {
+			for _, lock := range rows[RowID{it.Rows[i].Table, it.Rows[i].Key}].Locks {
+				if lock.StartTS == it.StartTS {
+					it.locked, all = true, append(all, held{lock, it})
 				}
-				break
 			}
 		}
 	}
-	return rows, failed
-}
-
-// forget erases the observer states beside which no notification stands, at or below theirs: their
-// cells were handled after all (I19). Of the rows the notifications up to upTo were read.
-func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending, upTo tso.Timestamp) {
-	var over []layout.ObserverState
-	for _, p := range rows {
-		for _, s := range p.States {
-			if s.Through <= upTo && l.observed(s.Cell) && !p.Notifies(s.Cell, s.Through, lookVersions) {
-				over = append(over, s)
-			}
+	ctx, cancel := l.leaving(ctx, 1)
+	defer cancel()
+	var mu sync.Mutex // of the items
+	return several(all, func(lock held) error {
+		ctx, cancel := context.WithTimeout(ctx, l.part())
+		defer cancel()
+		r, err := l.Locks.ResolveLock(ctx, lock.Lock)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && r != model.LockAlive {
+			l.Resolved.Add(1)
+			lock.of.Progress = true
+		} else {
+			lock.of.Expired = earliest(lock.of.Expired, lock.Placed.Add(lock.TTL))
 		}
-	}
-	if l.Forget == nil || len(over) == 0 {
-		return
-	}
-	if err := l.Forget(ctx, over...); err != nil {
-		l.Config.Logger.Debug("journal: observer states were not erased", "err", err)
-	}
+		return err
+	})
 }
 
-// clean reports that the rows of an item hold nothing of it, and acts upon what they hold.
-func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pending, found Found) (clean bool, failed error) {
-	clean = true
+// owing reports whether the rows of an item hold notifications of it, and dispatches them.
+func (l *Looker) owing(ctx context.Context, it *Item, rows map[RowID]layout.Pending, found heard) (owing bool) {
 	for _, r := range it.Rows {
-		p := rows[RowID{r.Table, r.Key}]
-		for _, lock := range p.Locks {
-			if lock.StartTS != it.StartTS {
-				continue
-			}
-			clean = false
-			r, err := l.Locks.ResolveLock(ctx, lock)
-			if failed = errors.Join(failed, err); err == nil && r != model.LockAlive {
-				l.Resolved.Add(1)
-			} else {
-				it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
-			}
-		}
-		if (r.Observed || r.Weak) && l.owed(ctx, p, it, found) {
-			clean = false
+		if (r.Observed || r.Weak) && l.owed(ctx, rows[RowID{r.Table, r.Key}], it, found) {
+			owing = true
 		}
 	}
-	return clean, failed
+	return owing
 }
 
 // earliest is the lesser of two timestamps of which 0 stands for none.
@@ -378,7 +333,7 @@ func earliest(a, b tso.Timestamp) tso.Timestamp {
 
 // owed dispatches the notifications of a row that an item may have written, and reports whether
 // there are any that nobody has parked. Of a column with many of them only the newest are known.
-func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found Found) (owed bool) {
+func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found heard) (owed bool) {
 	seen := map[model.Cell]int{}
 	for _, n := range p.Notified {
 		seen[n.Cell]++
@@ -387,26 +342,8 @@ func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found Fou
 			continue
 		}
 		it.Notified = earliest(it.Notified, n.Timestamp)
-		found(ctx, p, n)
+		found(ctx, p, n, it)
 		owed = true
 	}
 	return owed
-}
-
-// learnColumns reads the schema again if one of rows, which were read before, is notified in a
-// column that is not known to be observed: it may have become so.
-func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]layout.Pending) error {
-	for _, p := range rows {
-		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return !l.observed(n.Cell) }) {
-			_, err := l.Meta.Refresh(ctx)
-			return err
-		}
-	}
-	return nil
-}
-
-// observed reports whether the stored schema has observers for the cell.
-func (l *Looker) observed(c model.Cell) bool {
-	info, ok := l.Meta.Catalog.Load().UserTable(c.Table)
-	return ok && (info.IsObserved[c.Column] || info.IsWeak[c.Column])
 }

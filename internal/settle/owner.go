@@ -22,8 +22,6 @@ const (
 	lately = 10
 	// lookRows is how many rows a look reads, unless one row of a stream names more.
 	lookRows = 1000
-	// lookTimeout bounds a look whose finds wait for room in the queue of a worker.
-	lookTimeout = 10 * time.Second
 )
 
 // Owner settles the entries of its client. It is for one goroutine.
@@ -33,8 +31,9 @@ type Owner struct {
 
 	pace     *rate.Limiter
 	now      func() time.Time
-	appended uint64  // rows, as of the last turn
-	rate     float64 // of that lately, a second
+	followed time.Time // the last turn
+	appended uint64    // rows, as of then
+	rate     float64   // of that lately, a second
 }
 
 // NewOwner settles what is appended to own.
@@ -61,7 +60,7 @@ func (o *Owner) Run(ctx context.Context) {
 	}
 }
 
-// Close writes the low positions a last time.
+// Close writes the low positions a last time, once Run has returned.
 func (o *Owner) Close(ctx context.Context) { o.writeLow(ctx) }
 
 func (o *Owner) writeLow(ctx context.Context) {
@@ -71,19 +70,23 @@ func (o *Owner) writeLow(ctx context.Context) {
 	}
 }
 
-// follow sets the pace by what was appended, once in lowEvery.
+// follow sets the pace by what was appended, once in lowEvery or, where looks are slow, more
+// rarely.
 func (o *Owner) follow() {
-	n := o.Journal.Own.Appended()
-	o.rate += (float64(n-o.appended)/lowEvery.Seconds() - o.rate) / lately
-	o.appended = n
+	now, n := o.now(), o.Journal.Own.Appended()
+	over := max(lowEvery, now.Sub(o.followed))
+	o.rate += (float64(n-o.appended)/over.Seconds() - o.rate) / lately
+	o.followed, o.appended = now, n
 	rows := journal.OwnerRows + int(2*o.rate)
 	o.pace.SetLimitAt(o.now(), rate.Limit(rows))
 	o.pace.SetBurstAt(o.now(), rows)
 }
 
-// turn looks at what is due, as far as the budget goes.
+// turn looks at what is due, as far as the budget goes, and begins no look after lowEvery: looks
+// that are slower than the pace do not keep low positions from being written.
 func (o *Owner) turn(ctx context.Context) {
-	for ctx.Err() == nil && o.pace.TokensAt(o.now()) > 0 {
+	begun := o.now()
+	for ctx.Err() == nil && o.pace.TokensAt(o.now()) > 0 && o.now().Sub(begun) < lowEvery {
 		more, err := o.look(ctx)
 		if err != nil {
 			o.Looker.Config.Logger.Debug("journal: a look at own entries failed, and is repeated", "err", err)
@@ -131,15 +134,14 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 	for i, it := range items {
 		bare[i] = it.Item
 	}
-	within, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	settled, lerr := o.Looker.Look(within, bare)
+	settled, lerr := o.Looker.Look(ctx, bare)
 	if lerr != nil {
 		err = lerr
 	}
 	var stubborn []*journal.Append
 	done, left := make([][]*journal.Append, len(due)), make([][]journal.Entry, len(due))
 	for i, it := range items {
+		due[it.of].Progress = due[it.of].Progress || it.Progress
 		switch {
 		case settled[i] && it.w != nil:
 			done[it.of] = append(done[it.of], it.w)
@@ -165,7 +167,8 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 func (o *Owner) items(ctx context.Context, row journal.Looking, of int) (items []ownItem, err error) {
 	if row.Known {
 		for _, w := range row.Open {
-			it := &Item{Entry: w.Entry(), CommitTS: o.Journal.Own.CommitTS(w), Read: row.Sent}
+			it := &Item{Entry: w.Entry(), Read: row.Sent}
+			it.CommitTS, it.UnderWay = o.Journal.Own.CommitTS(w)
 			if it.Primary != (model.Cell{}) && it.CommitTS == 0 && o.now().Sub(row.Sent) < o.Looker.Store.Timing.RequestLifetime {
 				continue
 			}

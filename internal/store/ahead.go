@@ -52,8 +52,8 @@ type part struct {
 // cannot be had, the pass stays as it is until its next request is cut off.
 func (p *Pass) readAhead(ctx context.Context) {
 	keys, err := p.store.SampleKeys(ctx, p.table)
-	parts := partsOf(p.rest, keys)
-	if err != nil || len(parts) == 1 {
+	parts := partsOf(p.rows, p.rest, keys)
+	if err != nil || len(parts) < 2 {
 		return
 	}
 	size := p.size
@@ -69,15 +69,22 @@ func (p *Pass) readAhead(ctx context.Context) {
 	p.ahead = a
 }
 
-// partsOf cuts a range at those of the sorted keys that lie inside.
-func partsOf(r model.Range, keys []string) (parts []*part) {
+// partsOf cuts a range at those of the sorted keys that lie inside, and leaves out parts without
+// any of the rows.
+func partsOf(rows model.Ranges, r model.Range, keys []string) (parts []*part) {
+	add := func(r model.Range) {
+		if len(rows.Meeting(r)) > 0 {
+			parts = append(parts, &part{rows: r})
+		}
+	}
 	for _, k := range slices.Compact(keys) {
 		if k > r.Start && model.InRange(r, k) {
-			parts = append(parts, &part{rows: model.Between(r.Start, k)})
+			add(model.Between(r.Start, k))
 			r.Start = k
 		}
 	}
-	return append(parts, &part{rows: r})
+	add(r)
+	return parts
 }
 
 // work reads one part after the other, in order: so somebody reads the head, unless it is over.
@@ -161,7 +168,7 @@ func (a *ahead) take(p *part) Page {
 			page.Rest.Start = a.parts[a.head].rows.Start
 		}
 	}
-	page.Rest.End = a.parts[len(a.parts)-1].rows.End
+	page.Rest.End = a.pass.rest.End
 	a.moved.Broadcast()
 	return page
 }

@@ -20,6 +20,8 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 		return row.where(q.names).where(func(it layout.Item) bool {
 			return it.Family != layout.NotifyFamily || rangesOf(q.Columns) == nil
 		}).upTo(q.At).newest(q.N), 0
+	case ShapeNewestIn:
+		return row.of(readFamilies[:]...).where(func(it layout.Item) bool { return q.Ranges.Contain(it.Column) }).upTo(q.At).newest(q.N), 0
 	case ShapeWholeRow:
 		return row.upTo(q.At).newest(q.N), q.N * WholeRowCells
 	case ShapeDataAt:

@@ -83,6 +83,21 @@ func FuzzQueries(f *testing.F) {
 			}
 		}
 		first, last := min(a, b), max(a, b)
+		for what, ranges := range map[string]model.Ranges{
+			"a range":     model.Union(model.Between(first, last), model.Row(other)),
+			"a prefix":    model.Union(model.Prefix(a)),
+			"two columns": model.Union(model.Row(a), model.Row(b)),
+			"all others":  model.Union(model.Between("", first), model.Between(last+"\x00", "")),
+		} {
+			size := 0
+			for _, r := range ranges {
+				size += RangeBytes(r)
+			}
+			if size > 0 && size <= model.MaxFilterBytes { // as callers bound it
+				check("a read of "+what, NewestIn(ranges, start, 1))
+				check("a read without bound of "+what, NewestIn(ranges, 0, 2))
+			}
+		}
 		check("the span", ConflictSpan(first, last, start, false))
 		check("the span, at first", ConflictSpan(first, last, start, true))
 		check("the lock", HeldLock(a, start))

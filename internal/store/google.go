@@ -7,6 +7,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -103,10 +104,23 @@ func (r Rows) set() bigtable.RowSet {
 	switch {
 	case r.Keys != nil:
 		return bigtable.RowList(r.Keys)
-	case r.Range.End == "":
-		return bigtable.InfiniteRange(r.Range.Start)
+	case len(r.Ranges) == 0:
+		return bigtable.InfiniteRange("")
+	case len(r.Ranges) == 1:
+		return rangeSet(r.Ranges[0])
 	}
-	return bigtable.NewRange(r.Range.Start, r.Range.End)
+	list := make(bigtable.RowRangeList, len(r.Ranges))
+	for i, v := range r.Ranges {
+		list[i] = rangeSet(v)
+	}
+	return list
+}
+
+func rangeSet(r model.Range) bigtable.RowRange {
+	if r.End == "" {
+		return bigtable.InfiniteRange(r.Start)
+	}
+	return bigtable.NewRange(r.Start, r.End)
 }
 
 // google is the mutation as Google's client takes it; nil stays nil.

@@ -59,26 +59,43 @@ func exactly(ts tso.Timestamp) bigtable.Filter {
 // newestFilter returns, for each of the columns (all if none), the newest n locks, write records
 // and data versions at or below ts. ts = 0 sets no bound.
 //
-// Ranges name a few columns; a pattern that comes last names many: the emulator compiles a pattern
-// anew for every cell that reaches it, and took four times as long over a scan with the pattern in
-// front.
+// Ranges name a few columns; a pattern names many. Both come last: Google's emulator copies all
+// that reaches an interleave of ranges once for each, and compiles a pattern anew for every cell
+// that reaches it.
 func newestFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
 	parts := make([]bigtable.Filter, 0, 3)
-	ranges := rangesOf(columns)
-	if ranges != nil {
-		parts = append(parts, bigtable.InterleaveFilters(ranges...))
-	}
 	if ts != 0 {
 		parts = append(parts, upTo(ts))
 	}
 	parts = append(parts, bigtable.LatestNFilter(n))
-	if ranges == nil && len(columns) > 0 {
+	if ranges := rangesOf(columns); ranges != nil {
+		parts = append(parts, bigtable.InterleaveFilters(ranges...))
+	} else if len(columns) > 0 {
 		parts = append(parts, bigtable.ColumnFilter(pattern(columns)))
 	}
 	if len(parts) == 1 {
 		return parts[0]
 	}
 	return bigtable.ChainFilters(parts...)
+}
+
+// readFamilies are those that a read needs.
+var readFamilies = [...]string{layout.LockFamily, layout.WriteFamily, layout.DataFamily}
+
+// newestInFilter is newestFilter for ranges of columns. They must not overlap: a cell that two of
+// them let through would count twice.
+func newestInFilter(columns model.Ranges, ts tso.Timestamp, n int) bigtable.Filter {
+	ranges := make([]bigtable.Filter, 0, len(readFamilies)*len(columns))
+	for _, family := range readFamilies {
+		for _, r := range columns {
+			ranges = append(ranges, bigtable.ColumnRangeFilter(family, r.Start, r.End))
+		}
+	}
+	parts := make([]bigtable.Filter, 0, 3)
+	if ts != 0 {
+		parts = append(parts, upTo(ts))
+	}
+	return bigtable.ChainFilters(append(parts, bigtable.LatestNFilter(n), bigtable.InterleaveFilters(ranges...))...)
 }
 
 // rangesOf names a few short columns by ranges, in the three families of a read; nil when there are
@@ -92,8 +109,8 @@ func rangesOf(columns []string) []bigtable.Filter {
 	if len(columns) == 0 || len(columns) > most || size > bytes {
 		return nil
 	}
-	out := make([]bigtable.Filter, 0, 3*len(columns))
-	for _, family := range [...]string{layout.LockFamily, layout.WriteFamily, layout.DataFamily} {
+	out := make([]bigtable.Filter, 0, len(readFamilies)*len(columns))
+	for _, family := range readFamilies {
 		for _, c := range columns {
 			out = append(out, oneColumn(family, c))
 		}
@@ -109,10 +126,10 @@ func conflictFilter(columns []string, startTS tso.Timestamp, first bool) bigtabl
 		return spanFilter(columns[0], columns[0], startTS, first)
 	}
 	locks := bigtable.ColumnRangeFilter(layout.LockFamily, "", "")
-	return bigtable.ChainFilters(
-		bigtable.ColumnFilter(pattern(columns)),
+	return bigtable.ChainFilters( // the pattern comes last, as in newestFilter
 		bigtable.InterleaveFilters(append(conflictingLocks(locks, startTS, first),
-			bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.WriteFamily, "", ""), from(startTS)))...))
+			bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.WriteFamily, "", ""), from(startTS)))...),
+		bigtable.ColumnFilter(pattern(columns)))
 }
 
 // spanFilter is conflictFilter for all columns from low to high.
@@ -185,6 +202,8 @@ func (q Query) filter() bigtable.Filter {
 	switch q.Shape {
 	case ShapeNewest:
 		return newestFilter(q.Columns, q.At, q.N)
+	case ShapeNewestIn:
+		return newestInFilter(q.Ranges, q.At, q.N)
 	case ShapeWholeRow:
 		return wholeRowFilter(q.At, q.N)
 	case ShapeDataAt:

@@ -63,7 +63,12 @@ type Page struct {
 // some progress: then the page may hold few rows, or none. Errors that do not pass by themselves
 // end it, and so do PassAttempts requests in a row without progress.
 func (s *Store) ReadPage(ctx context.Context, table string, r model.Range, q Query, size PageSize) (Page, error) {
-	p := Page{Rest: r, More: !model.EmptyRange(r)}
+	return s.readPageOf(ctx, table, model.Union(r), r, q, size)
+}
+
+// readPageOf is ReadPage of those of the rows that lie in r.
+func (s *Store) readPageOf(ctx context.Context, table string, rows model.Ranges, r model.Range, q Query, size PageSize) (Page, error) {
+	p := Page{Rest: r, More: len(rows.Meeting(r)) > 0}
 	if err := model.CheckContext(ctx); err != nil || !p.More {
 		return p, err
 	}
@@ -72,14 +77,14 @@ func (s *Store) ReadPage(ctx context.Context, table string, r model.Range, q Que
 		if s.Closed.Load() {
 			return Page{}, fmt.Errorf("percolator: %w", model.ErrClosed)
 		}
-		err := s.readPage(ctx, table, q, size, &p)
+		err := s.readPage(ctx, table, rows, q, size, &p)
 		switch {
 		case err == nil:
 			return p, nil
 		case ctx.Err() != nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed):
 			return Page{}, err
 		case p.Rest.Start != r.Start:
-			p.cut, p.More = true, !model.EmptyRange(p.Rest)
+			p.cut, p.More = true, len(rows.Meeting(p.Rest)) > 0
 			return p, nil
 		case attempt == PassAttempts:
 			return Page{}, fmt.Errorf("percolator: table %q: %d requests in a row got nowhere from row %q on: %w", table, attempt, r.Start, err)
@@ -91,8 +96,9 @@ func (s *Store) ReadPage(ctx context.Context, table string, r model.Range, q Que
 	}
 }
 
-// readPage sends one request. It moves the start of p.Rest behind what was visited or passed over.
-func (s *Store) readPage(ctx context.Context, table string, q Query, size PageSize, p *Page) error {
+// readPage sends one request, for as many of the rows in p.Rest as it may name. It moves the start
+// of p.Rest behind what was visited or passed over.
+func (s *Store) readPage(ctx context.Context, table string, rows model.Ranges, q Query, size PageSize, p *Page) error {
 	if size.Time > 0 {
 		timed, cancel := context.WithTimeout(ctx, size.Time)
 		defer cancel()
@@ -103,15 +109,25 @@ func (s *Store) readPage(ctx context.Context, table string, q Query, size PageSi
 		return size.Rows > 0 && len(p.Rows) >= size.Rows || size.Cells > 0 && cells >= size.Cells || size.Bytes > 0 && p.bytes >= size.Bytes
 	}
 	behind := func(key string) { p.Rest.Start = max(p.Rest.Start, key+"\x00") }
-	err := s.readRows(ctx, table, In(p.Rest), q, size.Rows, behind, func(r layout.Row) bool {
+	left := rows.Meeting(p.Rest)
+	ask := nameable(left)
+	more := len(ask) < len(left)
+	ask = ask.Within(p.Rest)
+	err := s.readRows(ctx, table, Rows{Ranges: ask}, q, size.Rows, behind, func(r layout.Row) bool {
 		p.Rows = append(p.Rows, r)
 		cells += len(r.Items)
 		p.bytes += weight(r)
 		behind(r.Key)
 		return !full()
 	})
-	if err == nil {
-		p.More = full() && !model.EmptyRange(p.Rest)
+	switch {
+	case err != nil:
+	case full():
+		p.More = len(rows.Meeting(p.Rest)) > 0
+	default:
+		if p.More = more; more {
+			p.Rest.Start = ask[len(ask)-1].End
+		}
 	}
 	return err
 }
@@ -125,16 +141,17 @@ func weight(r layout.Row) int {
 	return n
 }
 
-// Pass reads a range of a table page by page, in key order. One goroutine uses it.
+// Pass reads ranges of a table page by page, in key order. One goroutine uses it.
 type Pass struct {
 	Budget *Budget // shared with other passes; nil: its own
 
 	store *Store
 	table string
-	rest  model.Range
+	rows  model.Ranges
+	rest  model.Range // of the rows
 	query Query
 	size  PageSize
-	rows  int    // of the next page
+	next  int    // rows of the next page
 	cut   bool   // the last request was
 	ahead *ahead // nil: one request at a time
 }
@@ -142,9 +159,21 @@ type Pass struct {
 // NewPass begins a pass over the rows of r that q lets through. The caller closes it, or ranges
 // over its Pages.
 func (s *Store) NewPass(table string, r model.Range, q Query, size PageSize) *Pass {
-	p := &Pass{store: s, table: table, rest: r, query: q, size: size, rows: size.Rows}
+	p := s.NewPassOver(table, model.Union(r), q, size)
+	p.rest = r
+	return p
+}
+
+// NewPassOver is NewPass for rows of several ranges. The rest of a page is all from where the pass
+// goes on to the end of the last range. One request names many ranges (RequestRows,
+// RequestKeyBytes).
+func (s *Store) NewPassOver(table string, rows model.Ranges, q Query, size PageSize) *Pass {
+	p := &Pass{store: s, table: table, rows: rows, query: q, size: size, next: size.Rows}
+	if len(rows) > 0 {
+		p.rest = model.Between(rows[0].Start, rows[len(rows)-1].End)
+	}
 	if size.First > 0 {
-		p.rows = size.First
+		p.next = size.First
 	}
 	return p
 }
@@ -163,7 +192,7 @@ func (p *Pass) Next(ctx context.Context) (Page, error) {
 		return p.ahead.next(ctx)
 	}
 	size := p.size
-	size.Rows, p.rows = p.rows, min(2*p.rows, p.size.Rows)
+	size.Rows, p.next = p.next, min(2*p.next, p.size.Rows)
 	page, err := p.read(ctx, p.rest, size)
 	p.rest, p.cut = page.Rest, page.cut
 	return page, err
@@ -180,7 +209,7 @@ func (p *Pass) read(ctx context.Context, r model.Range, size PageSize) (Page, er
 		return Page{}, p.store.Err(ctx, p.table, ctx.Err())
 	}
 	defer func() { <-p.Budget.requests }()
-	return p.store.ReadPage(ctx, p.table, r, p.query, size)
+	return p.store.readPageOf(ctx, p.table, p.rows, r, p.query, size)
 }
 
 // Pages ranges over what is left of the pass, and closes it. An error ends it.

@@ -21,8 +21,8 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// disk is a table of rows k00000, k00001 and so on, of which some match every query. A request passes
-// over as many rows as script says and is then cut off.
+// disk is a table of rows k00000, k00001 and so on, of which some match every query. A request
+// passes over as many rows as script says and is then cut off.
 type disk struct {
 	Backend
 	rows    int
@@ -34,6 +34,7 @@ type disk struct {
 
 	mu       sync.Mutex
 	sent     []string // where each request began
+	named    []int    // how many ranges it named
 	sampled  int
 	inFlight atomic.Int64
 	most     atomic.Int64
@@ -55,11 +56,12 @@ func (d *disk) ReadRows(ctx context.Context, _ string, rows Rows, _ Query, limit
 	defer d.inFlight.Add(-1)
 	d.mu.Lock()
 	how := d.script(len(d.sent))
-	d.sent = append(d.sent, rows.Range.Start)
+	d.sent = append(d.sent, rows.Ranges[0].Start)
+	d.named = append(d.named, len(rows.Ranges))
 	d.mu.Unlock()
 	over, visited := 0, 0
 	for i := range d.rows {
-		if !model.InRange(rows.Range, diskKey(i)) {
+		if !rows.Ranges.Contain(diskKey(i)) {
 			continue
 		}
 		if over == how.after {
@@ -97,9 +99,9 @@ func (d *disk) SampleKeys(context.Context, string) ([]string, error) {
 
 func (d *disk) store() *Store { return New(context.Background(), d, &telemetry.Counters{}) }
 
-func (d *disk) want(r model.Range) (keys []string) {
+func (d *disk) want(rows model.Ranges) (keys []string) {
 	for i := range d.rows {
-		if model.InRange(r, diskKey(i)) && d.matches(i) {
+		if rows.Contain(diskKey(i)) && d.matches(i) {
 			keys = append(keys, diskKey(i))
 		}
 	}
@@ -149,13 +151,16 @@ func TestPassVisitsEachRowOnce(t *testing.T) {
 			}
 			return c
 		}
-		r := model.Between(diskKey(rapid.IntRange(0, 60).Draw(rt, "from")), "")
-		if to := rapid.IntRange(0, 80).Draw(rt, "to"); to < 70 {
-			r.End = diskKey(to)
-		}
+		rows := model.Union(rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) model.Range {
+			r := model.Between(diskKey(rapid.IntRange(0, 60).Draw(rt, "from")), "")
+			if to := rapid.IntRange(0, 80).Draw(rt, "to"); to < 70 {
+				r.End = diskKey(to)
+			}
+			return r
+		}), 1, 5).Draw(rt, "ranges")...)
 		size := PageSize{Rows: rapid.IntRange(0, 5).Draw(rt, "page"), First: rapid.IntRange(0, 2).Draw(rt, "first"), Cells: rapid.IntRange(0, 7).Draw(rt, "cells")}
-		got, err := readAll(rt, t.Context(), d.store().NewPass("t", r, Pending(), size))
-		if want := d.want(r); err != nil || !slices.Equal(got, want) {
+		got, err := readAll(rt, t.Context(), d.store().NewPassOver("t", rows, Pending(), size))
+		if want := d.want(rows); err != nil || !slices.Equal(got, want) {
 			rt.Fatalf("%q, %v; want %q", got, err, want)
 		}
 	})
@@ -261,7 +266,7 @@ func TestPassReadsAhead(t *testing.T) {
 			d.samples = append(d.samples, diskKey(100*i+100))
 		}
 		got, err := readAll(t, t.Context(), d.store().NewPass("t", model.All(), Pending(), PageSize{Rows: 100}))
-		if err != nil || !slices.Equal(got, d.want(model.All())) {
+		if err != nil || !slices.Equal(got, d.want(model.Union(model.All()))) {
 			t.Errorf("%q, %v", got, err)
 		}
 		if n := d.most.Load(); n != PassRequests {

@@ -14,6 +14,7 @@ import (
 type Query struct {
 	Shape    Shape
 	Columns  []string // or only the first two below
+	Ranges   model.Ranges
 	Column   string
 	High     string        // the last column of a span
 	From     tso.Timestamp // an inclusive bound from below
@@ -36,6 +37,7 @@ type Shape uint8
 
 const (
 	ShapeNewest Shape = iota
+	ShapeNewestIn
 	ShapeWholeRow
 	ShapeDataAt
 	ShapeHeldLock
@@ -72,6 +74,11 @@ const (
 // the columns; of all if none is named. The read of a snapshot (section 6 of the design).
 func Newest(columns []string, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeNewest, Columns: columns, At: at, N: n}
+}
+
+// NewestIn is Newest of the columns that lie in the ranges, of which there is one at least.
+func NewestIn(columns model.Ranges, at tso.Timestamp, n int) Query {
+	return Query{Shape: ShapeNewestIn, Ranges: columns, At: at, N: n}
 }
 
 // WholeRow is Newest of all columns of a row that has at most n × WholeRowCells cells; of a wider
@@ -221,23 +228,38 @@ const WholeRowCells = 16
 // sum.
 func PatternBytes(column string) int { return 4*len(column) + 1 }
 
+// RangeBytes is the same for a range of columns, which stands in a query once for each family.
+func RangeBytes(r model.Range) int { return len(readFamilies) * (len(r.Start) + len(r.End) + 24) }
+
 // RequestKeyBytes bounds the keys of one read: Bigtable takes requests of 512 KiB.
 const RequestKeyBytes = 480 << 10
 
-// Rows names the rows of a read.
+// Rows names the rows of a read; the zero value is all of them.
 type Rows struct {
-	Keys  []string // these, if not nil
-	Range model.Range
+	Keys   []string // these, if not nil
+	Ranges model.Ranges
 }
 
 // Prefix is where the rows begin with p.
-func Prefix(p string) Rows { return Rows{Range: model.Prefix(p)} }
+func Prefix(p string) Rows { return In(model.Prefix(p)) }
 
 // From is the rows from a key on.
-func From(key string) Rows { return Rows{Range: model.Range{Start: key}} }
+func From(key string) Rows { return In(model.Between(key, "")) }
 
 // In is the rows of a range.
-func In(r model.Range) Rows { return Rows{Range: r} }
+func In(r model.Range) Rows { return Rows{Ranges: model.Ranges{r}} }
+
+// nameable is as many of the ranges, from the first one on, as one request may name.
+func nameable(rs model.Ranges) model.Ranges {
+	n, bytes := 0, 0
+	for n < len(rs) && n < RequestRows {
+		if bytes += len(rs[n].Start) + len(rs[n].End); n > 0 && bytes > RequestKeyBytes {
+			break
+		}
+		n++
+	}
+	return rs[:n]
+}
 
 // KeyChunks cuts keys to what one request may name.
 func KeyChunks(keys []string) iter.Seq[[]string] {

@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// TestBackendsCanReadWhatTheyAreAsked: a Backend of another package, such as a simulated store, gets
-// queries and mutations. It can only answer them if they tell what they hold.
+// TestBackendsCanReadWhatTheyAreAsked: a Backend of another package, such as a simulated store,
+// gets queries and mutations. It can only answer them if they tell what they hold.
 func TestBackendsCanReadWhatTheyAreAsked(t *testing.T) {
 	t.Parallel()
 	for _, what := range []reflect.Type{reflect.TypeFor[store.Query](), reflect.TypeFor[*store.Mutation]()} {

@@ -29,7 +29,7 @@ func (q *Queue[V]) Add(tx *percolator.Txn, key string, v V) error {
 	// begins with it (I1).
 	cell := q.cfg.Values
 	cell.Name = column
-	row := shardRow(slice, shardOf(start))
+	row := shardRow(slice, shardOf(start)*q.cfg.Shards/shards)
 
 	q.adding[bucket].Lock()
 	defer q.adding[bucket].Unlock()

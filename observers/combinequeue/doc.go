@@ -32,9 +32,9 @@
 // A key belongs to one of Config.Buckets buckets. A contribution is a cell of its own, named after
 // the start timestamp of its transaction and the key; several contributions of one transaction to
 // one key are combined before they are written. The row is named after the bucket and a slice of
-// 2²⁴ ticks (4.1 s) of start timestamps, and divided into 16 rows that share its writes. Rows
-// stay small however popular a key is. A transaction writes one row and one weak notification for
-// each bucket that its keys fall into, 16 at most by default.
+// 2²⁴ ticks (4.1 s) of start timestamps, and divided into Config.Shards rows that share its
+// writes. Rows stay small however popular a key is. A transaction writes one row and one weak
+// notification for each bucket that its keys fall into, 16 at most by default.
 //
 // Folded contributions stay in the table as tombstones until they are collected. That is why there
 // are slices: a fold reads the one that was notified, not everything that the bucket has seen
@@ -49,7 +49,7 @@
 // only up to its start timestamp (I11, I13). A worker runs one fold of a bucket at a time, so that
 // folds do not contend for totals. Folds of one bucket in different workers may conflict; then one
 // of them is repeated. The more is added, the more each fold takes; observers.Collapse makes it
-// wait for more.
+// wait for more, and observers.After until those who contribute are quiet.
 //
 // A fold has to know the status of every transaction that began before it and contributed (I15).
 // Commits under way take milliseconds. A writer that has died holds its cells for the time to live

@@ -57,7 +57,7 @@ func (e *env) fold(c *percolator.Client, opts ...observers.Option) (w *observers
 func (e *env) start(c *percolator.Client, r *observers.Registry) (w *observers.Worker, stop func()) {
 	e.Helper()
 	w, err := observers.NewWorker(c, r, observers.Config{
-		MinBackoff: time.Millisecond, Scanners: 1, ScanInterval: 10 * time.Millisecond, DisableCollection: true,
+		MinBackoff: time.Millisecond, Scanners: 1, ScanInterval: 10 * time.Millisecond, Grace: time.Nanosecond, DisableCollection: true,
 	})
 	if err != nil {
 		e.Fatal(err)

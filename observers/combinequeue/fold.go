@@ -44,7 +44,7 @@ func (q *Queue[V]) Observe(r *observers.Registry, apply func(ctx context.Context
 //
 // The observers are named after Config.Values.Name and their bucket, and a worker runs one of each
 // at a time. opts apply to each; observers.Collapse(d) makes a fold wait up to d for more
-// contributions.
+// contributions, and observers.After makes it wait until those who contribute are quiet.
 func (q *Queue[V]) ObserveBatch(r *observers.Registry, apply func(ctx context.Context, tx *percolator.Txn, sums []Sum[V]) error,
 	opts ...observers.Option,
 ) {
@@ -56,6 +56,10 @@ func (q *Queue[V]) ObserveBatch(r *observers.Registry, apply func(ctx context.Co
 	}
 	sliced.Observe(r, q.cfg.Values.Name, q.Table(), func(int) observers.Func { return f }, opts)
 }
+
+// Observers returns the names of the observers that fold, so that others can wait until nothing is
+// left to fold: observers.After(limit, q.Observers()...).
+func (q *Queue[V]) Observers() []string { return sliced.Observers(q.cfg.Values.Name, q.cfg.Buckets) }
 
 // fold applies and deletes a batch of a slice in one transaction. Of two runs that read the same
 // contributions, the one that commits later finds the other's lock or record on the cells that it

@@ -27,7 +27,8 @@ func shardRow(slice string, shard int) string {
 	return slice + "." + strconv.FormatInt(int64(shard), 16)
 }
 
-// shardOf spreads start timestamps; consecutive transactions may take every other one.
+// shardOf spreads start timestamps over 16 rows, of which Add uses Config.Shards; consecutive
+// transactions may take every other one.
 func shardOf(start tso.Timestamp) int { return int(uint64(start) * 0x9e3779b97f4a7c15 >> 60) }
 
 func foldColumn(bucket int) string { return fmt.Sprintf("fold-%03x", bucket) }

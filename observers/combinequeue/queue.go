@@ -36,6 +36,10 @@ type Config[V any] struct {
 	// most 1,024.
 	Buckets int
 
+	// Shards is into how many rows the contributions to a slice of a bucket are spread: more rows take
+	// more writes a second, and cost a fold more requests. It may change at any time. 0: 16, the most.
+	Shards int
+
 	// MaxEntries, MaxKeys and MaxBytes limit what one fold takes: contributions, different keys, and
 	// bytes of keys and values (a single contribution may be larger). 0: 1,000 (at most 20,000), 200
 	// (at most 20,000), and 1 MiB.
@@ -66,6 +70,7 @@ func New[V any](cfg Config[V]) (*Queue[V], error) {
 	}
 	if err := cmp.Or(
 		sliced.SetDefault("Buckets", &cfg.Buckets, 16, MaxBuckets),
+		sliced.SetDefault("Shards", &cfg.Shards, shards, shards),
 		sliced.SetDefault("MaxEntries", &cfg.MaxEntries, 1000, maxBatchEntries),
 		sliced.SetDefault("MaxKeys", &cfg.MaxKeys, 200, maxBatchEntries),
 		sliced.SetDefault("MaxBytes", &cfg.MaxBytes, 1<<20, percolator.MaxTxnBytes/8),

@@ -413,3 +413,56 @@ func TestWhatIsRefused(t *testing.T) {
 		t.Errorf("a finished transaction: %v", err)
 	}
 }
+
+// Folds can wait until those who contribute are quiet: then one fold takes everything.
+func TestFoldsAfterThoseWhoContribute(t *testing.T) {
+	t.Parallel()
+	const rows = 8
+	cfg := config()
+	cfg.Buckets = 1
+	q, err := combinequeue.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := percolator.Int64("totals", "in")
+	store := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{q.Table(), {Name: "totals", Observed: []string{in.Name}}}})
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	defer cancel()
+	e := &env{t, store, ctx, store.Client, q, percolator.Int64("totals", "total")}
+	r := observers.NewRegistry()
+	var contributed, before atomic.Int64
+	all := make(chan struct{}) // are queued
+	observers.Observe(r, "count", in, func(_ context.Context, tx *percolator.Txn, _ observers.Change, n int64) error {
+		<-all
+		contributed.Add(n)
+		return e.queue.Add(tx, "k", n)
+	}, observers.MaxConcurrent(1))
+	into := e.queue.Into(e.total)
+	e.queue.ObserveBatch(r, func(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[int64]) error {
+		before.CompareAndSwap(0, contributed.Load())
+		return into(ctx, tx, sums)
+	}, observers.After(time.Hour, "count"))
+	w, _ := e.start(e.client, r)
+	if _, err := e.client.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for i := range rows {
+			if err := in.Set(tx, fmt.Sprint(i), 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	e.until("all rows are queued", func() bool { s := w.Stats(); return s.Queued+s.Running == rows })
+	close(all)
+	e.idle(w)
+	if total, pending := e.read("k"); total != rows || pending != 0 {
+		t.Errorf("folded %d, pending %d, want %d and 0", total, pending, rows)
+	}
+	if n := before.Load(); n != rows {
+		t.Errorf("the first fold began after %d of %d contributions", n, rows)
+	}
+	if names := e.queue.Observers(); len(names) != 1 || w.Stats().Observers[names[0]].Runs == 0 {
+		t.Errorf("%v did not fold", names)
+	}
+}

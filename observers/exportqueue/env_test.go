@@ -89,6 +89,8 @@ func (e *env) exportSearching(c, searcher *percolator.Client, to *receiver, cfg 
 	r := observers.NewRegistry()
 	e.queue.Observe(r, searcher, to.deliver)
 	cfg.MinBackoff, cfg.Scanners, cfg.ScanInterval, cfg.DisableCollection = time.Millisecond, 1, 10*time.Millisecond, true
+	cfg.Grace = time.Nanosecond // no other worker has what it finds
+	cfg.SweepInterval = -1      // a sweep writes too, at a time of its own, and tests count the requests of an exporter
 	w, err := observers.NewWorker(c, r, cfg)
 	if err != nil {
 		e.Fatal(err)

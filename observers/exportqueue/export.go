@@ -18,7 +18,7 @@ import (
 // when the receiver has them for good. After an error, and sometimes without one, the same entries
 // are delivered again. A worker makes one call at a time for each partition, and concurrent calls
 // for different ones. opts apply to each observer: observers.Timeout limits a delivery,
-// observers.Collapse waits for more entries.
+// observers.Collapse and observers.After wait for more entries.
 func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
 	opts ...observers.Option,
 ) {
@@ -31,6 +31,10 @@ func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, delive
 		}
 	}, opts)
 }
+
+// Observers returns the names of the observers that deliver, so that others can wait until nothing
+// is left to deliver: observers.After(limit, q.Observers()...).
+func (q *Queue) Observers() []string { return sliced.Observers(q.cfg.Name, q.cfg.Partitions) }
 
 // export delivers and deletes the oldest entries of a partition, whichever of its slices was
 // notified.

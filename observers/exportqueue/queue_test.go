@@ -319,3 +319,19 @@ func TestWhatIsRefused(t *testing.T) {
 		t.Errorf("Observe without a function: %v", err)
 	}
 }
+
+// Deliveries can wait for others, and others for deliveries.
+func TestNamesOfObservers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(c *exportqueue.Config) { c.Partitions = 2 })
+	if names := e.queue.Observers(); !slices.Equal(names, []string{"export-000", "export-001"}) {
+		t.Errorf("%q", names)
+	}
+	for name, valid := range map[string]bool{"export-001": true, "export-002": false} {
+		r := observers.NewRegistry()
+		e.queue.Observe(r, e.client, new(receiver).deliver, observers.After(time.Second, append(e.queue.Observers(), name)...))
+		if _, err := observers.NewWorker(e.client, r, observers.Config{}); valid != (err == nil) || !valid && !errors.Is(err, percolator.ErrInvalidArgument) {
+			t.Errorf("After %s: %v", name, err)
+		}
+	}
+}

@@ -14,9 +14,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What collection costs: rows a second while it resolves and while it erases, and how many transactions a second others
-// commit meanwhile, in proportion to what the same ones commit right before. Half of the rows have
-// garbage, two old versions each.
+// What collection costs: rows a second while it resolves and while it erases, and how many
+// transactions a second others commit meanwhile, in proportion to what the same ones commit right
+// before. Half of the rows have garbage, two old versions each.
 func BenchmarkCollection(b *testing.B) {
 	for _, pace := range []int{0, 1_000_000} {
 		name := "default pace"

@@ -27,11 +27,12 @@ const (
 
 func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
 
-// newCollectorEnv is newEnv with a drain that tests can wait for.
+// newCollectorEnv is newEnv with a drain that tests can wait for. A client re-reads the meta row a
+// few times in each MetaMaxAge: shorter ones would make that most of what many clients at once do.
 func newCollectorEnv(t testing.TB, change ...func(*percolator.Schema)) *percolatortest.Env {
 	t.Helper()
 	s := fixture.Schema()
-	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}
 	for _, f := range change {
 		f(s)
 	}

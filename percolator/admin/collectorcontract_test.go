@@ -81,7 +81,7 @@ func TestResumedCollectorLearnsOfTables(t *testing.T) {
 func TestCollectorEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	c := env.NewClient(percolatortest.Configure(shortRetention))
 	g := collector(t, c, admin.CollectorConfig{Interval: time.Hour})
@@ -166,7 +166,8 @@ func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, percolator.ErrLocked) {
+		slow := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil // a request has two seconds
+		if !errors.Is(err, percolator.ErrLocked) && !slow {
 			t.Fatal(err)
 		}
 		runtime.Gosched()

@@ -21,8 +21,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// slowly delivers every request of a client 5 ms late. heard hears of it first, and what it returns,
-// if not nil, of the delivery.
+// slowly delivers every request of a client 5 ms late. heard hears of it first, and what it
+// returns, if not nil, of the delivery.
 func slowly(env *percolatortest.Env, c *percolator.Client, heard func(percolatortest.Request) (delivered func())) {
 	slow := func(r percolatortest.Request) percolatortest.Action {
 		delivered := heard(r)
@@ -316,8 +316,8 @@ func TestLateDuplicateOfAnEntry(t *testing.T) {
 
 var manyRows = flag.Int("collector.clean", 100_000, "how many clean rows there are in the larger table of TestCollectionCostsTheChange")
 
-// A cycle costs what has changed, not what the table holds: ten times the changes cost ten times the
-// rows and at most ten times the requests, ten times the clean rows cost nothing.
+// A cycle costs what has changed, not what the table holds: ten times the changes cost ten times
+// the rows and at most ten times the requests, ten times the clean rows cost nothing.
 func TestCollectionCostsTheChange(t *testing.T) {
 	t.Parallel()
 	const clean = 10_000

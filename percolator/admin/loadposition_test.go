@@ -64,8 +64,8 @@ func TestLoadPosition(t *testing.T) {
 	}
 }
 
-// A position is stored by one request, which is not repeated: an answer that is lost is no conflict,
-// as next may be stored.
+// A position is stored by one request, which is not repeated: an answer that is lost is no
+// conflict, as next may be stored.
 func TestLoadPositionWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})

@@ -263,7 +263,7 @@ func mustCollector(t *testing.T, s *torn, progress func(admin.Collection)) *admi
 // A row with more changes than one mutation may have is repaired in several.
 func TestRepairOfAWideRow(t *testing.T) {
 	t.Parallel()
-	s := newTornWith(t, percolator.Timing{RequestLifetime: 8 * time.Second, MetaMaxAge: 200 * time.Millisecond})
+	s := newTornWith(t, percolator.Timing{RequestLifetime: 20 * time.Second, MetaMaxAge: 200 * time.Millisecond})
 	fixture.Put(t, s.ctx, s.Client, "wide", "kept", "kept")
 	s.now()
 	const columns = 10_100

@@ -17,7 +17,7 @@ import (
 func TestTableAddedMeanwhile(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "old"}}})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	bigger := &percolator.Schema{Tables: []percolator.Table{{Name: "old"}, {Name: "new"}}}
 	if err := percolator.CreateSchema(ctx, env.Project, env.Instance, bigger, env.Options()...); err != nil {
@@ -59,7 +59,7 @@ func TestColumnObservedAfterTheWriteWasBuffered(t *testing.T) {
 	t.Parallel()
 	timing := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: time.Second} // the client learns of schemas soon
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "old"}}, Timing: timing})
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	tx, err := env.Client.Begin(ctx)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestPlanSchema(t *testing.T) {
 		Tables: []percolator.Table{{Name: "t", Observed: []string{"a"}, Weak: []string{"w"}, Indexes: []percolator.Index{index}}},
 		Timing: percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: time.Second}, // CreateSchema waits until all know
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	stored := env.Client.Schema()
 	with := func(change func(s *percolator.Schema)) *percolator.Schema {
@@ -107,7 +107,7 @@ func TestPlanSchema(t *testing.T) {
 func TestCollectionBounds(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	c := env.Client
 	b, err := admin.New(c).CollectionBounds(ctx)

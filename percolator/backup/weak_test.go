@@ -7,7 +7,10 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -95,4 +98,33 @@ func settled(t *testing.T, c *percolator.Client, row string) {
 	id, err := journal.ParseStreamID(found[0].Stream)
 	must(t, err)
 	must(t, journal.WriteLow(testContext(t), c.Engine().Store, map[journal.StreamID]uint64{id: found[0].Seq + 100}))
+}
+
+// A process that has not heard yet that the journal was turned off exports the weak notifications
+// that no entry names.
+
+func TestWeakNotificationsWithoutAnEntry(t *testing.T) {
+	t.Parallel()
+	schema := func(without bool) *percolator.Schema {
+		return &percolator.Schema{
+			Tables:         []percolator.Table{{Name: "t", Weak: []string{"poke"}}},
+			Timing:         percolator.Timing{MetaMaxAge: time.Minute},
+			DisableJournal: without,
+		}
+	}
+	env := percolatortest.New(t, schema(false))
+	ctx := fixture.Context(t)
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, schema(true), env.Options()...))
+	knows := env.NewClient()
+	fixture.Must(t, fixture.Update(ctx, knows, func(tx *percolator.Txn) error { return tx.Notify(fixture.Cell("r", "poke")) }))
+	ts, err := env.Oracle.Next(ctx)
+	fixture.Must(t, err)
+	n := 0
+	for _, err := range transfer.ExportWeak(ctx, env.Client.Engine(), ts, "t", model.All()) {
+		fixture.Must(t, err)
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d rows are exported", n)
+	}
 }

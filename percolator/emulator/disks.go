@@ -16,9 +16,9 @@ import (
 
 // Disks makes requests cost what they cost on Cloud Bigtable, which keeps the families of a row
 // together: a read pays for every byte that it passes over, whatever its filter lets through; the
-// keys of one request are served one after another; and each tablet serves one read at a time,
-// those under a profile of low priority last.
-// A read that takes long names its progress (last_scanned_row_key) and ends with its deadline.
+// keys and ranges of one request are served one after another; and each tablet serves one read at a
+// time, those under a profile of low priority last. A read that takes long names its progress
+// (last_scanned_row_key) and ends with its deadline.
 //
 // Sizes and speeds are the caller's: with a Speed of 70 GB a second and requests that live for
 // 100 ms, a table of 1 TB costs as many requests as with 230 MB a second and 30 s. Bytes are
@@ -27,7 +27,7 @@ import (
 // The fields are set before Start. The methods may be called concurrently.
 type Disks struct {
 	Speed   int64               // bytes that one tablet passes over in a second; 0: no limit
-	Latency time.Duration       // of every request, and of every key after the first
+	Latency time.Duration       // of every request, and of every key and range after the first
 	Reach   int64               // bytes after which a read of ranges is cut off, as if its time were over; 0: none
 	Bounds  map[string][]string // where a table, by its ID, is cut into tablets, ascending
 	Clean   []Clean
@@ -181,12 +181,8 @@ func (d *Disks) readRows(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream,
 	d.table(r.id).reads++
 	bounds := d.bounds(r.id)
 	d.mu.Unlock()
-	for _, w := range rows.cut(everything, bounds, 1) {
-		part, ok := rows.clip(w)
-		if !ok {
-			continue
-		}
-		if err := r.window(g, bt, req, w, part); err != nil {
+	for _, part := range rows.parts(bounds) {
+		if err := r.part(g, bt, req, part); err != nil {
 			return err
 		}
 		if req.RowsLimit > 0 && r.returned >= req.RowsLimit {
@@ -196,14 +192,9 @@ func (d *Disks) readRows(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream,
 	return nil
 }
 
-// window serves what a request asks for in a part of one tablet.
-func (r *diskRead) window(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRequest, w interval, part *btpb.RowSet) error {
-	from := interval{start: w.start, end: w.end}
-	if len(part.RowKeys) > 0 {
-		from = interval{string(part.RowKeys[0]), successor(string(part.RowKeys[0]))}
-	} else if asked, ok := newRowSet(part); ok {
-		from = asked.ranges[0]
-	}
+// part serves what a request asks for in one tablet: a key, or a range.
+func (r *diskRead) part(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRequest, from interval) error {
+	part := &btpb.RowSet{RowRanges: []*btpb.RowRange{from.wire()}}
 	leave, err := r.disks.enter(r.Context(), r.id, from.start, g.rules.profile(req).LowPriority)
 	if err != nil {
 		return err

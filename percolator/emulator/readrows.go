@@ -52,6 +52,7 @@ func (g *guard) scanRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb
 		return s.whole()
 	}
 	s.rows = rows
+	req.Filter, s.columns, _ = lateColumns(req.Filter)
 	return s.run()
 }
 
@@ -65,6 +66,7 @@ type scan struct {
 	req         *btpb.ReadRowsRequest
 	table       *table
 	rows        rowSet
+	columns     columnRanges // select the cells of what req selects; nil: all
 }
 
 // whole reads everything in one turn at the lock: for requests whose answer is not the sum of its
@@ -105,7 +107,7 @@ func (s *scan) windows(windows []interval) (rest interval, more bool, err error)
 				break
 			}
 			s.req.Rows = part
-			p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, rules: s.guard.rules.limits, limits: s.guard.pages}
+			p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, rules: s.guard.rules.limits, limits: s.guard.pages, columns: s.columns}
 			readErr := s.read(p)
 			if err := p.send(s.wantScanned); err != nil {
 				return rest, false, err
@@ -161,6 +163,11 @@ func (s *scan) read(p *page) error {
 	if s.guard.holding != nil {
 		s.guard.holding(s.req)
 	}
+	if s.columns != nil { // the page counts rows: of those that the emulator counts it keeps some back
+		p.wanted = s.req.RowsLimit
+		defer func() { s.req.RowsLimit = p.wanted }()
+		s.req.RowsLimit = 0
+	}
 	return s.bt.ReadRows(s.req, p)
 }
 
@@ -191,6 +198,9 @@ type page struct {
 	limits pageLimits
 	asIs   bool // keep every message as it comes
 
+	columns columnRanges // as in scan
+	wanted  int64        // rows; 0: all
+
 	scanned  *btpb.ReadRowsResponse // the newest report of a row that the filter kept back, if no row came after it
 	last     string                 // key of the last row looked at
 	examined int
@@ -202,6 +212,9 @@ func (p *page) Context() context.Context { return p.ctx }
 
 // Send takes one row, or the report that a row was kept back by the filter.
 func (p *page) Send(m *btpb.ReadRowsResponse) error {
+	if p.columns != nil {
+		m = p.columns.of(m)
+	}
 	size := sizeOf(m)
 	if len(m.Chunks) > 0 {
 		if err := p.rules.checkAnswer(m.Chunks[0].RowKey, size); err != nil {
@@ -229,7 +242,7 @@ func (p *page) Send(m *btpb.ReadRowsResponse) error {
 		p.messages = append(p.messages, m)
 		return nil
 	}
-	if p.examined >= p.limits.rows || p.bytes >= p.limits.bytes {
+	if p.wanted > 0 && int64(p.returned) >= p.wanted || p.examined >= p.limits.rows || p.bytes >= p.limits.bytes {
 		return errPageFull
 	}
 	return nil

@@ -32,7 +32,7 @@ func readAll(t rapid.TB, client btpb.BigtableClient, req *btpb.ReadRowsRequest, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, featuresHeader, base64.URLEncoding.EncodeToString(b))
 	stream, err := client.ReadRows(ctx, proto.CloneOf(req))
@@ -244,6 +244,59 @@ func TestRowSetCutKeepsEveryKeyInOneWindow(t *testing.T) {
 		}
 		if windows[0].start != "" || windows[len(windows)-1].end != "" {
 			t.Fatalf("windows %q do not cover everything", windows)
+		}
+	}
+}
+
+func TestRowSetPartsAreWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		var rs rowSet
+		asked := map[string]bool{}
+		for range rng.IntN(5) {
+			from := rng.IntN(50)
+			v := interval{rowKey(from), rowKey(from + 1 + rng.IntN(30))}
+			if rng.IntN(9) == 0 {
+				v.end = ""
+			}
+			rs.ranges = append(rs.ranges, v)
+		}
+		for i := range rng.IntN(5) {
+			rs.keys = append(rs.keys, rowKey(i*17))
+		}
+		var splits []string
+		for i := range rng.IntN(10) {
+			splits = append(splits, rowKey(i*11))
+		}
+		for i := range 100 {
+			key := interval{rowKey(i), successor(rowKey(i))}
+			if _, ok := rs.clip(key); ok {
+				asked[key.start] = true
+			}
+		}
+		before := interval{}
+		for i, v := range rs.parts(splits) {
+			if v.empty() || i > 0 && (before.end == "" || v.start < before.end) {
+				t.Fatalf("%q and %q of %+v", before, v, rs)
+			}
+			for _, split := range splits {
+				if v.contains(split) {
+					t.Fatalf("%q is in two tablets, cut at %q", v, split)
+				}
+			}
+			for i := range 100 {
+				if _, ok := v.intersect(interval{rowKey(i), successor(rowKey(i))}); ok {
+					if !asked[rowKey(i)] {
+						t.Fatalf("%q of %q, which was not asked for", rowKey(i), rs)
+					}
+					delete(asked, rowKey(i))
+				}
+			}
+			before = v
+		}
+		if len(asked) > 0 {
+			t.Fatalf("%v are left of %+v", asked, rs)
 		}
 	}
 }

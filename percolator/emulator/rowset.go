@@ -3,6 +3,7 @@ package emulator
 import (
 	"slices"
 	"sort"
+	"strings"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 )
@@ -94,6 +95,34 @@ func (v interval) wire() *btpb.RowRange {
 		r.EndKey = &btpb.RowRange_EndKeyOpen{EndKeyOpen: []byte(v.end)}
 	}
 	return r
+}
+
+// parts returns what rs asks for as intervals, ascending, none of which overlap: each key, and each
+// range cut at splits.
+func (rs rowSet) parts(splits []string) (out []interval) {
+	asked := slices.Clone(rs.ranges)
+	for _, k := range rs.keys {
+		asked = append(asked, interval{k, successor(k)})
+	}
+	slices.SortFunc(asked, func(a, b interval) int { return strings.Compare(a.start, b.start) })
+	for _, v := range asked {
+		if n := len(out); n > 0 { // what is left of v
+			before := out[n-1]
+			if before.end == "" {
+				break
+			}
+			if v.start = max(v.start, before.end); v.empty() {
+				continue
+			}
+		}
+		i := sort.SearchStrings(splits, successor(v.start))
+		for ; i < len(splits) && v.contains(splits[i]); i++ {
+			out = append(out, interval{v.start, splits[i]})
+			v.start = splits[i]
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // cut divides v into windows, ascending, such that rs has at most chunk keys in each, and its

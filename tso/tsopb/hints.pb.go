@@ -277,6 +277,96 @@ func (x *TakeHintsResponse) GetHints() []*Hint {
 	return nil
 }
 
+type HandHintsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 256, with 48 KiB of data.
+	Hints         []*Hint `protobuf:"bytes,1,rep,name=hints,proto3" json:"hints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandHintsRequest) Reset() {
+	*x = HandHintsRequest{}
+	mi := &file_tso_tsopb_hints_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandHintsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandHintsRequest) ProtoMessage() {}
+
+func (x *HandHintsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tso_tsopb_hints_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandHintsRequest.ProtoReflect.Descriptor instead.
+func (*HandHintsRequest) Descriptor() ([]byte, []int) {
+	return file_tso_tsopb_hints_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *HandHintsRequest) GetHints() []*Hint {
+	if x != nil {
+		return x.Hints
+	}
+	return nil
+}
+
+type HandHintsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The indexes of the hints that somebody was waiting for, in ascending order.
+	Taken         []uint32 `protobuf:"varint,1,rep,packed,name=taken,proto3" json:"taken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandHintsResponse) Reset() {
+	*x = HandHintsResponse{}
+	mi := &file_tso_tsopb_hints_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandHintsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandHintsResponse) ProtoMessage() {}
+
+func (x *HandHintsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tso_tsopb_hints_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandHintsResponse.ProtoReflect.Descriptor instead.
+func (*HandHintsResponse) Descriptor() ([]byte, []int) {
+	return file_tso_tsopb_hints_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HandHintsResponse) GetTaken() []uint32 {
+	if x != nil {
+		return x.Taken
+	}
+	return nil
+}
+
 var File_tso_tsopb_hints_proto protoreflect.FileDescriptor
 
 const file_tso_tsopb_hints_proto_rawDesc = "" +
@@ -294,11 +384,16 @@ const file_tso_tsopb_hints_proto_rawDesc = "" +
 	"\x04most\x18\x02 \x01(\rR\x04most\x12\x17\n" +
 	"\await_ms\x18\x03 \x01(\x03R\x06waitMs\"B\n" +
 	"\x11TakeHintsResponse\x12-\n" +
-	"\x05hints\x18\x01 \x03(\v2\x17.percolator.tso.v1.HintR\x05hints2\xba\x01\n" +
+	"\x05hints\x18\x01 \x03(\v2\x17.percolator.tso.v1.HintR\x05hints\"A\n" +
+	"\x10HandHintsRequest\x12-\n" +
+	"\x05hints\x18\x01 \x03(\v2\x17.percolator.tso.v1.HintR\x05hints\")\n" +
+	"\x11HandHintsResponse\x12\x14\n" +
+	"\x05taken\x18\x01 \x03(\rR\x05taken2\x92\x02\n" +
 	"\x05Hints\x12Y\n" +
 	"\n" +
 	"LeaveHints\x12$.percolator.tso.v1.LeaveHintsRequest\x1a%.percolator.tso.v1.LeaveHintsResponse\x12V\n" +
-	"\tTakeHints\x12#.percolator.tso.v1.TakeHintsRequest\x1a$.percolator.tso.v1.TakeHintsResponseB.Z,github.com/gopercolator/percolator/tso/tsopbb\x06proto3"
+	"\tTakeHints\x12#.percolator.tso.v1.TakeHintsRequest\x1a$.percolator.tso.v1.TakeHintsResponse\x12V\n" +
+	"\tHandHints\x12#.percolator.tso.v1.HandHintsRequest\x1a$.percolator.tso.v1.HandHintsResponseB.Z,github.com/gopercolator/percolator/tso/tsopbb\x06proto3"
 
 var (
 	file_tso_tsopb_hints_proto_rawDescOnce sync.Once
@@ -312,26 +407,31 @@ func file_tso_tsopb_hints_proto_rawDescGZIP() []byte {
 	return file_tso_tsopb_hints_proto_rawDescData
 }
 
-var file_tso_tsopb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_tso_tsopb_hints_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_tso_tsopb_hints_proto_goTypes = []any{
 	(*Hint)(nil),               // 0: percolator.tso.v1.Hint
 	(*LeaveHintsRequest)(nil),  // 1: percolator.tso.v1.LeaveHintsRequest
 	(*LeaveHintsResponse)(nil), // 2: percolator.tso.v1.LeaveHintsResponse
 	(*TakeHintsRequest)(nil),   // 3: percolator.tso.v1.TakeHintsRequest
 	(*TakeHintsResponse)(nil),  // 4: percolator.tso.v1.TakeHintsResponse
+	(*HandHintsRequest)(nil),   // 5: percolator.tso.v1.HandHintsRequest
+	(*HandHintsResponse)(nil),  // 6: percolator.tso.v1.HandHintsResponse
 }
 var file_tso_tsopb_hints_proto_depIdxs = []int32{
 	0, // 0: percolator.tso.v1.LeaveHintsRequest.hints:type_name -> percolator.tso.v1.Hint
 	0, // 1: percolator.tso.v1.TakeHintsResponse.hints:type_name -> percolator.tso.v1.Hint
-	1, // 2: percolator.tso.v1.Hints.LeaveHints:input_type -> percolator.tso.v1.LeaveHintsRequest
-	3, // 3: percolator.tso.v1.Hints.TakeHints:input_type -> percolator.tso.v1.TakeHintsRequest
-	2, // 4: percolator.tso.v1.Hints.LeaveHints:output_type -> percolator.tso.v1.LeaveHintsResponse
-	4, // 5: percolator.tso.v1.Hints.TakeHints:output_type -> percolator.tso.v1.TakeHintsResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	0, // 2: percolator.tso.v1.HandHintsRequest.hints:type_name -> percolator.tso.v1.Hint
+	1, // 3: percolator.tso.v1.Hints.LeaveHints:input_type -> percolator.tso.v1.LeaveHintsRequest
+	3, // 4: percolator.tso.v1.Hints.TakeHints:input_type -> percolator.tso.v1.TakeHintsRequest
+	5, // 5: percolator.tso.v1.Hints.HandHints:input_type -> percolator.tso.v1.HandHintsRequest
+	2, // 6: percolator.tso.v1.Hints.LeaveHints:output_type -> percolator.tso.v1.LeaveHintsResponse
+	4, // 7: percolator.tso.v1.Hints.TakeHints:output_type -> percolator.tso.v1.TakeHintsResponse
+	6, // 8: percolator.tso.v1.Hints.HandHints:output_type -> percolator.tso.v1.HandHintsResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_tso_tsopb_hints_proto_init() }
@@ -345,7 +445,7 @@ func file_tso_tsopb_hints_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tso_tsopb_hints_proto_rawDesc), len(file_tso_tsopb_hints_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

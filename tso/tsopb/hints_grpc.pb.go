@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Hints_LeaveHints_FullMethodName = "/percolator.tso.v1.Hints/LeaveHints"
 	Hints_TakeHints_FullMethodName  = "/percolator.tso.v1.Hints/TakeHints"
+	Hints_HandHints_FullMethodName  = "/percolator.tso.v1.Hints/HandHints"
 )
 
 // HintsClient is the client API for Hints service.
@@ -41,6 +42,8 @@ type HintsClient interface {
 	LeaveHints(ctx context.Context, in *LeaveHintsRequest, opts ...grpc.CallOption) (*LeaveHintsResponse, error)
 	// TakeHints waits for hints of some topics, and takes them.
 	TakeHints(ctx context.Context, in *TakeHintsRequest, opts ...grpc.CallOption) (*TakeHintsResponse, error)
+	// HandHints hands hints to those who wait for them now, each to one, and keeps none.
+	HandHints(ctx context.Context, in *HandHintsRequest, opts ...grpc.CallOption) (*HandHintsResponse, error)
 }
 
 type hintsClient struct {
@@ -71,6 +74,16 @@ func (c *hintsClient) TakeHints(ctx context.Context, in *TakeHintsRequest, opts 
 	return out, nil
 }
 
+func (c *hintsClient) HandHints(ctx context.Context, in *HandHintsRequest, opts ...grpc.CallOption) (*HandHintsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HandHintsResponse)
+	err := c.cc.Invoke(ctx, Hints_HandHints_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HintsServer is the server API for Hints service.
 // All implementations must embed UnimplementedHintsServer
 // for forward compatibility.
@@ -86,6 +99,8 @@ type HintsServer interface {
 	LeaveHints(context.Context, *LeaveHintsRequest) (*LeaveHintsResponse, error)
 	// TakeHints waits for hints of some topics, and takes them.
 	TakeHints(context.Context, *TakeHintsRequest) (*TakeHintsResponse, error)
+	// HandHints hands hints to those who wait for them now, each to one, and keeps none.
+	HandHints(context.Context, *HandHintsRequest) (*HandHintsResponse, error)
 	mustEmbedUnimplementedHintsServer()
 }
 
@@ -101,6 +116,9 @@ func (UnimplementedHintsServer) LeaveHints(context.Context, *LeaveHintsRequest) 
 }
 func (UnimplementedHintsServer) TakeHints(context.Context, *TakeHintsRequest) (*TakeHintsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TakeHints not implemented")
+}
+func (UnimplementedHintsServer) HandHints(context.Context, *HandHintsRequest) (*HandHintsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method HandHints not implemented")
 }
 func (UnimplementedHintsServer) mustEmbedUnimplementedHintsServer() {}
 func (UnimplementedHintsServer) testEmbeddedByValue()               {}
@@ -159,6 +177,24 @@ func _Hints_TakeHints_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Hints_HandHints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HandHintsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HintsServer).HandHints(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Hints_HandHints_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HintsServer).HandHints(ctx, req.(*HandHintsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Hints_ServiceDesc is the grpc.ServiceDesc for Hints service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -173,6 +209,10 @@ var Hints_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TakeHints",
 			Handler:    _Hints_TakeHints_Handler,
+		},
+		{
+			MethodName: "HandHints",
+			Handler:    _Hints_HandHints_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -9,17 +9,20 @@
 //
 //   - process reads the page. Its content hash says to which cluster of duplicates it belongs; its
 //     links are stored again with their targets, so that a target finds everything that is said
-//     about it in one range of rows.
-//   - relink collects, for a target whose links changed, the texts of all links to it. A redirect
-//     passes its links on to where it leads; reroute has the pages that link to it find their
-//     targets again.
+//     about it in one row.
+//   - relink has a page published when other links lead there. A redirect passes its links on to
+//     where it leads; reroute has the pages that link to it find their targets again.
 //   - pass keeps the ranks (see [Unit]): it adds up what a URL has received from the documents that
 //     link there and, if the document's rank has thereby changed by more than [Epsilon], passes the
 //     difference on to where its own links lead. So a change spreads along the links, ever weaker,
 //     until what is left is too small to matter.
 //   - recluster and rerank pick the canonical URL of a cluster, the member with the highest rank.
 //   - export makes the serving tables right for a URL: title, text, terms, and the anchor texts of
-//     its whole cluster.
+//     its whole cluster. Which documents have a term is in segments, which merge makes fewer (see
+//     [Segment]).
+//
+// Each runs for batches of what has changed, when those that feed it have nothing left to do, or
+// have been at it for long.
 //
 // What pass does, for a page p with four links, of which one leads to t. Contributions lie in a
 // queue (package combinequeue), to which anybody can add without a conflict. A page that a thousand
@@ -51,8 +54,8 @@
 //
 // Package page bounds the terms and links of a page, and the length of a URL: a transaction that
 // replaces all links of a page writes 20,000 rows of links. A page passes rank on to
-// [MaxTargetBytes] of URLs. An observer reads all in-links of a page or of a redirect, or all
-// members of a cluster, at once: that is fine for many thousands, not for millions. A fold looks at
-// 200 URLs at most, reads the links of these at once, and passes differences on to 40,000 URLs at
-// most. At most [MaxAnchors] anchor texts are kept for a URL.
+// [MaxTargetBytes] of URLs. The in-links of a URL are one row, and so are the members of a cluster;
+// an observer reads all of them at once: that is fine for many thousands, not for millions. A fold
+// looks at 200 URLs at most, reads the links of these at once, and passes differences on to 40,000
+// URLs at most. At most [MaxAnchors] anchor texts are kept for a URL.
 package index

@@ -10,129 +10,113 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// publish makes the serving tables right for one URL: a canonical URL is there with its words and
+// publish makes the serving tables right for some URLs: a canonical URL is there with its words and
 // the anchor texts of its whole cluster, any other URL is not. Only this observer writes these
-// tables, and only the rows of its own URL.
-func publish(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-	url := ch.Cell.Row
-	// One request for each of the two rows; the typed reads below are answered by the transaction's
-	// cache.
-	f := Fetch(ctx, tx,
-		Served.Cell(url), ServedContent.Cell(url), ServedTerms.Cell(url), ServedAnchors.Cell(url),
-		Hash.Cell(url), Derived.Cell(url), Terms.Cell(url), Anchors.Cell(url))
-	hash := Get(f, Hash, url)
-	if err := f.Err(); err != nil {
+// tables, and of each URL only its row and what segments say of it.
+func publish(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+	list, err := readPublished(ctx, tx, rowsOf(changes))
+	if err != nil {
 		return err
 	}
-	served, err := Served.GetForUpdate(ctx, tx, url)
-	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
-		return err
-	}
-	var c cluster
-	if hash != "" {
-		if c, err = readCluster(ctx, tx, hash); err != nil {
+	p := Postings{}
+	for _, d := range list {
+		// Of two runs for a URL one fails: the other may know better.
+		if _, err := Served.GetForUpdate(ctx, tx, d.url); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+			return err
+		}
+		if err := d.write(tx, p); err != nil {
 			return err
 		}
 	}
-	if c.canonical != url {
-		return withdraw(ctx, tx, url, served)
-	}
-	if err := publishContent(ctx, tx, f, url, hash, served); err != nil {
-		return err
-	}
-	return publishAnchors(ctx, tx, url, c.members)
+	return p.write(tx, Segment{ID: tx.StartTimestamp()})
 }
 
-// withdraw removes the URL from the serving tables, if it is there.
-func withdraw(ctx context.Context, tx *percolator.Txn, url, served string) error {
-	if served == "" {
-		return nil
-	}
-	terms, err := ServedTerms.Get(ctx, tx, url)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		movePostings(tx, url, terms, nil),
-		Served.Delete(tx, url),
-		ServedContent.Delete(tx, url),
-		ServedTerms.Delete(tx, url),
-		ServedAnchors.Delete(tx, url),
-	)
+// version is what the search page shows of a document; the zero version is none.
+type version struct {
+	hash    string
+	content Content
+	terms   map[string]int
+	anchors []Anchor
 }
 
-// publishContent brings title, text and postings up to date.
-func publishContent(ctx context.Context, tx *percolator.Txn, f *Fetched, url, hash, served string) error {
-	content, err := Derived.Get(ctx, tx, url)
-	if err != nil {
-		return err
-	}
-	terms, err := Terms.Get(ctx, tx, url)
-	if err != nil {
-		return err
-	}
-	oldContent, oldTerms := Get(f, ServedContent, url), Get(f, ServedTerms, url)
-	if err := f.Err(); err != nil {
-		return err
-	}
-	if served == hash && oldContent == content && maps.Equal(oldTerms, terms) {
-		return nil
-	}
-	return errors.Join(
-		movePostings(tx, url, oldTerms, terms),
-		Served.Set(tx, url, hash),
-		ServedContent.Set(tx, url, content),
-		ServedTerms.Set(tx, url, terms),
-	)
+// published is a URL with what is shown of it, and what is to be shown.
+type published struct {
+	url        string
+	was, wants version
 }
 
-// movePostings writes the difference between two versions of a document's terms.
-func movePostings(tx *percolator.Txn, url string, before, after map[string]int) error {
-	for term, n := range after {
-		if before[term] != n {
-			if err := Frequency(url).Set(tx, PostingRow(term, url), int64(n)); err != nil {
-				return err
-			}
-		}
+// readPublished reads all that decides what is shown of some URLs, in a request for each table and
+// one for each step along redirects.
+func readPublished(ctx context.Context, tx *percolator.Txn, urls []string) ([]published, error) {
+	var cells []percolator.Cell
+	for _, url := range urls {
+		cells = append(cells, Served.Cell(url), ServedContent.Cell(url), ServedTerms.Cell(url), ServedAnchors.Cell(url),
+			Hash.Cell(url), Derived.Cell(url), Terms.Cell(url))
 	}
-	for term := range before {
-		if after[term] == 0 {
-			if err := Frequency(url).Delete(tx, PostingRow(term, url)); err != nil {
-				return err
-			}
-		}
+	f := Fetch(ctx, tx, cells...)
+	list, hashes := make([]published, len(urls)), make([]string, len(urls))
+	for i, url := range urls {
+		list[i] = published{url: url, was: version{Get(f, Served, url), Get(f, ServedContent, url), Get(f, ServedTerms, url), Get(f, ServedAnchors, url)}}
+		hashes[i] = Get(f, Hash, url)
 	}
-	return nil
-}
-
-// publishAnchors collects the anchor texts of all members: what is said about a duplicate is said
-// about its canonical URL.
-func publishAnchors(ctx context.Context, tx *percolator.Txn, url string, members []string) error {
-	anchors, err := clusterAnchors(ctx, tx, members)
-	if err != nil {
-		return err
+	if f.Err() != nil {
+		return nil, f.Err()
 	}
-	old, err := ServedAnchors.GetOr(ctx, tx, url, nil)
-	if err != nil {
-		return err
-	}
-	if slices.Equal(old, anchors) {
-		return nil
-	}
-	return setOrDelete(tx, ServedAnchors, url, anchors, len(anchors) == 0)
-}
-
-// clusterAnchors adds up the anchors of several URLs.
-func clusterAnchors(ctx context.Context, r percolator.Reader, members []string) ([]Anchor, error) {
-	lists, err := Values(ctx, r, Anchors, members)
+	clusters, err := readClusters(ctx, tx, hashes)
 	if err != nil {
 		return nil, err
 	}
-	counts := map[string]int{}
-	for _, list := range lists {
-		for _, a := range list {
-			counts[a.Text] += a.Links
+	anchors, err := clusterAnchors(ctx, tx, clusters)
+	if err != nil {
+		return nil, err
+	}
+	for i, url := range urls {
+		if hashes[i] != "" && clusters[i].canonical == url {
+			list[i].wants = version{hashes[i], Get(f, Derived, url), Get(f, Terms, url), anchors[i]}
 		}
 	}
-	return rankAnchors(counts), nil
+	return list, f.Err()
+}
+
+// write writes the difference, that of the terms into p.
+func (d *published) write(tx *percolator.Txn, p Postings) error {
+	p.move(d.url, d.was.terms, d.wants.terms)
+	gone := d.wants.hash == ""
+	other := gone != (d.was.hash == "")
+	var errs []error
+	if d.was.hash != d.wants.hash {
+		errs = append(errs, setOrDelete(tx, Served, d.url, d.wants.hash, gone))
+	}
+	if other || d.was.content != d.wants.content {
+		errs = append(errs, setOrDelete(tx, ServedContent, d.url, d.wants.content, gone))
+	}
+	if other || !maps.Equal(d.was.terms, d.wants.terms) {
+		errs = append(errs, setOrDelete(tx, ServedTerms, d.url, d.wants.terms, gone))
+	}
+	if !slices.Equal(d.was.anchors, d.wants.anchors) {
+		errs = append(errs, setOrDelete(tx, ServedAnchors, d.url, d.wants.anchors, len(d.wants.anchors) == 0))
+	}
+	return errors.Join(errs...)
+}
+
+// clusterAnchors adds up the anchor texts of all members of each cluster: what is said about a
+// duplicate is said about its canonical URL.
+func clusterAnchors(ctx context.Context, r percolator.Scanner, clusters []cluster) ([][]Anchor, error) {
+	var members []string
+	for _, c := range clusters {
+		members = append(members, c.members...)
+	}
+	in, err := CollectInLinks(ctx, r, members...)
+	if err != nil {
+		return nil, err
+	}
+	lists := make([][]Anchor, len(clusters))
+	for i, c := range clusters {
+		counts := map[string]int{}
+		for _, links := range in[:len(c.members)] {
+			links.count(counts)
+		}
+		in, lists[i] = in[len(c.members):], rankAnchors(counts)
+	}
+	return lists, nil
 }

@@ -52,11 +52,21 @@ func runs(w *webtest.Web) (n int64) {
 	return n
 }
 
+// merges is how many runs have merged segments.
+func merges(w *webtest.Web) (n int64) {
+	for _, worker := range w.Workers {
+		n += worker.Stats().Observers["merge"].Runs
+	}
+	return n
+}
+
 // sources is how many pages link to a URL.
 func sources(w *webtest.Web, url string) (n int) {
 	w.View(func(ctx context.Context, snap *percolator.Snapshot) error {
 		in, err := index.CollectInLinks(ctx, snap, url)
-		n = len(in)
+		if err == nil {
+			n = len(in[0])
+		}
 		return err
 	})
 	return n
@@ -177,17 +187,18 @@ func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
 	w.Redirect(old, target)
 	w.Put(home, webtest.Page("Home", "links to the redirect", old+" old"))
 	processed(3)
-	cell := index.Relink.Cell(target)
 	counted, err := w.Client.Update(w.Context(), func(ctx context.Context, tx *percolator.Txn) error {
-		return index.CollectAnchors(ctx, tx, observers.Change{Cell: cell, Weak: true})
+		return index.Publish(ctx, tx, []observers.Change{{Cell: index.Export.Cell(target), Weak: true}})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.New(w.Client).ClearNotification(w.Context(), cell, counted); err != nil {
-		t.Fatal(err)
+	for _, cell := range []percolator.Cell{index.Relink.Cell(target), index.Export.Cell(target)} {
+		if err := admin.New(w.Client).ClearNotification(w.Context(), cell, counted); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want(t, "through a redirect", webtest.Value(w, index.Anchors, target), anchors(index.Anchor{Text: "old", Links: 1}))
+	want(t, "through a redirect", webtest.Value(w, index.ServedAnchors, target), anchors(index.Anchor{Text: "old", Links: 1}))
 	w.Put(home, webtest.Page("Home", "links to nothing"))
 	processed(4)
 	w.Workers = append(w.Workers, w.Start(w.Env.NewClient()))
@@ -227,7 +238,9 @@ func TestDelete(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				t.Errorf("left in the store after everything was deleted: %s", e.Cell)
+				if table.Name != index.Segments { // they say that no document has these terms any more
+					t.Errorf("left in the store after everything was deleted: %s", e.Cell)
+				}
 			}
 		}
 		return nil
@@ -270,7 +283,7 @@ func TestWorkIsProportionalToTheChange(t *testing.T) {
 	w := webtest.New(t, 1)
 	site(w, pages, func(int) int { return 1 })
 	w.Check()
-	before, ran := w.Client.Stats(), runs(w)
+	before, ran, merged := w.Client.Stats(), runs(w), merges(w)
 	site(w, pages, func(i int) int {
 		if i == 20 {
 			return 2
@@ -280,10 +293,10 @@ func TestWorkIsProportionalToTheChange(t *testing.T) {
 	w.Check()
 	// One page with the same links: load, process, export; its old cluster has nothing left to choose
 	// from.
-	if n := runs(w) - ran; n > 4 {
-		t.Errorf("%d observer runs for one changed page of %d, want at most 4", n, pages)
+	if n := runs(w) - ran - merges(w) + merged; n > 4 { // segments are merged now and then
+		t.Errorf("%d observer runs for one changed page of %d, want at most 4: %v", n, pages, w.Workers[0].Stats().Observers)
 	}
-	if n := w.Client.Stats().Transactions - before.Transactions; n > 4 {
+	if n := w.Client.Stats().Transactions - before.Transactions - merges(w) + merged; n > 4 {
 		t.Errorf("%d transactions for one changed page of %d, want at most 4", n, pages)
 	}
 }

@@ -11,29 +11,34 @@ import (
 // InLinks are the pages that link to a URL, each with the distinct texts of its links.
 type InLinks map[string][]string
 
-// CollectInLinks reads who links to target. A redirect forwards its in-links, so the links to every
-// URL that redirects to target count as well, through any number of hops; a circle of redirects is
-// walked once. Links of target to itself, also in a roundabout way, do not count.
-func CollectInLinks(ctx context.Context, r percolator.Reader, target string) (InLinks, error) {
-	found := InLinks{}
-	seen := map[string]bool{target: true}
-	for todo := []string{target}; len(todo) > 0; {
-		next := todo[0]
-		todo = todo[1:]
-		for e, err := range r.Scan(ctx, Links, PairsOf(next)) {
-			if err != nil {
-				return nil, fmt.Errorf("in-links of %s: %w", target, err)
-			}
-			source, redirect := LinkSource(e.Cell.Column)
-			switch {
-			case redirect:
-				if !seen[source] {
-					seen[source] = true
-					todo = append(todo, source)
+// CollectInLinks reads who links to each of some targets. A redirect forwards its in-links, so the
+// links to every URL that redirects to a target count as well, through any number of hops; a circle
+// of redirects is walked once. Links of a target to itself, also in a roundabout way, do not count.
+// It sends a request for each step along all redirects together.
+func CollectInLinks(ctx context.Context, r percolator.Scanner, targets ...string) ([]InLinks, error) {
+	read := map[string]*linked{}
+	for todo := targets; len(todo) > 0; {
+		further, err := readLinked(ctx, r, todo, read)
+		if err != nil {
+			return nil, err
+		}
+		todo = further
+	}
+	found := make([]InLinks, len(targets))
+	for i, target := range targets {
+		found[i] = InLinks{}
+		seen := map[string]bool{target: true}
+		for todo := []string{target}; len(todo) > 0; todo = todo[1:] {
+			l := read[todo[0]]
+			for source, texts := range l.anchors {
+				if source != target {
+					found[i].add(source, texts)
 				}
-			case source != target:
-				if err := found.add(source, e); err != nil {
-					return nil, err
+			}
+			for _, from := range l.redirects {
+				if !seen[from] {
+					seen[from] = true
+					todo = append(todo, from)
 				}
 			}
 		}
@@ -41,29 +46,55 @@ func CollectInLinks(ctx context.Context, r percolator.Reader, target string) (In
 	return found, nil
 }
 
+// linked is what is stored of who links or redirects to a URL.
+type linked struct {
+	anchors   map[string][]string // by source
+	redirects []string
+}
+
+// readLinked adds rows to read, and returns which others redirect to these and are not there yet.
+func readLinked(ctx context.Context, r percolator.Scanner, urls []string, read map[string]*linked) (further []string, err error) {
+	var rows []percolator.Range
+	for _, url := range urls {
+		if read[url] == nil {
+			read[url] = &linked{anchors: map[string][]string{}}
+			rows = append(rows, percolator.Row(url))
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	for e, err := range r.ScanWith(ctx, Links, percolator.ScanOptions{Rows: rows}) {
+		if err != nil {
+			return nil, fmt.Errorf("in-links: %w", err)
+		}
+		l := read[e.Cell.Row]
+		source, redirect := LinkSource(e.Cell.Column)
+		if redirect {
+			l.redirects, further = append(l.redirects, source), append(further, source)
+		} else if l.anchors[source], err = LinkAnchors(source).Decode(e.Cell.Row, e.Value); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(further, func(url string) bool { return read[url] != nil }), nil
+}
+
 // add counts a link. A page may link to the target and to a redirect to it: that is one page, with
 // the texts of both.
-func (in InLinks) add(source string, e percolator.Entry) error {
-	texts, err := LinkAnchors(source).Decode(e.Cell.Row, e.Value)
-	if err != nil {
-		return err
-	}
+func (in InLinks) add(source string, texts []string) {
 	if known, ok := in[source]; ok {
-		texts = append(texts, known...)
+		texts = slices.Concat(known, texts)
 		slices.Sort(texts)
 		texts = slices.Compact(texts)
 	}
 	in[source] = texts
-	return nil
 }
 
-// Anchors lists the texts with the number of pages that use each.
-func (in InLinks) Anchors() []Anchor {
-	counts := map[string]int{}
-	for _, texts := range in {
-		for _, t := range texts {
-			counts[t]++
+// count adds the number of pages that use each text.
+func (in InLinks) count(texts map[string]int) {
+	for _, list := range in {
+		for _, t := range list {
+			texts[t]++
 		}
 	}
-	return rankAnchors(counts)
 }

@@ -2,7 +2,10 @@ package index_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -24,13 +27,12 @@ func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
 		}
 		hashes[e.Cell.Row] = e.Value
 	}
-	for e, err := range index.Member.Scan(ctx, snap, percolator.All()) {
+	for e, err := range members(ctx, snap) {
 		if err != nil {
 			return err
 		}
-		hash := index.First(e.Cell.Row)
-		url, _ := index.Second(e.Cell.Row)
-		if hashes[url] != hash {
+		url, _ := index.MemberURL(e.Cell.Column)
+		if hash := e.Cell.Row; hashes[url] != hash {
 			return fmt.Errorf("%s has an entry in cluster %.8s, and belongs to %.8s", url, hash, hashes[url])
 		}
 		entries[url] = true
@@ -51,19 +53,24 @@ func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
 	if err := checkShared(ctx, snap); err != nil {
 		return err
 	}
-	return checkBalance(ctx, snap)
+	return errors.Join(checkSegments(ctx, snap), checkBalance(ctx, snap))
+}
+
+// members are the entries of all clusters.
+func members(ctx context.Context, snap *percolator.Snapshot) iter.Seq2[percolator.Entry, error] {
+	return snap.ScanWith(ctx, index.Clusters, percolator.ScanOptions{ColumnRanges: []percolator.Range{percolator.Prefix("member:")}})
 }
 
 // checkShared checks that a cluster has no member but its canonical URL unless it is marked: others
 // look no further.
 func checkShared(ctx context.Context, snap *percolator.Snapshot) error {
-	members, canonical := map[string][]string{}, map[string]string{}
-	for e, err := range index.Member.Scan(ctx, snap, percolator.All()) {
+	of, canonical := map[string][]string{}, map[string]string{}
+	for e, err := range members(ctx, snap) {
 		if err != nil {
 			return err
 		}
-		url, _ := index.Second(e.Cell.Row)
-		members[index.First(e.Cell.Row)] = append(members[index.First(e.Cell.Row)], url)
+		url, _ := index.MemberURL(e.Cell.Column)
+		of[e.Cell.Row] = append(of[e.Cell.Row], url)
 	}
 	for e, err := range index.Canonical.Scan(ctx, snap, percolator.All()) {
 		if err != nil {
@@ -75,9 +82,9 @@ func checkShared(ctx context.Context, snap *percolator.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		delete(members, e.Cell.Row)
+		delete(of, e.Cell.Row)
 	}
-	for hash, urls := range members {
+	for hash, urls := range of {
 		if len(urls) > 1 || urls[0] != canonical[hash] {
 			return fmt.Errorf("cluster %.8s has the members %q and the canonical URL %q, and is not marked as shared", hash, urls, canonical[hash])
 		}
@@ -89,23 +96,26 @@ func checkShared(ctx context.Context, snap *percolator.Snapshot) error {
 // queued for it, is together what documents have passed on to it.
 func checkBalance(ctx context.Context, snap *percolator.Snapshot) error {
 	balance := map[string]int64{}
-	for e, err := range index.PassedTo.Scan(ctx, snap, percolator.All()) {
+	for e, err := range snap.Scan(ctx, index.Accounts, percolator.All()) {
 		if err != nil {
 			return err
 		}
-		rank, err := index.Rank.Get(ctx, snap, e.Cell.Row)
+		url, passedTo := index.AccountURL(e.Cell.Column)
+		a, err := index.AccountOf(url).GetOr(ctx, snap, e.Cell.Row, index.Account{})
 		if err != nil {
 			return err
 		}
-		for _, url := range e.Value {
-			balance[url] += index.Share(rank, len(e.Value))
+		if !passedTo {
+			balance[url] -= a.Received
+			continue
 		}
-	}
-	for e, err := range index.Received.Scan(ctx, snap, percolator.All()) {
+		to, err := index.PassedTo(url).Decode(e.Cell.Row, e.Value)
 		if err != nil {
 			return err
 		}
-		balance[e.Cell.Row] -= e.Value
+		for _, t := range to {
+			balance[t] += index.Share(a.Rank, len(to))
+		}
 	}
 	for sum, err := range index.Passing.All(ctx, snap) {
 		if err != nil {
@@ -118,6 +128,46 @@ func checkBalance(ctx context.Context, snap *percolator.Snapshot) error {
 	for url, n := range balance {
 		if n != 0 {
 			return fmt.Errorf("%s lacks %d units of what was passed on to it", url, n)
+		}
+	}
+	return nil
+}
+
+// checkSegments: a term is found in exactly the documents that the search page shows and that have
+// it, whatever segments say so.
+func checkSegments(ctx context.Context, snap *percolator.Snapshot) error {
+	have := map[string]map[string]int{}
+	for e, err := range index.ServedTerms.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		for term, n := range e.Value {
+			if have[term] == nil {
+				have[term] = map[string]int{}
+			}
+			have[term][e.Cell.Row] = n
+		}
+	}
+	terms := maps.Clone(have)
+	for e, err := range snap.Scan(ctx, index.Segments, percolator.Prefix("0.")) {
+		if err != nil {
+			return err
+		}
+		if e.Cell.Column == index.SegmentBytes.Name {
+			continue
+		}
+		said, err := index.PostingsIn(e.Cell.Column).Decode(e.Cell.Row, e.Value)
+		if err != nil {
+			return err
+		}
+		for term := range said {
+			terms[term] = have[term] // also those that no document has
+		}
+	}
+	for term := range terms {
+		found, partial, err := index.Lookup(ctx, snap, term, 1000)
+		if err != nil || partial || !maps.Equal(found, have[term]) {
+			return fmt.Errorf("term %q is found %v, and documents have it %v (%v)", term, found, have[term], err)
 		}
 	}
 	return nil

@@ -135,25 +135,25 @@ func (m *model) check(t *testing.T, when string) {
 	}
 	for _, a := range m.accounts {
 		for _, url := range a.to {
-			due[url] += Share(a.rank, len(a.to))
+			due[url] += Share(a.Rank, len(a.to))
 		}
 	}
 	for _, url := range slices.Sorted(maps.Keys(m.accounts)) {
 		a := m.accounts[url]
-		if a.received != due[url] {
-			t.Errorf("%s: %s has received %d units, and %d were passed on to it", when, url, a.received, due[url])
+		if a.Received != due[url] {
+			t.Errorf("%s: %s has received %d units, and %d were passed on to it", when, url, a.Received, due[url])
 		}
 		links, document := m.links[url]
 		if !document {
-			if a.rank != 0 || a.to != nil {
-				t.Errorf("%s: %s has the rank %d and is no document", when, url, a.rank)
+			if a.Rank != 0 || a.to != nil {
+				t.Errorf("%s: %s has the rank %d and is no document", when, url, a.Rank)
 			}
 			continue
 		}
 		if !slices.Equal(a.to, ends(m.redirects, url, links)) {
 			t.Errorf("%s: %s passes its rank on to %q", when, url, a.to)
 		}
-		if got := RankValue(a.rank); math.Abs(got-rank[url]) > Tolerance*rank[url] {
+		if got := RankValue(a.Rank); math.Abs(got-rank[url]) > Tolerance*rank[url] {
 			t.Errorf("%s: rank of %s is %.6f, PageRank is %.6f", when, url, got, rank[url])
 		}
 	}

@@ -5,13 +5,26 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // Collapse is how long the observers behind process wait, by default, for further reasons to run. A
 // popular page gets a new in-link with almost every page that is loaded; it is enough to collect
 // its in-links now and then. Ranks are passed on after a quarter of it, as one change takes many
-// steps; and as each step changes ranks, clusters look at these after four times as long.
+// steps.
 const Collapse = 250 * time.Millisecond
+
+// quiet is for how many times as long an observer waits, at most, until those that cause its work
+// have nothing to do.
+const quiet = 8
+
+const (
+	// processCells is how many pages are processed together at most: many of them have links to the
+	// same targets, and share the requests for these.
+	processCells = 250
+	// processAtOnce is how many such batches a worker processes at once. More would be smaller ones.
+	processAtOnce = 2
+)
 
 // Registry wires the observers to the columns that they watch. Each reacts to one kind of change
 // and causes the next:
@@ -32,13 +45,18 @@ const Collapse = 250 * time.Millisecond
 // [Unit].
 func Registry(collapse time.Duration) *observers.Registry {
 	r := observers.NewRegistry()
-	r.Observe("process", Documents, Response.Name, process)
-	r.Observe("relink", Documents, Relink.Name, collectAnchors, observers.Collapse(collapse))
-	r.Observe("reroute", Documents, Reroute.Name, reroute, observers.Collapse(collapse))
-	Passing.ObserveBatch(r, pass, observers.Collapse(collapse/4))
-	r.Observe("rerank", Documents, Rerank.Name, rerank, observers.Collapse(4*collapse))
-	r.Observe("recluster", Clusters, Recluster.Name, recluster, observers.Collapse(collapse))
-	r.Observe("export", Documents, Export.Name, publish, observers.Collapse(collapse))
+	batch := func(name string, col percolator.Column[[]byte], f observers.BatchFunc, wait time.Duration, after ...string) {
+		r.ObserveBatch(name, col.Table, col.Name, f, observers.Collapse(wait), observers.After(quiet*max(wait, time.Millisecond), after...))
+	}
+	ranks := Passing.Observers()
+	r.ObserveBatch("process", Response.Table, Response.Name, process, observers.MaxWait(collapse/4), observers.MaxConcurrent(processAtOnce), observers.MaxCells(processCells))
+	batch("relink", Relink, relink, collapse, "process")
+	batch("reroute", Reroute, reroute, collapse, "process")
+	Passing.ObserveBatch(r, pass, observers.Collapse(collapse/4), observers.After(quiet*max(collapse, time.Millisecond), "process", "reroute"))
+	batch("rerank", Rerank, rerank, collapse, append(ranks, "process", "reroute")...)
+	batch("recluster", Recluster, recluster, collapse, "process")
+	batch("export", Export, publish, collapse, "process", "relink", "recluster")
+	batch("merge", Merge, merge, collapse, "process", "export")
 	return r
 }
 

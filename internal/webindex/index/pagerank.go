@@ -21,11 +21,12 @@ import (
 // # How it is kept
 //
 // A rank is a whole number of units, so that sums are exact whatever the order in which they are
-// made. Of each document is stored which Rank it has passed on, and to which URLs (PassedTo); when
-// either changes, the same transaction puts the differences into the queue [Passing]. Of each URL
-// is stored what it has [Received]: the sum of what the queue has brought. So in any snapshot,
-// received(p) and what is queued for p are together exactly the sum of share(q) over all q that
-// have passed something on to p, whatever was changed in the meantime and in which order.
+// made. Of each document is stored which Rank it has passed on, and to which URLs ([PassedTo]);
+// when either changes, the same transaction puts the differences into the queue [Passing]. Of each
+// URL is stored in its [Account] what it has received: the sum of what the queue has brought. So in
+// any snapshot, received(p) and what is queued for p are together exactly the sum of share(q) over
+// all q that have passed something on to p, whatever was changed in the meantime and in which
+// order.
 //
 // A document's residual is (1−d) + received − rank: what it has got and not yet passed on.
 // While it is larger than [Epsilon], either way, the document has something to pass on.
@@ -69,7 +70,7 @@ func Share(rank int64, n int) int64 {
 // have come in.
 func RankFor(received int64) int64 { return Base + max(0, received) }
 
-// Finished tells whether a document that has passed on the first rank, and by what it received
+// Settled tells whether a document that has passed on the first rank, and by what it received
 // deserves the second, has nothing to distribute.
 func Settled(passed, deserved int64) bool {
 	return max(passed-deserved, deserved-passed) <= Epsilon

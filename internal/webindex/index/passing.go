@@ -20,6 +20,8 @@ type Contribution struct {
 	// Links says that this URL has become a document or ceased to be one, or that its links or the
 	// redirects behind them have changed.
 	Links bool `json:"links,omitempty"`
+	// Shared says that this document shares its cluster; see [Account].
+	Shared bool `json:"shared,omitempty"`
 }
 
 // Contributions are those of one or many transactions to some URLs.
@@ -27,7 +29,7 @@ type Contributions map[string]Contribution
 
 func (cs Contributions) add(url string, c Contribution) {
 	old := cs[url]
-	cs[url] = Contribution{old.Rank + c.Rank, old.Links || c.Links}
+	cs[url] = Contribution{old.Rank + c.Rank, old.Links || c.Links, old.Shared || c.Shared}
 }
 
 func combine(a, b Contributions) Contributions {
@@ -41,7 +43,7 @@ func combine(a, b Contributions) Contributions {
 const (
 	// groups is into how many groups the URLs are divided. A transaction that passes rank on to any
 	// number of URLs writes as many cells at most, and as many folds can run at once.
-	groups = 8
+	groups = 4
 	// maxPassURLs is how many URLs a fold looks at, and maxDifferences after how many URLs that it has
 	// to pass something on to it looks at no further one. (One alone has at most 2 × page.MaxLinks.)
 	// What is left goes back into the queue.
@@ -65,6 +67,7 @@ func newQueue() *combinequeue.Queue[Contributions] {
 		Values:  percolator.JSON[Contributions]("passing", "pass"),
 		Combine: combine,
 		Buckets: groups,
+		Shards:  1,
 	})
 	if err != nil {
 		panic(err) // the configuration is a constant
@@ -96,16 +99,11 @@ func enqueue(tx *percolator.Txn, all Contributions) error {
 	return nil
 }
 
-// revisit has pass find out where the links of a URL lead.
-func revisit(tx *percolator.Txn, url string) error {
-	return enqueue(tx, Contributions{url: {Links: true}})
-}
-
 // urgent are the URLs that a fold looks at: those with new links, and those to which much is
 // contributed, most first.
 func (cs Contributions) urgent() []string {
 	weight := func(url string) int64 {
-		if cs[url].Links {
+		if cs[url].Links || cs[url].Shared {
 			return math.MaxInt64
 		}
 		return max(cs[url].Rank, -cs[url].Rank)
@@ -115,8 +113,8 @@ func (cs Contributions) urgent() []string {
 	})
 	var largest int64
 	for i, url := range urls {
-		if largest == 0 && !cs[url].Links {
-			largest = weight(url)
+		if w := weight(url); largest == 0 && w < math.MaxInt64 {
+			largest = w
 		}
 		if i == maxPassURLs || weight(url) < largest/urgency {
 			return urls[:i]
@@ -138,7 +136,11 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		}
 	}
 	now := in.urgent()
-	f := fetchAccounts(ctx, tx, now, in)
+	accounts, err := readAccounts(ctx, tx, now, accountPrefix, passedToPrefix)
+	if err != nil {
+		return err
+	}
+	f := fetchDocuments(ctx, tx, now, in)
 	if err := readRedirects(ctx, tx, f, now, in); err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		if len(out) > maxDifferences {
 			break
 		}
-		if err := passOne(ctx, tx, f, url, in[url], out); err != nil {
+		if err := passOne(ctx, tx, f, url, accounts[url], in[url], out); err != nil {
 			return err
 		}
 		delete(in, url)

@@ -38,7 +38,7 @@ func TestOnePageDoesNotStopRanks(t *testing.T) {
 	}
 	start := func(columns ...observers.Column) {
 		worker, err := observers.NewWorker(w.Client, index.Registry(time.Second),
-			observers.Config{Concurrency: 8, MaxAttempts: 2, DisableCollection: true, Columns: columns})
+			observers.Config{Concurrency: 8, MaxAttempts: 6, DisableCollection: true, Columns: columns})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestOnePageDoesNotStopRanks(t *testing.T) {
 	start(columns...)
 	ranked := func() (n int) {
 		for i := range innocent {
-			if webtest.Value(w, index.Rank, name(i)) > 0 {
+			if accountOf(w, name(i)).Rank > 0 {
 				n++
 			}
 		}
@@ -97,7 +97,7 @@ func TestOnePageDoesNotStopRanks(t *testing.T) {
 			parked = fmt.Sprintf("observer %s has given up on %s: %.300s", p.Observer, p.Cell, p.Reason)
 			return true
 		}
-		return webtest.Value(w, index.Rank, home) > 0 && ranked() == innocent
+		return accountOf(w, home).Rank > 0 && ranked() == innocent
 	})
 	if parked != "" {
 		t.Error(parked)

@@ -22,30 +22,41 @@ type facts struct {
 	links    []page.Link
 }
 
-// process is the first observer: a response was stored, replaced or deleted. It reads the page once
-// and writes, in one transaction, what follows from the page alone: its cluster, its words, and its
-// links, which are stored with their targets. Only differences to the previous version of the page
-// are written.
-func process(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-	url := ch.Cell.Row
-	after, err := interpret(url, ch)
+// process is the first observer: responses were stored, replaced or deleted. It reads each page
+// once and writes, in one transaction, what follows from the pages alone: their clusters, their
+// words, and their links, which are stored with their targets. Only differences to the previous
+// versions of the pages are written.
+func process(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+	before, err := recall(ctx, tx, rowsOf(changes))
 	if err != nil {
 		return err
 	}
-	before, err := recall(ctx, tx, url)
-	if err != nil {
+	after := make([]facts, len(changes))
+	for i, ch := range changes {
+		if after[i], err = interpret(ch.Cell.Row, ch); err != nil {
+			return err
+		}
+	}
+	if err := readCanonical(ctx, tx, before, after); err != nil {
 		return err
 	}
-	if err := moveCluster(ctx, tx, url, before, after); err != nil {
-		return err
+	queued := Contributions{}
+	for i, ch := range changes {
+		url := ch.Cell.Row
+		linked, err := moveLinks(tx, url, before[i].links, after[i].links)
+		if err == nil {
+			err = errors.Join(
+				moveCluster(ctx, tx, url, before[i], after[i], queued),
+				moveRedirect(tx, url, before[i].redirect, after[i].redirect))
+		}
+		if err != nil {
+			return err
+		}
+		if linked || (before[i].hash == "") != (after[i].hash == "") { // its rank is passed on, or taken back
+			queued.add(url, Contribution{Links: true})
+		}
 	}
-	if err := moveRedirect(tx, url, before.redirect, after.redirect); err != nil {
-		return err
-	}
-	if err := moveLinks(tx, url, before.links, after.links); err != nil {
-		return err
-	}
-	return resetInLinks(tx, url, before, after)
+	return enqueue(tx, queued)
 }
 
 // interpret says what the response means.
@@ -70,22 +81,43 @@ func interpret(url string, ch observers.Change) (facts, error) {
 	return facts{hash: p.Cluster, content: NewContent(p), terms: p.Terms, links: p.Links}, nil
 }
 
-// recall reads what earlier runs have written for the URL, and the anchors, which moveCluster may
-// need.
-func recall(ctx context.Context, tx *percolator.Txn, url string) (facts, error) {
-	f := Fetch(ctx, tx,
-		Hash.Cell(url), Redirect.Cell(url), Derived.Cell(url), Terms.Cell(url), OutLinks.Cell(url), Anchors.Cell(url))
-	known := facts{
-		hash: Get(f, Hash, url), redirect: Get(f, Redirect, url),
-		content: Get(f, Derived, url), terms: Get(f, Terms, url), links: Get(f, OutLinks, url),
+// recall reads what earlier runs have written for the URLs.
+func recall(ctx context.Context, tx *percolator.Txn, urls []string) ([]facts, error) {
+	var cells []percolator.Cell
+	for _, url := range urls {
+		cells = append(cells, Hash.Cell(url), Redirect.Cell(url), Derived.Cell(url), Terms.Cell(url), OutLinks.Cell(url))
+	}
+	f := Fetch(ctx, tx, cells...)
+	known := make([]facts, len(urls))
+	for i, url := range urls {
+		known[i] = facts{
+			hash: Get(f, Hash, url), redirect: Get(f, Redirect, url),
+			content: Get(f, Derived, url), terms: Get(f, Terms, url), links: Get(f, OutLinks, url),
+		}
 	}
 	return known, f.Err()
+}
+
+// readCanonical reads, in one request, what moveCluster looks at in the clusters that documents
+// join and leave.
+func readCanonical(ctx context.Context, tx *percolator.Txn, lists ...[]facts) error {
+	var cells []percolator.Cell
+	asked := map[string]bool{"": true}
+	for _, list := range lists {
+		for _, f := range list {
+			if !asked[f.hash] {
+				asked[f.hash] = true
+				cells = append(cells, Canonical.Cell(f.hash), Shared.Cell(f.hash))
+			}
+		}
+	}
+	return Fetch(ctx, tx, cells...).Err()
 }
 
 // moveCluster takes the document out of its old cluster and into the new one. The document and its
 // entry change in the same transaction, so no snapshot shows one without the other. The same holds
 // for a canonical URL and its entry.
-func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, after facts) error {
+func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, after facts, queued Contributions) error {
 	if before.hash == after.hash {
 		if before.content == after.content && maps.Equal(before.terms, after.terms) {
 			return nil
@@ -95,11 +127,6 @@ func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, af
 			Terms.Set(tx, url, after.terms),
 			Recluster.Notify(tx, after.hash),
 		)
-	}
-	// The anchors may be changing just now: collectAnchors would tell the former cluster. One of us
-	// fails.
-	if _, err := Anchors.GetForUpdate(ctx, tx, url); err != nil && !errors.Is(err, percolator.ErrNotFound) {
-		return err
 	}
 	if before.hash != "" {
 		if err := leaveCluster(ctx, tx, url, before.hash); err != nil {
@@ -113,23 +140,30 @@ func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, af
 		Hash.Set(tx, url, after.hash),
 		Derived.Set(tx, url, after.content),
 		Terms.Set(tx, url, after.terms),
-		joinCluster(ctx, tx, url, after.hash),
+		joinCluster(ctx, tx, url, after.hash, queued),
 	)
 }
 
 // joinCluster adds the entry of url. The first member is canonical, as in figure 2 of the paper;
-// when there is a canonical URL, the two have to be compared, and the cluster is marked as shared.
-func joinCluster(ctx context.Context, tx *percolator.Txn, url, hash string) error {
-	if err := Member.Set(tx, Pair(hash, url), nil); err != nil {
+// where there is one already, the two have to be compared, now and whenever their ranks change, and
+// the cluster is marked as shared.
+func joinCluster(ctx context.Context, tx *percolator.Txn, url, hash string, queued Contributions) error {
+	if err := Member(url).Set(tx, hash, nil); err != nil {
 		return err
 	}
-	switch _, err := Canonical.Get(ctx, tx, hash); {
-	case errors.Is(err, percolator.ErrNotFound):
-		return errors.Join(Canonical.Set(tx, hash, url), Export.Notify(tx, url))
-	case err != nil:
-		return err
+	f := Fetch(ctx, tx, Canonical.Cell(hash), Shared.Cell(hash))
+	canonical, shared := Get(f, Canonical, hash), Get(f, Shared, hash) != nil
+	switch {
+	case f.Err() != nil:
+		return f.Err()
+	case canonical != "":
+		queued.add(url, Contribution{Shared: true})
+		queued.add(canonical, Contribution{Shared: true})
+		return errors.Join(Shared.Set(tx, hash, nil), Recluster.Notify(tx, hash))
+	case shared: // it has lost its canonical URL, and others may be left
+		queued.add(url, Contribution{Shared: true})
 	}
-	return errors.Join(Shared.Set(tx, hash, nil), Recluster.Notify(tx, hash))
+	return errors.Join(Canonical.Set(tx, hash, url), Export.Notify(tx, url))
 }
 
 // leaveCluster removes the entry of url. A cluster never names a canonical URL that is not a
@@ -144,7 +178,7 @@ func leaveCluster(ctx context.Context, tx *percolator.Txn, url, hash string) err
 			return err
 		}
 	}
-	return errors.Join(Member.Delete(tx, Pair(hash, url)), Recluster.Notify(tx, hash))
+	return errors.Join(Member(url).Delete(tx, hash), Recluster.Notify(tx, hash))
 }
 
 // moveRedirect turns the arrow of a redirect from one target to another; "" is none.
@@ -155,7 +189,7 @@ func moveRedirect(tx *percolator.Txn, url, before, after string) error {
 	if before != "" {
 		if err := errors.Join(
 			Redirect.Delete(tx, url),
-			LinkRedirect(url).Delete(tx, LinkRow(before, url)),
+			LinkRedirect(url).Delete(tx, before),
 			Relink.Notify(tx, before),
 		); err != nil {
 			return err
@@ -166,14 +200,14 @@ func moveRedirect(tx *percolator.Txn, url, before, after string) error {
 	}
 	return errors.Join(
 		Redirect.Set(tx, url, after),
-		LinkRedirect(url).Set(tx, LinkRow(after, url), nil),
+		LinkRedirect(url).Set(tx, after, nil),
 		Relink.Notify(tx, after),
 	)
 }
 
 // moveLinks inverts the links of the document: each is stored under its target. Targets whose link
-// from here is the same as before are left alone.
-func moveLinks(tx *percolator.Txn, url string, before, after []page.Link) error {
+// from here is the same as before are left alone. It reports whether there is a difference.
+func moveLinks(tx *percolator.Txn, url string, before, after []page.Link) (changed bool, err error) {
 	old := make(map[string][]string, len(before))
 	for _, l := range before {
 		old[l.Target] = l.Anchors
@@ -186,30 +220,17 @@ func moveLinks(tx *percolator.Txn, url string, before, after []page.Link) error 
 			continue
 		}
 		same = false
-		if err := errors.Join(LinkAnchors(url).Set(tx, LinkRow(l.Target, url), l.Anchors), Relink.Notify(tx, l.Target)); err != nil {
-			return err
+		if err := errors.Join(LinkAnchors(url).Set(tx, l.Target, l.Anchors), Relink.Notify(tx, l.Target)); err != nil {
+			return false, err
 		}
 	}
 	for target := range old {
-		if err := errors.Join(LinkAnchors(url).Delete(tx, LinkRow(target, url)), Relink.Notify(tx, target)); err != nil {
-			return err
+		if err := errors.Join(LinkAnchors(url).Delete(tx, target), Relink.Notify(tx, target)); err != nil {
+			return false, err
 		}
 	}
 	if same && len(old) == 0 {
-		return nil
+		return false, nil
 	}
-	return errors.Join(setOrDelete(tx, OutLinks, url, after, len(after) == 0), revisit(tx, url))
-}
-
-// resetInLinks handles a URL that has become a document, or is none any more. Its anchor texts are
-// forgotten and, of a document, collected anew; its rank is passed on, or taken back.
-func resetInLinks(tx *percolator.Txn, url string, before, after facts) error {
-	if (before.hash == "") == (after.hash == "") {
-		return nil
-	}
-	err := errors.Join(Anchors.Delete(tx, url), revisit(tx, url))
-	if after.hash != "" {
-		err = errors.Join(err, Relink.Notify(tx, url))
-	}
-	return err
+	return true, setOrDelete(tx, OutLinks, url, after, len(after) == 0)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
 
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 	"github.com/gopercolator/percolator/internal/webindex/index"
@@ -26,13 +25,17 @@ const (
 	absent = "http://absent.test/" // never crawled
 )
 
+func accountOf(w *webtest.Web, url string) index.Account {
+	return webtest.Value(w, index.AccountOf(url), index.Block(url))
+}
+
 // wantRanks checks the whole index, and stored ranks against PageRanks that were worked out by
 // hand. 0 is no rank at all.
 func wantRanks(t *testing.T, w *webtest.Web, what string, want map[string]float64) {
 	t.Helper()
 	w.Check()
 	for url, rank := range want {
-		got := index.RankValue(webtest.Value(w, index.Rank, url))
+		got := index.RankValue(accountOf(w, url).Rank)
 		if math.Abs(got-rank) > index.Tolerance*rank {
 			t.Errorf("%s: rank of %s is %.4f, want %.4f", what, url, got, rank)
 		}
@@ -133,11 +136,11 @@ func TestManyLinks(t *testing.T) {
 	}
 	put(w, home, list...)
 	wantRanks(t, w, "many links", map[string]float64{home: base, list[7]: 0})
-	want(t, "received", webtest.Value(w, index.Received, list[7]), index.Share(index.Base, links))
+	want(t, "received", accountOf(w, list[7]).Received, index.Share(index.Base, links))
 	put(w, home, list[:links/2]...)
 	wantRanks(t, w, "half of them", nil)
-	want(t, "received", webtest.Value(w, index.Received, list[7]), index.Share(index.Base, links/2))
-	want(t, "taken back", webtest.Value(w, index.Received, list[links-1]), int64(0))
+	want(t, "received", accountOf(w, list[7]).Received, index.Share(index.Base, links/2))
+	want(t, "taken back", accountOf(w, list[links-1]).Received, int64(0))
 }
 
 // TestHigherRankIsCanonical: what counts is not how many pages link to a duplicate, but which.
@@ -181,7 +184,7 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 			}
 			put(w, home, left(0))
 			w.Check()
-			before, ran, changed := w.Client.Stats(), runs(w), commits(w)
+			before, ran, ranked := w.Client.Stats(), runs(w), ranks(w)
 			put(w, home, right(0))
 			w.Check()
 
@@ -192,8 +195,8 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 				may[left(i)], may[right(i)] = true, true
 				must[left(min(i, 1))], must[right(min(i, 1))] = true, true
 			}
-			for url, ts := range commits(w) {
-				if moved := ts != changed[url]; moved && !may[url] || !moved && must[url] {
+			for url, rank := range ranks(w) {
+				if moved := rank != ranked[url]; moved && !may[url] || !moved && must[url] {
 					t.Errorf("rank of %s changed: %v, want %v", url, moved, !moved)
 				}
 			}
@@ -210,15 +213,23 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 	}
 }
 
-// commits says when the rank of each document was last written.
-func commits(w *webtest.Web) map[string]tso.Timestamp {
-	found := map[string]tso.Timestamp{}
+// ranks are the ranks of all documents.
+func ranks(w *webtest.Web) map[string]int64 {
+	found := map[string]int64{}
 	w.View(func(ctx context.Context, snap *percolator.Snapshot) error {
-		for e, err := range index.Rank.Scan(ctx, snap, percolator.All()) {
+		for e, err := range snap.Scan(ctx, index.Accounts, percolator.All()) {
 			if err != nil {
 				return err
 			}
-			found[e.Cell.Row] = e.CommitTS
+			url, passedTo := index.AccountURL(e.Cell.Column)
+			if passedTo {
+				continue
+			}
+			a, err := index.AccountOf(url).Decode(e.Cell.Row, e.Value)
+			if err != nil {
+				return err
+			}
+			found[url] = a.Rank
 		}
 		return nil
 	})
@@ -256,9 +267,9 @@ func TestPopularPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := pages * index.Share(index.Base, 1)
-	for ctx := w.Context(); webtest.Value(w, index.Received, target) != all; time.Sleep(10 * time.Millisecond) {
+	for ctx := w.Context(); accountOf(w, target).Received != all; time.Sleep(10 * time.Millisecond) {
 		if err := ctx.Err(); err != nil {
-			t.Fatalf("the popular page has received %d units of %d: %v", webtest.Value(w, index.Received, target), all, err)
+			t.Fatalf("the popular page has received %d units of %d: %v", accountOf(w, target).Received, all, err)
 		}
 	}
 	w.View(checkBalance)

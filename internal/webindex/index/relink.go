@@ -2,60 +2,69 @@ package index
 
 import (
 	"context"
-	"errors"
-	"slices"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// collectAnchors runs when the in-links of a URL have changed. For a document it stores their
-// texts, and has its cluster reconsidered. A redirect has none: it passes the news on. A URL that
-// was never crawled, but is linked to, needs nothing.
-func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-	url := ch.Cell.Row
-	f := Fetch(ctx, tx, Hash.Cell(url), Redirect.Cell(url), Anchors.Cell(url))
-	hash, redirect := Get(f, Hash, url), Get(f, Redirect, url)
-	switch {
-	case f.Err() != nil:
-		return f.Err()
-	case redirect != "":
-		return passOn(ctx, tx, url, redirect)
-	case hash == "":
-		return nil
-	}
-	// Process locks the anchors, too, when it moves the document: the cluster to notify must not
-	// change under our feet. The hash itself is not locked, because records of locks on a cell make
-	// reading it dearer, and it is read often.
-	known, err := Anchors.GetForUpdate(ctx, tx, url)
-	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
-		return err
-	}
-	in, err := CollectInLinks(ctx, tx, url)
+// relink runs when there are other links to some URLs. Of a document it has the page published that
+// stands for its cluster, which says who links there. A redirect passes the news on to where it
+// leads. A URL that was never crawled, but is linked to, needs nothing.
+//
+// It writes nothing. A document that moves to another cluster meanwhile has that published by its
+// own transaction (see joinCluster), and whatever is published then sees the links.
+func relink(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+	urls := rowsOf(changes)
+	hashes, err := Values(ctx, tx, Hash, urls)
 	if err != nil {
 		return err
 	}
-	now := in.Anchors()
-	if slices.Equal(known, now) {
-		return nil
+	var documents, others []string
+	for i, url := range urls {
+		if hashes[i] != "" {
+			documents = append(documents, hashes[i])
+		} else {
+			others = append(others, url)
+		}
 	}
-	return errors.Join(setOrDelete(tx, Anchors, url, now, len(now) == 0), Recluster.Notify(tx, hash))
-}
-
-// passOn notifies the document at the end of a chain of redirects. It does so even if these
-// in-links look the same as last time: the document collects from all redirects itself, maybe in
-// between, and has to be told of each change. A circle of redirects leads nowhere.
-func passOn(ctx context.Context, tx *percolator.Txn, url, next string) error {
-	for seen := map[string]bool{url: true}; !seen[next]; {
-		seen[next] = true
-		further, err := Redirect.GetOr(ctx, tx, next, "")
-		if err != nil {
+	canonical, err := Values(ctx, tx, Canonical, documents)
+	if err != nil {
+		return err
+	}
+	for _, url := range canonical {
+		if url == "" { // recluster is about to choose one, and has it published
+			continue
+		}
+		if err := Export.Notify(tx, url); err != nil {
 			return err
 		}
-		if further == "" {
-			return Relink.Notify(tx, next)
+	}
+	return passOn(ctx, tx, others)
+}
+
+// passOn notifies the ends of the redirects that begin at some URLs. It does so even if the links
+// there look the same as last time: the end collects from all redirects itself, maybe in between,
+// and has to be told of each change. A circle of redirects leads nowhere.
+func passOn(ctx context.Context, tx *percolator.Txn, urls []string) error {
+	next, err := redirectsFrom(ctx, tx, urls)
+	if err != nil {
+		return err
+	}
+	for _, url := range urls {
+		if end := follow(next, url); end != "" && end != url {
+			if err := Relink.Notify(tx, end); err != nil {
+				return err
+			}
 		}
-		next = further
 	}
 	return nil
+}
+
+// rowsOf are the rows that have changed.
+func rowsOf(changes []observers.Change) []string {
+	rows := make([]string, len(changes))
+	for i, ch := range changes {
+		rows[i] = ch.Cell.Row
+	}
+	return rows
 }

@@ -10,18 +10,20 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// reroute runs when a URL redirects elsewhere than before, or begins or ceases to redirect. All
-// pages whose links lead here, maybe by way of other redirects, are told to find their targets
-// again. Whichever part of a chain of redirects changes last, its run sees the whole chain, and so
-// does what it sets off.
-func reroute(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-	in, err := CollectInLinks(ctx, tx, ch.Cell.Row)
+// reroute runs when URLs redirect elsewhere than before, or begin or cease to redirect. All pages
+// whose links lead there, maybe by way of other redirects, are told to find their targets again.
+// Whichever part of a chain of redirects changes last, its run sees the whole chain, and so does
+// what it sets off.
+func reroute(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+	all := Contributions{}
+	in, err := CollectInLinks(ctx, tx, rowsOf(changes)...)
 	if err != nil {
 		return err
 	}
-	all := Contributions{}
-	for source := range in {
-		all.add(source, Contribution{Links: true})
+	for _, links := range in {
+		for source := range links {
+			all.add(source, Contribution{Links: true})
+		}
 	}
 	return enqueue(tx, all)
 }
@@ -29,33 +31,42 @@ func reroute(ctx context.Context, tx *percolator.Txn, ch observers.Change) error
 // destinations are the URLs to which a page's links lead, at the ends of all redirects, in order.
 // See [Unit] for what counts.
 func destinations(ctx context.Context, r percolator.Reader, url string, links []page.Link) ([]string, error) {
-	next := map[string]string{} // what is known of redirects; "" is none
-	var ask []string
-	for _, l := range links {
-		if _, known := next[l.Target]; !known {
-			next[l.Target] = ""
-			ask = append(ask, l.Target)
-		}
+	targets := make([]string, len(links))
+	for i, l := range links {
+		targets[i] = l.Target
 	}
-	for len(ask) > 0 { // one request for a step along all chains
-		redirects, err := Values(ctx, r, Redirect, ask)
+	next, err := redirectsFrom(ctx, r, targets)
+	if err != nil {
+		return nil, err
+	}
+	return ends(next, url, links), nil
+}
+
+// redirectsFrom is where URLs redirect, and where these redirect in turn; "" is none. It sends one
+// request for a step along all of them.
+func redirectsFrom(ctx context.Context, r percolator.Reader, urls []string) (next map[string]string, err error) {
+	next = map[string]string{}
+	for ask := urls; len(ask) > 0; {
+		var asked []string
+		for _, url := range ask {
+			if _, known := next[url]; !known {
+				next[url] = ""
+				asked = append(asked, url)
+			}
+		}
+		redirects, err := Values(ctx, r, Redirect, asked)
 		if err != nil {
 			return nil, err
 		}
-		asked := ask
 		ask = nil
 		for i, to := range redirects {
-			if to == "" {
-				continue
-			}
-			next[asked[i]] = to
-			if _, known := next[to]; !known {
-				next[to] = ""
+			if to != "" {
+				next[asked[i]] = to
 				ask = append(ask, to)
 			}
 		}
 	}
-	return ends(next, url, links), nil
+	return next, nil
 }
 
 // ends follows the redirects in next from each link.

@@ -1,31 +1,28 @@
 package index
 
 import (
-	"strings"
-
 	"github.com/gopercolator/percolator/percolator"
 
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// The tables. A row key that is made of two parts joins them with a zero byte, which no URL, hash
-// or term contains: all rows of the first part then follow each other, and a prefix scan finds
-// them.
+// The tables.
 const (
 	// Documents has a row for every URL that was crawled: what the crawl brought, and what the
 	// observers made of it.
 	Documents = "documents"
-	// Clusters has a row for every content hash with the canonical URL, and a row hash+URL for every
-	// member.
+	// Clusters has a row for every content hash, with the canonical URL and the members.
 	Clusters = "clusters"
-	// Links holds the web, turned around: who links or redirects to a URL. See [LinkRow].
+	// Links has a row for every URL that others link or redirect to, with a column for each of these.
 	Links = "links"
+	// Accounts says what rank each URL has received and passed on. See [Account].
+	Accounts = "accounts"
 	// Serving has a row for every canonical URL: what the search page shows, but for the rank, which
 	// changes too often to be copied.
 	Serving = "serving"
-	// Postings says in which canonical documents a term occurs: what the search page looks up. See
-	// [PostingRow].
-	Postings = "postings"
+	// Segments say in which canonical documents a term occurs: what the search page looks up. See
+	// [Segment].
+	Segments = "segments"
 )
 
 // What the crawl brings. Response is the column that sets everything else in motion.
@@ -51,16 +48,6 @@ var (
 	OutLinks = percolator.JSON[[]page.Link](Documents, "doc:links")
 	// Redirect is where this URL redirects to, if it does.
 	Redirect = percolator.String(Documents, "doc:redirect")
-	// Rank is the document's PageRank in units, as it has passed it on; see [Unit].
-	Rank = percolator.Int64(Documents, "doc:rank")
-	// PassedTo are the URLs to which it has passed that rank on, to each its [Share]; in order, none
-	// twice.
-	PassedTo = percolator.JSON[[]string](Documents, "doc:passed")
-	// Received is what all documents that link here have passed on to this URL, crawled or not; absent
-	// means 0.
-	Received = percolator.Int64(Documents, "doc:received")
-	// Anchors are the texts of the in-links.
-	Anchors = percolator.JSON[[]Anchor](Documents, "doc:anchors")
 )
 
 // What the observers derive for each content hash.
@@ -71,8 +58,6 @@ var (
 	// empty. Most have one, and whoever finds that out by looking at a cell shares the request with
 	// others, unlike who scans for members.
 	Shared = percolator.Bytes(Clusters, "cluster:shared")
-	// Member marks a URL as a member; the row is a [Pair] of hash and URL, the value is empty.
-	Member = percolator.Bytes(Clusters, "cluster:member")
 )
 
 // What the search page reads.
@@ -81,23 +66,34 @@ var (
 	Served = percolator.String(Serving, "serve:hash")
 	// ServedContent is the document's title and the start of its text.
 	ServedContent = percolator.JSON[Content](Serving, "serve:content")
-	// ServedTerms are the terms that the document has postings for.
+	// ServedTerms are the terms for which segments name the document.
 	ServedTerms = percolator.JSON[map[string]int](Serving, "serve:terms")
 	// ServedAnchors are the anchor texts of all members of the document's cluster.
 	ServedAnchors = percolator.JSON[[]Anchor](Serving, "serve:anchors")
 )
 
+// SegmentBytes is about how much a segment holds. Every segment has it, so it lists them.
+var SegmentBytes = percolator.Int64(Segments, "segments:bytes")
+
+// Deepest is the deepest level of which a part has, or had, a segment. It is in a row of its own.
+var Deepest = percolator.Int64(Segments, "segments:deepest")
+
+const deepestRow = "levels"
+
 // Columns that are never written, only notified: "have another look at this row". Many reasons to
 // look become one look.
 var (
-	// Relink says that the in-links of this URL changed.
+	// Relink says that the links or redirects to this URL have changed.
 	Relink = percolator.Bytes(Documents, "relink")
 	// Reroute says that this URL redirects elsewhere than before.
 	Reroute = percolator.Bytes(Documents, "reroute")
 	// Rerank says that this document has another rank.
 	Rerank = percolator.Bytes(Documents, "rerank")
-	// Recluster says that this cluster gained or lost a member, or that a member has other anchors.
+	// Recluster says that this cluster gained or lost a member, or that the content of one is shown in
+	// another way.
 	Recluster = percolator.Bytes(Clusters, "recluster")
+	// Merge says that a part of a level has another segment. The row is that of the part.
+	Merge = percolator.Bytes(Segments, "segments:merge")
 	// Export says that what the search page shows for this URL may have changed.
 	Export = percolator.Bytes(Documents, "export")
 )
@@ -110,26 +106,9 @@ func Schema() *percolator.Schema {
 		}},
 		{Name: Clusters, Weak: []string{Recluster.Name}},
 		{Name: Links},
+		{Name: Accounts},
 		Passing.Table(),
 		{Name: Serving},
-		{Name: Postings},
+		{Name: Segments, Weak: []string{Merge.Name}},
 	}}
 }
-
-// Pair is the row key that is made of two parts.
-func Pair(first, second string) string { return first + "\x00" + second }
-
-// Second is the second part of a row key made by [Pair]; ok is false for a key of one part.
-func Second(row string) (second string, ok bool) {
-	_, second, ok = strings.Cut(row, "\x00")
-	return second, ok
-}
-
-// First is the first part of a row key made by [Pair], or all of a key of one part.
-func First(row string) string {
-	first, _, _ := strings.Cut(row, "\x00")
-	return first
-}
-
-// PairsOf is the range of all pairs with this first part.
-func PairsOf(first string) percolator.Range { return percolator.Prefix(first + "\x00") }

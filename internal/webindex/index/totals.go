@@ -41,13 +41,12 @@ func CountTotals(ctx context.Context, r percolator.Reader) (_ *Totals, err error
 	}, Hash.Name, Redirect.Name)
 	last := ""
 	count(Clusters, func(e percolator.Entry) {
-		switch hash := First(e.Cell.Row); {
-		case e.Cell.Column == Canonical.Name:
+		if e.Cell.Column == Canonical.Name {
 			t.Canonical++
-		case e.Cell.Column == Shared.Name:
-		case hash != last:
+		}
+		if _, member := MemberURL(e.Cell.Column); member && e.Cell.Row != last {
 			t.Clusters++
-			last = hash
+			last = e.Cell.Row
 		}
 	})
 	count(Links, func(e percolator.Entry) {

@@ -137,7 +137,7 @@ func TestDirectory(t *testing.T) {
 	}
 	w.Check()
 	want(t, "directory", l.Counts(), load.Counts{Changed: 2})
-	if anchors := webtest.Value(w, index.Anchors, crawl.DirectoryBase+"a.html"); len(anchors) != 1 {
+	if anchors := webtest.Value(w, index.ServedAnchors, crawl.DirectoryBase+"a.html"); len(anchors) != 1 {
 		t.Errorf("anchors %v, want one", anchors)
 	}
 }

@@ -81,15 +81,15 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 }
 
 // readDocument reads what is known of the URL and its cluster.
-func (p *documentPage) readDocument(ctx context.Context, r percolator.Reader) error {
+func (p *documentPage) readDocument(ctx context.Context, r percolator.Scanner) error {
 	f := index.Fetch(ctx, r,
-		index.Derived.Cell(p.URL), index.Redirect.Cell(p.URL), index.Rank.Cell(p.URL), index.Hash.Cell(p.URL))
+		index.Derived.Cell(p.URL), index.Redirect.Cell(p.URL), index.AccountOf(p.URL).Cell(index.Block(p.URL)), index.Hash.Cell(p.URL))
 	p.Title = index.Get(f, index.Derived, p.URL).Title
 	if redirect := index.Get(f, index.Redirect, p.URL); redirect != "" {
 		to := refer(redirect)
 		p.Redirect = &to
 	}
-	if rank := index.Get(f, index.Rank, p.URL); rank != 0 {
+	if rank := index.Get(f, index.AccountOf(p.URL), index.Block(p.URL)).Rank; rank != 0 {
 		p.Rank = index.FormatRank(rank)
 	}
 	if p.Hash = index.Get(f, index.Hash, p.URL); f.Err() != nil || p.Hash == "" {
@@ -98,15 +98,16 @@ func (p *documentPage) readDocument(ctx context.Context, r percolator.Reader) er
 	return p.readCluster(ctx, r)
 }
 
-func (p *documentPage) readCluster(ctx context.Context, r percolator.Reader) (err error) {
+func (p *documentPage) readCluster(ctx context.Context, r percolator.Scanner) (err error) {
 	if p.Canonical, err = index.Canonical.GetOr(ctx, r, p.Hash, ""); err != nil {
 		return err
 	}
 	p.IsCanonical = p.Canonical == p.URL
-	members, err := index.Members(ctx, r, p.Hash)
+	all, err := index.Members(ctx, r, p.Hash)
 	if err != nil {
 		return err
 	}
+	members := all[p.Hash]
 	for _, url := range members[:min(len(members), maxMembers)] {
 		m := refer(url)
 		m.Canonical = url == p.Canonical
@@ -117,11 +118,12 @@ func (p *documentPage) readCluster(ctx context.Context, r percolator.Reader) (er
 }
 
 // readInLinks reads who links to the URL, directly or by a redirect.
-func (p *documentPage) readInLinks(ctx context.Context, r percolator.Reader) error {
-	in, err := index.CollectInLinks(ctx, r, p.URL)
+func (p *documentPage) readInLinks(ctx context.Context, r percolator.Scanner) error {
+	all, err := index.CollectInLinks(ctx, r, p.URL)
 	if err != nil {
 		return err
 	}
+	in := all[0]
 	sources := slices.Sorted(maps.Keys(in))
 	for _, source := range sources[:min(len(sources), maxInLinks)] {
 		p.InLinks = append(p.InLinks, inLink{refer(source), in[source]})

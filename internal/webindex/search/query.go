@@ -33,7 +33,7 @@ type found struct {
 }
 
 // find looks the terms of a query up and returns the documents that have all of them.
-func find(ctx context.Context, r percolator.Reader, query string) (found, error) {
+func find(ctx context.Context, r percolator.Scanner, query string) (found, error) {
 	terms := page.Terms(query)
 	slices.Sort(terms)
 	terms = slices.Compact(terms)
@@ -46,7 +46,7 @@ func find(ctx context.Context, r percolator.Reader, query string) (found, error)
 		scores map[string]float64
 	)
 	for _, term := range terms {
-		frequencies, partial, err := postings(ctx, r, term)
+		frequencies, partial, err := index.Lookup(ctx, r, term, maxMatches)
 		if err != nil {
 			return f, err
 		}
@@ -59,28 +59,10 @@ func find(ctx context.Context, r percolator.Reader, query string) (found, error)
 	return f, f.order(ctx, r, scores)
 }
 
-// postings reads which documents have a term, and how often.
-func postings(ctx context.Context, r percolator.Reader, term string) (frequencies map[string]int64, partial bool, err error) {
-	frequencies = map[string]int64{}
-	for e, err := range r.Scan(ctx, index.Postings, index.PairsOf(term)) {
-		if err != nil {
-			return nil, false, err
-		}
-		if len(frequencies) == maxMatches {
-			return frequencies, true, nil
-		}
-		url := e.Cell.Column
-		if frequencies[url], err = index.Frequency(url).Decode(e.Cell.Row, e.Value); err != nil {
-			return nil, false, err
-		}
-	}
-	return frequencies, false, nil
-}
-
 // intersect keeps the documents that have the next term as well, and adds what the term contributes
 // to their score: the tenth occurrence says less than the first. scores is nil before the first
 // term.
-func intersect(scores map[string]float64, frequencies map[string]int64) map[string]float64 {
+func intersect(scores map[string]float64, frequencies map[string]int) map[string]float64 {
 	out := map[string]float64{}
 	for url, n := range frequencies {
 		if before, ok := scores[url]; ok || scores == nil {
@@ -92,14 +74,14 @@ func intersect(scores map[string]float64, frequencies map[string]int64) map[stri
 
 // order adds the ranks to the scores and sorts. Ranks change often and by little; so they are not
 // copied to the serving tables.
-func (f *found) order(ctx context.Context, r percolator.Reader, scores map[string]float64) error {
+func (f *found) order(ctx context.Context, r percolator.Scanner, scores map[string]float64) error {
 	urls := slices.Collect(maps.Keys(scores))
-	ranks, err := index.Values(ctx, r, index.Rank, urls)
+	accounts, err := index.ReadAccounts(ctx, r, urls...)
 	if err != nil {
 		return err
 	}
 	for i, url := range urls {
-		f.Matches = append(f.Matches, match{URL: url, Rank: ranks[i], score: scores[url] + prominence(ranks[i])})
+		f.Matches = append(f.Matches, match{URL: url, Rank: accounts[i].Rank, score: scores[url] + prominence(accounts[i].Rank)})
 	}
 	slices.SortFunc(f.Matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.URL, b.URL))

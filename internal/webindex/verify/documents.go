@@ -21,7 +21,6 @@ func (c *check) documents(ctx context.Context) error {
 		}
 		c.page(r)
 	}
-	c.web.complete()
 	return nil
 }
 
@@ -42,14 +41,6 @@ func (c *check) page(r row) {
 	c.compareContent("content", url, f.content, column(c, r, index.Derived))
 	c.compareTerms("terms", url, f.terms, column(c, r, index.Terms))
 	c.compare("outgoing links", url, printList(f.links), printList(column(c, r, index.OutLinks)))
-	if received := column(c, r, index.Received); received != 0 {
-		c.web.received[url] = received
-	}
-	if f.hash == "" {
-		c.compare("rank", url, "", printNumber(column(c, r, index.Rank)))
-		c.compare("passed to", url, "", printList(column(c, r, index.PassedTo)))
-		c.compare("anchors", url, "", printList(column(c, r, index.Anchors)))
-	}
 }
 
 // facts reads a response. What all passes need of it becomes a part of the web.
@@ -98,21 +89,9 @@ func (c *check) capture(r row) *index.Capture {
 func (c *check) addDocument(url string, r row, f facts) {
 	c.web.documents[url] = &document{
 		hash: f.hash, content: digestOf(f.content), postings: digestOfTerms(f.terms),
-		storedRank:    column(c, r, index.Rank),
-		storedTargets: c.web.internAll(column(c, r, index.PassedTo)),
-		storedAnchors: printList(column(c, r, index.Anchors)),
 	}
 	for _, l := range f.links {
 		target := c.web.intern(l.Target)
 		c.web.links[target] = append(c.web.links[target], link{url, c.web.internAll(l.Anchors)})
 	}
-}
-
-// anchors compares anchor texts, which depend on all other pages.
-func (c *check) anchors(context.Context) error {
-	for _, url := range c.web.urls {
-		d := c.web.documents[url]
-		c.compare("anchors", url, printList(d.anchors), d.storedAnchors)
-	}
-	return nil
 }

@@ -65,7 +65,7 @@ func (e edge) what() string {
 // place names both ends.
 func (e edge) place() string {
 	source, _ := index.LinkSource(e.column)
-	return source + " → " + index.First(e.row)
+	return source + " → " + e.row
 }
 
 func (e edge) print() string {
@@ -80,12 +80,12 @@ func (w *web) sortedEdges() []edge {
 	var edges []edge
 	for target, links := range w.links {
 		for _, l := range links {
-			edges = append(edges, edge{index.LinkRow(target, l.source), index.LinkAnchors(l.source).Name, false, l.texts})
+			edges = append(edges, edge{target, index.LinkAnchors(l.source).Name, false, l.texts})
 		}
 	}
 	for target, sources := range w.redirects {
 		for _, source := range sources {
-			edges = append(edges, edge{index.LinkRow(target, source), index.LinkRedirect(source).Name, true, nil})
+			edges = append(edges, edge{target, index.LinkRedirect(source).Name, true, nil})
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return a.compare(percolator.Cell{Row: b.row, Column: b.column}) })

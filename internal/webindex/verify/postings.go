@@ -3,6 +3,8 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -10,9 +12,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// postings compares the terms under which each document is found. The table is in the order of
-// terms; so what belongs to a document is added up, and only documents whose sums differ are looked
-// at closely.
+// postings compares the terms under which each document is found. Segments are by term; so what
+// belongs to a document is added up, and only documents whose sums differ are looked at closely.
 func (c *check) postings(ctx context.Context) error {
 	stored := map[*document]digestSum{}
 	err := c.eachPosting(ctx, func(term, url string, n int64) {
@@ -72,19 +73,50 @@ func (c *check) explain(ctx context.Context, suspects map[string]map[string]int)
 // eachPosting calls f for every posting. One that nobody would look for, because of its row, is a
 // difference.
 func (c *check) eachPosting(ctx context.Context, f func(term, url string, n int64)) error {
-	for e, err := range c.reader.Scan(ctx, index.Postings, percolator.All()) {
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", index.Postings, err)
+	for part := range index.SegmentParts { // so that a part of them is in memory
+		postings := index.Postings{}
+		for level := index.MaxLevel; level >= 0; level-- { // what younger segments say is right
+			if err := c.segments(ctx, level, part, postings); err != nil {
+				return err
+			}
 		}
-		term, url := index.First(e.Cell.Row), e.Cell.Column
-		n, err := index.Frequency(url).Decode(e.Cell.Row, e.Value)
-		switch {
-		case err != nil:
-			c.compare("posting", placeOf(term, url), "a readable value", "one that cannot be decoded")
-		case e.Cell.Row != index.PostingRow(term, url):
-			c.compare("posting", placeOf(term, url), "", "one in a wrong row")
-		default:
-			f(term, url, n)
+		for _, term := range slices.Sorted(maps.Keys(postings)) {
+			for _, url := range slices.Sorted(maps.Keys(postings[term])) {
+				if n := postings[term][url]; n != 0 {
+					f(term, url, int64(n))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// segments adds what the segments of a level say of the terms of a part.
+func (c *check) segments(ctx context.Context, level, part int, postings index.Postings) error {
+	rows := percolator.Prefix(fmt.Sprintf("%d.%02x.", level, min(level, 1)*part))
+	for e, err := range c.reader.Scan(ctx, index.Segments, rows) {
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", index.Segments, err)
+		}
+		if e.Cell.Column == index.SegmentBytes.Name {
+			continue
+		}
+		said, err := index.PostingsIn(e.Cell.Column).Decode(e.Cell.Row, e.Value)
+		if _, notOne := index.ParseSegment(e.Cell.Row); err != nil || notOne != nil {
+			c.compare("segment", e.Cell.Row, "a readable value", "one that cannot be decoded")
+			continue
+		}
+		for term, frequencies := range said {
+			switch {
+			case index.PartOf(1, term) != part:
+				if level > 0 {
+					c.compare("segment", e.Cell.Row, "", "a term of another part")
+				}
+			case index.PostingsOf(term).Name != e.Cell.Column:
+				c.compare("segment", e.Cell.Row, "", "a term of another cell")
+			default:
+				postings.Overlay(index.Postings{term: frequencies})
+			}
 		}
 	}
 	return nil

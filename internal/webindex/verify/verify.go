@@ -35,9 +35,9 @@ type check struct {
 func Run(ctx context.Context, reader percolator.Reader, report func(Difference)) (int, error) {
 	c := &check{reader: reader, web: newWeb(), report: report}
 	for _, pass := range []func(context.Context) error{
-		c.documents, // builds web; the others compare with it
+		c.documents,
+		c.accounts, // completes web; the others compare with it
 		c.ranks,
-		c.anchors,
 		c.clusters,
 		c.links,
 		c.serving,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/verify"
@@ -62,43 +63,41 @@ func TestFindsPlantedDifferences(t *testing.T) {
 			[]find{{"outgoing links", home}}},
 		{"redirect", func(tx *percolator.Txn) error { return index.Redirect.Set(tx, moved, mirror) },
 			[]find{{"redirect", moved}}},
-		{"rank", func(tx *percolator.Txn) error { return index.Rank.Set(tx, target, 7*index.Unit) },
-			[]find{{"rank", target}}},
-		{"rank just beyond the tolerance", func(tx *percolator.Txn) error {
-			return index.Rank.Set(tx, target, index.Base+index.Share(index.Base, 1)+14*index.Unit/1000) // 5.04 % more than 0.2775
-		}, []find{{"rank", target}}},
-		{"rank within the tolerance, undistributed", func(tx *percolator.Txn) error {
-			return index.Rank.Set(tx, target, index.Base+index.Share(index.Base, 1)-index.Epsilon-1)
-		}, []find{{"undistributed rank", target}}},
-		{"rank that was passed on", func(tx *percolator.Txn) error { return index.Rank.Set(tx, home, index.Base+40) },
-			[]find{{"received rank", target}}},
-		{"no rank", func(tx *percolator.Txn) error { return index.Rank.Delete(tx, mirror) },
-			[]find{{"rank", mirror}}},
-		{"received rank", func(tx *percolator.Txn) error {
-			return index.Received.Set(tx, target, index.Share(index.Base, 1)-1)
-		}, []find{{"received rank", target}}},
-		{"received rank of nobody", func(tx *percolator.Txn) error { return index.Received.Set(tx, absent, 1) },
-			[]find{{"received rank", absent}}},
+		{"rank", account(target, func(a *index.Account) { a.Rank = 7 * index.Unit }), []find{{"rank", target}}},
+		{"rank just beyond the tolerance", account(target, func(a *index.Account) {
+			a.Rank = index.Base + index.Share(index.Base, 1) + 14*index.Unit/1000 // 5.04 % more than 0.2775
+		}), []find{{"rank", target}}},
+		{"rank within the tolerance, undistributed", account(target, func(a *index.Account) {
+			a.Rank = index.Base + index.Share(index.Base, 1) - index.Epsilon - 1
+		}), []find{{"undistributed rank", target}}},
+		{"rank that was passed on", account(home, func(a *index.Account) { a.Rank = index.Base + 40 }), []find{{"received rank", target}}},
+		{"no rank", account(mirror, func(a *index.Account) { a.Rank = 0 }), []find{{"rank", mirror}}},
+		{"received rank", account(target, func(a *index.Account) { a.Received-- }), []find{{"received rank", target}}},
+		{"received rank of nobody", account(absent, func(a *index.Account) { a.Received = 1 }), []find{{"received rank", absent}}},
 		{"passed to somebody else", func(tx *percolator.Txn) error {
-			return index.PassedTo.Set(tx, home, []string{absent})
+			return index.PassedTo(home).Set(tx, index.Block(home), []string{absent})
 		}, []find{{"passed to", home}, {"received rank", absent}, {"received rank", target}}},
 		{"passed on by no document", func(tx *percolator.Txn) error {
-			return index.PassedTo.Set(tx, absent, []string{home})
+			return index.PassedTo(absent).Set(tx, index.Block(absent), []string{home})
 		}, []find{{"passed to", absent}}},
-		{"rank of no document", func(tx *percolator.Txn) error { return index.Rank.Set(tx, absent, 7) },
-			[]find{{"rank", absent}}},
+		{"rank of no document", account(absent, func(a *index.Account) { a.Rank = 7 }), []find{{"rank", absent}}},
+		{"a duplicate whose account does not say so", account(mirror, func(a *index.Account) { a.Shared = false }),
+			[]find{{"account that shares a cluster", mirror}}},
+		{"an account in a wrong row", func(tx *percolator.Txn) error {
+			return index.AccountOf(absent).Set(tx, index.Block(absent)+"x", index.Account{Rank: 1})
+		}, []find{{"account", absent}}},
 		{"anchors", func(tx *percolator.Txn) error {
-			return index.Anchors.Set(tx, target, []index.Anchor{{Text: "spam", Links: 1}})
-		}, []find{{"anchors", target}}},
+			return index.ServedAnchors.Set(tx, target, []index.Anchor{{Text: "spam", Links: 1}})
+		}, []find{{"serving anchors", target}}},
 		{"unreadable anchors", func(tx *percolator.Txn) error {
-			return tx.Set(index.Anchors.Cell(target), []byte("not JSON"))
-		}, []find{{"doc:anchors", target}, {"anchors", target}}},
+			return tx.Set(index.ServedAnchors.Cell(target), []byte("not JSON"))
+		}, []find{{"serve:anchors", target}, {"serving anchors", target}}},
 		{"entry without document", func(tx *percolator.Txn) error {
-			return index.Member.Set(tx, index.Pair(hash, home), nil)
-		}, []find{{"entry in cluster", index.Pair(hash, home)}}},
+			return index.Member(home).Set(tx, hash, nil)
+		}, []find{{"entry in cluster", home}}},
 		{"document without entry", func(tx *percolator.Txn) error {
-			return index.Member.Delete(tx, index.Pair(hash, mirror))
-		}, []find{{"entry in cluster", index.Pair(hash, mirror)}}},
+			return index.Member(mirror).Delete(tx, hash)
+		}, []find{{"entry in cluster", mirror}}},
 		{"canonical", func(tx *percolator.Txn) error { return index.Canonical.Set(tx, hash, mirror) },
 			[]find{{"canonical", hash}}},
 		{"no canonical", func(tx *percolator.Txn) error { return index.Canonical.Delete(tx, hash) },
@@ -110,19 +109,19 @@ func TestFindsPlantedDifferences(t *testing.T) {
 		{"mark of no duplicates", func(tx *percolator.Txn) error { return index.Shared.Set(tx, "feed", nil) },
 			[]find{{"shared", "feed"}}},
 		{"link with another text", func(tx *percolator.Txn) error {
-			return index.LinkAnchors(home).Set(tx, index.LinkRow(target, home), []string{"spam"})
+			return index.LinkAnchors(home).Set(tx, target, []string{"spam"})
 		}, []find{{"link", home + " → " + target}}},
 		{"missing link", func(tx *percolator.Txn) error {
-			return index.LinkAnchors(home).Delete(tx, index.LinkRow(target, home))
+			return index.LinkAnchors(home).Delete(tx, target)
 		}, []find{{"link", home + " → " + target}}},
 		{"link of no page", func(tx *percolator.Txn) error {
-			return index.LinkAnchors(absent).Set(tx, index.LinkRow(target, absent), []string{"spam"})
+			return index.LinkAnchors(absent).Set(tx, target, []string{"spam"})
 		}, []find{{"link", absent + " → " + target}}},
 		{"missing redirect", func(tx *percolator.Txn) error {
-			return index.LinkRedirect(moved).Delete(tx, index.LinkRow(target, moved))
+			return index.LinkRedirect(moved).Delete(tx, target)
 		}, []find{{"redirect", moved + " → " + target}}},
 		{"redirect of no page", func(tx *percolator.Txn) error {
-			return index.LinkRedirect(absent).Set(tx, index.LinkRow(home, absent), nil)
+			return index.LinkRedirect(absent).Set(tx, home, nil)
 		}, []find{{"redirect", absent + " → " + home}}},
 		{"duplicate in the serving table", func(tx *percolator.Txn) error { return index.Served.Set(tx, mirror, hash) },
 			[]find{{"serving document", mirror}}},
@@ -145,21 +144,15 @@ func TestFindsPlantedDifferences(t *testing.T) {
 			[]find{{"serving cluster", home}}},
 		{"served anchors", func(tx *percolator.Txn) error { return index.ServedAnchors.Delete(tx, target) },
 			[]find{{"serving anchors", target}}},
-		{"posting with another frequency", func(tx *percolator.Txn) error {
-			return index.Frequency(home).Set(tx, index.PostingRow("home", home), 9)
-		}, []find{{"posting", "home in " + home}}},
-		{"missing posting", func(tx *percolator.Txn) error {
-			return index.Frequency(home).Delete(tx, index.PostingRow("home", home))
-		}, []find{{"posting", "home in " + home}}},
-		{"posting of a term that the page has not", func(tx *percolator.Txn) error {
-			return index.Frequency(home).Set(tx, index.PostingRow("spam", home), 1)
-		}, []find{{"posting", "spam in " + home}}},
-		{"posting in a wrong row", func(tx *percolator.Txn) error {
-			return index.Frequency(home).Set(tx, index.Pair("home", "wrong"), 1)
-		}, []find{{"posting", "home in " + home}}},
-		{"posting of a duplicate", func(tx *percolator.Txn) error {
-			return index.Frequency(mirror).Set(tx, index.PostingRow("same", mirror), 1)
-		}, []find{{"posting", "same in " + mirror}}},
+		{"posting with another frequency", segment(youngest, "home", home, 9), []find{{"posting", "home in " + home}}},
+		{"missing posting", segment(youngest, "home", home, 0), []find{{"posting", "home in " + home}}},
+		{"posting of a term that the page has not", segment(youngest, "spam", home, 1), []find{{"posting", "spam in " + home}}},
+		{"posting in a wrong row", segment(index.Segment{Level: 1, Part: 1 ^ index.PartOf(1, "home"), ID: 1}, "home", home, 1),
+			[]find{{"segment", index.Segment{Level: 1, Part: 1 ^ index.PartOf(1, "home"), ID: 1}.Row()}}},
+		{"posting in a wrong cell", func(tx *percolator.Txn) error {
+			return index.PostingsOf("away").Set(tx, youngest.Row(), index.Postings{"home": {home: 1}})
+		}, []find{{"segment", youngest.Row()}}},
+		{"posting of a duplicate", segment(youngest, "same", mirror, 1), []find{{"posting", "same in " + mirror}}},
 	} {
 		before := dump(w)
 		w.Update(func(_ context.Context, tx *percolator.Txn) error { return test.plant(tx) })
@@ -182,6 +175,28 @@ func TestFindsPlantedDifferences(t *testing.T) {
 		}
 	}
 	w.Check() // after all that was restored
+}
+
+// account changes the account of a URL.
+func account(url string, f func(*index.Account)) func(*percolator.Txn) error {
+	return func(tx *percolator.Txn) error {
+		a, err := index.AccountOf(url).GetOr(context.Background(), tx, index.Block(url), index.Account{})
+		if err != nil {
+			return err
+		}
+		f(&a)
+		return index.AccountOf(url).Set(tx, index.Block(url), a)
+	}
+}
+
+// youngest is right whatever other segments say.
+var youngest = index.Segment{ID: tso.MaxTimestamp}
+
+// segment plants a segment with one posting.
+func segment(s index.Segment, term, url string, n int) func(*percolator.Txn) error {
+	return func(tx *percolator.Txn) error {
+		return index.PostingsOf(term).Set(tx, s.Row(), index.Postings{term: {url: n}})
+	}
 }
 
 // TestFindsUnprocessedPages: what the observers have not done yet is a difference too.

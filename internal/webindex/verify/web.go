@@ -36,8 +36,8 @@ type document struct {
 	rank, next float64     // PageRank, and what it is after a step of the computation
 
 	storedRank    int64
+	storedShared  bool
 	storedTargets []string
-	storedAnchors string
 }
 
 type link struct {

@@ -53,9 +53,20 @@ func Table(name string, parts int, column func(part int) string) percolator.Tabl
 func Observe(r *observers.Registry, name string, t percolator.Table, f func(part int) observers.Func, opts []observers.Option) {
 	opts = append(opts[:len(opts):len(opts)], observers.MaxConcurrent(1))
 	for p, column := range t.Weak {
-		r.Observe(fmt.Sprintf("%s-%03x", name, p), t.Name, column, f(p), opts...)
+		r.Observe(observer(name, p), t.Name, column, f(p), opts...)
 	}
 }
+
+// Observers returns the names of the observers that Observe registers for so many parts.
+func Observers(name string, parts int) []string {
+	names := make([]string, parts)
+	for p := range names {
+		names[p] = observer(name, p)
+	}
+	return names
+}
+
+func observer(name string, part int) string { return fmt.Sprintf("%s-%03x", name, part) }
 
 // SetDefault replaces a 0 in Config.field by zero. percolator.ErrInvalidArgument: the value is
 // negative or above most.

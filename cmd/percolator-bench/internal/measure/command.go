@@ -85,6 +85,7 @@ func benchmarks() []description {
 		{benchmark: new(latencyBenchmark), name: "latency", emulator: true, repeat: 3},
 		{benchmark: new(observersBenchmark), name: "observers", journal: true},
 		{benchmark: &opsBenchmark{Collapse: index.Collapse}, name: "ops", emulator: true},
+		{benchmark: &pagesBenchmark{Collapse: index.Collapse}, name: "pages", emulator: true},
 		{benchmark: new(scaleBenchmark), name: "scale", emulator: true, journal: true, repeat: 3},
 		{benchmark: new(oracleBenchmark), name: "tso", repeat: 3},
 	}

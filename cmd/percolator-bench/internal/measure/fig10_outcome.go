@@ -143,8 +143,8 @@ func backlogOf(all []fig10Bucket, width time.Duration, steady, fault span, end t
 	return l
 }
 
-// firstSteady returns from which bucket on it and those behind it are as they should be, -1 if there
-// is none.
+// firstSteady returns from which bucket on it and those behind it are as they should be, -1 if
+// there is none.
 func firstSteady(buckets []fig10Bucket, steady func(next []fig10Bucket) bool) int {
 	for i := 0; i+steadyFor <= len(buckets); i++ {
 		if steady(buckets[i : i+steadyFor]) {

@@ -185,8 +185,8 @@ func fig7Row(number uint32) string {
 // fig7KeyRow is the row of a key's index entry.
 func fig7KeyRow(kind int, key uint32) string { return fmt.Sprintf("%d/%08x", kind, key) }
 
-// encodeFig7 encodes a document, or the name of a cluster: that is its canonical document, in indexes
-// and in documents.
+// encodeFig7 encodes a document, or the name of a cluster: that is its canonical document, in
+// indexes and in documents.
 func encodeFig7[T uint32 | fig7Document](v T) []byte {
 	b, _ := binary.Append(nil, binary.BigEndian, v) //nolint:errcheck // its size is fixed
 	return b

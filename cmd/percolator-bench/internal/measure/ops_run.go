@@ -70,7 +70,7 @@ func (s *opsSite) read(r *btpb.ReadRowsRequest) {
 func merged(o readOrigin) string {
 	switch {
 	case o.columns == "":
-	case o.table == index.Links, o.table == index.Postings:
+	case o.table == index.Links:
 		return "(a page's)"
 	case o.table == index.Passing.Table().Name:
 		return "(an entry's)"

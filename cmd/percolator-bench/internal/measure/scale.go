@@ -154,13 +154,10 @@ func (b *scaleBenchmark) sweeps(j journal) (out []*scaleSweep) {
 // scaleLeastRows is how many rows a table has at least.
 const scaleLeastRows = 100
 
-// schema gives requests time: a search without a journal reads through a whole table with one, and
-// collection waits as long as those of others may live.
+// schema gives requests time: before the emulator answers a scan of a whole table it gathers and
+// sorts the rows.
 func (t *scaleTable) schema() *percolator.Schema {
-	lifetime := 2 * time.Second
-	if t.journal.off() {
-		lifetime = min(lifetime+time.Duration(t.rows*t.versions)*50*time.Microsecond, 30*time.Second)
-	}
+	lifetime := min(2*time.Second+time.Duration(t.rows*t.versions)*50*time.Microsecond, 30*time.Second)
 	return &percolator.Schema{
 		Timing:         percolator.Timing{RequestLifetime: lifetime, MetaMaxAge: time.Second},
 		DisableJournal: t.journal.off(),

@@ -23,11 +23,15 @@ type Audit struct {
 // published and every commission has been folded, and recomputes accounts, holdings and brokers
 // from the trades. It is ErrAudit if
 //
-//   - a trade whose order was committed is missing or pending, or there is one that nobody has ordered;
-//   - an account's cash, commissions, gains or count of trades are not those that its trades give, or it does not balance: cash, what
-//     its holdings have cost, and commissions, less gains, must be what it was opened with;
-//   - a holding is not what its trades give, is negative, or has cost something without being there;
-//   - a broker has not earned exactly the commissions of his customers' trades, or increments are left in the queue;
+//   - a trade whose order was committed is missing or pending, or there is one that nobody has
+//     ordered;
+//   - an account's cash, commissions, gains or count of trades are not those that its trades give,
+//     or it does not balance: cash, what its holdings have cost, and commissions, less gains, must
+//     be what it was opened with;
+//   - a holding is not what its trades give, is negative, or has cost something without being
+//     there;
+//   - a broker has not earned exactly the commissions of his customers' trades, or increments are
+//     left in the queue;
 //   - a price is not the exchange's.
 func (f *Firm) Audit(ctx context.Context, x *Exchange) (out Audit, err error) {
 	err = f.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {

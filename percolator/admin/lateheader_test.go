@@ -54,7 +54,7 @@ func TestARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	collect(t, ctx, by)
 	var found atomic.Bool
 	t.Cleanup(other.Engine().Looker.HandleFound(func() settle.Found {
-		return func(_ context.Context, _ layout.Pending, n model.Notification) bool {
+		return func(_ context.Context, _ layout.Pending, n model.Notification, _ settle.Sight) bool {
 			if n.Cell.Row == "r2" {
 				found.Store(true)
 			}

@@ -10,11 +10,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/gopercolator/percolator/internal/model"
 )
 
 // A shard that does not answer does not keep a client from opening a stream in another one.
+
 func TestAHeaderWithoutAnswerIsHedged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,6 +39,7 @@ func TestAHeaderWithoutAnswerIsHedged(t *testing.T) {
 }
 
 // An answer that comes while the row is about to be hedged does not cost a slot for good.
+
 func TestAHedgeAfterTheAnswerTakesNothing(t *testing.T) {
 	t.Parallel()
 	a := newAppender(t, &table{}, nil)
@@ -62,36 +62,9 @@ func TestAHedgeAfterTheAnswerTakesNothing(t *testing.T) {
 }
 
 // What a client knows of its notifications is bounded, and ends with them.
-func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
-	t.Parallel()
-	const more = 10
-	o := NewOwner()
-	for i := range MaxOwned + more {
-		e := &Entry{StartTS: 1, Rows: []Row{{Table: "t", Key: "r", Observed: true}}}
-		w := &Append{entry: e}
-		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
-		o.Committed(w, 2, 0, []model.Cell{{Table: "t", Row: string(rune(i)), Column: "c"}})
-	}
-	n := 0
-	for _, list := range o.cells {
-		n += len(list)
-	}
-	if n > MaxOwned {
-		t.Errorf("%d notifications are remembered, want at most %d", n, MaxOwned)
-	}
-	later := time.Now().Add(firstLook + time.Minute)
-	for due := o.Due(later, 100); len(due) > 0; due = o.Due(later, 100) {
-		for _, l := range due {
-			o.Looked(l, l.Open, nil) // all is settled
-		}
-	}
-	if oldest := o.OldestNotified(); oldest != 0 || len(o.cells) != 0 {
-		t.Errorf("everything is settled, and %d cells still wait, one since %d", len(o.cells), oldest)
-	}
-}
-
 // A session that comes back after a header of another one has failed finds no stream without a
 // header, and the ids of streams are read and changed by turns.
+
 func TestASessionThatComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,25 +94,3 @@ func TestASessionThatComesBack(t *testing.T) {
 
 // The end of a cell that many transactions have notified does not keep commits waiting: it takes as
 // long as they are many, and not the square of that.
-func TestACellOfManyTransactionsIsCleared(t *testing.T) {
-	c := model.Cell{Table: "t", Row: "r", Column: "c"}
-	clear := func(n int) (least time.Duration) {
-		for range 3 {
-			o, entries := owned(n)
-			for _, w := range entries {
-				o.Committed(w, 2, 0, []model.Cell{c})
-			}
-			begun := time.Now()
-			if o.Cleared(c, 2); low(o) != uint64(n)+1 || len(o.cells) != 0 {
-				t.Errorf("%d are owned", o.owned)
-			}
-			if took := time.Since(begun); least == 0 || took < least {
-				least = took
-			}
-		}
-		return least
-	}
-	if few, many := clear(MaxOwned/16), clear(MaxOwned); many > 80*few {
-		t.Errorf("%d take %v, 16 times as many %v", MaxOwned/16, few, many)
-	}
-}

@@ -1,0 +1,65 @@
+package settle
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Found hears of a notification that nobody may know of, and of the row that holds it. It reports
+// whether it takes the notification up, or knows that another worker will. It may wait until ctx
+// ends.
+type Found func(ctx context.Context, row layout.Pending, n model.Notification, s Sight) (taken bool)
+
+// Sight says how a notification was found.
+type Sight struct {
+	// Elsewhere says that the entry is of another client, which lives: a worker may have the cell in
+	// its queue, and that client hints at what it finds itself.
+	Elsewhere bool
+	Age       time.Duration // of the notification, or since the looker first read the entry
+}
+
+// ownersHint is how long a living client has for hinting itself: it looks after that time.
+const ownersHint = 5 * time.Second
+
+// HandleFound calls begin before each look reads rows, and what it returned for what is found,
+// until the caller calls remove. What nobody takes up is hinted at to other processes.
+func (l *Looker) HandleFound(begin func() Found) (remove func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mine := &begin
+	l.finder = append(l.finder, mine)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.finder = slices.DeleteFunc(slices.Clone(l.finder), func(f *func() Found) bool { return f == mine })
+	}
+}
+
+// heard tells of a notification that an item may have written.
+type heard func(ctx context.Context, row layout.Pending, n model.Notification, it *Item)
+
+// found begins a look at now.
+func (l *Looker) found(now tso.Timestamp) heard {
+	l.mu.Lock()
+	finder := l.finder
+	l.mu.Unlock()
+	var tell []Found
+	for _, begin := range finder {
+		tell = append(tell, (*begin)())
+	}
+	return func(ctx context.Context, row layout.Pending, n model.Notification, it *Item) {
+		s := Sight{it.Alive && !it.Own, max(now.Sub(n.Timestamp), time.Since(it.Read))}
+		taken := false
+		for _, f := range tell {
+			taken = f(ctx, row, n, s) || taken
+		}
+		if !taken && (!s.Elsewhere || s.Age >= ownersHint) {
+			l.Dispatch.Left(n)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// MaxBatchCells is the most that [MaxCells] allows.
+const MaxBatchCells = 1000
+
+// defaultMaxCells is the largest batch without MaxCells.
+const defaultMaxCells = 100
+
+// BatchFunc is an observer that runs for many changed cells of its column at once. changes has one
+// or more of them, each of another row, in row order, and none that the observer has acknowledged
+// already. What holds for a [Func] holds for it; it must do the work of all changes, as the worker
+// commits tx together with the acknowledgments of all of them. It may be called again for any
+// subset of the same changes.
+type BatchFunc func(ctx context.Context, tx *percolator.Txn, changes []Change) error
+
+// ObserveBatch registers f like [Registry.Observe] as an observer of batches: a worker gathers
+// dirty cells of the column ([MaxCells], [MaxWait]) and runs f for them in one transaction, whose
+// requests they share.
+//
+// When such a run fails, panics, conflicts or takes too long, the worker cuts the batch in halves
+// and runs each of them at once in a transaction of its own, and so on. So of n cells a bad one
+// costs about 2·log2(n) runs more, the others are done, and it fails alone: only then does the
+// failure count, as one of a [Func] does (Config.MaxAttempts). A cell that has failed alone runs
+// alone until it succeeds. A batch that fails as the store does not answer, or of which nobody
+// knows whether it has committed, stays whole and is repeated after a pause. [Snooze] postpones all
+// changes of the call.
+//
+// A bisection that has taken longer than log2(n)+2 timeouts ends: then the rest run cell by cell.
+func (r *Registry) ObserveBatch(name, table, column string, f BatchFunc, opts ...Option) {
+	r.register(&observer{name: name, table: table, column: column, f: f, batch: true,
+		options: options{timeout: defaultTimeout, maxCells: defaultMaxCells}}, opts)
+}
+
+// TypedChange is a change with its decoded value, or the zero T for a deletion or a weak
+// notification. Change.Value has the bytes.
+type TypedChange[T any] struct {
+	Change
+	Value T
+}
+
+// ObserveBatch registers f like [Registry.ObserveBatch] for a typed column. A cell whose value
+// cannot be decoded fails alone with percolator.ErrCorrupt, and costs the others one run.
+func ObserveBatch[T any](r *Registry, name string, col percolator.Column[T],
+	f func(ctx context.Context, tx *percolator.Txn, changes []TypedChange[T]) error, opts ...Option,
+) {
+	var typed BatchFunc
+	if f != nil {
+		typed = func(ctx context.Context, tx *percolator.Txn, changes []Change) error {
+			decoded := make([]TypedChange[T], len(changes))
+			var bad undecodable
+			for i, ch := range changes {
+				v, err := decode(col, ch)
+				if err != nil {
+					bad = undecodable{append(bad.at, i), errors.Join(bad.err, err)}
+				}
+				decoded[i] = TypedChange[T]{ch, v}
+			}
+			if bad.err != nil {
+				return bad
+			}
+			return f(ctx, tx, decoded)
+		}
+	}
+	r.ObserveBatch(name, col.Table, col.Name, typed, opts...)
+}
+
+// undecodable is the failure of a batch some of whose values cannot be decoded.
+type undecodable struct {
+	at  []int // of the changes, in order
+	err error
+}
+
+func (u undecodable) Error() string { return fmt.Sprintf("%d values: %v", len(u.at), u.err) }
+
+func (u undecodable) Unwrap() error { return u.err }
+
+// MaxCells limits the cells of one batch: 1 to [MaxBatchCells]. The default is 100. A batch also
+// ends where the values of its cells exceed 16 MiB.
+func MaxCells(n int) Option { return func(o *options) { o.maxCells = n } }
+
+// MaxWait is how long a batch waits for more cells: it begins when it has [MaxCells] of them, or
+// when the first one has been due for d. A cell is due when its [Collapse] or pause is over. With
+// 0, the default, a batch begins as soon as the worker has a goroutine for it, and takes what is
+// due by then.
+func MaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }

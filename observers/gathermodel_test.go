@@ -1,0 +1,137 @@
+package observers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// tryTake is take, if there is something to take.
+func (q *queue) tryTake() (turn, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.ready.len() > 0 {
+		if tn, ok := q.takeNext(time.Now()); ok {
+			return tn, true
+		}
+	}
+	return turn{}, false
+}
+
+// TestBatchesLoseNothing: cells are notified, taken in batches and by themselves, and end in every
+// way and in any order. No cell runs twice at once, no batch is too large, and in the end every
+// observer has run for every cell's newest notification, and all slots are free.
+func TestBatchesLoseNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		const most = 3
+		o := batchOf(most, time.Duration(rapid.IntRange(0, 1).Draw(rt, "wait")))
+		o.concurrent = rapid.IntRange(0, 2).Draw(rt, "concurrent")
+		f := newFixture(t, Config{Concurrency: 4, MinBackoff: 1, MaxBackoff: 1}, o, options{})
+		if rapid.Bool().Draw(rt, "batch last") {
+			f.col.lanes[0], f.col.lanes[1] = f.col.lanes[1], f.col.lanes[0]
+		}
+		clock := tso.Timestamp(10)
+		newest := map[string]tso.Timestamp{}
+		ran := map[*lane]map[string]tso.Timestamp{f.col.lanes[0]: {}, f.col.lanes[1]: {}}
+		var running []turn
+		ripen := func() {
+			f.q.ripen()
+			for _, l := range f.col.lanes {
+				f.q.ripenBatch(l)
+			}
+		}
+		take := func() bool {
+			ripen()
+			tn, ok := f.q.tryTake()
+			if !ok {
+				return false
+			}
+			turns := tn.batch
+			if turns == nil {
+				turns = []turn{tn}
+			}
+			if len(turns) > max(1, tn.lane.maxCells) {
+				rt.Fatalf("%d cells at once", len(turns))
+			}
+			for _, tn := range turns {
+				for _, other := range running {
+					if other.entry == tn.entry {
+						rt.Fatalf("%s runs twice", tn.entry.row)
+					}
+				}
+				running = append(running, tn)
+			}
+			if o.concurrent > 0 && tn.lane.active > o.concurrent && tn.lane.maxCells > 0 {
+				rt.Fatalf("%d runs at once", tn.lane.active)
+			}
+			return true
+		}
+		end := func(i int, out outcome) {
+			tn := running[i]
+			running = append(running[:i:i], running[i+1:]...)
+			if out.start != 0 {
+				ran[tn.lane][tn.entry.row] = out.start
+			}
+			f.q.finish(tn, out)
+		}
+		success := func() outcome {
+			clock++
+			return outcome{start: clock, committed: true}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"notify": func(rt *rapid.T) {
+				row := fmt.Sprint(rapid.IntRange(0, 6).Draw(rt, "row"))
+				clock++
+				newest[row] = clock
+				f.q.offer(f.col, row, clock, rapid.SampledFrom([]entryClass{dispatched, found}).Draw(rt, "how"), nil)
+			},
+			"take": func(rt *rapid.T) {
+				if !take() {
+					rt.Skip()
+				}
+			},
+			"end": func(rt *rapid.T) {
+				if len(running) == 0 {
+					rt.Skip()
+				}
+				out := rapid.SampledFrom([]outcome{
+					{}, {}, {err: errTest}, {err: errTest, conflict: true, contended: true}, {err: errTest, blameless: true},
+					{snoozed: true}, {alone: true, due: time.Now()}, {err: errTest, blameless: true, due: time.Now()},
+				}).Draw(rt, "outcome")
+				if out.err == nil && !out.snoozed && !out.alone {
+					out = success()
+				}
+				end(rapid.IntRange(0, len(running)-1).Draw(rt, "which"), out)
+			},
+		})
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			for len(running) > 0 {
+				end(0, success())
+			}
+			if queued, _ := f.q.sizes(); queued == 0 {
+				break
+			}
+			if !take() && time.Now().After(deadline) {
+				rt.Fatal("cells are left that nobody can take")
+			}
+		}
+		for _, l := range f.col.lanes {
+			for row, ts := range newest {
+				if ran[l][row] < ts {
+					rt.Errorf("%s has not run for %s at %d", l.name, row, ts)
+				}
+			}
+			if l.active != 0 || l.running != 0 || l.gathered.cells.len() != 0 {
+				rt.Errorf("%s: %d runs and %d cells are under way", l.name, l.active, l.running)
+			}
+		}
+		if f.q.retries.active != 0 || f.q.running != 0 {
+			rt.Errorf("%d retries, %d cells", f.q.retries.active, f.q.running)
+		}
+	})
+}

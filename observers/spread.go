@@ -1,0 +1,328 @@
+package observers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// spread is what a queue knows of sharing its work with other workers. Cells stay where they were
+// dispatched as long as this worker runs them soon: that costs nothing, and chains keep their
+// caches. What is ready beyond that is handed to workers that have fewer ready cells than slots,
+// and no full batch waiting (share.go), the oldest first, because these wait longest. The gap
+// between the two bounds, and the limit of hand-overs of a cell, keep cells from going back and
+// forth.
+//
+// queue.mu guards it.
+type spread struct {
+	keep    int           // ready cells that stay here, and batches; more are a surplus
+	few     int           // ready cells below which there is room for others' surplus
+	grace   time.Duration // for another worker to run for a cell
+	surplus chan struct{} // receives when there is one
+	hunger  chan struct{} // receives when there are few
+	failing int           // attempts that failed since the last that did not
+
+	// given are the cells that were handed over lately. This client's looks find them until their
+	// runs have ended. They are this worker's again when the other one was given enough time.
+	given *simplelru.LRU[cellKey, given]
+	until time.Time   // the last of them are the other worker's
+	timer *time.Timer // looks for what others did not run for; nil: it is not set
+}
+
+type given struct {
+	upTo  tso.Timestamp
+	until time.Time
+}
+
+const (
+	surplusFactor = 4    // ready cells for each slot that are no surplus
+	surplusRounds = 1    // full batches for each slot that are none
+	maxHandOvers  = 2    // of a cell
+	surplusVisits = 1024 // entries that are looked at for cells to hand over
+)
+
+func newSpread(cfg Config) spread {
+	cells, err := simplelru.NewLRU[cellKey, given](cfg.QueueLength, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	s := spread{keep: surplusFactor * cfg.Concurrency, few: cfg.Concurrency, grace: 2 * max(0, cfg.Grace), given: cells}
+	s.surplus, s.hunger = make(chan struct{}, 1), make(chan struct{}, 1)
+	return s
+}
+
+// has reports whether another worker was handed a notification of the cell at or above ts, and may
+// still have it.
+func (s *spread) has(key cellKey, ts tso.Timestamp) bool {
+	g, ok := s.given.Get(key)
+	return ok && ts <= g.upTo && time.Now().Before(g.until)
+}
+
+// add remembers a cell that was handed over, and forgets those that were long ago. The other worker
+// may wait for more cells, or for other observers.
+func (s *spread) add(key cellKey, upTo tso.Timestamp, now time.Time) {
+	for {
+		oldest, g, ok := s.given.GetOldest()
+		if !ok || now.Before(g.until) {
+			break
+		}
+		s.given.Remove(oldest)
+	}
+	until := now.Add(s.grace + key.column.wait())
+	if until.After(s.until) {
+		s.until = until
+	}
+	s.given.Add(key, given{upTo, until})
+}
+
+// signal tells whoever waits on a channel with room for one.
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// awaitHunger waits until there are few ready cells, or a time has passed. A worker whose runs fail
+// is not hungry: it would swallow the others' work. open is false when ctx has ended or the queue
+// is closed.
+func (q *queue) awaitHunger(ctx context.Context, most time.Duration) (hungry, open bool) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for {
+		q.mu.Lock()
+		well := q.spread.failing < q.spread.few || q.active() == 0
+		hungry, open = well && q.hungry(), q.open
+		q.mu.Unlock()
+		if hungry || !open {
+			return hungry, open
+		}
+		select {
+		case <-ctx.Done():
+			return false, false
+		case <-timer.C:
+			return false, true
+		case <-q.spread.hunger:
+		}
+	}
+}
+
+// hungry reports whether there is little that waits for a slot.
+func (q *queue) hungry() bool {
+	return q.ready.len() < q.spread.few && !slices.ContainsFunc(q.lanes, func(l *lane) bool {
+		return l.maxCells > 1 && l.gathered.cells.len() >= l.maxCells
+	})
+}
+
+// surplus reports whether more cells are ready than stay here: by themselves, or gathered for
+// batches of l.
+func (q *queue) surplus(l *lane) bool {
+	if l == nil {
+		return q.ready.len() > q.spread.keep
+	}
+	return q.surplusOf(l) > 0
+}
+
+// surplusOf is how many of the gathered cells of an observer are more than its slots take in one
+// batch each. Where batches conflict, it is none.
+func (q *queue) surplusOf(l *lane) int {
+	slots := int(l.congestion.most)
+	if l.congestion.limit() < slots {
+		return 0
+	}
+	if l.concurrent > 0 {
+		slots = min(slots, l.concurrent)
+	}
+	return max(0, l.gathered.cells.len()-surplusRounds*slots*l.maxCells)
+}
+
+// awaitSurplus waits until there are more ready cells than stay here.
+func (q *queue) awaitSurplus(ctx context.Context) bool {
+	for {
+		q.mu.Lock()
+		more, open := q.surplus(nil) || slices.ContainsFunc(q.lanes, q.surplus), q.open
+		q.mu.Unlock()
+		if more || !open {
+			return open
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-q.spread.surplus:
+		}
+	}
+}
+
+// offered is a cell that is offered to other workers.
+type offered struct {
+	*entry
+	ts    tso.Timestamp // its newest notification then
+	item  item          // what led to it in queue.ready
+	batch *lane         // for which it was gathered; nil: for none
+}
+
+// takeSurplus takes at most most cells of the surplus, of each kind the oldest first. The caller
+// ends each with handedOver or keep.
+func (q *queue) takeSurplus(most int) (cells []offered) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	visits := surplusVisits
+	var stay []item
+	for n := q.ready.len() - q.spread.keep; n > 0 && visits > 0 && len(cells) < most; n-- {
+		visits--
+		it := q.ready.pop()
+		if it.entry == nil || !it.entry.shareable() {
+			stay = append(stay, it)
+			continue
+		}
+		it.entry.state = stateOffered
+		cells = append(cells, offered{entry: it.entry, ts: it.entry.newest, item: it})
+	}
+	q.ready.unpop(stay)
+	for _, l := range q.lanes {
+		var stay []*entry
+		for n := q.surplusOf(l); n > 0 && visits > 0 && len(cells) < most; n-- {
+			visits--
+			e := l.gathered.cells.pop()
+			if !e.shareable() {
+				stay = append(stay, e)
+				continue
+			}
+			e.state = stateOffered
+			cells = append(cells, offered{entry: e, ts: e.newest, batch: l})
+		}
+		l.gathered.cells.unpop(stay)
+	}
+	return cells
+}
+
+// shareable reports whether this worker knows nothing of the cell that another one would have to
+// find out: no observer of it has run, failed or been parked.
+func (e *entry) shareable() bool {
+	if e.handOvers >= maxHandOvers || e.stored {
+		return false
+	}
+	for _, t := range e.tasks {
+		if t.ran > 0 || t.parked > 0 || t.failures > 0 || t.attempts > 0 || t.failed || t.alone {
+			return false
+		}
+	}
+	return true
+}
+
+// keep ends the offer of cells that nobody has taken. cells are in the order of takeSurplus.
+func (q *queue) keep(cells []offered) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var items []item
+	gathered := map[*lane][]*entry{}
+	for _, c := range cells {
+		c.state, c.returned = stateReady, false
+		switch {
+		case q.closed:
+			q.forget(c.entry)
+		case c.batch != nil:
+			gathered[c.batch] = append(gathered[c.batch], c.entry)
+		default:
+			items = append(items, c.item)
+			q.work.Signal()
+		}
+	}
+	q.ready.unpop(items)
+	for l, entries := range gathered {
+		l.gathered.cells.unpop(entries)
+		q.offerBatch(l, time.Now())
+	}
+}
+
+// handedOver ends the offer of cells that other workers have taken, and returns how many these are:
+// some may have come back, or been notified again.
+func (q *queue) handedOver(cells []offered) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	for _, c := range cells {
+		if !q.closed && (c.returned || c.newest > c.ts) {
+			c.returned = false
+			q.schedule(c.entry, now)
+			continue
+		}
+		q.forget(c.entry)
+		q.spread.add(cellKey{c.column, c.row}, c.ts, now)
+		n++
+	}
+	if n > 0 && !q.closed && q.spread.timer == nil {
+		q.spread.timer = time.AfterFunc(q.spread.grace, q.miss)
+	}
+	return n
+}
+
+// miss has this client look for cells that were handed over and not run for.
+func (q *queue) miss() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.spread.timer = nil
+	if q.closed {
+		return
+	}
+	signal(q.missed)
+	if rest := time.Until(q.spread.until); rest > 0 { // some were handed over since the timer was set
+		q.spread.timer = time.AfterFunc(rest, q.miss)
+	}
+}
+
+// receive queues a cell that another worker has handed over. It is due at once, since it has waited
+// there. waited is for how long, beyond what its observers are to wait.
+func (q *queue) receive(col *column, row string, ts tso.Timestamp, handOvers int, waited time.Duration) verdict {
+	v, _ := q.add(col, row, ts, arrival{how: dispatched, handOvers: handOvers})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lag.note(waited, time.Now())
+	return v
+}
+
+// takeBack queues a cell again that this worker has handed over, to itself.
+func (q *queue) takeBack(col *column, row string, ts tso.Timestamp, handOvers int) {
+	q.mu.Lock()
+	if e := col.cells[row]; e != nil && e.state == stateOffered {
+		e.returned = true
+		q.mu.Unlock()
+		return
+	}
+	q.spread.given.Remove(cellKey{col, row})
+	q.mu.Unlock()
+	q.add(col, row, ts, arrival{how: dispatched, handOvers: handOvers})
+}
+
+// hasten makes all tasks due at once.
+func (e *entry) hasten() {
+	for i := range e.tasks {
+		e.tasks[i].due = time.Time{}
+	}
+}
+
+// lag is how long ready cells wait here for their turn. It says how long they may wait in other
+// workers, since these share their work. After a while without a turn it says less and less.
+type lag struct {
+	longest time.Duration
+	noted   time.Time
+}
+
+func (l *lag) note(d time.Duration, now time.Time) {
+	if d >= l.now(now) {
+		l.longest, l.noted = d, now
+	}
+}
+
+func (l *lag) now(now time.Time) time.Duration { return max(0, l.longest-now.Sub(l.noted)) }
+
+// lagging is the lag now.
+func (q *queue) lagging() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lag.now(time.Now())
+}

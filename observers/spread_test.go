@@ -1,0 +1,303 @@
+package observers
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// rows names the rows of cells, in order.
+func rows(cells []offered) (names []string) {
+	for _, c := range cells {
+		names = append(names, c.row)
+	}
+	return names
+}
+
+// takeAll takes a batch, and ends all of its turns but the last.
+func (c *chain) takeAll(rows ...string) turn {
+	c.Helper()
+	batch := c.takeBatch(rows...)
+	last := len(batch) - 1
+	c.finishAll(batch[:last], done)
+	return batch[last]
+}
+
+// fill makes n cells ready, named from 0 on.
+func (f *fixture) fill(n int) {
+	f.Helper()
+	for i := range n {
+		f.offer(fmt.Sprint(i), tso.Timestamp(10+i), dispatched, accepted)
+	}
+}
+
+// The oldest ready cells are offered, beyond those that stay; what nobody takes is as it was.
+func TestSurplus(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{Concurrency: 1}, options{})
+	f.fill(4)
+	if cells := f.q.takeSurplus(8); len(cells) != 0 {
+		t.Fatalf("%v are too many for one slot", rows(cells))
+	}
+	f.offer("4", 14, dispatched, accepted)
+	f.offer("5", 15, dispatched, accepted)
+	f.offer("6", 16, dispatched, accepted)
+	cells := f.q.takeSurplus(2)
+	if got := rows(cells); !slices.Equal(got, []string{"0", "1"}) {
+		t.Fatalf("offered %v", got)
+	}
+	f.sizes(7, 0) // they are this worker's until somebody has taken them
+	f.q.keep(cells)
+	cells = f.q.takeSurplus(8)
+	if got := rows(cells); !slices.Equal(got, []string{"0", "1", "2"}) {
+		t.Fatalf("offered %v", got)
+	}
+	f.q.keep(cells[1:])
+	if n := f.q.handedOver(cells[:1]); n != 1 {
+		t.Fatalf("%d were handed over", n)
+	}
+	f.sizes(6, 0)
+	for i := 1; i < 7; i++ {
+		f.q.finish(f.take(fmt.Sprint(i), "o0"), outcome{start: 100, finished: 100})
+	}
+	f.none()
+}
+
+// Of the cells that are gathered, those that fit into no batch that begins soon are offered.
+func TestSurplusOfBatches(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newChain(t, Config{Concurrency: 2}, batchOf(2, time.Minute), after(time.Hour, "o0"))
+		for i := range 4 {
+			c.notify(0, fmt.Sprint(i), 10)
+		}
+		if cells := c.q.takeSurplus(8); len(cells) != 0 {
+			t.Fatalf("%v are too many for two slots", rows(cells))
+		}
+		for i := range 3 {
+			c.notify(0, fmt.Sprint(i+4), 10)
+		}
+		cells := c.q.takeSurplus(8)
+		if got := rows(cells); !slices.Equal(got, []string{"0", "1", "2"}) {
+			t.Fatalf("offered %v", got)
+		}
+		c.sizes(7, 0)
+		c.q.keep(cells[1:])
+		if n := c.q.handedOver(cells[:1]); n != 1 {
+			t.Fatalf("%d were handed over", n)
+		}
+		c.q.finish(c.takeAll("1", "2"), done)
+		c.q.finish(c.takeAll("3", "4"), done)
+		c.notify(1, "x", 20)
+		c.q.finish(c.takeAll("5", "6"), done)
+		c.take("x", "o1") // what was handed over keeps nobody waiting
+	})
+}
+
+// A worker whose slots conflict, or that has a full batch to begin, is not helped by more cells,
+// nor are others.
+func TestNoSurplusOfConflicts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 2}, batchOf(2, 0))
+		for i := range 8 {
+			if _, open := f.q.awaitHunger(t.Context(), 1); !open {
+				t.Fatal("the queue is closed")
+			}
+			if hungry := f.q.hungry(); hungry != (i < 2) {
+				t.Errorf("hungry: %v, with %d cells", hungry, i)
+			}
+			f.offer(fmt.Sprint(i), 10, dispatched, accepted)
+		}
+		f.col.lanes[0].congestion.conflicted()
+		if cells := f.q.takeSurplus(8); len(cells) != 0 {
+			t.Errorf("offered %v", rows(cells))
+		}
+	})
+}
+
+// A cell that was handed over is the other worker's for a time, and then whoever finds it.
+func TestHandedOverForATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 1, Grace: time.Minute}, options{})
+		f.fill(5)
+		cells := f.q.takeSurplus(8)
+		f.offer("0", 50, dispatched, joined) // notified again, before it was taken
+		f.q.handedOver(cells)
+		f.sizes(5, 0)
+		for range 4 {
+			tn, _ := f.q.take()
+			f.q.finish(tn, outcome{start: 100, finished: 100})
+		}
+		f.q.finish(f.take("0", "o0"), outcome{start: 100, finished: 100})
+
+		for i := range 6 {
+			f.offer(fmt.Sprint("more-", i), 200, dispatched, accepted)
+		}
+		f.q.handedOver(f.q.takeSurplus(8))
+		time.Sleep(2*time.Minute - 1)
+		f.offer("more-0", 200, found, elsewhere)
+		f.offer("more-1", 201, found, accepted) // another change
+		select {
+		case <-f.q.missed:
+			t.Fatal("looks for it too early")
+		default:
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		select {
+		case <-f.q.missed:
+		default:
+			t.Fatal("nobody looks for what was handed over")
+		}
+		f.offer("more-0", 200, found, accepted)
+	})
+}
+
+// What this worker knows something of stays: another one would have to find it out.
+func TestNotShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 1}, options{}, options{})
+		f.offer("failed", 10, dispatched, accepted)
+		f.q.finish(f.take("failed", "o0"), outcome{err: errTest})
+		f.offer("half", 10, dispatched, accepted)
+		f.q.finish(f.take("failed", "o1"), outcome{start: 20})
+		f.q.finish(f.take("half", "o0"), outcome{start: 20})
+		for range maxHandOvers {
+			f.q.receive(f.col, "received", 10, maxHandOvers, 0)
+		}
+		time.Sleep(time.Minute)
+		f.q.receive(f.col, "once", 10, 1, 0)
+		f.fill(4)
+		if got := rows(f.q.takeSurplus(8)); !slices.Equal(got, []string{"once"}) {
+			t.Errorf("offered %v", got)
+		}
+	})
+}
+
+// A received cell has waited for its observers' Collapse before.
+func TestReceivedIsDueAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{collapse: time.Hour})
+	if v := f.q.receive(f.col, "r", 10, 1, 0); v != accepted {
+		t.Fatal(v)
+	}
+	tn := f.take("r", "o0")
+	if tn.stale {
+		t.Error("nobody else has it")
+	}
+}
+
+// A worker that is handed its own cell, since it asked before it had too many, has it once.
+func TestHandedToItself(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		f := newFixture(t, Config{Concurrency: 1}, options{})
+		f.fill(5)
+		cells := f.q.takeSurplus(8)
+		back := func() { f.q.takeBack(f.col, "0", 10, 0) }
+		if !late {
+			back()
+		}
+		f.q.handedOver(cells)
+		if late {
+			back()
+		}
+		f.sizes(5, 0)
+		if cells = f.q.takeSurplus(8); len(cells) != 1 || cells[0].handOvers != 0 {
+			t.Errorf("offered %v", rows(cells))
+		}
+		f.q.keep(cells)
+		f.sizes(5, 0)
+	}
+}
+
+// A worker asks for others' work while it has little, unless all of its runs fail.
+func TestHunger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 2, MinBackoff: time.Hour}, options{})
+		hungry := func(want bool) {
+			t.Helper()
+			if got, open := f.q.awaitHunger(t.Context(), time.Second); got != want || !open {
+				t.Fatalf("hungry: %v, open: %v", got, open)
+			}
+		}
+		hungry(true)
+		f.fill(2)
+		hungry(false)
+		f.q.finish(f.take("0", "o0"), outcome{err: errTest})
+		hungry(true)
+		f.q.finish(f.take("1", "o0"), outcome{err: errTest})
+		hungry(false)
+		f.offer("good", 10, dispatched, accepted)
+		f.q.finish(f.take("good", "o0"), outcome{start: 20, finished: 20})
+		hungry(true)
+	})
+}
+
+// What is seen to stand does so since it was seen first, whatever the oracle's clock says.
+func TestSightings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, key := newSightings(), cellKey{row: "r"}
+		standing := func(ts tso.Timestamp, want time.Duration) {
+			t.Helper()
+			if got := s.standing(key, ts, time.Minute); got != want {
+				t.Fatalf("%v, want %v", got, want)
+			}
+		}
+		standing(10, 0)
+		time.Sleep(time.Hour)
+		standing(10, time.Hour) // nobody can have erased it and written it again
+		standing(11, time.Hour/4)
+		time.Sleep(time.Minute)
+		standing(12, (time.Hour+time.Minute)/4)
+		time.Sleep(2 * time.Minute)
+		standing(13, 0) // what was there before may have been run for long ago
+	})
+}
+
+func TestFIFOUnpop(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		var f fifo[int]
+		var model []int
+		next := 0
+		rt.Repeat(map[string]func(*rapid.T){
+			"push": func(rt *rapid.T) {
+				for range rapid.IntRange(1, 1500).Draw(rt, "n") {
+					f.push(next)
+					model = append(model, next)
+					next++
+				}
+			},
+			"pop": func(rt *rapid.T) {
+				for range rapid.IntRange(0, len(model)).Draw(rt, "n") {
+					if v := f.pop(); v != model[0] {
+						rt.Fatalf("popped %d, want %d", v, model[0])
+					}
+					model = model[1:]
+				}
+			},
+			"unpop": func(rt *rapid.T) {
+				var items []int
+				for range rapid.IntRange(0, len(model)).Draw(rt, "n") {
+					items = append(items, f.pop())
+				}
+				f.unpop(items)
+			},
+			"": func(rt *rapid.T) {
+				if f.len() != len(model) {
+					rt.Fatalf("%d items, want %d", f.len(), len(model))
+				}
+			},
+		})
+	})
+}

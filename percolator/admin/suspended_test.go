@@ -1,0 +1,111 @@
+package admin_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+var suspensions = flag.Int("suspensions", 10, "of the collector, each after another request, in TestCollectorSuspendedAfterAnyRequest")
+
+// A collector that is suspended after any of its requests, for longer than its lease, while another
+// one takes over and clients go on, does no harm when it continues.
+func TestCollectorSuspendedAfterAnyRequest(t *testing.T) {
+	t.Parallel()
+	n := suspendCollection(t, -1)
+	if n < 20 {
+		t.Fatalf("%d requests", n)
+	}
+	slots := make(chan struct{}, 8)
+	var all sync.WaitGroup
+	step := max(1, n / *suspensions)
+	for at := rand.IntN(step); at < n; at += step {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			t.Run(fmt.Sprint(at), func(t *testing.T) { suspendCollection(t, at) })
+		})
+	}
+	all.Wait()
+}
+
+func suspendCollection(t *testing.T, at int) int {
+	env := newCollectorEnv(t, func(s *percolator.Schema) { s.Timing.RequestLifetime = time.Second })
+	ctx := fixture.Context(t)
+	writeGarbage(t, ctx, env)
+	first, second := env.NewClient(percolatortest.Configure(shortRetention)), env.NewClient(percolatortest.Configure(shortRetention))
+	var sent atomic.Int64
+	paused := make(chan struct{}, 1)
+	handler := func(r percolatortest.Request) percolatortest.Action {
+		if r.Table == "percolator_meta" && r.Method == percolatortest.ReadRows {
+			return percolatortest.Pass
+		}
+		if sent.Add(1)-1 == int64(at) {
+			env.FaultsOf(first).Pause()
+			paused <- struct{}{}
+		}
+		return percolatortest.Pass
+	}
+	env.FaultsOf(first).Handle(handler)
+	env.FaultsOf(first).HandleJournal(handler)
+	done := make(chan error, 1)
+	go func() {
+		_, err := collector(t, first, admin.CollectorConfig{Lease: time.Second}).Collect(ctx)
+		done <- err
+	}()
+	if at >= 0 {
+		select {
+		case <-paused:
+		case err := <-done:
+			t.Skipf("the collector ended after %d requests, before the one it is suspended at: %v", sent.Load(), err)
+		}
+		env.Clock.Advance(1100 * time.Millisecond)
+		other := make(chan error, 1)
+		go func() {
+			_, err := collector(t, second, admin.CollectorConfig{Lease: time.Second}).Collect(ctx)
+			other <- err
+		}()
+		fixture.Put(t, ctx, env.Client, "gone", "c", "again", "back too", "seen", "x")
+		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("forward", "c")) }))
+		fixture.CrashAfter(t, env, fixture.IsCommit, "later", "later too")
+		select {
+		case err := <-other:
+			t.Logf("the other ended: %v", err)
+			other <- err
+		case <-time.After(750 * time.Millisecond):
+		}
+		env.FaultsOf(first).Resume()
+		t.Logf("the other: %v", <-other)
+	}
+	if err := <-done; at < 0 {
+		fixture.Must(t, err)
+	} else if err != nil {
+		t.Logf("the first: %v", err)
+	}
+	want := map[string]string{"kept": "4", "rolled back": "", "back too": "", "forward": "crashed", "forward too": "crashed"}
+	if at >= 0 {
+		want["gone"], want["forward"], want["later"], want["later too"] = "again", "", "crashed", "crashed"
+	}
+	for range 2 {
+		last := env.NewClient(percolatortest.Configure(shortRetention))
+		for row, v := range want {
+			fixture.WantNow(t, ctx, last, fixture.Cell(row, "c"), v)
+		}
+		for row := range want { // a marker of a process that was stopped has no entry (J8)
+			fixture.Put(t, ctx, last, row, "other", "x")
+		}
+		env.Clock.Advance(afterwards)
+		collect(t, ctx, last)
+	}
+	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	return int(sent.Load())
+}

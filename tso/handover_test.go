@@ -1,0 +1,136 @@
+package tso
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func mustHand(t *testing.T, h Handover, hints []Hint, want ...int) {
+	t.Helper()
+	taken, err := h.HandHints(t.Context(), hints)
+	if err != nil || !slices.Equal(taken, want) {
+		t.Fatalf("handing %v over: taken %v, %v; want %v", hints, taken, err, want)
+	}
+}
+
+// Hints are handed to those who wait, as many as each has asked for, and the others are forgotten.
+func TestHandHints(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		a := startLeader(t, NewMemoryStore(), ServerConfig{})
+		u, v, w, x := Hint{1, "u"}, Hint{1, "v"}, Hint{1, "w"}, Hint{2, "x"}
+		mustHand(t, a, []Hint{u, x}) // nobody has asked
+		mustTakeHints(t, a, []uint64{1, 2}, 8, 0)
+		mustHand(t, a, []Hint{u, x}) // nobody waits
+
+		got := make(chan []Hint, 2)
+		for range 2 {
+			go func() {
+				hints, err := a.TakeHints(t.Context(), []uint64{1}, 1, 20*time.Second)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- hints
+			}()
+		}
+		synctest.Wait()
+		mustHand(t, a, []Hint{x, u, v, w}, 1, 2)
+		if first, second := <-got, <-got; len(first) != 1 || len(second) != 1 || first[0] == second[0] {
+			t.Errorf("taken %v and %v", first, second)
+		}
+		mustHand(t, a, []Hint{w})
+		mustTakeHints(t, a, []uint64{1, 2}, 8, 0)
+
+		// Who waits for two topics gets no more than it asked for, of both together.
+		go func() {
+			hints, _ := a.TakeHints(t.Context(), []uint64{1, 2}, 2, 20*time.Second)
+			got <- hints
+		}()
+		synctest.Wait()
+		mustHand(t, a, []Hint{u, x, v}, 0, 1)
+		if hints := <-got; !slices.Equal(hints, []Hint{u, x}) {
+			t.Errorf("took %v", hints)
+		}
+
+		// What was handed to a caller that has just gone is handed to another one.
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			_, err := a.TakeHints(ctx, []uint64{1}, 8, 20*time.Second)
+			gone <- err
+		}()
+		synctest.Wait()
+		go func() {
+			hints, _ := a.TakeHints(t.Context(), []uint64{1}, 8, 20*time.Second)
+			got <- hints
+		}()
+		synctest.Wait()
+		table := a.liveness.current.Load().hints
+		table.mu.Lock()
+		first := table.topics[1].takers[0]
+		first.given, first.bytes = []Hint{u}, 1
+		table.mu.Unlock()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if hints := <-got; !slices.Equal(hints, []Hint{u}) {
+			t.Errorf("took %v", hints)
+		}
+		if hints, bytes, _ := held(a); hints+bytes != 0 {
+			t.Errorf("%d hints of %d bytes are left", hints, bytes)
+		}
+	})
+}
+
+// Over gRPC; and a server of a version before says that it hands nothing over.
+func TestHandHintsOverGRPC(t *testing.T) {
+	t.Parallel()
+	server := serve(t, NewMemoryStore(), ServerConfig{})
+	worker, busy := dial(t, server.address), dial(t, server.address)
+	mustNext(t, worker)
+	mustNext(t, busy)
+	taken := make(chan []Hint, 1)
+	go func() {
+		hints, err := worker.TakeHints(t.Context(), []uint64{7}, 2, maxHintWait)
+		if err != nil {
+			t.Error(err)
+		}
+		taken <- hints
+	}()
+	hints := []Hint{{8, "nobody's"}, {7, "a"}, {7, "b"}, {7, "c"}}
+	for {
+		at, err := busy.HandHints(t.Context(), hints)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(at) > 0 {
+			if !slices.Equal(at, []int{1, 2}) {
+				t.Errorf("taken %v", at)
+			}
+			break
+		}
+	}
+	if got := <-taken; !slices.Equal(got, hints[1:3]) {
+		t.Errorf("took %v", got)
+	}
+
+	old := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if method == "/percolator.tso.v1.Hints/HandHints" {
+			return status.Error(codes.Unimplemented, "unknown method HandHints for service percolator.tso.v1.Hints")
+		}
+		return invoke(ctx, method, req, resp, conn, opts...)
+	})
+	c := dial(t, server.address, WithGRPCDialOptions(old))
+	mustNext(t, c)
+	if _, err := c.HandHints(t.Context(), hints); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("an old server: %v", err)
+	}
+}
