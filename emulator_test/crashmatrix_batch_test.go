@@ -212,7 +212,7 @@ func recordBatch(t *testing.T, m *matrixEnv, column percolator.Cell) []requestID
 			first = 3 // its entry has one of its own (J2)
 		case id.role == "timestamp":
 			first = 2
-		case id.role == roleAppend, !weak && id.role != "read" && strings.HasPrefix(id.where, "C"):
+		case id.role == roleAppend, id.role == "notify weakly", !weak && id.role != "read" && strings.HasPrefix(id.where, "C"):
 			first = 1
 		}
 		if n == times && id.nth > first && id.where != "percolator_meta" && id.role != "journal" {
