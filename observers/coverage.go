@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -15,6 +16,9 @@ type column struct {
 	weak  bool
 	lanes []*lane
 	names []string // of its observers: all acknowledge before a notification is erased (I13)
+
+	oneWorker bool        // one worker at a time runs its cells
+	elsewhere atomic.Bool // and that is another one
 
 	cells map[string]*entry // by row key; guarded by queue.mu
 }
@@ -93,6 +97,7 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 			cov.lanes = append(cov.lanes, l)
 			col.lanes = append(col.lanes, l)
 			col.names = append(col.names, o.name)
+			col.oneWorker = col.oneWorker || o.oneWorker
 		case !cov.observed[c]:
 			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the schema does not observe column %q of table %q", o.name, percolator.ErrSchemaMismatch, o.column, o.table))
 		}

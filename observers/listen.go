@@ -31,9 +31,6 @@ const (
 // on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context) {
 	var q model.Question
-	for c := range w.coverage.taken {
-		q.Columns = append(q.Columns, percolator.Cell{Table: c.Table, Column: c.Name})
-	}
 	for w.queue.awaitRoom(ctx) {
 		hungry, open := w.queue.awaitHunger(ctx, hintsBusy)
 		switch {
@@ -44,13 +41,18 @@ func (w *Worker) listen(ctx context.Context) {
 		default:
 			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
 		}
-		notified, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
+		asking, stop := w.owners.untilMoved(ctx)
+		q.Columns = w.heard()
+		notified, err := w.engine.Dispatch.AwaitNotifications(asking, q)
+		moved := asking.Err() != nil
+		stop()
 		switch {
 		case errors.Is(err, tso.ErrUnsupported):
 			w.deaf.Store(true)
 			return
 		case ctx.Err() != nil, errors.Is(err, percolator.ErrClosed):
 			return
+		case moved:
 		case err != nil:
 			w.log.Debug("observers: hints from other processes do not arrive", "err", err)
 			if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
@@ -65,6 +67,16 @@ func (w *Worker) listen(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// heard are the columns of which this worker takes hints.
+func (w *Worker) heard() (columns []percolator.Cell) {
+	for c, col := range w.coverage.taken {
+		if !col.elsewhere.Load() {
+			columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
+		}
+	}
+	return columns
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It

@@ -28,6 +28,7 @@ type partition struct {
 	places    *scanning.Places
 	tables    []string
 	self      membership.WorkerInfo
+	owners    *owners
 	cannot    func(err error) // is told about a look that failed
 
 	shares atomic.Pointer[shares]
@@ -62,15 +63,18 @@ type shares map[string]percolator.Range
 
 func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
-		directory: d, places: w.places, tables: w.coverage.tables,
+		directory: d, places: w.places, owners: &w.owners,
 		self: membership.WorkerInfo{
-			Name: w.name, Version: cmp.Or(membership.ModuleVersion(), unknownVersion),
-			Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
+			Name: w.name, Version: cmp.Or(membership.ModuleVersion(), unknownVersion), Takes: w.coverage.registeredColumns(),
 		},
 		cannot: func(err error) {
 			w.log.Debug("observers: the list of workers cannot be read or written; this worker searches everything", "err", err)
 		},
 	}
+	if w.cfg.Partition {
+		m.tables, m.self.Columns = w.coverage.tables, w.coverage.fingerprint()
+	}
+	m.self.Owns = w.owners.fingerprint()
 	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), registeredNames)] {
 		m.self.Observers = append(m.self.Observers, l.name)
 	}
@@ -99,9 +103,11 @@ func (c *coverage) sorted() []Column {
 
 // fingerprint identifies the set of columns that a worker takes. Workers with different sets do not
 // share a table: neither could leave a part of it to the other.
-func (c *coverage) fingerprint() string {
+func (c *coverage) fingerprint() string { return fingerprintOf(c.sorted()) }
+
+func fingerprintOf(columns []Column) string {
 	h := fnv.New64a()
-	for _, col := range c.sorted() {
+	for _, col := range columns {
 		_, _ = h.Write([]byte(col.Table + "\x00" + col.Name + "\xff"))
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -122,7 +128,7 @@ func (m *partition) run(ctx context.Context) {
 	for pause := minMembersPause; ; pause = min(2*pause, maxMembersPause) {
 		changed, err := m.look(ctx)
 		if err != nil && ctx.Err() == nil {
-			m.shares.Store(nil)
+			m.forget()
 			m.cannot(err)
 		}
 		if changed || err != nil && !failed {
@@ -133,12 +139,18 @@ func (m *partition) run(ctx context.Context) {
 			break
 		}
 	}
-	m.shares.Store(nil)
+	m.forget()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
 	if err := m.directory.Deregister(ctx, m.self); err != nil {
 		m.cannot(err) // the others find out
 	}
+}
+
+// forget leaves nothing to other workers.
+func (m *partition) forget() {
+	m.shares.Store(nil)
+	m.owners.assign(m.self, nil)
 }
 
 // look reads the list, and writes to it what is due.
@@ -155,6 +167,7 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	m.divide(seen)
+	m.owners.assign(m.self, seen.Live)
 	if err := m.renewBounds(ctx, seen); err != nil {
 		return false, err
 	}

@@ -23,7 +23,7 @@ type fakeDirectory struct {
 	mu      sync.Mutex
 	lease   time.Duration
 	expires map[string]time.Time
-	columns map[string]string
+	infos   map[string]membership.WorkerInfo
 	bounds  map[string]membership.TableBounds
 	down    bool
 	hangs   int // looks that get no answer
@@ -36,7 +36,7 @@ func oracleNow() tso.Timestamp { return tso.At(time.Now().Add(30 * 365 * 24 * ti
 
 func newFakeDirectory() *fakeDirectory {
 	return &fakeDirectory{
-		lease: 30 * time.Second, expires: map[string]time.Time{}, columns: map[string]string{}, bounds: map[string]membership.TableBounds{},
+		lease: 30 * time.Second, expires: map[string]time.Time{}, infos: map[string]membership.WorkerInfo{}, bounds: map[string]membership.TableBounds{},
 	}
 }
 
@@ -59,7 +59,9 @@ func (d *fakeDirectory) Workers(ctx context.Context) (membership.Workers, error)
 	}
 	for name, until := range d.expires {
 		if until.After(time.Now()) {
-			seen.Live = append(seen.Live, membership.WorkerInfo{Name: name, Columns: d.columns[name], Expires: oracleNow().Add(time.Until(until))})
+			w := d.infos[name]
+			w.Expires = oracleNow().Add(time.Until(until))
+			seen.Live = append(seen.Live, w)
 		}
 	}
 	slices.SortFunc(seen.Live, func(a, b membership.WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
@@ -70,7 +72,7 @@ func (d *fakeDirectory) Register(_ context.Context, w membership.WorkerInfo, _ m
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes++
-	d.expires[w.Name], d.columns[w.Name] = time.Now().Add(d.lease), w.Columns
+	d.expires[w.Name], d.infos[w.Name] = time.Now().Add(d.lease), w
 	w.Expires = oracleNow().Add(d.lease)
 	return w, nil
 }
@@ -119,8 +121,12 @@ func (p *partitioned) add(name, columns string, tablets ...string) {
 	places.Pick(p.Context(), "t", percolator.All())
 	m := &partition{
 		directory: p.directory, places: places, tables: []string{"t"}, cannot: func(error) {},
-		self: membership.WorkerInfo{Name: name, Columns: columns},
+		self: membership.WorkerInfo{Name: name, Columns: columns}, owners: new(owners),
 	}
+	for i := range 50 {
+		m.owners.columns = append(m.owners.columns, &column{Column: Column{"t", fmt.Sprint(columns, i)}})
+	}
+	m.self.Owns = m.owners.fingerprint()
 	p.members[name] = m
 	ctx, cancel := context.WithCancel(p.Context())
 	ended := make(chan struct{})
@@ -290,7 +296,9 @@ func TestPartitionSurvivesTwoLateLooksWithoutAnAnswer(t *testing.T) {
 			}
 		}
 		join := func(name string) {
-			p.directory.do(func() { p.directory.expires[name], p.directory.columns[name] = time.Now().Add(time.Hour), "y" })
+			p.directory.do(func() {
+				p.directory.expires[name], p.directory.infos[name] = time.Now().Add(time.Hour), membership.WorkerInfo{Name: name, Columns: "y"}
+			})
 		}
 		renewal()
 		join("b")

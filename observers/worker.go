@@ -37,7 +37,8 @@ type Worker struct {
 	rows     *scanning.RowLocks
 	remote   *scanning.RemoteLocks
 	places   *scanning.Places
-	members  *partition // nil: the worker searches everything
+	members  *partition // nil: this worker need not know the others
+	owners   owners
 	garbage  *admin.Collector
 	sweeper  *admin.Sweeper
 	counters workerCounters
@@ -101,7 +102,8 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		places:    scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
 	}
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
-	if cfg.Partition {
+	w.owners.columns = cov.ofOneWorker()
+	if cfg.Partition || len(w.owners.columns) > 0 {
 		w.members = newPartition(w, operator)
 	}
 	if err := w.newTelemetry(); err != nil {

@@ -55,6 +55,7 @@ type WorkerInfo struct {
 	Version   string        `json:",omitempty"` // of this module, as built
 	Observers []string      `json:",omitempty"` // the names of its observers
 	Columns   string        `json:",omitempty"` // identifies its set of columns: workers with equal sets share a table
+	Owns      string        `json:",omitempty"` // identifies its set of columns of which one worker at a time runs all cells
 
 	// Takes are the columns that it takes, by table; nil if it does not tell. They are bytes because
 	// JSON would damage names that are not text.

@@ -56,9 +56,14 @@ func (e *env) fold(c *percolator.Client, opts ...observers.Option) (w *observers
 
 func (e *env) start(c *percolator.Client, r *observers.Registry) (w *observers.Worker, stop func()) {
 	e.Helper()
-	w, err := observers.NewWorker(c, r, observers.Config{
+	return e.startWith(c, r, observers.Config{
 		MinBackoff: time.Millisecond, Scanners: 1, ScanInterval: 10 * time.Millisecond, Grace: time.Nanosecond, DisableCollection: true,
 	})
+}
+
+func (e *env) startWith(c *percolator.Client, r *observers.Registry, cfg observers.Config) (w *observers.Worker, stop func()) {
+	e.Helper()
+	w, err := observers.NewWorker(c, r, cfg)
 	if err != nil {
 		e.Fatal(err)
 	}
