@@ -171,7 +171,7 @@ func (r *resolving) rows(ctx context.Context, table string, keys []string) error
 // request waits until one more request may be in flight.
 func (r *resolving) request(ctx context.Context, send func() error) error {
 	if err := r.requests.Acquire(ctx, 1); err != nil {
-		return model.CheckContext(ctx)
+		return err
 	}
 	defer r.requests.Release(1)
 	return send()
