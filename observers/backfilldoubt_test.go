@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -51,6 +52,67 @@ func TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone(t *testing.T) {
 	e.idle(w)
 	if n := j.count("new") - ran; n != rows {
 		t.Errorf("after it was forgotten the observer was backfilled for %d of %d cells: %+v", n, rows, p)
+	}
+}
+
+// holdPhaseTwo has the requests of a client that make its commits' other cells visible wait.
+func holdPhaseTwo(e *env, c *percolator.Client) *percolatortest.Hold {
+	hold := percolatortest.NewHold()
+	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows && r.Sets("write") {
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	e.Cleanup(hold.Release)
+	return hold
+}
+
+// What ForgetObserver has deleted is backfilled, though the deletions are still under their locks.
+func TestBackfillBesideThePhaseTwoOfAForget(t *testing.T) {
+	t.Parallel()
+	const rows = 30
+	e, _, _ := aged(t, rows)
+	c := e.NewClient()
+	hold := holdPhaseTwo(e, c)
+	if p, err := admin.New(c).ForgetObserver(e.ctx, "t", "in", "old", admin.ObserverOptions{}); err != nil || p.Changed != rows {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if p, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "old", admin.ObserverOptions{}); err != nil || p.Changed != rows {
+		t.Errorf("backfilled %+v, %v; want %d cells", p, err, rows)
+	}
+	if len(hold.Requests()) == 0 {
+		t.Error("no phase two was held")
+	}
+}
+
+// ForgetObserver deletes the acknowledgments of a batch that has committed, though all but one are
+// still under their locks.
+func TestForgetBesideThePhaseTwoOfABatch(t *testing.T) {
+	t.Parallel()
+	const rows = 30
+	e, _, r := aged(t, rows)
+	ran := make(chan struct{})
+	r.ObserveBatch("batch", "t", "in", func(_ context.Context, _ *percolator.Txn, changes []observers.Change) error {
+		if len(changes) == rows {
+			close(ran)
+		}
+		return nil
+	}, observers.MaxCells(rows), observers.MaxWait(time.Minute))
+	if p, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "batch", admin.ObserverOptions{}); err != nil || p.Changed != rows {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	c := e.NewClient()
+	hold := holdPhaseTwo(e, c)
+	w, stop := e.start(c, r, observers.Config{})
+	<-ran
+	fixture.Eventually(t, "the batch has committed, and its phase two is held", func() bool {
+		return w.Stats().Observers["batch"].Runs == 1 && len(hold.Requests()) > 0
+	})
+	stop()
+	p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "batch", admin.ObserverOptions{})
+	if err != nil || p.Changed != rows {
+		t.Errorf("%+v, %v; want %d forgotten", p, err, rows)
 	}
 }
 

@@ -73,12 +73,13 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 	return int64(len(cells)), nil
 }
 
-// lastRunCommitted is LastRun by what has been committed, whatever locks there are; 0 in doubt.
+// lastRunCommitted is LastRun by what has been committed; 0 in doubt. Under a lock there may be the
+// deletion by a ForgetObserver that has committed, and whose phase two is under way.
 func lastRunCommitted(v *layout.Versions) tso.Timestamp {
-	if v == nil || v.Corrupt != nil {
+	if v == nil || v.Corrupt != nil || len(v.Locks) > 0 {
 		return 0
 	}
-	run, _, _ := (&layout.Versions{Writes: v.Writes}).LastRun(tso.MaxTimestamp, recordsSeen)
+	run, _, _ := v.LastRun(tso.MaxTimestamp, recordsSeen)
 	return run
 }
 
@@ -122,7 +123,7 @@ func (w *observerWalk) forgetAcks(ctx context.Context, rows []walkedRow) (change
 			deleted = 0
 			for _, row := range chunk {
 				v := row.seen[column]
-				if v == nil || v.Corrupt != nil || len(v.Writes) == 0 || v.Writes[0].Kind == layout.KindDelete {
+				if v == nil || v.Corrupt != nil || nothingToForget(v) {
 					continue
 				}
 				if err := tx.Put(&commit.Write{Cell: model.Cell{Table: w.table, Row: row.key, Column: column}, Kind: layout.KindDelete}); err != nil {
@@ -138,6 +139,12 @@ func (w *observerWalk) forgetAcks(ctx context.Context, rows []walkedRow) (change
 		changed += deleted
 	}
 	return changed, nil
+}
+
+// nothingToForget reports whether an observer has no acknowledgment in a cell. Under a lock there
+// may be one that has committed.
+func nothingToForget(v *layout.Versions) bool {
+	return len(v.Locks) == 0 && (len(v.Writes) == 0 || v.Writes[0].Kind == layout.KindDelete)
 }
 
 // forgetStatesOf erases the states of an observer. Its notifications remain for the column's other

@@ -17,6 +17,7 @@ import (
 //	Version   string              // of this module, as built
 //	Observers []string            // the names of its observers
 //	Columns   string              // identifies its columns: workers with equal sets share a table
+//	Owns      string              // identifies its columns of which one worker runs all cells
 //	Takes     map[string][][]byte // the columns that it takes, by table; nil if it does not tell
 //
 // TakesColumn(table, column) reports whether the worker takes a column, and whether it tells.
