@@ -56,6 +56,18 @@ func TestColumnsEqualTheWhole(t *testing.T) {
 		}
 		return &btpb.RowFilter{Filter: &btpb.RowFilter_ColumnRangeFilter{ColumnRangeFilter: r}}
 	})
+	var apart []*btpb.RowFilter // ranges that share no cell, as a client of ours sends
+	for _, family := range []string{"f", "g"} {
+		for _, c := range []string{"a", "b", "d", "f"} {
+			apart = append(apart, &btpb.RowFilter{Filter: &btpb.RowFilter_ColumnRangeFilter{ColumnRangeFilter: &btpb.ColumnRange{
+				FamilyName:     family,
+				StartQualifier: &btpb.ColumnRange_StartQualifierClosed{StartQualifierClosed: []byte(c)},
+				EndQualifier:   &btpb.ColumnRange_EndQualifierOpen{EndQualifierOpen: []byte(c + "\x00")},
+			}}})
+		}
+	}
+	ranges := rapid.OneOf(rapid.SliceOfN(columns, 0, 4),
+		rapid.SliceOfNDistinct(rapid.SampledFrom(apart), 2, 5, func(f *btpb.RowFilter) string { return f.String() }))
 	before := rapid.SampledFrom([]*btpb.RowFilter{
 		{Filter: &btpb.RowFilter_CellsPerColumnLimitFilter{CellsPerColumnLimitFilter: 1}},
 		{Filter: &btpb.RowFilter_StripValueTransformer{StripValueTransformer: true}},
@@ -64,7 +76,7 @@ func TestColumnsEqualTheWhole(t *testing.T) {
 	taken := 0
 	rapid.Check(t, func(t *rapid.T) {
 		chain := append(rapid.SliceOfN(before, 0, 2).Draw(t, "before"), &btpb.RowFilter{Filter: &btpb.RowFilter_Interleave_{
-			Interleave: &btpb.RowFilter_Interleave{Filters: rapid.SliceOfN(columns, 0, 4).Draw(t, "columns")},
+			Interleave: &btpb.RowFilter_Interleave{Filters: ranges.Draw(t, "ranges")},
 		}})
 		req := &btpb.ReadRowsRequest{
 			TableName: fullName("t"),
