@@ -195,6 +195,11 @@ func (j *journal) count(name string) int {
 // await waits until name has been called n times.
 func (e *env) await(j *journal, name string, n int) {
 	e.Helper()
+	e.awaitWithin(e.ctx, j, name, n)
+}
+
+func (e *env) awaitWithin(ctx context.Context, j *journal, name string, n int) {
+	e.Helper()
 	for {
 		j.mu.Lock()
 		grown := j.grown
@@ -204,7 +209,7 @@ func (e *env) await(j *journal, name string, n int) {
 		}
 		select {
 		case <-grown:
-		case <-e.ctx.Done():
+		case <-ctx.Done():
 			e.Fatalf("%s was called %d times, want %d", name, j.count(name), n)
 		}
 	}

@@ -16,12 +16,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// soon is within which an observer has run for what a dead client left behind. On a busy machine
-// the tests allow more.
-const (
-	soon       = 2 * time.Second
-	soonEnough = 5 * soon
-)
+// soon bounds how long an observer takes to run for what a dead client left behind. An idle machine
+// takes at most 2 s.
+const soon = 10 * time.Second
 
 // lost is a table of clean rows on simulated disks, where a terabyte of others takes a minute to
 // read, a worker, and a client that will be lost. All have sessions.
@@ -74,15 +71,14 @@ func (l *lost) found(n int) {
 	l.Helper()
 	passed, ended := l.disks.Passed("t"), time.Now()
 	l.sessions.End(l.session)
-	l.await(l.j, "o", n)
+	ctx, cancel := context.WithTimeout(l.ctx, soon)
+	defer cancel()
+	l.awaitWithin(ctx, l.j, "o", n)
 	took := time.Since(ended)
 	passed = l.disks.Passed("t") - passed
 	l.Logf("run for all %d rows %v after the end of the session; %d bytes of the table read", n, took.Round(10*time.Millisecond), passed)
 	if passed > 1<<30 {
 		l.Errorf("%d bytes of the table read", passed)
-	}
-	if took > soonEnough {
-		l.Errorf("%v after the end of the session, want at most %v", took, soon)
 	}
 	for _, c := range l.workers {
 		for _, r := range l.FaultsOf(c).Requests() {
