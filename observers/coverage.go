@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -17,8 +16,7 @@ type column struct {
 	lanes []*lane
 	names []string // of its observers: all acknowledge before a notification is erased (I13)
 
-	oneWorker bool        // one worker at a time runs its cells
-	elsewhere atomic.Bool // and that is another one
+	owned ownership // by its observers
 
 	cells map[string]*entry // by row key; guarded by queue.mu
 }
@@ -97,7 +95,7 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 			cov.lanes = append(cov.lanes, l)
 			col.lanes = append(col.lanes, l)
 			col.names = append(col.names, o.name)
-			col.oneWorker = col.oneWorker || o.oneWorker
+			col.owned = max(col.owned, o.owned)
 		case !cov.observed[c]:
 			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the schema does not observe column %q of table %q", o.name, percolator.ErrSchemaMismatch, o.column, o.table))
 		}

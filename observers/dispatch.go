@@ -10,8 +10,8 @@ import (
 // Dropping what does not fit is safe: the notification is in the table, and the client hints at it
 // to other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
-	if w.elsewhere(n) && !w.deaf.Load() { // its owner hears the hint
-		return false
+	if w.pass(n) {
+		return true
 	}
 	switch v, _ := w.offer(n, arrival{how: dispatched}); v {
 	case accepted, joined:
@@ -23,12 +23,6 @@ func (w *Worker) dispatch(n model.Notification) (taken bool) {
 		return false
 	}
 	return true
-}
-
-// elsewhere reports whether another worker runs all cells of the column (OneWorker).
-func (w *Worker) elsewhere(n model.Notification) bool {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
-	return col != nil && col.elsewhere.Load()
 }
 
 // offer queues a notification unless its column is foreign to this worker.

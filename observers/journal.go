@@ -112,7 +112,7 @@ func (w *Worker) found() settle.Found {
 	asOf := w.queue.asOf()
 	return func(ctx context.Context, row layout.Pending, n model.Notification, sight settle.Sight) (taken bool) {
 		states := &storedStates{asOf, w.statesOf(row)[n.Cell.Column]}
-		young := (sight.Elsewhere || w.elsewhere(n)) && w.young(n, sight.Age)
+		young := (sight.Elsewhere || w.owner(n) != "") && w.young(n, sight.Age)
 		v := w.offerFound(ctx, n, states, young)
 		for v == full && w.queue.awaitRoom(ctx) {
 			v = w.offerFound(ctx, n, states, young)

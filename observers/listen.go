@@ -30,7 +30,7 @@ const (
 // and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
 // on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context) {
-	var q model.Question
+	q := model.Question{Columns: w.heard()}
 	for w.queue.awaitRoom(ctx) {
 		hungry, open := w.queue.awaitHunger(ctx, hintsBusy)
 		switch {
@@ -41,40 +41,49 @@ func (w *Worker) listen(ctx context.Context) {
 		default:
 			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
 		}
-		asking, stop := w.owners.untilMoved(ctx)
-		q.Columns = w.heard()
-		notified, err := w.engine.Dispatch.AwaitNotifications(asking, q)
-		moved := asking.Err() != nil
-		stop()
-		switch {
-		case errors.Is(err, tso.ErrUnsupported):
-			w.deaf.Store(true)
+		if !w.hear(ctx, q) {
 			return
-		case ctx.Err() != nil, errors.Is(err, percolator.ErrClosed):
-			return
-		case moved:
-		case err != nil:
-			w.log.Debug("observers: hints from other processes do not arrive", "err", err)
-			if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
-				return
-			}
-		}
-		for _, h := range notified {
-			if h.HandOvers > 0 {
-				w.received(h)
-			} else {
-				w.hinted(h.Notification)
-			}
 		}
 	}
 }
 
+// listenOwned takes the notifications that other workers pass on because this one runs for their
+// cells.
+func (w *Worker) listenOwned(ctx context.Context) {
+	for w.queue.awaitRoom(ctx) && w.hear(ctx, model.Question{Worker: w.name, Most: hintsAtOnce, Wait: hintsWait}) {
+	}
+}
+
+// hear asks once, and pauses if that fails. false: it is useless to ask again.
+func (w *Worker) hear(ctx context.Context, q model.Question) bool {
+	notified, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
+	switch {
+	case errors.Is(err, tso.ErrUnsupported):
+		w.deaf.Store(true)
+		return false
+	case ctx.Err() != nil, errors.Is(err, percolator.ErrClosed):
+		return false
+	case err != nil:
+		w.log.Debug("observers: hints from other processes do not arrive", "err", err)
+		if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
+			return false
+		}
+	}
+	for _, h := range notified {
+		switch {
+		case h.HandOvers > 0:
+			w.received(h)
+		case q.Worker != "" || !w.pass(h.Notification): // two that see different owners do not pass it to and fro
+			w.hinted(h.Notification)
+		}
+	}
+	return true
+}
+
 // heard are the columns of which this worker takes hints.
 func (w *Worker) heard() (columns []percolator.Cell) {
-	for c, col := range w.coverage.taken {
-		if !col.elsewhere.Load() {
-			columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
-		}
+	for c := range w.coverage.taken {
+		columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
 	}
 	return columns
 }

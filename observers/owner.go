@@ -1,96 +1,172 @@
 package observers
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"sync"
+	"hash/fnv"
+	"slices"
+	"sync/atomic"
 
 	"github.com/gopercolator/percolator/internal/membership"
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 // OneWorker is for an observer whose runs for different cells of its column conflict, such as a
-// fold: one worker runs all cells of the column, and the others leave them to it. Every worker
-// derives from the list of live workers who that is, so it takes requests to percolator_meta every
-// 1 to 10 s, and no agreement: while the list changes, two workers may run cells, and conflict as
-// they would without the option. Cells that the owner does not run for longer than Config.Grace
-// are anybody's. It concerns all observers of the column.
-func OneWorker() Option { return func(o *options) { o.oneWorker = true } }
+// fold: one worker runs all cells of the column, and the others leave them to it. It concerns all
+// observers of the column.
+//
+// Every worker derives from the list of live workers who that is. So it takes a request to
+// percolator_meta every 1 to 10 s, and no agreement: while the list changes, two workers may run
+// for a cell, and conflict as they would without the option. Workers pass notifications on to the
+// owner through the oracle. What it does not run for longer than Config.Grace is anybody's.
+func OneWorker() Option { return func(o *options) { o.owned = max(o.owned, byColumn) } }
 
-// owners decides which columns of observers with OneWorker are other workers'. Rendezvous hashing
-// leaves each column where it is, unless its owner leaves or the new worker owns it.
+// OneWorkerPerCell is for an observer that many workers have reason to run for the same cell, such
+// as one of a weak column that collapses: for each cell it is one worker that runs, whichever of
+// them was notified. Otherwise each of them would wait and run by itself. The rest is as with
+// [OneWorker], which prevails on a column.
+func OneWorkerPerCell() Option { return func(o *options) { o.owned = max(o.owned, byCell) } }
+
+// ownership is what has one worker.
+type ownership byte
+
+const (
+	byNobody ownership = iota
+	byCell
+	byColumn
+)
+
+// owners decides which cells are other workers'. Rendezvous hashing leaves most where they are when
+// a worker comes or leaves.
 type owners struct {
-	columns []*column
-
-	mu      sync.Mutex
-	renewed func() // ends a question for hints, which names columns; nil: there is none
+	columns []*column // with an owner, or whose cells have one
+	divided atomic.Pointer[division]
 }
 
-// ofOneWorker returns the columns of observers with OneWorker, by table and name.
+// division is who runs what; nil: this worker runs all.
+type division struct {
+	workers []peer             // this one among them
+	columns map[*column]string // the workers of columns that have one
+}
+
+// peer is a worker with the same set of such columns.
+type peer struct {
+	name string
+	hash uint64
+}
+
+// ofOneWorker returns the columns that have owners, by table and name.
 func (c *coverage) ofOneWorker() (columns []*column) {
 	for _, name := range c.sorted() {
-		if col := c.taken[name]; col.oneWorker {
+		if col := c.taken[name]; col.owned != byNobody {
 			columns = append(columns, col)
 		}
 	}
 	return columns
 }
 
-// fingerprint identifies the set of columns; "" if there is none.
+// fingerprint identifies the set of columns and what of them has an owner; "" if there is none.
 func (o *owners) fingerprint() string {
 	if len(o.columns) == 0 {
 		return ""
 	}
 	var names []Column
 	for _, c := range o.columns {
-		names = append(names, c.Column)
+		names = append(names, Column{c.Table, string('0'+byte(c.owned)) + c.Name})
 	}
 	return fingerprintOf(names)
 }
 
-// assign learns who lives. Workers with equal sets of such columns divide these; nobody leaves a
-// column to a worker of another set, or while it is not on the list itself.
+// assign learns who lives. Workers with equal sets of columns divide these; nobody leaves anything
+// to a worker of another set, or while it is not on the list itself.
 func (o *owners) assign(self membership.WorkerInfo, live []membership.WorkerInfo) {
-	var peers []string
-	listed := false
+	var peers []peer
 	for _, w := range live {
 		if w.Owns == self.Owns {
-			peers = append(peers, w.Name)
-			listed = listed || w.Name == self.Name
+			peers = append(peers, peer{w.Name, hashOf(w.Name)})
 		}
 	}
-	moved := false
-	for _, c := range o.columns {
-		other := listed && ownerOf(c.Column, peers) != self.Name
-		moved = c.elsewhere.Swap(other) != other || moved
-	}
-	if !moved {
+	if len(peers) < 2 || !slices.ContainsFunc(peers, func(p peer) bool { return p.name == self.Name }) {
+		o.divided.Store(nil)
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.renewed != nil {
-		o.renewed()
-	}
+	o.divided.Store(&division{peers, o.even(peers)})
 }
 
-// ownerOf returns the worker whose hash with the column is the greatest. There must be one.
-func ownerOf(c Column, workers []string) (owner string) {
-	var most uint64
-	for _, name := range workers {
-		sum := sha256.Sum256([]byte(name + "\x00" + c.Table + "\x00" + c.Name))
-		if h := binary.BigEndian.Uint64(sum[:]); owner == "" || h > most {
-			owner, most = name, h
+// even gives each column that has one worker to the one whose hash with it is the greatest of those
+// that have not their share yet: there are few such columns, and chance would leave some workers
+// without.
+func (o *owners) even(workers []peer) map[*column]string {
+	var columns []*column
+	for _, c := range o.columns {
+		if c.owned == byColumn {
+			columns = append(columns, c)
 		}
 	}
-	return owner
+	most := (len(columns) + len(workers) - 1) / len(workers)
+	of, has := map[*column]string{}, map[string]int{}
+	for _, c := range columns {
+		free := slices.DeleteFunc(slices.Clone(workers), func(p peer) bool { return has[p.name] >= most })
+		of[c] = greatest(free, hashOf(c.Table, c.Name))
+		has[of[c]]++
+	}
+	return of
 }
 
-// untilMoved returns a context that ends when a column gets another owner.
-func (o *owners) untilMoved(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.renewed = cancel
-	return ctx, cancel
+// greatest returns the worker whose hash with h is the greatest.
+func greatest(workers []peer, h uint64) (name string) {
+	var most uint64
+	for _, p := range workers {
+		if x := mixed(h ^ p.hash); name == "" || x > most {
+			name, most = p.name, x
+		}
+	}
+	return name
+}
+
+// of returns the worker that runs for a cell; "": each does.
+func (o *owners) of(c *column, row string) (worker string) {
+	d := o.divided.Load()
+	switch {
+	case d == nil || c.owned == byNobody:
+		return ""
+	case c.owned == byColumn:
+		return d.columns[c]
+	}
+	return greatest(d.workers, hashOf(c.Table, c.Name, row))
+}
+
+func hashOf(names ...string) uint64 {
+	h := fnv.New64a()
+	for _, name := range names {
+		_, _ = h.Write([]byte(name))
+		_, _ = h.Write([]byte{0})
+	}
+	return h.Sum64()
+}
+
+// mixed makes each bit of the result depend on each of h: the finalizer of SplitMix64.
+func mixed(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// owner returns the other worker that runs for a cell; "" if it is this one, or any.
+func (w *Worker) owner(n model.Notification) string {
+	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
+	if col == nil {
+		return ""
+	}
+	if owner := w.owners.of(col, n.Cell.Row); owner != w.name {
+		return owner
+	}
+	return ""
+}
+
+// pass passes a notification on to the worker that runs for its cell, if that is another one.
+func (w *Worker) pass(n model.Notification) bool {
+	if w.deaf.Load() {
+		return false
+	}
+	owner := w.owner(n)
+	return owner != "" && w.engine.Dispatch.Pass(owner, n)
 }

@@ -170,7 +170,7 @@ type options struct {
 	after      []string // the observers that it waits for
 	afterLimit time.Duration
 	headStart  time.Duration
-	oneWorker  bool
+	owned      ownership
 }
 
 // Option changes how a worker runs one observer.

@@ -203,7 +203,7 @@ func (q *queue) takeSurplus(most int) (cells []offered) {
 // shareable reports whether this worker knows nothing of the cell that another one would have to
 // find out: no observer of it has run, failed or been parked.
 func (e *entry) shareable() bool {
-	if e.handOvers >= maxHandOvers || e.stored || e.column.oneWorker {
+	if e.handOvers >= maxHandOvers || e.stored || e.column.owned != byNobody {
 		return false
 	}
 	for _, t := range e.tasks {

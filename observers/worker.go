@@ -140,6 +140,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
 		scanners.Go(func() { w.share(ctx) })
+		if len(w.owners.columns) > 0 {
+			scanners.Go(func() { w.listenOwned(ctx) })
+		}
 	}
 	for range w.cfg.Concurrency {
 		runners.Add(1)

@@ -107,24 +107,28 @@ func (cm *commit) prewrite(ctx context.Context) error {
 			time.AfterFunc(cm.c.Store.Timing.RequestLifetime/prewriteGrace, cancel)
 		}
 	}
-	rows := func() { // one after the other
-		for i := next.Add(1) - 1; i < int64(len(cm.rows)) && !cm.failed.Load(); i = next.Add(1) - 1 {
+	rows := func(hire func(left int)) { // one after the other
+		for i := int(next.Add(1)) - 1; i < len(cm.rows) && !cm.failed.Load(); i = int(next.Add(1)) - 1 {
+			hire(len(cm.rows) - i)
 			if err := cm.prewriteRow(ctx, cm.rows[i]); err != nil {
 				fail(err)
 			}
 		}
 	}
-	for range min(len(cm.rows), cm.c.Config.MaxParallelism) - 1 {
-		wg.Add(1)
-		if !cm.c.Warm.run(func() {
-			defer wg.Done()
-			rows()
-		}) {
-			wg.Done()
-			break
+	helpers := 0
+	rows(func(left int) { // again before each row: other commits may have had all goroutines
+		for helpers < min(left, cm.c.Config.MaxParallelism)-1 {
+			wg.Add(1)
+			if !cm.c.Warm.run(func() {
+				defer wg.Done()
+				rows(func(int) {})
+			}) {
+				wg.Done()
+				return
+			}
+			helpers++
 		}
-	}
-	rows()
+	})
 	wg.Wait()
 	return first
 }

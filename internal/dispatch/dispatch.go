@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Dispatcher hands notifications to workers. Its methods may be called concurrently.
@@ -63,5 +64,18 @@ func (d *Dispatcher) Notified(n model.Notification) {
 	}
 }
 
+// Pass hints to one worker, in whichever process it is, at a notification. false: the hint would be
+// too long. It may get lost as others may.
+func (d *Dispatcher) Pass(worker string, n model.Notification) bool {
+	data := encodePassed(n)
+	if len(data) > hintBytes {
+		return false
+	}
+	d.Hints.leave(d.Store.Background, tso.Hint{Topic: d.Hints.workerTopic(worker), Data: data})
+	return true
+}
+
 // Left hints to other processes at a notification that this one does not take up.
-func (d *Dispatcher) Left(n model.Notification) { d.Hints.leave(d.Store.Background, n) }
+func (d *Dispatcher) Left(n model.Notification) {
+	d.Hints.leave(d.Store.Background, tso.Hint{Topic: d.Hints.topic(n.Cell.Table, n.Cell.Column), Data: encodeHint(n)})
+}

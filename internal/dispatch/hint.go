@@ -25,6 +25,7 @@ import (
 const (
 	hintsAtOnce  = 256             // in one request; tso.Hints allows no more
 	hintsBytes   = 48 << 10        // of row keys and timestamps, in one request; likewise
+	hintBytes    = 8 << 10         // of one; likewise
 	hintsWaiting = 4096            // to be sent; the scan finds what goes beyond
 	hintsRest    = 5 * time.Second // after a request that failed
 	hintsRefused = time.Second     // before a topic that was refused is sent again
@@ -64,12 +65,14 @@ func (h *hinter) topic(table, column string) uint64 {
 	return f.Sum64()
 }
 
-// leave sends a hint at n in the background.
-func (h *hinter) leave(ctx context.Context, n model.Notification) {
+// workerTopic names a worker to the service. No table has an empty name.
+func (h *hinter) workerTopic(name string) uint64 { return h.topic("", name) }
+
+// leave sends a hint in the background.
+func (h *hinter) leave(ctx context.Context, hint tso.Hint) {
 	if h.service == nil {
 		return
 	}
-	hint := tso.Hint{Topic: h.topic(n.Cell.Table, n.Cell.Column), Data: encodeHint(n)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := time.Now(); h.closed || len(h.waiting) >= hintsWaiting || now.Before(h.silent) || now.Before(h.resting[hint.Topic]) {
@@ -167,9 +170,28 @@ func decodeHint(column model.Cell, data string) (n model.Notification, ok bool) 
 	return n, n.Timestamp > 0 && len(n.Cell.Row) <= model.MaxRowKeyBytes
 }
 
+// encodePassed encodes a notification with its column.
+func encodePassed(n model.Notification) string {
+	b := binary.AppendUvarint(nil, uint64(len(n.Cell.Table)))
+	b = binary.AppendUvarint(append(b, n.Cell.Table...), uint64(len(n.Cell.Column)))
+	return string(append(b, n.Cell.Column...)) + encodeHint(n)
+}
+
+func decodePassed(data string) (n model.Notification, ok bool) {
+	var names [2]string
+	for i := range names {
+		size, k := binary.Uvarint([]byte(data[:min(len(data), binary.MaxVarintLen64)]))
+		if k <= 0 || size > uint64(len(data)-k) {
+			return n, false
+		}
+		names[i], data = data[k:k+int(size)], data[k+int(size):]
+	}
+	return decodeHint(model.Cell{Table: names[0], Column: names[1]}, data)
+}
+
 // AwaitNotifications returns notifications that clients of other processes have written and no
 // listener there has taken up ([Dispatcher.HandleNotify]), or that their workers hand over
-// ([Dispatcher.HandOver]). It waits until there is one; none is no error. Each notification goes to
+// ([Dispatcher.HandOver]) or pass on to this one ([Dispatcher.Pass]). It waits until there is one; none is no error. Each notification goes to
 // one caller in one process, and is a hint: the work may already be done, and some notifications
 // never arrive.
 //
@@ -192,6 +214,10 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 			topics, surplus[topic] = append(topics, topic), col
 		}
 	}
+	mine := d.Hints.workerTopic(q.Worker)
+	if q.Worker != "" {
+		topics = append(topics, mine)
+	}
 	limited, cancel := context.WithTimeout(ctx, q.Wait+hintsTimeout)
 	defer cancel()
 	stop := context.AfterFunc(d.Store.Background, cancel)
@@ -210,6 +236,8 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 			heard.Notification, ok = decodeHint(col, h.Data)
 		} else if col, known := surplus[h.Topic]; known {
 			heard, ok = decodeSurplus(col, h.Data)
+		} else if h.Topic == mine {
+			heard.Notification, ok = decodePassed(h.Data)
 		}
 		if ok {
 			out = append(out, heard)

@@ -5,6 +5,7 @@ import "time"
 // Question is what a worker asks other processes for.
 type Question struct {
 	Columns []Cell        // Row does not matter
+	Worker  string        // that other workers pass notifications on to, of any columns; "": none
 	Most    int           // notifications, 1 to 256
 	Wait    time.Duration // for the first, at most 30 s
 	Surplus bool          // it has time for what other workers hand over, too

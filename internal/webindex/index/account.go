@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gopercolator/percolator/percolator"
 
 	"github.com/gopercolator/percolator/internal/webindex/page"
@@ -71,31 +73,43 @@ func ReadAccounts(ctx context.Context, r percolator.Scanner, urls ...string) ([]
 // readAccounts reads the columns with some prefixes of the accounts of URLs, of many with one
 // request, and hardly any block with two.
 func readAccounts(ctx context.Context, r percolator.Scanner, urls []string, prefixes ...string) (map[string]account, error) {
-	found := map[string]account{}
-	var o percolator.ScanOptions
-	bytes := 0
+	var scans []percolator.ScanOptions
+	bytes := accountsBytes
 	byBlock := slices.SortedFunc(slices.Values(urls), func(a, b string) int { return cmp.Compare(Block(a), Block(b)) })
 	for _, url := range byBlock {
 		for _, prefix := range prefixes {
 			size := 6*len(prefix+url) + 64 // in a filter
-			if bytes+size > accountsBytes || len(o.ColumnRanges) == percolator.MaxColumnRanges {
-				if err := scanAccounts(ctx, r, o, found); err != nil {
-					return nil, err
-				}
-				o, bytes = percolator.ScanOptions{}, 0
+			if bytes += size; bytes > accountsBytes || len(scans[len(scans)-1].ColumnRanges) == percolator.MaxColumnRanges {
+				scans, bytes = append(scans, percolator.ScanOptions{}), size
 			}
+			o := &scans[len(scans)-1]
 			o.Rows, o.ColumnRanges = append(o.Rows, percolator.Row(Block(url))), append(o.ColumnRanges, percolator.Row(prefix+url))
-			bytes += size
 		}
 	}
-	if bytes == 0 {
-		return found, nil
+	parts := make([]map[string]account, len(scans))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(accountScans)
+	for i, o := range scans {
+		parts[i] = map[string]account{}
+		group.Go(func() error { return scanAccounts(ctx, r, o, parts[i]) })
 	}
-	return found, scanAccounts(ctx, r, o, found)
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	found := map[string]account{}
+	for _, part := range parts {
+		for url, a := range part {
+			found[url] = found[url].with(a)
+		}
+	}
+	return found, nil
 }
 
 // accountsBytes bounds the filter of one request, below what a scan allows.
 const accountsBytes = 15 << 10
+
+// accountScans is how many such requests are under way at once.
+const accountScans = 8
 
 func scanAccounts(ctx context.Context, r percolator.Scanner, o percolator.ScanOptions, found map[string]account) error {
 	for e, err := range r.ScanWith(ctx, Accounts, o) {
@@ -121,6 +135,17 @@ func scanAccounts(ctx context.Context, r percolator.Scanner, o percolator.ScanOp
 type account struct {
 	Account
 	to []string // in order, each once
+}
+
+// with adds what another scan has read of the account.
+func (a account) with(b account) account {
+	if b.Account != (Account{}) {
+		a.Account = b.Account
+	}
+	if b.to != nil {
+		a.to = b.to
+	}
+	return a
 }
 
 // settle is the account after a contribution. to is where the links lead; it is ignored for a URL

@@ -46,7 +46,8 @@ const (
 func Registry(collapse time.Duration) *observers.Registry {
 	r := observers.NewRegistry()
 	batch := func(name string, col percolator.Column[[]byte], f observers.BatchFunc, wait time.Duration, after ...string) {
-		r.ObserveBatch(name, col.Table, col.Name, f, observers.Collapse(wait), observers.After(quiet*max(wait, time.Millisecond), after...))
+		r.ObserveBatch(name, col.Table, col.Name, f, observers.Collapse(wait), observers.After(quiet*max(wait, time.Millisecond), after...),
+			observers.OneWorkerPerCell())
 	}
 	ranks := Passing.Observers()
 	r.ObserveBatch("process", Response.Table, Response.Name, process, observers.MaxWait(collapse/4), observers.MaxConcurrent(processAtOnce), observers.MaxCells(processCells))

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -136,11 +138,20 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		}
 	}
 	now := in.urgent()
-	accounts, err := readAccounts(ctx, tx, now, accountPrefix, passedToPrefix)
-	if err != nil {
+	var accounts map[string]account
+	var f *Fetched
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		accounts, err = readAccounts(ctx, tx, now, accountPrefix, passedToPrefix)
+		return err
+	})
+	group.Go(func() error {
+		f = fetchDocuments(ctx, tx, now, in)
+		return f.Err()
+	})
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	f := fetchDocuments(ctx, tx, now, in)
 	if err := readRedirects(ctx, tx, f, now, in); err != nil {
 		return err
 	}
