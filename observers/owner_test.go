@@ -1,91 +1,157 @@
 package observers
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// ownedBy returns the members that own each column.
-func (p *partitioned) ownedBy() map[Column][]string {
-	by := map[Column][]string{}
+// ownedCells are 500 cells of columns whose cells have owners, 20 of each column.
+const ownedCells = 20
+
+// views returns what each of the members that share a set of columns takes for the owner of a
+// column, or of a cell. "": it runs that itself, without regard to others.
+func (p *partitioned) views(set string) map[string]map[string]string {
+	views := map[string]map[string]string{}
 	for name, m := range p.members {
+		if m.self.Columns != set {
+			continue
+		}
+		of := map[string]string{}
 		for _, c := range m.owners.columns {
-			if !c.elsewhere.Load() {
-				by[c.Column] = append(by[c.Column], name)
+			if c.owned == byColumn {
+				of[c.Name] = m.owners.of(c, "")
+				continue
+			}
+			for i := range ownedCells {
+				row := fmt.Sprint("row", i)
+				of[c.Name+" of "+row] = m.owners.of(c, row)
+			}
+		}
+		views[name] = of
+	}
+	return views
+}
+
+// agreed returns the owners of all columns and cells of a set. It requires that the members which
+// share the set see the same, and give everything to one of them.
+func (p *partitioned) agreed(when, set string) map[string]string {
+	p.Helper()
+	views := p.views(set)
+	peers := slices.Sorted(maps.Keys(views))
+	first := views[peers[0]]
+	if len(first) != 25+25*ownedCells {
+		p.Fatalf("%s: the test looks at %d columns and cells", when, len(first))
+	}
+	for what, owner := range first {
+		switch {
+		case len(peers) == 1 && owner != "":
+			p.Errorf("%s: %s alone leaves %s to %q", when, peers[0], what, owner)
+		case len(peers) > 1 && !slices.Contains(peers, owner):
+			p.Errorf("%s: %s takes %q for the owner of %s", when, peers[0], owner, what)
+		}
+		for _, other := range peers[1:] {
+			if views[other][what] != owner {
+				p.Errorf("%s: %s takes %q for the owner of %s, %s takes %q", when, peers[0], owner, what, other, views[other][what])
 			}
 		}
 	}
-	return by
+	return first
 }
 
-// When all have looked, each column has one owner, and only those of members that came or left have
-// moved.
-func TestColumnsHaveOneOwner(t *testing.T) {
+// isCell tells cells from columns in views.
+func isCell(what string) bool { return len(what) > 5 }
+
+// settle waits until all members have looked.
+func (p *partitioned) settle() {
+	time.Sleep(2 * maxMembersPause)
+	synctest.Wait()
+}
+
+// When all have looked, each column and each cell has one owner, on which all agree. Cells move
+// only from a member that has left, or to one that has come. A member with other columns takes
+// nothing, and without the directory nobody leaves anything to others.
+func TestColumnsAndCellsHaveOneOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		defer p.end()
-		before := map[Column][]string{}
-		settled := func(when, changed string) {
+		var before map[string]string
+		changed := func(when, who string) {
 			t.Helper()
-			time.Sleep(2 * maxMembersPause)
-			now, share := p.ownedBy(), map[string]int{}
-			for c, owners := range now {
-				if len(owners) != 1 {
-					t.Fatalf("%s: %q owned by %v", when, c.Name, owners)
+			p.settle()
+			now, cells := p.agreed(when, "x"), map[string]int{}
+			for what, owner := range now {
+				if !isCell(what) {
+					continue
 				}
-				share[owners[0]]++
-				if old := before[c]; old != nil && old[0] != owners[0] && old[0] != changed && owners[0] != changed {
-					t.Errorf("%s: %q moved from %s to %s", when, c.Name, old[0], owners[0])
+				cells[owner]++
+				if old := before[what]; old != "" && owner != "" && old != owner && old != who && owner != who {
+					t.Errorf("%s: %s moved from %s to %s", when, what, old, owner)
 				}
 			}
-			for name := range p.members {
-				if share[name] == 0 {
-					t.Errorf("%s: %s owns nothing", when, name)
+			for owner, n := range cells {
+				if even := 25 * ownedCells / len(cells); n < even/2 || n > 2*even {
+					t.Errorf("%s: %q has %d cells, an even share is %d", when, owner, n, even)
 				}
 			}
 			before = now
 		}
-		for _, name := range []string{"a", "b", "c"} {
+		for _, name := range []string{"a", "b", "c", "d"} {
 			p.add(name, "x")
-			settled(name+" has come", name)
+			changed(name+" has come", name)
 		}
 		p.add("other", "y")
-		settled("one with other columns has come", "other")
+		changed("one with other columns has come", "")
+		p.agreed("it is alone", "y")
+		p.add("another", "y")
+		changed("there are two with other columns", "")
+		p.agreed("there are two", "y")
 		p.stops["b"](false)
-		settled("b has left", "b")
+		changed("b has left", "b")
 		p.stops["a"](true)
 		time.Sleep(p.directory.lease)
-		settled("a has died", "a")
+		changed("a has died", "a")
 		p.directory.do(func() { p.directory.down = true })
-		time.Sleep(2 * maxMembersPause)
-		for name, m := range p.members {
-			for _, c := range m.owners.columns {
-				if c.elsewhere.Load() {
-					t.Errorf("%s leaves %q to others without knowing them", name, c.Name)
+		p.settle()
+		for _, set := range []string{"x", "y"} {
+			for name, of := range p.views(set) {
+				for what, owner := range of {
+					if owner != "" {
+						t.Errorf("%s leaves %s to %s, without knowing that it lives", name, what, owner)
+					}
 				}
 			}
 		}
 	})
 }
 
-// A question for hints ends when a column moves.
-func TestQuestionsEndWhenColumnsMove(t *testing.T) {
+// The columns that have an owner are divided evenly: no member has two more than another.
+func TestColumnsAreDividedEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		defer p.end()
-		p.add("a", "x")
-		time.Sleep(maxMembersPause)
-		asking, stop := p.members["a"].owners.untilMoved(t.Context())
-		defer stop()
-		time.Sleep(time.Minute)
-		if asking.Err() != nil {
-			t.Fatal("it has ended, though nothing moved")
-		}
-		p.add("b", "x")
-		time.Sleep(2 * maxMembersPause)
-		if asking.Err() == nil {
-			t.Fatal("it goes on")
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			p.add(name, "x")
+			p.settle()
+			if len(p.members) == 1 {
+				continue
+			}
+			has := map[string]int{}
+			for member := range p.members {
+				has[member] = 0
+			}
+			for what, owner := range p.agreed(name+" has come", "x") {
+				if !isCell(what) {
+					has[owner]++
+				}
+			}
+			shares := slices.Collect(maps.Values(has))
+			if slices.Max(shares)-slices.Min(shares) > 1 {
+				t.Errorf("%d members have %v", len(has), has)
+			}
 		}
 	})
 }

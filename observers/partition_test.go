@@ -115,7 +115,8 @@ func newPartitioned(t *testing.T) *partitioned {
 	return &partitioned{t, newFakeDirectory(), map[string]*partition{}, map[string]func(bool){}}
 }
 
-// add starts a member that takes a set of columns, and knows of tablets.
+// add starts a member that takes a set of columns, and knows of tablets. Half of the columns have an
+// owner, the cells of the others have one.
 func (p *partitioned) add(name, columns string, tablets ...string) {
 	places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
 	places.Pick(p.Context(), "t", percolator.All())
@@ -124,7 +125,8 @@ func (p *partitioned) add(name, columns string, tablets ...string) {
 		self: membership.WorkerInfo{Name: name, Columns: columns}, owners: new(owners),
 	}
 	for i := range 50 {
-		m.owners.columns = append(m.owners.columns, &column{Column: Column{"t", fmt.Sprint(columns, i)}})
+		c := &column{Column: Column{"t", fmt.Sprint(columns, i)}, owned: []ownership{byColumn, byCell}[i%2]}
+		m.owners.columns = append(m.owners.columns, c)
 	}
 	m.self.Owns = m.owners.fingerprint()
 	p.members[name] = m
