@@ -12,3 +12,11 @@ func (w *Worker) Survey(ctx context.Context) error {
 	_, _, err := w.surveyed(ctx)
 	return err
 }
+
+// Peers is how many workers divide columns or cells, this one among them; 0: this one runs for all.
+func (w *Worker) Peers() int {
+	if d := w.owners.divided.Load(); d != nil {
+		return len(d.workers)
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package observers_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// pokedRows is how many weak cells a test notifies; a worker owns about half of them.
+const pokedRows = 50
+
+// pokes is two workers that take the same weak column, each with a client of its own and one owner
+// for each cell.
+type pokes struct {
+	*env
+	clients [2]*percolator.Client
+	workers [2]*observers.Worker
+
+	mu   sync.Mutex
+	runs map[string][2]int // by row and worker
+}
+
+// newPokes starts the workers with their clients' oracles.
+func newPokes(t *testing.T, grace time.Duration, oracles func(e *env) [2]tso.Oracle) *pokes {
+	t.Helper()
+	p := &pokes{env: newEnv(t, percolator.Table{Name: "t", Weak: []string{"poke"}}), runs: map[string][2]int{}}
+	for i, oracle := range oracles(p.env) {
+		r := observers.NewRegistry()
+		r.Observe("o", "t", "poke", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			runs := p.runs[ch.Cell.Row]
+			runs[i]++
+			p.runs[ch.Cell.Row] = runs
+			return nil
+		}, observers.Collapse(20*time.Millisecond), observers.OneWorkerPerCell())
+		p.clients[i] = p.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = oracle }))
+		p.workers[i], _ = p.start(p.clients[i], r, observers.Config{Grace: grace, DisableCollection: true})
+	}
+	return p
+}
+
+// hinting is the oracle of the environment for both workers.
+func hinting(e *env) [2]tso.Oracle { return [2]tso.Oracle{e.Oracle, e.Oracle} }
+
+// poke notifies all cells.
+func (p *pokes) poke(c *percolator.Client, prefix string) {
+	p.Helper()
+	_, err := c.Update(p.ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for i := range pokedRows {
+			if err := tx.Notify(cell(fmt.Sprint(prefix, i), "poke")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// took returns the runs since it was called last.
+func (p *pokes) took() map[string][2]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	runs := maps.Clone(p.runs)
+	clear(p.runs)
+	return runs
+}
+
+// know waits until both workers know of each other.
+func (p *pokes) know() {
+	p.Helper()
+	p.until("both workers know each other", func() bool { return p.workers[0].Peers() == 2 && p.workers[1].Peers() == 2 })
+}
+
+// owners returns the worker that ran for each row; ok: it was always one, and both workers ran.
+func owners(runs map[string][2]int) (by map[string]int, ok bool) {
+	by = map[string]int{}
+	rows := [2]int{}
+	for row, n := range runs {
+		if n[0] > 0 && n[1] > 0 {
+			return nil, false
+		}
+		if n[1] > 0 {
+			by[row] = 1
+		} else {
+			by[row] = 0
+		}
+		rows[by[row]]++
+	}
+	return by, len(by) == pokedRows && rows[0] > 0 && rows[1] > 0
+}
+
+// Whichever client notifies a weak cell, its owner runs for it: that of either worker, or of none.
+func TestCellsHaveOneWorker(t *testing.T) {
+	t.Parallel()
+	p := newPokes(t, 3*time.Second, hinting)
+	writer := p.NewClient(p.direct())
+	var by map[string]int
+	// The workers have to know of each other, and to listen, before all is passed on.
+	p.until("each cell is run by one worker, and both run", func() (ok bool) {
+		for range 5 {
+			p.poke(p.clients[0], "r")
+			p.poke(p.clients[1], "r")
+		}
+		p.idle(p.workers[0])
+		by, ok = owners(p.took())
+		return ok
+	})
+	p.until("the same workers run for what a client without a worker notifies", func() bool {
+		for range 5 {
+			p.poke(writer, "r")
+		}
+		p.idle(p.workers[0])
+		again, ok := owners(p.took())
+		return ok && maps.Equal(by, again)
+	})
+}
+
+// passedToNobody is an oracle that forgets what it is to pass on.
+type passedToNobody struct {
+	*tso.Server
+	forgotten *atomic.Int64
+}
+
+func (o passedToNobody) LeaveHints(_ context.Context, hints []tso.Hint) ([]uint64, error) {
+	o.forgotten.Add(int64(len(hints)))
+	return nil, nil
+}
+
+// What a worker passes on may get lost. Config.Grace later, some worker runs for it.
+func TestRunAlthoughTheOwnerDoesNotHear(t *testing.T) {
+	t.Parallel()
+	var forgotten atomic.Int64
+	p := newPokes(t, 100*time.Millisecond, func(e *env) [2]tso.Oracle {
+		return [2]tso.Oracle{passedToNobody{e.Oracle.(*tso.Server), &forgotten}, e.Oracle}
+	})
+	p.know()
+	p.idle(p.workers[0])
+	p.poke(p.clients[0], "r")
+	p.until("something is passed on", func() bool { return forgotten.Load() > 0 })
+	limit := time.Now().Add(30 * time.Second)
+	ran := func() (n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.runs)
+	}
+	p.until("all cells are run for", func() bool {
+		if time.Now().After(limit) {
+			t.Fatalf("%d cells of %d were run for", ran(), pokedRows)
+		}
+		return ran() == pokedRows
+	})
+	p.idle(p.workers[0])
+}
+
+// speechless is an oracle that passes no hints on.
+type speechless struct{ tso.Oracle }
+
+// Without hints nothing can be passed on: each worker runs for what its own client notifies.
+func TestOwnersDoNotMatterWithoutHints(t *testing.T) {
+	t.Parallel()
+	p := newPokes(t, time.Minute, func(e *env) [2]tso.Oracle { return [2]tso.Oracle{speechless{e.Oracle}, speechless{e.Oracle}} })
+	p.know()
+	p.poke(p.clients[0], "first")
+	p.poke(p.clients[1], "second")
+	for _, w := range p.workers {
+		p.idle(w)
+	}
+	runs := p.took()
+	for i := range pokedRows {
+		if n := runs[fmt.Sprint("first", i)]; n[0] == 0 || n[1] != 0 {
+			t.Errorf("%v runs for row %d of the first client", n, i)
+		}
+		if n := runs[fmt.Sprint("second", i)]; n[0] != 0 || n[1] == 0 {
+			t.Errorf("%v runs for row %d of the second client", n, i)
+		}
+	}
+}
