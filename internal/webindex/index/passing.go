@@ -45,11 +45,11 @@ func combine(a, b Contributions) Contributions {
 const (
 	// groups is into how many groups the URLs are divided. A transaction that passes rank on to any
 	// number of URLs writes as many cells at most, and as many folds can run at once.
-	groups = 4
+	groups = 2
 	// maxPassURLs is how many URLs a fold looks at, and maxDifferences after how many URLs that it has
 	// to pass something on to it looks at no further one. (One alone has at most 2 × page.MaxLinks.)
 	// What is left goes back into the queue.
-	maxPassURLs    = 200
+	maxPassURLs    = 400
 	maxDifferences = 20_000
 	// urgency is how many times smaller than the largest contribution of a fold another may be to be
 	// taken at the same time. Smaller ones go back into the queue, too, where more is added to them
