@@ -13,6 +13,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
+// topic is how clients name a column to the oracle.
+func (e *env) topic(table, column string) uint64 {
+	f := fnv.New64a()
+	_, _ = f.Write([]byte(e.Project + "\x00" + e.Instance + "\x00" + table + "\x00" + column))
+	return f.Sum64()
+}
+
 // TestHintFromTheFuture: correctness must not depend on hints. One that names a cell without a
 // notification, at a timestamp in the future, must not erase the cell's later weak notifications.
 func TestHintFromTheFuture(t *testing.T) {
@@ -20,9 +27,7 @@ func TestHintFromTheFuture(t *testing.T) {
 	e, j, r := newEnv(t, percolator.Table{Name: "t", Weak: []string{"weak"}}), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "weak", j.observer("o"))
 	w, _ := e.start(e.NewClient(e.direct()), r, observers.Config{DisableCollection: true, ScanInterval: 10 * time.Millisecond})
-	f := fnv.New64a()
-	_, _ = f.Write([]byte(e.Project + "\x00" + e.Instance + "\x00t\x00weak"))
-	hint := tso.Hint{Topic: f.Sum64(), Data: string(binary.BigEndian.AppendUint64(nil, math.MaxInt64)) + "a"}
+	hint := tso.Hint{Topic: e.topic("t", "weak"), Data: string(binary.BigEndian.AppendUint64(nil, math.MaxInt64)) + "a"}
 	e.until("the hint is taken", func() bool {
 		refused, err := e.Oracle.(tso.Hints).LeaveHints(e.ctx, []tso.Hint{hint})
 		return err == nil && len(refused) == 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,9 +49,6 @@ func newPokes(t *testing.T, grace time.Duration, oracles func(e *env) [2]tso.Ora
 	}
 	return p
 }
-
-// hinting is the oracle of the environment for both workers.
-func hinting(e *env) [2]tso.Oracle { return [2]tso.Oracle{e.Oracle, e.Oracle} }
 
 // poke notifies all cells.
 func (p *pokes) poke(c *percolator.Client, prefix string) {
@@ -101,13 +99,63 @@ func owners(runs map[string][2]int) (by map[string]int, ok bool) {
 	return by, len(by) == pokedRows && rows[0] > 0 && rows[1] > 0
 }
 
-// Whichever client notifies a weak cell, its owner runs for it: that of either worker, or of none.
+// passing is an oracle that passes on between workers, and forgets the hints of a column: those that
+// a client repeats, when it looks at what stands for long, would lead it to its owner, too.
+type passing struct {
+	*tso.Server
+	column, surplus uint64
+
+	mu    sync.Mutex
+	asked map[uint64]bool // the topics that a worker has asked for
+}
+
+func (o *passing) LeaveHints(ctx context.Context, hints []tso.Hint) ([]uint64, error) {
+	return o.Server.LeaveHints(ctx, slices.DeleteFunc(slices.Clone(hints), func(h tso.Hint) bool { return h.Topic == o.column }))
+}
+
+func (o *passing) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]tso.Hint, error) {
+	o.mu.Lock()
+	for _, topic := range topics {
+		o.asked[topic] = true
+	}
+	o.mu.Unlock()
+	return o.Server.TakeHints(ctx, topics, most, wait)
+}
+
+// listens reports whether a worker takes hints of the column and what is passed on to it, by
+// leaving hints that nobody can decode.
+func (o *passing) listens(ctx context.Context) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own := false
+	for topic := range o.asked {
+		if refused, err := o.Server.LeaveHints(ctx, []tso.Hint{{Topic: topic}}); err != nil || len(refused) > 0 {
+			return false
+		}
+		own = own || topic != o.column && topic != o.surplus
+	}
+	return own && o.asked[o.column]
+}
+
+// Whichever client notifies a weak cell, its owner runs for it: one with a worker that owns it, with
+// another worker, or with none. Nobody else runs for an hour.
 func TestCellsHaveOneWorker(t *testing.T) {
 	t.Parallel()
-	p := newPokes(t, 3*time.Second, hinting)
+	var oracles [2]*passing
+	p := newPokes(t, time.Hour, func(e *env) (of [2]tso.Oracle) {
+		for i := range of {
+			oracles[i] = &passing{
+				Server: e.Oracle.(*tso.Server), asked: map[uint64]bool{},
+				column: e.topic("t", "poke"), surplus: e.topic("t", "poke\x00surplus"),
+			}
+			of[i] = oracles[i]
+		}
+		return of
+	})
 	writer := p.NewClient(p.direct())
+	p.until("both workers listen", func() bool { return oracles[0].listens(p.ctx) && oracles[1].listens(p.ctx) })
+	p.know()
 	var by map[string]int
-	// The workers have to know of each other, and to listen, before all is passed on.
 	p.until("each cell is run by one worker, and both run", func() (ok bool) {
 		for range 5 {
 			p.poke(p.clients[0], "r")
@@ -117,14 +165,16 @@ func TestCellsHaveOneWorker(t *testing.T) {
 		by, ok = owners(p.took())
 		return ok
 	})
-	p.until("the same workers run for what a client without a worker notifies", func() bool {
-		for range 5 {
-			p.poke(writer, "r")
-		}
-		p.idle(p.workers[0])
-		again, ok := owners(p.took())
-		return ok && maps.Equal(by, again)
-	})
+	for who, c := range map[string]*percolator.Client{"one worker": p.clients[0], "the other": p.clients[1], "none": writer} {
+		p.until("the owners run for what the client of "+who+" alone notifies", func() bool {
+			for range 3 {
+				p.poke(c, "r")
+			}
+			p.idle(p.workers[0])
+			again, ok := owners(p.took())
+			return ok && maps.Equal(by, again)
+		})
+	}
 }
 
 // passedToNobody is an oracle that forgets what it is to pass on.
