@@ -75,6 +75,9 @@ func (p *pokes) took() map[string][2]int {
 	return runs
 }
 
+// found is how many cells the workers have found by the journal, of which nobody had told them.
+func (p *pokes) found() int64 { return p.workers[0].Stats().Found + p.workers[1].Stats().Found }
+
 // know waits until both workers know of each other.
 func (p *pokes) know() {
 	p.Helper()
@@ -166,13 +169,14 @@ func TestCellsHaveOneWorker(t *testing.T) {
 		return ok
 	})
 	for who, c := range map[string]*percolator.Client{"one worker": p.clients[0], "the other": p.clients[1], "none": writer} {
-		p.until("the owners run for what the client of "+who+" alone notifies", func() bool {
+		p.until("the owners run, told of it, for what the client of "+who+" alone notifies", func() bool {
+			found := p.found()
 			for range 3 {
 				p.poke(c, "r")
 			}
 			p.idle(p.workers[0])
 			again, ok := owners(p.took())
-			return ok && maps.Equal(by, again)
+			return ok && maps.Equal(by, again) && p.found() == found
 		})
 	}
 }
