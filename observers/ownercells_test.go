@@ -102,8 +102,8 @@ func owners(runs map[string][2]int) (by map[string]int, ok bool) {
 	return by, len(by) == pokedRows && rows[0] > 0 && rows[1] > 0
 }
 
-// passing is an oracle that passes on between workers, and forgets the hints of a column: those that
-// a client repeats, when it looks at what stands for long, would lead it to its owner, too.
+// passing is an oracle that passes on between workers, and forgets the hints of a column: a client
+// repeats these for what stands for long, and so its owner may hear of it, too.
 type passing struct {
 	*tso.Server
 	column, surplus uint64
@@ -140,7 +140,7 @@ func (o *passing) listens(ctx context.Context) bool {
 	return own && o.asked[o.column]
 }
 
-// Whichever client notifies a weak cell, its owner runs for it: one with a worker that owns it, with
+// Whichever client notifies a weak cell, its owner runs for it: a client with the owner, with
 // another worker, or with none. Nobody else runs for an hour.
 func TestCellsHaveOneWorker(t *testing.T) {
 	t.Parallel()
