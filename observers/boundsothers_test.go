@@ -23,7 +23,7 @@ func TestBoundsOfOtherTablesStay(t *testing.T) {
 			places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
 			places.Pick(t.Context(), table, percolator.All())
 			m := &partition{
-				directory: d, places: places, tables: []string{table}, owners: new(owners), cannot: func(error) {},
+				directory: d, places: places, tables: []string{table}, owners: new(owners), deaf: func() bool { return false }, cannot: func(error) {},
 				self: membership.WorkerInfo{Name: "worker-" + table, Columns: "of " + table},
 			}
 			go func() { m.run(ctx); ended <- struct{}{} }()

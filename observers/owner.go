@@ -84,7 +84,7 @@ func (o *owners) assign(self membership.WorkerInfo, live []membership.WorkerInfo
 			peers = append(peers, peer{w.Name, hashOf(w.Name)})
 		}
 	}
-	if len(peers) < 2 || !slices.ContainsFunc(peers, func(p peer) bool { return p.name == self.Name }) {
+	if self.Owns == "" || len(peers) < 2 || !slices.ContainsFunc(peers, func(p peer) bool { return p.name == self.Name }) {
 		o.divided.Store(nil)
 		return
 	}
@@ -101,12 +101,16 @@ func (o *owners) even(workers []peer) map[*column]string {
 			columns = append(columns, c)
 		}
 	}
-	most := (len(columns) + len(workers) - 1) / len(workers)
+	least, more := len(columns)/len(workers), len(columns)%len(workers) // so many have one more
 	of, has := map[*column]string{}, map[string]int{}
 	for _, c := range columns {
-		free := slices.DeleteFunc(slices.Clone(workers), func(p peer) bool { return has[p.name] >= most })
+		free := slices.DeleteFunc(slices.Clone(workers), func(p peer) bool {
+			return has[p.name] > least || has[p.name] == least && more == 0
+		})
 		of[c] = greatest(free, hashOf(c.Table, c.Name))
-		has[of[c]]++
+		if has[of[c]]++; has[of[c]] > least {
+			more--
+		}
 	}
 	return of
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -221,11 +222,19 @@ func TestRunAlthoughTheOwnerDoesNotHear(t *testing.T) {
 // speechless is an oracle that passes no hints on.
 type speechless struct{ tso.Oracle }
 
-// Without hints nothing can be passed on: each worker runs for what its own client notifies.
-func TestOwnersDoNotMatterWithoutHints(t *testing.T) {
+// Nothing can be passed on to a worker whose oracle passes no hints on: it owns nothing, and runs
+// for what its own client notifies.
+func TestWorkersWithoutHintsOwnNothing(t *testing.T) {
 	t.Parallel()
-	p := newPokes(t, time.Minute, func(e *env) [2]tso.Oracle { return [2]tso.Oracle{speechless{e.Oracle}, speechless{e.Oracle}} })
-	p.know()
+	p := newPokes(t, time.Minute, func(e *env) [2]tso.Oracle { return [2]tso.Oracle{speechless{e.Oracle}, e.Oracle} })
+	p.until("one of two owns nothing", func() bool {
+		seen, err := admin.New(p.clients[1]).InspectWorkers(p.ctx)
+		if err != nil || len(seen.Live) != 2 {
+			return false
+		}
+		return (seen.Live[0].Owns == "") != (seen.Live[1].Owns == "")
+	})
+	p.until("nobody divides anything", func() bool { return p.workers[0].Peers() == 0 && p.workers[1].Peers() == 0 })
 	p.poke(p.clients[0], "first")
 	p.poke(p.clients[1], "second")
 	for _, w := range p.workers {

@@ -29,6 +29,7 @@ type partition struct {
 	tables    []string
 	self      membership.WorkerInfo
 	owners    *owners
+	deaf      func() bool     // nobody can pass anything on to this worker
 	cannot    func(err error) // is told about a look that failed
 
 	shares atomic.Pointer[shares]
@@ -63,7 +64,7 @@ type shares map[string]percolator.Range
 
 func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
-		directory: d, places: w.places, owners: &w.owners,
+		directory: d, places: w.places, owners: &w.owners, deaf: w.deaf.Load,
 		self: membership.WorkerInfo{
 			Name: w.name, Version: cmp.Or(membership.ModuleVersion(), unknownVersion), Takes: w.coverage.registeredColumns(),
 		},
@@ -74,7 +75,6 @@ func newPartition(w *Worker, d directory) *partition {
 	if w.cfg.Partition {
 		m.tables, m.self.Columns = w.coverage.tables, w.coverage.fingerprint()
 	}
-	m.self.Owns = w.owners.fingerprint()
 	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), registeredNames)] {
 		m.self.Observers = append(m.self.Observers, l.name)
 	}
@@ -161,7 +161,12 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if m.directory.Due(m.self, seen) {
+	owns := m.owners.fingerprint()
+	if m.deaf() {
+		owns = ""
+	}
+	if m.self.Owns != owns || m.directory.Due(m.self, seen) {
+		m.self.Owns = owns
 		if m.self, err = m.directory.Register(ctx, m.self, seen); err != nil {
 			return false, err
 		}

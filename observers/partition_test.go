@@ -122,13 +122,12 @@ func (p *partitioned) add(name, columns string, tablets ...string) {
 	places.Pick(p.Context(), "t", percolator.All())
 	m := &partition{
 		directory: p.directory, places: places, tables: []string{"t"}, cannot: func(error) {},
-		self: membership.WorkerInfo{Name: name, Columns: columns}, owners: new(owners),
+		self: membership.WorkerInfo{Name: name, Columns: columns}, owners: new(owners), deaf: func() bool { return false },
 	}
 	for i := range 50 {
 		c := &column{Column: Column{"t", fmt.Sprint(columns, i)}, owned: []ownership{byColumn, byCell}[i%2]}
 		m.owners.columns = append(m.owners.columns, c)
 	}
-	m.self.Owns = m.owners.fingerprint()
 	p.members[name] = m
 	ctx, cancel := context.WithCancel(p.Context())
 	ended := make(chan struct{})

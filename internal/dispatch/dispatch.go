@@ -65,14 +65,13 @@ func (d *Dispatcher) Notified(n model.Notification) {
 }
 
 // Pass hints to one worker, in whichever process it is, at a notification. false: the hint would be
-// too long. It may get lost as others may.
+// too long, or cannot be sent now. It may get lost as others may.
 func (d *Dispatcher) Pass(worker string, n model.Notification) bool {
 	data := encodePassed(n)
 	if len(data) > hintBytes {
 		return false
 	}
-	d.Hints.leave(d.Store.Background, tso.Hint{Topic: d.Hints.workerTopic(worker), Data: data})
-	return true
+	return d.Hints.leave(d.Store.Background, tso.Hint{Topic: d.Hints.workerTopic(worker), Data: data})
 }
 
 // Left hints to other processes at a notification that this one does not take up.

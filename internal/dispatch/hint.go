@@ -26,7 +26,7 @@ const (
 	hintsAtOnce  = 256             // in one request; tso.Hints allows no more
 	hintsBytes   = 48 << 10        // of row keys and timestamps, in one request; likewise
 	hintBytes    = 8 << 10         // of one; likewise
-	hintsWaiting = 4096            // to be sent; the scan finds what goes beyond
+	hintsWaiting = 16384           // to be sent; the scan finds what goes beyond
 	hintsRest    = 5 * time.Second // after a request that failed
 	hintsRefused = time.Second     // before a topic that was refused is sent again
 	hintsTimeout = 2 * time.Second // of one request
@@ -68,16 +68,16 @@ func (h *hinter) topic(table, column string) uint64 {
 // workerTopic names a worker to the service. No table has an empty name.
 func (h *hinter) workerTopic(name string) uint64 { return h.topic("", name) }
 
-// leave sends a hint in the background.
-func (h *hinter) leave(ctx context.Context, hint tso.Hint) {
+// leave sends a hint in the background; false: it cannot do so now.
+func (h *hinter) leave(ctx context.Context, hint tso.Hint) bool {
 	if h.service == nil {
-		return
+		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := time.Now(); h.closed || len(h.waiting) >= hintsWaiting || now.Before(h.silent) || now.Before(h.resting[hint.Topic]) {
 		h.count.HintsLost.Add(1)
-		return
+		return false
 	}
 	h.waiting = append(h.waiting, hint)
 	if !h.sending {
@@ -85,6 +85,7 @@ func (h *hinter) leave(ctx context.Context, hint tso.Hint) {
 		h.senders.Add(1)
 		go h.send(ctx)
 	}
+	return true
 }
 
 // send sends the waiting hints, one request at a time, until none wait.
