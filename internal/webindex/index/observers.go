@@ -22,8 +22,9 @@ const (
 	// processCells is how many pages are processed together at most: many of them have links to the
 	// same targets, and share the requests for these.
 	processCells = 250
-	// processAtOnce is how many such batches a worker processes at once. More would be smaller ones.
-	processAtOnce = 2
+	// processAtOnce is how many such batches a worker processes at once. Two would often link to the
+	// same targets, and each would have to look at the columns of the other one by one.
+	processAtOnce = 1
 )
 
 // Registry wires the observers to the columns that they watch. Each reacts to one kind of change
