@@ -80,7 +80,7 @@ func TestRepairInterrupted(t *testing.T) {
 	cut := s.recorder.pickCut(s.random())
 	s.fence(cut)
 	repair := func(instance string, d *dying) error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		c := s.open(ctx, t, instance, append(slices.Clone(opts), d.options()...))
 		defer c.Close()

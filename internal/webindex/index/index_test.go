@@ -176,9 +176,9 @@ func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
 	w := webtest.New(t, 0)
 	onlyProcess := w.Start(w.Client, observers.Column{Table: index.Documents, Name: index.Response.Name})
 	processed := func(pages int64) {
-		for ctx := w.Context(); onlyProcess.Stats().Runs < pages; time.Sleep(time.Millisecond) {
+		for ctx := w.Context(); onlyProcess.Stats().Observers["process"].Cells < pages; time.Sleep(time.Millisecond) {
 			if err := ctx.Err(); err != nil {
-				t.Fatalf("%d of %d pages processed: %v", onlyProcess.Stats().Runs, pages, err)
+				t.Fatalf("%d of %d pages processed: %v", onlyProcess.Stats().Observers["process"].Cells, pages, err)
 			}
 		}
 	}
