@@ -117,6 +117,9 @@ func (w *Worker) found() settle.Found {
 		for v == full && w.queue.awaitRoom(ctx) {
 			v = w.offerFound(ctx, n, states, young)
 		}
+		if v == elsewhere && !sight.Elsewhere {
+			w.pass(n) // nobody else tells the owner
+		}
 		return v != foreign && v != refused && v != full
 	}
 }

@@ -73,8 +73,10 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 		switch {
 		case h.HandOvers > 0:
 			w.received(h)
-		case q.Worker != "" || !w.pass(h.Notification): // two that see different owners do not pass it to and fro
-			w.hinted(h.Notification)
+		case q.Worker != "": // two that see different owners do not pass it to and fro
+			w.hinted(h.Notification, false)
+		case w.overdue(h.Notification) || !w.pass(h.Notification):
+			w.hinted(h.Notification, w.age(h.Timestamp) >= hintsFirst && w.young(h.Notification, 0))
 		}
 	}
 	return true
@@ -89,11 +91,14 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It
-// counts as found: because of a look or a scan, another worker may handle it as well. A hint that
-// is not its writer's comes of a look, and another worker may have heard the first one.
-func (w *Worker) hinted(n model.Notification) {
-	young := w.age(n.Timestamp) >= hintsFirst && w.young(n, 0)
+// counts as found: because of a look or a scan, another worker may handle it as well. young: it
+// comes of a look, and another worker may have heard the writer's hint. What was passed on to this
+// worker is nobody else's.
+func (w *Worker) hinted(n model.Notification, young bool) {
 	if v, _ := w.offer(n, arrival{how: found, young: young}); v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
 }
+
+// overdue reports whether the owner of a cell has had its time.
+func (w *Worker) overdue(n model.Notification) bool { return w.cfg.Grace >= 0 && !w.young(n, 0) }

@@ -34,8 +34,8 @@ const (
 	byColumn
 )
 
-// owners decides which cells are other workers'. Rendezvous hashing leaves most where they are when
-// a worker comes or leaves.
+// owners decides which cells are other workers'. Rendezvous hashing leaves cells where they are
+// when a worker comes or leaves, unless they become or were its own.
 type owners struct {
 	columns []*column // with an owner, or whose cells have one
 	divided atomic.Pointer[division]

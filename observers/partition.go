@@ -165,7 +165,8 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	if m.deaf() {
 		owns = ""
 	}
-	if m.self.Owns != owns || m.directory.Due(m.self, seen) {
+	told := slices.ContainsFunc(seen.Live, func(w membership.WorkerInfo) bool { return w.Name == m.self.Name && w.Owns == owns })
+	if !told || m.directory.Due(m.self, seen) {
 		m.self.Owns = owns
 		if m.self, err = m.directory.Register(ctx, m.self, seen); err != nil {
 			return false, err

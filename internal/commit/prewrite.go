@@ -110,6 +110,9 @@ func (cm *commit) prewrite(ctx context.Context) error {
 	rows := func(hire func(left int)) { // one after the other
 		for i := int(next.Add(1)) - 1; i < len(cm.rows) && !cm.failed.Load(); i = int(next.Add(1)) - 1 {
 			hire(len(cm.rows) - i)
+			if cm.failed.Load() {
+				return
+			}
 			if err := cm.prewriteRow(ctx, cm.rows[i]); err != nil {
 				fail(err)
 			}

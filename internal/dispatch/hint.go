@@ -27,6 +27,7 @@ const (
 	hintsBytes   = 48 << 10        // of row keys and timestamps, in one request; likewise
 	hintBytes    = 8 << 10         // of one; likewise
 	hintsWaiting = 16384           // to be sent; the scan finds what goes beyond
+	waitingBytes = 4 << 20         // of them
 	hintsRest    = 5 * time.Second // after a request that failed
 	hintsRefused = time.Second     // before a topic that was refused is sent again
 	hintsTimeout = 2 * time.Second // of one request
@@ -41,6 +42,7 @@ type hinter struct {
 
 	mu      sync.Mutex
 	waiting []tso.Hint
+	bytes   int                  // of their data
 	resting map[uint64]time.Time // refused topics, until when
 	silent  time.Time            // until when to leave alone a service that did not answer
 	sending bool
@@ -75,11 +77,12 @@ func (h *hinter) leave(ctx context.Context, hint tso.Hint) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := time.Now(); h.closed || len(h.waiting) >= hintsWaiting || now.Before(h.silent) || now.Before(h.resting[hint.Topic]) {
+	if now := time.Now(); h.closed || len(h.waiting) >= hintsWaiting || h.bytes+len(hint.Data) > waitingBytes || now.Before(h.silent) || now.Before(h.resting[hint.Topic]) {
 		h.count.HintsLost.Add(1)
 		return false
 	}
 	h.waiting = append(h.waiting, hint)
+	h.bytes += len(hint.Data)
 	if !h.sending {
 		h.sending = true
 		h.senders.Add(1)
@@ -117,11 +120,13 @@ func (h *hinter) send(ctx context.Context) {
 func (h *hinter) batch() []tso.Hint {
 	n, size := 0, 0
 	for ; n < len(h.waiting) && n < hintsAtOnce; n++ {
-		if size += len(h.waiting[n].Data); size > hintsBytes {
+		if size+len(h.waiting[n].Data) > hintsBytes {
 			break
 		}
+		size += len(h.waiting[n].Data)
 	}
 	batch := h.waiting[:n:n]
+	h.bytes -= size
 	if h.waiting = h.waiting[n:]; len(h.waiting) == 0 {
 		h.waiting = nil
 	}
@@ -135,7 +140,7 @@ func (h *hinter) rest(refused []uint64, err error) {
 	now := time.Now()
 	if err != nil {
 		h.count.HintsLost.Add(int64(len(h.waiting)))
-		h.silent, h.waiting = now.Add(hintsRest), nil
+		h.silent, h.waiting, h.bytes = now.Add(hintsRest), nil, 0
 		return
 	}
 	for topic, until := range h.resting {
@@ -192,9 +197,9 @@ func decodePassed(data string) (n model.Notification, ok bool) {
 
 // AwaitNotifications returns notifications that clients of other processes have written and no
 // listener there has taken up ([Dispatcher.HandleNotify]), or that their workers hand over
-// ([Dispatcher.HandOver]) or pass on to this one ([Dispatcher.Pass]). It waits until there is one; none is no error. Each notification goes to
-// one caller in one process, and is a hint: the work may already be done, and some notifications
-// never arrive.
+// ([Dispatcher.HandOver]) or pass on to this one ([Dispatcher.Pass]). It waits until there is one;
+// none is no error. Each notification goes to one caller in one process, and is a hint: the work may
+// already be done, and some notifications never arrive.
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle passes no hints on, or Config.DisableHints is set.
 // Other errors are transient, but for ErrClosed.
