@@ -205,16 +205,11 @@ func TestRunAlthoughTheOwnerDoesNotHear(t *testing.T) {
 	p.poke(p.clients[0], "r")
 	p.until("something is passed on", func() bool { return forgotten.Load() > 0 })
 	limit := time.Now().Add(30 * time.Second)
-	ran := func() (n int) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return len(p.runs)
-	}
 	p.until("all cells are run for", func() bool {
 		if time.Now().After(limit) {
-			t.Fatalf("%d cells of %d were run for", ran(), pokedRows)
+			t.Fatalf("%d cells of %d were run for", p.ran(), pokedRows)
 		}
-		return ran() == pokedRows
+		return p.ran() == pokedRows
 	})
 	p.idle(p.workers[0])
 }

@@ -14,17 +14,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// mute forgets all hints that are left, and counts them.
-type mute struct {
-	*tso.Server
-	left *atomic.Int64
-}
-
-func (o mute) LeaveHints(_ context.Context, hints []tso.Hint) ([]uint64, error) {
-	o.left.Add(int64(len(hints)))
-	return nil, nil
-}
-
 // unhearing hears nothing, without being told that there is nothing to hear.
 type unhearing struct{ *tso.Server }
 
@@ -46,7 +35,7 @@ func (p *pokes) ran() int {
 // quietWriter is a client without a worker whose hints get lost.
 func (p *pokes) quietWriter() *percolator.Client {
 	var n atomic.Int64
-	return p.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = mute{p.Oracle.(*tso.Server), &n} }))
+	return p.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = passedToNobody{p.Oracle.(*tso.Server), &n} }))
 }
 
 // marks are the notify cells, as hints.
@@ -74,7 +63,7 @@ func TestOldHintIsNotPassedOnAgain(t *testing.T) {
 	const grace = time.Minute
 	p := newPokes(t, grace, func(e *env) [2]tso.Oracle {
 		s := e.Oracle.(*tso.Server)
-		return [2]tso.Oracle{mute{s, &forgotten}, unhearing{s}}
+		return [2]tso.Oracle{passedToNobody{s, &forgotten}, unhearing{s}}
 	})
 	p.know()
 	p.poke(p.quietWriter(), "r")

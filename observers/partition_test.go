@@ -115,8 +115,8 @@ func newPartitioned(t *testing.T) *partitioned {
 	return &partitioned{t, newFakeDirectory(), map[string]*partition{}, map[string]func(bool){}}
 }
 
-// add starts a member that takes a set of columns, and knows of tablets. Half of the columns have an
-// owner, the cells of the others have one.
+// add starts a member that takes a set of columns, and knows of tablets. Half of the columns have
+// an owner, the cells of the others have one.
 func (p *partitioned) add(name, columns string, tablets ...string) {
 	places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
 	places.Pick(p.Context(), "t", percolator.All())

@@ -39,7 +39,7 @@ func (m *meeting) CheckAndMutate(ctx context.Context, _, _ string, _ store.Query
 	}
 	if m.underWay++; m.underWay > m.most {
 		if m.most = m.underWay; m.most == m.quorum {
-			close(m.together)
+			time.AfterFunc(time.Second, func() { close(m.together) }) // of the bubble: who else is to come is there
 		}
 	}
 	m.mu.Unlock()
@@ -74,7 +74,7 @@ func TestPrewritesGetHelpLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Committer{Store: s, Warm: warm, Config: model.Settings{LockTTL: 10 * time.Second, MaxParallelism: 64}, Locks: &locks.Resolver{Sessions: sessions}}
+		c := &Committer{Store: s, Warm: warm, Config: model.Settings{LockTTL: 10 * time.Second, MaxParallelism: quorum}, Locks: &locks.Resolver{Sessions: sessions}}
 		cm := &commit{c: c, startTS: firstTS, begun: time.Now(), underWay: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
 		for i := range rows {
 			row := fmt.Sprint(i)
@@ -84,6 +84,9 @@ func TestPrewritesGetHelpLater(t *testing.T) {
 		cm.primary = cm.rows[0].writes[0]
 		if err := cm.prewrite(ctx); err != nil {
 			t.Errorf("at most %d requests were under way at once, of %d that were sent: %v", m.most, m.sent, err)
+		}
+		if m.most > quorum {
+			t.Errorf("%d requests were under way at once, more than Config.MaxParallelism", m.most)
 		}
 		if m.sent != rows || len(cm.outcome) != rows {
 			t.Errorf("%d requests, and %d outcomes, for %d rows", m.sent, len(cm.outcome), rows)

@@ -198,8 +198,8 @@ func decodePassed(data string) (n model.Notification, ok bool) {
 // AwaitNotifications returns notifications that clients of other processes have written and no
 // listener there has taken up ([Dispatcher.HandleNotify]), or that their workers hand over
 // ([Dispatcher.HandOver]) or pass on to this one ([Dispatcher.Pass]). It waits until there is one;
-// none is no error. Each notification goes to one caller in one process, and is a hint: the work may
-// already be done, and some notifications never arrive.
+// none is no error. Each notification goes to one caller in one process, and is a hint: the work
+// may already be done, and some notifications never arrive.
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle passes no hints on, or Config.DisableHints is set.
 // Other errors are transient, but for ErrClosed.
