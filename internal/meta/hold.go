@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -41,16 +43,25 @@ type Hold struct {
 	Timestamp tso.Timestamp
 	Expires   tso.Timestamp // by the oracle's clock
 	Reason    string        // for the people who read the list
+	// Still: collection stands still, with the GC watermark right below Timestamp. A lock from before
+	// that has outlived collection, so its transaction never committed (J8).
+	Still bool
 }
 
 const holdPrefix = "hold:"
 
 func (h Hold) column() string { return holdPrefix + h.ID }
 
+// stillMark stands before the reason of a hold that is Still: no UTF-8 text begins with it.
+const stillMark = 0xff
+
 // encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.
 func (h Hold) encode() []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16+len(h.Reason)), uint64(h.Timestamp))
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 17+len(h.Reason)), uint64(h.Timestamp))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
+	if h.Still {
+		b = append(b, stillMark)
+	}
 	return append(b, h.Reason...)
 }
 
@@ -58,11 +69,13 @@ func decodeHold(column string, b []byte) (Hold, error) {
 	if len(b) < 16 {
 		return Hold{}, model.ErrCorrupt
 	}
+	reason, still := bytes.CutPrefix(b[16:], []byte{stillMark})
 	return Hold{
 		ID:        strings.TrimPrefix(column, holdPrefix),
 		Timestamp: tso.Timestamp(binary.BigEndian.Uint64(b)),
 		Expires:   tso.Timestamp(binary.BigEndian.Uint64(b[8:])),
-		Reason:    string(b[16:]),
+		Reason:    string(reason),
+		Still:     still,
 	}, nil
 }
 
@@ -124,13 +137,13 @@ func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
 	if ttl == 0 {
 		ttl = time.Hour
 	}
-	if ttl < 0 || ttl > MaxHoldTTL || len(reason) > MaxHoldReasonBytes {
-		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v, and its reason has at most %d bytes", model.ErrInvalidArgument, MaxHoldTTL, MaxHoldReasonBytes)
+	if ttl < 0 || ttl > MaxHoldTTL || len(reason) > MaxHoldReasonBytes || !utf8.ValidString(reason) {
+		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v, and its reason has at most %d bytes of UTF-8", model.ErrInvalidArgument, MaxHoldTTL, MaxHoldReasonBytes)
 	}
 	return ttl, nil
 }
 
-// ExtendHold makes the hold with h's ID expire ttl from now (0: 1 h). Errors: ErrSnapshotTooOld if
+// ExtendHold makes the hold with h's ID expire ttl from now (0: 1 h), and Still if h is. Errors: ErrSnapshotTooOld if
 // the hold was released, or has expired and was removed; ErrConflict if other callers keep changing
 // it.
 func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
@@ -154,11 +167,11 @@ func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 		switch {
 		case !ok:
 			return h, fmt.Errorf("percolator: %w: the hold at %d is gone", model.ErrSnapshotTooOld, h.Timestamp)
-		case stored.Expires == now.Add(ttl): // this call's own attempt, whose answer was lost
+		case stored.Expires == now.Add(ttl) && (stored.Still || !h.Still): // this call's own attempt, whose answer was lost
 			return stored, nil
 		}
 		longer := stored
-		longer.Expires = now.Add(ttl)
+		longer.Expires, longer.Still = now.Add(ttl), stored.Still || h.Still
 		if same, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 			return w.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode())
 		}); err != nil {

@@ -285,8 +285,10 @@ func (r *run) held(m meta.State, next *meta.Repair) error {
 	at := slices.IndexFunc(m.Holds, func(h meta.Hold) bool { return meta.HoldKeeps(h, to, m.Safepoint) }) // the oldest
 	switch {
 	case at >= 0:
-		next.Sound = m.Holds[at].Timestamp - 1
-		next.Floor = next.Sound
+		next.Floor = m.Holds[at].Timestamp - 1
+		if next.Sound = next.Floor; m.Holds[at].Still {
+			next.Sound = 0
+		}
 	case !r.opts.WithoutHold:
 		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while rows were copied, say so (--without-hold)",
 			ErrNotHeld, m.Safepoint, to)

@@ -463,3 +463,47 @@ func TestRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
 	}
 	s.audit()
 }
+
+// Beside a hold for backups a lock that has outlived collection, as no entry leads to it, is of a
+// transaction that never committed (J8). There is nothing to report.
+func TestRepairOfALockWithoutAnEntry(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	s.pay(s.Client, "6", "4")
+	dying := s.NewClient()
+	s.FaultsOf(dying).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.LoseRequest })
+	s.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Row == "a" { // the primary
+			return percolatortest.LoseRequest
+		}
+		return percolatortest.Pass
+	})
+	tx := fixture.MustBegin(t, s.ctx, dying)
+	fixture.Must(t, tx.Set(u("a"), []byte("1")))
+	fixture.Must(t, tx.Set(u("c"), []byte("9"))) // in a row that no other entry names
+	died := make(chan error)
+	go func() {
+		_, err := tx.Commit(s.ctx)
+		died <- err
+	}()
+	locks := func() int { return fixture.CellsOf(t, s.ctx, s.Env, "u", "lock") }
+	fixture.Eventually(t, "the lock of the secondary", func() bool { return locks() == 1 })
+	s.FaultsOf(dying).Crash()
+	if <-died == nil {
+		t.Fatal("a dead client committed")
+	}
+	s.Clock.Advance(2 * time.Minute)
+	g, err := s.admin.NewCollector(admin.CollectorConfig{})
+	fixture.Must(t, err)
+	fixture.Must(t, fixture.ErrOf(g.Collect(s.ctx)))
+	if n := locks(); n != 1 {
+		t.Fatalf("%d locks have outlived collection", n)
+	}
+	s.hold, s.to, err = s.admin.TakeBackupHold(s.ctx, time.Hour, "backups", nil)
+	fixture.Must(t, err)
+	if r := s.repair(); r.RolledBack != 1 || r.Found != 0 {
+		t.Errorf("%+v", r)
+	}
+	s.wants("6", "4")
+	s.audit()
+}
