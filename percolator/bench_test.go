@@ -27,14 +27,19 @@ func (o *clockOracle) Next(context.Context) (tso.Timestamp, error) {
 }
 
 func benchClient(b *testing.B, cfg percolator.Config) *percolator.Client {
+	b.Helper()
+	return benchClientOf(b, cfg, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+}
+
+func benchClientOf(b *testing.B, cfg percolator.Config, schema *percolator.Schema, opts ...emulator.Option) *percolator.Client {
+	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	em, err := emulator.Start()
+	em, err := emulator.Start(opts...)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { em.Close() })
-	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}
 	if err := percolator.CreateSchema(ctx, "p", "i", schema, em.ClientOptions()...); err != nil {
 		b.Fatal(err)
 	}

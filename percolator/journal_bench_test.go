@@ -12,22 +12,27 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // BenchmarkJournal tells which share of the rate without a journal single-cell writes reach with
-// one, where client and store share the processors, and where a request takes 2 ms. Both take short
+// one, where client and store share the processors, and where a request takes 2 and 5 ms. Both take
 // turns, a fixed number whatever -benchtime is, and each pair of turns gives a ratio: what else the
 // machine does meets both. The metrics are the median, the least and the greatest of them.
 func BenchmarkJournal(b *testing.B) {
-	for _, latency := range []time.Duration{0, 2 * time.Millisecond} {
+	for _, latency := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
 		for _, goroutines := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%v/%d", latency, goroutines), func(b *testing.B) {
-				turn := journalTurn{goroutines, max(64, 8*goroutines), map[bool]*percolatortest.Env{}}
+				turn := journalTurn{goroutines, 32 * goroutines, map[bool]*percolator.Client{}}
+				if latency == 0 {
+					turn.writes = 512 + 64*goroutines
+				}
 				for _, off := range []bool{true, false} {
-					schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, DisableJournal: off}
-					turn.sides[off] = percolatortest.New(b, schema, fixture.OnDisks(b, &emulator.Disks{Latency: latency}))
-					turn.run(b, off) // the client's first commit waits for its session and header
+					var opts []emulator.Option
+					if latency > 0 {
+						opts = append(opts, emulator.OnDisks(&emulator.Disks{Latency: latency}))
+					}
+					turn.sides[off] = benchClientOf(b, percolator.Config{}, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, DisableJournal: off}, opts...)
+					turn.run(b, off) // the client's first commits wait for its session and headers
 				}
 				turn.compare(b)
 			})
@@ -38,7 +43,7 @@ func BenchmarkJournal(b *testing.B) {
 // journalTurn is blind writes of one cell each, of the same rows in every turn.
 type journalTurn struct {
 	goroutines, writes int
-	sides              map[bool]*percolatortest.Env // by DisableJournal
+	sides              map[bool]*percolator.Client // by DisableJournal
 }
 
 func (t journalTurn) compare(b *testing.B) {
@@ -60,7 +65,7 @@ func (t journalTurn) compare(b *testing.B) {
 
 func (t journalTurn) run(b *testing.B, off bool) time.Duration {
 	b.Helper()
-	ctx, client := fixture.Context(b), t.sides[off].Client
+	ctx, client := fixture.Context(b), t.sides[off]
 	var rows atomic.Int64
 	var group sync.WaitGroup
 	begun := time.Now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ import (
 // Streams that an [Appender] has.
 const (
 	// MaxStreams is how many streams a client appends to at once.
-	MaxStreams = 4
+	MaxStreams = 8
 	// maxStuck is how many more may wait for the answer to their last row.
 	maxStuck = 2 * MaxStreams
 	// hedgeAfter is how long a row may be in flight before its entries are appended elsewhere too.
@@ -278,6 +279,11 @@ func (a *Appender) send(s *stream) {
 func (a *Appender) take(s *stream) (batch []*part) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if len(a.waiting) > 0 { // on busy processors commits that wait for one may share the row
+		a.mu.Unlock()
+		runtime.Gosched()
+		a.mu.Lock()
+	}
 	size := 0
 	for len(a.waiting) > 0 {
 		p := a.waiting[0]
