@@ -44,7 +44,7 @@ type Repair struct {
 	Phase    RepairPhase
 	Greatest tso.Timestamp `json:",omitzero"` // no cell is newer, or was; from the first look on
 
-	Sound tso.Timestamp `json:",omitzero"` // a transaction above it that left a lock has lost no record to collection
+	Sound tso.Timestamp `json:",omitzero"` // of no transaction above it collection has taken the record from beside a lock
 	Floor tso.Timestamp `json:",omitzero"` // the safepoint of the repaired instance
 }
 

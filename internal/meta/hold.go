@@ -1,7 +1,6 @@
 package meta
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -29,7 +28,7 @@ import (
 const (
 	// MaxHoldTTL is the longest time for which a hold can be taken or extended at once.
 	MaxHoldTTL = 7 * 24 * time.Hour
-	// MaxHoldReasonBytes bounds the text that says what a hold is for.
+	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for.
 	MaxHoldReasonBytes = 256
 	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads
 	// them with the safepoint. TakeHold counts first and stores afterwards, so concurrent calls may
@@ -43,24 +42,25 @@ type Hold struct {
 	Timestamp tso.Timestamp
 	Expires   tso.Timestamp // by the oracle's clock
 	Reason    string        // for the people who read the list
-	// Still: collection stands still, with the GC watermark right below Timestamp. A lock from before
-	// that has outlived collection, so its transaction never committed (J8).
-	Still bool
+	// To is what copies that began beside this hold can be repaired to; 0: it is no hold for copies.
+	// Collection stood still before, with the GC watermark right below Timestamp. A lock from below
+	// that had outlived it, so its transaction never committed (J8).
+	To tso.Timestamp
 }
 
 const holdPrefix = "hold:"
 
 func (h Hold) column() string { return holdPrefix + h.ID }
 
-// stillMark stands before the reason of a hold that is Still: no UTF-8 text begins with it.
-const stillMark = 0xff
+// toMark stands before To, and both before the reason, if there is one: no UTF-8 text begins with it.
+const toMark = 0xff
 
 // encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.
 func (h Hold) encode() []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, 17+len(h.Reason)), uint64(h.Timestamp))
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 25+len(h.Reason)), uint64(h.Timestamp))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
-	if h.Still {
-		b = append(b, stillMark)
+	if h.To != 0 {
+		b = binary.BigEndian.AppendUint64(append(b, toMark), uint64(h.To))
 	}
 	return append(b, h.Reason...)
 }
@@ -69,14 +69,17 @@ func decodeHold(column string, b []byte) (Hold, error) {
 	if len(b) < 16 {
 		return Hold{}, model.ErrCorrupt
 	}
-	reason, still := bytes.CutPrefix(b[16:], []byte{stillMark})
-	return Hold{
+	h := Hold{
 		ID:        strings.TrimPrefix(column, holdPrefix),
 		Timestamp: tso.Timestamp(binary.BigEndian.Uint64(b)),
 		Expires:   tso.Timestamp(binary.BigEndian.Uint64(b[8:])),
-		Reason:    string(reason),
-		Still:     still,
-	}, nil
+	}
+	reason := b[16:]
+	if len(reason) > 8 && reason[0] == toMark {
+		h.To, reason = tso.Timestamp(binary.BigEndian.Uint64(reason[1:])), reason[9:]
+	}
+	h.Reason = string(reason)
+	return h, nil
 }
 
 // TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL),
@@ -84,7 +87,10 @@ func decodeHold(column string, b []byte) (Hold, error) {
 // already; ErrInvalidArgument for a ttl or reason beyond the limits and a ts in the oracle's
 // future; ErrTooLarge when there are MaxHolds holds.
 func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
-	ttl, err := holdTTL(ttl, reason)
+	ttl, err := holdTTL(ttl)
+	if err == nil && (len(reason) > MaxHoldReasonBytes || !utf8.ValidString(reason)) {
+		err = fmt.Errorf("percolator: %w: the reason of a hold has at most %d bytes of UTF-8", model.ErrInvalidArgument, MaxHoldReasonBytes)
+	}
 	if err != nil {
 		return Hold{}, err
 	}
@@ -133,21 +139,30 @@ func (m State) hold(id string) (Hold, bool) {
 	return Hold{}, false
 }
 
-func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
+func holdTTL(ttl time.Duration) (time.Duration, error) {
 	if ttl == 0 {
 		ttl = time.Hour
 	}
-	if ttl < 0 || ttl > MaxHoldTTL || len(reason) > MaxHoldReasonBytes || !utf8.ValidString(reason) {
-		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v, and its reason has at most %d bytes of UTF-8", model.ErrInvalidArgument, MaxHoldTTL, MaxHoldReasonBytes)
+	if ttl < 0 || ttl > MaxHoldTTL {
+		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v", model.ErrInvalidArgument, MaxHoldTTL)
 	}
 	return ttl, nil
 }
 
-// ExtendHold makes the hold with h's ID expire ttl from now (0: 1 h), and Still if h is. Errors: ErrSnapshotTooOld if
+// ExtendHold makes the hold with h's ID expire ttl from now (0: 1 h). Errors: ErrSnapshotTooOld if
 // the hold was released, or has expired and was removed; ErrConflict if other callers keep changing
 // it.
 func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
-	ttl, err := holdTTL(ttl, h.Reason)
+	return w.extendHold(ctx, h, ttl, 0)
+}
+
+// HoldForCopies is ExtendHold that sets To besides.
+func (w *Watcher) HoldForCopies(ctx context.Context, h Hold, ttl time.Duration, to tso.Timestamp) (Hold, error) {
+	return w.extendHold(ctx, h, ttl, to)
+}
+
+func (w *Watcher) extendHold(ctx context.Context, h Hold, ttl time.Duration, to tso.Timestamp) (Hold, error) {
+	ttl, err := holdTTL(ttl)
 	if err != nil {
 		return h, err
 	}
@@ -167,11 +182,11 @@ func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 		switch {
 		case !ok:
 			return h, fmt.Errorf("percolator: %w: the hold at %d is gone", model.ErrSnapshotTooOld, h.Timestamp)
-		case stored.Expires == now.Add(ttl) && (stored.Still || !h.Still): // this call's own attempt, whose answer was lost
+		case stored.Expires == now.Add(ttl) && (to == 0 || stored.To == to): // this call's own attempt, whose answer was lost
 			return stored, nil
 		}
 		longer := stored
-		longer.Expires, longer.Still = now.Add(ttl), stored.Still || h.Still
+		longer.Expires, longer.To = now.Add(ttl), max(stored.To, to)
 		if same, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 			return w.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode())
 		}); err != nil {

@@ -286,8 +286,8 @@ func (r *run) held(m meta.State, next *meta.Repair) error {
 	switch {
 	case at >= 0:
 		next.Floor = m.Holds[at].Timestamp - 1
-		if next.Sound = next.Floor; m.Holds[at].Still {
-			next.Sound = 0
+		if next.Sound = next.Floor; slices.ContainsFunc(m.Holds[at:], func(h meta.Hold) bool { return h.To == to && h.Timestamp == m.Holds[at].Timestamp }) {
+			next.Sound = 0 // taken for these very copies
 		}
 	case !r.opts.WithoutHold:
 		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while rows were copied, say so (--without-hold)",

@@ -32,8 +32,7 @@ func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason st
 		return Hold{}, 0, err
 	}
 	if to, err = a.settle(ctx, waiting); err == nil {
-		h.Still = true
-		h, err = a.ExtendHold(ctx, h, ttl)
+		h, err = a.e.Meta.HoldForCopies(ctx, h, ttl, to)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)

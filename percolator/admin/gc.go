@@ -82,7 +82,7 @@ const (
 	// them with the safepoint. TakeHold counts them before it stores the new one, so concurrent calls
 	// may exceed it.
 	MaxHolds = meta.MaxHolds
-	// MaxHoldReasonBytes bounds the text that says what a hold is for.
+	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for.
 	MaxHoldReasonBytes = meta.MaxHoldReasonBytes
 )
 
@@ -96,8 +96,8 @@ const (
 
 // TakeHold keeps what a snapshot at ts (0: now) reads from collection for ttl (0: 1 h; at most
 // MaxHoldTTL), whatever the retention. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
-// already; ErrInvalidArgument for a ttl or reason beyond the limits and a ts in the oracle's
-// future; ErrTooLarge if there are MaxHolds already; those of the store and the oracle.
+// already; ErrInvalidArgument for a ttl or reason beyond the limits, a reason that is not
+// UTF-8, and a ts in the oracle's future; ErrTooLarge if there are MaxHolds already; those of the store and the oracle.
 func (a *Admin) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
 	return a.e.Meta.TakeHold(ctx, ts, ttl, reason)
 }
