@@ -54,15 +54,21 @@ func TestModelAgainstEmulator(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
 			w := capacity.DefaultWorkload()
 			w.Changes, w.Reads = 0, 0
 			c.workload(&w)
-			c.run(t, env)
-			fixture.Must(t, env.Client.Flush(fixture.Context(t)))
-			got := measured(env.FaultsOf(env.Client).Requests())
-			got.JournalRows = appended(t, env.FaultsOf(env.Client).JournalRequests())
-			compare(t, w.Requests(), got)
+			for try := 1; ; try++ {
+				env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
+				first := time.Now()
+				c.run(t, env)
+				fixture.Must(t, env.Client.Flush(fixture.Context(t)))
+				got := measured(env.FaultsOf(env.Client).Requests())
+				got.JournalRows = appended(t, env.FaultsOf(env.Client).JournalRequests())
+				if slow := time.Since(first) > journal.FirstLook; compare(t, w.Requests(), got, slow && try < 5) {
+					break
+				}
+				t.Log("the owner of the journal's stream may have looked at rows")
+			}
 		})
 	}
 }
@@ -101,8 +107,10 @@ func measured(requests []percolatortest.Request) (n capacity.Requests) {
 }
 
 // compare allows requests that travel together to be fewer: how many do depends on what meets.
-func compare(t *testing.T, model, got capacity.Requests) {
+// It reports whether they agree; again: if they do not, the caller tries once more.
+func compare(t *testing.T, model, got capacity.Requests, again bool) (agree bool) {
 	t.Helper()
+	agree = true
 	for _, c := range []struct {
 		kind         string
 		model, got   float64
@@ -118,9 +126,13 @@ func compare(t *testing.T, model, got capacity.Requests) {
 	} {
 		t.Logf("%-20s model %6.0f, emulator %6.0f", c.kind, c.model, c.got)
 		if off := c.got - c.model; math.Abs(off) > 0.1*c.model && !(c.fewerIsRight && off < 0) {
-			t.Errorf("%s: the model says %v, the emulator was sent %v", c.kind, c.model, c.got)
+			agree = false
+			if !again {
+				t.Errorf("%s: the model says %v, the emulator was sent %v", c.kind, c.model, c.got)
+			}
 		}
 	}
+	return agree || !again
 }
 
 // load has the loader write n rows, one transaction after the other.

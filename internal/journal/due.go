@@ -15,7 +15,7 @@ import (
 // intervals, so that one stubborn cell does not hold the low position below all that is settled;
 // the original stays for collection (J6, J7).
 const (
-	firstLook  = 5 * time.Second
+	FirstLook  = 5 * time.Second
 	rarestLook = 5 * time.Minute
 
 	// OwnerRows is how many rows of tables a second a client looks at again.
@@ -177,7 +177,7 @@ func (o *Owner) unname(n int) {
 
 // lookAfter is how long a row rests that was looked at so often.
 func lookAfter(looks int) time.Duration {
-	return min(firstLook<<min(looks, 12), rarestLook)
+	return min(FirstLook<<min(looks, 12), rarestLook)
 }
 
 // dueRows orders rows by when they are due. It implements heap.Interface.

@@ -21,7 +21,7 @@ func TestAStragglerIsLookedAtSoonOnceTheOthersAreSettled(t *testing.T) {
 		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
 	}
 	now := time.Now()
-	for _, l := range o.Due(now.Add(2*firstLook), 2000) {
+	for _, l := range o.Due(now.Add(2*FirstLook), 2000) {
 		o.Looked(l, nil, nil)
 	}
 	for _, w := range entries[:1000] {

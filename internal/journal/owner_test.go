@@ -88,19 +88,19 @@ func TestRowsAreDueEverMoreRarely(t *testing.T) {
 	t.Parallel()
 	o, _ := owned(3)
 	begun := time.Now()
-	if due := o.Due(begun.Add(firstLook-time.Second), 10); len(due) != 0 {
+	if due := o.Due(begun.Add(FirstLook-time.Second), 10); len(due) != 0 {
 		t.Errorf("%d rows are due at once", len(due))
 	}
-	due := o.Due(begun.Add(firstLook+time.Second), 2)
+	due := o.Due(begun.Add(FirstLook+time.Second), 2)
 	if len(due) != 2 || due[0].Seq != 1 || due[1].Seq != 2 || !due[0].Known || len(due[0].Open) != 1 {
 		t.Fatalf("due are %+v", due)
 	}
 	o.Looked(due[0], nil, nil)
 	o.Looked(due[1], due[1].Open, nil)
-	if due := o.Due(begun.Add(firstLook+time.Second), 10); len(due) != 1 || due[0].Seq != 3 {
+	if due := o.Due(begun.Add(FirstLook+time.Second), 10); len(due) != 1 || due[0].Seq != 3 {
 		t.Errorf("then %+v", due)
 	}
-	if due := o.Due(begun.Add(3*firstLook), 10); len(due) != 1 || due[0].Seq != 1 {
+	if due := o.Due(begun.Add(3*FirstLook), 10); len(due) != 1 || due[0].Seq != 1 {
 		t.Errorf("then %+v", due)
 	}
 	last := time.Duration(0)
@@ -199,7 +199,7 @@ func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
 	if n > MaxOwned {
 		t.Errorf("%d notifications are remembered, want at most %d", n, MaxOwned)
 	}
-	later := time.Now().Add(firstLook + time.Minute)
+	later := time.Now().Add(FirstLook + time.Minute)
 	for due := o.Due(later, 100); len(due) > 0; due = o.Due(later, 100) {
 		for _, l := range due {
 			o.Looked(l, l.Open, nil) // all is settled

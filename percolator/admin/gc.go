@@ -16,6 +16,7 @@ import (
 //	Timestamp tso.Timestamp
 //	Expires   tso.Timestamp // by the oracle's clock
 //	Reason    string        // for the people who read the list
+//	To        tso.Timestamp // of TakeBackupHold: what copies made beside it can be repaired to; 0: no hold for copies
 type Hold = meta.Hold
 
 // Collection tells how far a cycle has come and what it did:
