@@ -11,8 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
-
-	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
 // Account is what has come in for a URL, crawled or not, and what it has passed on if it is a
@@ -30,16 +28,15 @@ type Account struct {
 }
 
 // Accounts are kept in blocks, rows of many URLs, each with two columns of its own: a fold writes
-// those of many URLs with few requests. Blocks belong to groups, so that a fold, which is of one
-// group, writes few of them.
+// those of thousands of URLs with few requests.
 const (
 	accountPrefix  = "account:"
 	passedToPrefix = "to:"
-	groupBlocks    = 256
+	blocks         = 256
 )
 
 // Block is the row that has the account of a URL.
-func Block(url string) string { return fmt.Sprintf("%03x", partOf(url, groups*groupBlocks)) }
+func Block(url string) string { return fmt.Sprintf("%03x", partOf(url, blocks)) }
 
 // AccountOf is the account of a URL, in the row of its [Block].
 func AccountOf(url string) percolator.Column[Account] {
@@ -107,6 +104,9 @@ func readAccounts(ctx context.Context, r percolator.Scanner, urls []string, pref
 
 // accountsBytes bounds the filter of one request, below what a scan allows.
 const accountsBytes = 15 << 10
+
+// maxRedirects is how many redirects are fetched ahead.
+const maxRedirects = 20_000
 
 // accountScans is how many such requests are under way at once.
 const accountScans = 8
@@ -196,7 +196,7 @@ func readRedirects(ctx context.Context, tx *percolator.Txn, f *Fetched, urls []s
 	var cells []percolator.Cell
 	asked := map[string]bool{}
 	for _, url := range urls {
-		if !in[url].Links || len(cells) > maxDifferences {
+		if !in[url].Links || len(cells) > maxRedirects {
 			continue
 		}
 		for _, l := range Get(f, OutLinks, url) {
@@ -211,28 +211,6 @@ func readRedirects(ctx context.Context, tx *percolator.Txn, f *Fetched, urls []s
 	}
 	_, err := tx.GetMulti(ctx, cells...)
 	return err
-}
-
-// passOne settles the account of one URL, and adds to out what it passes on.
-func passOne(ctx context.Context, tx *percolator.Txn, f *Fetched, url string, before account, c Contribution, out Contributions) error {
-	document := Get(f, Hash, url) != ""
-	var links []page.Link
-	if c.Links && document {
-		links = Get(f, OutLinks, url)
-	}
-	if f.Err() != nil {
-		return f.Err()
-	}
-	to := before.to
-	if c.Links && document {
-		var err error
-		if to, err = destinations(ctx, tx, url, links); err != nil {
-			return err
-		}
-	}
-	after := before.settle(c, document, to)
-	before.differences(after, out)
-	return writeAccount(tx, url, before, after)
 }
 
 // writeAccount writes what has changed; nothing is not stored. A document with another rank, or one

@@ -10,9 +10,6 @@ import (
 // Links and clusters collect what many pages say about one thing, in one row: each page has a
 // column of its own, named by its URL, so that pages never conflict however many there are.
 
-// MaxURL is the longest URL of a page in bytes: it is part of a column.
-const MaxURL = percolator.MaxColumnBytes - len(redirectPrefix)
-
 const (
 	anchorsPrefix  = "anchors:"
 	redirectPrefix = "redirect:"

@@ -10,13 +10,13 @@ import (
 
 // Collapse is how long the observers behind process wait, by default, for further reasons to run. A
 // popular page gets a new in-link with almost every page that is loaded; it is enough to collect
-// its in-links now and then. Ranks are passed on after a quarter of it, as one change takes many
-// steps.
+// its in-links now and then. Ranks are passed on after a quarter of it, as one change may take many
+// folds.
 const Collapse = 250 * time.Millisecond
 
 // quiet is for how many times as long an observer waits, at most, until those that cause its work
-// have nothing to do.
-const quiet = 8
+// have nothing to do: what it does before that it does again after.
+const quiet = 40
 
 const (
 	// processCells is how many pages are processed together at most: many of them have links to the
@@ -51,7 +51,7 @@ func Registry(collapse time.Duration) *observers.Registry {
 			observers.OneWorkerPerCell())
 	}
 	ranks := Passing.Observers()
-	r.ObserveBatch("process", Response.Table, Response.Name, process, observers.MaxWait(collapse/4), observers.MaxConcurrent(processAtOnce), observers.MaxCells(processCells))
+	r.ObserveBatch("process", Response.Table, Response.Name, process, observers.MaxWait(collapse), observers.MaxConcurrent(processAtOnce), observers.MaxCells(processCells))
 	batch("relink", Relink, relink, collapse, "process")
 	batch("reroute", Reroute, reroute, collapse, "process")
 	Passing.ObserveBatch(r, pass, observers.Collapse(collapse/4), observers.After(quiet*max(collapse, time.Millisecond), "process", "reroute"))

@@ -19,6 +19,7 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/load"
+	"github.com/gopercolator/percolator/internal/webindex/page"
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
 
@@ -87,7 +88,7 @@ func TestBadInputIsNamed(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 1)
 	first := record("http://a.test/", webtest.Page("First", "good"))
-	long := "http://long.test/" + strings.Repeat("x", index.MaxURL)
+	long := "http://long.test/" + strings.Repeat("x", page.MaxURL)
 	truncated := file(t, "truncated.warc", first, record(long, "too long a name"), record("http://b.test/", webtest.Page("Cut", "off"))[:200])
 	nothing := filepath.Join(t.TempDir(), "absent.warc")
 	nonsense := file(t, "nonsense.warc", "this is no WARC file\n")
@@ -167,7 +168,7 @@ func TestInterruptedLoadGoesOn(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 0)
 	const pages = 2000
-	parts := []string{record("http://site.test/7", webtest.Page("Old", "superseded")), record("http://long.test/"+strings.Repeat("x", index.MaxURL), "")}
+	parts := []string{record("http://site.test/7", webtest.Page("Old", "superseded")), record("http://long.test/"+strings.Repeat("x", page.MaxURL), "")}
 	for i := range pages {
 		parts = append(parts, record(fmt.Sprintf("http://site.test/%d", i), webtest.Page(fmt.Sprint(i), "text")))
 	}

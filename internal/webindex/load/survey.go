@@ -71,9 +71,6 @@ func (s *survey) identity() string { return hex.EncodeToString(s.content.Sum(nil
 // identity is the URL under which a response is stored; page.ErrURL if there is none.
 func identity(r *crawl.Response) (string, error) {
 	url, err := page.Identity(r.URL)
-	if err == nil && len(url) > index.MaxURL {
-		err = fmt.Errorf("%w: %d bytes are more than %d", page.ErrURL, len(url), index.MaxURL)
-	}
 	if err != nil {
 		return "", fmt.Errorf("%s: at byte %d: skipped %.100q: %w", r.Source, r.Offset, r.URL, err)
 	}

@@ -226,7 +226,7 @@ type opsCrawl struct {
 // writeOpsCrawl writes a crawl of so many pages: those of the crawl that comes with webindex and,
 // if these are not enough, made up ones.
 func writeOpsCrawl(ctx context.Context, dir string, pages, changed int) (opsCrawl, error) {
-	responses, err := opsPages(ctx, pages)
+	responses, err := opsPages(ctx, pages, madeUpLinks)
 	c := opsCrawl{first: filepath.Join(dir, "first.warc"), later: filepath.Join(dir, "later.warc"), pages: len(responses)}
 	if err == nil {
 		err = writeWARC(c.first, responses)
@@ -235,8 +235,9 @@ func writeOpsCrawl(ctx context.Context, dir string, pages, changed int) (opsCraw
 	return c, errors.Join(err, writeWARC(c.later, responses))
 }
 
-// opsPages are the pages of a crawl, each URL once.
-func opsPages(ctx context.Context, pages int) (out []*crawl.Response, err error) {
+// opsPages are the pages of a crawl, each URL once. outward is how many links of each made up page
+// leave its site.
+func opsPages(ctx context.Context, pages, outward int) (out []*crawl.Response, err error) {
 	at := map[string]int{}
 	for r, err := range crawl.OpenBundled().Responses(ctx) {
 		if ctx.Err() != nil {
@@ -258,29 +259,40 @@ func opsPages(ctx context.Context, pages int) (out []*crawl.Response, err error)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	for i := 0; len(out) < pages; i++ {
-		out = append(out, madeUpPage(random, i, pages))
+		out = append(out, madeUpPage(random, i, pages, outward))
 	}
 	return out, nil
 }
 
-// madeUpPage is a document of a hundred words, with eight links to others; the first pages are
-// linked to most.
-func madeUpPage(random *rand.Rand, i, pages int) *crawl.Response {
-	const words, links, vocabulary = 100, 8, 5000
+// Made up pages have so many links, and come in sites of so many pages.
+const (
+	madeUpLinks = 8
+	madeUpSite  = 200
+)
+
+// madeUpPage is a document of a hundred words with links to others, most of them to the first pages
+// of its site or, where they lead outward, of all.
+func madeUpPage(random *rand.Rand, i, pages, outward int) *crawl.Response {
+	const words, vocabulary = 100, 5000
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!DOCTYPE html><title>Page %d</title><p>", i)
 	for range words {
 		fmt.Fprintf(&b, "word%d ", int(float64(vocabulary)*random.Float64()*random.Float64()))
 	}
-	for range links {
-		to := int(float64(pages) * random.Float64() * random.Float64())
+	site := i / madeUpSite * madeUpSite
+	for l := range madeUpLinks {
+		first, size := site, min(madeUpSite, pages-site)
+		if l < outward {
+			first, size = 0, pages
+		}
+		to := first + int(float64(size)*random.Float64()*random.Float64())
 		fmt.Fprintf(&b, "<a href=%q>more of %d</a> ", madeUpURL(to), to%7)
 	}
 	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
 	return &crawl.Response{URL: madeUpURL(i), Status: http.StatusOK, Header: header, Body: []byte(b.String())}
 }
 
-func madeUpURL(i int) string { return fmt.Sprintf("http://made-up.test/%d", i) }
+func madeUpURL(i int) string { return fmt.Sprintf("http://made-up-%d.test/%d", i/madeUpSite, i) }
 
 // change gives so many of the documents another text and one link more, spread over the crawl, and
 // returns how many there were.

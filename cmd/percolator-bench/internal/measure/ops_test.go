@@ -72,11 +72,11 @@ func TestOriginOf(t *testing.T) {
 func TestOpsPages(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 50, 400} {
-		before, err := opsPages(t.Context(), n)
+		before, err := opsPages(t.Context(), n, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := opsPages(t.Context(), n)
+		after, err := opsPages(t.Context(), n, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

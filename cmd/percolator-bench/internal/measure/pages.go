@@ -29,6 +29,7 @@ import (
 type pagesBenchmark struct {
 	Input       []string // WARC files, directories or addresses; none: the crawl that comes with webindex
 	Pages       []int    // of the input, and made up ones where it has fewer; 0: all of the input
+	Outward     int      // links of each made up page that leave its site
 	Workers     []int    // each with a client of its own
 	Changed     int      // documents that change in the end
 	Delay       time.Duration
@@ -66,7 +67,7 @@ func (b *pagesBenchmark) run(ctx context.Context, r *run) error {
 // responses are the first n pages of the input, each URL once.
 func (b *pagesBenchmark) responses(ctx context.Context, n int) (out []*crawl.Response, err error) {
 	if len(b.Input) == 0 && n > 0 {
-		return opsPages(ctx, n)
+		return opsPages(ctx, n, b.Outward)
 	}
 	inputs := []*crawl.Input{}
 	if len(b.Input) == 0 {
