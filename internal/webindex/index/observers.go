@@ -8,10 +8,10 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Collapse is how long the observers behind process wait, by default, for further reasons to run. A
-// popular page gets a new in-link with almost every page that is loaded; it is enough to collect
-// its in-links now and then. Ranks are passed on after a quarter of it, as one change may take many
-// folds.
+// Collapse is how long observers wait, by default, for further reasons to run, and process for
+// further pages. A popular page gets a new in-link with almost every page that is loaded; it is
+// enough to collect its in-links now and then. Ranks are passed on after a quarter of it, as one
+// change may take many folds.
 const Collapse = 250 * time.Millisecond
 
 // quiet is for how many times as long an observer waits, at most, until those that cause its work
