@@ -105,9 +105,6 @@ func readAccounts(ctx context.Context, r percolator.Scanner, urls []string, pref
 // accountsBytes bounds the filter of one request, below what a scan allows.
 const accountsBytes = 15 << 10
 
-// maxRedirects is how many redirects are fetched ahead.
-const maxRedirects = 20_000
-
 // accountScans is how many such requests are under way at once.
 const accountScans = 8
 
@@ -187,30 +184,6 @@ func fetchDocuments(ctx context.Context, tx *percolator.Txn, urls []string, in C
 		}
 	}
 	return Fetch(ctx, tx, cells...)
-}
-
-// readRedirects fetches where the links lead of all documents whose links count anew, as far as
-// that is one step: for most of them that is all there is to know. destinations goes further where
-// it has to.
-func readRedirects(ctx context.Context, tx *percolator.Txn, f *Fetched, urls []string, in Contributions) error {
-	var cells []percolator.Cell
-	asked := map[string]bool{}
-	for _, url := range urls {
-		if !in[url].Links || len(cells) > maxRedirects {
-			continue
-		}
-		for _, l := range Get(f, OutLinks, url) {
-			if !asked[l.Target] {
-				asked[l.Target] = true
-				cells = append(cells, Redirect.Cell(l.Target))
-			}
-		}
-	}
-	if f.Err() != nil || len(cells) == 0 {
-		return f.Err()
-	}
-	_, err := tx.GetMulti(ctx, cells...)
-	return err
 }
 
 // writeAccount writes what has changed; nothing is not stored. A document with another rank, or one

@@ -7,16 +7,19 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/webindex/page"
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
 )
 
 // Limits of a fold. What is left when it reaches one goes back into the queue.
 const (
-	maxFoldURLs  = 20_000   // whose accounts it settles
-	maxFoldBytes = 16 << 20 // of the names to which these pass rank on; a document has twice MaxTargetBytes at most
+	maxFoldURLs  = 14_000   // whose accounts it reads: all may be in one block, with two columns each
+	maxFoldBytes = 16 << 20 // of names, as JSON, that it has or passes rank on to; a document has several times MaxTargetBytes at most
 	maxReadURLs  = 4_000    // whose accounts it reads at once
-	maxFoldReads = 16       // how often it does so; each time rank gets one step further at least
+	maxReadPages = 400      // whose links it reads at once, and has new,
+	maxReadLinks = 20_000   // unless one page has more
+	maxFoldReads = 40       // how often it reads; each time rank gets one step further at least
 	maxSettles   = 100      // of each account after each time
 )
 
@@ -32,8 +35,8 @@ const urgency = 8
 type fold struct {
 	tx       *percolator.Txn
 	pending  Contributions // what no account has received yet
-	bytes    int           // of the names to which the settled accounts pass rank on
 	accounts map[string]*folded
+	room     int // bytes of names that may still come; below 0 after one that did not fit
 }
 
 // folded is an account as it was, and as it is to be.
@@ -56,9 +59,10 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 			f.pending.add(url, c)
 		}
 	}
+	f.room = max(1, maxFoldBytes-bytesOf(slices.Collect(maps.Keys(f.pending)))) // at least one is settled
 	for range maxFoldReads {
-		urls := f.pending.urgent(f.accounts, min(maxReadURLs, maxFoldURLs-len(f.accounts)))
-		if len(urls) == 0 || f.bytes > maxFoldBytes {
+		urls := f.next()
+		if len(urls) == 0 {
 			break
 		}
 		if err := f.read(ctx, urls); err != nil {
@@ -67,6 +71,21 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		f.settle()
 	}
 	return f.write()
+}
+
+// next are the URLs whose accounts the fold reads next. Without room these are no pages with new
+// links, for which it would only wait.
+func (f *fold) next() []string {
+	pages := 0
+	return f.pending.urgent(min(maxReadURLs, maxFoldURLs-len(f.accounts)), func(url string, c Contribution) bool {
+		if f.accounts[url] != nil || c == (Contribution{}) {
+			return false
+		}
+		if c.Links {
+			pages++
+		}
+		return !c.Links || f.room > 0 && pages <= maxReadPages
+	})
 }
 
 // read reads the accounts of some URLs, and what it takes to settle them.
@@ -85,34 +104,34 @@ func (f *fold) read(ctx context.Context, urls []string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := readRedirects(ctx, f.tx, docs, urls, f.pending); err != nil {
-		return err
-	}
+	var targets []string
+	links := map[string][]page.Link{} // of documents whose links are new
 	for _, url := range urls {
-		if err := f.add(ctx, docs, url, accounts[url]); err != nil {
-			return err
+		a := &folded{before: accounts[url], after: accounts[url], document: Get(docs, Hash, url) != "", to: accounts[url].to}
+		if a.document && f.pending[url].Links {
+			found := Get(docs, OutLinks, url)
+			if len(targets) > 0 && len(targets)+len(found) > maxReadLinks {
+				continue // next time
+			}
+			links[url] = found
+			for _, l := range found {
+				targets = append(targets, l.Target)
+			}
 		}
-	}
-	return nil
-}
-
-// add adds an account that was read.
-func (f *fold) add(ctx context.Context, docs *Fetched, url string, before account) (err error) {
-	a := &folded{before: before, after: before, document: Get(docs, Hash, url) != "", to: before.to}
-	f.accounts[url] = a
-	if a.document && f.pending[url].Links {
-		links := Get(docs, OutLinks, url)
-		if docs.Err() == nil {
-			a.to, err = destinations(ctx, f.tx, url, links)
-		}
+		f.accounts[url] = a
 	}
 	if docs.Err() != nil {
 		return docs.Err()
 	}
+	next, err := redirectsFrom(ctx, f.tx, targets)
+	for url, found := range links {
+		f.accounts[url].to = ends(next, url, found)
+	}
 	return err
 }
 
-// settle adds what is pending to the accounts that were read, until none of it is theirs.
+// settle adds what is pending to the accounts that were read, until none of it is theirs or there is
+// no room.
 func (f *fold) settle() {
 	urls := slices.Sorted(maps.Keys(f.accounts))
 	for range maxSettles {
@@ -123,11 +142,12 @@ func (f *fold) settle() {
 				continue
 			}
 			a := f.accounts[url]
-			if !a.settled && f.bytes > maxFoldBytes {
-				continue
-			}
 			if !a.settled {
-				f.bytes += bytesOf(a.before.to) + bytesOf(a.to)
+				names := bytesOf(a.before.to) + bytesOf(a.to)
+				if names > 0 && f.room <= 0 {
+					continue
+				}
+				f.room -= names
 			}
 			delete(f.pending, url)
 			after := a.after.settle(c, a.document, a.to)
@@ -140,9 +160,17 @@ func (f *fold) settle() {
 	}
 }
 
+// bytesOf is how long names are in JSON, which escapes some characters with six, and with what is
+// stored beside each.
 func bytesOf(names []string) (n int) {
+	const beside = 40
 	for _, s := range names {
-		n += len(s)
+		n += len(s) + beside
+		for _, c := range []byte(s) {
+			if c == '&' || c == '<' || c == '>' {
+				n += 5
+			}
+		}
 	}
 	return n
 }

@@ -62,8 +62,8 @@ func (m *model) edit(urls int) {
 	}
 }
 
-// step lets an observer run: reroute, or a fold of a random part of what is queued for a random
-// URL.
+// step lets an observer run: reroute, or a fold of a random part of what is queued, which has read
+// the accounts of random URLs, and has room for few names.
 func (m *model) step() {
 	if n := len(m.reroutes); n > 0 && (len(m.queue) == 0 || m.random.IntN(4) == 0) {
 		i := m.random.IntN(n)
@@ -72,30 +72,41 @@ func (m *model) step() {
 		m.reroute(url)
 		return
 	}
-	var url string
-	for url = range m.queue[m.random.IntN(len(m.queue))] {
-	}
-	sum := Contributions{}
+	f := fold{pending: Contributions{}, accounts: map[string]*folded{}, room: m.random.IntN(500)}
+	taken := m.queue[:0:0]
 	m.queue = slices.DeleteFunc(m.queue, func(c Contributions) bool {
-		if _, same := c[url]; !same || (len(sum) > 0 && m.random.IntN(3) == 0) {
+		if len(taken) > 0 && m.random.IntN(3) == 0 {
 			return false
 		}
-		sum = combine(sum, c)
+		taken = append(taken, c)
 		return true
 	})
-	links, document := m.links[url]
-	before := m.accounts[url]
-	to := before.to
-	if sum[url].Links {
-		to = ends(m.redirects, url, links)
+	for _, c := range taken {
+		f.pending = combine(f.pending, c)
 	}
-	after := before.settle(sum[url], document, to)
-	out := Contributions{}
-	before.differences(after, out)
-	for u, c := range out {
-		m.send(u, c)
+	for url := range f.pending { // any of them, and any others, as if they had been read
+		for _, read := range []string{url, fmt.Sprint("u", m.random.IntN(10))} {
+			if m.random.IntN(3) == 0 {
+				continue
+			}
+			links, document := m.links[read]
+			before := m.accounts[read]
+			a := &folded{before: before, after: before, document: document, to: before.to}
+			if f.pending[read].Links {
+				a.to = ends(m.redirects, read, links)
+			}
+			f.accounts[read] = a
+		}
 	}
-	m.accounts[url] = after
+	f.settle()
+	for url, a := range f.accounts {
+		if a.settled {
+			m.accounts[url] = a.after
+		}
+	}
+	for _, url := range slices.Sorted(maps.Keys(f.pending)) {
+		m.send(url, f.pending[url])
+	}
 }
 
 // reroute finds whose links lead to a URL, through redirects.

@@ -38,8 +38,8 @@ func combine(a, b Contributions) Contributions {
 	return sum
 }
 
-// ranks is the one key of the queue: a fold passes rank on at once among all the URLs that it has.
-const ranks = "ranks"
+// Ranks is the one key of the queue: a fold passes rank on at once among all the URLs that it has.
+const Ranks = "ranks"
 
 // Passing is the queue by which documents pass their rank on. What is added to it are contributions
 // to URLs. That conflicts with nobody, so however many pages link to one, they do not wait for each
@@ -65,7 +65,7 @@ func enqueue(tx *percolator.Txn, all Contributions) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return Passing.Add(tx, ranks, all)
+	return Passing.Add(tx, Ranks, all)
 }
 
 // weight says how much a contribution matters.
@@ -76,26 +76,24 @@ func (c Contribution) weight() int64 {
 	return max(c.Rank, -c.Rank)
 }
 
-// urgent are the URLs, of those that are not known, to which much is contributed, and those with new
-// links, most first.
-func (cs Contributions) urgent(known map[string]*folded, most int) []string {
-	var urls []string
-	var largest int64
-	for url, c := range cs {
-		if known[url] == nil && c != (Contribution{}) {
-			urls = append(urls, url)
-			if w := c.weight(); w < math.MaxInt64 {
-				largest = max(largest, w)
-			}
-		}
-	}
-	slices.SortFunc(urls, func(a, b string) int {
+// urgent are the URLs to which much is contributed, and those with new links, most first: at most so
+// many, and of them those that choose says.
+func (cs Contributions) urgent(most int, choose func(url string, c Contribution) bool) (chosen []string) {
+	urls := slices.SortedFunc(maps.Keys(cs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(cs[b].weight(), cs[a].weight()), cmp.Compare(a, b))
 	})
-	for i, url := range urls {
-		if i == most || cs[url].weight() < largest/urgency {
-			return urls[:i]
+	var largest int64
+	for _, url := range urls {
+		if len(chosen) == most || cs[url].weight() < largest/urgency {
+			break
+		}
+		if !choose(url, cs[url]) {
+			continue
+		}
+		chosen = append(chosen, url)
+		if w := cs[url].weight(); largest == 0 && w < math.MaxInt64 {
+			largest = w
 		}
 	}
-	return urls
+	return chosen
 }

@@ -124,8 +124,7 @@ func TestRanksFollowRedirects(t *testing.T) {
 	wantRanks(t, w, "which is gone", map[string]float64{r1: 0, third: base + d*base/2})
 }
 
-// TestManyLinks: a page passes its rank on to more URLs than one fold looks at, and takes a part of
-// it back.
+// TestManyLinks: a page passes its rank on to many URLs, and takes a part of it back.
 func TestManyLinks(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 1)

@@ -28,20 +28,6 @@ func reroute(ctx context.Context, tx *percolator.Txn, changes []observers.Change
 	return enqueue(tx, all)
 }
 
-// destinations are the URLs to which a page's links lead, at the ends of all redirects, in order.
-// See [Unit] for what counts.
-func destinations(ctx context.Context, r percolator.Reader, url string, links []page.Link) ([]string, error) {
-	targets := make([]string, len(links))
-	for i, l := range links {
-		targets[i] = l.Target
-	}
-	next, err := redirectsFrom(ctx, r, targets)
-	if err != nil {
-		return nil, err
-	}
-	return ends(next, url, links), nil
-}
-
 // redirectsFrom is where URLs redirect, and where these redirect in turn; "" is none. It sends one
 // request for a step along all of them.
 func redirectsFrom(ctx context.Context, r percolator.Reader, urls []string) (next map[string]string, err error) {
