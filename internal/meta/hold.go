@@ -52,7 +52,7 @@ const holdPrefix = "hold:"
 
 func (h Hold) column() string { return holdPrefix + h.ID }
 
-// toMark stands before To, and both before the reason, if there is one: no UTF-8 text begins with it.
+// toMark stands before To, and both before the reason: no UTF-8 text begins with it.
 const toMark = 0xff
 
 // encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.

@@ -16,7 +16,7 @@ import (
 //	Timestamp tso.Timestamp
 //	Expires   tso.Timestamp // by the oracle's clock
 //	Reason    string        // for the people who read the list
-//	To        tso.Timestamp // of TakeBackupHold: what copies made beside it can be repaired to; 0: no hold for copies
+//	To        tso.Timestamp // what copies made beside it can be repaired to; 0: no hold for copies
 type Hold = meta.Hold
 
 // Collection tells how far a cycle has come and what it did:
@@ -97,8 +97,9 @@ const (
 
 // TakeHold keeps what a snapshot at ts (0: now) reads from collection for ttl (0: 1 h; at most
 // MaxHoldTTL), whatever the retention. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
-// already; ErrInvalidArgument for a ttl or reason beyond the limits, a reason that is not
-// UTF-8, and a ts in the oracle's future; ErrTooLarge if there are MaxHolds already; those of the store and the oracle.
+// already; ErrInvalidArgument for a ttl or reason beyond the limits, a reason that is not UTF-8, and
+// a ts in the oracle's future; ErrTooLarge if there are MaxHolds already; those of the store and the
+// oracle.
 func (a *Admin) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
 	return a.e.Meta.TakeHold(ctx, ts, ttl, reason)
 }

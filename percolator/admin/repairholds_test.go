@@ -63,8 +63,8 @@ func TestRepairOfALockWithoutAnEntry(t *testing.T) {
 	s.audit()
 }
 
-// A hold says that collection stood still for the copies that it was taken for, and for no others: a
-// row of an earlier round may hold the lock of a transaction that committed, and whose record was
+// A hold says that collection stood still for the copies that it was taken for, and for no others.
+// A row of an earlier round may hold the lock of a transaction that committed, and whose record was
 // collected between the rounds. The repair reports that it rolls such a lock back.
 func TestRepairBesideTheHoldOfALaterRound(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 // Limits of a fold. What is left when it reaches one goes back into the queue.
 const (
 	maxFoldURLs  = 14_000   // whose accounts it reads: all may be in one block, with two columns each
-	maxFoldBytes = 16 << 20 // of names, as JSON, that it has or passes rank on to; a document has several times MaxTargetBytes at most
+	maxFoldBytes = 16 << 20 // of names, as JSON, that it has or passes rank on to, before the last page
 	maxReadURLs  = 4_000    // whose accounts it reads at once
 	maxReadPages = 400      // whose links it reads at once, and has new,
 	maxReadLinks = 20_000   // unless one page has more
@@ -130,8 +130,8 @@ func (f *fold) read(ctx context.Context, urls []string) error {
 	return err
 }
 
-// settle adds what is pending to the accounts that were read, until none of it is theirs or there is
-// no room.
+// settle adds what is pending to the accounts that were read, until none of it is theirs or there
+// is no room.
 func (f *fold) settle() {
 	urls := slices.Sorted(maps.Keys(f.accounts))
 	for range maxSettles {

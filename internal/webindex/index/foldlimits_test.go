@@ -10,9 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Pages with as many and as long links as a page may have, all of whose characters JSON escapes: what
-// a fold leaves of them has to fit into one cell of the queue, and what it writes into a
-// transaction, and it always gets further.
+// Pages with as many and as long links as a page may have, all of whose characters JSON escapes:
+// what a fold leaves of them has to fit into one cell of the queue, and it always gets further.
 func TestFoldOfLongLinks(t *testing.T) {
 	t.Parallel()
 	const pages = 12

@@ -76,8 +76,8 @@ func (c Contribution) weight() int64 {
 	return max(c.Rank, -c.Rank)
 }
 
-// urgent are the URLs to which much is contributed, and those with new links, most first: at most so
-// many, and of them those that choose says.
+// urgent are the URLs to which much is contributed, and those with new links, most first: of those
+// that choose says, and at most so many.
 func (cs Contributions) urgent(most int, choose func(url string, c Contribution) bool) (chosen []string) {
 	urls := slices.SortedFunc(maps.Keys(cs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(cs[b].weight(), cs[a].weight()), cmp.Compare(a, b))

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// MaxURL is the longest identity of a document in bytes. Columns that a prefix and a URL name have at
-// most 2048.
+// MaxURL is the longest identity of a document in bytes. Columns that a prefix and a URL name have
+// at most 2048.
 const MaxURL = 2000
 
 // ErrURL is wrapped by the errors of Identity and NormalizeURL.
