@@ -47,6 +47,7 @@ func distant(d time.Duration) []option.ClientOption {
 type shared struct {
 	stats    []observers.Stats
 	runs     map[string]int // by row
+	batches  int
 	requests int64
 	took     time.Duration
 }
@@ -84,6 +85,9 @@ func (e *env) share(workers, slots, cells, batch int, d time.Duration) (out shar
 	} else {
 		r.ObserveBatch("o", "t", "in", func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
 			<-begin
+			mu.Lock()
+			out.batches++
+			mu.Unlock()
 			for _, ch := range changes {
 				if err := run(ctx, tx, ch); err != nil {
 					return err
@@ -164,6 +168,9 @@ func testShare(t *testing.T, by finding, batch int) {
 	}
 	if len(s.runs) != cells {
 		t.Errorf("runs for %d cells of %d", len(s.runs), cells)
+	}
+	if s.batches > alone.batches*115/100 {
+		t.Errorf("%d batches of %d workers, %d of one", s.batches, workers, alone.batches)
 	}
 	if s.requests > alone.requests*115/100 {
 		t.Errorf("%d requests of %d workers, %d of one", s.requests, workers, alone.requests)

@@ -98,6 +98,9 @@ func (q *queue) awaitHunger(ctx context.Context, most time.Duration) (hungry, op
 		well := q.spread.failing < q.spread.few || q.active() == 0
 		hungry, open = well && q.hungry(), q.open
 		q.mu.Unlock()
+		if hungry {
+			signal(q.spread.hunger) // for the other that may listen
+		}
 		if hungry || !open {
 			return hungry, open
 		}
@@ -128,7 +131,8 @@ func (q *queue) surplus(l *lane) bool {
 }
 
 // surplusOf is how many of the gathered cells of an observer are more than its slots take in one
-// batch each. Where batches conflict, it is none.
+// batch each, in whole batches: smaller ones would cost more requests than all of them here. Where
+// batches conflict, it is none.
 func (q *queue) surplusOf(l *lane) int {
 	slots := int(l.congestion.most)
 	if l.congestion.limit() < slots {
@@ -137,8 +141,12 @@ func (q *queue) surplusOf(l *lane) int {
 	if l.concurrent > 0 {
 		slots = min(slots, l.concurrent)
 	}
-	return max(0, l.gathered.cells.len()-surplusRounds*slots*l.maxCells)
+	more := max(0, l.gathered.cells.len()-surplusRounds*slots*l.maxCells)
+	return more - more%l.shared()
 }
+
+// shared is how many cells of a batch are handed over together.
+func (l *lane) shared() int { return min(max(1, l.maxCells), shareAtOnce) }
 
 // awaitSurplus waits until there are more ready cells than stay here.
 func (q *queue) awaitSurplus(ctx context.Context) bool {
@@ -165,8 +173,8 @@ type offered struct {
 	batch *lane         // for which it was gathered; nil: for none
 }
 
-// takeSurplus takes at most most cells of the surplus, of each kind the oldest first. The caller
-// ends each with handedOver or keep.
+// takeSurplus takes at most most cells of the surplus, or one batch if that has more, of each kind
+// the oldest first. The caller ends each with handedOver or keep.
 func (q *queue) takeSurplus(most int) (cells []offered) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,7 +193,13 @@ func (q *queue) takeSurplus(most int) (cells []offered) {
 	q.ready.unpop(stay)
 	for _, l := range q.lanes {
 		var stay []*entry
-		for n := q.surplusOf(l); n > 0 && visits > 0 && len(cells) < most; n-- {
+		n, size := q.surplusOf(l), l.shared()
+		if room := most - len(cells); len(cells) == 0 || room >= size {
+			n = min(n, max(size, room-room%size))
+		} else {
+			n = 0
+		}
+		for ; n > 0 && visits > 0; n-- {
 			visits--
 			e := l.gathered.cells.pop()
 			if !e.shareable() {

@@ -69,7 +69,8 @@ func TestSurplus(t *testing.T) {
 	f.none()
 }
 
-// Of the cells that are gathered, those that fit into no batch that begins soon are offered.
+// Of the cells that are gathered, those that fit into no batch that begins soon are offered, if
+// they fill a batch by themselves.
 func TestSurplusOfBatches(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{Concurrency: 2}, batchOf(2, time.Minute), after(time.Hour, "o0"))
@@ -82,10 +83,14 @@ func TestSurplusOfBatches(t *testing.T) {
 		for i := range 3 {
 			c.notify(0, fmt.Sprint(i+4), 10)
 		}
-		cells := c.q.takeSurplus(8)
-		if got := rows(cells); !slices.Equal(got, []string{"0", "1", "2"}) {
-			t.Fatalf("offered %v", got)
+		for _, most := range []int{1, 3, 8} {
+			cells := c.q.takeSurplus(most)
+			if got := rows(cells); !slices.Equal(got, []string{"0", "1"}) {
+				t.Fatalf("offered %v", got)
+			}
+			c.q.keep(cells)
 		}
+		cells := c.q.takeSurplus(8)
 		c.sizes(7, 0)
 		c.q.keep(cells[1:])
 		if n := c.q.handedOver(cells[:1]); n != 1 {

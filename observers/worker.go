@@ -138,7 +138,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopDispatch := func() {}
 	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
-		scanners.Go(func() { w.listen(ctx) })
+		for _, columns := range w.heard() {
+			scanners.Go(func() { w.listen(ctx, columns) })
+		}
 		scanners.Go(func() { w.share(ctx) })
 		if len(w.owners.columns) > 0 {
 			scanners.Go(func() { w.listenOwned(ctx) })
