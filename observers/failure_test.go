@@ -233,3 +233,26 @@ func TestRunEndsWhenTheClientIsClosed(t *testing.T) {
 		t.Fatal("Run goes on without a client")
 	}
 }
+
+// An observer leaves the end of its transaction to the worker: an attempt to end it fails, and what
+// it writes is committed with the acknowledgment.
+func TestWorkersEndTheTransactionsOfObservers(t *testing.T) {
+	t.Parallel()
+	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	r.Observe("o", "t", "in", func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+		if _, err := tx.Commit(ctx); !errors.Is(err, percolator.ErrInvalidArgument) {
+			e.Errorf("Commit: %v", err)
+		}
+		if err := tx.Rollback(ctx); !errors.Is(err, percolator.ErrInvalidArgument) {
+			e.Errorf("Rollback: %v", err)
+		}
+		j.add("o", ch)
+		return tx.Set(cell(ch.Cell.Row, "out"), ch.Value)
+	})
+	w, _ := e.start(e.client, r, observers.Config{})
+	e.set(e.client, "r", "in", "1")
+	e.idle(w)
+	if got := e.get("r", "out"); got != "1" || j.count("o") != 1 {
+		t.Errorf("%q after %d runs", got, j.count("o"))
+	}
+}

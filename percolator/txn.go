@@ -82,12 +82,23 @@ func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values Range)
 // Errors: ErrConflict (*ConflictError), ErrExists, ErrUnique, ErrTooLarge and ErrSnapshotTooOld
 // mean that nothing was committed. ErrOutcomeUnknown means that the transaction may have committed.
 // If ctx ends before Commit tries the commit point, the transaction is aborted for certain and the
-// error is the context's.
-func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) { return tx.t().Commit(ctx) }
+// error is the context's. ErrInvalidArgument: the function of an Update, or an observer, has called
+// it; nothing is sent, and the transaction stays usable. What the function returns ends it.
+func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
+	if err := tx.t().CheckOwned(); err != nil {
+		return 0, err
+	}
+	return tx.t().Commit(ctx)
+}
 
 // Rollback discards the transaction. Before Commit nothing has been written, so it sends nothing;
-// after Commit it does nothing.
-func (tx *Txn) Rollback(ctx context.Context) error { return tx.t().Rollback(ctx) }
+// after Commit it does nothing. ErrInvalidArgument: as of Commit.
+func (tx *Txn) Rollback(ctx context.Context) error {
+	if err := tx.t().CheckOwned(); err != nil {
+		return err
+	}
+	return tx.t().Rollback(ctx)
+}
 
 // Buffered returns what the transaction itself would write to c: the value of its last Set or
 // Insert, or nil if it deletes the cell. written is false if it does neither. Buffered reads

@@ -545,3 +545,34 @@ func TestCancelledCommitIsADefiniteAbort(t *testing.T) {
 		})
 	}
 }
+
+// The function of an Update leaves the end of its transaction to Update: an attempt to end it sends
+// nothing, and what it writes is committed.
+func TestUpdateEndsItsTransaction(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	var kept *percolator.Txn
+	_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		kept = tx
+		if err := tx.Set(fixture.Cell("r", "c"), []byte("1")); err != nil {
+			return err
+		}
+		env.FaultsOf(env.Client).Forget()
+		_, err := tx.Commit(ctx)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
+		fixture.WantErr(t, tx.Rollback(ctx), percolator.ErrInvalidArgument)
+		if sent := env.FaultsOf(env.Client).Requests(); len(sent) > 0 {
+			t.Errorf("%v were sent", sent)
+		}
+		return tx.Set(fixture.Cell("r", "d"), []byte("2"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for column, want := range map[string]string{"c": "1", "d": "2"} {
+		fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", column), want)
+	}
+	_, err = kept.Commit(ctx)
+	fixture.WantErr(t, err, percolator.ErrTxnDone)
+}

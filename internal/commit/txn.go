@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -29,6 +30,7 @@ type Txn struct {
 	begun time.Time       // monotonic, when the client asked for the start timestamp
 	since time.Time       // monotonic, when Begin was called
 	opts  TxnOptions
+	lent  atomic.Bool // to a function whose caller commits
 
 	mu     sync.Mutex
 	done   bool
@@ -86,6 +88,22 @@ func (tx *Txn) StartTimestamp() tso.Timestamp {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	return tx.snap.StartTimestamp()
+}
+
+// Lend runs a function that gets the transaction, after which the caller commits it or rolls it
+// back: the function must do neither.
+func (tx *Txn) Lend(f func() error) error {
+	tx.lent.Store(true)
+	defer tx.lent.Store(false)
+	return f()
+}
+
+// CheckOwned returns ErrInvalidArgument while the transaction is lent.
+func (tx *Txn) CheckOwned() error {
+	if tx.lent.Load() {
+		return fmt.Errorf("percolator: %w: whoever called this function ends its transaction, by what it returns", model.ErrInvalidArgument)
+	}
+	return nil
 }
 
 // Set buffers a put.
