@@ -9,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // A snapshot that may be stale costs no request to the oracle while the client has a timestamp that
@@ -54,6 +55,30 @@ func TestMaxStaleness(t *testing.T) {
 	fixture.Must(t, c.Close())
 	if s, err := c.Snapshot(ctx, percolator.MaxStaleness(time.Hour)); err == nil {
 		t.Errorf("a snapshot of a closed client, at %d", s.StartTimestamp())
+	}
+}
+
+// A client that was idle while collection passed its newest timestamp takes another one.
+func TestMaxStalenessOfWhatWasCollected(t *testing.T) {
+	t.Parallel()
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
+	idle := env.NewClient()
+	committed := fixture.Put(t, ctx, idle, "r", "c", "v")
+	env.Clock.Advance(2 * time.Hour)
+	g, err := admin.New(env.Client).NewCollector(admin.CollectorConfig{})
+	fixture.Must(t, err)
+	_, err = g.Collect(ctx)
+	fixture.Must(t, err)
+	_, err = idle.Engine().Meta.Refresh(ctx) // as it does every now and then
+	fixture.Must(t, err)
+	for range 2 {
+		s, err := idle.Snapshot(ctx, percolator.MaxStaleness(time.Hour))
+		fixture.Must(t, err)
+		fixture.WantValue(t, ctx, s, fixture.Cell("r", "c"), "v")
+		if at := s.StartTimestamp(); at.Sub(committed) < 2*time.Hour {
+			t.Errorf("the snapshot is at %v, the commit was at %v", at.Time(), committed.Time())
+		}
 	}
 }
 

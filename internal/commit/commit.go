@@ -291,8 +291,10 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	if commitTS <= cm.startTS {
 		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
 	}
-	until := time.Now().Add(cm.c.Store.Timing.RequestLifetime) // others wait from commitTS on (I23)
-	if err := cm.notifyWeak(ctx, commitTS, until); err != nil {
+	lifetime := cm.c.Store.Timing.RequestLifetime
+	until := time.Now().Add(lifetime) // others wait from commitTS on (I23)
+	// An export above commitTS waits a lifetime for it, and the answer may have been on its way.
+	if err := cm.notifyWeak(ctx, commitTS, asked.Add(lifetime)); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
 	cm.until = until

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // prewritten is the commit of a transaction that has locked rows a and b and whose time is over.
@@ -115,4 +117,42 @@ func TestTheLifetimeOfACommitBeginsBeforeItsWeakNotifications(t *testing.T) {
 	if late := cm.until.Sub(notified.Add(h.c.Store.Timing.RequestLifetime)); notified.IsZero() || late > 0 {
 		t.Errorf("the lifetime began %v after the weak notification", late)
 	}
+}
+
+// An export above a commit timestamp waits a lifetime for what was notified below it. However late
+// the oracle's answer arrives, nothing is notified after that (I14, I21).
+func TestNothingIsNotifiedALifetimeAfterItsTimestampWasAskedFor(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t, layertest.StartEmulator(t), "i")
+	h.c.Store.Timing.RequestLifetime = 100 * time.Millisecond
+	tx, err := h.c.Begin(h.ctx, TxnOptions{})
+	if err == nil {
+		err = tx.Set(cell("a", "c"), []byte("v"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.c.Clock.Oracle = lateOracle{h.c.Clock.Oracle, h.c.Store.Timing.RequestLifetime}
+	cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, weak: []model.Cell{cell("weak", "poke")}, outcome: map[*rowWrites]prewriteOutcome{}}
+	if err = cm.group(tx.order, nil); err != nil {
+		t.Fatal(err)
+	}
+	if ts, err := cm.firstPhase(h.ctx); err == nil || errors.Is(err, model.ErrOutcomeUnknown) {
+		t.Errorf("committed at %d, %v", ts, err)
+	}
+	if n := stored(t, h, "weak", layout.NotifyFamily); n != 0 {
+		t.Errorf("%d notifications", n)
+	}
+}
+
+// lateOracle answers after a time, whether or not the caller still waits.
+type lateOracle struct {
+	tso.Oracle
+	late time.Duration
+}
+
+func (o lateOracle) Next(ctx context.Context) (tso.Timestamp, error) {
+	ts, err := o.Oracle.Next(ctx)
+	time.Sleep(o.late)
+	return ts, err
 }

@@ -2,6 +2,7 @@ package reads
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -39,7 +40,13 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 		return nil, fmt.Errorf("percolator: %w: MaxStaleness %v is negative or comes with AsOf", model.ErrInvalidArgument, o.Staleness)
 	}
 	if ts, ok := r.clock.Newest.Within(o.Staleness); ok && !r.store.Closed.Load() {
-		return NewSnapshot(r, ts), nil
+		err := r.meta.CheckRead(ctx, ts)
+		if err == nil {
+			return NewSnapshot(r, ts), nil
+		}
+		if !errors.Is(err, model.ErrSnapshotTooOld) {
+			return nil, err
+		}
 	}
 	now, err := r.clock.Next(ctx)
 	if err != nil {

@@ -86,13 +86,14 @@ func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, 
 	return transfer.ExportRows(store.InBackground(ctx), a.e, ts, table, r)
 }
 
-// AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
-// been written. A transaction that writes nothing else has no lock for which the read of the rows
-// would have waited; its client writes the notification within the request lifetime (I14), 30 s
-// unless Schema.Timing says otherwise. Without weak columns it returns at once.
-func (a *Admin) AwaitWeak(ctx context.Context, ts tso.Timestamp) error {
-	return transfer.AwaitWeak(ctx, a.e, ts)
-}
+// AwaitWeak waits, before ExportWeak, until every weak notification below an export's timestamp,
+// which was taken before the call, has been written. A transaction that writes nothing else has no
+// lock for which the read of the rows would have waited; its client writes the notification within
+// the request lifetime (I14), 30 s unless Schema.Timing says otherwise, after it has asked for the
+// timestamp. Without weak columns it returns at once.
+//
+// It does not go by timestamps: the oracle's clock may jump. So call it beside ExportRows.
+func (a *Admin) AwaitWeak(ctx context.Context) error { return transfer.AwaitWeak(ctx, a.e) }
 
 // ExportWeak streams the rows of table in r with weak notifications that were pending at ts. Read
 // all of ExportRows, of every table, before: a transaction that was about to commit below ts when

@@ -142,9 +142,11 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	r.shown.show(r.shown.at)
 	held, stop := r.keepHold(ctx, p.Hold.hold())
 	defer stop()
+	awaited := make(chan error, 1)
+	go func() { awaited <- r.awaitWeak(held) }()
 	for _, weak := range []bool{false, true} { // the second needs all of the first (admin.Admin.ExportWeak)
-		if weak && !r.opts.MissWeak {
-			if err := r.admin.AwaitWeak(held, p.Snapshot); err != nil {
+		if weak {
+			if err := <-awaited; err != nil {
 				return nil, err
 			}
 		}
@@ -182,6 +184,15 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// awaitWeak waits until every weak notification below the snapshot has been written, if the backup
+// is to have them all.
+func (r *run) awaitWeak(ctx context.Context) error {
+	if r.opts.MissWeak {
+		return nil
+	}
+	return r.admin.AwaitWeak(ctx)
 }
 
 // stillOurs fails if another process has begun or completed a backup here meanwhile.

@@ -69,7 +69,7 @@ func TestWeakNotificationsByJournal(t *testing.T) {
 	notify(t, c, "after")
 	env.Clock.Advance(2 * time.Hour)
 	collect(t, env)
-	must(t, tools.AwaitWeak(ctx, ts))
+	must(t, tools.AwaitWeak(ctx))
 	reader := env.NewClient()
 	var got []string
 	for row, err := range admin.New(reader).ExportWeak(ctx, ts, "docs", percolator.All()) {
@@ -126,5 +126,23 @@ func TestWeakNotificationsWithoutAnEntry(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d rows are exported", n)
+	}
+}
+
+// However the oracle's clock jumps, an export waits a request lifetime for weak notifications that
+// clients have yet to write (I14).
+func TestAwaitWeakByTheMonotonicClock(t *testing.T) {
+	t.Parallel()
+	const lifetime = 100 * time.Millisecond
+	schema := &percolator.Schema{Tables: observed.Tables, Timing: percolator.Timing{RequestLifetime: lifetime}}
+	env := percolatortest.New(t, schema)
+	ctx, tools := testContext(t), admin.New(env.Client)
+	for _, jump := range []time.Duration{0, time.Hour} {
+		env.Clock.Advance(jump)
+		begun := time.Now()
+		must(t, tools.AwaitWeak(ctx))
+		if d := time.Since(begun); d < lifetime {
+			t.Errorf("waited %v after a jump by %v", d, jump)
+		}
 	}
 }
