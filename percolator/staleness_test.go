@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // A snapshot that may be stale costs no request to the oracle while the client has a timestamp that
@@ -61,8 +62,9 @@ func TestMaxStaleness(t *testing.T) {
 // A client that was idle while collection passed its newest timestamp takes another one.
 func TestMaxStalenessOfWhatWasCollected(t *testing.T) {
 	t.Parallel()
-	ctx := fixture.Context(t)
-	env := fixture.NewEnv(t)
+	ctx, schema := fixture.Context(t), fixture.Schema()
+	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond} // for collection
+	env := percolatortest.New(t, schema)
 	idle := env.NewClient()
 	committed := fixture.Put(t, ctx, idle, "r", "c", "v")
 	env.Clock.Advance(2 * time.Hour)
