@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -30,17 +29,15 @@ const (
 // than can begin at once and leaves the rest to other workers. While there is none it only asks now
 // and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
 // on, the scan has to find everything, or the adopter in the journal.
-//
-// It asks for cells that run in batches by themselves, as they come by whole batches.
-func (w *Worker) listen(ctx context.Context, columns heard) {
-	q := model.Question{Columns: columns.cells}
+func (w *Worker) listen(ctx context.Context) {
+	q := model.Question{Columns: w.heard()}
 	for w.queue.awaitRoom(ctx) {
 		hungry, open := w.queue.awaitHunger(ctx, hintsBusy)
 		switch {
 		case !open:
 			return
 		case hungry:
-			q.Most, q.Wait, q.Surplus = min(w.cfg.Concurrency*columns.maxCells, hintsAtOnce), hintsWait, true
+			q.Most, q.Wait, q.Surplus = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
 		default:
 			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
 		}
@@ -59,7 +56,7 @@ func (w *Worker) listenOwned(ctx context.Context) {
 
 // hear asks once, and pauses if that fails. false: it is useless to ask again.
 func (w *Worker) hear(ctx context.Context, q model.Question) bool {
-	notified, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
+	heard, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
 	switch {
 	case errors.Is(err, tso.ErrUnsupported):
 		w.deaf.Store(true)
@@ -72,39 +69,26 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 			return false
 		}
 	}
-	for _, h := range notified {
+	for _, s := range heard.Surplus {
+		w.received(s)
+	}
+	for _, n := range heard.Notified {
 		switch {
-		case h.HandOvers > 0:
-			w.received(h)
 		case q.Worker != "": // two that see different owners do not pass it to and fro
-			w.hinted(h.Notification, false)
-		case w.overdue(h.Notification) || !w.pass(h.Notification):
-			w.hinted(h.Notification, w.age(h.Timestamp) >= hintsFirst && w.young(h.Notification, 0))
+			w.hinted(n, false)
+		case w.overdue(n) || !w.pass(n):
+			w.hinted(n, w.age(n.Timestamp) >= hintsFirst && w.young(n, 0))
 		}
 	}
 	return true
 }
 
-// heard are columns of which a worker takes hints.
-type heard struct {
-	cells    []percolator.Cell
-	maxCells int // of the largest batch
-}
-
-// heard returns the columns that run cell by cell and those that run in batches, as far as there
-// are any.
-func (w *Worker) heard() (of []heard) {
-	single, batches := heard{maxCells: 1}, heard{}
-	for c, col := range w.coverage.taken {
-		into, cell := &single, percolator.Cell{Table: c.Table, Column: c.Name}
-		for _, l := range col.lanes {
-			if l.maxCells > 1 {
-				into, batches.maxCells = &batches, max(batches.maxCells, l.maxCells)
-			}
-		}
-		into.cells = append(into.cells, cell)
+// heard are the columns of which this worker takes hints.
+func (w *Worker) heard() (columns []percolator.Cell) {
+	for c := range w.coverage.taken {
+		columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
 	}
-	return slices.DeleteFunc([]heard{single, batches}, func(h heard) bool { return len(h.cells) == 0 })
+	return columns
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It

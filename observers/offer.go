@@ -35,11 +35,17 @@ type arrival struct {
 	stored    *storedStates // nil: not read
 	young     bool          // another worker may be about to run for it
 	handOvers int           // how often workers have handed it over
+	asked     bool          // for it, as there was room: who had it has forgotten it
 }
 
 func (q *queue) add(col *column, row string, ts tso.Timestamp, a arrival) (v verdict, upTo tso.Timestamp) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.insert(col, row, ts, a)
+}
+
+// insert is add for a caller that holds q.mu.
+func (q *queue) insert(col *column, row string, ts tso.Timestamp, a arrival) (v verdict, upTo tso.Timestamp) {
 	if !q.open {
 		return refused, 0
 	}
@@ -64,7 +70,7 @@ func (q *queue) add(col *column, row string, ts tso.Timestamp, a arrival) (v ver
 	if a.handOvers > 0 {
 		class = dispatched // it has waited
 	}
-	if e.state == stateNew && q.counts[class] >= q.limits[class] {
+	if e.state == stateNew && !a.asked && q.counts[class] >= q.limits[class] {
 		q.dropped = q.dropped || a.how == dispatched
 		if class == waiting {
 			return crowded, 0

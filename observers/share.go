@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,15 +26,19 @@ const (
 func (w *Worker) share(ctx context.Context) {
 	pause, most := shareAgain, shareFewest
 	for w.queue.awaitSurplus(ctx) {
-		cells := w.queue.takeSurplus(most)
-		taken, err := w.handOver(ctx, cells)
+		offers := w.queue.takeSurplus(most)
+		cells := 0
+		for _, o := range offers {
+			cells += len(o)
+		}
+		taken, err := w.handOver(ctx, offers)
 		switch {
 		case errors.Is(err, tso.ErrUnsupported):
 			pause = shareUnheardOf
 		case err != nil:
 			w.log.Debug("observers: cells were not handed over", "err", err)
 			pause = shareFailed
-		case taken > 0 && taken == len(cells): // others have room for more
+		case taken > 0 && taken == cells: // others have room for more
 			most = min(2*most, shareAtOnce)
 			continue
 		case taken > 0:
@@ -47,24 +52,23 @@ func (w *Worker) share(ctx context.Context) {
 	}
 }
 
-// handOver offers cells to other workers, and keeps those that nobody takes.
-func (w *Worker) handOver(ctx context.Context, cells []offered) (taken int, err error) {
-	if len(cells) == 0 {
+// handOver makes offers to other workers, and keeps the cells that nobody takes.
+func (w *Worker) handOver(ctx context.Context, offers [][]offered) (taken int, err error) {
+	if len(offers) == 0 {
 		return 0, nil
 	}
-	surplus := make([]model.Heard, len(cells))
-	for i, c := range cells {
-		n := model.Notification{Cell: c.column.cell(c.row), Timestamp: c.ts}
-		surplus[i] = model.Heard{Notification: n, HandOvers: c.handOvers + 1, From: w.id}
+	surplus := make([]model.Surplus, len(offers))
+	for i, cells := range offers {
+		offers[i] = slices.SortedFunc(slices.Values(cells), func(a, b offered) int { return cmp.Compare(a.row, b.row) })
+		surplus[i] = surplusOf(w.id, offers[i])
 	}
-	at, err := w.engine.Dispatch.HandOver(ctx, surplus)
-	var gone, stay []offered
-	for i, c := range cells {
-		if _, ok := slices.BinarySearch(at, i); ok {
-			gone = append(gone, c)
-		} else {
-			stay = append(stay, c)
-		}
+	firsts, err := w.engine.Dispatch.HandOver(ctx, surplus)
+	if err != nil {
+		firsts = make([]int, len(offers))
+	}
+	var gone, stay [][]offered
+	for i, cells := range offers {
+		gone, stay = append(gone, cells[:firsts[i]]), append(stay, cells[firsts[i]:])
 	}
 	w.queue.keep(stay)
 	taken = w.queue.handedOver(gone)
@@ -72,18 +76,27 @@ func (w *Worker) handOver(ctx context.Context, cells []offered) (taken int, err 
 	return taken, err
 }
 
-// received queues a cell that another worker hands over.
-func (w *Worker) received(h model.Heard) {
-	col := w.coverage.taken[Column{h.Cell.Table, h.Cell.Column}]
+// surplusOf is what another worker is told of offered cells.
+func surplusOf(from uint64, cells []offered) model.Surplus {
+	s := model.Surplus{From: from}
+	for _, c := range cells {
+		s.Notified = append(s.Notified, model.Notification{Cell: c.column.cell(c.row), Timestamp: c.ts})
+		s.HandOvers = max(s.HandOvers, c.handOvers+1)
+	}
+	return s
+}
+
+// received queues cells that another worker hands over.
+func (w *Worker) received(s model.Surplus) {
+	first := s.Notified[0]
+	col := w.coverage.taken[Column{first.Cell.Table, first.Cell.Column}]
 	if col == nil {
 		return
 	}
-	if h.From == w.id { // this worker has become busy since it asked
-		w.queue.takeBack(col, h.Cell.Row, h.Timestamp, h.HandOvers-1)
+	if s.From == w.id { // this worker has become busy since it asked
+		w.queue.takeBack(col, s.Notified, s.HandOvers-1)
 		return
 	}
-	waited := max(0, w.age(h.Timestamp)-col.wait())
-	if v := w.queue.receive(col, h.Cell.Row, h.Timestamp, h.HandOvers, waited); v == accepted || v == joined {
-		w.counters.received.Add(1)
-	}
+	waited := max(0, w.age(first.Timestamp)-col.wait())
+	w.counters.received.Add(w.queue.receive(col, s.Notified, s.HandOvers, waited))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -25,6 +26,7 @@ type spread struct {
 	surplus chan struct{} // receives when there is one
 	hunger  chan struct{} // receives when there are few
 	failing int           // attempts that failed since the last that did not
+	first   int           // whose surplus was offered first, the last time
 
 	// given are the cells that were handed over lately. This client's looks find them until their
 	// runs have ended. They are this worker's again when the other one was given enough time.
@@ -98,9 +100,6 @@ func (q *queue) awaitHunger(ctx context.Context, most time.Duration) (hungry, op
 		well := q.spread.failing < q.spread.few || q.active() == 0
 		hungry, open = well && q.hungry(), q.open
 		q.mu.Unlock()
-		if hungry {
-			signal(q.spread.hunger) // for the other that may listen
-		}
 		if hungry || !open {
 			return hungry, open
 		}
@@ -114,9 +113,9 @@ func (q *queue) awaitHunger(ctx context.Context, most time.Duration) (hungry, op
 	}
 }
 
-// hungry reports whether there is little that waits for a slot.
+// hungry reports whether there is little that waits for a slot, and room for more.
 func (q *queue) hungry() bool {
-	return q.ready.len() < q.spread.few && !slices.ContainsFunc(q.lanes, func(l *lane) bool {
+	return q.ready.len() < q.spread.few && q.counts[dispatched] < q.limits[dispatched] && !slices.ContainsFunc(q.lanes, func(l *lane) bool {
 		return l.maxCells > 1 && l.gathered.cells.len() >= l.maxCells
 	})
 }
@@ -131,8 +130,8 @@ func (q *queue) surplus(l *lane) bool {
 }
 
 // surplusOf is how many of the gathered cells of an observer are more than its slots take in one
-// batch each, in whole batches: smaller ones would cost more requests than all of them here. Where
-// batches conflict, it is none.
+// batch each. Fewer than a batch are none: run by themselves, they would cost more requests than in
+// the next batch here. Where batches conflict, there are none either.
 func (q *queue) surplusOf(l *lane) int {
 	slots := int(l.congestion.most)
 	if l.congestion.limit() < slots {
@@ -141,12 +140,14 @@ func (q *queue) surplusOf(l *lane) int {
 	if l.concurrent > 0 {
 		slots = min(slots, l.concurrent)
 	}
-	more := max(0, l.gathered.cells.len()-surplusRounds*slots*l.maxCells)
-	return more - more%l.shared()
+	if more := l.gathered.cells.len() - surplusRounds*slots*l.maxCells; more >= l.shared() {
+		return more
+	}
+	return 0
 }
 
 // shared is how many cells of a batch are handed over together.
-func (l *lane) shared() int { return min(max(1, l.maxCells), shareAtOnce) }
+func (l *lane) shared() int { return max(1, min(l.maxCells, shareAtOnce)) }
 
 // awaitSurplus waits until there are more ready cells than stay here.
 func (q *queue) awaitSurplus(ctx context.Context) bool {
@@ -173,14 +174,29 @@ type offered struct {
 	batch *lane         // for which it was gathered; nil: for none
 }
 
-// takeSurplus takes at most most cells of the surplus, or one batch if that has more, of each kind
-// the oldest first. The caller ends each with handedOver or keep.
-func (q *queue) takeSurplus(most int) (cells []offered) {
+// takeSurplus takes of the surplus of each kind, single cells and the batches of each observer, the
+// oldest: at most most cells, or one batch if that has more. What it returns together is to run
+// together. Kinds take turns in coming first, as all may be more than one request holds. The caller
+// ends each offer with handedOver or keep.
+func (q *queue) takeSurplus(most int) (offers [][]offered) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	kinds := 1 + len(q.lanes)
+	q.spread.first = (q.spread.first + 1) % kinds
+	for i := range kinds {
+		if kind := (q.spread.first + i) % kinds; kind == len(q.lanes) {
+			offers = append(offers, q.takeSingles(most)...)
+		} else {
+			offers = append(offers, q.takeBatches(q.lanes[kind], most)...)
+		}
+	}
+	return offers
+}
+
+func (q *queue) takeSingles(most int) (offers [][]offered) {
 	visits := surplusVisits
 	var stay []item
-	for n := q.ready.len() - q.spread.keep; n > 0 && visits > 0 && len(cells) < most; n-- {
+	for n := q.ready.len() - q.spread.keep; n > 0 && visits > 0 && len(offers) < most; n-- {
 		visits--
 		it := q.ready.pop()
 		if it.entry == nil || !it.entry.shareable() {
@@ -188,30 +204,41 @@ func (q *queue) takeSurplus(most int) (cells []offered) {
 			continue
 		}
 		it.entry.state = stateOffered
-		cells = append(cells, offered{entry: it.entry, ts: it.entry.newest, item: it})
+		offers = append(offers, []offered{{entry: it.entry, ts: it.entry.newest, item: it}})
 	}
 	q.ready.unpop(stay)
-	for _, l := range q.lanes {
-		var stay []*entry
-		n, size := q.surplusOf(l), l.shared()
-		if room := most - len(cells); len(cells) == 0 || room >= size {
-			n = min(n, max(size, room-room%size))
-		} else {
-			n = 0
+	return offers
+}
+
+// takeBatches takes whole batches of an observer.
+func (q *queue) takeBatches(l *lane, most int) (offers [][]offered) {
+	size := l.shared()
+	most = max(1, most/size) * size
+	visits, fit := surplusVisits, 0
+	var popped []*entry
+	for n := q.surplusOf(l); n > 0 && visits > 0 && fit < most; n-- {
+		visits--
+		e := l.gathered.cells.pop()
+		popped = append(popped, e)
+		if e.shareable() {
+			fit++
 		}
-		for ; n > 0 && visits > 0; n-- {
-			visits--
-			e := l.gathered.cells.pop()
-			if !e.shareable() {
-				stay = append(stay, e)
-				continue
-			}
-			e.state = stateOffered
-			cells = append(cells, offered{entry: e, ts: e.newest, batch: l})
-		}
-		l.gathered.cells.unpop(stay)
 	}
-	return cells
+	var stay []*entry
+	var cells []offered
+	for _, e := range popped {
+		if len(cells) == fit-fit%size || !e.shareable() {
+			stay = append(stay, e)
+			continue
+		}
+		e.state = stateOffered
+		cells = append(cells, offered{entry: e, ts: e.newest, batch: l})
+	}
+	l.gathered.cells.unpop(stay)
+	for batch := range slices.Chunk(cells, size) {
+		offers = append(offers, batch)
+	}
+	return offers
 }
 
 // shareable reports whether this worker knows nothing of the cell that another one would have to
@@ -228,10 +255,15 @@ func (e *entry) shareable() bool {
 	return true
 }
 
-// keep ends the offer of cells that nobody has taken. cells are in the order of takeSurplus.
-func (q *queue) keep(cells []offered) {
+// keep ends offers that nobody has taken. They are in the order of takeSurplus.
+func (q *queue) keep(offers [][]offered) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.stay(slices.Concat(offers...))
+}
+
+// stay makes offered cells ready as they were.
+func (q *queue) stay(cells []offered) {
 	var items []item
 	gathered := map[*lane][]*entry{}
 	for _, c := range cells {
@@ -253,22 +285,27 @@ func (q *queue) keep(cells []offered) {
 	}
 }
 
-// handedOver ends the offer of cells that other workers have taken, and returns how many these are:
-// some may have come back, or been notified again.
-func (q *queue) handedOver(cells []offered) (n int) {
+// handedOver ends offers that other workers have taken, and returns how many cells these are: some
+// may have come back, or been notified again.
+func (q *queue) handedOver(offers [][]offered) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	for _, c := range cells {
-		if !q.closed && (c.returned || c.newest > c.ts) {
+	var back []offered
+	for _, c := range slices.Concat(offers...) {
+		switch {
+		case !q.closed && c.newest > c.ts:
 			c.returned = false
 			q.schedule(c.entry, now)
-			continue
+		case !q.closed && c.returned:
+			back = append(back, c)
+		default:
+			q.forget(c.entry)
+			q.spread.add(cellKey{c.column, c.row}, c.ts, now)
+			n++
 		}
-		q.forget(c.entry)
-		q.spread.add(cellKey{c.column, c.row}, c.ts, now)
-		n++
 	}
+	q.stay(back)
 	if n > 0 && !q.closed && q.spread.timer == nil {
 		q.spread.timer = time.AfterFunc(q.spread.grace, q.miss)
 	}
@@ -289,27 +326,34 @@ func (q *queue) miss() {
 	}
 }
 
-// receive queues a cell that another worker has handed over. It is due at once, since it has waited
-// there. waited is for how long, beyond what its observers are to wait.
-func (q *queue) receive(col *column, row string, ts tso.Timestamp, handOvers int, waited time.Duration) verdict {
-	v, _ := q.add(col, row, ts, arrival{how: dispatched, handOvers: handOvers})
+// receive queues cells that another worker has handed over, all at once, as they are to run
+// together. They are due now, since they have waited there: waited is for how long, beyond what
+// their observers are to wait. It returns how many were new.
+func (q *queue) receive(col *column, cells []model.Notification, handOvers int, waited time.Duration) (n int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for _, c := range cells {
+		if v, _ := q.insert(col, c.Cell.Row, c.Timestamp, arrival{how: dispatched, handOvers: handOvers, asked: true}); v == accepted || v == joined {
+			n++
+		}
+	}
 	q.lag.note(waited, time.Now())
-	return v
+	return n
 }
 
-// takeBack queues a cell again that this worker has handed over, to itself.
-func (q *queue) takeBack(col *column, row string, ts tso.Timestamp, handOvers int) {
+// takeBack queues cells again that this worker has handed over, to itself.
+func (q *queue) takeBack(col *column, cells []model.Notification, handOvers int) {
 	q.mu.Lock()
-	if e := col.cells[row]; e != nil && e.state == stateOffered {
-		e.returned = true
-		q.mu.Unlock()
-		return
+	defer q.mu.Unlock()
+	for _, c := range cells {
+		row := c.Cell.Row
+		if e := col.cells[row]; e != nil && e.state == stateOffered {
+			e.returned = true
+			continue
+		}
+		q.spread.given.Remove(cellKey{col, row})
+		q.insert(col, row, c.Timestamp, arrival{how: dispatched, handOvers: handOvers, asked: true})
 	}
-	q.spread.given.Remove(cellKey{col, row})
-	q.mu.Unlock()
-	q.add(col, row, ts, arrival{how: dispatched, handOvers: handOvers})
 }
 
 // hasten makes all tasks due at once.

@@ -9,15 +9,29 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// rows names the rows of cells, in order.
-func rows(cells []offered) (names []string) {
-	for _, c := range cells {
+// rows names the rows of offers, in order.
+func rows(offers [][]offered) (names []string) {
+	for _, c := range slices.Concat(offers...) {
 		names = append(names, c.row)
 	}
 	return names
+}
+
+// notified is notifications of rows at a timestamp.
+func notified(ts tso.Timestamp, rows ...string) (ns []model.Notification) {
+	for _, row := range rows {
+		ns = append(ns, model.Notification{Cell: model.Cell{Row: row}, Timestamp: ts})
+	}
+	return ns
+}
+
+// receive queues a cell that another worker has handed over.
+func (f *fixture) receive(row string, ts tso.Timestamp, handOvers int) {
+	f.q.receive(f.col, notified(ts, row), handOvers, 0)
 }
 
 // takeAll takes a batch, and ends all of its turns but the last.
@@ -69,8 +83,8 @@ func TestSurplus(t *testing.T) {
 	f.none()
 }
 
-// Of the cells that are gathered, those that fit into no batch that begins soon are offered, if
-// they fill a batch by themselves.
+// Of the cells that are gathered, those that fit into no batch that begins soon are offered, by whole
+// batches.
 func TestSurplusOfBatches(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{Concurrency: 2}, batchOf(2, time.Minute), after(time.Hour, "o0"))
@@ -80,28 +94,107 @@ func TestSurplusOfBatches(t *testing.T) {
 		if cells := c.q.takeSurplus(8); len(cells) != 0 {
 			t.Fatalf("%v are too many for two slots", rows(cells))
 		}
-		for i := range 3 {
+		for i := range 5 {
 			c.notify(0, fmt.Sprint(i+4), 10)
 		}
-		for _, most := range []int{1, 3, 8} {
-			cells := c.q.takeSurplus(most)
-			if got := rows(cells); !slices.Equal(got, []string{"0", "1"}) {
-				t.Fatalf("offered %v", got)
+		for i, want := range [][]string{1: {"0", "1"}, 3: {"0", "1"}, 4: {"0", "1", "2", "3"}, 9: {"0", "1", "2", "3"}} {
+			if want != nil {
+				offers := c.q.takeSurplus(i)
+				if got := rows(offers); !slices.Equal(got, want) || len(offers) != len(want)/2 {
+					t.Errorf("offered %v by %d", got, len(offers))
+				}
+				c.q.keep(offers)
 			}
-			c.q.keep(cells)
 		}
-		cells := c.q.takeSurplus(8)
-		c.sizes(7, 0)
-		c.q.keep(cells[1:])
-		if n := c.q.handedOver(cells[:1]); n != 1 {
+		offers := c.q.takeSurplus(1)
+		c.sizes(9, 0)
+		c.q.keep([][]offered{offers[0][1:]})
+		if n := c.q.handedOver([][]offered{offers[0][:1]}); n != 1 {
 			t.Fatalf("%d were handed over", n)
 		}
-		c.q.finish(c.takeAll("1", "2"), done)
-		c.q.finish(c.takeAll("3", "4"), done)
+		for _, batch := range [][]string{{"1", "2"}, {"3", "4"}, {"5", "6"}} {
+			c.q.finish(c.takeAll(batch...), done)
+		}
 		c.notify(1, "x", 20)
-		c.q.finish(c.takeAll("5", "6"), done)
+		c.q.finish(c.takeAll("7", "8"), done)
 		c.take("x", "o1") // what was handed over keeps nobody waiting
 	})
+}
+
+// What this worker knows something of hides nothing behind it, nor does one kind of work hide
+// another, whether or not anybody takes what is offered.
+func TestSurplusOfEachKind(t *testing.T) {
+	t.Parallel()
+	t.Run("behind cells that stay", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, Config{Concurrency: 1}, batchOf(5, 0))
+		for i := range 40 {
+			f.receive(fmt.Sprint("received-", i), 10, maxHandOvers)
+		}
+		f.fill(1000)
+		if offers := f.q.takeSurplus(32); len(offers) != 6 || len(slices.Concat(offers...)) != 30 {
+			t.Errorf("offered %v", rows(offers))
+		}
+	})
+	for _, sizes := range [][2]int{{1, 100}, {10, 100}, {100, 10}, {200, 200}, {1000, 300}} {
+		t.Run(fmt.Sprint(sizes), func(t *testing.T) {
+			t.Parallel()
+			c := newChain(t, Config{Concurrency: 1}, batchOf(sizes[0], 0), batchOf(sizes[1], 0))
+			for i, size := range sizes {
+				for row := range 3*size + 5 {
+					c.notify(i, fmt.Sprint(row), 10)
+				}
+			}
+			first, seen := map[*column]bool{}, map[*column]bool{}
+			for range 3 {
+				offers := c.q.takeSurplus(32)
+				first[offers[0][0].column] = true
+				for _, cells := range offers {
+					seen[cells[0].column] = true
+					if most := min(sizes[slices.Index(c.columns, cells[0].column)], shareAtOnce); len(cells) != most {
+						t.Errorf("%d cells of a batch of %d", len(cells), most)
+					}
+				}
+				c.q.keep(offers)
+			}
+			if len(seen) != 2 || len(first) != 2 {
+				t.Errorf("offered of %d observers, of %d first", len(seen), len(first))
+			}
+		})
+	}
+}
+
+// Cells that were handed to this worker itself run when they would have run.
+func TestOwnSurplusComesFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{Concurrency: 1}, batchOf(3, 0))
+	f.fill(9)
+	offers := f.q.takeSurplus(32)
+	f.q.takeBack(f.col, notified(100, rows(offers)...), 0)
+	if n := f.q.handedOver(offers); n != 0 {
+		t.Errorf("%d were handed over", n)
+	}
+	if tn, _ := f.q.take(); len(tn.batch) != 3 || tn.batch[0].entry.row != "0" || tn.batch[2].entry.row != "2" {
+		t.Errorf("a batch of %d from row %s", len(tn.batch), tn.entry.row)
+	}
+}
+
+// A worker takes what it has asked for, also if its queue has filled meanwhile. A full queue asks
+// for nothing.
+func TestReceivedBeyondTheQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{Concurrency: 4, QueueLength: 3}, batchOf(10, 0))
+	if !f.q.hungry() {
+		t.Error("an idle worker is not hungry")
+	}
+	f.fill(3)
+	if f.q.hungry() {
+		t.Error("a worker with a full queue is hungry")
+	}
+	if n := f.q.receive(f.col, notified(10, "a", "b", "c"), 1, 0); n != 3 {
+		t.Errorf("%d received", n)
+	}
+	f.sizes(6, 0)
 }
 
 // A worker whose slots conflict, or that has a full batch to begin, is not helped by more cells,
@@ -175,10 +268,10 @@ func TestNotShared(t *testing.T) {
 		f.q.finish(f.take("failed", "o1"), outcome{start: 20})
 		f.q.finish(f.take("half", "o0"), outcome{start: 20})
 		for range maxHandOvers {
-			f.q.receive(f.col, "received", 10, maxHandOvers, 0)
+			f.receive("received", 10, maxHandOvers)
 		}
 		time.Sleep(time.Minute)
-		f.q.receive(f.col, "once", 10, 1, 0)
+		f.receive("once", 10, 1)
 		f.fill(4)
 		if got := rows(f.q.takeSurplus(8)); !slices.Equal(got, []string{"once"}) {
 			t.Errorf("offered %v", got)
@@ -190,9 +283,7 @@ func TestNotShared(t *testing.T) {
 func TestReceivedIsDueAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{collapse: time.Hour})
-	if v := f.q.receive(f.col, "r", 10, 1, 0); v != accepted {
-		t.Fatal(v)
-	}
+	f.receive("r", 10, 1)
 	tn := f.take("r", "o0")
 	if tn.stale {
 		t.Error("nobody else has it")
@@ -206,7 +297,7 @@ func TestHandedToItself(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 1}, options{})
 		f.fill(5)
 		cells := f.q.takeSurplus(8)
-		back := func() { f.q.takeBack(f.col, "0", 10, 0) }
+		back := func() { f.q.takeBack(f.col, notified(10, "0"), 0) }
 		if !late {
 			back()
 		}
@@ -215,7 +306,7 @@ func TestHandedToItself(t *testing.T) {
 			back()
 		}
 		f.sizes(5, 0)
-		if cells = f.q.takeSurplus(8); len(cells) != 1 || cells[0].handOvers != 0 {
+		if cells = f.q.takeSurplus(8); len(cells) != 1 || cells[0][0].handOvers != 0 {
 			t.Errorf("offered %v", rows(cells))
 		}
 		f.q.keep(cells)

@@ -138,9 +138,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopDispatch := func() {}
 	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
-		for _, columns := range w.heard() {
-			scanners.Go(func() { w.listen(ctx, columns) })
-		}
+		scanners.Go(func() { w.listen(ctx) })
 		scanners.Go(func() { w.share(ctx) })
 		if len(w.owners.columns) > 0 {
 			scanners.Go(func() { w.listenOwned(ctx) })

@@ -102,14 +102,14 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	direct := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = env.Oracle })
 	writer, worker := env.NewClient(direct), env.NewClient(direct)
 	type answer struct {
-		ns  []model.Heard
+		ns  []model.Notification
 		err error
 	}
 	in, weak := percolator.Cell{Table: "hints", Column: "in"}, percolator.Cell{Table: "hints", Column: "w"}
 	heard := make(chan answer, 1)
 	go func() {
 		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(in, weak))
-		heard <- answer{ns, err}
+		heard <- answer{ns.Notified, err}
 	}()
 	row := "a row\x00\xff"
 	var last tso.Timestamp
@@ -140,7 +140,7 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	for {
 		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(weak))
 		fixture.Must(t, err)
-		if len(ns) > 0 {
+		if ns := ns.Notified; len(ns) > 0 {
 			if ns[0].Cell != (percolator.Cell{Table: "hints", Row: "r", Column: "w"}) {
 				t.Errorf("heard of %+v", ns[0])
 			}
@@ -163,7 +163,8 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	setObserved(t, c, "mine")
 	until(t, "another hint", func() bool { _, left := s.count(); return left == 2 })
 	ns, err := c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"}))
-	if fixture.Must(t, err); len(ns) != 2 || ns[0].Cell.Row != "theirs" || ns[1].Cell.Row != "mine" {
+	fixture.Must(t, err)
+	if ns := ns.Notified; len(ns) != 2 || ns[0].Cell.Row != "theirs" || ns[1].Cell.Row != "mine" {
 		t.Errorf("left: %+v", ns)
 	}
 
@@ -171,7 +172,7 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	s.mu.Lock()
 	s.left = []tso.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
 	s.mu.Unlock()
-	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"})); err != nil || len(ns) != 0 {
+	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"})); err != nil || len(ns.Notified)+len(ns.Surplus) != 0 {
 		t.Errorf("heard of %v, %v", ns, err)
 	}
 	fixture.Must(t, c.Close())

@@ -59,23 +59,6 @@ func TestHandHints(t *testing.T) {
 			t.Errorf("took %v", hints)
 		}
 
-		// Who has room for several gets those that come together.
-		for range 2 {
-			go func() {
-				hints, _ := a.TakeHints(t.Context(), []uint64{1}, 2, 20*time.Second)
-				got <- hints
-			}()
-		}
-		synctest.Wait()
-		mustHand(t, a, []Hint{u, v, w}, 0, 1, 2)
-		more, less := <-got, <-got
-		if len(more) < len(less) {
-			more, less = less, more
-		}
-		if !slices.Equal(more, []Hint{u, v}) || !slices.Equal(less, []Hint{w}) {
-			t.Errorf("took %v and %v", more, less)
-		}
-
 		// What was handed to a caller that has just gone is handed to another one.
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)

@@ -150,8 +150,7 @@ func (t *hintTopic) wakeOne() {
 	}
 }
 
-// hand gives hints to takers that wait and have room for them: one gets as many as it has room for
-// before the next gets any, as those that come together may be cheaper to work off together.
+// hand gives hints to takers that wait and have room for them, in turn.
 func (t *hintTable) hand(hints []Hint) (taken []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,11 +164,12 @@ func (t *hintTable) hand(hints []Hint) (taken []int) {
 
 // give gives a hint to the taker with room for it that has waited longest.
 func (t *hintTopic) give(h Hint) bool {
-	for _, taker := range t.takers {
+	for i, taker := range t.takers {
 		if len(taker.given) < taker.most && taker.bytes+len(h.Data) <= maxHintsData {
 			taker.given = append(taker.given, h)
 			taker.bytes += len(h.Data)
 			wake(taker.wake)
+			t.takers = append(slices.Delete(t.takers, i, i+1), taker)
 			return true
 		}
 	}

@@ -203,12 +203,12 @@ func decodePassed(data string) (n model.Notification, ok bool) {
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle passes no hints on, or Config.DisableHints is set.
 // Other errors are transient, but for ErrClosed.
-func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) ([]model.Heard, error) {
+func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (heard model.Heard, err error) {
 	if err := model.CheckContext(ctx); err != nil {
-		return nil, err
+		return heard, err
 	}
 	if d.Hints.service == nil {
-		return nil, fmt.Errorf("percolator: awaiting notifications: %w", tso.ErrUnsupported)
+		return heard, fmt.Errorf("percolator: awaiting notifications: %w", tso.ErrUnsupported)
 	}
 	var topics []uint64
 	hints, surplus := map[uint64]model.Cell{}, map[uint64]model.Cell{}
@@ -231,24 +231,27 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 	taken, err := d.Hints.service.TakeHints(limited, topics, q.Most, q.Wait)
 	switch {
 	case d.Store.Closed.Load():
-		return nil, fmt.Errorf("percolator: %w", model.ErrClosed)
+		return heard, fmt.Errorf("percolator: %w", model.ErrClosed)
 	case err != nil:
-		return nil, fmt.Errorf("percolator: awaiting notifications: %w", model.WithContext(ctx, err))
+		return heard, fmt.Errorf("percolator: awaiting notifications: %w", model.WithContext(ctx, err))
 	}
-	var out []model.Heard
+	d.Store.Count.HintsTaken.Add(int64(len(taken)))
 	for _, h := range taken {
-		heard, ok := model.Heard{}, false
+		if col, known := surplus[h.Topic]; known {
+			if s, ok := decodeSurplus(col, h.Data); ok {
+				heard.Surplus = append(heard.Surplus, s)
+			}
+			continue
+		}
+		n, ok := model.Notification{}, false
 		if col, known := hints[h.Topic]; known {
-			heard.Notification, ok = decodeHint(col, h.Data)
-		} else if col, known := surplus[h.Topic]; known {
-			heard, ok = decodeSurplus(col, h.Data)
+			n, ok = decodeHint(col, h.Data)
 		} else if h.Topic == mine {
-			heard.Notification, ok = decodePassed(h.Data)
+			n, ok = decodePassed(h.Data)
 		}
 		if ok {
-			out = append(out, heard)
+			heard.Notified = append(heard.Notified, n)
 		}
 	}
-	d.Store.Count.HintsTaken.Add(int64(len(out)))
-	return out, nil
+	return heard, nil
 }
