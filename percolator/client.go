@@ -90,7 +90,7 @@ func (c *Client) hangUp() {
 func (c *Client) Schema() *Schema { return c.e.Meta.Catalog.Load().Schema }
 
 // Stats returns the client's counters, read one after the other.
-func (c *Client) Stats() Stats { return c.e.Store.Count.Read() }
+func (c *Client) Stats() Stats { return c.e.Stats() }
 
 // Flush waits until phase two of everything committed before the call is over, or until ctx ends.
 // Phase two gives up a row that Bigtable has refused for 30 s: it logs the row and leaves its locks
@@ -124,6 +124,11 @@ func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 // runs f again in a new transaction, with jittered backoff, until ctx ends or MaxAttempts is
 // reached. An error of f rolls the transaction back and is returned unchanged; an ErrConflict from
 // f counts as a conflict. Update never retries ErrOutcomeUnknown.
+//
+// A client makes only so many attempts at once, as many as conflicts allow, and those that have
+// conflicted on a cell follow one another; other Updates wait (Stats.Contention). An Update within
+// f, with f's context or one made from it, does not. Where no attempt ends for a second, as when
+// functions wait for other Updates in other ways, the limit doubles.
 func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, opts ...TxnOption) (tso.Timestamp, error) {
 	return c.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error { return f(ctx, (*Txn)(tx)) }, txnOptions(opts))
 }

@@ -62,6 +62,7 @@ type Timing = model.Timing
 //	Requests              map[string]int64               // calls by kind
 //	RowsRead, RowsMutated int64                          // by these calls
 //	Latency               map[string]admin.LatencyCounts // how long calls took, by operation
+//	Contention            admin.Contention               // how Updates queue, and most contended cells
 //
 // The kinds of Requests are "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys" and
 // "Oracle", without the retries inside Google's client. The operations of Latency are "begin",

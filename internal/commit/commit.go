@@ -55,8 +55,9 @@ type Committer struct {
 	Journal  *journal.Appender
 	Config   model.Settings
 
-	Warm   *warmGoroutines // for prewrites
-	Recent recentWrites    // for blind transactions
+	Warm       *warmGoroutines // for prewrites
+	Recent     recentWrites    // for blind transactions
+	contention contention
 }
 
 // commit is the commit of one transaction.
@@ -106,6 +107,7 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 	begun := time.Now()
 	ts, err := tx.commit(ctx, writes, weak)
 	c.Store.Count.Ended(err)
+	c.contention.note(err)
 	c.Store.Count.Latency[telemetry.OpCommit].Add(time.Since(begun))
 	c.Store.Metrics.Transaction(ctx, time.Since(tx.since), err)
 	if err == nil {

@@ -31,7 +31,7 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 	pause := retry.New(2*time.Millisecond, time.Second)
 	for attempt = 1; ; attempt++ {
 		o.retry = attempt > 1
-		ts, err = c.tracedAttempt(ctx, f, o, attempt)
+		ts, err = c.admittedAttempt(ctx, f, o, attempt, err)
 		if err == nil || !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrOutcomeUnknown) || attempt == o.MaxAttempts {
 			return ts, attempt, err
 		}
@@ -39,6 +39,28 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 			return 0, attempt, fmt.Errorf("%w: %w", err, perr)
 		}
 	}
+}
+
+// updating marks the contexts of functions that run within an Update of a client.
+type updating struct{ c *Committer }
+
+// admittedAttempt waits until an attempt may begin, after one that ended in last, and makes it.
+func (c *Committer) admittedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, last error) (ts tso.Timestamp, err error) {
+	if ctx.Value(updating{c}) != nil { // the Update around it holds what this one would wait for
+		return c.tracedAttempt(ctx, f, o, n)
+	}
+	end, err := c.contention.begin(ctx, last)
+	switch {
+	case err != nil && last != nil:
+		return 0, fmt.Errorf("%w: %w", last, err)
+	case err != nil:
+		return 0, err
+	}
+	ended := telemetry.ErrPanicked
+	defer func() { end(ended) }()
+	ts, err = c.tracedAttempt(context.WithValue(ctx, updating{c}, true), f, o, n)
+	ended = err
+	return ts, err
 }
 
 func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int) (ts tso.Timestamp, err error) {

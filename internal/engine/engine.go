@@ -177,6 +177,13 @@ func (e *Engine) WhileOpen(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
+// Stats are the counters of the client, and how its Updates queue.
+func (e *Engine) Stats() telemetry.Stats {
+	s := e.Store.Count.Read()
+	s.Contention = e.Commits.Contention()
+	return s
+}
+
 // Telemetry returns Config.MeterProvider and Config.TracerProvider, for packages that work with the
 // client. Either may be nil.
 func (e *Engine) Telemetry() (metric.MeterProvider, trace.TracerProvider) {

@@ -31,7 +31,8 @@ const (
 	// MaxReports is how many processes report. Each counts them before it stores its own report, so
 	// processes that begin at the same time may exceed it.
 	MaxReports = 256
-	// MaxReportBytes is the size of a report as it is stored. It omits observers that have no room.
+	// MaxReportBytes is the size of a report as it is stored. It omits columns, contended cells and
+	// observers that have no room.
 	MaxReportBytes = maxEntryBytes
 	// MaxReportInterval is the longest time between two reports of a process.
 	MaxReportInterval = 10 * time.Minute
@@ -132,7 +133,7 @@ func (r *Reporter) Store(ctx context.Context, w WorkerReport) error {
 		r.report.Started = now
 	}
 	r.report.Written, r.report.Expires = now, now.Add(reportLeases*r.interval+reportGrace)
-	r.report.Stats, r.report.Worker = r.e.Store.Count.Read(), w
+	r.report.Stats, r.report.Worker = r.e.Stats(), w
 	b, err := r.report.encode()
 	if err != nil {
 		return err
@@ -226,7 +227,7 @@ func (r Report) lives(now tso.Timestamp) bool {
 // encode leaves out the columns, and then as many observers as it must, the quietest first.
 func (r Report) encode() ([]byte, error) {
 	if b, err := json.Marshal(r); err == nil && len(b) > MaxReportBytes {
-		r.Worker.Takes = nil
+		r.Worker.Takes, r.Stats.Contention.Cells = nil, nil
 	}
 	names := slices.SortedFunc(maps.Keys(r.Worker.Observers), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Worker.Observers[b].Attempts, r.Worker.Observers[a].Attempts), strings.Compare(a, b))

@@ -76,6 +76,8 @@ type Stats struct {
 	LockWaits    int64         // reads that met a lock, and had to wait for its transaction or to resolve it
 	LockWaitTime time.Duration // how long all of them together took for that
 
+	Contention Contention
+
 	// Latency counts how long calls took, by operation: "begin", "get", "get_multi", "scan" (each
 	// page), "commit" (with writes), and the requests by their names in Requests, but for
 	// "SampleRowKeys". It includes failed calls, but no reads that the snapshot or the transaction's
@@ -100,4 +102,20 @@ func (n *Counters) Read() Stats {
 		s.Latency[op.String()] = n.Latency[op].read()
 	}
 	return s
+}
+
+// Contention is how a client's Updates queue now, and where its transactions have conflicted.
+type Contention struct {
+	Attempts int // of Updates, under way
+	Waiting  int // Updates that wait for an attempt
+	Limit    int // of attempts at once
+
+	Cells []ContendedCell // at most ten, the most contended first
+}
+
+// ContendedCell is a cell on which transactions of a client have conflicted.
+type ContendedCell struct {
+	Cell      string // as errors name it, at most 256 bytes of that
+	Conflicts int64  // of which those of a minute and more ago count half, a quarter, and so on
+	Waiting   int    // Updates that wait for their turn at it
 }

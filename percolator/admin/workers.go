@@ -98,6 +98,21 @@ type Reporter = membership.Reporter
 // (0 to 1) of the calls did not exceed. Mean is the average. Both are 0 without calls.
 type LatencyCounts = telemetry.LatencyCounts
 
+// Contention is how a client's Updates queue now, and where its transactions have conflicted:
+//
+//	Attempts int             // of Updates, under way
+//	Waiting  int             // Updates that wait for an attempt
+//	Limit    int             // of attempts at once
+//	Cells    []ContendedCell // at most ten, the most contended first
+type Contention = telemetry.Contention
+
+// ContendedCell is a cell on which transactions of a client have conflicted:
+//
+//	Cell      string // as errors name it, at most 256 bytes of that
+//	Conflicts int64  // those of a minute and more ago count half, a quarter, and so on
+//	Waiting   int    // Updates that wait for their turn at it
+type ContendedCell = telemetry.ContendedCell
+
 // Limits of what workers announce and processes report.
 const (
 	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its own
