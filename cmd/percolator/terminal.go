@@ -121,17 +121,13 @@ func ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args 
 		return nil
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+" [y/N] ", args...)
-	answered := make(chan string, 1)
-	go func() { // a read of a terminal cannot be broken off
+	line, err := await(ctx, func() (string, error) {
 		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
-		answered <- line
-	}()
-	line := ""
-	select {
-	case line = <-answered:
-	case <-ctx.Done():
+		return line, nil
+	})
+	if err != nil {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-		return fmt.Errorf("not confirmed: %w", ctx.Err())
+		return fmt.Errorf("not confirmed: %w", err)
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
 		return nil
