@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/internal/printable"
 )
 
 // outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept
@@ -60,8 +62,8 @@ func arrayOf[S, T any](list []S, of func(S) T) []T {
 	return out
 }
 
-// table lines columns up. Cells are shown as they are: what comes from the store goes through shown
-// or oneLine first.
+// table lines columns up. Keys, names and values go through shown or shownValue first: a cell
+// cannot tell what belongs to it.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, head ...string) table {
@@ -76,7 +78,7 @@ func newTable(w io.Writer, head ...string) table {
 func (t table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		texts[i] = fmt.Sprint(c)
+		texts[i] = printable.Line(fmt.Sprint(c))
 	}
 	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"github.com/gopercolator/percolator/internal/printable"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
@@ -120,7 +121,7 @@ func ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args 
 	if yes {
 		return nil
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+" [y/N] ", args...)
+	_, _ = fmt.Fprint(cmd.ErrOrStderr(), printable.Line(fmt.Sprintf(format, args...)), " [y/N] ")
 	line, err := await(ctx, func() (string, error) {
 		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
 		return line, nil

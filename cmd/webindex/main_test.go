@@ -19,6 +19,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 
+	"github.com/gopercolator/percolator/internal/printable"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
@@ -327,5 +328,16 @@ func (s *runningStore) plant(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What a command line or a file contains reaches the terminal only in a form that it does not obey.
+func TestErrorsArePrintable(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"\x1b[2J"}, {"--\u202eflag"}, {"load", "--tso", "\x9b31m", "--input", "\x1b]0;title\a"}, {"serve", "--project", "\r", "--instance", "i"}} {
+		status, _, stderr := webindex(t, args...)
+		if status != 1 || printable.Lines(stderr) != stderr {
+			t.Errorf("%q: status %d, %q", args, status, stderr)
+		}
 	}
 }

@@ -1,0 +1,34 @@
+// Package printable makes text fit for a terminal. What other people have stored or sent must not
+// move its cursor, set its title, or turn the direction of what stands beside it.
+package printable
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Lines is text with everything but what can be seen, line breaks and tabs written as Go writes it:
+// control characters, those that change the direction of text, and bytes that are no UTF-8.
+func Lines(text string) string { return escape(text, "\n\t") }
+
+// Line is Lines for text that stays on one line.
+func Line(text string) string { return escape(text, "") }
+
+func escape(text, keep string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		char := text[:size]
+		text = text[size:]
+		bad := r == utf8.RuneError && size == 1
+		if !bad && unicode.IsPrint(r) || strings.Contains(keep, char) {
+			b.WriteString(char)
+		} else {
+			quoted := strconv.Quote(char)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
