@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -42,10 +43,21 @@ func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer)) error {
 		asTable(printed)
 		return printed.failed
 	}
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
+	text, err := encodeJSON("", v)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
+}
+
+// encodeJSON is v for programs, and harmless to people who look at it. Its lines begin with prefix.
+func encodeJSON(prefix string, v any) ([]byte, error) {
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetIndent(prefix, "  ")
 	out.SetEscapeHTML(false)
-	return out.Encode(v)
+	err := out.Encode(v)
+	return printable.JSON(text.Bytes()), err
 }
 
 // emitText writes v as JSON, or text as a line.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // hostile has an escape sequence, a bell, a return, C1's CSI in both encodings and a character that
@@ -76,5 +78,20 @@ func TestTableIsPrintable(t *testing.T) {
 	writeTable(&out, []serverStatus{{Target: "a:1", Version: hostile, Error: "no\nsuch\tthing"}})
 	if text := out.String(); printable.Lines(text) != text || strings.Count(text, "\n") != 2 || !strings.Contains(text, escaped) {
 		t.Errorf("%q", text)
+	}
+}
+
+func TestJSONIsPrintable(t *testing.T) {
+	t.Parallel()
+	var whole, streamed bytes.Buffer
+	e := percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("\u009b1m\u202e\x7f")}
+	err := (&outputFlag{format: outputJSON}).emit(&whole, newCellJSON(e), nil)
+	if err := errors.Join(err, (&entryJSON{w: &streamed}).add(e)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{whole.String(), streamed.String()} {
+		if printable.Lines(text) != text || !strings.Contains(text, `"\u009b1m\u202e\u007f"`) {
+			t.Errorf("%q", text)
+		}
 	}
 }

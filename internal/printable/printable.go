@@ -3,9 +3,11 @@
 package printable
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -31,4 +33,20 @@ func escape(text, keep string) string {
 		}
 	}
 	return b.String()
+}
+
+// JSON is the same JSON with escapes for what encoding/json leaves as it is: C1's control
+// characters and those that change the direction of text.
+func JSON(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r == '\n' || unicode.IsPrint(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }

@@ -1,6 +1,8 @@
 package printable_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/printable"
@@ -26,5 +28,22 @@ func TestLines(t *testing.T) {
 	}
 	if got, want := printable.Line("a\nb\tc"), `a\nb\tc`; got != want {
 		t.Errorf("one line is %q, want %q", got, want)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"a": "ü\n\x1b[2J\a\r\u009b1m\x7f \u202e\U000e0001 👍🏽"}
+	text, err := json.MarshalIndent(want, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	escaped := printable.JSON(text)
+	if s := string(escaped); printable.Lines(s) != s || !strings.Contains(s, `ü\n\u001b[2J\u0007\r\u009b1m\u007f \u202e\udb40\udc01 👍🏽`) {
+		t.Errorf("%q", s)
+	}
+	var got map[string]string
+	if err := json.Unmarshal(escaped, &got); err != nil || got["a"] != want["a"] {
+		t.Errorf("read as %q, %v", got, err)
 	}
 }
