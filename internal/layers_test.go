@@ -20,7 +20,7 @@ const (
 // layers are all packages of the module, the lowest first. A package imports only from the lines
 // above its own, so those of one line never import each other.
 var layers = [][]string{
-	{"internal/capacity", "internal/exporters", "internal/gcloudemulator", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
+	{"internal/capacity", "internal/exporters", "internal/gcloudemulator", "internal/printable", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
 		"tso/internal/record", "tso/tsopb"},
 	{"internal/spanneremulator"},
 	{"tso"},
@@ -57,6 +57,7 @@ var importers = map[string][]string{
 	"internal/gc":         {"internal/sweep", "percolator/admin"},
 	"internal/lease":      {"internal/gc", "internal/sweep"},
 	"internal/membership": {"percolator/admin", "observers"},
+	"internal/printable":  {"cmd/percolator", "cmd/webindex", "internal/webindex/verify"},
 	"internal/probe":      {"cmd/percolator"},
 	"internal/repair":     {"percolator/admin"},
 	"internal/scanning":   {"observers"},
@@ -86,10 +87,10 @@ var importers = map[string][]string{
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":         {"internal/capacity", "internal/exporters", "internal/probe"},
-	"cmd/webindex":           {"internal/exporters", "internal/webindex"},
+	"cmd/percolator":         {"internal/capacity", "internal/exporters", "internal/printable", "internal/probe"},
+	"cmd/webindex":           {"internal/exporters", "internal/printable", "internal/webindex"},
 	"docs":                   nil,
-	"internal/webindex":      {"internal/webindex"},
+	"internal/webindex":      {"internal/printable", "internal/webindex"},
 	"observers/combinequeue": nil,
 	"observers/exportqueue":  nil,
 	"observers/internal":     nil,

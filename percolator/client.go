@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 
 	"google.golang.org/api/option"
 
@@ -15,8 +16,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Client runs transactions on one Bigtable instance. A process needs one. All methods may be called
-// concurrently.
+// Client runs transactions on one Bigtable instance. A process needs one. All methods may be
+// called concurrently. It has goroutines and connections of its own until Close: a client that can
+// no longer be closed, because nothing refers to it, says so once in Config.Logger.
+//
+// It is a handle, to which neither the engine nor what works on the engine (transactions,
+// snapshots, workers) refers.
 type Client struct {
 	e      *engine.Engine
 	dialed *tso.Client // the oracle, when NewClient dialed it
@@ -54,7 +59,15 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 		c.hangUp()
 		return nil, err
 	}
+	runtime.AddCleanup(c, warnUnlessClosed, e)
 	return c, nil
+}
+
+// warnUnlessClosed does not close the engine: a transaction or a worker may outlive the handle.
+func warnUnlessClosed(e *engine.Engine) {
+	if !e.Store.Closed.Load() {
+		e.Config.Logger.Warn("a client was dropped without Close: its goroutines and connections stay until the process ends")
+	}
 }
 
 // connect checks the schema and starts the engine with the oracle.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
+	"github.com/gopercolator/percolator/internal/printable"
 )
 
 func main() { os.Exit(run()) }
@@ -21,7 +22,7 @@ func run() int {
 	defer stop()
 	err := measure.Command().ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "percolator-bench:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "percolator-bench:", printable.Lines(err.Error()))
 	}
 	return measure.ExitStatus(err)
 }

@@ -165,3 +165,12 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
+
+func TestErrorsArePrintable(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--\x1b[2J\u202e\x9b\r")
+	<-p.ended
+	if code, want := p.cmd.ProcessState.ExitCode(), `--\x1b[2J\u202e\x9b\r`; code != exitUsage || !strings.Contains(p.stderr.String(), want) {
+		t.Errorf("exit status %d, %q, want %s", code, p.stderr.String(), want)
+	}
+}

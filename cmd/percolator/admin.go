@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/netutil"
 
+	"github.com/gopercolator/percolator/internal/exporters"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -39,7 +39,7 @@ func (f *adminFlags) listener(ctx context.Context) (net.Listener, error) {
 	if f.address == "" || f.address == "off" {
 		return nil, nil
 	}
-	return listen(ctx, "admin", f.address, adminConnections, func(ip net.IP) error {
+	return listen(ctx, "admin", f.address, func(ip net.IP) error {
 		if !ip.IsLoopback() && !f.public {
 			return usagef("--admin %s is not a loopback address: that needs --admin-public", f.address)
 		}
@@ -47,9 +47,8 @@ func (f *adminFlags) listener(ctx context.Context) (net.Listener, error) {
 	})
 }
 
-// listen opens the listener of a flag, unless refuse has something against its address. More
-// connections than most wait, unless that is 0.
-func listen(ctx context.Context, flag, address string, most int, refuse func(ip net.IP) error) (net.Listener, error) {
+// listen opens the listener of a flag, unless refuse has something against its address.
+func listen(ctx context.Context, flag, address string, refuse func(ip net.IP) error) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, usagef("--%s: %w", flag, err)
@@ -57,10 +56,13 @@ func listen(ctx context.Context, flag, address string, most int, refuse func(ip 
 	if err := refuse(l.Addr().(*net.TCPAddr).IP); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	if most > 0 {
-		l = netutil.LimitListener(l, most)
-	}
 	return l, nil
+}
+
+func adminServer(handler http.Handler) exporters.Server {
+	return exporters.Server{
+		Handler: handler, Connections: adminConnections, HeaderBytes: adminHeaderBytes, AnswerWithin: adminRequestTimeout, StopWithin: adminStopTimeout,
+	}
 }
 
 // newAdmin returns the handler of the admin server.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -34,7 +34,7 @@ func newCapacity() *cobra.Command {
 		Use:  "capacity",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			in, workloads, err := f.read()
+			in, workloads, err := f.read(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -66,10 +66,10 @@ func newCapacity() *cobra.Command {
 }
 
 // read reads the files, and what is set after them.
-func (f *capacityFlags) read() (capacity.Inputs, []capacity.Workload, error) {
+func (f *capacityFlags) read(ctx context.Context) (capacity.Inputs, []capacity.Workload, error) {
 	in, err := capacity.DefaultInputs()
 	if err == nil && f.inputs != "" {
-		err = parseFile(f.inputs, in.Replace)
+		err = readInput(ctx, f.inputs, nil, maxCapacityBytes, in.Replace)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +78,7 @@ func (f *capacityFlags) read() (capacity.Inputs, []capacity.Workload, error) {
 	for i := range workloads {
 		workloads[i] = capacity.DefaultWorkload()
 		if len(f.files) > 0 {
-			if err := parseFile(f.files[i], workloads[i].Parse); err != nil {
+			if err := readInput(ctx, f.files[i], nil, maxCapacityBytes, workloads[i].Parse); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -99,18 +99,6 @@ func (f *capacityFlags) read() (capacity.Inputs, []capacity.Workload, error) {
 		}
 	}
 	return in, workloads, nil
-}
-
-// parseFile has parse read a file.
-func parseFile(path string, parse func(text []byte) error) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := parse(text); err != nil {
-		return usagef("%s: %w", path, err)
-	}
-	return nil
 }
 
 // notInPlan is what the model leaves out.

@@ -201,7 +201,7 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []string) error {
 	x := &checker{flags: f, now: time.Now}
 	if f.schema != "" {
 		var err error
-		if x.wanted, err = readSchema(f.schema); err != nil {
+		if x.wanted, err = readSchema(cmd.Context(), f.schema, nil); err != nil {
 			return err
 		}
 	}

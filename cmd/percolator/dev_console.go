@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -25,7 +24,7 @@ const devConsoleOpenLimit = 10 * time.Second
 func (d *devProcess) startConsole(l net.Listener, opts []option.ClientOption, oracle string) {
 	c := &devConsole{flags: d.flags, options: opts, oracle: oracle, logger: d.logger}
 	d.serve("console", func(ctx context.Context) error {
-		return consoleServer(c, c.close).Serve(ctx, netutil.LimitListener(l, uiConnections))
+		return consoleServer(c, c.close).Serve(ctx, l)
 	})
 }
 

@@ -83,7 +83,7 @@ func (d *devProcess) start(ctx context.Context) (devAddresses, error) {
 	var schema *percolator.Schema
 	if d.flags.schema != "" {
 		var err error
-		if schema, err = readSchema(d.flags.schema); err != nil {
+		if schema, err = readSchema(ctx, d.flags.schema, nil); err != nil {
 			return devAddresses{}, err
 		}
 	}

@@ -270,7 +270,7 @@ func TestDevConsoleWithoutSchema(t *testing.T) {
 	r := runDev(t, f, nil)
 	page := strings.TrimSuffix(r.Console, "/") + "/"
 	awaitPage(t, page, http.StatusServiceUnavailable, "There is no schema yet")
-	s, err := readSchema(schema)
+	s, err := readSchema(t.Context(), schema, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func newInit() *cobra.Command {
 			if err := f.choose(cmd); err != nil {
 				return err
 			}
-			s, err := schemaToInit(f, schema)
+			s, err := schemaToInit(cmd.Context(), f, schema)
 			if err != nil {
 				return err
 			}
@@ -80,14 +80,14 @@ func initialize(ctx context.Context, cmd *cobra.Command, f storeFlags) (err erro
 }
 
 // schemaToInit reads the schema file before anything is created; nil: there is none.
-func schemaToInit(f storeFlags, path string) (*percolator.Schema, error) {
+func schemaToInit(ctx context.Context, f storeFlags, path string) (*percolator.Schema, error) {
 	switch {
 	case path == "":
 		return nil, nil
 	case f.spanner != "":
 		return nil, usagef("--schema is for a Bigtable instance: with --spanner, use percolator schema apply")
 	}
-	return readSchema(path)
+	return readSchema(ctx, path, nil)
 }
 
 func initSchema(ctx context.Context, cmd *cobra.Command, f storeFlags, s *percolator.Schema) error {

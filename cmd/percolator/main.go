@@ -14,6 +14,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/printable"
 )
 
 // secondSignal is how long after the first signal a second one is not taken for impatience.
@@ -41,7 +43,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, log io.Write
 	root.SetErr(log)
 	err := cmp.Or(root.ExecuteContext(ctx), printed.failed)
 	if err != nil {
-		_, _ = fmt.Fprintln(log, "percolator:", err)
+		_, _ = fmt.Fprintln(log, "percolator:", printable.Lines(err.Error()))
 	}
 	return exitCode(err)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/internal/printable"
 )
 
 // outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept
@@ -40,10 +43,21 @@ func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer)) error {
 		asTable(printed)
 		return printed.failed
 	}
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
+	text, err := encodeJSON("", v)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
+}
+
+// encodeJSON is v for programs, and harmless to people who look at it. Its lines begin with prefix.
+func encodeJSON(prefix string, v any) ([]byte, error) {
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetIndent(prefix, "  ")
 	out.SetEscapeHTML(false)
-	return out.Encode(v)
+	err := out.Encode(v)
+	return printable.JSON(text.Bytes()), err
 }
 
 // emitText writes v as JSON, or text as a line.
@@ -60,8 +74,8 @@ func arrayOf[S, T any](list []S, of func(S) T) []T {
 	return out
 }
 
-// table lines columns up. Cells are shown as they are: what comes from the store goes through shown
-// or oneLine first.
+// table lines columns up. Keys, names and values go through shown or shownValue first: a cell
+// cannot tell what belongs to it.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, head ...string) table {
@@ -76,7 +90,7 @@ func newTable(w io.Writer, head ...string) table {
 func (t table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		texts[i] = fmt.Sprint(c)
+		texts[i] = printable.Line(fmt.Sprint(c))
 	}
 	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -188,14 +187,10 @@ func (j *entryJSON) add(e percolator.Entry) error {
 	if err := j.begin("\n    "); err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	out.SetIndent("    ", "  ")
-	out.SetEscapeHTML(false)
-	if err := out.Encode(newCellJSON(e)); err != nil {
-		return err
+	text, err := encodeJSON("    ", newCellJSON(e))
+	if err == nil {
+		_, err = j.w.Write(bytes.TrimRight(text, "\n"))
 	}
-	_, err := j.w.Write(bytes.TrimRight(text.Bytes(), "\n"))
 	return err
 }
 

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/gopercolator/percolator/percolator"
 )
 
 // schemaFlags are those of commands that look at a schema, and need no oracle.
@@ -36,14 +34,6 @@ func (f *schemaFlags) with(cmd *cobra.Command, do func(ctx context.Context) erro
 
 // schemaArg is the Args of a command that takes a schema file.
 var schemaArg = takes(1, 1, `a schema file, "-" for the standard input`)
-
-// schemaFrom reads the schema file that is an argument.
-func schemaFrom(cmd *cobra.Command, path string) (*percolator.Schema, error) {
-	if path == "-" {
-		return decodeSchemaFile("the standard input", cmd.InOrStdin())
-	}
-	return readSchema(path)
-}
 
 func backfillCommand(table, index string) string {
 	return fmt.Sprintf("percolator schema backfill %s %s", table, index)

@@ -29,7 +29,7 @@ func newSchemaApply() *cobra.Command {
 			if f.backfill && f.oracle.targets == "" {
 				return usagef("--backfill needs --tso or %s", tsoAddrEnv)
 			}
-			s, err := schemaFrom(cmd, args[0])
+			s, err := readSchema(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ func newSchemaDiff() *cobra.Command {
 		Use:  "diff FILE",
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := schemaFrom(cmd, args[0])
+			s, err := readSchema(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}

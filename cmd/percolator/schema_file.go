@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -50,33 +50,15 @@ type timingFile struct {
 	MetaMaxAge      string `json:"metaMaxAge,omitempty" yaml:"metaMaxAge,omitempty"`
 }
 
-// maxSchemaFile bounds a schema file; a schema fits in one cell of Bigtable anyway.
-const maxSchemaFile = 1 << 20
-
-// readSchema reads a schema file. Whatever it does not know is an error, which names the line or
-// the field: a misspelt "observed" would be notifications that never come.
-func readSchema(path string) (*percolator.Schema, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	defer func() { _ = f.Close() }()
-	return decodeSchemaFile(path, f)
-}
-
-func decodeSchemaFile(name string, in io.Reader) (*percolator.Schema, error) {
-	text, err := io.ReadAll(io.LimitReader(in, maxSchemaFile+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
-	case len(text) > maxSchemaFile:
-		return nil, usagef("%s: more than %d bytes", name, maxSchemaFile)
-	}
-	s, err := parseSchema(text)
-	if err != nil {
-		return nil, usagef("%s: %w", name, err)
-	}
-	return s, nil
+// readSchema reads a schema file; "-" is in, unless that is nil. Whatever it does not know is an
+// error, which names the line or the field: a misspelt "observed" would be notifications that never
+// come.
+func readSchema(ctx context.Context, path string, in io.Reader) (s *percolator.Schema, err error) {
+	err = readInput(ctx, path, in, maxSchemaBytes, func(text []byte) (err error) {
+		s, err = parseSchema(text)
+		return err
+	})
+	return s, err
 }
 
 func parseSchema(text []byte) (*percolator.Schema, error) {

@@ -31,7 +31,7 @@ timing: {requestLifetime: 10s, metaMaxAge: 20s}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := readSchema(path)
+	got, err := readSchema(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +90,12 @@ func TestWrongSchemaFiles(t *testing.T) {
 		"tables: [{name: percolator_meta}]":                   "percolator_meta",
 		"tables: [{name: t}] # " + strings.Repeat("x", 1<<20): "bytes",
 	} {
-		_, err := decodeSchemaFile("FILE", strings.NewReader(text))
-		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), names) || !strings.HasPrefix(err.Error(), "FILE: ") {
+		_, err := readSchema(t.Context(), "-", strings.NewReader(text))
+		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), names) || !strings.HasPrefix(err.Error(), "the standard input: ") {
 			t.Errorf("%.60q: %v; want wrong usage that names %q", text, err, names)
 		}
 	}
-	if _, err := readSchema(filepath.Join(t.TempDir(), "none")); exitCode(err) != exitUsage {
+	if _, err := readSchema(t.Context(), filepath.Join(t.TempDir(), "none"), nil); exitCode(err) != exitUsage {
 		t.Errorf("a file that is missing: %v", err)
 	}
 }

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,14 +23,17 @@ func newSet() *cobra.Command {
 				return usagef("%s takes a table, a row, a column, and a value or --file", cmd.CommandPath())
 			}
 			var value []byte
+			take := func(text []byte) (err error) {
+				if value = text; isHex {
+					value, err = fromHex(string(text))
+				}
+				return err
+			}
 			var err error
 			if given {
-				value, err = readValue(cmd, file)
+				err = readInput(cmd.Context(), file, cmd.InOrStdin(), maxValueFileBytes, take)
 			} else {
-				value = []byte(args[3])
-			}
-			if err == nil && isHex {
-				value, err = fromHex(string(value))
+				err = take([]byte(args[3]))
 			}
 			if err != nil {
 				return err
@@ -65,24 +65,6 @@ func commitOne(cmd *cobra.Command, f queryFlags, cell []string, write func(tx *p
 		}
 		return f.output.emitText(cmd.OutOrStdout(), commitJSON{ts, ts.Time().UTC()}, "committed at "+atTime(ts))
 	})(cmd, cell)
-}
-
-// readValue reads a value from a file, no more of it than a value may have.
-func readValue(cmd *cobra.Command, file string) ([]byte, error) {
-	in := cmd.InOrStdin()
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		defer func() { _ = opened.Close() }()
-		in = opened
-	}
-	value, err := io.ReadAll(io.LimitReader(in, 2*percolator.MaxValueBytes+2)) // twice: it may be in hexadecimal
-	if err != nil {
-		return nil, fmt.Errorf("reading the value: %w", err)
-	}
-	return value, nil
 }
 
 // fromHex allows a line break at the end, which files have. Its errors do not show the value.

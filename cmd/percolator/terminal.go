@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"github.com/gopercolator/percolator/internal/printable"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
@@ -120,18 +121,14 @@ func ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args 
 	if yes {
 		return nil
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+" [y/N] ", args...)
-	answered := make(chan string, 1)
-	go func() { // a read of a terminal cannot be broken off
+	_, _ = fmt.Fprint(cmd.ErrOrStderr(), printable.Line(fmt.Sprintf(format, args...)), " [y/N] ")
+	line, err := await(ctx, func() (string, error) {
 		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
-		answered <- line
-	}()
-	line := ""
-	select {
-	case line = <-answered:
-	case <-ctx.Done():
+		return line, nil
+	})
+	if err != nil {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-		return fmt.Errorf("not confirmed: %w", ctx.Err())
+		return fmt.Errorf("not confirmed: %w", err)
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
 		return nil

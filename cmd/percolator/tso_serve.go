@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/gopercolator/percolator/internal/exporters"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -135,7 +134,7 @@ func (f *serveFlags) serveBoth(ctx context.Context, server *tso.Server, l, admin
 		return server.Serve(ctx, l)
 	})
 	g.Go(func() error {
-		return exporters.Server{Handler: newAdmin(server, metrics), HeaderBytes: adminHeaderBytes, AnswerWithin: adminRequestTimeout, StopWithin: adminStopTimeout}.Serve(ended, adminListener)
+		return adminServer(newAdmin(server, metrics)).Serve(ended, adminListener)
 	})
 	return g.Wait()
 }
@@ -180,7 +179,7 @@ func (f *serveFlags) security(creds credentials.TransportCredentials) string {
 
 // listener opens the listener, unless others could read along.
 func (f *serveFlags) listener(ctx context.Context, secure bool) (net.Listener, error) {
-	return listen(ctx, "listen", f.listen, 0, func(ip net.IP) error {
+	return listen(ctx, "listen", f.listen, func(ip net.IP) error {
 		switch {
 		case !ip.IsLoopback() && !secure && !f.server.AllowPlaintext:
 			return usagef("--listen %s is not a loopback address: it needs --tls-cert and --tls-key, or --alts; plaintext there needs --insecure", f.listen)

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,20 +74,13 @@ func (f *txnFlags) start(cmd *cobra.Command, args []string) error {
 	})
 }
 
-func openScript(cmd *cobra.Command, args []string) ([]statement, error) {
-	if len(args) == 0 || args[0] == "-" {
-		return readScript(cmd.InOrStdin())
-	}
-	file, err := os.Open(args[0])
-	if err != nil {
-		return nil, usageError{err}
-	}
-	defer func() { _ = file.Close() }()
-	script, err := readScript(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", args[0], err)
-	}
-	return script, nil
+func openScript(cmd *cobra.Command, args []string) (script []statement, err error) {
+	path := cmp.Or(strings.Join(args, ""), "-") // there is at most one
+	err = readInput(cmd.Context(), path, cmd.InOrStdin(), maxScriptBytes, func(text []byte) (err error) {
+		script, err = parseScript(text)
+		return err
+	})
+	return script, err
 }
 
 // view runs a script that only reads.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,11 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Limits of a script.
-const (
-	maxScriptBytes = 16 << 20
-	maxScriptReads = 64 << 20 // bytes of values that are kept to be printed
-)
+// maxScriptReads bounds the bytes of values that a script keeps to be printed.
+const maxScriptReads = 64 << 20
 
 const scriptHelp = `  get TABLE ROW [COLUMN…]                      read, as percolator get
   get-for-update TABLE ROW COLUMN              and conflict with whoever changes it meanwhile
@@ -48,16 +44,9 @@ func (s statement) writes() bool {
 
 func (s statement) fail(err error) error { return fmt.Errorf("line %d: %s: %w", s.line, s.verb, err) }
 
-// readScript reads the statements of a script. What is wrong with it is found before anything is
-// read or written.
-func readScript(in io.Reader) (script []statement, err error) {
-	text, err := io.ReadAll(io.LimitReader(in, maxScriptBytes+1)) // all of it first: a script that is cut must not run
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the script: %w", err)
-	case len(text) > maxScriptBytes:
-		return nil, usagef("the script has more than %d bytes", maxScriptBytes)
-	}
+// parseScript takes the statements of a script apart. What is wrong with it is found before
+// anything is read or written.
+func parseScript(text []byte) (script []statement, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, maxScriptBytes+1)
 	for n := 1; lines.Scan(); n++ {

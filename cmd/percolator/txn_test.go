@@ -91,7 +91,7 @@ func TestWrongScripts(t *testing.T) {
 		"begin":                    "begin",
 		"set t r c (v)":            "not quoted",
 	} {
-		_, err := readScript(strings.NewReader("# first\n\n" + script))
+		_, err := parseScript([]byte("# first\n\n" + script))
 		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), "line 3: ") || !strings.Contains(err.Error(), names) {
 			t.Errorf("%.40q: %.200v; want wrong usage in line 3 that names %q", script, err, names)
 		}
@@ -163,7 +163,7 @@ func TestTxnConflicts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = client.Close() }()
-			script, err := readScript(strings.NewReader("get accounts alice balance\nset accounts alice balance mine\n"))
+			script, err := parseScript([]byte("get accounts alice balance\nset accounts alice balance mine\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestTxnRequireHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	script, err := readScript(strings.NewReader("require accounts alice limit = yes\nset accounts alice balance 1\n"))
+	script, err := parseScript([]byte("require accounts alice limit = yes\nset accounts alice balance 1\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,10 @@ func TestLongScript(t *testing.T) {
 	t.Parallel()
 	head, line := "set t a v 1\r\n", "#"+strings.Repeat("x", 200)+"\r\n"
 	text := head + strings.Repeat(line, (maxScriptBytes-len(head))/len(line)) + "set t a amount 100000000\r\n" + strings.Repeat(line, 2) + "set t b v 2\r\n"
-	if script, err := readScript(strings.NewReader(text)); exitCode(err) != exitUsage {
+	cmd := newTxn()
+	cmd.SetContext(t.Context())
+	cmd.SetIn(strings.NewReader(text))
+	if script, err := openScript(cmd, nil); exitCode(err) != exitUsage {
 		t.Errorf("%d statements, %v", len(script), err)
 	}
 }

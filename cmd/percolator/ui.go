@@ -74,7 +74,7 @@ func (f *uiFlags) password() (string, error) {
 // listener opens the port. Whoever is elsewhere needs a password, and is told so before anything
 // else happens.
 func (f *uiFlags) listener(ctx context.Context) (net.Listener, error) {
-	return listen(ctx, "listen", f.listen, uiConnections, func(ip net.IP) error {
+	return listen(ctx, "listen", f.listen, func(ip net.IP) error {
 		if !ip.IsLoopback() && f.user == "" {
 			return usagef("--listen %s is not a loopback address: that needs --user and %s", f.listen, uiPasswordEnv)
 		}
@@ -141,5 +141,7 @@ func uiPath(prefix string) string {
 // consoleServer serves a console. Live pages end first: the server would wait for them.
 func consoleServer(handler http.Handler, end func() error) exporters.Server {
 	const headerBytes = 32 << 10 // row keys stand in addresses
-	return exporters.Server{Handler: handler, HeaderBytes: headerBytes, AnswerWithin: uiRequestTimeout, StopWithin: uiStopTimeout, Close: end}
+	return exporters.Server{
+		Handler: handler, Connections: uiConnections, HeaderBytes: headerBytes, AnswerWithin: uiRequestTimeout, StopWithin: uiStopTimeout, Close: end,
+	}
 }

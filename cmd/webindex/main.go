@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/gopercolator/percolator/internal/printable"
 )
 
 func main() {
@@ -37,6 +39,6 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "webindex:", err)
+	fmt.Fprintln(stderr, "webindex:", printable.Lines(err.Error()))
 	return 1
 }

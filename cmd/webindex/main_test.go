@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 
+	"github.com/gopercolator/percolator/internal/printable"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
@@ -328,4 +330,75 @@ func (s *runningStore) plant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What a command line or a file contains reaches the terminal only in a form that it does not obey.
+func TestErrorsArePrintable(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"\x1b[2J"}, {"--\u202eflag"}, {"load", "--tso", "\x9b31m", "--input", "\x1b]0;title\a"}, {"serve", "--project", "\r", "--instance", "i"}} {
+		status, _, stderr := webindex(t, args...)
+		if status != 1 || printable.Lines(stderr) != stderr {
+			t.Errorf("%q: status %d, %q", args, status, stderr)
+		}
+	}
+}
+
+// accepting counts the connections that a listener has accepted.
+type accepting struct {
+	net.Listener
+	n atomic.Int32
+}
+
+func (l *accepting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.n.Add(1)
+	}
+	return c, err
+}
+
+// One client cannot take up more of the search page's process than its connections.
+func TestSearchConnections(t *testing.T) {
+	t.Parallel()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &accepting{Listener: tcp}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- (&app{stdout: output(t)}).serve(ctx, l, nil) }() // the first page needs no client
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", tcp.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	answered := func(c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 200 OK"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := dial()
+	answered(first)
+	for range searchConnections - 1 {
+		answered(dial())
+	}
+	next := dial()
+	if n := l.n.Load(); n != 256 {
+		t.Errorf("%d connections at once", n)
+	}
+	_ = first.Close()
+	answered(next)
 }

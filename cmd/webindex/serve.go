@@ -14,6 +14,9 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/search"
 )
 
+// searchConnections is how many connections the search page has at once.
+const searchConnections = 256
+
 func newServeCommand(a *app) *cobra.Command {
 	var (
 		t    target
@@ -46,7 +49,9 @@ func addAddrFlag(cmd *cobra.Command, addr *string) {
 func (a *app) serve(ctx context.Context, l net.Listener, client *percolator.Client) error {
 	fmt.Fprintf(a.stdout, "\nSearch on http://%s (Ctrl-C ends)\n", l.Addr())
 	const headerBytes, answerWithin, stopWithin = 16 << 10, 30 * time.Second, 5 * time.Second
-	server := exporters.Server{Handler: search.NewServer(client, a.log), HeaderBytes: headerBytes, AnswerWithin: answerWithin, StopWithin: stopWithin}
+	server := exporters.Server{
+		Handler: search.NewServer(client, a.log), Connections: searchConnections, HeaderBytes: headerBytes, AnswerWithin: answerWithin, StopWithin: stopWithin,
+	}
 	if err := server.Serve(ctx, l); err != nil {
 		return fmt.Errorf("search page: %w", err)
 	}

@@ -30,19 +30,20 @@ func Listen(ctx context.Context, address string, public bool) (net.Listener, err
 	if !public && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("%s is not a loopback address", address), l.Close())
 	}
-	return netutil.LimitListener(l, connections), nil
+	return l, nil
 }
 
 // Serve answers /metrics until ctx ends, and closes the listener.
 func (e *Exporters) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", e.Handler())
-	return Server{Handler: mux, HeaderBytes: headerBytes, AnswerWithin: 2 * scrapeTimeout, StopWithin: stopWithin}.Serve(ctx, l)
+	return Server{Handler: mux, Connections: connections, HeaderBytes: headerBytes, AnswerWithin: 2 * scrapeTimeout, StopWithin: stopWithin}.Serve(ctx, l)
 }
 
 // Server is an HTTP server with bounds for everything that a client may do.
 type Server struct {
 	Handler      http.Handler
+	Connections  int // at once, at least 1; more wait
 	HeaderBytes  int
 	AnswerWithin time.Duration // how long an answer may take
 	StopWithin   time.Duration // how long requests under way may take when it stops
@@ -56,7 +57,7 @@ func (s Server) Serve(ctx context.Context, l net.Listener) (err error) {
 		ReadTimeout: 2 * scrapeTimeout, WriteTimeout: s.AnswerWithin, IdleTimeout: idleAfter,
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
+	go func() { failed <- server.Serve(netutil.LimitListener(l, s.Connections)) }()
 	select {
 	case err = <-failed:
 		err = fmt.Errorf("serving on %s: %w", l.Addr(), err)

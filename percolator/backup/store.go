@@ -131,6 +131,9 @@ func (d dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(from); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return nil, fmt.Errorf("%s is not a file", from)
+	}
 	return os.Open(from)
 }
 

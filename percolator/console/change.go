@@ -34,7 +34,7 @@ func (h *Handler) change(do func(ctx context.Context, r *http.Request) (done, er
 			h.fail(w, r, http.StatusForbidden, "This console changes nothing.", "Start it with --allow-changes (Config.AllowChanges), or use the command line.")
 			return
 		}
-		if !h.guard.ownForm(r) {
+		if !ownForm(r) {
 			h.fail(w, r, http.StatusForbidden, "This request does not come from a page of the console.", "Go back to the page and press the button there.")
 			return
 		}

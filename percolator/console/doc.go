@@ -20,7 +20,9 @@
 // request names a loopback host (a name rebound to 127.0.0.1 does not pass), and no proxy has
 // marked it. With Config.Username and Config.Password, anyone who knows them; put TLS in front of
 // it then. GET changes nothing. Changes (resolve a lock, retry or drop a parked cell) need
-// Config.AllowChanges and a request from the console's own pages.
+// Config.AllowChanges and a request from the console's own pages. Pages of other sites may link to
+// the console; browsers say where a request comes from, and the console refuses all others of
+// theirs.
 //
 // Pages show row keys, column names and error texts. They show values only with Config.ShowValues,
 // one row at a time, on request.

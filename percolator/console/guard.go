@@ -42,6 +42,10 @@ func newGuard(cfg Config) *guard {
 
 // admit answers requests that are not allowed, and returns whether to serve the request.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
+	if g.foreign(r) && !linked(r) { // before the password, which no other site may try
+		http.Error(w, "A page of another site may link to the console, and do nothing else.", http.StatusForbidden)
+		return false
+	}
 	if g.basic {
 		if g.knows(r) {
 			return true
@@ -104,12 +108,22 @@ func loopbackName(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// ownForm tells whether a request that changes something comes from the console's own pages. Every
-// browser sends at least one of the two headers with a form; what sends neither is refused as well.
-func (g *guard) ownForm(r *http.Request) bool {
-	if g.crossOrigin.Check(r) != nil {
-		return false
-	}
+// foreign tells whether a page of another site sent a request, of whatever method. Browsers say so
+// but for old ones, and where the console has neither TLS nor a loopback address.
+func (g *guard) foreign(r *http.Request) bool {
+	return g.crossOrigin.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host}) != nil // it passes every GET
+}
+
+// linked tells whether a request follows a link, which other sites may have.
+func linked(r *http.Request) bool {
+	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return safe && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// ownForm tells whether a request that changes something comes from the console's own pages, if it
+// is not foreign. Every browser sends at least one of the two headers with a form; what sends
+// neither is refused as well.
+func ownForm(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	return site == "same-origin" || site == "" && origin != ""
 }

@@ -47,6 +47,38 @@ func TestWithoutPasswordOnlyLoopback(t *testing.T) {
 	}
 }
 
+// Pages of other sites may link to the console, and may neither embed it nor hold its live streams.
+func TestOtherSitesOnlyLink(t *testing.T) {
+	t.Parallel()
+	type headers map[string]string
+	h := newCluster(t, 1).handler()
+	for name, test := range map[string]struct {
+		headers      headers
+		page, stream int
+	}{
+		"no browser":       {nil, http.StatusOK, http.StatusOK},
+		"own page":         {headers{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}, http.StatusOK, http.StatusOK},
+		"typed":            {headers{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, http.StatusOK, http.StatusOK},
+		"an old browser":   {headers{"Origin": "http://localhost:7072"}, http.StatusOK, http.StatusOK},
+		"a link elsewhere": {headers{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, http.StatusOK, http.StatusForbidden},
+		"a link nearby":    {headers{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, http.StatusOK, http.StatusForbidden},
+		"a frame":          {headers{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, http.StatusForbidden, http.StatusForbidden},
+		"an image":         {headers{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, http.StatusForbidden, http.StatusForbidden},
+		"another port":     {headers{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}, http.StatusForbidden, http.StatusForbidden},
+		"old and foreign":  {headers{"Origin": "http://evil.example"}, http.StatusForbidden, http.StatusForbidden},
+	} {
+		for path, want := range map[string]int{"/": test.page, "/events?page=overview": test.stream} {
+			r := local(http.MethodHead, path, nil)
+			for k, v := range test.headers {
+				r.Header.Set(k, v)
+			}
+			if w := serve(h, r); w.Code != want {
+				t.Errorf("%s: %s: %d, want %d", name, path, w.Code, want)
+			}
+		}
+	}
+}
+
 func (h *Handler) asset(name string) string {
 	return h.cfg.PathPrefix + "assets/" + h.views.version + "/" + name
 }

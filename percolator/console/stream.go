@@ -23,6 +23,10 @@ const (
 // stream keeps a page up to date by server-sent events: "samples" with points of the charts, those
 // after Last-Event-ID, and "main" with the page's content. Everybody gets them from the same poll.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
+	if h.guard.foreign(r) { // also by a link: a window that another site opens would hold a slot
+		http.Error(w, "Only the console's own pages are kept up to date.", http.StatusForbidden)
+		return
+	}
 	name := r.URL.Query().Get("page")
 	if !slices.ContainsFunc(tabs, func(t tab) bool { return t.Name == name && name != pageRow }) {
 		http.Error(w, "There is nothing to keep up to date on such a page.", http.StatusNotFound)

@@ -60,12 +60,12 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &documentPage{URL: url}
 	var at time.Time
-	err = s.client.View(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
+	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
 		at = snap.StartTimestamp().Time()
 		return errors.Join(p.readDocument(ctx, snap), p.readInLinks(ctx, snap))
 	})
 	if err == nil {
-		p.Versions, p.TooOld, err = history(r.Context(), s.client, url, maxVersions)
+		p.Versions, p.TooOld, err = s.history(r.Context(), url, maxVersions)
 	}
 	switch {
 	case err != nil:

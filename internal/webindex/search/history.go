@@ -25,11 +25,11 @@ type version struct {
 // to the limit. Every snapshot shows the newest version in it and its commit timestamp; the
 // snapshot just before that shows the one before. tooOld tells that the store does not keep what is
 // older.
-func history(ctx context.Context, client *percolator.Client, url string, limit int) (versions []version, tooOld bool, err error) {
+func (s *Server) history(ctx context.Context, url string, limit int) (versions []version, tooOld bool, err error) {
 	var opts []percolator.ReadOption
 	for len(versions) < limit {
 		var newest percolator.Entry
-		err := client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+		err := s.view(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 			newest, err = digestIn(ctx, snap, url)
 			return err
 		}, opts...)
@@ -70,7 +70,7 @@ func (s *Server) raw(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var stored []byte
-	err = s.client.View(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
+	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
 		stored, err = index.Response.Get(ctx, snap, url)
 		return err
 	}, percolator.AsOfTimestamp(tso.Timestamp(at)))

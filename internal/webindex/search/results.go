@@ -67,7 +67,7 @@ func (s *Server) search(ctx context.Context, query string, number int) (*results
 	if len(page.Terms(query)) == 0 {
 		return p, nil
 	}
-	err := s.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+	err := s.view(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		f, err := find(ctx, snap, query)
 		if err != nil {
 			return err

@@ -12,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -222,5 +224,33 @@ func TestUnreadableContent(t *testing.T) {
 	})
 	if rec := get(t, s, "/?q=lamps"); rec.Code != http.StatusServiceUnavailable {
 		t.Errorf("status %d", rec.Code)
+	}
+}
+
+// Requests that read the index wait for each other, as long as they may; others do not.
+func TestSnapshotsAreLimited(t *testing.T) {
+	t.Parallel()
+	_, s := newSite(t)
+	release := s.Occupy(search.MaxViews)
+	read := []string{"/?q=lamps", "/document?url=" + url.QueryEscape(home), "/raw?at=9223372036854774&url=" + url.QueryEscape(home)}
+	for _, path := range read {
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		cancel()
+		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "Too many searches") || rec.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: status %d\n%s", path, rec.Code, rec.Body)
+		}
+	}
+	for _, path := range []string{"/", "/style.css"} {
+		if rec := get(t, s, path); rec.Code != http.StatusOK {
+			t.Errorf("%s: status %d", path, rec.Code)
+		}
+	}
+	release()
+	for _, path := range slices.Repeat(read[:2], 2) { // each gives its slot back
+		if rec := get(t, s, path); rec.Code != http.StatusOK {
+			t.Errorf("%s with a slot: status %d", path, rec.Code)
+		}
 	}
 }

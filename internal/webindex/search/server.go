@@ -23,6 +23,12 @@ import (
 // requestTimeout is how long one request may take.
 const requestTimeout = 10 * time.Second
 
+// maxViews is how many snapshots are read at once; further requests wait.
+const maxViews = 16
+
+// errBusy ends a request that has waited in vain.
+var errBusy = errors.New("too many requests are being answered")
+
 //go:embed templates
 var files embed.FS
 
@@ -35,11 +41,12 @@ type Server struct {
 	client *percolator.Client
 	log    *slog.Logger
 	mux    *http.ServeMux
+	views  chan struct{} // a slot for each snapshot that is read
 }
 
 // NewServer returns a search page for the index that client reads.
 func NewServer(client *percolator.Client, log *slog.Logger) *Server {
-	s := &Server{client: client, log: log, mux: http.NewServeMux()}
+	s := &Server{client: client, log: log, mux: http.NewServeMux(), views: make(chan struct{}, maxViews)}
 	s.mux.HandleFunc("GET /{$}", s.results)
 	s.mux.HandleFunc("GET /document", s.document)
 	s.mux.HandleFunc("GET /raw", s.raw)
@@ -57,6 +64,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer") // the pages found need not know what was searched for
 	s.mux.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// view reads a snapshot. The slot is free again before the answer is sent: who reads that slowly
+// keeps nobody else waiting.
+func (s *Server) view(ctx context.Context, read func(ctx context.Context, snap *percolator.Snapshot) error, opts ...percolator.ReadOption) error {
+	select {
+	case s.views <- struct{}{}:
+		defer func() { <-s.views }()
+		return s.client.View(ctx, read, opts...)
+	case <-ctx.Done():
+		return errBusy
+	}
 }
 
 // show renders a page completely before anything is sent, so that an error is never half a page.
@@ -85,6 +104,11 @@ func (s *Server) say(w http.ResponseWriter, status int, title, text string) {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
 		return // the reader has gone
+	}
+	if errors.Is(err, errBusy) {
+		w.Header().Set("Retry-After", "10")
+		s.say(w, http.StatusServiceUnavailable, "Too many searches", "Others are being answered first. Try again in a moment.")
+		return
 	}
 	s.log.Error("request failed", "path", r.URL.Path, "reason", err)
 	s.say(w, http.StatusServiceUnavailable, "The index does not answer", "Reading the index failed. Try again in a moment.")

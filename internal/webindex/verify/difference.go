@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/gopercolator/percolator/internal/printable"
 )
 
 // Difference is something that the store has and should not have, lacks, or has wrong.
@@ -23,7 +24,7 @@ func (d Difference) String() string {
 	for same < min(len(d.Want), len(d.Got)) && d.Want[same] == d.Got[same] {
 		same++
 	}
-	return fmt.Sprintf("%s of %s: stored %s, recomputed %s", d.What, printable(d.Row), excerpt(d.Got, same), excerpt(d.Want, same))
+	return fmt.Sprintf("%s of %s: stored %s, recomputed %s", d.What, visible(d.Row), excerpt(d.Got, same), excerpt(d.Want, same))
 }
 
 // excerpt prints s around byte at.
@@ -33,7 +34,7 @@ func excerpt(s string, at int) string {
 		return "nothing"
 	}
 	start, end := max(0, at-before), min(len(s), max(0, at-before)+length)
-	cut := printable(strings.ToValidUTF8(s[start:end], ""))
+	cut := visible(strings.ToValidUTF8(s[start:end], ""))
 	if start > 0 {
 		cut = "…" + cut
 	}
@@ -43,19 +44,8 @@ func excerpt(s string, at int) string {
 	return cut
 }
 
-// printable replaces what could damage a terminal or break the line. The zero byte in a pair
-// becomes a bar.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == 0:
-			return '|'
-		case !unicode.IsPrint(r):
-			return '\ufffd'
-		}
-		return r
-	}, s)
-}
+// visible is s with the zero byte in a pair as a bar, and nothing that could damage a terminal.
+func visible(s string) string { return printable.Line(strings.ReplaceAll(s, "\x00", "|")) }
 
 // printNumber prints a number; 0 is not stored.
 func printNumber(n int64) string {

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Limits of files, in bytes.
+const (
+	maxSchemaBytes   = 1 << 20 // a schema fits in one cell of Bigtable anyway
+	maxScriptBytes   = 16 << 20
+	maxCapacityBytes = 1 << 20
+
+	maxValueFileBytes = 2*percolator.MaxValueBytes + 2 // in hexadecimal, with a line break
+)
+
+// readInput has parse read a file that whoever typed the command has named: all of it, because what
+// is cut off must not count. "-" is in, unless that is nil.
+func readInput(ctx context.Context, path string, in io.Reader, most int64, parse func(text []byte) error) error {
+	name := path
+	if path == "-" && in != nil {
+		name = "the standard input"
+	} else {
+		in = nil
+	}
+	text, err := await(ctx, func() ([]byte, error) { return readAtMost(path, in, most+1) })
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case int64(len(text)) > most:
+		return usagef("%s: more than %d bytes", name, most)
+	}
+	if err := parse(text); err != nil {
+		return usagef("%s: %w", name, err)
+	}
+	return nil
+}
+
+// readAtMost reads the file, or in if that is not nil.
+func readAtMost(path string, in io.Reader, most int64) ([]byte, error) {
+	if in == nil {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, usageError{withoutPath(err)}
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, most))
+}
+
+// withoutPath is an error of the operating system about a file that the caller names.
+func withoutPath(err error) error {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}
+
+// await returns what do returns, or ctx's error: a read of a terminal, or of a pipe to which nobody
+// writes, cannot be broken off and is left behind.
+func await[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		of  T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		of, err := do()
+		done <- result{of, err}
+	}()
+	select {
+	case r := <-done:
+		return r.of, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}

@@ -1,0 +1,49 @@
+package printable_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/gopercolator/percolator/internal/printable"
+)
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "",
+		"plain, “ü” → 世界 \ufffd\n\t…": "plain, “ü” → 世界 \ufffd\n\t…",
+		`C:\x1b "quoted"`:             `C:\x1b "quoted"`,
+		"\x1b[2J\x1b]0;title\a":       `\x1b[2J\x1b]0;title\a`,
+		"\x9b31m":                     `\x9b31m`,
+		"\u009b31m":                   `\u009b31m`,
+		"done\rfailed\b\x7f\x00":      `done\rfailed\b\x7f\x00`,
+		"a\u202eb\u2066c\u200fd":      `a\u202eb\u2066c\u200fd`,
+		"a\u2028b\u00a0c\ufeff":       `a\u2028b\u00a0c\ufeff`,
+		"\xe2\x80":                    `\xe2\x80`,
+	} {
+		if got := printable.Lines(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+	if got, want := printable.Line("a\nb\tc"), `a\nb\tc`; got != want {
+		t.Errorf("one line is %q, want %q", got, want)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"a": "ü\n\x1b[2J\a\r\u009b1m\x7f \u202e\U000e0001 👍🏽"}
+	text, err := json.MarshalIndent(want, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	escaped := printable.JSON(text)
+	if s := string(escaped); printable.Lines(s) != s || !strings.Contains(s, `ü\n\u001b[2J\u0007\r\u009b1m\u007f \u202e\udb40\udc01 👍🏽`) {
+		t.Errorf("%q", s)
+	}
+	var got map[string]string
+	if err := json.Unmarshal(escaped, &got); err != nil || got["a"] != want["a"] {
+		t.Errorf("read as %q, %v", got, err)
+	}
+}
