@@ -226,8 +226,14 @@ func (r Report) lives(now tso.Timestamp) bool {
 
 // encode leaves out the columns, and then as many observers as it must, the quietest first.
 func (r Report) encode() ([]byte, error) {
-	if b, err := json.Marshal(r); err == nil && len(b) > MaxReportBytes {
-		r.Worker.Takes, r.Stats.Contention.Cells = nil, nil
+	for _, omit := range []func(){
+		func() { r.Stats.Contention.Cells = r.Stats.Contention.Cells[:min(3, len(r.Stats.Contention.Cells))] },
+		func() { r.Stats.Contention.Cells = nil },
+		func() { r.Worker.Takes = nil },
+	} {
+		if b, err := json.Marshal(r); err == nil && len(b) > MaxReportBytes {
+			omit()
+		}
 	}
 	names := slices.SortedFunc(maps.Keys(r.Worker.Observers), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Worker.Observers[b].Attempts, r.Worker.Observers[a].Attempts), strings.Compare(a, b))

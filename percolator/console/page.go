@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"math"
 	"net/http"
@@ -203,6 +204,35 @@ func (p *page) Observers() (list []observerLine) {
 		list = append(list, *byName[name])
 	}
 	return list
+}
+
+// contendedLine is a contended cell in all processes together.
+type contendedLine struct {
+	admin.ContendedCell
+	Processes int
+}
+
+// Contended sums conflicts up by cell, the most contended first.
+func (p *page) Contended() (list []contendedLine) {
+	byCell := map[string]contendedLine{}
+	for _, r := range p.Processes.Value {
+		for _, c := range r.Stats.Contention.Cells {
+			l := byCell[c.Cell]
+			l.Cell, l.Conflicts, l.Waiting, l.Processes = c.Cell, l.Conflicts+c.Conflicts, l.Waiting+c.Waiting, l.Processes+1
+			byCell[c.Cell] = l
+		}
+	}
+	return slices.SortedFunc(maps.Values(byCell), func(a, b contendedLine) int {
+		return cmp.Or(cmp.Compare(b.Conflicts, a.Conflicts), cmp.Compare(a.Cell, b.Cell))
+	})
+}
+
+// WaitingUpdates is how many Updates of all processes wait for an attempt.
+func (p *page) WaitingUpdates() (n int64) {
+	for _, r := range p.Processes.Value {
+		n += int64(r.Stats.Contention.Waiting)
+	}
+	return n
 }
 
 // Share is a part of a whole in percent.

@@ -1,12 +1,16 @@
 package console
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // local is a request as a browser on this machine sends it.
@@ -58,5 +62,34 @@ func TestEveryPage(t *testing.T) {
 				t.Errorf("%s contains %q", path, never)
 			}
 		}
+	}
+}
+
+// The locks page lists the cells on which transactions have conflicted.
+func TestContendedCells(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	if body := get(t, c.handler(), "/locks"); !strings.Contains(body, "No process has reported a conflict lately") {
+		t.Error(body)
+	}
+	ctx, contested := testContext(t), percolator.Cell{Table: "words", Row: "<the>", Column: "n"}
+	a, err := c.client.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err = c.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(contested, nil) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err = a.Set(contested, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = a.Commit(ctx); !errors.Is(err, percolator.ErrConflict) {
+		t.Fatalf("%v, want a conflict", err)
+	}
+	body := get(t, c.handler(), "/locks")
+	if want := `<th scope="row">words/&#34;&lt;the&gt;&#34;/&#34;n&#34;</th><td class="number">1</td><td class="number">0</td><td class="number">1</td>`; !strings.Contains(body, want) {
+		t.Errorf("%s lacks %s", body, want)
 	}
 }
