@@ -46,6 +46,9 @@ type updating struct{ c *Committer }
 
 // admittedAttempt waits until an attempt may begin, after one that ended in last, and makes it.
 func (c *Committer) admittedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, last error) (ts tso.Timestamp, err error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return 0, err
+	}
 	if ctx.Value(updating{c}) != nil { // the Update around it holds what this one would wait for
 		return c.tracedAttempt(ctx, f, o, n)
 	}
