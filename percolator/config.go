@@ -65,7 +65,8 @@ type Config struct {
 
 	// LockTTL is the age at which other clients may judge a lock dead, counted from when it was placed
 	// or last refreshed. A long commit refreshes its locks, so LockTTL need only exceed the longest
-	// pause of a healthy process. 0: 10 s. From 100 ms to 1 h.
+	// pause of a healthy process. On a slow store locks live longer: for four requests as slow as the
+	// slowest of the last seconds, up to the request lifetime. 0: 10 s. From 100 ms to 1 h.
 	LockTTL time.Duration
 
 	// Retention is how far back snapshots reach. A transaction older than half of it refuses to

@@ -12,13 +12,24 @@ import (
 // that succeeded two may be lost: the third leaves a quarter of the TTL before the lock dies.
 const refreshesPerTTL = 4
 
+// requestsPerTTL is for how many requests, as slow as recent ones, a lock lives without a refresh:
+// where requests take as long as the locks live, whoever comes next would find every lock dead, and
+// the fastest client would win each time.
+const requestsPerTTL = 4
+
+// lockTTL is the TTL of a lock that is placed now: longer than Config.LockTTL on a slow store, up to
+// the request lifetime.
+func (c *Committer) lockTTL() time.Duration {
+	return max(c.Config.LockTTL, min(requestsPerTTL*c.Store.Conditional.Recent(), c.Store.Timing.RequestLifetime))
+}
+
 // keepAlive refreshes the time in the primary's lock while the commit takes longer than a quarter
 // of the TTL. It gives a refresh up when the next one is due: a store that does not answer puts
 // none off. A refresh is conditional on the lock: a plain write that landed late would bring back a
 // lock that was rolled back.
 func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	interval := cm.c.Config.LockTTL / refreshesPerTTL
+	interval := cm.c.lockTTL() / refreshesPerTTL
 	timer := time.AfterFunc(interval, func() {
 		due := time.NewTicker(interval)
 		defer due.Stop()

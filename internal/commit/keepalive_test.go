@@ -117,3 +117,36 @@ func TestTwoLostRefreshesKeepTheLock(t *testing.T) {
 }
 
 const firstTS = tso.Timestamp(1 << 30)
+
+// The locks of a slow store live longer: for four requests as slow as the slowest of the last
+// seconds, and no longer than a request.
+func TestLockTTLFollowsRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &refreshes{begun: time.Now()}
+		s := store.New(context.Background(), r, &telemetry.Counters{})
+		defer s.Stop()
+		s.Trace = telemetry.NewSpans(nil)
+		c := &Committer{Store: s, Config: model.Settings{LockTTL: 10 * time.Second}}
+		for _, step := range []struct{ request, pause, ttl time.Duration }{
+			{0, 0, 10 * time.Second},
+			{2 * time.Second, 0, 10 * time.Second},
+			{5 * time.Second, 0, 20 * time.Second},
+			{time.Second, 0, 20 * time.Second},
+			{0, 10 * time.Second, 10 * time.Second},
+			{29 * time.Second, 0, 30 * time.Second},
+			{0, time.Minute, 10 * time.Second},
+		} {
+			if step.request > 0 {
+				ctx, cancel := context.WithTimeout(t.Context(), step.request)
+				r.plan = []string{unanswered}
+				_, _ = s.CheckAndMutate(ctx, "t", "r", store.Query{}, store.NewMutation(0), nil)
+				cancel()
+			}
+			time.Sleep(step.pause)
+			if got := c.lockTTL(); got != step.ttl {
+				t.Errorf("after a request of %v and %v: %v, want %v", step.request, step.pause, got, step.ttl)
+			}
+		}
+	})
+}

@@ -54,6 +54,8 @@ type Store struct {
 	Trace   telemetry.Spans
 	Tablets Tablets
 
+	Conditional slowness // of CheckAndMutate
+
 	// Background ends when the client closes: a request that it cuts off is not sent again.
 	Background context.Context
 	Stop       context.CancelFunc // ends Background
@@ -145,6 +147,7 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	begun := time.Now()
 	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
 	s.took(ctx, telemetry.OpCheckAndMutate, table, begun, err)
+	s.Conditional.note(time.Since(begun))
 	return matched, s.Err(ctx, table, err)
 }
 

@@ -1,0 +1,60 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Clients that contend for a cell of a slow store all make progress: a lock does not count as dead
+// while its requests are on their way.
+func TestContendedCommitsOnASlowStore(t *testing.T) {
+	t.Parallel()
+	const ttl, clients, commits = 100 * time.Millisecond, 3, 24
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	// Each request takes 0.8 of a lock's TTL.
+	slow := option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		time.Sleep(ttl * 4 / 10)
+		defer time.Sleep(ttl * 4 / 10)
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+	var total atomic.Int64
+	var group sync.WaitGroup
+	of := make([]int, clients)
+	for i := range of {
+		c, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle, LockTTL: ttl}, append(env.Options(), slow)...)
+		fixture.Must(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		group.Go(func() {
+			for total.Load() < commits {
+				_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+					if _, err := tx.GetForUpdate(ctx, fixture.Cell("hot", "n")); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+						return err
+					}
+					return tx.Set(fixture.Cell("hot", "n"), nil)
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				of[i]++
+				total.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("commits: %v", of)
+	if slices.Max(of) > commits*2/3 {
+		t.Errorf("one client makes most commits: %v", of)
+	}
+}
