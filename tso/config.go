@@ -63,6 +63,13 @@ type ServerConfig struct {
 	// as many, and 1,024 at most.
 	MaxCalls int
 
+	// PeerShare is how many percent of what there is one peer may take, so that none shuts the others
+	// out. 0: 25; from 1 to 100. A peer is an identity: what the certificate that it has proven to own
+	// is for, or its service account with ALTS. Without one it is an address, or an IPv6 network of 64
+	// bits. Choose more if most clients share an identity, or come through one address. Callers in the
+	// server's process have no share, but the whole.
+	PeerShare int
+
 	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS or
 	// without; then the server closes it. 0: 10 s.
 	HandshakeTimeout time.Duration
@@ -135,6 +142,7 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 		bound("MaxConnections", &cfg.MaxConnections, 4096, 1, math.MaxInt),
 		bound("MaxStreams", &cfg.MaxStreams, 256, 1, 1<<20),
 		bound("MaxCalls", &cfg.MaxCalls, 16384, 1, math.MaxInt),
+		bound("PeerShare", &cfg.PeerShare, 25, 1, 100),
 		bound("HandshakeTimeout", &cfg.HandshakeTimeout, 10*time.Second, 0, math.MaxInt64),
 		bound("IdleTimeout", &cfg.IdleTimeout, 15*time.Minute, 0, math.MaxInt64),
 		bound("SessionLease", &cfg.SessionLease, 5*time.Second, minSessionLease, maxSessionLease),

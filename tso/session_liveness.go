@@ -12,6 +12,7 @@ type liveness struct {
 	sessions sessionConfig
 	rowLocks int           // the most row locks
 	hints    int           // the most hints
+	share    int           // of one peer, in percent
 	leader   func() string // the address of who leads
 
 	current atomic.Pointer[tenure]
@@ -27,6 +28,7 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 		},
 		rowLocks: cfg.MaxRowLocks,
 		hints:    cfg.MaxHints,
+		share:    cfg.PeerShare,
 	}
 }
 
@@ -46,7 +48,7 @@ func (l *liveness) begin(ctx context.Context) {
 	t := &tenure{
 		sessions: newSessionTenure(l.sessions),
 		rowLocks: newRowLockTable(l.rowLocks, l.sessions.mono),
-		hints:    newHintTable(l.hints, l.sessions.mono),
+		hints:    newHintTable(l.hints, l.share, l.sessions.mono),
 		ctx:      ctx,
 		stop:     cancel,
 	}
