@@ -59,8 +59,8 @@ type ServerConfig struct {
 	MaxStreams int
 
 	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
-	// with the status RESOURCE_EXHAUSTED. 0: 16,384. Watchers of its health do not count; there may be
-	// as many, and 1,024 at most.
+	// with the status RESOURCE_EXHAUSTED. 0: 16,384. Calls that wait for hints and watchers of its
+	// health do not count; there may be as many, and 4,096 and 1,024 at most.
 	MaxCalls int
 
 	// PeerShare is how many percent of what there is one peer may take, so that none shuts the others

@@ -101,7 +101,7 @@ func TestServerLimitsStreams(t *testing.T) {
 func TestServerLimitsCalls(t *testing.T) {
 	t.Parallel()
 	store, clock := newFaultyStore(NewMemoryStore()), &warpedClock{}
-	s := serve(t, store, ServerConfig{MaxCalls: 2, Lease: time.Minute, Window: time.Second, Now: clock.now})
+	s := serve(t, store, ServerConfig{MaxCalls: 2, PeerShare: 100, Lease: time.Minute, Window: time.Second, Now: clock.now})
 	mustNext(t, s)
 	store.freeze()
 	clock.by.Add(int64(time.Hour)) // calls wait for a window that is not stored
@@ -292,8 +292,64 @@ func TestServerRegister(t *testing.T) {
 // Watchers of health, who stay, do not take the slots of calls for timestamps.
 func TestWatchersLeaveRoomForTimestamps(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4})
+	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 100})
 	client := dial(t, s.address)
 	defer watchers(t, healthClient(t, s.address), 4)()
 	mustNext(t, client)
+}
+
+// Calls that wait for hints neither take the slots of calls for timestamps, nor does one peer take
+// those of all who wait.
+func TestWaitingCallsLeaveRoomForTimestamps(t *testing.T) {
+	t.Parallel()
+	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 50})
+	client := dial(t, s.address)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wait := func(host string) chan error {
+		ended := make(chan error, 8)
+		h := tsopb.NewHintsClient(connectFrom(t, host, s.address))
+		for range cap(ended) {
+			go func() {
+				_, err := h.TakeHints(ctx, &tsopb.TakeHintsRequest{Topics: []uint64{1}, Most: 1, WaitMs: maxHintWait.Milliseconds()})
+				ended <- err
+			}()
+		}
+		return ended
+	}
+	waiting := func(want int) {
+		t.Helper()
+		eventually(t, "calls wait", func() bool {
+			table := s.liveness.current.Load().hints
+			table.mu.Lock()
+			defer table.mu.Unlock()
+			topic := table.topics[1]
+			return topic != nil && topic.takers.Len() == want
+		})
+	}
+	first := wait("127.0.0.2")
+	for range 6 {
+		if err := <-first; status.Code(err) != codes.ResourceExhausted {
+			t.Fatalf("a call above the share: %v", err)
+		}
+	}
+	waiting(2)
+	wait("127.0.0.3")
+	waiting(4)
+	mustNext(t, client)
+}
+
+// connectFrom returns a connection from an address of this machine.
+func connectFrom(t *testing.T, host, address string) *grpc.ClientConn {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }

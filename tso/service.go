@@ -36,7 +36,7 @@ type service struct {
 
 // newGRPC returns the gRPC server for l and the listener for it to serve on.
 func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
-	calls := newCallCap(s.cfg.MaxCalls)
+	calls := newCallCap(s.cfg.MaxCalls, s.cfg.PeerShare)
 	opts := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(calls.unary, withStatus),
 		grpc.ChainStreamInterceptor(calls.stream),
