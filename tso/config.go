@@ -51,7 +51,9 @@ type ServerConfig struct {
 	// AllowPlaintext permits plaintext on addresses other than loopback.
 	AllowPlaintext bool
 
-	// MaxConnections is how many clients may be connected at once; more wait to be accepted. 0: 4,096.
+	// MaxConnections is how many clients may be connected at once; more wait to be accepted. Those of an
+	// address that has its share (PeerShare) are closed instead, and so are those above 512, and its
+	// share of them, that have not completed their handshake. 0: 4,096.
 	MaxConnections int
 
 	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client] has
@@ -71,7 +73,7 @@ type ServerConfig struct {
 	PeerShare int
 
 	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS or
-	// without; then the server closes it. 0: 10 s.
+	// without; then the server closes it. 0: 5 s.
 	HandshakeTimeout time.Duration
 
 	// IdleTimeout is how long the server keeps a connection without a call. A [Client] connects again
@@ -143,7 +145,7 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 		bound("MaxStreams", &cfg.MaxStreams, 256, 1, 1<<20),
 		bound("MaxCalls", &cfg.MaxCalls, 16384, 1, math.MaxInt),
 		bound("PeerShare", &cfg.PeerShare, 25, 1, 100),
-		bound("HandshakeTimeout", &cfg.HandshakeTimeout, 10*time.Second, 0, math.MaxInt64),
+		bound("HandshakeTimeout", &cfg.HandshakeTimeout, 5*time.Second, 0, math.MaxInt64),
 		bound("IdleTimeout", &cfg.IdleTimeout, 15*time.Minute, 0, math.MaxInt64),
 		bound("SessionLease", &cfg.SessionLease, 5*time.Second, minSessionLease, maxSessionLease),
 		bound("MaxSessions", &cfg.MaxSessions, 10_000, 1, record.MaxStoredSessions/2),

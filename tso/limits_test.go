@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -44,7 +45,7 @@ func mustConnect(t *testing.T, address string) net.Conn {
 // Connections beyond the limit wait, and get their turn when others end.
 func TestServerLimitsConnections(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxConnections: 2})
+	s := serve(t, NewMemoryStore(), ServerConfig{MaxConnections: 2, PeerShare: 100})
 	mustNext(t, s)
 	var held []net.Conn
 	for range 2 {
@@ -65,6 +66,88 @@ func TestServerLimitsConnections(t *testing.T) {
 	if _, err := raw.Next(ctx, req, grpc.WaitForReady(true)); err != nil {
 		t.Errorf("after another one ended: %v", err)
 	}
+}
+
+// Connections that stay silent take the places of their own address only, and so do those that have
+// introduced themselves. Where one ends, there is room again.
+func TestServerSharesConnections(t *testing.T) {
+	t.Parallel()
+	const each = 2
+	d := newTLSDir(t)
+	for name, c := range map[string]struct {
+		cfg   ServerConfig
+		creds credentials.TransportCredentials
+		sends string
+	}{
+		"silent":         {ServerConfig{}, insecure.NewCredentials(), ""},
+		"silent, TLS":    {ServerConfig{Credentials: d.serverCreds(t)}, d.clientCreds(t), ""},
+		"introduced":     {ServerConfig{}, insecure.NewCredentials(), http2Preface + settings},
+		"half a hello":   {ServerConfig{Credentials: d.serverCreds(t)}, d.clientCreds(t), clientHello(t)[:20]},
+		"half a preface": {ServerConfig{}, insecure.NewCredentials(), http2Preface[:12]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.cfg.MaxConnections, c.cfg.PeerShare, c.cfg.HandshakeTimeout = 4*each, 25, time.Hour
+			s := serve(t, NewMemoryStore(), c.cfg)
+			var held []net.Conn
+			connect := func() net.Conn {
+				conn := mustConnectFrom(t, "127.0.0.2", s.address)
+				_, _ = io.WriteString(conn, c.sends) // it may be closed already
+				return conn
+			}
+			for range each {
+				held = append(held, connect())
+			}
+			for range 8 * each { // far more than the listener has places
+				if _, err := connect().Read(make([]byte, 1)); err == nil || isTimeout(err) {
+					t.Fatalf("a connection above the share: %v", err)
+				}
+			}
+			mustNext(t, dial(t, s.address, WithTransportCredentials(c.creds)))
+			_ = held[0].Close()
+			eventually(t, "there is room again", func() bool {
+				conn := connect()
+				_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+				_, err := conn.Read(make([]byte, 1))
+				return err == nil || isTimeout(err)
+			})
+		})
+	}
+}
+
+func mustConnectFrom(t *testing.T, host, address string) net.Conn {
+	t.Helper()
+	conn, err := dialerFrom(host).Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// Connections that have completed their handshake no longer count as being in it.
+func TestHandshakesEnd(t *testing.T) {
+	t.Parallel()
+	d := newTLSDir(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, creds := range []credentials.TransportCredentials{nil, d.serverCreds(t)} {
+		guard := newConnGuard(l, 8, 100)
+		var opts []DialOption
+		if creds != nil {
+			opts = append(opts, WithTransportCredentials(d.clientCreds(t)))
+		}
+		s := serveOn(t, guard, NewMemoryStore(), ServerConfig{Credentials: creds})
+		mustNext(t, dial(t, s.address, opts...))
+		if guard.shaking.used != 0 || guard.open.used != 1 {
+			t.Errorf("%d in their handshake and %d open, want 0 and 1", guard.shaking.used, guard.open.used)
+		}
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = l.Close()
 }
 
 // watchers opens n calls that last.
@@ -339,13 +422,16 @@ func TestWaitingCallsLeaveRoomForTimestamps(t *testing.T) {
 	mustNext(t, client)
 }
 
+func dialerFrom(host string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
+}
+
 // connectFrom returns a connection from an address of this machine.
 func connectFrom(t *testing.T, host, address string) *grpc.ClientConn {
 	t.Helper()
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", address)
+			return dialerFrom(host).DialContext(ctx, "tcp", address)
 		}))
 	if err != nil {
 		t.Fatal(err)

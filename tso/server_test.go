@@ -36,6 +36,12 @@ func serve(t *testing.T, store Store, cfg ServerConfig) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, l, store, cfg)
+}
+
+// serveOn is serve with a listener.
+func serveOn(t *testing.T, l net.Listener, store Store, cfg ServerConfig) *served {
+	t.Helper()
 	server, err := NewServer(store, cfg)
 	if err != nil {
 		t.Fatal(err)

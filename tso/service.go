@@ -63,7 +63,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	if s.cfg.Register != nil {
 		s.cfg.Register(rpc)
 	}
-	return rpc, netutil.LimitListener(l, s.cfg.MaxConnections)
+	return rpc, netutil.LimitListener(newConnGuard(l, s.cfg.MaxConnections, s.cfg.PeerShare), s.cfg.MaxConnections)
 }
 
 // stopGracefully lets the calls in flight finish, but not for long.

@@ -67,7 +67,7 @@ func (f *serveFlags) addLimits(cmd *cobra.Command) {
 	flags.IntVar(&f.server.MaxStreams, "max-streams", 256, "how many calls a connection may have on the way; more wait [$PERCOLATOR_TSO_MAX_STREAMS]")
 	flags.IntVar(&f.server.MaxCalls, "max-calls", 16384, "how many calls are worked on at once; more are refused [$PERCOLATOR_TSO_MAX_CALLS]")
 	flags.IntVar(&f.server.PeerShare, "peer-share", 25, "how many percent of each limit one identity, or one address without, may take [$PERCOLATOR_TSO_PEER_SHARE]")
-	flags.DurationVar(&f.server.HandshakeTimeout, "handshake-timeout", 10*time.Second, "when a connection that does not speak is cut [$PERCOLATOR_TSO_HANDSHAKE_TIMEOUT]")
+	flags.DurationVar(&f.server.HandshakeTimeout, "handshake-timeout", 5*time.Second, "when a connection that does not speak is cut [$PERCOLATOR_TSO_HANDSHAKE_TIMEOUT]")
 	flags.DurationVar(&f.server.IdleTimeout, "idle-timeout", 15*time.Minute, "when a connection without calls is closed [$PERCOLATOR_TSO_IDLE_TIMEOUT]")
 	flags.DurationVar(&f.server.SessionLease, "session-lease", 5*time.Second, "how long a session lives after its last renewal [$PERCOLATOR_TSO_SESSION_LEASE]")
 	flags.IntVar(&f.server.MaxSessions, "max-sessions", 10_000, "how many sessions may be open; more are refused [$PERCOLATOR_TSO_MAX_SESSIONS]")
