@@ -57,7 +57,7 @@ type ServerConfig struct {
 	MaxConnections int
 
 	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client] has
-	// one. 0: 256. At most 1,048,576.
+	// one for timestamps, and few others. 0: 100, the least that HTTP/2 recommends; at most 1,048,576.
 	MaxStreams int
 
 	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
@@ -142,7 +142,7 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 		bound("Window", &cfg.Window, 3*time.Second, time.Millisecond, time.Hour),
 		bound("Lease", &cfg.Lease, 3*time.Second, 10*time.Millisecond, record.MaxLease),
 		bound("MaxConnections", &cfg.MaxConnections, 4096, 1, math.MaxInt),
-		bound("MaxStreams", &cfg.MaxStreams, 256, 1, 1<<20),
+		bound("MaxStreams", &cfg.MaxStreams, 100, 1, 1<<20),
 		bound("MaxCalls", &cfg.MaxCalls, 16384, 1, math.MaxInt),
 		bound("PeerShare", &cfg.PeerShare, 25, 1, 100),
 		bound("HandshakeTimeout", &cfg.HandshakeTimeout, 5*time.Second, 0, math.MaxInt64),

@@ -64,7 +64,7 @@ func (f *serveFlags) addLimits(cmd *cobra.Command) {
 	flags.DurationVar(&f.server.Window, "window", 3*time.Second, "how much time's worth of timestamps is reserved ahead [$PERCOLATOR_TSO_WINDOW]")
 	flags.DurationVar(&f.server.Lease, "lease", 3*time.Second, "how long after the leader's death another server leads [$PERCOLATOR_TSO_LEASE]")
 	flags.IntVar(&f.server.MaxConnections, "max-connections", 4096, "how many clients may be connected; more wait [$PERCOLATOR_TSO_MAX_CONNECTIONS]")
-	flags.IntVar(&f.server.MaxStreams, "max-streams", 256, "how many calls a connection may have on the way; more wait [$PERCOLATOR_TSO_MAX_STREAMS]")
+	flags.IntVar(&f.server.MaxStreams, "max-streams", 100, "how many calls a connection may have on the way; more wait [$PERCOLATOR_TSO_MAX_STREAMS]")
 	flags.IntVar(&f.server.MaxCalls, "max-calls", 16384, "how many calls are worked on at once; more are refused [$PERCOLATOR_TSO_MAX_CALLS]")
 	flags.IntVar(&f.server.PeerShare, "peer-share", 25, "how many percent of each limit one identity, or one address without, may take [$PERCOLATOR_TSO_PEER_SHARE]")
 	flags.DurationVar(&f.server.HandshakeTimeout, "handshake-timeout", 5*time.Second, "when a connection that does not speak is cut [$PERCOLATOR_TSO_HANDSHAKE_TIMEOUT]")

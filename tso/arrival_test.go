@@ -1,0 +1,126 @@
+package tso
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/gopercolator/percolator/tso/tsopb"
+)
+
+// A message has its time; those above the bound have little. What has arrived stays.
+func TestArrivals(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		a := newArrivals(8, 25)
+		begin := func(ctx context.Context, host string) context.Context {
+			ctx, err := a.begin(from(ctx, host), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ctx
+		}
+		check := func(when string, used int, alive, ended []context.Context) {
+			t.Helper()
+			synctest.Wait()
+			if a.calls.used != used {
+				t.Errorf("%s: %d count, want %d", when, a.calls.used, used)
+			}
+			for i, ctx := range alive {
+				if ctx.Err() != nil {
+					t.Errorf("%s: call %d has ended", when, i)
+				}
+			}
+			for i, ctx := range ended {
+				if ctx.Err() == nil {
+					t.Errorf("%s: call %d has not ended", when, i)
+				}
+			}
+		}
+		const here, there = "192.0.2.1", "192.0.2.2"
+		one, two := begin(t.Context(), here), begin(t.Context(), here)
+		above, quick := begin(t.Context(), here), begin(t.Context(), here)
+		other := begin(t.Context(), there)
+		check("at first", 3, []context.Context{one, two, above, quick, other}, nil)
+		arrived(quick)
+		arrived(one)
+		check("when one has arrived", 2, nil, nil)
+		time.Sleep(hastyArrival)
+		check("soon", 2, []context.Context{one, two, quick, other}, []context.Context{above})
+		stream, end := context.WithCancel(t.Context())
+		gone := begin(stream, here)
+		check("another", 3, []context.Context{gone}, nil)
+		end()
+		check("when its stream has ended", 2, nil, nil)
+		time.Sleep(maxArrival)
+		check("when the time is up", 0, []context.Context{one, quick}, []context.Context{two, other})
+	})
+}
+
+// Calls that begin and never end their message are ended, on each connection, and leave nothing
+// behind; a call that has waited since before does not notice.
+func TestServerEndsUnfinishedCalls(t *testing.T) {
+	t.Parallel()
+	s := serve(t, NewMemoryStore(), ServerConfig{PeerShare: 1})
+	client := dial(t, s.address)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := client.TakeHints(t.Context(), []uint64{1}, 1, 3*time.Second)
+		waiting <- err
+	}()
+	for _, method := range []string{tsopb.Hints_LeaveHints_FullMethodName, "/grpc.health.v1.Health/Watch"} {
+		conn := mustConnect(t, s.address)
+		framer := introduced(t, conn)
+		const calls = 40 // more than the share of 20
+		for i := range calls {
+			if err := beginCall(framer, uint32(2*i+1), method, []byte{0, 0, 0, 0xff, 0, 'x'}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for ended := 0; ended < calls; {
+			frame, err := framer.ReadFrame()
+			if err != nil {
+				t.Fatalf("%s: %d ended, then %v", method, ended, err)
+			}
+			if h, ok := frame.(*http2.HeadersFrame); ok && h.StreamEnded() {
+				ended++
+			}
+		}
+	}
+	if err := <-waiting; err != nil {
+		t.Errorf("a call that waits: %v", err)
+	}
+}
+
+// introduced returns a framer on a connection that has completed its handshake.
+func introduced(t *testing.T, conn net.Conn) *http2.Framer {
+	t.Helper()
+	if _, err := io.WriteString(conn, http2Preface+settings); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(processLimit))
+	return http2.NewFramer(conn, conn)
+}
+
+// beginCall sends the headers of a call and the beginning of its message.
+func beginCall(framer *http2.Framer, stream uint32, method string, message []byte) error {
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"},
+		{"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
+	if err != nil {
+		return err
+	}
+	return framer.WriteData(stream, false, message)
+}
