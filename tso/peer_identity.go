@@ -38,6 +38,8 @@ func identityOf(info credentials.AuthInfo) string {
 			return "dns:" + cert.DNSNames[0]
 		case len(cert.EmailAddresses) > 0:
 			return "email:" + cert.EmailAddresses[0]
+		case len(cert.IPAddresses) > 0:
+			return "ip:" + cert.IPAddresses[0].String()
 		}
 		return "subject:" + string(cert.RawSubject)
 	case interface{ PeerServiceAccount() string }: // ALTS

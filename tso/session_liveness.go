@@ -23,7 +23,7 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 	keeper, _ := store.(SessionStore)
 	return &liveness{
 		sessions: sessionConfig{
-			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, mono: c.mono, logger: cfg.Logger,
+			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, share: cfg.PeerShare, mono: c.mono, logger: cfg.Logger,
 			leads: func() bool { return alloc.report().holds },
 		},
 		rowLocks: cfg.MaxRowLocks,
