@@ -1,16 +1,13 @@
 package tso
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"net"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
@@ -76,10 +73,16 @@ func TestServerEndsUnfinishedCalls(t *testing.T) {
 	}()
 	for _, method := range []string{tsopb.Hints_LeaveHints_FullMethodName, "/grpc.health.v1.Health/Watch"} {
 		conn := mustConnect(t, s.address)
-		framer := introduced(t, conn)
+		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		framer, err := introduce(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
 		const calls = 40 // more than the share of 20
 		for i := range calls {
-			if err := beginCall(framer, uint32(2*i+1), method, []byte{0, 0, 0, 0xff, 0, 'x'}); err != nil {
+			stream := uint32(2*i + 1)
+			err := errors.Join(beginCall(framer, stream, method), framer.WriteData(stream, false, []byte{0, 0, 0, 0xff, 0, 'x'}))
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -96,31 +99,4 @@ func TestServerEndsUnfinishedCalls(t *testing.T) {
 	if err := <-waiting; err != nil {
 		t.Errorf("a call that waits: %v", err)
 	}
-}
-
-// introduced returns a framer on a connection that has completed its handshake.
-func introduced(t *testing.T, conn net.Conn) *http2.Framer {
-	t.Helper()
-	if _, err := io.WriteString(conn, http2Preface+settings); err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.SetDeadline(time.Now().Add(processLimit))
-	return http2.NewFramer(conn, conn)
-}
-
-// beginCall sends the headers of a call and the beginning of its message.
-func beginCall(framer *http2.Framer, stream uint32, method string, message []byte) error {
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"},
-		{"content-type", "application/grpc"}, {"te", "trailers"},
-	} {
-		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-	}
-	err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
-	if err != nil {
-		return err
-	}
-	return framer.WriteData(stream, false, message)
 }

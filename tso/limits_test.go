@@ -114,16 +114,6 @@ func TestServerSharesConnections(t *testing.T) {
 	}
 }
 
-func mustConnectFrom(t *testing.T, host, address string) net.Conn {
-	t.Helper()
-	conn, err := dialerFrom(host).Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 // Connections that have completed their handshake no longer count as being in it.
 func TestHandshakesEnd(t *testing.T) {
 	t.Parallel()
@@ -420,22 +410,4 @@ func TestWaitingCallsLeaveRoomForTimestamps(t *testing.T) {
 	wait("127.0.0.3")
 	waiting(4)
 	mustNext(t, client)
-}
-
-func dialerFrom(host string) *net.Dialer {
-	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
-}
-
-// connectFrom returns a connection from an address of this machine.
-func connectFrom(t *testing.T, host, address string) *grpc.ClientConn {
-	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return dialerFrom(host).DialContext(ctx, "tcp", address)
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
