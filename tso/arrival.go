@@ -20,10 +20,13 @@ const (
 )
 
 // arrivals ends calls whose message does not arrive.
-type arrivals struct{ calls *quota }
+type arrivals struct {
+	calls *quota
+	begun func(ctx context.Context) // is told of each call
+}
 
-func newArrivals(most, share int) arrivals {
-	return arrivals{newQuota(min(most, maxArriving), share)}
+func newArrivals(most, share int, begun func(context.Context)) arrivals {
+	return arrivals{newQuota(min(most, maxArriving), share), begun}
 }
 
 // arrivedKey is the key of the function that ends the time of a call's arrival.
@@ -32,6 +35,7 @@ type arrivedKey struct{}
 // begin is called with the headers of each call ([grpc.InTapHandle]). It returns no error: gRPC
 // would keep the timer of the call's deadline until it ends.
 func (a arrivals) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	a.begun(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	peer := peerOf(ctx)
 	if !a.calls.take(peer, 1) {

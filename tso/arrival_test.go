@@ -15,7 +15,7 @@ import (
 // A message has its time; those above the bound have little. What has arrived stays.
 func TestArrivals(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a := newArrivals(8, 25)
+		a := newArrivals(8, 25, func(context.Context) {})
 		begin := func(ctx context.Context, host string) context.Context {
 			ctx, err := a.begin(from(ctx, host), nil)
 			if err != nil {
@@ -26,8 +26,8 @@ func TestArrivals(t *testing.T) {
 		check := func(when string, used int, alive, ended []context.Context) {
 			t.Helper()
 			synctest.Wait()
-			if a.calls.used != used {
-				t.Errorf("%s: %d count, want %d", when, a.calls.used, used)
+			if a.calls.inUse() != used {
+				t.Errorf("%s: %d count, want %d", when, a.calls.inUse(), used)
 			}
 			for i, ctx := range alive {
 				if ctx.Err() != nil {
@@ -74,7 +74,7 @@ func TestServerEndsUnfinishedCalls(t *testing.T) {
 	for _, method := range []string{tsopb.Hints_LeaveHints_FullMethodName, "/grpc.health.v1.Health/Watch"} {
 		conn := mustConnect(t, s.address)
 		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-		framer, err := introduce(conn)
+		framer, err := introduce(conn, conn)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,8 +68,9 @@ type ServerConfig struct {
 	// PeerShare is how many percent of what there is one peer may take, so that none shuts the others
 	// out. 0: 25; from 1 to 100. A peer is an identity: what the certificate that it has proven to own
 	// is for, or its service account with ALTS. Without one it is an address, or an IPv6 network of 64
-	// bits. Choose more if most clients share an identity, or come through one address. Callers in the
-	// server's process have no share, but the whole.
+	// bits; connections, and the 16 MiB that the server reads in a second, are shared out by addresses
+	// always. Choose more if most clients share an identity, or come through one address. Callers in
+	// the server's process have no share, but the whole.
 	PeerShare int
 
 	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS or

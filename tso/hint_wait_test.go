@@ -59,8 +59,8 @@ func TestHintPlacesAreBounded(t *testing.T) {
 				t.Fatalf("%d are left in topic %d", n, name)
 			}
 		}
-		if table.places.used != 0 {
-			t.Errorf("%d places are left", table.places.used)
+		if table.places.inUse() != 0 {
+			t.Errorf("%d places are left", table.places.inUse())
 		}
 	})
 }

@@ -42,10 +42,10 @@ func connectFrom(t testing.TB, host, address string) *grpc.ClientConn {
 	return conn
 }
 
-// introduce completes the handshake on a connection in plaintext.
-func introduce(conn net.Conn) (*http2.Framer, error) {
-	_, err := io.WriteString(conn, http2Preface+settings)
-	return http2.NewFramer(conn, conn), err
+// introduce completes the handshake on a connection in plaintext. What is written goes to w.
+func introduce(conn net.Conn, w io.Writer) (*http2.Framer, error) {
+	_, err := io.WriteString(w, http2Preface+settings)
+	return http2.NewFramer(w, conn), err
 }
 
 // beginCall sends the headers of a call.

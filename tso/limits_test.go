@@ -130,14 +130,35 @@ func TestHandshakesEnd(t *testing.T) {
 		}
 		s := serveOn(t, guard, NewMemoryStore(), ServerConfig{Credentials: creds})
 		mustNext(t, dial(t, s.address, opts...))
-		if guard.shaking.used != 0 || guard.open.used != 1 {
-			t.Errorf("%d in their handshake and %d open, want 0 and 1", guard.shaking.used, guard.open.used)
+		if shaking, open := guard.shaking.inUse(), guard.open.inUse(); shaking != 0 || open != 1 {
+			t.Errorf("%d in their handshake and %d open, want 0 and 1", shaking, open)
 		}
 		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_ = l.Close()
+}
+
+// A server that stops does not wait for connections that stay silent.
+func TestServerStopsBesideSilentConnections(t *testing.T) {
+	t.Parallel()
+	d := newTLSDir(t)
+	for name, creds := range map[string]credentials.TransportCredentials{"plaintext": nil, "TLS": d.serverCreds(t)} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard := newConnGuard(l, 8, 100)
+		s := serveOn(t, guard, NewMemoryStore(), ServerConfig{Credentials: creds, HandshakeTimeout: time.Hour})
+		mustNext(t, s)
+		mustConnect(t, s.address)
+		eventually(t, name+": the connection is accepted", func() bool { return guard.shaking.inUse() == 1 })
+		s.stop()
+		if err := <-s.ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // watchers opens n calls that last.

@@ -44,10 +44,3 @@ func (q *quota) release(peer string, n int) {
 		delete(q.of, peer)
 	}
 }
-
-// full reports whether nobody could take any more.
-func (q *quota) full() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.used >= q.most
-}

@@ -38,7 +38,8 @@ type service struct {
 // newGRPC returns the gRPC server for l and the listener for it to serve on.
 func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	calls := newCallCap(s.cfg.MaxCalls, s.cfg.PeerShare)
-	arriving := newArrivals(s.cfg.MaxCalls, s.cfg.PeerShare)
+	guard := newConnGuard(l, s.cfg.MaxConnections, s.cfg.PeerShare)
+	arriving := newArrivals(s.cfg.MaxCalls, s.cfg.PeerShare, guard.called)
 	opts := []grpc.ServerOption{
 		grpc.InTapHandle(arriving.begin),
 		grpc.ChainUnaryInterceptor(unaryArrived, calls.unary, withStatus),
@@ -66,7 +67,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	if s.cfg.Register != nil {
 		s.cfg.Register(rpc)
 	}
-	return rpc, netutil.LimitListener(newConnGuard(l, s.cfg.MaxConnections, s.cfg.PeerShare), s.cfg.MaxConnections)
+	return rpc, netutil.LimitListener(guard, s.cfg.MaxConnections)
 }
 
 // stopGracefully lets the calls in flight finish, but not for long.
