@@ -63,6 +63,7 @@ type hintTable struct {
 	most   int
 	mono   func() time.Duration
 	places *quota // in queues of topics
+	named  *quota // topics, by the peer that has asked for them first
 
 	mu     sync.Mutex
 	topics map[uint64]*hintTopic
@@ -72,13 +73,17 @@ type hintTable struct {
 
 // hintTopic is the hints of a topic that somebody has asked for.
 type hintTopic struct {
+	peer    string // that has asked for it first
 	waiting []string
 	takers  list.List     // *hintTaker that wait for a hint
 	asked   time.Duration // when somebody last asked, by the monotonic clock
 }
 
 func newHintTable(most, share int, mono func() time.Duration) *hintTable {
-	return &hintTable{most: most, mono: mono, places: newQuota(maxHintPlaces, share), topics: make(map[uint64]*hintTopic)}
+	return &hintTable{
+		most: most, mono: mono, places: newQuota(maxHintPlaces, share), named: newQuota(maxTopics, share),
+		topics: make(map[uint64]*hintTopic),
+	}
 }
 
 // checkHints returns an error unless hints may be left.
@@ -144,7 +149,7 @@ func (t *hintTopic) wanted(now time.Duration) bool {
 func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.ask(topics); err != nil {
+	if err := t.ask(taker.peer, topics); err != nil {
 		return nil, err
 	}
 	var out []Hint
@@ -167,16 +172,16 @@ func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
 	return nil, t.register(topics, taker)
 }
 
-// ask notes that somebody wants hints of the topics. The caller holds mu.
-func (t *hintTable) ask(topics []uint64) error {
+// ask notes that peer wants hints of the topics. The caller holds mu.
+func (t *hintTable) ask(peer string, topics []uint64) error {
 	now := t.mono()
 	for _, name := range topics {
 		topic := t.topics[name]
 		if topic == nil {
-			if len(t.topics) >= maxTopics {
+			if !t.named.take(peer, 1) {
 				return fmt.Errorf("tso: taking hints: %w: there are %d topics", ErrLimit, len(t.topics))
 			}
-			topic = new(hintTopic)
+			topic = &hintTopic{peer: peer}
 			t.topics[name] = topic
 		}
 		topic.asked = now
@@ -209,6 +214,7 @@ func (t *hintTable) sweep() {
 	for name, topic := range t.topics {
 		if !topic.wanted(now) {
 			t.drop(topic, len(topic.waiting))
+			t.named.release(topic.peer, 1)
 			delete(t.topics, name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	grpcpeer "google.golang.org/grpc/peer"
 )
@@ -61,6 +62,33 @@ func TestHintPlacesAreBounded(t *testing.T) {
 		}
 		if table.places.inUse() != 0 {
 			t.Errorf("%d places are left", table.places.inUse())
+		}
+	})
+}
+
+// A peer that asks for topics without end leaves room for those of others, until nobody wants them.
+func TestHintTopicsAreShared(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		a := startLeader(t, NewMemoryStore(), ServerConfig{})
+		table := a.liveness.current.Load().hints
+		ask := func(host string, topic int) error {
+			_, err := a.TakeHints(from(t.Context(), host), []uint64{uint64(topic)}, 1, 0)
+			return err
+		}
+		for i := range maxTopics / 4 {
+			if err := ask("192.0.2.1", i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ask("192.0.2.1", maxTopics); !errors.Is(err, ErrLimit) {
+			t.Errorf("above the share: %v", err)
+		}
+		if err := errors.Join(ask("192.0.2.1", 0), ask("192.0.2.2", maxTopics)); err != nil {
+			t.Errorf("a topic that there is, and another peer's: %v", err)
+		}
+		time.Sleep(3 * hintInterest)
+		if n := table.named.inUse(); n != 0 {
+			t.Errorf("%d topics are left", n)
 		}
 	})
 }

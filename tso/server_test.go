@@ -74,6 +74,8 @@ func TestServerConfigBounds(t *testing.T) {
 		"negative window":         {Window: -1},
 		"lease too short":         {Lease: time.Millisecond},
 		"lease too long":          {Lease: 2 * time.Hour},
+		"a negative share":        {PeerShare: -1},
+		"more than there is":      {PeerShare: 101},
 		"no connections":          {MaxConnections: -1},
 		"no streams":              {MaxStreams: -1},
 		"too many streams":        {MaxStreams: 1 << 32},

@@ -47,7 +47,7 @@ func (l *liveness) begin(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &tenure{
 		sessions: newSessionTenure(l.sessions),
-		rowLocks: newRowLockTable(l.rowLocks, l.sessions.mono),
+		rowLocks: newRowLockTable(l.rowLocks, l.share, l.sessions.mono),
 		hints:    newHintTable(l.hints, l.share, l.sessions.mono),
 		ctx:      ctx,
 		stop:     cancel,
