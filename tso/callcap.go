@@ -3,38 +3,52 @@ package tso
 import (
 	"context"
 
-	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// callCap bounds the calls that a server works on at once, over all connections. It refuses a call
-// above the bound at once instead of adding to the load. Streams have a bound of their own: those
-// of the health service last, and must not take the slots of calls for timestamps.
-type callCap struct{ calls, streams *semaphore.Weighted }
+// callCap bounds the calls that a server works on at once, over all connections and of each peer.
+// It refuses a call above the bound at once instead of adding to the load. Calls that wait for
+// hints, and streams, which watch health, have bounds of their own: both last, and must not take
+// the slots of calls for timestamps.
+type callCap struct{ calls, waits, streams *quota }
 
-// maxLastingStreams is how many streams, of watchers of health, a server serves.
-const maxLastingStreams = 1024
+// Calls that last, whatever MaxCalls is.
+const (
+	maxWaitingCalls   = 4096 // for hints
+	maxLastingStreams = 1024 // of watchers of health
+)
 
-func newCallCap(most int) callCap {
-	return callCap{semaphore.NewWeighted(int64(most)), semaphore.NewWeighted(min(int64(most), maxLastingStreams))}
+func newCallCap(most, share int) callCap {
+	return callCap{
+		calls: newQuota(most, share), waits: newQuota(min(most, maxWaitingCalls), share),
+		streams: newQuota(min(most, maxLastingStreams), share),
+	}
 }
 
 var errTooManyCalls = status.Error(codes.ResourceExhausted, "too many calls at once")
 
-func (c callCap) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if !c.calls.TryAcquire(1) {
+func (c callCap) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	q := c.calls
+	if info.FullMethod == tsopb.Hints_TakeHints_FullMethodName {
+		q = c.waits
+	}
+	peer := peerOf(ctx)
+	if !q.take(peer, 1) {
 		return nil, errTooManyCalls
 	}
-	defer c.calls.Release(1)
+	defer q.release(peer, 1)
 	return handle(ctx, req)
 }
 
 func (c callCap) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if !c.streams.TryAcquire(1) {
+	peer := peerOf(stream.Context())
+	if !c.streams.take(peer, 1) {
 		return errTooManyCalls
 	}
-	defer c.streams.Release(1)
+	defer c.streams.release(peer, 1)
 	return handle(srv, stream)
 }

@@ -51,20 +51,30 @@ type ServerConfig struct {
 	// AllowPlaintext permits plaintext on addresses other than loopback.
 	AllowPlaintext bool
 
-	// MaxConnections is how many clients may be connected at once; more wait to be accepted. 0: 4,096.
+	// MaxConnections is how many clients may be connected at once; more wait to be accepted. Those of an
+	// address that has its share (PeerShare) are closed instead, and so are those above 512, and its
+	// share of them, that have not completed their handshake. 0: 4,096.
 	MaxConnections int
 
 	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client] has
-	// one. 0: 256. At most 1,048,576.
+	// one for timestamps, and few others. 0: 100, the least that HTTP/2 recommends; at most 1,048,576.
 	MaxStreams int
 
 	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
-	// with the status RESOURCE_EXHAUSTED. 0: 16,384. Watchers of its health do not count; there may be
-	// as many, and 1,024 at most.
+	// with the status RESOURCE_EXHAUSTED. 0: 16,384. Calls that wait for hints and watchers of its
+	// health do not count; there may be as many, and 4,096 and 1,024 at most.
 	MaxCalls int
 
+	// PeerShare is how many percent of what there is one peer may take, so that none shuts the others
+	// out. 0: 25; from 1 to 100. A peer is an identity: what the certificate that it has proven to own
+	// is for, or its service account with ALTS. Without one it is an address, or an IPv6 network of 64
+	// bits; connections, and the 16 MiB that the server reads in a second, are shared out by addresses
+	// always. Choose more if most clients share an identity, or come through one address. Callers in
+	// the server's process have no share, but the whole.
+	PeerShare int
+
 	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS or
-	// without; then the server closes it. 0: 10 s.
+	// without; then the server closes it. 0: 5 s.
 	HandshakeTimeout time.Duration
 
 	// IdleTimeout is how long the server keeps a connection without a call. A [Client] connects again
@@ -133,9 +143,10 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 		bound("Window", &cfg.Window, 3*time.Second, time.Millisecond, time.Hour),
 		bound("Lease", &cfg.Lease, 3*time.Second, 10*time.Millisecond, record.MaxLease),
 		bound("MaxConnections", &cfg.MaxConnections, 4096, 1, math.MaxInt),
-		bound("MaxStreams", &cfg.MaxStreams, 256, 1, 1<<20),
+		bound("MaxStreams", &cfg.MaxStreams, 100, 1, 1<<20),
 		bound("MaxCalls", &cfg.MaxCalls, 16384, 1, math.MaxInt),
-		bound("HandshakeTimeout", &cfg.HandshakeTimeout, 10*time.Second, 0, math.MaxInt64),
+		bound("PeerShare", &cfg.PeerShare, 25, 1, 100),
+		bound("HandshakeTimeout", &cfg.HandshakeTimeout, 5*time.Second, 0, math.MaxInt64),
 		bound("IdleTimeout", &cfg.IdleTimeout, 15*time.Minute, 0, math.MaxInt64),
 		bound("SessionLease", &cfg.SessionLease, 5*time.Second, minSessionLease, maxSessionLease),
 		bound("MaxSessions", &cfg.MaxSessions, 10_000, 1, record.MaxStoredSessions/2),

@@ -46,6 +46,10 @@ func toStatus(err error) error {
 		return st.Err()
 	}
 	if !errors.Is(err, ErrUnavailable) { // which may come with an error of the store
+		// A proxy's answer looks alike, so clients do not tell it apart.
+		if errors.Is(err, errNotOwner) {
+			return status.Error(codes.PermissionDenied, err.Error())
+		}
 		for _, known := range statusCodes {
 			if errors.Is(err, known.err) {
 				return status.Error(known.code, err.Error())

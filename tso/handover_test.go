@@ -74,7 +74,7 @@ func TestHandHints(t *testing.T) {
 		synctest.Wait()
 		table := a.liveness.current.Load().hints
 		table.mu.Lock()
-		first := table.topics[1].takers[0]
+		first := table.topics[1].takers.Front().Value.(*hintTaker)
 		first.given, first.bytes = []Hint{u}, 1
 		table.mu.Unlock()
 		cancel()

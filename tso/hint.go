@@ -1,6 +1,7 @@
 package tso
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"slices"
@@ -20,6 +21,9 @@ const (
 	maxHintBytes = 32 << 20
 	// maxTopics is how many topics may be asked for.
 	maxTopics = 16384
+	// maxHintPlaces is how many places in the queues of topics all takers that wait have together. Each
+	// takes some 60 bytes.
+	maxHintPlaces = 1 << 20
 	// hintInterest is how long after the last request for a topic its hints are kept.
 	hintInterest = 10 * time.Second
 )
@@ -56,8 +60,10 @@ type Handover interface {
 
 // hintTable is the hints of one term of leadership.
 type hintTable struct {
-	most int
-	mono func() time.Duration
+	most   int
+	mono   func() time.Duration
+	places *quota // in queues of topics
+	named  *quota // topics, by the peer that has asked for them first
 
 	mu     sync.Mutex
 	topics map[uint64]*hintTopic
@@ -67,21 +73,17 @@ type hintTable struct {
 
 // hintTopic is the hints of a topic that somebody has asked for.
 type hintTopic struct {
+	peer    string // that has asked for it first
 	waiting []string
-	takers  []*hintTaker  // that wait for a hint
+	takers  list.List     // *hintTaker that wait for a hint
 	asked   time.Duration // when somebody last asked, by the monotonic clock
 }
 
-// hintTaker is a call that waits. wake has room for one.
-type hintTaker struct {
-	wake  chan struct{}
-	most  int
-	given []Hint // handed to it
-	bytes int    // of their data
-}
-
-func newHintTable(most int, mono func() time.Duration) *hintTable {
-	return &hintTable{most: most, mono: mono, topics: make(map[uint64]*hintTopic)}
+func newHintTable(most, share int, mono func() time.Duration) *hintTable {
+	return &hintTable{
+		most: most, mono: mono, places: newQuota(maxHintPlaces, share), named: newQuota(maxTopics, share),
+		topics: make(map[uint64]*hintTopic),
+	}
 }
 
 // checkHints returns an error unless hints may be left.
@@ -139,49 +141,15 @@ func (t *hintTable) leave(hints []Hint) (refused []uint64) {
 
 // wanted reports whether somebody waits for hints of the topic, or will ask again.
 func (t *hintTopic) wanted(now time.Duration) bool {
-	return len(t.takers) > 0 || now-t.asked < hintInterest
-}
-
-// wakeOne wakes the taker that has waited longest. One that is already awake takes what there is.
-func (t *hintTopic) wakeOne() {
-	if len(t.takers) > 0 {
-		wake(t.takers[0].wake)
-		t.takers = append(t.takers[1:], t.takers[0])
-	}
-}
-
-// hand gives hints to takers that wait and have room for them, in turn.
-func (t *hintTable) hand(hints []Hint) (taken []int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i, h := range hints {
-		if topic := t.topics[h.Topic]; topic != nil && topic.give(h) {
-			taken = append(taken, i)
-		}
-	}
-	return taken
-}
-
-// give gives a hint to the taker with room for it that has waited longest.
-func (t *hintTopic) give(h Hint) bool {
-	for i, taker := range t.takers {
-		if len(taker.given) < taker.most && taker.bytes+len(h.Data) <= maxHintsData {
-			taker.given = append(taker.given, h)
-			taker.bytes += len(h.Data)
-			wake(taker.wake)
-			t.takers = append(slices.Delete(t.takers, i, i+1), taker)
-			return true
-		}
-	}
-	return false
+	return t.takers.Len() > 0 || now-t.asked < hintInterest
 }
 
 // take takes what there is of the topics, or registers taker for all of them. ErrLimit: there are
-// too many topics.
+// too many topics, or too many takers wait.
 func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.ask(topics); err != nil {
+	if err := t.ask(taker.peer, topics); err != nil {
 		return nil, err
 	}
 	var out []Hint
@@ -194,54 +162,31 @@ func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
 			size += len(topic.waiting[n])
 		}
 		t.drop(topic, n)
-		if len(topic.waiting) > 0 && len(topic.takers) > 0 { // they were perhaps not woken for these
+		if len(topic.waiting) > 0 && topic.takers.Len() > 0 { // they were perhaps not woken for these
 			topic.wakeOne()
 		}
 	}
 	if len(out) > 0 {
 		return out, nil
 	}
-	for _, name := range topics {
-		t.topics[name].takers = append(t.topics[name].takers, taker)
-	}
-	return nil, nil
+	return nil, t.register(topics, taker)
 }
 
-// ask notes that somebody wants hints of the topics. The caller holds mu.
-func (t *hintTable) ask(topics []uint64) error {
+// ask notes that peer wants hints of the topics. The caller holds mu.
+func (t *hintTable) ask(peer string, topics []uint64) error {
 	now := t.mono()
 	for _, name := range topics {
 		topic := t.topics[name]
 		if topic == nil {
-			if len(t.topics) >= maxTopics {
+			if !t.named.take(peer, 1) {
 				return fmt.Errorf("tso: taking hints: %w: there are %d topics", ErrLimit, len(t.topics))
 			}
-			topic = new(hintTopic)
+			topic = &hintTopic{peer: peer}
 			t.topics[name] = topic
 		}
 		topic.asked = now
 	}
 	return nil
-}
-
-// leaveOff ends the waiting of taker, and returns what it was given. If a hint woke it that it does
-// not take, leaveOff wakes another.
-func (t *hintTable) leaveOff(topics []uint64, taker *hintTaker) (given []Hint) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.mono()
-	for _, name := range topics {
-		topic := t.topics[name]
-		if topic == nil {
-			continue
-		}
-		topic.asked = now
-		topic.takers = slices.DeleteFunc(topic.takers, func(x *hintTaker) bool { return x == taker })
-		if len(topic.waiting) > 0 {
-			topic.wakeOne()
-		}
-	}
-	return taker.given
 }
 
 // drop removes the first n hints of a topic.
@@ -269,39 +214,8 @@ func (t *hintTable) sweep() {
 	for name, topic := range t.topics {
 		if !topic.wanted(now) {
 			t.drop(topic, len(topic.waiting))
+			t.named.release(topic.peer, 1)
 			delete(t.topics, name)
-		}
-	}
-}
-
-// await takes hints, and waits for the first until wait has passed or one of the two contexts has
-// ended.
-func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		taker := &hintTaker{wake: make(chan struct{}, 1), most: most}
-		hints, err := t.take(topics, taker)
-		if len(hints) > 0 || err != nil {
-			return hints, err
-		}
-		up := false
-		select {
-		case <-taker.wake:
-		case <-timer.C:
-			up = true
-		case <-ctx.Done():
-			err = fmt.Errorf("tso: taking hints: %w", ctx.Err())
-		case <-tenure.Done():
-			err = &NotLeaderError{}
-		}
-		given := t.leaveOff(topics, taker)
-		switch {
-		case err != nil:
-			t.hand(given) // it was not there to receive them
-			return nil, err
-		case up || len(given) > 0:
-			return given, nil
 		}
 	}
 }

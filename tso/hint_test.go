@@ -250,7 +250,7 @@ func TestHintsOverGRPC(t *testing.T) {
 		table := server.liveness.current.Load().hints
 		table.mu.Lock()
 		defer table.mu.Unlock()
-		return len(table.topics[7].takers) > 0
+		return table.topics[7].takers.Len() > 0
 	}
 	for !waits() {
 		time.Sleep(time.Millisecond)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -44,7 +45,7 @@ func mustConnect(t *testing.T, address string) net.Conn {
 // Connections beyond the limit wait, and get their turn when others end.
 func TestServerLimitsConnections(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxConnections: 2})
+	s := serve(t, NewMemoryStore(), ServerConfig{MaxConnections: 2, PeerShare: 100})
 	mustNext(t, s)
 	var held []net.Conn
 	for range 2 {
@@ -64,6 +65,99 @@ func TestServerLimitsConnections(t *testing.T) {
 	defer cancel()
 	if _, err := raw.Next(ctx, req, grpc.WaitForReady(true)); err != nil {
 		t.Errorf("after another one ended: %v", err)
+	}
+}
+
+// Connections that stay silent take the places of their own address only, and so do those that have
+// introduced themselves. Where one ends, there is room again.
+func TestServerSharesConnections(t *testing.T) {
+	t.Parallel()
+	const each = 2
+	d := newTLSDir(t)
+	for name, c := range map[string]struct {
+		cfg   ServerConfig
+		creds credentials.TransportCredentials
+		sends string
+	}{
+		"silent":         {ServerConfig{}, insecure.NewCredentials(), ""},
+		"silent, TLS":    {ServerConfig{Credentials: d.serverCreds(t)}, d.clientCreds(t), ""},
+		"introduced":     {ServerConfig{}, insecure.NewCredentials(), http2Preface + settings},
+		"half a hello":   {ServerConfig{Credentials: d.serverCreds(t)}, d.clientCreds(t), clientHello(t)[:20]},
+		"half a preface": {ServerConfig{}, insecure.NewCredentials(), http2Preface[:12]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.cfg.MaxConnections, c.cfg.PeerShare, c.cfg.HandshakeTimeout = 4*each, 25, time.Hour
+			s := serve(t, NewMemoryStore(), c.cfg)
+			var held []net.Conn
+			connect := func() net.Conn {
+				conn := mustConnectFrom(t, "127.0.0.2", s.address)
+				_, _ = io.WriteString(conn, c.sends) // it may be closed already
+				return conn
+			}
+			for range each {
+				held = append(held, connect())
+			}
+			for range 8 * each { // far more than the listener has places
+				if _, err := connect().Read(make([]byte, 1)); err == nil || isTimeout(err) {
+					t.Fatalf("a connection above the share: %v", err)
+				}
+			}
+			mustNext(t, dial(t, s.address, WithTransportCredentials(c.creds)))
+			_ = held[0].Close()
+			eventually(t, "there is room again", func() bool {
+				conn := connect()
+				_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+				_, err := conn.Read(make([]byte, 1))
+				return err == nil || isTimeout(err)
+			})
+		})
+	}
+}
+
+// Connections that have completed their handshake no longer count as being in it.
+func TestHandshakesEnd(t *testing.T) {
+	t.Parallel()
+	d := newTLSDir(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, creds := range []credentials.TransportCredentials{nil, d.serverCreds(t)} {
+		guard := newConnGuard(l, 8, 100)
+		var opts []DialOption
+		if creds != nil {
+			opts = append(opts, WithTransportCredentials(d.clientCreds(t)))
+		}
+		s := serveOn(t, guard, NewMemoryStore(), ServerConfig{Credentials: creds})
+		mustNext(t, dial(t, s.address, opts...))
+		if shaking, open := guard.shaking.inUse(), guard.open.inUse(); shaking != 0 || open != 1 {
+			t.Errorf("%d in their handshake and %d open, want 0 and 1", shaking, open)
+		}
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = l.Close()
+}
+
+// A server that stops does not wait for connections that stay silent.
+func TestServerStopsBesideSilentConnections(t *testing.T) {
+	t.Parallel()
+	d := newTLSDir(t)
+	for name, creds := range map[string]credentials.TransportCredentials{"plaintext": nil, "TLS": d.serverCreds(t)} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard := newConnGuard(l, 8, 100)
+		s := serveOn(t, guard, NewMemoryStore(), ServerConfig{Credentials: creds, HandshakeTimeout: time.Hour})
+		mustNext(t, s)
+		mustConnect(t, s.address)
+		eventually(t, name+": the connection is accepted", func() bool { return guard.shaking.inUse() == 1 })
+		s.stop()
+		if err := <-s.ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -101,7 +195,7 @@ func TestServerLimitsStreams(t *testing.T) {
 func TestServerLimitsCalls(t *testing.T) {
 	t.Parallel()
 	store, clock := newFaultyStore(NewMemoryStore()), &warpedClock{}
-	s := serve(t, store, ServerConfig{MaxCalls: 2, Lease: time.Minute, Window: time.Second, Now: clock.now})
+	s := serve(t, store, ServerConfig{MaxCalls: 2, PeerShare: 100, Lease: time.Minute, Window: time.Second, Now: clock.now})
 	mustNext(t, s)
 	store.freeze()
 	clock.by.Add(int64(time.Hour)) // calls wait for a window that is not stored
@@ -292,8 +386,49 @@ func TestServerRegister(t *testing.T) {
 // Watchers of health, who stay, do not take the slots of calls for timestamps.
 func TestWatchersLeaveRoomForTimestamps(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4})
+	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 100})
 	client := dial(t, s.address)
 	defer watchers(t, healthClient(t, s.address), 4)()
+	mustNext(t, client)
+}
+
+// Calls that wait for hints neither take the slots of calls for timestamps, nor does one peer take
+// those of all who wait.
+func TestWaitingCallsLeaveRoomForTimestamps(t *testing.T) {
+	t.Parallel()
+	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 50})
+	client := dial(t, s.address)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wait := func(host string) chan error {
+		ended := make(chan error, 8)
+		h := tsopb.NewHintsClient(connectFrom(t, host, s.address))
+		for range cap(ended) {
+			go func() {
+				_, err := h.TakeHints(ctx, &tsopb.TakeHintsRequest{Topics: []uint64{1}, Most: 1, WaitMs: maxHintWait.Milliseconds()})
+				ended <- err
+			}()
+		}
+		return ended
+	}
+	waiting := func(want int) {
+		t.Helper()
+		eventually(t, "calls wait", func() bool {
+			table := s.liveness.current.Load().hints
+			table.mu.Lock()
+			defer table.mu.Unlock()
+			topic := table.topics[1]
+			return topic != nil && topic.takers.Len() == want
+		})
+	}
+	first := wait("127.0.0.2")
+	for range 6 {
+		if err := <-first; status.Code(err) != codes.ResourceExhausted {
+			t.Fatalf("a call above the share: %v", err)
+		}
+	}
+	waiting(2)
+	wait("127.0.0.3")
+	waiting(4)
 	mustNext(t, client)
 }

@@ -28,8 +28,8 @@ const (
 // (section 2.4). It need not be persistent, because a lost lock only makes two scanners do some
 // work twice.
 type rowLockTable struct {
-	most int
 	mono func() time.Duration
+	held *quota // locks in memory
 
 	mu       sync.Mutex
 	locks    map[uint64]*rowLock // by the hash of the row
@@ -40,12 +40,13 @@ type rowLockTable struct {
 type rowLock struct {
 	row     uint64
 	holder  string
+	peer    string
 	expires time.Duration // by the monotonic clock
 	index   int           // in byExpiry
 }
 
-func newRowLockTable(most int, mono func() time.Duration) *rowLockTable {
-	return &rowLockTable{most: most, mono: mono, locks: make(map[uint64]*rowLock)}
+func newRowLockTable(most, share int, mono func() time.Duration) *rowLockTable {
+	return &rowLockTable{held: newQuota(most, share), mono: mono, locks: make(map[uint64]*rowLock)}
 }
 
 // checkRowLocks returns an error unless holder may lock rows, or unlock them.
@@ -69,9 +70,10 @@ func checkLockRows(ctx context.Context, holder string, ttl time.Duration, rows [
 	return checkRowLocks(ctx, holder, rows)
 }
 
-// lock locks rows for holder, up to the first that another holds, or that exceeds the limit, and
-// returns how many. ErrLimit: the first one exceeds it.
-func (t *rowLockTable) lock(holder string, ttl time.Duration, rows []uint64) (int, error) {
+// lock locks rows for holder, up to the first that another holds, or that exceeds the limit or the
+// share of peer, and returns how many. ErrLimit: the first one exceeds it. Who locks a row again, or
+// one whose lock has expired, takes over the place that it has in memory.
+func (t *rowLockTable) lock(peer, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.mono()
@@ -85,14 +87,14 @@ func (t *rowLockTable) lock(holder string, ttl time.Duration, rows []uint64) (in
 		case ok:
 			l.holder, l.expires = holder, now+ttl
 			heap.Fix(&t.byExpiry, l.index)
-		case len(t.locks) >= t.most && i > 0:
-			return i, nil
-		case len(t.locks) >= t.most:
-			return 0, fmt.Errorf("tso: locking rows: %w: %d are locked", ErrLimit, len(t.locks))
-		default:
-			l = &rowLock{row: row, holder: holder, expires: now + ttl}
+		case t.held.take(peer, 1):
+			l = &rowLock{row: row, holder: holder, peer: peer, expires: now + ttl}
 			t.locks[row] = l
 			heap.Push(&t.byExpiry, l)
+		case i > 0:
+			return i, nil
+		default:
+			return 0, fmt.Errorf("tso: locking rows: %w: %d are locked", ErrLimit, len(t.locks))
 		}
 	}
 	return len(rows), nil
@@ -105,7 +107,7 @@ func (t *rowLockTable) unlock(holder string, rows []uint64) {
 	for _, row := range rows {
 		if l, ok := t.locks[row]; ok && l.holder == holder {
 			heap.Remove(&t.byExpiry, l.index)
-			delete(t.locks, row)
+			t.forget(l)
 		}
 	}
 }
@@ -114,9 +116,15 @@ func (t *rowLockTable) unlock(holder string, rows []uint64) {
 func (t *rowLockTable) sweep(now time.Duration, most int) int {
 	swept := 0
 	for ; swept < most && len(t.byExpiry) > 0 && t.byExpiry[0].expires <= now; swept++ {
-		delete(t.locks, heap.Pop(&t.byExpiry).(*rowLock).row)
+		t.forget(heap.Pop(&t.byExpiry).(*rowLock))
 	}
 	return swept
+}
+
+// forget drops a lock that is no longer in byExpiry. The caller holds mu.
+func (t *rowLockTable) forget(l *rowLock) {
+	delete(t.locks, l.row)
+	t.held.release(l.peer, 1)
 }
 
 // run sweeps until ctx ends, so that memory is freed when nobody locks rows any more.

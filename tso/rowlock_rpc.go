@@ -16,7 +16,7 @@ func (s *Server) LockRows(ctx context.Context, holder string, ttl time.Duration,
 		return 0, err
 	}
 	err = s.keeps(func(t *tenure) error {
-		locked, err = t.rowLocks.lock(holder, ttl, rows)
+		locked, err = t.rowLocks.lock(peerOf(ctx), holder, ttl, rows)
 		return err
 	})
 	return locked, err

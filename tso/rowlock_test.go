@@ -161,13 +161,44 @@ func TestRowLocksAreSwept(t *testing.T) {
 	})
 }
 
+// A peer that locks rows without end leaves room for others, until its locks have expired.
+func TestRowLocksAreShared(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		a := startLeader(t, NewMemoryStore(), ServerConfig{MaxRowLocks: 8})
+		lock := func(host string, rows ...uint64) int {
+			t.Helper()
+			n, err := a.LockRows(from(t.Context(), host), host, time.Second, rows)
+			if err != nil && !errors.Is(err, ErrLimit) {
+				t.Fatal(err)
+			}
+			return n
+		}
+		for _, step := range []struct {
+			host string
+			rows []uint64
+			want int
+		}{
+			{"192.0.2.1", []uint64{1, 2, 3}, 2}, {"192.0.2.1", []uint64{3}, 0}, {"192.0.2.1", []uint64{2, 1}, 2},
+			{"192.0.2.2", []uint64{3, 4, 5}, 2},
+		} {
+			if got := lock(step.host, step.rows...); got != step.want {
+				t.Errorf("%s locked %d of %v, want %d", step.host, got, step.rows, step.want)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if got := lock("192.0.2.1", 6, 7); got != 2 {
+			t.Errorf("when its locks have expired: %d", got)
+		}
+	})
+}
+
 // Whatever is done in whatever order: what a model with a map does.
 func TestRowLockModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 12
 		clock := newManualClock()
-		table := newRowLockTable(most, clock.clock().mono)
+		table := newRowLockTable(most, 100, clock.clock().mono)
 		type lock struct {
 			holder  string
 			expires time.Duration
@@ -179,7 +210,7 @@ func TestRowLockModel(t *testing.T) {
 			"lock": func(t *rapid.T) {
 				holder, rows := holders.Draw(t, "holder"), someRows.Draw(t, "rows")
 				ttl := time.Duration(rapid.IntRange(1, 20).Draw(t, "ms")) * time.Millisecond
-				got, err := table.lock(holder, ttl, rows)
+				got, err := table.lock("", holder, ttl, rows)
 				want := 0
 				now := clock.clock().mono()
 				for _, row := range rows {

@@ -36,6 +36,12 @@ func serve(t *testing.T, store Store, cfg ServerConfig) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, l, store, cfg)
+}
+
+// serveOn is serve with a listener.
+func serveOn(t *testing.T, l net.Listener, store Store, cfg ServerConfig) *served {
+	t.Helper()
 	server, err := NewServer(store, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +74,8 @@ func TestServerConfigBounds(t *testing.T) {
 		"negative window":         {Window: -1},
 		"lease too short":         {Lease: time.Millisecond},
 		"lease too long":          {Lease: 2 * time.Hour},
+		"a negative share":        {PeerShare: -1},
+		"more than there is":      {PeerShare: 101},
 		"no connections":          {MaxConnections: -1},
 		"no streams":              {MaxStreams: -1},
 		"too many streams":        {MaxStreams: 1 << 32},

@@ -22,6 +22,7 @@ const MaxBatch = 1 << 16
 const (
 	maxRequestBytes   = maxSessionsBytes
 	maxHeaderBytes    = 16 << 10
+	requestWindow     = 1<<16 - 1        // the least of HTTP/2: what a client may send ahead on each stream
 	clientPingAfter   = 30 * time.Second // a connection without traffic is tested then
 	clientPingTimeout = 10 * time.Second
 	clientPingLeast   = 5 * time.Second // clients that ping more often are cut off
@@ -36,13 +37,16 @@ type service struct {
 
 // newGRPC returns the gRPC server for l and the listener for it to serve on.
 func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
-	calls := newCallCap(s.cfg.MaxCalls)
+	calls := newCallCap(s.cfg.MaxCalls, s.cfg.PeerShare)
+	guard := newConnGuard(l, s.cfg.MaxConnections, s.cfg.PeerShare)
+	arriving := newArrivals(s.cfg.MaxCalls, s.cfg.PeerShare, guard.called)
 	opts := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(calls.unary, withStatus),
-		grpc.ChainStreamInterceptor(calls.stream),
+		grpc.InTapHandle(arriving.begin),
+		grpc.ChainUnaryInterceptor(unaryArrived, calls.unary, withStatus),
+		grpc.ChainStreamInterceptor(streamArrived, calls.stream),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes), // see dial
+		grpc.InitialWindowSize(requestWindow), grpc.InitialConnWindowSize(windowBytes), // see dial
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -63,7 +67,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	if s.cfg.Register != nil {
 		s.cfg.Register(rpc)
 	}
-	return rpc, netutil.LimitListener(l, s.cfg.MaxConnections)
+	return rpc, netutil.LimitListener(guard, s.cfg.MaxConnections)
 }
 
 // stopGracefully lets the calls in flight finish, but not for long.

@@ -2,11 +2,8 @@ package tso
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // maxOpenSessions is how many sessions a Client, or the process of a Server, may have. It needs
@@ -36,13 +33,6 @@ type SessionStore interface {
 
 // errSessionEnded means that a session cannot be renewed, because it has ended or never was.
 var errSessionEnded = errors.New("the session has ended")
-
-// newSessionID returns an id that nobody can guess, because the id suffices to end the session. It
-// is short, because every lock contains it (docs/PROTOCOL.md, Cells).
-func newSessionID() string {
-	id := uuid.New()
-	return base64.RawURLEncoding.EncodeToString(id[:])
-}
 
 // grant is a lease on a session.
 type grant struct {

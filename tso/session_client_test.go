@@ -176,7 +176,7 @@ func TestClientSessionCountsFromTheRequest(t *testing.T) {
 
 func TestClientSessionLimits(t *testing.T) {
 	t.Parallel()
-	server := serve(t, NewMemoryStore(), ServerConfig{MaxSessions: 1, MaxRowLocks: maxRowLockRows})
+	server := serve(t, NewMemoryStore(), ServerConfig{MaxSessions: 1, MaxRowLocks: maxRowLockRows, PeerShare: 100})
 	client := dial(t, server.address)
 	openSession(t, client)
 	if _, err := (clientSessions{client: client, mono: newClock(nil).mono}).open(t.Context()); !errors.Is(err, ErrLimit) {

@@ -2,6 +2,7 @@ package tso
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -93,11 +94,11 @@ func (x *expiry) due(now time.Duration) []string {
 		if e == nil || max(e.Value.(*leased).deadline, x.floor) > now {
 			break
 		}
-		x.drop(e)
-		x.expired[e.Value.(*leased).id] = struct{}{}
+		s := x.drop(e)
+		x.expired[s.id] = s
 	}
 	var ids []string
-	for _, set := range []map[string]struct{}{x.expired, x.gone} {
+	for _, set := range []map[string]*leased{x.expired, x.gone} {
 		for id := range set {
 			if len(ids) == removalBatch {
 				return ids
@@ -130,8 +131,7 @@ func (x *expiry) remove(ctx context.Context, ids []string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, id := range ids {
-		delete(x.expired, id)
-		delete(x.gone, id)
+		x.forget(id)
 	}
 	return true
 }
@@ -141,8 +141,6 @@ func (x *expiry) remove(ctx context.Context, ids []string) bool {
 func (x *expiry) report() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for id := range x.expired {
-		x.gone[id] = struct{}{}
-	}
+	maps.Copy(x.gone, x.expired)
 	clear(x.expired)
 }

@@ -12,6 +12,7 @@ type liveness struct {
 	sessions sessionConfig
 	rowLocks int           // the most row locks
 	hints    int           // the most hints
+	share    int           // of one peer, in percent
 	leader   func() string // the address of who leads
 
 	current atomic.Pointer[tenure]
@@ -22,11 +23,12 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 	keeper, _ := store.(SessionStore)
 	return &liveness{
 		sessions: sessionConfig{
-			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, mono: c.mono, logger: cfg.Logger,
+			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, share: cfg.PeerShare, mono: c.mono, logger: cfg.Logger,
 			leads: func() bool { return alloc.report().holds },
 		},
 		rowLocks: cfg.MaxRowLocks,
 		hints:    cfg.MaxHints,
+		share:    cfg.PeerShare,
 	}
 }
 
@@ -45,8 +47,8 @@ func (l *liveness) begin(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &tenure{
 		sessions: newSessionTenure(l.sessions),
-		rowLocks: newRowLockTable(l.rowLocks, l.sessions.mono),
-		hints:    newHintTable(l.hints, l.sessions.mono),
+		rowLocks: newRowLockTable(l.rowLocks, l.share, l.sessions.mono),
+		hints:    newHintTable(l.hints, l.share, l.sessions.mono),
 		ctx:      ctx,
 		stop:     cancel,
 	}

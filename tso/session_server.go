@@ -79,13 +79,13 @@ func (k serverSessions) open(ctx context.Context) (grant, error) {
 	return g, err
 }
 
-func (k serverSessions) keepAlive(_ context.Context, id string) (grant, error) {
+func (k serverSessions) keepAlive(ctx context.Context, id string) (grant, error) {
 	g := grant{id: id, lease: k.server.liveness.sessions.lease, since: k.server.liveness.sessions.mono()}
-	return g, k.server.keeps(func(t *tenure) error { return t.sessions.renew(id) })
+	return g, k.server.keeps(func(t *tenure) error { return t.sessions.renew(ctx, id) })
 }
 
-func (k serverSessions) end(_ context.Context, id string) error {
-	return k.server.keeps(func(t *tenure) error { return t.sessions.finish(id) })
+func (k serverSessions) end(ctx context.Context, id string) error {
+	return k.server.keeps(func(t *tenure) error { return t.sessions.finish(ctx, id) })
 }
 
 // sessionService is the gRPC service of a Server's sessions.

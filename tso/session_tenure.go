@@ -17,6 +17,7 @@ type sessionConfig struct {
 	store  SessionStore // nil: no sessions
 	lease  time.Duration
 	most   int // sessions
+	share  int // of one peer, in percent
 	mono   func() time.Duration
 	leads  func() bool // and the server's lease runs by its own monotonic clock
 	logger *slog.Logger
@@ -39,21 +40,27 @@ type sessionTenure struct {
 	order *list.List
 	floor time.Duration
 
+	// claimed counts the sessions of each peer, until the store has forgotten them. Those that were
+	// loaded are claimed by the first who renews them.
+	claimed *quota
+
 	// expired holds sessions whose leases have run out: they can no longer be renewed, and count as
 	// ended after the first attempt to remove them from the store. gone holds those that have ended
 	// and may still be stored.
-	expired, gone map[string]struct{}
+	expired, gone map[string]*leased
 
 	// opening counts the sessions that are being stored. ambiguous holds ids whose storing failed,
-	// perhaps after it was applied: the next sessions use them, so that nothing stays in the store
-	// that nobody removes.
+	// perhaps after it was applied: the next sessions of the same owner use them, so that nothing stays
+	// in the store that nobody removes.
 	opening   int
-	ambiguous []string
+	ambiguous map[string][]string
 }
 
 // leased is an open session.
 type leased struct {
 	id       string
+	claimed  bool
+	peer     string        // that has claimed it
 	deadline time.Duration // by the server's monotonic clock
 }
 
@@ -61,7 +68,8 @@ func newSessionTenure(cfg sessionConfig) *sessionTenure {
 	return &sessionTenure{
 		sessionConfig: cfg, wake: make(chan struct{}, 1),
 		open: make(map[string]*list.Element), order: list.New(),
-		expired: make(map[string]struct{}), gone: make(map[string]struct{}),
+		expired: make(map[string]*leased), gone: make(map[string]*leased),
+		claimed: newQuota(cfg.most, cfg.share), ambiguous: make(map[string][]string),
 	}
 }
 
@@ -79,7 +87,8 @@ func (t *sessionTenure) ready() error {
 // begin opens a session. It stores the session before anybody learns of it: a successor knows all
 // sessions that were ever answered.
 func (t *sessionTenure) begin(ctx context.Context) (string, error) {
-	id, err := t.reserve()
+	peer, owner := peerOf(ctx), ownerOf(ctx)
+	id, err := t.reserve(peer, owner)
 	if err != nil {
 		return "", err
 	}
@@ -91,15 +100,16 @@ func (t *sessionTenure) begin(ctx context.Context) (string, error) {
 	defer t.mu.Unlock()
 	t.opening--
 	if err != nil {
-		t.ambiguous = append(t.ambiguous, id)
+		t.claimed.release(peer, 1)
+		t.ambiguous[owner] = append(t.ambiguous[owner], id)
 		return "", fmt.Errorf("tso: opening a session: %w: %w", ErrUnavailable, err)
 	}
-	t.add(id)
+	t.add(&leased{id: id, claimed: true, peer: peer})
 	return id, nil
 }
 
 // reserve chooses an id and counts it.
-func (t *sessionTenure) reserve() (string, error) {
+func (t *sessionTenure) reserve(peer, owner string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.ready(); err != nil {
@@ -108,23 +118,29 @@ func (t *sessionTenure) reserve() (string, error) {
 	if n := len(t.open) + len(t.expired) + len(t.gone) + t.opening; n >= t.most {
 		return "", fmt.Errorf("tso: opening a session: %w: there are %d", ErrLimit, n)
 	}
-	t.opening++
-	if last := len(t.ambiguous) - 1; last >= 0 {
-		id := t.ambiguous[last]
-		t.ambiguous = t.ambiguous[:last]
-		return id, nil
+	if !t.claimed.take(peer, 1) {
+		return "", fmt.Errorf("tso: opening a session: %w: the peer has %d", ErrLimit, t.claimed.each)
 	}
-	return newSessionID(), nil
+	t.opening++
+	ids := t.ambiguous[owner]
+	if last := len(ids) - 1; last >= 0 {
+		t.ambiguous[owner] = ids[:last]
+		return ids[last], nil
+	}
+	delete(t.ambiguous, owner)
+	return newSessionID(owner), nil
 }
 
-// add gives id a whole lease. The caller holds mu; add reads the clock under it, so that deadlines
+// add gives s a whole lease. The caller holds mu; add reads the clock under it, so that deadlines
 // are in the order of the list.
-func (t *sessionTenure) add(id string) {
-	t.open[id] = t.order.PushBack(&leased{id: id, deadline: t.mono() + t.lease})
+func (t *sessionTenure) add(s *leased) {
+	s.deadline = t.mono() + t.lease
+	t.open[s.id] = t.order.PushBack(s)
 }
 
-// renew gives id a whole lease again.
-func (t *sessionTenure) renew(id string) error {
+// renew gives id a whole lease again. errNotOwner: it is not the caller's. ErrLimit: the caller has
+// opened others since this server leads, and has its share of them.
+func (t *sessionTenure) renew(ctx context.Context, id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.ready(); err != nil {
@@ -134,14 +150,24 @@ func (t *sessionTenure) renew(id string) error {
 	if !ok {
 		return fmt.Errorf("tso: renewing a session: %w", errSessionEnded)
 	}
-	e.Value.(*leased).deadline = t.mono() + t.lease
+	s := e.Value.(*leased)
+	if !mayEnd(id, ownerOf(ctx)) {
+		return fmt.Errorf("tso: renewing a session: %w", errNotOwner)
+	}
+	if peer := peerOf(ctx); !s.claimed {
+		if !t.claimed.take(peer, 1) {
+			return fmt.Errorf("tso: renewing a session: %w: the peer has %d others", ErrLimit, t.claimed.each)
+		}
+		s.claimed, s.peer = true, peer
+	}
+	s.deadline = t.mono() + t.lease
 	t.order.MoveToBack(e)
 	return nil
 }
 
 // finish ends id at once. The store forgets it a moment later, together with others: if that fails,
 // a successor believes for a lease that it lives.
-func (t *sessionTenure) finish(id string) error {
+func (t *sessionTenure) finish(ctx context.Context, id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.ready(); err != nil {
@@ -151,16 +177,29 @@ func (t *sessionTenure) finish(id string) error {
 	if !ok {
 		return nil
 	}
-	t.drop(e)
-	t.gone[id] = struct{}{}
+	if !mayEnd(id, ownerOf(ctx)) {
+		return fmt.Errorf("tso: ending a session: %w", errNotOwner)
+	}
+	t.gone[id] = t.drop(e)
 	wake(t.wake)
 	return nil
 }
 
 // drop takes a session out of those that are open.
-func (t *sessionTenure) drop(e *list.Element) {
-	delete(t.open, e.Value.(*leased).id)
-	t.order.Remove(e)
+func (t *sessionTenure) drop(e *list.Element) *leased {
+	s := t.order.Remove(e).(*leased)
+	delete(t.open, s.id)
+	return s
+}
+
+// forget takes a session out of those that may still be stored. The caller holds mu.
+func (t *sessionTenure) forget(id string) {
+	for _, set := range []map[string]*leased{t.expired, t.gone} {
+		if s := set[id]; s != nil && s.claimed {
+			t.claimed.release(s.peer, 1)
+		}
+		delete(set, id)
+	}
 }
 
 // ended returns those of ids that have ended, or never were.
@@ -199,7 +238,7 @@ func (t *sessionTenure) load(ctx context.Context) error {
 	}
 	for _, id := range ids {
 		if _, ok := t.open[id]; !ok {
-			t.add(id)
+			t.add(&leased{id: id})
 		}
 	}
 	t.loaded, t.loadFailure = true, nil

@@ -34,7 +34,7 @@ const loopback = "127.0.0.1"
 // always makes every handshake look at the files.
 const always = time.Nanosecond
 
-func newTLSDir(t *testing.T) *tlsDir {
+func newTLSDir(t testing.TB) *tlsDir {
 	t.Helper()
 	d := &tlsDir{path: t.TempDir(), ca: testca.New(t)}
 	ca := testca.Write(t, d.path, "ca.pem", d.ca.PEM)
@@ -47,7 +47,7 @@ func newTLSDir(t *testing.T) *tlsDir {
 }
 
 // issue writes a new certificate for side.
-func (d *tlsDir) issue(t *testing.T, ca *testca.CA, side string) testca.Cert {
+func (d *tlsDir) issue(t testing.TB, ca *testca.CA, side string) testca.Cert {
 	t.Helper()
 	cert := ca.Issue(t, loopback, time.Now().Add(time.Hour))
 	testca.Write(t, d.path, side+".pem", cert.PEM)
@@ -55,7 +55,7 @@ func (d *tlsDir) issue(t *testing.T, ca *testca.CA, side string) testca.Cert {
 	return cert
 }
 
-func (d *tlsDir) serverCreds(t *testing.T) credentials.TransportCredentials {
+func (d *tlsDir) serverCreds(t testing.TB) credentials.TransportCredentials {
 	t.Helper()
 	creds, err := d.server.ServerCredentials()
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *tlsDir) serverCreds(t *testing.T) credentials.TransportCredentials {
 	return creds
 }
 
-func (d *tlsDir) clientCreds(t *testing.T) credentials.TransportCredentials {
+func (d *tlsDir) clientCreds(t testing.TB) credentials.TransportCredentials {
 	t.Helper()
 	creds, err := d.client.ClientCredentials()
 	if err != nil {

@@ -37,6 +37,9 @@ const (
 // lease. Correctness never depends on an answer (docs/PROTOCOL.md, I8): who believes
 // that a live client is dead rolls back what it has not committed.
 //
+// A session that was opened with a certificate, or with ALTS, belongs to the identity
+// that was proven: KeepAlive and CloseSession answer others PERMISSION_DENIED.
+//
 // A server that does not lead answers FAILED_PRECONDITION with a NotLeader in the
 // status details; one that leads and cannot write its store answers UNAVAILABLE.
 type SessionsClient interface {
@@ -106,6 +109,9 @@ func (c *sessionsClient) EndedSessions(ctx context.Context, in *EndedSessionsReq
 // of their leases is not: a server that becomes the leader gives every session a whole
 // lease. Correctness never depends on an answer (docs/PROTOCOL.md, I8): who believes
 // that a live client is dead rolls back what it has not committed.
+//
+// A session that was opened with a certificate, or with ALTS, belongs to the identity
+// that was proven: KeepAlive and CloseSession answer others PERMISSION_DENIED.
 //
 // A server that does not lead answers FAILED_PRECONDITION with a NotLeader in the
 // status details; one that leads and cannot write its store answers UNAVAILABLE.

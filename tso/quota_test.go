@@ -1,0 +1,45 @@
+package tso
+
+import "testing"
+
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	q := newQuota(10, 25)
+	for _, step := range []struct {
+		peer string
+		n    int
+		want bool
+	}{
+		{"a", 3, false}, {"a", 2, true}, {"a", 1, false}, // its share is 2
+		{"b", 2, true}, {"c", 2, true}, {"d", 2, true}, {"e", 2, true},
+		{"f", 1, false}, {"", 1, false}, // there is no more
+	} {
+		if got := q.take(step.peer, step.n); got != step.want {
+			t.Fatalf("%d for %q: %v", step.n, step.peer, got)
+		}
+	}
+	q.release("a", 1)
+	if q.take("b", 1) || !q.take("a", 1) {
+		t.Error("what a peer gives back is not for those who have their share")
+	}
+	for _, peer := range []string{"a", "b", "c", "d", "e"} {
+		q.release(peer, 2)
+	}
+	if !q.take("", 10) || q.take("", 1) {
+		t.Error("this process has no share, but the whole")
+	}
+	q.release("", 10)
+	if q.used != 0 || len(q.of) != 0 {
+		t.Errorf("%d are left, of %v", q.used, q.of)
+	}
+	if q := newQuota(2, 1); !q.take("a", 1) {
+		t.Error("a share is nothing")
+	}
+}
+
+// inUse is how much is taken.
+func (q *quota) inUse() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.used
+}
