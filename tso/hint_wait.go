@@ -64,8 +64,7 @@ func (t *hintTopic) wakeOne() {
 	}
 }
 
-// hand gives hints to takers that wait and have room for them: one gets as many as it has room for
-// before the next gets any, as those that come together may be cheaper to work off together.
+// hand gives hints to takers that wait and have room for them, in turn.
 func (t *hintTable) hand(hints []Hint) (taken []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
