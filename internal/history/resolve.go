@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import "github.com/gopercolator/percolator/tso"
 
@@ -9,7 +9,7 @@ func (c *checker) resolve() {
 	h := c.h
 	c.committed, c.commit = make([]bool, len(h.txns)), make([]tso.Timestamp, len(h.txns))
 	for _, t := range h.txns {
-		if t.outcome == outcomeCommitted {
+		if t.outcome == Committed {
 			c.committed[t.id] = true
 			if t.commit != t.start || len(t.effects()) > 0 {
 				c.commit[t.id] = t.commit
@@ -40,7 +40,7 @@ func (c *checker) resolve() {
 			fallthrough
 		case c.committed[t.id]:
 			c.report.Committed++
-			if t.outcome == outcomeUnknown {
+			if t.outcome == Unknown {
 				c.report.Resolved++
 			}
 		default:
@@ -50,7 +50,7 @@ func (c *checker) resolve() {
 }
 
 // saw takes note that reader was given a value.
-func (c *checker) saw(reader *historyTxn, cell cellID, value valueID, commit tso.Timestamp) {
+func (c *checker) saw(reader *Txn, cell cellID, value valueID, commit tso.Timestamp) {
 	if value == absent {
 		return
 	}
@@ -62,8 +62,8 @@ func (c *checker) saw(reader *historyTxn, cell cellID, value valueID, commit tso
 }
 
 // place takes note of evidence that t has committed, at the timestamp commit if that is not 0.
-func (c *checker) place(t *historyTxn, commit tso.Timestamp, evidence string, args ...any) {
-	if t.outcome == outcomeAborted {
+func (c *checker) place(t *Txn, commit tso.Timestamp, evidence string, args ...any) {
+	if t.outcome == Aborted {
 		return // told where the evidence is looked at
 	}
 	c.committed[t.id] = true
@@ -82,7 +82,7 @@ func (c *checker) resolveRecords() {
 	if len(c.h.records) == 0 {
 		return
 	}
-	byStart := make(map[tso.Timestamp]*historyTxn, len(c.h.txns))
+	byStart := make(map[tso.Timestamp]*Txn, len(c.h.txns))
 	for _, t := range c.h.txns {
 		if t.start != 0 && (!t.placed || len(t.effects()) > 0) { // a snapshot of the past has no timestamp of its own
 			byStart[t.start] = t
@@ -94,10 +94,10 @@ func (c *checker) resolveRecords() {
 		case t == nil && r.Marker:
 		case t == nil:
 			c.report.add(anomalyUnknownRecord, "%s has a record of transaction %d, committed at %d, which nobody began", r.Cell, r.Start, r.Commit)
-		case r.Marker && t.outcome == outcomeCommitted:
+		case r.Marker && t.outcome == Committed:
 			c.report.add(anomalyCommittedUndo, "%s has the rollback marker of %s", r.Cell, t)
 		case r.Marker:
-		case t.outcome == outcomeAborted:
+		case t.outcome == Aborted:
 			c.report.add(anomalyAbortedRecord, "%s has a record of %s, committed at %d", r.Cell, t, r.Commit)
 		default:
 			c.place(t, r.Commit, "%s has a record of it", r.Cell)

@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"fmt"
@@ -7,22 +7,22 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// longHistory is a legal history of n transactions, one after the other, on 1,000 cells: two reads
+// long is a legal history of n transactions, one after the other, on 1,000 cells: two reads
 // and two writes each, every tenth a scan of 100 cells.
-func longHistory(n int) *history {
-	h := newHistory()
+func long(n int) *Recording {
+	h := New()
 	now := tso.Timestamp(0)
-	newest := map[historyCell][]byte{}
-	at := func(i int) historyCell { return historyCell{"t", fmt.Sprintf("row-%03d", i%1000), "c"} }
+	newest := map[Cell][]byte{}
+	at := func(i int) Cell { return Cell{"t", fmt.Sprintf("row-%03d", i%1000), "c"} }
 	for i := range n {
 		t := h.Begin("c", "bench")
 		now += 2
 		t.Started(now - 1)
 		if i%10 == 0 {
-			var es []historyEntry
+			var es []Entry
 			for j := i / 10 % 10 * 100; len(es) < 100 && j < 1000; j++ {
 				if v := newest[at(j)]; v != nil {
-					es = append(es, historyEntry{Cell: at(j), Value: v})
+					es = append(es, Entry{Cell: at(j), Value: v})
 				}
 				if (j+1)%100 == 0 {
 					break
@@ -31,23 +31,23 @@ func longHistory(n int) *history {
 			first := i / 10 % 10
 			t.Scan("t", fmt.Sprintf("row-%d", first), fmt.Sprintf("row-%d~", first), nil, es)
 		}
-		for _, c := range []historyCell{at(7 * i), at(7*i + 3)} {
+		for _, c := range []Cell{at(7 * i), at(7*i + 3)} {
 			t.Read(c, newest[c])
 			newest[c] = fmt.Appendf(nil, "v%d", i)
 			t.Put(c, newest[c])
 		}
-		t.End(outcomeCommitted, now)
+		t.End(Committed, now)
 	}
 	return h
 }
 
-// BenchmarkCheckHistory checks a history as long as that of an hour's soak.
-func BenchmarkCheckHistory(b *testing.B) {
+// BenchmarkCheck checks a history as long as that of an hour's soak.
+func BenchmarkCheck(b *testing.B) {
 	const n = 200_000
-	h := longHistory(n)
+	h := long(n)
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := checkHistory(h, historyRules{}); r.Found() != 0 || r.Committed != n {
+		if r := Check(h, Rules{}); r.Found() != 0 || r.Committed != n {
 			b.Fatal(r)
 		}
 	}

@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"fmt"
@@ -130,7 +130,7 @@ func (c *checker) checkCycles() {
 		for _, s := range component {
 			in[s] = true
 		}
-		told := map[anomalyKind]bool{}
+		told := map[Kind]bool{}
 		for _, allowed := range [][4]bool{{ww: true}, {ww: true, rt: true}, {ww: true, wr: true}, {ww: true, wr: true, rt: true}, {true, true, true, false}, {true, true, true, true}} {
 			for _, s := range component[:min(len(component), searched)] {
 				path := g.cycle(s, in, allowed)
@@ -148,7 +148,7 @@ func (c *checker) checkCycles() {
 }
 
 // classify names a cycle by its edges.
-func classify(path []edge) anomalyKind {
+func classify(path []edge) Kind {
 	var n [4]int
 	for _, e := range path {
 		n[e.kind]++

@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"slices"
@@ -7,33 +7,33 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// historyRules is what Check has to know of the application.
-type historyRules struct {
+// Rules is what Check has to know of the application.
+type Rules struct {
 	// List says that the values of a cell are lists: elements with a blank after each, to which
 	// transactions append.
-	List func(historyCell) bool
+	List func(Cell) bool
 	// Unique are the columns no two rows of which may hold one value at a time.
-	Unique []historyColumn
+	Unique []Column
 	// Observers are those whose runs the history records. After the last transaction each has run for
 	// the newest change of each cell.
-	Observers []observerRule
+	Observers []Observer
 }
 
-// historyColumn names a column of a table.
-type historyColumn struct{ Table, Name string }
+// Column names a column of a table.
+type Column struct{ Table, Name string }
 
-// observerRule names the observer of a column.
-type observerRule struct {
+// Observer names the observer of a column.
+type Observer struct {
 	Name, Table, Column string
 	Weak                bool
 }
 
-// checkHistory says what in the history must not be. The history must be complete: nobody may
+// Check says what in the history must not be. The history must be complete: nobody may
 // record in it any more.
-func checkHistory(h *history, rules historyRules) *historyReport {
+func Check(h *Recording, rules Rules) *Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := &checker{h: h, rules: rules, report: &historyReport{Transactions: len(h.txns)}}
+	c := &checker{h: h, rules: rules, report: &Report{Transactions: len(h.txns)}}
 	c.indexWrites()
 	c.resolve()
 	c.order()
@@ -50,9 +50,9 @@ func checkHistory(h *history, rules historyRules) *historyReport {
 
 // checker holds what the checks share.
 type checker struct {
-	h      *history
-	rules  historyRules
-	report *historyReport
+	h      *Recording
+	rules  Rules
+	report *Report
 
 	committed []bool          // by transaction, after resolve
 	commit    []tso.Timestamp // of committed writers
@@ -89,7 +89,7 @@ type effect struct {
 }
 
 // effects lists what the transaction would commit, one for each cell.
-func (t *historyTxn) effects() []effect {
+func (t *Txn) effects() []effect {
 	var out []effect
 next:
 	for _, o := range t.ops {
@@ -158,7 +158,7 @@ func (c *checker) order() {
 		c.tables[name.Table] = append(c.tables[name.Table], cellID(id))
 	}
 	for _, ids := range c.tables {
-		slices.SortFunc(ids, func(a, b cellID) int { return compareCells(c.h.names[a], c.h.names[b]) })
+		slices.SortFunc(ids, func(a, b cellID) int { return c.h.names[a].Compare(c.h.names[b]) })
 	}
 }
 

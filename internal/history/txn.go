@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"fmt"
@@ -7,39 +7,39 @@ import (
 )
 
 // outcome is what the client was told about a transaction.
-type outcome uint8
+type Outcome uint8
 
 // The outcomes.
 const (
-	outcomeUnknown   outcome = iota // also of a client that died, and of a transaction that somebody else commits
-	outcomeCommitted                // acknowledged
-	outcomeAborted                  // definitely
+	Unknown   Outcome = iota // also of a client that died, and of a transaction that somebody else commits
+	Committed                // acknowledged
+	Aborted                  // definitely
 )
 
-func (o outcome) String() string { return [...]string{"unknown", "committed", "aborted"}[o] }
+func (o Outcome) String() string { return [...]string{"unknown", "committed", "aborted"}[o] }
 
-// historyTxn is one transaction, or one snapshot that was only read. It is recorded by one
+// Txn is one transaction, or one snapshot that was only read. It is recorded by one
 // goroutine.
-type historyTxn struct {
-	h            *history
+type Txn struct {
+	h            *Recording
 	id           int32
 	Client, Kind string
 
 	start, commit tso.Timestamp
-	outcome       outcome
+	outcome       Outcome
 	began, ended  int64
 	placed        bool // its start timestamp says nothing about when it began
 
 	ops    []op
-	runs   []observerRun // several of a batch observer
+	runs   []Run // several of a batch observer
 	weak   []cellID
 	broken []string
 }
 
-// observerRun says of which observer a transaction is a run, and for which change.
-type observerRun struct {
+// Run says of which observer a transaction is a run, and for which change.
+type Run struct {
 	Observer string
-	Cell     historyCell
+	Cell     Cell
 	Change   tso.Timestamp // commit timestamp of the change; of a weak notification 0
 	Weak     bool
 	of       cellID // Cell, set by Observes
@@ -80,33 +80,33 @@ type entry struct {
 }
 
 // Since says that the transaction may have begun as early as at a moment before Begin.
-func (t *historyTxn) Since(moment int64) { t.began = moment }
+func (t *Txn) Since(moment int64) { t.began = moment }
 
 // Started records the start timestamp.
-func (t *historyTxn) Started(ts tso.Timestamp) { t.start = ts }
+func (t *Txn) Started(ts tso.Timestamp) { t.start = ts }
 
 // StartedAt records a start timestamp that was chosen, or asked for, before the transaction began:
 // of a snapshot of the past, and of a blind transaction.
-func (t *historyTxn) StartedAt(ts tso.Timestamp) { t.start, t.placed = ts, true }
+func (t *Txn) StartedAt(ts tso.Timestamp) { t.start, t.placed = ts, true }
 
 // Read records what Get said: nil for absence.
-func (t *historyTxn) Read(c historyCell, value []byte) {
+func (t *Txn) Read(c Cell, value []byte) {
 	t.ops = append(t.ops, op{kind: opRead, cell: t.h.cell(c), value: t.h.value(value)})
 }
 
 // ReadAt is Read of a client that was told when the value was committed.
-func (t *historyTxn) ReadAt(c historyCell, value []byte, commit tso.Timestamp) {
+func (t *Txn) ReadAt(c Cell, value []byte, commit tso.Timestamp) {
 	t.ops = append(t.ops, op{kind: opRead, cell: t.h.cell(c), value: t.h.value(value), commit: commit})
 }
 
 // Present records that the transaction was told that the cell has a value in its snapshot, though
 // not which.
-func (t *historyTxn) Present(c historyCell) {
+func (t *Txn) Present(c Cell) {
 	t.ops = append(t.ops, op{kind: opPresent, cell: t.h.cell(c)})
 }
 
 // Put records a write.
-func (t *historyTxn) Put(c historyCell, value []byte) {
+func (t *Txn) Put(c Cell, value []byte) {
 	if value == nil {
 		value = []byte{}
 	}
@@ -114,33 +114,33 @@ func (t *historyTxn) Put(c historyCell, value []byte) {
 }
 
 // Delete records a deletion.
-func (t *historyTxn) Delete(c historyCell) {
+func (t *Txn) Delete(c Cell) {
 	t.ops = append(t.ops, op{kind: opDelete, cell: t.h.cell(c)})
 }
 
 // Lock records that the transaction conflicts with the cell's writers from here on.
-func (t *historyTxn) Lock(c historyCell) { t.ops = append(t.ops, op{kind: opLock, cell: t.h.cell(c)}) }
+func (t *Txn) Lock(c Cell) { t.ops = append(t.ops, op{kind: opLock, cell: t.h.cell(c)}) }
 
-// historyEntry is one entry of a scan.
-type historyEntry struct {
-	Cell   historyCell
+// Entry is one entry of a scan.
+type Entry struct {
+	Cell   Cell
 	Value  []byte
 	Commit tso.Timestamp // 0 where it is not known
 }
 
 // Scan records a scan of the rows from ≤ row < to that was read to its end; an empty to has no
 // end, no columns are all columns.
-func (t *historyTxn) Scan(table, from, to string, columns []string, entries []historyEntry) {
+func (t *Txn) Scan(table, from, to string, columns []string, entries []Entry) {
 	t.addScan(scan{table: table, from: from, to: to, columns: columns}, entries)
 }
 
 // IndexScan records a scan of an index over a column: the cells whose values lie between from and
 // to, in the order of values.
-func (t *historyTxn) IndexScan(table, column, from, to string, entries []historyEntry) {
+func (t *Txn) IndexScan(table, column, from, to string, entries []Entry) {
 	t.addScan(scan{table: table, from: from, to: to, columns: []string{column}, index: true}, entries)
 }
 
-func (t *historyTxn) addScan(s scan, entries []historyEntry) {
+func (t *Txn) addScan(s scan, entries []Entry) {
 	s.entries = make([]entry, len(entries))
 	for i, e := range entries {
 		s.entries[i] = entry{t.h.cell(e.Cell), t.h.value(e.Value), e.Commit}
@@ -150,25 +150,25 @@ func (t *historyTxn) addScan(s scan, entries []historyEntry) {
 
 // Observes makes the transaction a run of an observer, which somebody else began and will commit.
 // If it commits, it has acknowledged the change. A run of a batch observer observes several.
-func (t *historyTxn) Observes(r observerRun) {
+func (t *Txn) Observes(r Run) {
 	r.of = t.h.cell(r.Cell)
 	t.runs, t.began = append(t.runs, r), 0
 	if !r.Weak {
-		t.Lock(historyCell{r.Cell.Table, r.Cell.Row, "acknowledgment of " + r.Observer + " on " + r.Cell.Column})
+		t.Lock(Cell{r.Cell.Table, r.Cell.Row, "acknowledgment of " + r.Observer + " on " + r.Cell.Column})
 	}
 }
 
 // Notifies records a weak notification.
-func (t *historyTxn) Notifies(c historyCell) { t.weak = append(t.weak, t.h.cell(c)) }
+func (t *Txn) Notifies(c Cell) { t.weak = append(t.weak, t.h.cell(c)) }
 
 // Broken records that what the transaction read contradicts an invariant of the application.
-func (t *historyTxn) Broken(format string, args ...any) {
+func (t *Txn) Broken(format string, args ...any) {
 	t.broken = append(t.broken, fmt.Sprintf(format, args...))
 }
 
 // End records the outcome, as soon as the client knows it. commit is the commit timestamp of a
 // transaction that wrote something and is acknowledged, else 0.
-func (t *historyTxn) End(o outcome, commit tso.Timestamp) {
+func (t *Txn) End(o Outcome, commit tso.Timestamp) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	t.h.events++
@@ -176,9 +176,9 @@ func (t *historyTxn) End(o outcome, commit tso.Timestamp) {
 }
 
 // Outcome is what End recorded.
-func (t *historyTxn) Outcome() outcome { return t.outcome }
+func (t *Txn) Outcome() Outcome { return t.outcome }
 
-func (t *historyTxn) String() string {
+func (t *Txn) String() string {
 	s := fmt.Sprintf("T%d (%s by %s, start %d", t.id+1, t.Kind, t.Client, t.start)
 	if t.commit != 0 {
 		s += fmt.Sprintf(", commit %d", t.commit)

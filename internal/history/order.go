@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 func (c *checker) checkTimestamps() {
 	type stamp struct {
 		ts  tso.Timestamp
-		txn *historyTxn
+		txn *Txn
 	}
 	var all []stamp
 	for _, t := range c.h.txns {
@@ -37,7 +37,7 @@ func (c *checker) checkTimestamps() {
 // moment is a begin or an end in the order of real time.
 type moment struct {
 	at  int64
-	txn *historyTxn
+	txn *Txn
 	end bool
 }
 
@@ -68,7 +68,7 @@ func (c *checker) moments() []moment {
 // checkRealTime: who begins after another was acknowledged gets later timestamps (I1).
 func (c *checker) checkRealTime() {
 	var newest tso.Timestamp
-	var holder *historyTxn
+	var holder *Txn
 	floor := map[int32]tso.Timestamp{} // of blind transactions under way: what their commit must be above
 	for _, m := range c.moments() {
 		t := m.txn
@@ -78,7 +78,7 @@ func (c *checker) checkRealTime() {
 		case !m.end && t.placed:
 			floor[t.id] = newest
 		case m.end:
-			if low, ok := floor[t.id]; ok && c.commit[t.id] != 0 && t.outcome == outcomeCommitted && c.commit[t.id] <= low {
+			if low, ok := floor[t.id]; ok && c.commit[t.id] != 0 && t.outcome == Committed && c.commit[t.id] <= low {
 				c.report.add(anomalyRealTime, "%s began after a timestamp of %d was known", t, low)
 			}
 			delete(floor, t.id)
@@ -86,7 +86,7 @@ func (c *checker) checkRealTime() {
 			if !t.placed {
 				known = t.start
 			}
-			if t.outcome == outcomeCommitted {
+			if t.outcome == Committed {
 				known = max(known, c.commit[t.id])
 			}
 			if known > newest {
@@ -117,7 +117,7 @@ func (c *checker) checkWriters() {
 }
 
 // reads tells whether the transaction read the cell by name.
-func (t *historyTxn) reads(cell cellID) bool {
+func (t *Txn) reads(cell cellID) bool {
 	return slices.ContainsFunc(t.ops, func(o op) bool { return o.kind == opRead && o.cell == cell })
 }
 

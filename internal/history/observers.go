@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import "github.com/gopercolator/percolator/tso"
 
@@ -15,9 +15,9 @@ func (c *checker) checkObservers() {
 		observer string
 		cell     cellID
 	}
-	runs := map[change]*historyTxn{}
+	runs := map[change]*Txn{}
 	last := map[observed]tso.Timestamp{} // start of the newest committed run
-	ran := func(t *historyTxn, run observerRun) {
+	ran := func(t *Txn, run Run) {
 		if !run.Weak {
 			if _, at := c.valueAt(run.of, t.start); at != run.Change {
 				c.report.add(anomalyStaleRun, "%s ran for the change of %s at %d; the newest in its snapshot is of %d", t, run.Cell, run.Change, at)
@@ -62,7 +62,7 @@ func (c *checker) checkObservers() {
 }
 
 // weak lists the newest notification of each cell of a weak column.
-func (c *checker) weak(o observerRule) map[cellID]version {
+func (c *checker) weak(o Observer) map[cellID]version {
 	newest := map[cellID]version{}
 	for _, t := range c.h.txns {
 		for _, id := range t.weak {

@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import "github.com/gopercolator/percolator/tso"
 
@@ -15,16 +15,16 @@ func (c *checker) checkReads() {
 	}
 }
 
-// historyReader is a transaction as far as it has come.
-type historyReader struct {
+// reader is a transaction as far as it has come.
+type reader struct {
 	c    *checker
-	t    *historyTxn
+	t    *Txn
 	own  map[cellID]valueID // its writes so far
 	seen map[cellID]valueID // what it was told of others' writes
 }
 
-func (c *checker) checkReadsOf(t *historyTxn) {
-	r := &historyReader{c, t, map[cellID]valueID{}, map[cellID]valueID{}}
+func (c *checker) checkReadsOf(t *Txn) {
+	r := &reader{c, t, map[cellID]valueID{}, map[cellID]valueID{}}
 	for _, o := range t.ops {
 		switch o.kind {
 		case opPut, opDelete:
@@ -50,7 +50,7 @@ func (c *checker) checkReadsOf(t *historyTxn) {
 
 // read compares one answer. commit is when the version was committed, as far as the client was
 // told.
-func (r *historyReader) read(cell cellID, got valueID, commit tso.Timestamp) {
+func (r *reader) read(cell cellID, got valueID, commit tso.Timestamp) {
 	name := r.c.h.names[cell]
 	if own, ok := r.own[cell]; ok {
 		if got != own {
@@ -72,7 +72,7 @@ func (r *historyReader) read(cell cellID, got valueID, commit tso.Timestamp) {
 }
 
 // differs explains a read that is not what the snapshot holds.
-func (r *historyReader) differs(cell cellID, got valueID) {
+func (r *reader) differs(cell cellID, got valueID) {
 	c, name := r.c, r.c.h.names[cell]
 	should := "no value"
 	if i := c.at(cell, r.t.start); i >= 0 {

@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"cmp"
@@ -76,7 +76,7 @@ func (c *checker) dependencies() *graph {
 			add(vs[i-1].txn, vs[i].txn, ww, cell)
 		}
 	}
-	read := func(t *historyTxn, cell cellID, value valueID) {
+	read := func(t *Txn, cell cellID, value valueID) {
 		vs, list := traced[cell]
 		i := 0
 		if list {
@@ -122,7 +122,7 @@ const unseen = 1 << 30
 
 // versionRead is the index of the version that a transaction read, -1 for the state before the
 // first.
-func (c *checker) versionRead(t *historyTxn, cell cellID, value valueID) int {
+func (c *checker) versionRead(t *Txn, cell cellID, value valueID) int {
 	vs := c.versions[cell]
 	i := c.at(cell, t.start)
 	if value == absent {
@@ -165,7 +165,7 @@ func (c *checker) trace() map[cellID][]version {
 
 // inList is the index of the version of a list that was read. Of absence only the timestamps tell
 // whether the list was not there yet, or deleted.
-func (c *checker) inList(t *historyTxn, cell cellID, vs []version, value valueID) int {
+func (c *checker) inList(t *Txn, cell cellID, vs []version, value valueID) int {
 	if at := c.versionRead(t, cell, value); value == absent && at < 0 {
 		return -1
 	}
@@ -203,7 +203,7 @@ func (c *checker) realTime(edges []edge) (nodes int32, out []edge) {
 		t := m.txn
 		switch {
 		case t.placed || !c.committed[t.id]:
-		case m.end && t.outcome == outcomeCommitted:
+		case m.end && t.outcome == Committed:
 			if !fresh {
 				moment++
 				if moment > int32(len(c.h.txns)) {
