@@ -2,26 +2,30 @@ package simulation
 
 import (
 	"errors"
+	"flag"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 )
 
-var initTesting = sync.OnceFunc(testing.Init)
-
-// inBubble calls f in a bubble of virtual time, in any program. It returns f's error, or what ended
-// the bubble.
-func inBubble(name string, f func() error) (err error) {
-	initTesting()
-	err = errors.New("the bubble ended early")
-	run := func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			err = f()
-		})
+// Main calls f with what Run needs, in a program that is no test, and ends the program. Bubbles of
+// virtual time are there for tests only.
+func Main(f func(t *testing.T)) {
+	testing.Init()
+	if err := flag.CommandLine.Parse([]string{"-test.timeout=0"}); err != nil {
+		panic(err)
 	}
-	match := func(pattern, s string) (bool, error) { return true, nil }
-	if !testing.RunTests(match, []testing.InternalTest{{Name: name, F: run}}) && err == nil {
+	all := func(string, string) (bool, error) { return true, nil }
+	testing.Main(all, []testing.InternalTest{{Name: "simulation", F: f}}, nil, nil)
+}
+
+// inBubble calls f in a bubble of virtual time. It returns f's error, or what ended the bubble.
+func inBubble(t *testing.T, name string, f func() error) (err error) {
+	err = errors.New("the bubble ended early")
+	ok := t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(*testing.T) { err = f() })
+	})
+	if !ok && err == nil {
 		err = fmt.Errorf("the bubble of %s failed", name)
 	}
 	return err

@@ -1,0 +1,251 @@
+// Package workload makes transactions at random, against any [percolator.Client], and records what
+// they saw, so that package history can judge it.
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// The transactions:
+//
+//	appends    to lists, some of them to several at once; observers copy the lists
+//	transfers  between accounts whose sum is constant
+//	registers  counters that only grow, rows whose columns are always equal, and cells that are
+//	           inserted and deleted
+//	permute    a ring of rows, each naming the next, that stays one cycle
+//	duty       two people of whom one is always on duty, which takes locking reads
+//	people     with a unique and a plain index
+//	pages      that are published once, which observers copy, and withdrawn later
+//	pokes      weak notifications
+//	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots
+//	           under a hold
+//	sweeps     old receipts are found by scans and deleted
+//
+// Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
+// in the end, whether a transaction committed whose client never learned of it; and being read by
+// nobody else for a long time, it is the cold secondary that crashes leave behind.
+
+// The tables.
+const (
+	lists     = "lists"
+	bank      = "bank"
+	registers = "registers"
+	ring      = "ring"
+	people    = "people"
+	copies    = "copies"
+	pings     = "pings"
+	receipts  = "receipts"
+)
+
+// Tables lists all tables of the workload.
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts}
+
+// Schema is the schema that the workload needs.
+func Schema(timing percolator.Timing) *percolator.Schema {
+	return &percolator.Schema{Timing: timing, Tables: []percolator.Table{
+		{Name: lists, Observed: []string{"items"}},
+		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts},
+		{Name: people, Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
+		{Name: pings, Weak: []string{"poke"}},
+	}}
+}
+
+// Rules are what the history of the workload must obey.
+func Rules() history.Rules {
+	return history.Rules{
+		List:   func(c history.Cell) bool { return c.Table == lists && !strings.HasPrefix(c.Row, page) },
+		Unique: []history.Column{{Table: people, Name: "mail"}},
+		Observers: []history.Observer{
+			{Name: "copy", Table: lists, Column: "items"},
+			{Name: "count", Table: lists, Column: "items"},
+			{Name: "tally", Table: pings, Column: "poke", Weak: true},
+			{Name: "pile", Table: pings, Column: "poke", Weak: true},
+		},
+	}
+}
+
+// How much of everything there is. Few rows, so that transactions meet.
+const (
+	activeLists = 4
+	listLength  = 8 // then the list is left alone and another one begun
+	accounts    = 6
+	balance     = 100 // of each account in the beginning
+	counters    = 3
+	wideRows    = 2
+	wideColumns = 7
+	slots       = 3
+	nodes       = 6
+	persons     = 8
+	mails       = 10
+	cities      = 4
+	pingRows    = 2
+	buckets     = 16  // of receipts
+	keptBack    = 300 // the newest receipts, and pages, are left alone
+	oldLists    = 3   // so are lists younger than that many others of their number
+)
+
+// Workload is what its sessions share. Its methods may be called concurrently.
+type Workload struct {
+	History *history.Recording
+
+	ids         atomic.Int64
+	generations [activeLists]atomic.Int64
+
+	mu     sync.Mutex
+	counts map[string]*Count
+	past   []tso.Timestamp // commit timestamps, newest last
+}
+
+// Count is how often transactions of one kind ended in which way.
+type Count struct{ Committed, Aborted, Unknown, Read int64 }
+
+// New returns a workload that records in h.
+func New(h *history.Recording) *Workload {
+	return &Workload{History: h, counts: map[string]*Count{}}
+}
+
+// Counts is how many transactions of each kind there were so far.
+func (w *Workload) Counts() map[string]Count {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[string]Count{}
+	for k, c := range w.counts {
+		out[k] = *c
+	}
+	return out
+}
+
+// Session makes transactions one after the other with one client.
+type Session struct {
+	*Workload
+	Client *percolator.Client
+	Name   string
+	Dead   func() bool // the client has crashed: what it was told no longer counts
+	Rand   *rand.Rand
+
+	counted map[string]int64 // counters as last seen
+	page    percolator.Cell  // published last, not revised yet
+}
+
+// NewSession returns a session with a client.
+func (w *Workload) NewSession(c *percolator.Client, name string, dead func() bool, r *rand.Rand) *Session {
+	return &Session{Workload: w, Client: c, Name: name, Dead: dead, Rand: r, counted: map[string]int64{}}
+}
+
+// pick is one of the kinds with its weight.
+type pick struct {
+	weight int
+	run    func(*Session, context.Context)
+}
+
+var picks = []pick{
+	{16, (*Session).appendToLists},
+	{12, (*Session).transfer},
+	{8, (*Session).count},
+	{5, (*Session).rewriteWideRow},
+	{5, (*Session).occupySlot},
+	{8, (*Session).permute},
+	{5, (*Session).changeDuty},
+	{12, (*Session).movePerson},
+	{3, (*Session).poke},
+	{3, (*Session).blindWrite},
+	{6, (*Session).mixed},
+	{4, (*Session).sweep},
+	{5, (*Session).viewBank},
+	{4, (*Session).viewRing},
+	{5, (*Session).viewPeople},
+	{4, (*Session).viewMany},
+	{4, (*Session).viewPast},
+	{14, (*Session).publish},
+	{8, (*Session).revise},
+	{3, (*Session).withdraw},
+}
+
+// Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
+// as it takes so long.
+func (s *Session) Linger(ctx context.Context) {
+	if s.Rand.IntN(6) == 0 {
+		s.viewHeld(ctx)
+		return
+	}
+	s.dwell(ctx)
+}
+
+// Step makes one transaction, or a snapshot.
+func (s *Session) Step(ctx context.Context) {
+	total := 0
+	for _, p := range picks {
+		total += p.weight
+	}
+	n := s.Rand.IntN(total)
+	for _, p := range picks {
+		if n -= p.weight; n < 0 {
+			p.run(s, ctx)
+			return
+		}
+	}
+}
+
+func (w *Workload) tally(kind string, add func(*Count)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.counts[kind] == nil {
+		w.counts[kind] = &Count{}
+	}
+	add(w.counts[kind])
+}
+
+// remember keeps a commit timestamp for reads of the past.
+func (w *Workload) remember(ts tso.Timestamp) {
+	const most = 512
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.past = append(w.past, ts); len(w.past) > most {
+		w.past = append([]tso.Timestamp(nil), w.past[most/2:]...)
+	}
+}
+
+// cell names a cell; it is history.Cell and percolator.Cell by conversion.
+func cell(table, row, column string) percolator.Cell {
+	return percolator.Cell{Table: table, Row: row, Column: column}
+}
+
+// value is a text that only this transaction writes to a cell: what it says, and the transaction's
+// number.
+func value(says string, id int64) []byte { return []byte(says + " #" + strconv.FormatInt(id, 10)) }
+
+// says is what a value says.
+func says(v []byte) string {
+	text, _, _ := strings.Cut(string(v), " #")
+	return text
+}
+
+// idOf is the number in a value.
+func idOf(v []byte) int64 {
+	_, text, _ := strings.Cut(string(v), "#")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+func number(v []byte) int64 {
+	n, _ := strconv.ParseInt(says(v), 10, 64)
+	return n
+}
+
+func receiptCell(id int64) percolator.Cell {
+	return cell(receipts, fmt.Sprintf("%02d-%08d", id%buckets, id), "id")
+}
+
+// errGiveUp ends a transaction that has nothing to do.
+var errGiveUp = errors.New("nothing to do")
