@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"tso/spannerstore", "internal/model"},
 	{"internal/layout", "internal/retry", "internal/telemetry"},
 	{"internal/store", "internal/audit"},
-	{"internal/timestamps", "internal/dispatch", "internal/lease"},
+	{"internal/timestamps", "internal/dispatch", "internal/lease", "internal/simulated"},
 	{"internal/meta", "internal/journal"},
 	{"internal/locks"},
 	{"internal/reads", "internal/settle", "internal/layertest"},
@@ -100,8 +100,8 @@ var outside = map[string][]string{
 }
 
 // forTests are imported by tests and by each other.
-var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/layertest", "internal/spanneremulator", "internal/testca",
-	"internal/webindex/webtest", "percolator/percolatortest"}
+var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/layertest", "internal/simulated",
+	"internal/spanneremulator", "internal/testca", "internal/webindex/webtest", "percolator/percolatortest"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
