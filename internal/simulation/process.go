@@ -87,7 +87,7 @@ func (p *process) kill() {
 // suspend stops the process, or its machine, until the function that it returns is called.
 func (p *process) suspend() (resume func()) {
 	p.gate.shut()
-	p.store.Suspend()
+	p.store.Suspend(simulated.Stopped)
 	return func() {
 		p.store.Resume()
 		p.gate.open()

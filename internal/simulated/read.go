@@ -1,0 +1,146 @@
+package simulated
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// ReadRow implements store.Backend.
+func (c *Connection) ReadRow(ctx context.Context, table, row string, q store.Query) (answer layout.Row, err error) {
+	err = c.ReadRows(ctx, table, store.Rows{Keys: []string{row}}, q, 1, nil, func(r layout.Row) bool {
+		answer = r
+		return true
+	})
+	return answer, err
+}
+
+// ReadRows implements store.Backend.
+func (c *Connection) ReadRows(ctx context.Context, table string, rows store.Rows, q store.Query, limit int, passed func(key string), visit func(layout.Row) bool) error {
+	if limit < 0 {
+		return status.Error(codes.Unknown, "bigtable: row limit cannot be negative")
+	}
+	attempts := store.AttemptsOf(ctx)
+	if passed != nil {
+		attempts = nil
+	}
+	rd := &reading{conn: c, ctx: ctx, table: table, query: &q, limit: limit, passed: passed, visit: visit}
+	if rd.keys = rows.Keys != nil; rd.keys {
+		rd.left.Keys = slices.Compact(slices.Sorted(slices.Values(rows.Keys)))
+	} else if rd.left.Ranges = model.Union(rows.Ranges...); len(rows.Ranges) == 0 {
+		rd.left.Ranges = model.Ranges{{}}
+	}
+	return c.repeat(ctx, attempts, rd.attempt)
+}
+
+// reading is a read with its repetitions.
+type reading struct {
+	conn   *Connection
+	ctx    context.Context
+	table  string
+	query  *store.Query
+	limit  int
+	passed func(key string)
+	visit  func(layout.Row) bool
+
+	keys bool       // it names keys
+	left store.Rows // what no answer has covered
+	seen int        // rows
+	done bool       // the caller wants no more
+}
+
+// first names the row by which faults of the read are decided.
+func (rd *reading) first() string {
+	if rd.keys {
+		return rd.left.Keys[0]
+	}
+	return rd.left.Ranges[0].Start
+}
+
+// finished reports whether nothing is left to be sent for.
+func (rd *reading) finished() bool {
+	return rd.done || rd.limit > 0 && rd.seen >= rd.limit || len(rd.left.Keys) == 0 && len(rd.left.Ranges) == 0
+}
+
+// attempt sends for what is left.
+func (rd *reading) attempt() (hash, error) {
+	if rd.finished() {
+		return 0, nil
+	}
+	req, err := rd.conn.send(rd.ctx, opReadRows, rd.table, rd.first())
+	if err != nil {
+		return req.hash, err
+	}
+	if err := checkRead(rd.left, rd.query); err != nil {
+		return req.hash, err
+	}
+	return req.hash, rd.stream(req)
+}
+
+// stream receives the pages of one attempt.
+func (rd *reading) stream(req request) error {
+	out, back := rd.conn.cluster.latency(req.hash)
+	if err := wait(rd.ctx, out); err != nil {
+		return err
+	}
+	rd.conn.cluster.landed.Add(1)
+	for h := req.hash.with(pageMark); ; h = h.with(pageMark) {
+		p, err := req.table.page(rd.left, rd.query, rd.rest(), h)
+		if err != nil {
+			return err
+		}
+		if err := wait(rd.ctx, back); err != nil {
+			return err
+		}
+		if rd.conn.awake(rd.ctx) == killed {
+			return contextStatus(rd.ctx.Err())
+		}
+		if rd.take(p); p.end || rd.finished() {
+			return nil
+		}
+		back = h.within(back)
+	}
+}
+
+// rest is how many rows are still wanted; 0: all.
+func (rd *reading) rest() int {
+	if rd.limit == 0 {
+		return 0
+	}
+	return rd.limit - rd.seen
+}
+
+// take hands out a page, and leaves what follows it.
+func (rd *reading) take(p page) {
+	for _, r := range p.rows {
+		rd.seen++
+		if !rd.visit(r) {
+			rd.done = true
+			return
+		}
+	}
+	if rd.cover(p.last); p.kept && rd.passed != nil {
+		rd.passed(p.last)
+	}
+}
+
+// cover takes everything up to a key from what is left.
+func (rd *reading) cover(last string) {
+	if rd.keys {
+		at, found := slices.BinarySearch(rd.left.Keys, last)
+		if found {
+			at++
+		}
+		rd.left.Keys = rd.left.Keys[at:]
+		return
+	}
+	if last != "" {
+		rd.left.Ranges = rd.left.Ranges.Within(model.Between(last+"\x00", ""))
+	}
+}
