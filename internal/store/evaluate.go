@@ -125,8 +125,11 @@ func (q Query) names(it layout.Item) bool {
 
 // where returns new cells: what is appended to them spoils no others.
 func (c cells) where(keep func(layout.Item) bool) (out cells) {
-	for _, it := range c {
+	for i, it := range c {
 		if keep(it) {
+			if out == nil {
+				out = make(cells, 0, len(c)-i)
+			}
 			out = append(out, it)
 		}
 	}
