@@ -123,10 +123,12 @@ func (o *oracle) jump(address string, by time.Duration) {
 	}
 }
 
-// advance moves the clocks of all servers forward: the same as waiting, for whoever goes by them.
-func (o *oracle) advance(d time.Duration) {
-	for _, address := range o.addresses {
-		o.jump(address, d)
+// setClocks sets the clocks of all servers.
+func (o *oracle) setClocks(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.servers {
+		s.ahead.Store(int64(time.Until(now)))
 	}
 }
 

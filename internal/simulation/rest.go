@@ -85,18 +85,32 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 	}
 	cycle := func() {
 		done, err := collector.Collect(ctx)
+		w.note("collected: %+v, %v", done, err)
 		if err != nil || done.Postponed > 0 || done.Corrupt > 0 || done.Dispatched > 0 {
 			w.problem("the last collection: %+v, %v", done, err)
 		}
 	}
-	w.oracle.advance(20 * time.Minute) // holds have expired
+	w.advance(ctx, p, 20 * time.Minute) // holds have expired
 	cycle()
-	w.oracle.advance(2 * w.cfg.Retention) // what is left is old
-	if done, err := sweeper.Sweep(ctx); err != nil || done.Missed.Sum() > 0 || done.Corrupt > 0 {
+	w.advance(ctx, p, 2 * w.cfg.Retention) // what is left is old
+	done, err := sweeper.Sweep(ctx)
+	w.note("swept: %+v, %v", done, err)
+	if err != nil || done.Missed.Sum() > 0 || done.Corrupt > 0 {
 		w.problem("the sweep: %+v, %v", done, err)
 	}
-	w.oracle.advance(20 * time.Minute)
+	w.advance(ctx, p, 20 * time.Minute)
 	cycle()
+}
+
+// advance is the same as waiting, for whoever goes by the oracle's time: which may be ahead of its
+// clocks.
+func (w *world) advance(ctx context.Context, p *process, d time.Duration) {
+	now, err := p.oracle.Next(ctx)
+	if err != nil {
+		w.problem("the oracle does not answer after the last fault: %v", err)
+		return
+	}
+	w.oracle.setClocks(now.Add(d).Time())
 }
 
 // audit audits the raw tables, and adds what they hold to the history. A marker at or below the

@@ -20,7 +20,7 @@ func (w *world) weather(ctx context.Context) {
 
 // until is how long the weather stays fine.
 func (w *world) until(r *rand.Rand) time.Duration {
-	return time.Duration(r.ExpFloat64() * float64(2*time.Second) / w.cfg.intensity)
+	return time.Duration(r.ExpFloat64() * float64(2*time.Second) / min(w.cfg.intensity, 3))
 }
 
 var storms = []func(*world, context.Context, *rand.Rand){
