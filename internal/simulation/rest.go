@@ -90,15 +90,15 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 			w.problem("the last collection: %+v, %v", done, err)
 		}
 	}
-	w.advance(ctx, p, 20 * time.Minute) // holds have expired
+	w.advance(ctx, p, w.cfg.Retention+20*time.Minute) // everything is old, and holds have expired
 	cycle()
-	w.advance(ctx, p, 2 * w.cfg.Retention) // what is left is old
+	w.advance(ctx, p, 2*time.Hour) // what is left is old work
 	done, err := sweeper.Sweep(ctx)
 	w.note("swept: %+v, %v", done, err)
 	if err != nil || done.Missed.Sum() > 0 || done.Corrupt > 0 {
 		w.problem("the sweep: %+v, %v", done, err)
 	}
-	w.advance(ctx, p, 20 * time.Minute)
+	w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
 	cycle()
 }
 
