@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/store"
@@ -44,7 +42,9 @@ const (
 // contexts. What is under way may still arrive.
 func (c *Connection) Kill() { c.become(killed) }
 
-// Suspend lets requests and answers wait until Resume: how is Stopped or Asleep.
+// Suspend lets requests and answers wait until Resume; how is Stopped or Asleep. What a process
+// would have sent with a context that ends meanwhile is sent if the machine slept, whose clocks
+// know nothing of it, and not if only the process was stopped.
 func (c *Connection) Suspend(how condition) { c.become(how) }
 
 // Resume ends a suspension.
@@ -57,13 +57,14 @@ func (c *Connection) become(next condition) {
 		return
 	}
 	c.state.Store(int32(next))
-	if next == running || next == killed {
-		if c.resume != nil {
-			close(c.resume)
-			c.resume = nil
+	switch {
+	case next == Stopped || next == Asleep:
+		if c.resume == nil {
+			c.resume = make(chan struct{})
 		}
-	} else if c.resume == nil {
-		c.resume = make(chan struct{})
+	case c.resume != nil:
+		close(c.resume)
+		c.resume = nil
 	}
 }
 
@@ -71,15 +72,15 @@ func (c *Connection) become(next condition) {
 // ends.
 func (c *Connection) awake(ctx context.Context) (was condition) {
 	for {
-		now := condition(c.state.Load())
-		switch now {
+		switch now := condition(c.state.Load()); now {
 		case running:
 			return was
 		case killed:
 			<-ctx.Done()
 			return killed
+		default:
+			was = now
 		}
-		was = now
 		c.mu.Lock()
 		resume := c.resume
 		c.mu.Unlock()
@@ -89,59 +90,15 @@ func (c *Connection) awake(ctx context.Context) (was condition) {
 	}
 }
 
-// operation is a kind of request.
-type operation uint64
-
-const (
-	opReadRow operation = iota + 1
-	opReadRows
-	opCheckAndMutate
-	opMutateRows
-	opMutateEntry
-	opSampleKeys
-)
-
-// countSlots bounds how many requests of a kind are told apart from others.
-const countSlots = 1 << 12
-
-// identify is what decides the next request of a kind for a row.
-func (c *Connection) identify(op operation, t *table, row string) hash {
-	kind := hash(op).with(t.hash).with(xxhash.Sum64String(row))
-	n := c.counts[kind%countSlots].Add(1)
-	return c.hash.with(uint64(kind)).with(uint64(n))
-}
-
-// request is one attempt: what Google's client sends once.
-type request struct {
-	conn     *Connection
-	table    *table
-	hash     hash
-	deadline time.Time // it is not applied later
-}
-
-// send is a request that is about to be sent. Nothing is sent without a deadline (I14).
-func (c *Connection) send(ctx context.Context, op operation, name, row string) (request, error) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return request{}, refused("a request without a deadline")
+// receive hands an answer to the process as soon as that runs.
+func (c *Connection) receive(ctx context.Context, err error) error {
+	if condition(c.state.Load()) == running {
+		return err
 	}
-	if c.closed.Load() {
-		return request{}, status.Error(codes.Canceled, "grpc: the client connection is closing")
+	if was := c.awake(ctx); was == killed || was == Stopped && ctx.Err() != nil {
+		return contextStatus(ctx.Err())
 	}
-	if condition(c.state.Load()) != running {
-		left := time.Until(deadline)
-		if was := c.awake(ctx); was == Asleep {
-			deadline = time.Now().Add(left)
-		}
-	}
-	if !time.Now().Before(deadline) {
-		return request{}, contextStatus(context.DeadlineExceeded)
-	}
-	t, err := c.cluster.table(name)
-	if err != nil {
-		return request{}, err
-	}
-	return request{conn: c, table: t, hash: c.identify(op, t, row), deadline: deadline}, nil
+	return err
 }
 
 // contextStatus is what gRPC reports when a context has ended.
