@@ -19,18 +19,18 @@ type Connection struct {
 	counts  [countSlots]atomic.Uint32
 	closed  atomic.Bool
 
-	state  atomic.Int32 // a condition
+	state  atomic.Int32 // a Condition
 	mu     sync.Mutex
 	resume chan struct{} // closed when a suspension or the process ends; nil: neither
 }
 
 var _ store.Backend = (*Connection)(nil)
 
-// condition is that of a process.
-type condition int32
+// Condition is that of a process.
+type Condition int32
 
 const (
-	running condition = iota
+	running Condition = iota
 	// Stopped is a process that does not run while the clocks of its machine do.
 	Stopped
 	// Asleep is a process on a machine that sleeps: its clocks stand still.
@@ -45,15 +45,15 @@ func (c *Connection) Kill() { c.become(killed) }
 // Suspend lets requests and answers wait until Resume; how is Stopped or Asleep. What a process
 // would have sent with a context that ends meanwhile is sent if the machine slept, whose clocks
 // know nothing of it, and not if only the process was stopped.
-func (c *Connection) Suspend(how condition) { c.become(how) }
+func (c *Connection) Suspend(how Condition) { c.become(how) }
 
 // Resume ends a suspension.
 func (c *Connection) Resume() { c.become(running) }
 
-func (c *Connection) become(next condition) {
+func (c *Connection) become(next Condition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if condition(c.state.Load()) == killed {
+	if Condition(c.state.Load()) == killed {
 		return
 	}
 	c.state.Store(int32(next))
@@ -70,9 +70,9 @@ func (c *Connection) become(next condition) {
 
 // awake waits until the process runs and returns what it was before; killed: it waits until ctx
 // ends.
-func (c *Connection) awake(ctx context.Context) (was condition) {
+func (c *Connection) awake(ctx context.Context) (was Condition) {
 	for {
-		switch now := condition(c.state.Load()); now {
+		switch now := Condition(c.state.Load()); now {
 		case running:
 			return was
 		case killed:
@@ -92,7 +92,7 @@ func (c *Connection) awake(ctx context.Context) (was condition) {
 
 // receive hands an answer to the process as soon as that runs.
 func (c *Connection) receive(ctx context.Context, err error) error {
-	if condition(c.state.Load()) == running {
+	if Condition(c.state.Load()) == running {
 		return err
 	}
 	if was := c.awake(ctx); was == killed || was == Stopped && ctx.Err() != nil {

@@ -2,12 +2,12 @@ package simulated
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // operation is a kind of request.
@@ -47,14 +47,14 @@ func (c *Connection) send(ctx context.Context, op operation, name, row string) (
 		return r, refused("a request without a deadline")
 	}
 	r = request{conn: c, deadline: deadline}
-	if condition(c.state.Load()) != running {
+	if Condition(c.state.Load()) != running {
 		left := time.Until(deadline)
 		switch c.awake(ctx) {
 		case killed:
 			return r, contextStatus(ctx.Err())
 		case Asleep: // on the clock of the machine no time has passed
 			r.deadline = time.Now().Add(left)
-			r.belated = left > 0 && context.Cause(ctx) == context.DeadlineExceeded
+			r.belated = left > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded)
 		}
 	}
 	if err := ctx.Err(); err != nil && !r.belated {
@@ -118,7 +118,7 @@ func (r *request) arrives() bool {
 	if time.Now().After(r.deadline) {
 		return false
 	}
-	return condition(r.conn.state.Load()) != killed || r.hash.with(killMark)&1 == 0
+	return Condition(r.conn.state.Load()) != killed || r.hash.with(killMark)&1 == 0
 }
 
 // landLater applies a mutation that comes late, or twice.
@@ -142,9 +142,8 @@ func (r *request) abandon(left time.Duration, e effect) {
 func (r *request) landAfter(d time.Duration, e effect, kind Fault) {
 	at, kept := *r, e.frozen()
 	time.AfterFunc(d, func() {
-		if !time.Now().After(at.deadline) {
+		if !time.Now().After(at.deadline) && kept.land(&at) == nil {
 			at.conn.cluster.faults.happened(kind)
-			_ = kept.land(&at)
 		}
 	})
 }
