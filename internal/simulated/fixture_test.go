@@ -113,3 +113,12 @@ func only(t *testing.T, c *simulated.Cluster, kind simulated.Fault) {
 
 // code spells an error without its message.
 func code(err error) string { return status.Code(err).String() }
+
+// leave sends a mutation, and leaves before an answer can come.
+func (p process) leave(row string) error {
+	ctx, cancel := context.WithTimeout(p.ctx, lifetime)
+	defer cancel()
+	defer time.AfterFunc(time.Microsecond, cancel).Stop()
+	_, err := p.CheckAndMutate(ctx, "t", row, store.Anything(), nil, put("v"))
+	return err
+}
