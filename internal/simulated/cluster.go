@@ -18,6 +18,9 @@ import (
 type Config struct {
 	Seed    uint64
 	Latency Latency
+	Rates   Rates
+	Tablets Tablets
+	Disks   Disks
 }
 
 // Cluster is the store that all processes share. Its methods may be called concurrently.
@@ -25,6 +28,7 @@ type Cluster struct {
 	seed      hash
 	latencies [latencySteps]float64 // quantiles, in ns
 	config    Config
+	faults    faults
 
 	mu       sync.RWMutex
 	tables   map[string]*table
@@ -34,8 +38,10 @@ type Cluster struct {
 
 // NewCluster makes a store without tables.
 func NewCluster(cfg Config) *Cluster {
-	return &Cluster{seed: hash(cfg.Seed).with(seedMark), latencies: cfg.Latency.quantiles(), config: cfg,
+	c := &Cluster{seed: hash(cfg.Seed).with(seedMark), latencies: cfg.Latency.quantiles(), config: cfg,
 		tables: map[string]*table{}, connects: map[string]uint64{}}
+	c.SetRates(cfg.Rates)
+	return c
 }
 
 // CreateTable adds a table, or families to one.

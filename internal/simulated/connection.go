@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/store"
@@ -21,18 +19,18 @@ type Connection struct {
 	counts  [countSlots]atomic.Uint32
 	closed  atomic.Bool
 
-	state  atomic.Int32 // a condition
+	state  atomic.Int32 // a Condition
 	mu     sync.Mutex
 	resume chan struct{} // closed when a suspension or the process ends; nil: neither
 }
 
 var _ store.Backend = (*Connection)(nil)
 
-// condition is that of a process.
-type condition int32
+// Condition is that of a process.
+type Condition int32
 
 const (
-	running condition = iota
+	running Condition = iota
 	// Stopped is a process that does not run while the clocks of its machine do.
 	Stopped
 	// Asleep is a process on a machine that sleeps: its clocks stand still.
@@ -44,42 +42,45 @@ const (
 // contexts. What is under way may still arrive.
 func (c *Connection) Kill() { c.become(killed) }
 
-// Suspend lets requests and answers wait until Resume: how is Stopped or Asleep.
-func (c *Connection) Suspend(how condition) { c.become(how) }
+// Suspend lets requests and answers wait until Resume; how is Stopped or Asleep. What a process
+// would have sent with a context that ends meanwhile is sent if the machine slept, whose clocks
+// know nothing of it, and not if only the process was stopped.
+func (c *Connection) Suspend(how Condition) { c.become(how) }
 
 // Resume ends a suspension.
 func (c *Connection) Resume() { c.become(running) }
 
-func (c *Connection) become(next condition) {
+func (c *Connection) become(next Condition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if condition(c.state.Load()) == killed {
+	if Condition(c.state.Load()) == killed {
 		return
 	}
 	c.state.Store(int32(next))
-	if next == running || next == killed {
-		if c.resume != nil {
-			close(c.resume)
-			c.resume = nil
+	switch {
+	case next == Stopped || next == Asleep:
+		if c.resume == nil {
+			c.resume = make(chan struct{})
 		}
-	} else if c.resume == nil {
-		c.resume = make(chan struct{})
+	case c.resume != nil:
+		close(c.resume)
+		c.resume = nil
 	}
 }
 
 // awake waits until the process runs and returns what it was before; killed: it waits until ctx
 // ends.
-func (c *Connection) awake(ctx context.Context) (was condition) {
+func (c *Connection) awake(ctx context.Context) (was Condition) {
 	for {
-		now := condition(c.state.Load())
-		switch now {
+		switch now := Condition(c.state.Load()); now {
 		case running:
 			return was
 		case killed:
 			<-ctx.Done()
 			return killed
+		default:
+			was = now
 		}
-		was = now
 		c.mu.Lock()
 		resume := c.resume
 		c.mu.Unlock()
@@ -89,59 +90,15 @@ func (c *Connection) awake(ctx context.Context) (was condition) {
 	}
 }
 
-// operation is a kind of request.
-type operation uint64
-
-const (
-	opReadRow operation = iota + 1
-	opReadRows
-	opCheckAndMutate
-	opMutateRows
-	opMutateEntry
-	opSampleKeys
-)
-
-// countSlots bounds how many requests of a kind are told apart from others.
-const countSlots = 1 << 12
-
-// identify is what decides the next request of a kind for a row.
-func (c *Connection) identify(op operation, t *table, row string) hash {
-	kind := hash(op).with(t.hash).with(xxhash.Sum64String(row))
-	n := c.counts[kind%countSlots].Add(1)
-	return c.hash.with(uint64(kind)).with(uint64(n))
-}
-
-// request is one attempt: what Google's client sends once.
-type request struct {
-	conn     *Connection
-	table    *table
-	hash     hash
-	deadline time.Time // it is not applied later
-}
-
-// send is a request that is about to be sent. Nothing is sent without a deadline (I14).
-func (c *Connection) send(ctx context.Context, op operation, name, row string) (request, error) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return request{}, refused("a request without a deadline")
+// receive hands an answer to the process as soon as that runs.
+func (c *Connection) receive(ctx context.Context, err error) error {
+	if Condition(c.state.Load()) == running {
+		return err
 	}
-	if c.closed.Load() {
-		return request{}, status.Error(codes.Canceled, "grpc: the client connection is closing")
+	if was := c.awake(ctx); was == killed || was == Stopped && ctx.Err() != nil {
+		return contextStatus(ctx.Err())
 	}
-	if condition(c.state.Load()) != running {
-		left := time.Until(deadline)
-		if was := c.awake(ctx); was == Asleep {
-			deadline = time.Now().Add(left)
-		}
-	}
-	if !time.Now().Before(deadline) {
-		return request{}, contextStatus(context.DeadlineExceeded)
-	}
-	t, err := c.cluster.table(name)
-	if err != nil {
-		return request{}, err
-	}
-	return request{conn: c, table: t, hash: c.identify(op, t, row), deadline: deadline}, nil
+	return err
 }
 
 // contextStatus is what gRPC reports when a context has ended.

@@ -20,6 +20,19 @@ const (
 	pageMark
 	orderMark
 	tabletMark
+	cutMark
+	awayMark
+	codeMark
+	messageMark
+	silentMark
+	slowMark
+	lateMark
+	spreadMark
+	killMark
+	breakMark
+	errorMark
+	groupMark
+	faultMark // and one more for each kind
 )
 
 // with mixes a value in (splitmix64).

@@ -84,26 +84,25 @@ func checkQuery(q *store.Query) error {
 	return nil
 }
 
-func checkConditional(row string, predicate *store.Query, onMatch, onMiss []store.Change) error {
-	if err := checkRowKey(row); err != nil {
+func checkConditional(m *conditional) error {
+	if err := checkRowKey(m.row); err != nil {
 		return err
 	}
-	if err := checkQuery(predicate); err != nil {
+	if err := checkQuery(&m.predicate); err != nil {
 		return err
 	}
-	if len(onMatch)+len(onMiss) == 0 {
+	if len(m.onMatch)+len(m.not) == 0 {
 		return refused("the request has no mutations")
 	}
-	if err := checkChanges(onMatch); err != nil {
+	if err := checkChanges(m.onMatch); err != nil {
 		return err
 	}
-	return checkChanges(onMiss)
+	return checkChanges(m.not)
 }
 
-func checkEntries(entries []entry) error {
+func checkEntries(entries []*entry) error {
 	n := 0
-	for i := range entries {
-		e := &entries[i]
+	for _, e := range entries {
 		if n += len(e.changes); n > mutationsMost {
 			return refused("the request has more than %d mutations", mutationsMost)
 		}
@@ -139,7 +138,7 @@ func checkChange(c *store.Change) error {
 	switch {
 	case c.Kind == store.EraseWholeRow:
 		return nil
-	case c.From < 0 || c.To < 0 || c.From > latest || c.To > latest:
+	case c.Kind == store.PutVersion && c.From < 0 || max(c.From, c.To) > latest || min(c.From, c.To) < -latest:
 		return refused("a timestamp is out of range: from %d to %d", c.From, c.To)
 	case c.Kind == store.PutVersion && len(c.Value) > valueBytes:
 		return refused("a value has %d bytes, more than %d", len(c.Value), valueBytes)

@@ -84,28 +84,54 @@ func (rd *reading) attempt() (hash, error) {
 }
 
 // stream receives the pages of one attempt.
-func (rd *reading) stream(req request) error {
-	out, back := rd.conn.cluster.latency(req.hash)
-	if err := wait(rd.ctx, out); err != nil {
-		return err
+func (rd *reading) stream(r request) error {
+	f := r.fate(false)
+	if err := wait(rd.ctx, f.out); err != nil {
+		return r.conn.receive(rd.ctx, err)
 	}
-	rd.conn.cluster.landed.Add(1)
-	for h := req.hash.with(pageMark); ; h = h.with(pageMark) {
-		p, err := req.table.page(rd.left, rd.query, rd.rest(), h)
-		if err != nil {
+	if f.lost || f.silent || f.failed != nil {
+		return r.answer(rd.ctx, f, nil)
+	}
+	r.conn.cluster.landed.Add(1)
+	broken := -1 // the row before which the stream breaks
+	if r.conn.cluster.faults.decides(StreamBroken, r.hash) {
+		broken = r.hash.with(breakMark).below(breakRows)
+	}
+	for h := r.hash.with(pageMark); ; h = h.with(pageMark) {
+		p, err := r.table.page(rd.left, rd.query, rd.rest(), h)
+		if err := r.answer(rd.ctx, fate{back: f.back + p.cost}, err); err != nil {
 			return err
 		}
-		if err := wait(rd.ctx, back); err != nil {
-			return err
+		if broken >= 0 && broken <= len(p.rows) {
+			r.conn.cluster.faults.happened(StreamBroken)
+			if broken > 0 && rd.visitAll(p.rows[:broken]) {
+				rd.from(p.rows[broken-1].Key + "\x00")
+			}
+			if rd.done {
+				return nil
+			}
+			return brokenRead(r.hash)
 		}
-		if rd.conn.awake(rd.ctx) == killed {
-			return contextStatus(rd.ctx.Err())
-		}
+		broken -= len(p.rows)
 		if rd.take(p); p.end || rd.finished() {
 			return nil
 		}
-		back = h.within(back)
+		f.back = h.within(f.back)
 	}
+}
+
+// breakRows bounds how many rows come before a stream breaks.
+const breakRows = 16
+
+// brokenRead is mostly an error after which Google's client reads on.
+func brokenRead(h hash) error {
+	switch h = h.with(errorMark); h.below(4) {
+	case 0:
+		return openError(h)
+	case 1:
+		return status.Error(codes.Internal, brokenStream)
+	}
+	return unavailable("the stream is broken")
 }
 
 // rest is how many rows are still wanted; 0: all.
@@ -118,29 +144,33 @@ func (rd *reading) rest() int {
 
 // take hands out a page, and leaves what follows it.
 func (rd *reading) take(p page) {
-	for _, r := range p.rows {
-		rd.seen++
-		if !rd.visit(r) {
-			rd.done = true
-			return
-		}
+	if !rd.visitAll(p.rows) {
+		return
 	}
-	if rd.cover(p.last); p.kept && rd.passed != nil {
+	rd.from(p.next)
+	if p.kept && rd.passed != nil {
 		rd.passed(p.last)
 	}
 }
 
-// cover takes everything up to a key from what is left.
-func (rd *reading) cover(last string) {
-	if rd.keys {
-		at, found := slices.BinarySearch(rd.left.Keys, last)
-		if found {
-			at++
+// visitAll hands out rows until the caller wants no more.
+func (rd *reading) visitAll(rows []layout.Row) (more bool) {
+	for _, r := range rows {
+		rd.seen++
+		if !rd.visit(r) {
+			rd.done = true
+			return false
 		}
-		rd.left.Keys = rd.left.Keys[at:]
-		return
 	}
-	if last != "" {
-		rd.left.Ranges = rd.left.Ranges.Within(model.Between(last+"\x00", ""))
+	return true
+}
+
+// from takes everything before a key from what is left.
+func (rd *reading) from(key string) {
+	if rd.keys {
+		at, _ := slices.BinarySearch(rd.left.Keys, key)
+		rd.left.Keys = rd.left.Keys[at:]
+	} else {
+		rd.left.Ranges = rd.left.Ranges.Within(model.Between(key, ""))
 	}
 }

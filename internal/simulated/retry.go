@@ -35,7 +35,7 @@ func (c *Connection) repeat(ctx context.Context, attempts *store.Attempts, send 
 			return err
 		}
 		if err := wait(ctx, h.with(pauseMark).within(pause)); err != nil {
-			return err
+			return c.receive(ctx, err)
 		}
 	}
 }

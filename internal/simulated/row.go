@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 
@@ -155,15 +154,6 @@ func chosen(found []layout.Item, most int, h hash) []layout.Item {
 		if h = h.with(uint64(i)); h.below(len(found)-i) < most-len(out) {
 			out = append(out, it)
 		}
-	}
-	return out
-}
-
-// frozen is changes that the caller cannot change any more.
-func frozen(changes []store.Change) []store.Change {
-	out := slices.Clone(changes)
-	for i := range out {
-		out[i].Value = bytes.Clone(out[i].Value)
 	}
 	return out
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/btree"
 
-	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/store"
 )
 
@@ -21,12 +20,16 @@ type table struct {
 	families []string
 	rows     *btree.BTreeG[*row]
 	sought   row // the key of a lookup
+	tablets  []*tablet
+	places   []string // keys at which the table may be cut, ascending
+	cutAt    int64    // the turn of the last cut
 }
 
 const btreeDegree = 32
 
 func newTable(c *Cluster, name string, families []string) *table {
-	return &table{cluster: c, name: name, hash: xxhash.Sum64String(name), families: slices.Clone(families), rows: btree.NewG(btreeDegree, rowLess)}
+	return &table{cluster: c, name: name, hash: xxhash.Sum64String(name), families: slices.Clone(families), rows: btree.NewG(btreeDegree, rowLess),
+		tablets: []*tablet{{}}}
 }
 
 func (t *table) addFamilies(families []string) {
@@ -54,18 +57,6 @@ func (t *table) lacks(changes []store.Change) bool {
 		}
 	}
 	return false
-}
-
-// read is what a query finds of a row.
-func (t *table) read(key string, q *store.Query, h hash) (layout.Row, int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.at(key)
-	if r == nil {
-		return layout.Row{}, 0, nil
-	}
-	answer, err := r.answer(q, h)
-	return answer, r.size, err
 }
 
 // mutate makes changes of a row at once, or none of them.
@@ -109,5 +100,6 @@ func (t *table) change(r *row, key string, changes []store.Change) {
 		t.rows.Delete(r)
 	case len(r.items) > 0 && !known:
 		t.rows.ReplaceOrInsert(r)
+		t.addPlace(key)
 	}
 }
