@@ -14,9 +14,10 @@ const (
 	wr                   // wrote what the other read
 	rw                   // read the version that the other replaced: the anti-dependency
 	rt                   // ended before the other began
+	lr                   // rw of a cell that the reader wrote or locked, so that it orders like ww
 )
 
-func (d dependency) String() string { return [...]string{"ww", "wr", "rw", "rt"}[d] }
+func (d dependency) String() string { return [...]string{"ww", "wr", "rw", "rt", "rw"}[d] }
 
 // noCell is the cell of a real-time edge.
 const noCell cellID = -1
@@ -58,7 +59,7 @@ func (g *graph) out(n int32) []edge { return g.edges[g.first[n]:g.first[n+1]] }
 // its value; the order of versions follows from the lists themselves, and for cells that are no
 // lists from commit timestamps. Start timestamps have no part in it, so the search for cycles is a
 // second opinion.
-func (c *checker) dependencies() *graph {
+func (c *Checker) dependencies() *graph {
 	var edges []edge
 	add := func(from, to int32, kind dependency, cell cellID) {
 		if from != to {
@@ -71,12 +72,17 @@ func (c *checker) dependencies() *graph {
 		}
 	}
 	traced := c.trace()
-	for cell, vs := range traced {
+	for _, cell := range sortedKeys(traced) {
+		vs := traced[cell]
 		for i := 1; i < len(vs); i++ {
 			add(vs[i-1].txn, vs[i].txn, ww, cell)
 		}
 	}
+	conflicts := map[cellID]bool{} // the cells that t writes or locks
 	read := func(t *Txn, cell cellID, value valueID) {
+		if at, _ := c.valueAt(cell, t.start); t.judged && at != value {
+			return // an earlier window has told, or forgotten the version
+		}
 		vs, list := traced[cell]
 		i := 0
 		if list {
@@ -89,14 +95,22 @@ func (c *checker) dependencies() *graph {
 			add(vs[i].txn, t.id, wr, cell)
 		}
 		if i+1 < len(vs) {
-			add(t.id, vs[i+1].txn, rw, cell)
+			kind := rw
+			if conflicts[cell] {
+				kind = lr
+			}
+			add(t.id, vs[i+1].txn, kind, cell)
 		}
 	}
-	for _, t := range c.h.txns {
-		if !c.committed[t.id] || t.start == 0 {
+	for _, t := range c.txns {
+		if !t.committed || t.start == 0 {
 			continue
 		}
 		own := map[cellID]bool{}
+		clear(conflicts)
+		for _, e := range t.effects() {
+			conflicts[e.cell] = true
+		}
 		for _, o := range t.ops {
 			switch {
 			case o.kind == opPut || o.kind == opDelete:
@@ -113,7 +127,7 @@ func (c *checker) dependencies() *graph {
 		}
 	}
 	nodes, edges := c.realTime(edges)
-	c.report.Edges = len(edges)
+	c.report.Edges += len(edges)
 	return newGraph(int32(len(c.h.txns)), nodes, edges)
 }
 
@@ -122,7 +136,7 @@ const unseen = 1 << 30
 
 // versionRead is the index of the version that a transaction read, -1 for the state before the
 // first.
-func (c *checker) versionRead(t *Txn, cell cellID, value valueID) int {
+func (c *Checker) versionRead(t *Txn, cell cellID, value valueID) int {
 	vs := c.versions[cell]
 	i := c.at(cell, t.start)
 	if value == absent {
@@ -144,7 +158,7 @@ func (c *checker) versionRead(t *Txn, cell cellID, value valueID) int {
 
 // trace orders the versions of lists by what they contain: the shorter list came first, and the
 // deletion last.
-func (c *checker) trace() map[cellID][]version {
+func (c *Checker) trace() map[cellID][]version {
 	traced := map[cellID][]version{}
 	for cell, vs := range c.versions {
 		if len(vs) == 0 || c.rules.List == nil || !c.rules.List(c.h.names[cell]) {
@@ -165,7 +179,7 @@ func (c *checker) trace() map[cellID][]version {
 
 // inList is the index of the version of a list that was read. Of absence only the timestamps tell
 // whether the list was not there yet, or deleted.
-func (c *checker) inList(t *Txn, cell cellID, vs []version, value valueID) int {
+func (c *Checker) inList(t *Txn, cell cellID, vs []version, value valueID) int {
 	if at := c.versionRead(t, cell, value); value == absent && at < 0 {
 		return -1
 	}
@@ -178,7 +192,7 @@ func (c *checker) inList(t *Txn, cell cellID, vs []version, value valueID) int {
 
 // eachScanned calls f for every cell in the range of a scan, with what the scan said of it: a scan
 // reads absence, too.
-func (c *checker) eachScanned(s *scan, f func(cellID, valueID)) {
+func (c *Checker) eachScanned(s *scan, f func(cellID, valueID)) {
 	rest := s.entries
 	for _, id := range c.cellsIn(s) {
 		if !s.selects(c.h.names[id]) {
@@ -196,13 +210,13 @@ func (c *checker) eachScanned(s *scan, f func(cellID, valueID)) {
 
 // realTime adds the order of real time among acknowledged transactions, and the nodes that it
 // needs.
-func (c *checker) realTime(edges []edge) (nodes int32, out []edge) {
+func (c *Checker) realTime(edges []edge) (nodes int32, out []edge) {
 	moment := int32(len(c.h.txns)) - 1 // the newest; none yet
 	fresh := false                     // nobody began after it
 	for _, m := range c.moments() {
 		t := m.txn
 		switch {
-		case t.placed || !c.committed[t.id]:
+		case t.placed || !t.committed:
 		case m.end && t.outcome == Committed:
 			if !fresh {
 				moment++
