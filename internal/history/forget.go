@@ -1,6 +1,10 @@
 package history
 
-import "github.com/gopercolator/percolator/tso"
+import (
+	"slices"
+
+	"github.com/gopercolator/percolator/tso"
+)
 
 // settle closes the window: what its transactions did has been judged.
 func (c *Checker) settle() {
@@ -29,7 +33,7 @@ func (c *Checker) closed(t *Txn) bool {
 	case !t.committed:
 		return t.unseen
 	}
-	return t.at <= c.upto
+	return t.at <= c.upto && t.passes == nil
 }
 
 // forget drops what no later window needs of the transactions that were settled before this one.
@@ -59,24 +63,24 @@ func (c *Checker) forget() {
 // need says what later windows need.
 type need struct {
 	c    *Checker
-	low  tso.Timestamp   // start of the oldest transaction that is not settled
-	held map[cellID]bool // cells of transactions that are not settled
-	live map[cellID]*Txn // whose version of the cell is needed
-	lock map[cellID]*Txn // and whose lock
-	weak map[cellID]*Txn // whose notification of the cell is the newest
+	low  tso.Timestamp     // start of the oldest transaction that is not settled
+	held map[cellID][]*Txn // cells of transactions that are not settled
+	live map[cellID]*Txn   // whose version of the cell is needed
+	lock map[cellID]*Txn   // and whose lock
+	weak map[cellID]*Txn   // whose notification of the cell is the newest
 }
 
 func (c *Checker) needed() *need {
-	k := &need{c: c, low: c.upto + 1, held: map[cellID]bool{}, live: map[cellID]*Txn{}, lock: map[cellID]*Txn{}, weak: map[cellID]*Txn{}}
+	k := &need{c: c, low: c.upto + 1, held: map[cellID][]*Txn{}, live: map[cellID]*Txn{}, lock: map[cellID]*Txn{}, weak: map[cellID]*Txn{}}
 	for _, t := range c.txns {
 		switch {
 		case !t.settled:
 			k.low = min(k.low, t.start)
 			for _, e := range t.effects() {
-				k.held[e.cell] = true
+				k.held[e.cell] = append(k.held[e.cell], t)
 			}
 			for _, id := range t.weak {
-				k.held[id] = true
+				k.held[id] = append(k.held[id], t)
 			}
 		case t.committed:
 			for _, id := range t.weak {
@@ -88,7 +92,7 @@ func (c *Checker) needed() *need {
 	}
 	for id, vs := range c.versions {
 		cell := cellID(id)
-		if n := len(vs); n > 0 && (vs[n-1].value != absent || n > 1 || k.held[cell] || !c.allRan(cell, vs[n-1].commit, false)) {
+		if n := len(vs); n > 0 && (vs[n-1].value != absent || n > 1 || k.held[cell] != nil || !c.allRan(cell, vs[n-1].commit, false)) {
 			k.live[cell] = c.txn(vs[n-1].txn)
 		}
 	}
@@ -111,17 +115,24 @@ func (c *Checker) allRan(cell cellID, commit tso.Timestamp, weak bool) bool {
 	return true
 }
 
+// overlaps tells whether a transaction that is not decided yet may turn out to overlap.
+func (k *need) overlaps(t *Txn, cell cellID) bool {
+	return t.committed && slices.ContainsFunc(k.held[cell], func(u *Txn) bool {
+		return t.at >= u.start && (u.ceiling == 0 || t.start <= u.ceiling)
+	})
+}
+
 // trim leaves of a settled transaction what is needed.
 func (k *need) trim(t *Txn) {
 	var ops []op
 	for _, e := range t.effects() {
-		if t.committed && e.kind != opLock && k.live[e.cell] == t || k.lock[e.cell] == t {
+		if t.committed && e.kind != opLock && k.live[e.cell] == t || k.lock[e.cell] == t || k.overlaps(t, e.cell) {
 			ops = append(ops, op{kind: e.kind, cell: e.cell, value: e.value})
 		}
 	}
 	var runs []Run
 	for _, run := range t.runs {
-		needed := k.held[run.of] || !run.Weak && k.live[run.of] != nil
+		needed := k.held[run.of] != nil || !run.Weak && k.live[run.of] != nil
 		if needed && k.c.lastRun[observed{run.Observer, run.of}] == t {
 			runs = append(runs, run)
 		}

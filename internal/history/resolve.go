@@ -18,6 +18,7 @@ func (c *Checker) resolve() {
 		}
 	}
 	c.resolveRecords()
+	c.checkPasses()
 	for _, t := range c.txns {
 		switch {
 		case c.finished && t.unplaced():
@@ -77,7 +78,6 @@ func (c *Checker) place(t *Txn, commit tso.Timestamp, evidence string, args ...a
 	case commit == 0 || commit == t.at:
 	case t.at == 0:
 		t.at = commit
-		c.checkPasses(t)
 	default:
 		args = append([]any{t, t.at, commit}, args...)
 		c.report.add(anomalyHalfCommit, "%s committed at %d, and at %d: "+evidence, args...)

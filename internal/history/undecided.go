@@ -12,10 +12,11 @@ import (
 // seen any more.
 
 // pass is a read of a cell at a snapshot that found the version of a commit, and not what a
-// transaction may have written.
+// transaction may have written. Others that are undecided, too, may be why.
 type pass struct {
 	found, snapshot tso.Timestamp
 	reader          *Txn
+	others          []*Txn
 }
 
 // Undecided lists the cells to which transactions wrote that have ended, as far as the checker was
@@ -103,39 +104,58 @@ func (c *Checker) passBy(reader *Txn, cell cellID, got valueID) {
 	if len(c.pending) == 0 || c.probing {
 		return
 	}
-	wrote := func(t *Txn) bool { return t.start < reader.start && t.leaves(cell, got) }
-	if slices.ContainsFunc(c.pending[cell], wrote) {
-		return // it may be why the others were not seen
+	var others []*Txn
+	for _, t := range c.pending[cell] {
+		if t.start < reader.start && t.leaves(cell, got) {
+			others = append(others, t)
+		}
 	}
 	for _, t := range c.pending[cell] {
-		if t.start >= reader.start || t.id == reader.id {
+		if t.start >= reader.start || t == reader || slices.Contains(others, t) {
 			continue
 		}
 		_, found := c.valueAt(cell, reader.start)
-		if t.passes == nil {
-			t.passes = map[cellID][]pass{}
-		}
-		ps := t.passes[cell]
-		i := slices.IndexFunc(ps, func(p pass) bool { return p.found == found })
-		switch {
-		case i < 0:
-			t.passes[cell] = append(ps, pass{found, reader.start, reader})
-		case ps[i].snapshot < reader.start:
-			ps[i] = pass{found, reader.start, reader}
-		}
+		t.passedAt(cell, pass{found, reader.start, reader, others})
 	}
 }
 
-// checkPasses compares the commit timestamp of a transaction with the reads that did not see it.
-func (c *Checker) checkPasses(t *Txn) {
-	for _, cell := range sortedKeys(t.passes) {
-		for _, p := range t.passes[cell] {
-			if p.found < t.at && t.at <= p.snapshot {
-				c.report.add(anomalyStaleRead, "%s did not find in %s what %s wrote, which committed at %d", p.reader, c.h.names[cell], t, t.at)
+// passedAt adds a pass. Of those that differ in their snapshot only the newest says it all.
+func (t *Txn) passedAt(cell cellID, p pass) {
+	if t.passes == nil {
+		t.passes = map[cellID][]pass{}
+	}
+	ps := t.passes[cell]
+	i := slices.IndexFunc(ps, func(q pass) bool { return p.found == q.found && slices.Equal(p.others, q.others) })
+	switch {
+	case i < 0:
+		t.passes[cell] = append(ps, p)
+	case ps[i].snapshot < p.snapshot:
+		ps[i] = p
+	}
+}
+
+// checkPasses compares the commit timestamps of transactions with the reads that did not see them.
+func (c *Checker) checkPasses() {
+	for _, t := range c.txns {
+		if t.at == 0 || t.passes == nil {
+			continue
+		}
+		left := map[cellID][]pass{}
+		for _, cell := range sortedKeys(t.passes) {
+			for _, p := range t.passes[cell] {
+				switch {
+				case p.found >= t.at || t.at > p.snapshot:
+				case !c.finished && slices.ContainsFunc(p.others, (*Txn).unknown):
+					left[cell] = append(left[cell], p)
+				case !slices.ContainsFunc(p.others, func(u *Txn) bool { return t.at < u.at && u.at <= p.snapshot }):
+					c.report.add(anomalyStaleRead, "%s did not find in %s what %s wrote, which committed at %d", p.reader, c.h.names[cell], t, t.at)
+				}
 			}
 		}
+		if t.passes = left; len(left) == 0 {
+			t.passes = nil
+		}
 	}
-	t.passes = nil
 }
 
 // decide gives up transactions that nobody can see any more. A transaction that died before another
@@ -155,7 +175,7 @@ func (c *Checker) decide() {
 			t.ceiling = ceiling
 		}
 		if t.ceiling != 0 {
-			t.unseen = c.passedOver(t) || !c.dropHidden(t)
+			t.unseen = c.passedOver(t) || c.hidden(t)
 		}
 	}
 }
@@ -165,7 +185,7 @@ func (c *Checker) decide() {
 func (c *Checker) passedOver(t *Txn) bool {
 	for _, ps := range t.passes {
 		for _, p := range ps {
-			if p.snapshot >= t.ceiling && p.found < t.start {
+			if p.snapshot >= t.ceiling && p.found < t.start && len(p.others) == 0 {
 				return true
 			}
 		}
@@ -173,24 +193,12 @@ func (c *Checker) passedOver(t *Txn) bool {
 	return false
 }
 
-// dropHidden drops the writes that a newer version hides, and tells whether any is left.
-func (c *Checker) dropHidden(t *Txn) bool {
-	left := false
-	hidden := map[cellID]bool{}
+// hidden tells whether newer versions hide all that the transaction can have written.
+func (c *Checker) hidden(t *Txn) bool {
 	for _, e := range t.effects() {
-		if e.kind == opLock {
-			continue
-		}
-		vs := c.versions[e.cell]
-		if len(vs) > 0 && vs[len(vs)-1].commit >= t.ceiling {
-			hidden[e.cell] = true
-		} else {
-			left = true
+		if vs := c.versions[e.cell]; e.kind != opLock && (len(vs) == 0 || vs[len(vs)-1].commit < t.ceiling) {
+			return false
 		}
 	}
-	if left && len(hidden) > 0 {
-		t.ops = slices.DeleteFunc(t.ops, func(o op) bool { return (o.kind == opPut || o.kind == opDelete) && hidden[o.cell] })
-		t.changed, t.judgedOps = nil, len(t.ops)
-	}
-	return left
+	return true
 }
