@@ -86,7 +86,7 @@ func (g *graph) components() (found [][]walkState) {
 
 // cycle finds a shortest cycle through start that uses only edges of the given kinds and stays in
 // the component.
-func (g *graph) cycle(start walkState, in map[walkState]bool, allowed [5]bool) []edge {
+func (g *graph) cycle(start walkState, in map[walkState]bool, allowed [4]bool) []edge {
 	type step struct {
 		from walkState
 		by   edge
@@ -125,13 +125,13 @@ func (g *graph) cycle(start walkState, in map[walkState]bool, allowed [5]bool) [
 const searched = 100
 
 // searches are what cycles are made of, the plainest first.
-var searches = [][5]bool{
+var searches = [][4]bool{
 	{ww: true},
 	{ww: true, rt: true},
 	{ww: true, wr: true},
 	{ww: true, wr: true, rt: true},
-	{ww: true, wr: true, rw: true, lr: true},
-	{ww: true, wr: true, rw: true, lr: true, rt: true},
+	{ww: true, wr: true, rw: true},
+	{ww: true, wr: true, rw: true, rt: true},
 }
 
 func (c *Checker) checkCycles() {
@@ -165,28 +165,20 @@ func (c *Checker) news(g *graph, path []edge) bool {
 
 // classify names a cycle by its edges.
 func classify(path []edge) Kind {
-	anti := func(e edge) bool { return e.kind == rw || e.kind == lr }
-	antis, adjacent, reads, realTime := 0, false, false, false
-	for i, e := range path {
-		if anti(e) {
-			antis++
-			adjacent = adjacent || anti(path[(i+1)%len(path)])
-		}
-		reads = reads || e.kind == wr
-		realTime = realTime || e.kind == rt
+	var n [4]int
+	for _, e := range path {
+		n[e.kind]++
 	}
 	kind := anomalyG0
 	switch {
-	case antis > 1 && adjacent:
-		kind = anomalyG2Item
-	case antis > 1:
+	case n[rw] > 1:
 		kind = anomalyGNonadjacent
-	case antis == 1:
+	case n[rw] == 1:
 		kind = anomalyGSingle
-	case reads:
+	case n[wr] > 0:
 		kind = anomalyG1c
 	}
-	if realTime {
+	if n[rt] > 0 {
 		kind += realTimeSuffix
 	}
 	return kind

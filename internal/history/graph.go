@@ -14,10 +14,9 @@ const (
 	wr                   // wrote what the other read
 	rw                   // read the version that the other replaced: the anti-dependency
 	rt                   // ended before the other began
-	lr                   // rw of a cell that the reader wrote or locked, so that it orders like ww
 )
 
-func (d dependency) String() string { return [...]string{"ww", "wr", "rw", "rt", "rw"}[d] }
+func (d dependency) String() string { return [...]string{"ww", "wr", "rw", "rt"}[d] }
 
 // noCell is the cell of a real-time edge.
 const noCell cellID = -1
@@ -78,7 +77,6 @@ func (c *Checker) dependencies() *graph {
 			add(vs[i-1].txn, vs[i].txn, ww, cell)
 		}
 	}
-	conflicts := map[cellID]bool{} // the cells that t writes or locks
 	read := func(t *Txn, cell cellID, value valueID) {
 		if at, _ := c.valueAt(cell, t.start); t.judged && at != value {
 			return // an earlier window has told, or forgotten the version
@@ -95,11 +93,7 @@ func (c *Checker) dependencies() *graph {
 			add(vs[i].txn, t.id, wr, cell)
 		}
 		if i+1 < len(vs) {
-			kind := rw
-			if conflicts[cell] {
-				kind = lr
-			}
-			add(t.id, vs[i+1].txn, kind, cell)
+			add(t.id, vs[i+1].txn, rw, cell)
 		}
 	}
 	for _, t := range c.txns {
@@ -107,10 +101,6 @@ func (c *Checker) dependencies() *graph {
 			continue
 		}
 		own := map[cellID]bool{}
-		clear(conflicts)
-		for _, e := range t.effects() {
-			conflicts[e.cell] = true
-		}
 		for _, o := range t.ops {
 			switch {
 			case o.kind == opPut || o.kind == opDelete:

@@ -38,8 +38,13 @@ const (
 	anomalyG1c           Kind = "G1c"                  // cycle of writes and reads of writes
 	anomalyGSingle       Kind = "G-single"             // cycle with one anti-dependency
 	anomalyGNonadjacent  Kind = "G-nonadjacent"        // cycle without adjacent anti-dependencies
-	anomalyG2Item        Kind = "G2-item"              // cycle with adjacent anti-dependencies, of locking reads
 	anomalyLate          Kind = "late"                 // read or committed where all was said to be complete: a fault of the workload
+	anomalyTotal         Kind = "total"                // a total that no sum of commits explains
+	anomalyDelivery      Kind = "delivery"             // of an entry that nobody committed, or to another partition
+	anomalyQueueOrder    Kind = "queue order"          // entries of a call out of order, or first delivered after later ones
+	anomalyUndelivered   Kind = "not delivered"        // an entry that committed
+	anomalyUnstable      Kind = "unstable snapshot"    // two answers at one timestamp
+	anomalyIndex         Kind = "index"                // an index that is not its table
 	realTimeSuffix            = "-realtime"            // of a cycle with real-time edges
 )
 
