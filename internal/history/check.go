@@ -66,7 +66,7 @@ const minWindow = 4000
 //
 // It judges nothing above the start of a transaction that has been seen to commit, though no scan
 // has told when: cells of unknown outcome have to be scanned from time to time (see
-// [Recording.Undecided]).
+// [Checker.Undecided]).
 func (c *Checker) Complete(ts tso.Timestamp) {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Checker) Report() *Report { return c.report }
 
 func (c *Checker) judge(ts tso.Timestamp) {
 	c.window = window{upto: ts}
-	c.windows++
+	defer func() { c.window = window{} }()
 	c.report.Transactions = int(c.h.begun)
 	c.indexWrites()
 	c.include()
@@ -108,6 +108,7 @@ func (c *Checker) judge(ts tso.Timestamp) {
 	if c.stopAtAmbiguous(); c.upto <= c.judged {
 		return
 	}
+	c.windows++
 	c.checkContract()
 	c.checkTimestamps()
 	c.checkRealTime()
@@ -123,7 +124,6 @@ func (c *Checker) judge(ts tso.Timestamp) {
 	if !c.finished {
 		c.forget()
 	}
-	c.window = window{}
 }
 
 // include finds the transactions of the window.
