@@ -1,42 +1,115 @@
 package history
 
 import (
-	"slices"
-	"sort"
+	"math"
 
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Rules is what Check has to know of the application.
-type Rules struct {
-	// List says that the values of a cell are lists: elements with a blank after each, to which
-	// transactions append.
-	List func(Cell) bool
-	// Unique are the columns no two rows of which may hold one value at a time.
-	Unique []Column
-	// Observers are those whose runs the history records. After the last transaction each has run for
-	// the newest change of each cell.
-	Observers []Observer
+// Check says what in the recording must not be. The recording must be complete: nobody may record in
+// it any more.
+func Check(h *Recording, rules Rules) *Report { return NewChecker(h, rules).Finish() }
+
+// Checker judges a recording, all at once or while it grows. It judges in windows, a window being
+// the transactions that Complete has added, and forgets a window when it has judged the next one.
+// What it keeps of a forgotten transaction are the newest versions of cells, which later
+// transactions read, and the newest run of an observer for such a cell. So memory is bounded by the
+// cells that have a value, by two windows, by what is under way, and by transactions of unknown
+// outcome that no later read has decided yet.
+//
+// Windows change what is found in one respect: a cycle is searched among transactions of two
+// neighbouring windows. A longer one has, by necessity, an edge against the order of timestamps,
+// and that is an anomaly in itself.
+type Checker struct {
+	h      *Recording
+	rules  Rules
+	report *Report
+
+	judged   tso.Timestamp // everything at or below it has been
+	windows  int
+	counted  int64 // transactions that had ended before the last window
+	least    int   // transactions that make a window
+	kept     int   // transactions from before the last two windows: each window looks at them
+	newest   known // of the acknowledgments that earlier windows have seen
+	moment   int64 // of the last window
+	finished bool
+
+	window
 }
 
-// Column names a column of a table.
-type Column struct{ Table, Name string }
+// window is what the checks share of one window.
+type window struct {
+	upto     tso.Timestamp // what is judged: transactions that began, and versions, at or below it
+	txns     []*Txn        // those, and of earlier ones what is not forgotten
+	writes   map[written][]author
+	versions [][]version // by cell, in the order of commit timestamps; without locks
+	lockers  [][]version // by cell: everything that conflicts, locks included
+	tables   map[string][]cellID
+	pending  map[cellID][]*Txn // unknown ones that nobody has seen a write of
+	lastRun  map[observed]*Txn // the newest committed run
 
-// Observer names the observer of a column.
-type Observer struct {
-	Name, Table, Column string
-	Weak                bool
+	probing   bool          // see stopAtAmbiguous
+	ambiguous tso.Timestamp // likewise
 }
 
-// Check says what in the history must not be. The history must be complete: nobody may
-// record in it any more.
-func Check(h *Recording, rules Rules) *Report {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c := &checker{h: h, rules: rules, report: &Report{Transactions: len(h.txns)}}
+// NewChecker returns a checker that has judged nothing yet.
+func NewChecker(h *Recording, rules Rules) *Checker {
+	return &Checker{h: h, rules: rules, report: &Report{}, least: minWindow}
+}
+
+// minWindow is the least number of transactions that are worth a window: each sorts all cells.
+const minWindow = 4000
+
+// Complete says that no transaction reads or commits at or below a timestamp any more, so that what
+// did can be judged and forgotten. A transaction that began there and has not ended is one whose
+// client died: its outcome is unknown. Complete does nothing until a window is full.
+//
+// It judges nothing above the start of a transaction that has been seen to commit, though no scan
+// has told when: cells of unknown outcome have to be scanned from time to time (see
+// [Checker.Undecided]).
+func (c *Checker) Complete(ts tso.Timestamp) {
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	if ts <= c.judged || c.finished || c.h.ended-c.counted < int64(max(c.least, c.kept)) {
+		return
+	}
+	c.counted = c.h.ended
+	c.judge(ts)
+}
+
+// Finish judges the rest, and what has to be at rest: that observers have run for everything.
+func (c *Checker) Finish() *Report {
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	if !c.finished {
+		c.finished = true
+		c.judge(math.MaxInt64)
+	}
+	return c.report
+}
+
+// Report is what has been found so far. It must not be read beside Complete.
+func (c *Checker) Report() *Report { return c.report }
+
+func (c *Checker) judge(ts tso.Timestamp) {
+	c.window = window{upto: ts}
+	defer func() { c.window = window{} }()
+	c.report.Transactions = int(c.h.begun)
 	c.indexWrites()
+	c.include()
 	c.resolve()
+	if !c.finished {
+		c.stopAtUnplaced()
+	}
+	if c.upto <= c.judged {
+		return
+	}
 	c.order()
+	if c.stopAtAmbiguous(); c.upto <= c.judged {
+		return
+	}
+	c.windows++
+	c.checkContract()
 	c.checkTimestamps()
 	c.checkRealTime()
 	c.checkWriters()
@@ -45,145 +118,46 @@ func Check(h *Recording, rules Rules) *Report {
 	c.checkReads()
 	c.checkObservers()
 	c.checkCycles()
-	return c.report
-}
-
-// checker holds what the checks share.
-type checker struct {
-	h      *Recording
-	rules  Rules
-	report *Report
-
-	committed []bool          // by transaction, after resolve
-	commit    []tso.Timestamp // of committed writers
-	writes    map[written][]author
-	versions  [][]version // by cell, in the order of commit timestamps; without locks
-	lockers   [][]version // by cell: everything that conflicts, locks included
-	tables    map[string][]cellID
-}
-
-// written is a value in a cell.
-type written struct {
-	cell  cellID
-	value valueID
-}
-
-// author is a transaction that wrote a value; last says that it did not replace it later.
-type author struct {
-	txn  int32
-	last bool
-}
-
-// version is what a transaction did to a cell.
-type version struct {
-	start, commit tso.Timestamp
-	txn           int32
-	value         valueID // absent: deleted, or only locked
-}
-
-// effect is what remains of a transaction's writes of one cell.
-type effect struct {
-	cell  cellID
-	value valueID
-	kind  opKind // opPut, opDelete or opLock
-}
-
-// effects lists what the transaction would commit, one for each cell.
-func (t *Txn) effects() []effect {
-	var out []effect
-next:
-	for _, o := range t.ops {
-		if o.kind != opPut && o.kind != opDelete && o.kind != opLock {
-			continue
-		}
-		for i := range out {
-			if out[i].cell == o.cell {
-				if o.kind != opLock {
-					out[i].value, out[i].kind = o.value, o.kind
-				}
-				continue next
-			}
-		}
-		out = append(out, effect{o.cell, o.value, o.kind})
+	c.decide()
+	c.settle()
+	c.judged, c.moment = c.upto, c.h.events
+	if !c.finished {
+		c.forget()
 	}
-	return out
 }
 
-// indexWrites finds the authors of every value.
-func (c *checker) indexWrites() {
-	c.writes = make(map[written][]author)
+// include finds the transactions of the window.
+func (c *Checker) include() {
+	c.txns = c.txns[:0]
 	for _, t := range c.h.txns {
-		last := map[cellID]valueID{}
-		for _, e := range t.effects() {
-			if e.kind == opPut {
-				last[e.cell] = e.value
-			}
-		}
-		for _, o := range t.ops {
-			if o.kind != opPut {
-				continue
-			}
-			w := written{o.cell, o.value}
-			a := author{t.id, last[o.cell] == o.value}
-			if !slices.Contains(c.writes[w], a) {
-				c.writes[w] = append(c.writes[w], a)
-			}
+		t.included = t.start <= c.upto && (t.start != 0 || t.ended != 0 || c.finished)
+		if t.included {
+			c.txns = append(c.txns, t)
 		}
 	}
 }
 
-// order sorts the versions of each cell, and the cells of each table.
-func (c *checker) order() {
-	c.versions, c.lockers = make([][]version, len(c.h.names)), make([][]version, len(c.h.names))
-	for _, t := range c.h.txns {
-		if !c.committed[t.id] || c.commit[t.id] == 0 {
-			continue
-		}
-		for _, e := range t.effects() {
-			v := version{t.start, c.commit[t.id], t.id, e.value}
-			c.lockers[e.cell] = append(c.lockers[e.cell], v)
-			if e.kind != opLock {
-				c.versions[e.cell] = append(c.versions[e.cell], v)
-				c.report.Versions++
-			}
+// stopAtUnplaced ends the window below the first transaction that committed nobody knows when.
+func (c *Checker) stopAtUnplaced() {
+	for _, t := range c.txns {
+		if t.unplaced() {
+			c.upto = min(c.upto, t.start-1)
 		}
 	}
-	for _, vs := range [][][]version{c.versions, c.lockers} {
-		for i := range vs {
-			slices.SortFunc(vs[i], func(a, b version) int { return int(sign(a.commit - b.commit)) })
+	c.include()
+}
+
+// checkContract finds transactions that come too late for what Complete was told.
+func (c *Checker) checkContract() {
+	for _, t := range c.txns {
+		switch {
+		case t.forgotten:
+		case t.judged && len(t.ops) != t.judgedOps:
+			c.report.add(anomalyLate, "%s went on after all at or below %d was complete", t, c.judged)
+		case !t.judged && t.start != 0 && t.start <= c.judged:
+			c.report.add(anomalyLate, "%s began at %d, when all at or below %d was complete", t, t.start, c.judged)
+		case !t.settled && t.outcome == Committed && t.at != 0 && t.at <= c.judged:
+			c.report.add(anomalyLate, "%s committed at %d, when all at or below %d was complete", t, t.at, c.judged)
 		}
 	}
-	c.tables = map[string][]cellID{}
-	for id, name := range c.h.names {
-		c.tables[name.Table] = append(c.tables[name.Table], cellID(id))
-	}
-	for _, ids := range c.tables {
-		slices.SortFunc(ids, func(a, b cellID) int { return c.h.names[a].Compare(c.h.names[b]) })
-	}
-}
-
-func sign(d tso.Timestamp) int {
-	switch {
-	case d < 0:
-		return -1
-	case d > 0:
-		return 1
-	}
-	return 0
-}
-
-// at is the version that a snapshot at ts sees, as an index into c.versions[cell]; -1 if there is
-// none.
-func (c *checker) at(cell cellID, ts tso.Timestamp) int {
-	vs := c.versions[cell]
-	return sort.Search(len(vs), func(i int) bool { return vs[i].commit > ts }) - 1
-}
-
-// valueAt is the value that a snapshot at ts sees.
-func (c *checker) valueAt(cell cellID, ts tso.Timestamp) (valueID, tso.Timestamp) {
-	i := c.at(cell, ts)
-	if i < 0 {
-		return absent, 0
-	}
-	return c.versions[cell][i].value, c.versions[cell][i].commit
 }

@@ -2,46 +2,71 @@ package history
 
 import "github.com/gopercolator/percolator/tso"
 
+// observed is an observer and a cell that it observes.
+type observed struct {
+	observer string
+	cell     cellID
+}
+
 // checkObservers: at most one run commits for a change (I12), a run is for the newest change in its
 // snapshot, and in the end every newest change, and every weak notification, has been run for (I10,
 // I11, I13).
-func (c *checker) checkObservers() {
+func (c *Checker) checkObservers() {
+	c.checkRuns()
 	type change struct {
-		observer string
-		cell     cellID
-		commit   tso.Timestamp
-	}
-	type observed struct {
-		observer string
-		cell     cellID
+		observed
+		commit tso.Timestamp
 	}
 	runs := map[change]*Txn{}
-	last := map[observed]tso.Timestamp{} // start of the newest committed run
-	ran := func(t *Txn, run Run) {
-		if !run.Weak {
-			if _, at := c.valueAt(run.of, t.start); at != run.Change {
-				c.report.add(anomalyStaleRun, "%s ran for the change of %s at %d; the newest in its snapshot is of %d", t, run.Cell, run.Change, at)
-			}
-		}
-		if !c.committed[t.id] {
-			return
-		}
-		o := observed{run.Observer, run.of}
-		last[o] = max(last[o], t.start)
-		if run.Weak {
-			return
-		}
-		key := change{run.Observer, run.of, run.Change}
-		if other := runs[key]; other != nil {
-			c.report.add(anomalyDoubleRun, "%s and %s both ran for the change of %s at %d", other, t, run.Cell, run.Change)
-		}
-		runs[key] = t
-	}
-	for _, t := range c.h.txns {
+	c.lastRun = map[observed]*Txn{}
+	for _, t := range c.txns {
 		for _, run := range t.runs {
-			ran(t, run)
+			if !t.committed {
+				continue
+			}
+			o := observed{run.Observer, run.of}
+			if last := c.lastRun[o]; last == nil || last.start < t.start {
+				c.lastRun[o] = t
+			}
+			if run.Weak {
+				continue
+			}
+			key := change{o, run.Change}
+			if other := runs[key]; other != nil && (other.fresh() || t.fresh()) {
+				c.report.add(anomalyDoubleRun, "%s and %s both ran for the change of %s at %d", other, t, run.Cell, run.Change)
+			}
+			runs[key] = t
 		}
 	}
+	if c.finished {
+		c.checkObserved()
+	}
+}
+
+// checkRuns: a run is for the newest change in its snapshot.
+func (c *Checker) checkRuns() {
+	for _, t := range c.txns {
+		if t.judged {
+			continue
+		}
+		for _, run := range t.runs {
+			_, at := c.valueAt(run.of, t.start)
+			if run.Weak || at == run.Change || c.explains(run.of, t.start, anyEffect) {
+				continue
+			}
+			c.report.add(anomalyStaleRun, "%s ran for the change of %s at %d; the newest in its snapshot is of %d", t, run.Cell, run.Change, at)
+		}
+	}
+}
+
+// ranSince tells whether an observer has run for a cell since a commit.
+func (c *Checker) ranSince(observer string, cell cellID, commit tso.Timestamp) bool {
+	last := c.lastRun[observed{observer, cell}]
+	return last != nil && last.start >= commit
+}
+
+// checkObserved: at rest, every newest change and notification has been run for.
+func (c *Checker) checkObserved() {
 	for _, o := range c.rules.Observers {
 		newest := map[cellID]version{}
 		if o.Weak {
@@ -53,22 +78,22 @@ func (c *checker) checkObservers() {
 				}
 			}
 		}
-		for id, v := range newest {
-			if last[observed{o.Name, id}] < v.commit {
-				c.report.add(anomalyUnobserved, "%s: observer %s has not run since %s, committed at %d", c.h.names[id], o.Name, c.txnName(v.txn), v.commit)
+		for _, id := range sortedKeys(newest) {
+			if v := newest[id]; !c.ranSince(o.Name, id, v.commit) {
+				c.report.add(anomalyUnobserved, "%s: observer %s has not run since %s, committed at %d", c.h.names[id], o.Name, c.txn(v.txn), v.commit)
 			}
 		}
 	}
 }
 
 // weak lists the newest notification of each cell of a weak column.
-func (c *checker) weak(o Observer) map[cellID]version {
+func (c *Checker) weak(o Observer) map[cellID]version {
 	newest := map[cellID]version{}
-	for _, t := range c.h.txns {
+	for _, t := range c.txns {
 		for _, id := range t.weak {
 			name := c.h.names[id]
-			if c.committed[t.id] && name.Table == o.Table && name.Column == o.Column && c.commit[t.id] > newest[id].commit {
-				newest[id] = version{start: t.start, commit: c.commit[t.id], txn: t.id}
+			if t.committed && name.Table == o.Table && name.Column == o.Column && t.at > newest[id].commit {
+				newest[id] = version{start: t.start, commit: t.at, txn: t.id}
 			}
 		}
 	}

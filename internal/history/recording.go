@@ -35,7 +35,9 @@ const absent valueID = 0
 type Recording struct {
 	mu     sync.Mutex
 	events int64 // begins and ends so far: the order of real time
-	txns   []*Txn
+	begun  int64 // transactions so far
+	ended  int64
+	txns   []*Txn // all that is not forgotten
 
 	cells  map[Cell]cellID
 	names  []Cell
@@ -72,7 +74,8 @@ func (h *Recording) Begin(client, kind string) *Txn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events++
-	t := &Txn{h: h, id: int32(len(h.txns)), Client: client, Kind: kind, began: h.events}
+	h.begun++
+	t := &Txn{h: h, id: int32(len(h.txns)), number: h.begun, Client: client, Kind: kind, began: h.events}
 	h.txns = append(h.txns, t)
 	return t
 }
@@ -85,16 +88,15 @@ func (h *Recording) Moment() int64 {
 	return h.events
 }
 
-// Len is the number of transactions so far.
+// Len is the number of transactions so far, forgotten ones included.
 func (h *Recording) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.txns)
+	return int(h.begun)
 }
 
+// cell numbers a name. The caller holds the mutex, as for value.
 func (h *Recording) cell(c Cell) cellID {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	id, ok := h.cells[c]
 	if !ok {
 		id = cellID(len(h.names))
@@ -108,8 +110,6 @@ func (h *Recording) value(v []byte) valueID {
 	if v == nil {
 		return absent
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	id, ok := h.values[string(v)]
 	if !ok {
 		id = valueID(len(h.texts))

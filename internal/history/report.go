@@ -38,13 +38,22 @@ const (
 	anomalyG1c           Kind = "G1c"                  // cycle of writes and reads of writes
 	anomalyGSingle       Kind = "G-single"             // cycle with one anti-dependency
 	anomalyGNonadjacent  Kind = "G-nonadjacent"        // cycle without adjacent anti-dependencies
+	anomalyLate          Kind = "late"                 // read or committed where all was said to be complete: a fault of the workload
+	anomalyTotal         Kind = "total"                // a total that no sum of commits explains
+	anomalyDelivery      Kind = "delivery"             // of an entry that nobody committed, or to another partition
+	anomalyQueueOrder    Kind = "queue order"          // entries of a call out of order, or first delivered after later ones
+	anomalyUndelivered   Kind = "not delivered"        // an entry that committed
+	anomalyUnstable      Kind = "unstable snapshot"    // two answers at one timestamp
+	anomalyIndex         Kind = "index"                // an index that is not its table
 	realTimeSuffix            = "-realtime"            // of a cycle with real-time edges
 )
 
-// anomaly is one thing that must not be, in words.
+// Anomaly is one thing that must not be, in words.
 type Anomaly struct {
 	Kind Kind   `json:"kind"`
 	Text string `json:"text"` // the transactions and cells involved
+	// History is what the transactions involved did, a paragraph for each.
+	History []string `json:"history,omitempty"`
 }
 
 func (a Anomaly) String() string { return fmt.Sprintf("%s: %s", a.Kind, a.Text) }
@@ -73,7 +82,11 @@ func (r *Report) add(k Kind, format string, args ...any) {
 		r.Counts = map[Kind]int{}
 	}
 	if r.Counts[k]++; r.Counts[k] <= keptPerKind {
-		r.Anomalies = append(r.Anomalies, Anomaly{k, fmt.Sprintf(format, args...)})
+		a := Anomaly{Kind: k, Text: fmt.Sprintf(format, args...)}
+		for _, t := range involved(args) {
+			a.History = append(a.History, t.story())
+		}
+		r.Anomalies = append(r.Anomalies, a)
 	}
 }
 
@@ -110,6 +123,11 @@ func (r *Report) String() string {
 	}
 	for _, a := range r.Anomalies {
 		fmt.Fprintf(&b, "- %s\n", a)
+		for _, story := range a.History {
+			for line := range strings.Lines(story) {
+				b.WriteString("    " + line)
+			}
+		}
 	}
 	return b.String()
 }
