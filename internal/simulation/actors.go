@@ -48,17 +48,24 @@ func (w *world) linger(p *process) {
 	sessions.Wait()
 }
 
-// observe runs the observers.
+// observe runs the observers. A worker that ends with an error, such as one of the store that no
+// repetition mends, begins again.
 func (w *world) observe(p *process) {
-	worker, err := observers.NewWorker(p.client, w.work.Observers(p.name), observers.Config{
-		Concurrency: 8, MaxBackoff: time.Second, DrainTimeout: 2 * time.Second, MaxAttempts: 1000, DisableCollection: true,
-	})
-	if err != nil {
-		w.problem("%s: %v", p.name, err)
-		return
-	}
-	if err := worker.Run(p.ctx); err != nil && !p.Dead() {
-		w.problem("%s: %v", p.name, err)
+	for p.ctx.Err() == nil {
+		worker, err := observers.NewWorker(p.client, w.work.Observers(p.name), observers.Config{
+			Concurrency: 8, MaxBackoff: time.Second, DrainTimeout: 2 * time.Second, MaxAttempts: 1000, DisableCollection: true,
+		})
+		if err != nil {
+			w.problem("%s: %v", p.name, err)
+			return
+		}
+		if err := worker.Run(p.ctx); err != nil && !p.Dead() {
+			w.note("%s ended: %v", p.name, err)
+			if w.cfg.intensity == 0 {
+				w.problem("%s: %v", p.name, err)
+			}
+			_ = pause(p.ctx, time.Second)
+		}
 	}
 }
 

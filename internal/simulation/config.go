@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/simulated"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -35,7 +36,16 @@ type episode struct {
 	Timing             percolator.Timing
 
 	intensity float64 // of faults; 1 is what some means
+	rates     simulated.Rates
+	store     simulated.Config
 }
+
+// storeRate is the mean rate of each fault of the store with an intensity of 1, and storeRateMost the
+// greatest.
+const (
+	storeRate     = 0.001
+	storeRateMost = 0.05
+)
 
 func (cfg Config) detail() (e episode, err error) {
 	e = episode{Config: cfg}
@@ -56,6 +66,14 @@ func (cfg Config) detail() (e episode, err error) {
 		e.intensity = []float64{0, 0.1, 0.5, 1, 3, 20}[r.IntN(6)]
 	default:
 		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
+	}
+	for i := range e.rates {
+		e.rates[i] = min(2*r.Float64()*storeRate*e.intensity, storeRateMost)
+	}
+	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}}
+	if e.intensity > 0 {
+		e.store.Latency.Tail = 0.01 * r.Float64()
+		e.store.Disks.Speed = []int64{0, 0, 1 << 20, 64 << 20}[r.IntN(4)]
 	}
 	return e, nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/simulated"
 	"github.com/gopercolator/percolator/internal/workload"
 )
 
@@ -77,11 +79,22 @@ func live(cfg episode, r *Report) error {
 		w.problem("%s", checked)
 	}
 	r.History, r.Kinds, r.Virtual, r.Problems, r.Notes = checked, w.work.Counts(), time.Since(w.begun), w.problems, w.notes
-	r.Faults = map[string]int{}
-	for f, n := range w.tally.all() {
-		r.Faults[string(f)] = n
-	}
+	r.Faults = w.faults()
 	return nil
+}
+
+// faults is how many of each kind there were.
+func (w *world) faults() map[string]int {
+	out := map[string]int{}
+	for f, n := range w.tally.all() {
+		out[string(f)] = n
+	}
+	for f, n := range w.cluster.Faults() {
+		if n > 0 {
+			out["store: "+simulated.Fault(f).String()] = int(n)
+		}
+	}
+	return out
 }
 
 // run has everybody work until there were enough transactions.
@@ -91,13 +104,13 @@ func (w *world) run(ctx context.Context) error {
 	if err := w.populate(ctx); err != nil {
 		return err
 	}
-	w.calm.Store(false)
+	w.storm(true)
 	var weather sync.WaitGroup
 	weather.Go(func() { w.weather(ctx) })
 	for w.history.Len() < w.cfg.Transactions && time.Since(w.begun) < longest {
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.calm.Store(true)
+	w.storm(false)
 	w.stop()
 	weather.Wait()
 	return nil
@@ -144,4 +157,5 @@ func (w *world) end() {
 	if took := time.Since(begun); took > stopWithin {
 		w.problem("after the last fault, processes took %v to end", took)
 	}
+	time.Sleep(model.EffectiveTiming(w.cfg.Timing).RequestLifetime) // what was late has arrived
 }

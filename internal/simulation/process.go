@@ -85,9 +85,9 @@ func (p *process) kill() {
 }
 
 // suspend stops the process, or its machine, until the function that it returns is called.
-func (p *process) suspend() (resume func()) {
+func (p *process) suspend(how simulated.Condition) (resume func()) {
 	p.gate.shut()
-	p.store.Suspend(simulated.Stopped)
+	p.store.Suspend(how)
 	return func() {
 		p.store.Resume()
 		p.gate.open()

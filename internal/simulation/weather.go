@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/simulated"
 )
 
 // weather makes the faults that are not those of single requests, until ctx ends.
@@ -47,8 +49,12 @@ func (w *world) stopProcess(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	longest := []time.Duration{w.cfg.LockTTL / 2, 2 * w.cfg.LockTTL, 2 * time.Minute}[r.IntN(3)]
-	w.tally.add(processStopped)
-	resume := p.suspend()
+	how, kind := simulated.Stopped, processStopped
+	if r.IntN(3) == 0 {
+		how, kind = simulated.Asleep, machineSuspended
+	}
+	w.tally.add(kind)
+	resume := p.suspend(how)
 	_ = pause(ctx, time.Duration(r.Int64N(int64(longest))))
 	resume()
 }

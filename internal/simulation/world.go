@@ -45,7 +45,7 @@ func newWorld(cfg episode) (*world, error) {
 	w.calm.Store(true)
 	w.work = workload.New(w.history)
 	w.schema = workload.Schema(cfg.Timing)
-	w.cluster = simulated.NewCluster(simulated.Config{Seed: cfg.Seed})
+	w.cluster = simulated.NewCluster(cfg.store)
 	var err error
 	w.oracle, err = newOracle(w.dice, w.tally, newNetwork(), w.oracleRate)
 	return w, err
@@ -57,6 +57,16 @@ func (w *world) oracleRate() float64 {
 		return 0
 	}
 	return min(0.005*w.cfg.intensity, 0.2)
+}
+
+// storm begins the faults, or ends them.
+func (w *world) storm(on bool) {
+	w.calm.Store(!on)
+	rates := w.cfg.rates
+	if !on {
+		rates = simulated.Rates{}
+	}
+	w.cluster.SetRates(rates)
 }
 
 // setUp creates the tables and fills them.
