@@ -91,7 +91,7 @@ func (w *world) faults() map[string]int {
 	}
 	for f, n := range w.cluster.Faults() {
 		if n > 0 {
-			out["store: "+simulated.Fault(f).String()] = int(n)
+			out[storeFault(simulated.Fault(f))] = int(n)
 		}
 	}
 	return out

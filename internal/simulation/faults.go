@@ -1,12 +1,11 @@
 package simulation
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
+
+	"github.com/gopercolator/percolator/internal/simulated"
 )
 
 // fault is a kind of them.
@@ -32,8 +31,26 @@ const (
 	processKilled       fault = "process killed"
 	processStopped      fault = "process stopped"
 	machineSuspended    fault = "machine suspended"
-	contextCancelled    fault = "context cancelled"
 )
+
+// kinds are all of them.
+var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
+	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, processKilled,
+	processStopped, machineSuspended}
+
+// EveryFault names every kind of fault, as a Report counts them.
+func EveryFault() (names []string) {
+	for _, f := range kinds {
+		names = append(names, string(f))
+	}
+	var counts simulated.Counts
+	for f := range counts {
+		names = append(names, storeFault(simulated.Fault(f)))
+	}
+	return names
+}
+
+func storeFault(f simulated.Fault) string { return "store: " + f.String() }
 
 // tally counts faults.
 type tally struct {
@@ -50,30 +67,10 @@ func (t *tally) add(f fault) {
 	t.n[f]++
 }
 
-func (t *tally) addAll(other map[fault]int) {
-	for f, n := range other {
-		t.mu.Lock()
-		if t.n == nil {
-			t.n = map[fault]int{}
-		}
-		t.n[f] += n
-		t.mu.Unlock()
-	}
-}
-
 func (t *tally) all() map[fault]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.n)
-}
-
-func (t *tally) String() string {
-	all := t.all()
-	var parts []string
-	for _, f := range slices.Sorted(maps.Keys(all)) {
-		parts = append(parts, fmt.Sprintf("%s %d", f, all[f]))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // oneOf picks a fault by weights whose sum is at most 1; "" most often.

@@ -15,8 +15,8 @@ func (w *world) weather(ctx context.Context) {
 	}
 	r := w.dice.next("weather")
 	for pause(ctx, w.until(r)) == nil {
-		kind := storms[r.IntN(len(storms))]
-		w.ending.Go(func() { kind(w, ctx, rand.New(rand.NewPCG(r.Uint64(), 0))) })
+		kind, own := storms[r.IntN(len(storms))], rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+		w.ending.Go(func() { kind(w, ctx, own) })
 	}
 }
 
