@@ -108,7 +108,7 @@ func (r *request) mutate(ctx context.Context, entries []*entry, attempts *store.
 	answered := r.answered(&f, len(entries))
 	for i, part := range parts {
 		due := time.Now().Add(f.out)
-		if err := wait(ctx, f.out); err != nil {
+		if err := r.wait(ctx, f.out); err != nil {
 			for _, part := range parts[i:] {
 				if !f.lost {
 					r.abandon(time.Until(due), part)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc/status"
 
@@ -103,18 +102,6 @@ func (c *Connection) receive(ctx context.Context, err error) error {
 
 // contextStatus is what gRPC reports when a context has ended.
 func contextStatus(err error) error { return status.FromContextError(err).Err() }
-
-// wait lets virtual time pass.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		timer.Stop()
-		return contextStatus(ctx.Err())
-	}
-}
 
 // Close ends the connection. A second Close does nothing.
 func (c *Connection) Close() error {

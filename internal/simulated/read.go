@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -32,11 +33,21 @@ func (c *Connection) ReadRows(ctx context.Context, table string, rows store.Rows
 	}
 	rd := &reading{conn: c, ctx: ctx, table: table, query: &q, limit: limit, passed: passed, visit: visit}
 	if rd.keys = rows.Keys != nil; rd.keys {
-		rd.left.Keys = slices.Compact(slices.Sorted(slices.Values(rows.Keys)))
+		rd.left.Keys = ascending(rows.Keys)
 	} else if rd.left.Ranges = model.Union(rows.Ranges...); len(rows.Ranges) == 0 {
 		rd.left.Ranges = model.Ranges{{}}
 	}
 	return c.repeat(ctx, attempts, rd.attempt)
+}
+
+// ascending is the keys in order, each once.
+func ascending(keys []string) []string {
+	keys = slices.Clone(keys)
+	if len(keys) > 1 {
+		slices.Sort(keys)
+		keys = slices.Compact(keys)
+	}
+	return keys
 }
 
 // reading is a read with its repetitions.
@@ -86,7 +97,7 @@ func (rd *reading) attempt() (hash, error) {
 // stream receives the pages of one attempt.
 func (rd *reading) stream(r request) error {
 	f := r.fate(false)
-	if err := wait(rd.ctx, f.out); err != nil {
+	if err := r.wait(rd.ctx, f.out); err != nil {
 		return r.conn.receive(rd.ctx, err)
 	}
 	if f.lost || f.silent || f.failed != nil {
@@ -95,8 +106,9 @@ func (rd *reading) stream(r request) error {
 	r.conn.cluster.landed.Add(1)
 	broken := -1 // the row before which the stream breaks
 	if r.conn.cluster.faults.decides(StreamBroken, r.hash) {
-		broken = r.hash.with(breakMark).below(breakRows)
+		broken = int(math.Exp2(breakRows*r.hash.with(breakMark).float())) - 1
 	}
+	pause := f.back / 4 // between pages
 	for h := r.hash.with(pageMark); ; h = h.with(pageMark) {
 		p, err := r.table.page(rd.left, rd.query, rd.rest(), h)
 		if err := r.answer(rd.ctx, fate{back: f.back + p.cost}, err); err != nil {
@@ -116,12 +128,12 @@ func (rd *reading) stream(r request) error {
 		if rd.take(p); p.end || rd.finished() {
 			return nil
 		}
-		f.back = h.within(f.back)
+		f.back = h.within(pause)
 	}
 }
 
-// breakRows bounds how many rows come before a stream breaks.
-const breakRows = 16
+// breakRows bounds how many rows come before a stream breaks, as a power of 2.
+const breakRows = 12
 
 // brokenRead is mostly an error after which Google's client reads on.
 func brokenRead(h hash) error {

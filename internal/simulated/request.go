@@ -38,6 +38,23 @@ type request struct {
 	hash     hash
 	deadline time.Time // it is not applied later
 	belated  bool      // the machine slept until the context of the request had ended
+	timer    *time.Timer
+}
+
+// wait lets virtual time pass.
+func (r *request) wait(ctx context.Context, d time.Duration) error {
+	if r.timer == nil {
+		r.timer = time.NewTimer(d)
+	} else {
+		r.timer.Reset(d)
+	}
+	select {
+	case <-r.timer.C:
+		return nil
+	case <-ctx.Done():
+		r.timer.Stop()
+		return contextStatus(ctx.Err())
+	}
 }
 
 // send is a request that is about to be sent. Nothing is sent without a deadline (I14).
@@ -84,7 +101,7 @@ func (r *request) carry(ctx context.Context, f fate, e effect) error {
 		r.landLater(f, e)
 	}
 	sent := time.Now()
-	if err := wait(ctx, f.out); err != nil {
+	if err := r.wait(ctx, f.out); err != nil {
 		if !f.lost {
 			r.abandon(f.out-time.Since(sent), e)
 		}
@@ -106,7 +123,7 @@ func (r *request) answer(ctx context.Context, f fate, err error) error {
 	case f.failed != nil:
 		err = f.failed
 	}
-	if late := wait(ctx, f.back); late != nil {
+	if late := r.wait(ctx, f.back); late != nil {
 		err = late
 	}
 	return r.conn.receive(ctx, err)

@@ -3,6 +3,7 @@ package simulated
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/store"
@@ -18,23 +19,35 @@ type row struct {
 
 func rowLess(a, b *row) bool { return a.key < b.key }
 
-// familyOrder is how the families of an answer are listed.
-var familyOrder = [...]string{layout.LockFamily, layout.WriteFamily, layout.DataFamily, layout.NotifyFamily, layout.MetaFamily, tso.BigtableFamily, layout.JournalFamily}
-
+// rank is where a family stands in an answer.
 func rank(family string) int {
-	for i, f := range familyOrder {
-		if f == family {
-			return i
-		}
+	switch family {
+	case layout.LockFamily:
+		return 0
+	case layout.WriteFamily:
+		return 1
+	case layout.DataFamily:
+		return 2
+	case layout.NotifyFamily:
+		return 3
+	case layout.MetaFamily:
+		return 4
+	case tso.BigtableFamily:
+		return 5
+	case layout.JournalFamily:
+		return 6
 	}
-	return len(familyOrder)
+	return 7
 }
 
 func compareFamilies(a, b string) int {
 	if a == b {
 		return 0
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	if c := rank(a) - rank(b); c != 0 {
+		return c
+	}
+	return strings.Compare(a, b)
 }
 
 // compareItems orders cells as layout.Row does: by family and column, newest first.
@@ -42,7 +55,7 @@ func compareItems(a, b *layout.Item) int {
 	if c := compareFamilies(a.Family, b.Family); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.Column, b.Column); c != 0 {
+	if c := strings.Compare(a.Column, b.Column); c != 0 {
 		return c
 	}
 	return cmp.Compare(b.Timestamp, a.Timestamp)
@@ -121,11 +134,13 @@ func (r *row) answer(q *store.Query, h hash) (layout.Row, error) {
 	}
 	items, size := make([]layout.Item, len(found)), 0
 	copy(items, found)
-	if !slices.IsSortedFunc(items, byOrder) { // which is rare
-		slices.SortStableFunc(items, byOrder)
-	}
+	sorted := true
 	for i := range items {
+		sorted = sorted && (i == 0 || compareItems(&items[i-1], &items[i]) <= 0)
 		size += len(items[i].Value)
+	}
+	if !sorted {
+		slices.SortStableFunc(items, func(a, b layout.Item) int { return compareItems(&a, &b) })
 	}
 	if size+len(items)*cellOverhead > rowBytes {
 		return layout.Row{}, tooLarge(r.key, size)
@@ -138,8 +153,6 @@ func (r *row) answer(q *store.Query, h hash) (layout.Row, error) {
 	}
 	return layout.Row{Key: r.key, Items: items}, nil
 }
-
-func byOrder(a, b layout.Item) int { return compareItems(&a, &b) }
 
 // matches reports whether a query finds a cell.
 func (r *row) matches(q *store.Query) bool {

@@ -183,7 +183,7 @@ func (c *Connection) SampleKeys(ctx context.Context, table string) (keys []strin
 			return r.hash, err
 		}
 		f := r.fate(false)
-		if err := wait(ctx, f.out); err != nil {
+		if err := r.wait(ctx, f.out); err != nil {
 			return r.hash, c.receive(ctx, err)
 		}
 		keys = r.table.cuts()
