@@ -134,6 +134,9 @@ func (tx *Txn) seal() (writes []*Write, weak []model.Cell, err error) {
 }
 
 func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (tso.Timestamp, error) {
+	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes); err != nil {
+		return 0, err
+	}
 	if tx.opts.Blind { // before anything is read at the start timestamp, for indexes
 		if err := tx.freshen(ctx, writes); err != nil {
 			return 0, err

@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -12,31 +13,36 @@ import (
 
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Of transactions that begin together and write the same cell, one commits. If thousands begin at
 // once (a burst on a web server), each commit costs thousands of attempts, and the longer they take
 // the more of them lose. So Update queues twice:
 //
-//   - A client makes only so many attempts at once. Of as many attempts as the limit allows, more
-//     than a quarter may conflict: then it falls by half. If fewer than a sixteenth do and somebody
+//   - A client makes only so many attempts at once. Of as many attempts as the limit allows, a
+//     quarter may conflict; if more do, it falls by half. If fewer than a sixteenth do and somebody
 //     had to wait, it grows by a quarter.
-//   - After a conflict the next attempt waits its turn at the contested cell. Those that lost there
-//     follow one another, instead of losing to each other again.
+//   - After a conflict the next attempt waits its turn at the cells on which the Update has
+//     conflicted. Those that lost there follow one another, instead of losing to each other again. An
+//     attempt that would write a cell at which another has its turn ends before it sends its
+//     prewrites, and queues there: so a first attempt does not win against one that has waited.
 //
-// Both queues are first come, first served, but attempts after a conflict go before first ones. Both
-// only save work; correctness rests on prewrite. So nothing may wait for them for ever: an Update
-// within the function of another passes them by, and where no attempt has ended for a second
-// (functions that wait for each other) they open, twice as wide each time.
+// Both queues are first come, first served, but attempts after a conflict go before first ones. Turns
+// are taken in the order of cells, so nobody waits in a circle. All of it only saves work;
+// correctness rests on prewrite. So nothing may wait for it for ever: an Update within the function
+// of another passes the queues by, and where no attempt has ended for a second (functions that wait
+// for each other) they open, twice as wide each time.
 //
-// Rejected: a limit without the queues of cells. A limit that suits 500 contested cells lets the
-// Updates of a single one lose to each other in turn.
+// Rejected: a limit without the queues of cells. One that suits 500 contested cells lets the Updates
+// of a single one lose to each other in turn, and one that suits a single cell holds up all others.
 const (
-	firstLimit   = 64    // attempts at once, to begin with
-	mostAttempts = 16384 // at once
-	fewestEnded  = 16    // attempts between two changes of the limit
-	stalled      = time.Second
+	firstLimit     = 64    // attempts at once, to begin with
+	fewestAttempts = 16    // at once: a few contested cells must not hold up the rest
+	mostAttempts   = 16384 // at once
+	stalled        = time.Second
 
+	turnsAtOnce    = 8           // of one attempt: the last cells on which its Update has conflicted
 	contendedCells = 256         // that are remembered, besides those with a queue
 	contendedShown = 10          // in Stats
 	contendedName  = 256         // bytes of a cell's name there
@@ -51,12 +57,14 @@ type contention struct {
 	conflicts int // of them
 	crowded   bool
 	cells     map[model.Cell]*contended
+	held      int // turns
 	halved    time.Time
 }
 
 // contended is a cell on which transactions have conflicted.
 type contended struct {
 	conflicts int64 // fewer and fewer, if there are no new ones
+	last      model.ConflictError
 	turns     gate
 }
 
@@ -141,41 +149,74 @@ func (c *contention) enter(ctx context.Context, g *gate, limit int, retry bool) 
 	}
 }
 
-// begin waits until an attempt may begin, after one that ended in last if that is not nil. The
-// caller tells end how the attempt ended.
-func (c *contention) begin(ctx context.Context, last error) (end func(error), err error) {
-	var turn *contended
-	if cell, ok := contestedCell(last); ok {
-		c.mu.Lock()
-		turn = c.cell(cell)
-		c.mu.Unlock()
-		if err := c.enter(ctx, &turn.turns, 1, true); err != nil {
-			return nil, err
+// turns are what an attempt holds.
+type turns struct{ cells []model.Cell }
+
+// errNotItsTurn ends an attempt that would disturb another one's turn.
+var errNotItsTurn = errors.New("another attempt of this client has its turn there")
+
+// begin waits until an attempt may begin: the first, or another one after conflicts on cells, which
+// are sorted. The caller tells end how the attempt ended.
+func (c *contention) begin(ctx context.Context, cells []model.Cell, retry bool) (held *turns, end func(error), err error) {
+	var taken []*contended
+	release := func() {
+		c.held -= len(taken)
+		for _, e := range taken {
+			if e.turns.leave(); e.turns.running == 0 {
+				e.turns.limit = 1 // it may have opened
+			}
 		}
 	}
-	if err := c.enter(ctx, &c.attempts, firstLimit, last != nil); err != nil {
-		c.leave(turn)
-		return nil, err
-	}
-	return func(err error) {
+	abandon := func() {
 		c.mu.Lock()
-		c.attempts.leave()
-		c.adapt(errors.Is(err, model.ErrConflict))
+		defer c.mu.Unlock()
+		release()
+	}
+	for _, cell := range cells {
+		c.mu.Lock()
+		e := c.cell(cell)
 		c.mu.Unlock()
-		c.leave(turn)
+		if err := c.enter(ctx, &e.turns, 1, true); err != nil {
+			abandon()
+			return nil, nil, err
+		}
+		taken = append(taken, e)
+		c.mu.Lock()
+		c.held++
+		c.mu.Unlock()
+	}
+	if err := c.enter(ctx, &c.attempts, firstLimit, retry); err != nil {
+		abandon()
+		return nil, nil, err
+	}
+	return &turns{cells}, func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.attempts.leave()
+		if !errors.Is(err, errNotItsTurn) {
+			c.adapt(errors.Is(err, model.ErrConflict))
+		}
+		release()
 	}, nil
 }
 
-// leave ends a turn; nil: there was none.
-func (c *contention) leave(turn *contended) {
-	if turn == nil {
-		return
-	}
+// check returns a conflict if another attempt has its turn at one of the cells that are written.
+func (c *contention) check(held *turns, startTS tso.Timestamp, writes []*Write) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if turn.turns.leave(); turn.turns.running == 0 {
-		turn.turns.limit = 1 // it may have opened
+	if held == nil || c.held == len(held.cells) {
+		return nil
 	}
+	for _, w := range writes {
+		e := c.cells[w.Cell]
+		if e == nil || e.turns.limit != 1 || e.turns.running == 0 || slices.Contains(held.cells, w.Cell) {
+			continue
+		}
+		conflict := e.last
+		conflict.Cell, conflict.StartTS = w.Cell, startTS
+		return fmt.Errorf("%w: %w", &conflict, errNotItsTurn)
+	}
+	return nil
 }
 
 // adapt counts an attempt that has ended. The caller holds c.mu.
@@ -183,12 +224,12 @@ func (c *contention) adapt(conflict bool) {
 	if c.ended++; conflict {
 		c.conflicts++
 	}
-	if c.ended < max(fewestEnded, c.attempts.limit) {
+	if c.ended < c.attempts.limit {
 		return
 	}
 	switch limit := c.attempts.limit; {
 	case c.conflicts*4 > c.ended:
-		c.attempts.limit = max(1, limit/2)
+		c.attempts.limit = max(fewestAttempts, limit/2)
 	case c.conflicts*16 < c.ended && c.crowded:
 		c.attempts.limit = min(mostAttempts, limit+max(1, limit/4))
 		c.attempts.admit()
@@ -198,8 +239,8 @@ func (c *contention) adapt(conflict bool) {
 
 // note remembers a conflict.
 func (c *contention) note(err error) {
-	cell, ok := contestedCell(err)
-	if !ok {
+	var conflict *model.ConflictError
+	if !errors.As(err, &conflict) {
 		return
 	}
 	c.mu.Lock()
@@ -212,11 +253,13 @@ func (c *contention) note(err error) {
 			}
 		}
 	}
-	c.cell(cell).conflicts++
+	e := c.cell(conflict.Cell)
+	e.conflicts++
+	e.last = *conflict
 }
 
-// cell returns what is known of a cell. The least contended cell without a queue makes room for a
-// new one. The caller holds c.mu.
+// cell returns what is known of a cell. The least contended of some cells without a queue makes room
+// for a new one. The caller holds c.mu.
 func (c *contention) cell(cell model.Cell) *contended {
 	if e := c.cells[cell]; e != nil {
 		return e
@@ -226,7 +269,11 @@ func (c *contention) cell(cell model.Cell) *contended {
 	}
 	if len(c.cells) >= contendedCells {
 		var least model.Cell
+		looked := 0
 		for other, e := range c.cells {
+			if looked++; looked > contendedCells { // the others have queues, mostly
+				break
+			}
 			if e.idle() && (least == model.Cell{} || e.conflicts < c.cells[least].conflicts) {
 				least = other
 			}
@@ -248,13 +295,21 @@ func cutName(name string) string {
 	return strings.ToValidUTF8(name[:contendedName], "") + "…"
 }
 
-// contestedCell is the cell of a conflict.
-func contestedCell(err error) (model.Cell, bool) {
+// contested adds the cell of a conflict to the last ones of an Update, which are sorted.
+func contested(cells []model.Cell, err error) []model.Cell {
 	var conflict *model.ConflictError
 	if !errors.As(err, &conflict) {
-		return model.Cell{}, false
+		return cells
 	}
-	return conflict.Cell, true
+	if slices.Contains(cells, conflict.Cell) {
+		return cells
+	}
+	if len(cells) == turnsAtOnce {
+		cells = nil
+	}
+	cells = append(slices.Clone(cells), conflict.Cell)
+	slices.SortFunc(cells, model.CompareCells)
+	return cells
 }
 
 // Contention is how Updates of this client queue now, and on which cells its transactions have

@@ -13,11 +13,16 @@ import (
 
 func conflictOn(row string) error { return &model.ConflictError{Cell: cell(row, "c")} }
 
-// begins begins an attempt in the background, and tells on the channel when it has begun.
-func begins(t *testing.T, ctx context.Context, c *contention, last error) chan func(error) {
+// begins begins an attempt in the background, after a conflict on each of the rows, and tells on the
+// channel when it has begun.
+func begins(t *testing.T, ctx context.Context, c *contention, rows ...string) chan func(error) {
 	begun := make(chan func(error), 1)
+	var cells []model.Cell
+	for _, row := range rows {
+		cells = contested(cells, conflictOn(row))
+	}
 	go func() {
-		if end, err := c.begin(ctx, last); err == nil {
+		if _, end, err := c.begin(ctx, cells, len(cells) > 0); err == nil {
 			begun <- end
 		} else if ctx.Err() == nil {
 			t.Error(err)
@@ -42,10 +47,10 @@ func TestAttemptsQueue(t *testing.T) {
 		var c contention
 		var under []func(error)
 		for range firstLimit {
-			under = append(under, <-begins(t, t.Context(), &c, nil))
+			under = append(under, <-begins(t, t.Context(), &c))
 		}
-		first, second := begins(t, t.Context(), &c, nil), begins(t, t.Context(), &c, nil)
-		again := begins(t, t.Context(), &c, conflictOn("r"))
+		first, second := begins(t, t.Context(), &c), begins(t, t.Context(), &c)
+		again := begins(t, t.Context(), &c, "r")
 		for i, want := range []chan func(error){again, first, second} {
 			if n := begun(again, first, second); n != i {
 				t.Fatalf("%d of three attempts have begun, want %d", n, i)
@@ -64,8 +69,8 @@ func TestTurnsAtACell(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c contention
-		a, b := begins(t, t.Context(), &c, conflictOn("r")), begins(t, t.Context(), &c, conflictOn("r"))
-		other, first := begins(t, t.Context(), &c, conflictOn("s")), begins(t, t.Context(), &c, nil)
+		a, b := begins(t, t.Context(), &c, "r"), begins(t, t.Context(), &c, "r")
+		other, first := begins(t, t.Context(), &c, "s"), begins(t, t.Context(), &c)
 		if begun(a, other, first) != 3 || begun(b) != 0 {
 			t.Fatal("not all but the second of the cell have begun")
 		}
@@ -77,14 +82,83 @@ func TestTurnsAtACell(t *testing.T) {
 	})
 }
 
-// The limit falls where most attempts conflict, to one, and grows where few do and others wait.
+// An Update that has conflicted on several cells has a turn at each, and Updates of the same cells
+// never wait for each other in a circle.
+func TestTurnsAtSeveralCells(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		ab, ba := begins(t, t.Context(), &c, "a", "b"), begins(t, t.Context(), &c, "b", "a")
+		b := begins(t, t.Context(), &c, "b")
+		for i, want := range []chan func(error){ab, b, ba} {
+			if begun(ab, b, ba) != 1 || begun(want) != 1 {
+				t.Fatalf("attempt %d is not the only one that has begun", i)
+			}
+			(<-want)(nil)
+			synctest.Wait()
+		}
+		if c.held != 0 {
+			t.Errorf("%d turns are left", c.held)
+		}
+		var cells []model.Cell
+		for i := range turnsAtOnce {
+			cells = contested(cells, conflictOn(fmt.Sprint(i)))
+		}
+		if len(cells) != turnsAtOnce || len(contested(cells, conflictOn("3"))) != turnsAtOnce || len(contested(cells, conflictOn("x"))) != 1 {
+			t.Errorf("%d cells, then %v", len(cells), contested(cells, conflictOn("x")))
+		}
+	})
+}
+
+// An attempt that writes a cell at which another has its turn ends with the conflict that the cell
+// had last, unless the turn lasts too long.
+func TestCommitsRespectTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		write := func(row string) []*Write { return []*Write{{Cell: cell(row, "c")}} }
+		c.note(&model.ConflictError{Cell: cell("r", "c"), OtherTS: 7})
+		none := new(turns)
+		if err := c.check(none, 9, write("r")); err != nil {
+			t.Errorf("%v, although nobody has a turn", err)
+		}
+		turn := <-begins(t, t.Context(), &c, "r")
+		var conflict *model.ConflictError
+		if err := c.check(none, 9, write("r")); !errors.As(err, &conflict) || !errors.Is(err, model.ErrConflict) || conflict.Cell.Row != "r" || conflict.StartTS != 9 || conflict.OtherTS != 7 {
+			t.Errorf("%v, want the conflict of the cell", err)
+		}
+		for name, err := range map[string]error{
+			"of another cell":        c.check(none, 9, write("s")),
+			"of the turn's holder":   c.check(&turns{[]model.Cell{cell("r", "c")}}, 9, write("r")),
+			"that respects no turns": c.check(nil, 9, write("r")),
+		} {
+			if err != nil {
+				t.Errorf("a commit %s: %v", name, err)
+			}
+		}
+		waiting := begins(t, t.Context(), &c, "r")
+		time.Sleep(stalled)
+		synctest.Wait()
+		if err := c.check(none, 9, write("r")); err != nil || begun(waiting) != 1 {
+			t.Errorf("a turn that does not end holds up the cell: %v", err)
+		}
+		turn(nil)
+		(<-waiting)(nil)
+		if err := c.check(none, 9, write("r")); err != nil {
+			t.Errorf("%v, although the turns are over", err)
+		}
+	})
+}
+
+// The limit falls where most attempts conflict, but not to nothing, and grows where few do and others
+// wait.
 func TestLimitAdapts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c contention
 		run := func(n int, err error) {
 			for range n {
-				end, berr := c.begin(t.Context(), nil)
+				_, end, berr := c.begin(t.Context(), nil, false)
 				if berr != nil {
 					t.Fatal(berr)
 				}
@@ -96,15 +170,16 @@ func TestLimitAdapts(t *testing.T) {
 			t.Errorf("limit %d, although nobody waited", c.attempts.limit)
 		}
 		run(1000, conflictOn("r"))
-		if c.attempts.limit != 1 {
+		if c.attempts.limit != fewestAttempts {
 			t.Errorf("limit %d, although all conflict", c.attempts.limit)
 		}
-		end := <-begins(t, t.Context(), &c, nil)
-		waiting := begins(t, t.Context(), &c, nil)
-		end(nil)
-		(<-waiting)(nil)
-		run(fewestEnded, nil)
-		if c.attempts.limit != 2 {
+		ended := c.ended
+		if run(1, fmt.Errorf("%w: %w", conflictOn("r"), errNotItsTurn)); c.ended != ended {
+			t.Error("an attempt that was sent into a queue counts")
+		}
+		c.crowded = true
+		run(fewestAttempts, nil)
+		if c.attempts.limit <= fewestAttempts {
 			t.Errorf("limit %d, although others waited and none conflicts", c.attempts.limit)
 		}
 	})
@@ -117,7 +192,7 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 		var c contention
 		var all []chan func(error)
 		for range 8 * firstLimit {
-			all = append(all, begins(t, t.Context(), &c, nil))
+			all = append(all, begins(t, t.Context(), &c))
 		}
 		for i := range 4 {
 			if n := begun(all...); n != firstLimit<<i {
@@ -126,7 +201,7 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 			time.Sleep(stalled)
 			synctest.Wait()
 		}
-		cells := []chan func(error){begins(t, t.Context(), &c, conflictOn("r")), begins(t, t.Context(), &c, conflictOn("r"))}
+		cells := []chan func(error){begins(t, t.Context(), &c, "r"), begins(t, t.Context(), &c, "r")}
 		time.Sleep(stalled)
 		synctest.Wait()
 		if begun(cells...) != 2 {
@@ -140,13 +215,13 @@ func TestGivingUpTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := contention{attempts: gate{limit: 1}}
-		end, err := c.begin(t.Context(), nil)
+		_, end, err := c.begin(t.Context(), nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
-			gone, next := begins(t, ctx, &c, conflictOn("r")), begins(t, t.Context(), &c, nil)
+			gone, next := begins(t, ctx, &c, "r"), begins(t, t.Context(), &c)
 			go cancel()
 			end(nil)
 			synctest.Wait()
@@ -163,7 +238,7 @@ func TestGivingUpTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		full := contention{attempts: gate{limit: 1, running: 1}}
-		if _, err := full.begin(ctx, nil); !errors.Is(err, context.Canceled) {
+		if _, _, err := full.begin(ctx, nil, false); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want the context's error", err)
 		}
 	})

@@ -29,11 +29,16 @@ func (c *Committer) Update(ctx context.Context, f func(ctx context.Context, tx *
 
 func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, attempt int, err error) {
 	pause := retry.New(2*time.Millisecond, time.Second)
+	var cells []model.Cell // on which it has conflicted
 	for attempt = 1; ; attempt++ {
 		o.retry = attempt > 1
-		ts, err = c.admittedAttempt(ctx, f, o, attempt, err)
+		cells = contested(cells, err)
+		ts, err = c.admittedAttempt(ctx, f, o, attempt, cells, err)
 		if err == nil || !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrOutcomeUnknown) || attempt == o.MaxAttempts {
 			return ts, attempt, err
+		}
+		if errors.Is(err, errNotItsTurn) {
+			continue
 		}
 		if perr := pause.Wait(ctx); perr != nil {
 			return 0, attempt, fmt.Errorf("%w: %w", err, perr)
@@ -44,15 +49,16 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 // updating marks the contexts of functions that run within an Update of a client.
 type updating struct{ c *Committer }
 
-// admittedAttempt waits until an attempt may begin, after one that ended in last, and makes it.
-func (c *Committer) admittedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, last error) (ts tso.Timestamp, err error) {
+// admittedAttempt waits until an attempt may begin, after conflicts on cells and one that ended in
+// last, and makes it.
+func (c *Committer) admittedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, cells []model.Cell, last error) (ts tso.Timestamp, err error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return 0, err
 	}
 	if ctx.Value(updating{c}) != nil { // the Update around it holds what this one would wait for
 		return c.tracedAttempt(ctx, f, o, n)
 	}
-	end, err := c.contention.begin(ctx, last)
+	held, end, err := c.contention.begin(ctx, cells, n > 1)
 	switch {
 	case err != nil && last != nil:
 		return 0, fmt.Errorf("%w: %w", last, err)
@@ -61,6 +67,9 @@ func (c *Committer) admittedAttempt(ctx context.Context, f func(ctx context.Cont
 	}
 	ended := telemetry.ErrPanicked
 	defer func() { end(ended) }()
+	if n != o.MaxAttempts { // the last one tries all the same
+		o.turns = held
+	}
 	ts, err = c.tracedAttempt(context.WithValue(ctx, updating{c}, true), f, o, n)
 	ended = err
 	return ts, err
