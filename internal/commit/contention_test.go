@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layertest"
 	"github.com/gopercolator/percolator/internal/model"
 )
 
@@ -22,7 +24,7 @@ func begins(t *testing.T, ctx context.Context, c *contention, rows ...string) ch
 		cells = contested(cells, conflictOn(row))
 	}
 	go func() {
-		if _, end, err := c.begin(ctx, cells, len(cells) > 0); err == nil {
+		if _, end, err := c.begin(ctx, nil, cells, len(cells) > 0); err == nil {
 			begun <- end
 		} else if ctx.Err() == nil {
 			t.Error(err)
@@ -110,8 +112,8 @@ func TestTurnsAtSeveralCells(t *testing.T) {
 	})
 }
 
-// An attempt that writes a cell at which another has its turn ends with the conflict that the cell
-// had last, unless the turn lasts too long.
+// An attempt that writes a cell at which another has its turn ends with a conflict that says so and
+// names no transaction, unless the turn lasts too long.
 func TestCommitsRespectTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,12 +126,12 @@ func TestCommitsRespectTurns(t *testing.T) {
 		}
 		turn := <-begins(t, t.Context(), &c, "r")
 		var conflict *model.ConflictError
-		if err := c.check(none, 9, write("r")); !errors.As(err, &conflict) || !errors.Is(err, model.ErrConflict) || conflict.Cell.Row != "r" || conflict.StartTS != 9 || conflict.OtherTS != 7 {
+		if err := c.check(none, 9, write("r")); !errors.As(err, &conflict) || !errors.Is(err, model.ErrConflict) || conflict.Cell.Row != "r" || conflict.StartTS != 9 || conflict.OtherTS != 0 || conflict.Locked || !model.HasGivenWay(conflict) {
 			t.Errorf("%v, want the conflict of the cell", err)
 		}
 		for name, err := range map[string]error{
 			"of another cell":        c.check(none, 9, write("s")),
-			"of the turn's holder":   c.check(&turns{[]model.Cell{cell("r", "c")}}, 9, write("r")),
+			"of the turn's holder":   c.check(&turns{cells: []model.Cell{cell("r", "c")}}, 9, write("r")),
 			"that respects no turns": c.check(nil, 9, write("r")),
 		} {
 			if err != nil {
@@ -158,7 +160,7 @@ func TestLimitAdapts(t *testing.T) {
 		var c contention
 		run := func(n int, err error) {
 			for range n {
-				_, end, berr := c.begin(t.Context(), nil, false)
+				_, end, berr := c.begin(t.Context(), nil, nil, false)
 				if berr != nil {
 					t.Fatal(berr)
 				}
@@ -174,7 +176,12 @@ func TestLimitAdapts(t *testing.T) {
 			t.Errorf("limit %d, although all conflict", c.attempts.limit)
 		}
 		ended := c.ended
-		if run(1, fmt.Errorf("%w: %w", conflictOn("r"), errNotItsTurn)); c.ended != ended {
+		held, end, err := c.begin(t.Context(), nil, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held.gaveWay.Store(true)
+		if end(conflictOn("r")); c.ended != ended {
 			t.Error("an attempt that was sent into a queue counts")
 		}
 		c.crowded = true
@@ -215,7 +222,7 @@ func TestGivingUpTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := contention{attempts: gate{limit: 1}}
-		_, end, err := c.begin(t.Context(), nil, false)
+		_, end, err := c.begin(t.Context(), nil, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +245,7 @@ func TestGivingUpTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		full := contention{attempts: gate{limit: 1, running: 1}}
-		if _, _, err := full.begin(ctx, nil, false); !errors.Is(err, context.Canceled) {
+		if _, _, err := full.begin(ctx, nil, nil, false); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want the context's error", err)
 		}
 	})
@@ -269,4 +276,170 @@ func TestContendedCellsAreBounded(t *testing.T) {
 			t.Errorf("%+v", cells)
 		}
 	})
+}
+
+// Where a turn lasts too long others pass it by, but one at a time again as soon as it ends or those
+// who came with them have left.
+func TestTurnsCloseAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		var all []chan func(error)
+		for range 20 {
+			all = append(all, begins(t, t.Context(), &c, "r"))
+		}
+		time.Sleep(3 * stalled)
+		synctest.Wait()
+		turns := &c.cells[cell("r", "c")].turns
+		if turns.running != 8 {
+			t.Fatalf("%d have a turn after 3 s", turns.running)
+		}
+		for i := 1; i < 8; i++ { // the first one stays
+			(<-all[i])(nil)
+		}
+		synctest.Wait()
+		for i := 8; i < 12; i++ {
+			if turns.running != 2 || len(all[i]) != 1 {
+				t.Errorf("%d have a turn, one of whom does not end; %d: %d", turns.running, i, len(all[i]))
+			}
+			(<-all[i])(nil)
+			synctest.Wait()
+		}
+		(<-all[0])(nil)
+		for i := 12; i < 20; i++ {
+			synctest.Wait()
+			if turns.running != 1 || len(all[i]) != 1 {
+				t.Errorf("%d have a turn", turns.running)
+			}
+			(<-all[i])(nil)
+		}
+	})
+}
+
+// A burst at many cells leaves few of them behind.
+func TestCellsOfABurstAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := contention{attempts: gate{limit: mostAttempts}}
+		var ends []func(error)
+		for i := range 10 * contendedCells {
+			_, end, err := c.begin(t.Context(), nil, contested(nil, conflictOn(fmt.Sprint(i))), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, end)
+		}
+		for _, end := range ends {
+			end(nil)
+		}
+		if n := len(c.cells); n > contendedCells || c.held != 0 {
+			t.Errorf("%d cells, %d turns", n, c.held)
+		}
+	})
+}
+
+// Who waits learns at once that the client is closed.
+func TestClosingEndsTheQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		closed := make(chan struct{})
+		end := <-begins(t, t.Context(), &c, "r")
+		go close(closed)
+		if _, _, err := c.begin(t.Context(), closed, contested(nil, conflictOn("r")), true); !errors.Is(err, model.ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+		if end(nil); c.attempts.running+c.attempts.queued()+c.held != 0 {
+			t.Error("something is left")
+		}
+	})
+}
+
+// A conflict that an application made up, without a cell, has no queue.
+func TestConflictsWithoutACell(t *testing.T) {
+	t.Parallel()
+	if cells := contested(nil, new(model.ConflictError)); len(cells) != 0 {
+		t.Errorf("%v", cells)
+	}
+}
+
+// takesTurn has another attempt take the turn at a row.
+func takesTurn(t *testing.T, c *Committer, row string) func(error) {
+	t.Helper()
+	_, end, err := c.contention.begin(t.Context(), nil, contested(nil, conflictOn(row)), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+// whenQueued calls f when an Update waits.
+func whenQueued(c *Committer, f func()) {
+	go func() {
+		for c.Contention().Waiting == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		f()
+	}()
+}
+
+// An Update that waits at a cell, to which it has given way, ends with its context or its client,
+// and says why; so it does however often it is asked to.
+func TestUpdatesThatGaveWayEnd(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(h *history, cancel context.CancelFunc){
+		"with the context": func(_ *history, cancel context.CancelFunc) { cancel() },
+		"with the client":  func(h *history, _ context.CancelFunc) { h.c.Store.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHistory(t, layertest.StartEmulator(t), "i")
+			end := takesTurn(t, h.c, "r")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			whenQueued(h.c, func() { stop(h, cancel) })
+			runs := 0
+			_, attempts, err := h.c.update(ctx, func(ctx context.Context, tx *Txn) error {
+				runs++
+				return tx.Set(cell("r", "c"), nil)
+			}, TxnOptions{})
+			if !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrLocked) || !errors.Is(err, context.Canceled) && !errors.Is(err, model.ErrClosed) {
+				t.Error(err)
+			}
+			if !strings.Contains(err.Error(), "gave way") || runs != 1 || attempts != 1 {
+				t.Errorf("%d runs, %d attempts: %v", runs, attempts, err)
+			}
+			end(nil)
+			if s := h.c.Contention(); s.Attempts+s.Waiting != 0 || h.c.contention.held != 0 {
+				t.Errorf("%+v, %d turns", s, h.c.contention.held)
+			}
+		})
+	}
+}
+
+// An Update that finds somebody's turn at another cell each time gives way a few times, not for ever.
+func TestUpdatesGiveWayAFewTimes(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t, layertest.StartEmulator(t), "i")
+	var ends []func(error)
+	runs := 0
+	_, _, err := h.c.update(h.ctx, func(ctx context.Context, tx *Txn) error {
+		row := fmt.Sprint(runs)
+		end := takesTurn(t, h.c, row)
+		if runs++; runs <= mostWays {
+			whenQueued(h.c, func() { end(nil) })
+		} else {
+			ends = append(ends, end)
+		}
+		if runs > 3*mostWays {
+			return errors.New("it does not end")
+		}
+		return tx.Set(cell(row, "c"), nil)
+	}, TxnOptions{})
+	if err != nil || runs != mostWays+1 {
+		t.Errorf("%d attempts: %v", runs, err)
+	}
+	for _, end := range ends {
+		end(nil)
+	}
 }
