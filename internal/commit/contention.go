@@ -30,11 +30,12 @@ import (
 //     prewrites, and queues there: so a first attempt does not win against one that has waited.
 //
 // Both queues are first come, first served, but attempts after a conflict go before first ones. Turns
-// are taken in the order of cells, so nobody waits in a circle. All of it only saves work;
-// correctness rests on prewrite. So nothing may wait for it for ever: an Update within the function
-// of another passes the queues by, and where no attempt has ended for a second (functions that wait
-// for each other) they open, twice as wide each time; the queue of a cell closes again as those end
-// that were stuck. Nor does an Update give way more than a few times.
+// are taken in the order of cells, so nobody waits in a circle; who needs several first waits in the
+// longest queue, without any. All of it only saves work; correctness rests on prewrite. So nothing may
+// wait for it for ever: an Update within the function of another passes the queues by, and where no
+// attempt has ended for a second (functions that wait for each other) they open, twice as wide each
+// time; the queue of a cell closes again as those end that were stuck. Nor does an Update give way
+// more than a few times.
 //
 // Rejected: a limit without the queues of cells. One that suits 500 contested cells lets the Updates
 // of a single one lose to each other in turn, and one that suits a single cell holds up all others.
@@ -209,9 +210,12 @@ func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []
 			}
 		}
 	}
+	if err := c.awaitLongest(ctx, closed, cells); err != nil {
+		return nil, nil, err
+	}
 	for _, cell := range cells {
 		e := c.cell(cell)
-		opened, err := c.enter(ctx, closed, &e.turns, 1, true, e.end)
+		opened, err := c.enter(ctx, closed, &e.turns, 1, len(cells) > 1, e.end)
 		if err != nil {
 			release()
 			return nil, nil, err
@@ -234,6 +238,26 @@ func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []
 		}
 		release()
 	}, nil
+}
+
+// awaitLongest waits in the longest queue of several cells before any turn is taken: who waits there
+// with turns at the others would hold up these for as long. Then it has waited, and goes first
+// everywhere.
+func (c *contention) awaitLongest(ctx context.Context, closed <-chan struct{}, cells []model.Cell) error {
+	var longest *contended
+	for _, cell := range cells {
+		if e := c.cells[cell]; e != nil && (longest == nil || e.turns.queued() > longest.turns.queued()) {
+			longest = e
+		}
+	}
+	if len(cells) < 2 || longest == nil || longest.turns.queued() == 0 {
+		return nil
+	}
+	opened, err := c.enter(ctx, closed, &longest.turns, 1, false, longest.end)
+	if err == nil {
+		longest.end(opened)
+	}
+	return err
 }
 
 // check returns a conflict if another attempt has its turn at one of the cells that are written.

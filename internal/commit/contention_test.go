@@ -112,6 +112,47 @@ func TestTurnsAtSeveralCells(t *testing.T) {
 	})
 }
 
+// Who waits in a long queue holds up nobody at the other cells that it has conflicted on. Then it
+// goes before those who came later.
+func TestALongQueueHoldsUpNoOtherCell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		hot := []chan func(error){begins(t, t.Context(), &c, "z"), begins(t, t.Context(), &c, "z")}
+		both := begins(t, t.Context(), &c, "a", "z")
+		next, last := begins(t, t.Context(), &c, "z"), begins(t, t.Context(), &c, "z")
+		for range 10 {
+			a := begins(t, t.Context(), &c, "a")
+			if len(a) != 1 {
+				t.Fatal("an attempt waits for one that waits for another cell")
+			}
+			(<-a)(nil)
+			if err := c.check(new(turns), 9, []*Write{{Cell: cell("a", "c")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range append(hot, next, both, last) {
+			synctest.Wait()
+			if len(want) != 1 {
+				t.Fatalf("attempt %d has not begun", i)
+			}
+			(<-want)(nil)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		turn, next := <-begins(t, t.Context(), &c, "z"), begins(t, t.Context(), &c, "z")
+		begins(t, ctx, &c, "a", "z")
+		cancel()
+		synctest.Wait()
+		turn(nil)
+		(<-next)(nil)
+		for row, e := range c.cells {
+			if !e.idle() || c.held != 0 {
+				t.Errorf("%v: %d have a turn, %d wait", row, e.turns.running, e.turns.queued())
+			}
+		}
+	})
+}
+
 // An attempt that writes a cell at which another has its turn ends with a conflict that says so and
 // names no transaction, unless the turn lasts too long.
 func TestCommitsRespectTurns(t *testing.T) {
