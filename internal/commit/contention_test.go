@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -482,5 +483,34 @@ func TestUpdatesGiveWayAFewTimes(t *testing.T) {
 	}
 	for _, end := range ends {
 		end(nil)
+	}
+}
+
+// However the function of an Update ends, and whatever conflict it makes up, nothing stays taken.
+func TestUpdatesLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t, layertest.StartEmulator(t), "i")
+	for name, end := range map[string]func(){
+		"panic":  func() { panic("f") },
+		"Goexit": runtime.Goexit,
+	} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }()
+			runs := 0
+			_, _ = h.c.Update(h.ctx, func(context.Context, *Txn) error {
+				if runs++; runs <= turnsAtOnce {
+					return fmt.Errorf("wrapped: %w", conflictOn(fmt.Sprint(runs)))
+				}
+				end()
+				return nil
+			}, TxnOptions{})
+			t.Errorf("%s: Update returned", name)
+		}()
+		<-done
+		if s := h.c.Contention(); s.Attempts+s.Waiting != 0 || h.c.contention.held != 0 {
+			t.Errorf("%s: %+v, %d turns", name, s, h.c.contention.held)
+		}
 	}
 }
