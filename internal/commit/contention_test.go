@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layertest"
 	"github.com/gopercolator/percolator/internal/model"
 )
 
@@ -22,7 +25,7 @@ func begins(t *testing.T, ctx context.Context, c *contention, rows ...string) ch
 		cells = contested(cells, conflictOn(row))
 	}
 	go func() {
-		if _, end, err := c.begin(ctx, cells, len(cells) > 0); err == nil {
+		if _, end, err := c.begin(ctx, nil, cells, len(cells) > 0); err == nil {
 			begun <- end
 		} else if ctx.Err() == nil {
 			t.Error(err)
@@ -110,8 +113,49 @@ func TestTurnsAtSeveralCells(t *testing.T) {
 	})
 }
 
-// An attempt that writes a cell at which another has its turn ends with the conflict that the cell
-// had last, unless the turn lasts too long.
+// Who waits in a long queue holds up nobody at the other cells that it has conflicted on. Then it
+// goes before those who came later.
+func TestALongQueueHoldsUpNoOtherCell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		hot := []chan func(error){begins(t, t.Context(), &c, "z"), begins(t, t.Context(), &c, "z")}
+		both := begins(t, t.Context(), &c, "a", "z")
+		next, last := begins(t, t.Context(), &c, "z"), begins(t, t.Context(), &c, "z")
+		for range 10 {
+			a := begins(t, t.Context(), &c, "a")
+			if len(a) != 1 {
+				t.Fatal("an attempt waits for one that waits for another cell")
+			}
+			(<-a)(nil)
+			if err := c.check(new(turns), 9, []*Write{{Cell: cell("a", "c")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range append(hot, next, both, last) {
+			synctest.Wait()
+			if len(want) != 1 {
+				t.Fatalf("attempt %d has not begun", i)
+			}
+			(<-want)(nil)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		turn, next := <-begins(t, t.Context(), &c, "z"), begins(t, t.Context(), &c, "z")
+		begins(t, ctx, &c, "a", "z")
+		cancel()
+		synctest.Wait()
+		turn(nil)
+		(<-next)(nil)
+		for row, e := range c.cells {
+			if !e.idle() || c.held != 0 {
+				t.Errorf("%v: %d have a turn, %d wait", row, e.turns.running, e.turns.queued())
+			}
+		}
+	})
+}
+
+// An attempt that writes a cell at which another has its turn ends with a conflict that says so and
+// names no transaction, unless the turn lasts too long.
 func TestCommitsRespectTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,12 +168,12 @@ func TestCommitsRespectTurns(t *testing.T) {
 		}
 		turn := <-begins(t, t.Context(), &c, "r")
 		var conflict *model.ConflictError
-		if err := c.check(none, 9, write("r")); !errors.As(err, &conflict) || !errors.Is(err, model.ErrConflict) || conflict.Cell.Row != "r" || conflict.StartTS != 9 || conflict.OtherTS != 7 {
+		if err := c.check(none, 9, write("r")); !errors.As(err, &conflict) || !errors.Is(err, model.ErrConflict) || conflict.Cell.Row != "r" || conflict.StartTS != 9 || conflict.OtherTS != 0 || conflict.Locked || !model.HasGivenWay(conflict) {
 			t.Errorf("%v, want the conflict of the cell", err)
 		}
 		for name, err := range map[string]error{
 			"of another cell":        c.check(none, 9, write("s")),
-			"of the turn's holder":   c.check(&turns{[]model.Cell{cell("r", "c")}}, 9, write("r")),
+			"of the turn's holder":   c.check(&turns{cells: []model.Cell{cell("r", "c")}}, 9, write("r")),
 			"that respects no turns": c.check(nil, 9, write("r")),
 		} {
 			if err != nil {
@@ -158,7 +202,7 @@ func TestLimitAdapts(t *testing.T) {
 		var c contention
 		run := func(n int, err error) {
 			for range n {
-				_, end, berr := c.begin(t.Context(), nil, false)
+				_, end, berr := c.begin(t.Context(), nil, nil, false)
 				if berr != nil {
 					t.Fatal(berr)
 				}
@@ -174,7 +218,12 @@ func TestLimitAdapts(t *testing.T) {
 			t.Errorf("limit %d, although all conflict", c.attempts.limit)
 		}
 		ended := c.ended
-		if run(1, fmt.Errorf("%w: %w", conflictOn("r"), errNotItsTurn)); c.ended != ended {
+		held, end, err := c.begin(t.Context(), nil, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held.gaveWay.Store(true)
+		if end(conflictOn("r")); c.ended != ended {
 			t.Error("an attempt that was sent into a queue counts")
 		}
 		c.crowded = true
@@ -215,7 +264,7 @@ func TestGivingUpTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := contention{attempts: gate{limit: 1}}
-		_, end, err := c.begin(t.Context(), nil, false)
+		_, end, err := c.begin(t.Context(), nil, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +287,7 @@ func TestGivingUpTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		full := contention{attempts: gate{limit: 1, running: 1}}
-		if _, _, err := full.begin(ctx, nil, false); !errors.Is(err, context.Canceled) {
+		if _, _, err := full.begin(ctx, nil, nil, false); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want the context's error", err)
 		}
 	})
@@ -269,4 +318,199 @@ func TestContendedCellsAreBounded(t *testing.T) {
 			t.Errorf("%+v", cells)
 		}
 	})
+}
+
+// Where a turn lasts too long others pass it by, but one at a time again as soon as it ends or those
+// who came with them have left.
+func TestTurnsCloseAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		var all []chan func(error)
+		for range 20 {
+			all = append(all, begins(t, t.Context(), &c, "r"))
+		}
+		time.Sleep(3 * stalled)
+		synctest.Wait()
+		turns := &c.cells[cell("r", "c")].turns
+		if turns.running != 8 {
+			t.Fatalf("%d have a turn after 3 s", turns.running)
+		}
+		for i := 1; i < 8; i++ { // the first one stays
+			(<-all[i])(nil)
+		}
+		synctest.Wait()
+		for i := 8; i < 12; i++ {
+			if turns.running != 2 || len(all[i]) != 1 {
+				t.Errorf("%d have a turn, one of whom does not end; %d: %d", turns.running, i, len(all[i]))
+			}
+			(<-all[i])(nil)
+			synctest.Wait()
+		}
+		(<-all[0])(nil)
+		for i := 12; i < 20; i++ {
+			synctest.Wait()
+			if turns.running != 1 || len(all[i]) != 1 {
+				t.Errorf("%d have a turn", turns.running)
+			}
+			(<-all[i])(nil)
+		}
+	})
+}
+
+// A burst at many cells leaves few of them behind.
+func TestCellsOfABurstAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := contention{attempts: gate{limit: mostAttempts}}
+		var ends []func(error)
+		for i := range 10 * contendedCells {
+			_, end, err := c.begin(t.Context(), nil, contested(nil, conflictOn(fmt.Sprint(i))), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, end)
+		}
+		for _, end := range ends {
+			end(nil)
+		}
+		if n := len(c.cells); n > contendedCells || c.held != 0 {
+			t.Errorf("%d cells, %d turns", n, c.held)
+		}
+	})
+}
+
+// Who waits learns at once that the client is closed.
+func TestClosingEndsTheQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		closed := make(chan struct{})
+		end := <-begins(t, t.Context(), &c, "r")
+		go close(closed)
+		if _, _, err := c.begin(t.Context(), closed, contested(nil, conflictOn("r")), true); !errors.Is(err, model.ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+		if end(nil); c.attempts.running+c.attempts.queued()+c.held != 0 {
+			t.Error("something is left")
+		}
+	})
+}
+
+// A conflict that an application made up, without a cell, has no queue.
+func TestConflictsWithoutACell(t *testing.T) {
+	t.Parallel()
+	if cells := contested(nil, new(model.ConflictError)); len(cells) != 0 {
+		t.Errorf("%v", cells)
+	}
+}
+
+// takesTurn has another attempt take the turn at a row.
+func takesTurn(t *testing.T, c *Committer, row string) func(error) {
+	t.Helper()
+	_, end, err := c.contention.begin(t.Context(), nil, contested(nil, conflictOn(row)), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+// whenQueued calls f when an Update waits.
+func whenQueued(c *Committer, f func()) {
+	go func() {
+		for c.Contention().Waiting == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		f()
+	}()
+}
+
+// An Update that waits at a cell, to which it has given way, ends with its context or its client,
+// and says why; so it does however often it is asked to.
+func TestUpdatesThatGaveWayEnd(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(h *history, cancel context.CancelFunc){
+		"with the context": func(_ *history, cancel context.CancelFunc) { cancel() },
+		"with the client":  func(h *history, _ context.CancelFunc) { h.c.Store.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHistory(t, layertest.StartEmulator(t), "i")
+			end := takesTurn(t, h.c, "r")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			whenQueued(h.c, func() { stop(h, cancel) })
+			runs := 0
+			_, attempts, err := h.c.update(ctx, func(ctx context.Context, tx *Txn) error {
+				runs++
+				return tx.Set(cell("r", "c"), nil)
+			}, TxnOptions{})
+			if !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrLocked) || !errors.Is(err, context.Canceled) && !errors.Is(err, model.ErrClosed) {
+				t.Error(err)
+			}
+			if !strings.Contains(err.Error(), "gave way") || runs != 1 || attempts != 1 {
+				t.Errorf("%d runs, %d attempts: %v", runs, attempts, err)
+			}
+			end(nil)
+			if s := h.c.Contention(); s.Attempts+s.Waiting != 0 || h.c.contention.held != 0 {
+				t.Errorf("%+v, %d turns", s, h.c.contention.held)
+			}
+		})
+	}
+}
+
+// An Update that finds somebody's turn at another cell each time gives way a few times, not for ever.
+func TestUpdatesGiveWayAFewTimes(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t, layertest.StartEmulator(t), "i")
+	var ends []func(error)
+	runs := 0
+	_, _, err := h.c.update(h.ctx, func(ctx context.Context, tx *Txn) error {
+		row := fmt.Sprint(runs)
+		end := takesTurn(t, h.c, row)
+		if runs++; runs <= mostWays {
+			whenQueued(h.c, func() { end(nil) })
+		} else {
+			ends = append(ends, end)
+		}
+		if runs > 3*mostWays {
+			return errors.New("it does not end")
+		}
+		return tx.Set(cell(row, "c"), nil)
+	}, TxnOptions{})
+	if err != nil || runs != mostWays+1 {
+		t.Errorf("%d attempts: %v", runs, err)
+	}
+	for _, end := range ends {
+		end(nil)
+	}
+}
+
+// However the function of an Update ends, and whatever conflict it makes up, nothing stays taken.
+func TestUpdatesLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t, layertest.StartEmulator(t), "i")
+	for name, end := range map[string]func(){
+		"panic":  func() { panic("f") },
+		"Goexit": runtime.Goexit,
+	} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }()
+			runs := 0
+			_, _ = h.c.Update(h.ctx, func(context.Context, *Txn) error {
+				if runs++; runs <= turnsAtOnce {
+					return fmt.Errorf("wrapped: %w", conflictOn(fmt.Sprint(runs)))
+				}
+				end()
+				return nil
+			}, TxnOptions{})
+			t.Errorf("%s: Update returned", name)
+		}()
+		<-done
+		if s := h.c.Contention(); s.Attempts+s.Waiting != 0 || h.c.contention.held != 0 {
+			t.Errorf("%s: %+v, %d turns", name, s, h.c.contention.held)
+		}
+	}
 }
