@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -63,7 +64,7 @@ func soakForCuts(t *testing.T, seed uint64) *repairedSoak {
 	cfg := defaultSoak(time.Second)
 	cfg.Seed, cfg.Clients, cfg.Sessions, cfg.Progress, cfg.Crashes = seed, 2, 2, 0, 0.02
 	recorder, address := startRecorded(t)
-	s := &repairedSoak{recorder: recorder, soaking: &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(newHistory()), rand: rand.New(rand.NewPCG(seed, 1))}}
+	s := &repairedSoak{recorder: recorder, soaking: &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(history.New()), rand: rand.New(rand.NewPCG(seed, 1))}}
 	s.sessions = newSoakSessions(s.random(), s.faults)
 	s.schema = workloadSchema(cfg.Timing)
 	s.env = percolatortest.New(t, s.schema, s.configure(), address)
@@ -272,7 +273,7 @@ func (s *repairedSoak) judge() {
 	if err := s.work.Final(ctx, s.final, true); err != nil {
 		s.Error(err)
 	}
-	if checked := checkHistory(s.work.History, workloadRules()); len(checked.Anomalies) > 0 {
+	if checked := history.Check(s.work.History, workloadRules()); len(checked.Anomalies) > 0 {
 		s.Errorf("%d anomalies, first: %v", len(checked.Anomalies), checked.Anomalies[0])
 	}
 	for _, p := range s.problems {
@@ -379,7 +380,7 @@ func (s *repairedSoak) half(ctx context.Context, t *testing.T, instance string, 
 
 // observersCatchUp lets a worker do what is pending, and looks at the copies.
 func (s *repairedSoak) observersCatchUp(ctx context.Context, t *testing.T, instance string, c *percolator.Client) bool {
-	w, err := observers.NewWorker(c, newWorkload(newHistory()).Observers("w"), observers.Config{DisableCollection: true})
+	w, err := observers.NewWorker(c, newWorkload(history.New()).Observers("w"), observers.Config{DisableCollection: true})
 	if err != nil {
 		t.Error(err)
 		return false

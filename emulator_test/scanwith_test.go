@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -197,7 +198,7 @@ func (m *scanModel) want(o percolator.ScanOptions, ts tso.Timestamp, own map[per
 	for c, value := range own {
 		add(c, value, 0)
 	}
-	slices.SortFunc(out, func(a, b percolator.Entry) int { return compareCells(historyCell(a.Cell), historyCell(b.Cell)) })
+	slices.SortFunc(out, func(a, b percolator.Entry) int { return history.Cell(a.Cell).Compare(history.Cell(b.Cell)) })
 	return out
 }
 

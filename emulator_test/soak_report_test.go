@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -93,7 +94,7 @@ type soakReport struct {
 	Transactions map[string]workloadCount      `json:"transactions"`
 	Faults       map[string]int                `json:"faults"`
 	Work         *tally                        `json:"work"`
-	History      *historyReport                `json:"history"`
+	History      *history.Report               `json:"history"`
 	Audits       []*percolatortest.AuditReport `json:"audits"`             // before and after the last collection
 	Problems     []string                      `json:"problems,omitempty"` // that keep the soak from meaning what it should
 	Check        time.Duration                 `json:"check_ns"`
@@ -185,7 +186,7 @@ func (s *soaking) finish() *soakReport {
 	s.tally.add(c.Stats())
 	audits = append(audits, s.audit(ctx, c, true))
 	begun := time.Now()
-	checked := checkHistory(s.work.History, workloadRules())
+	checked := history.Check(s.work.History, workloadRules())
 	return &soakReport{
 		Problems: s.problems, Seed: s.cfg.Seed, Transactions: s.work.Counts(), Faults: s.faults.all(), Work: s.tally, History: checked, Audits: audits, Check: time.Since(begun),
 		Command: fmt.Sprintf("go test ./emulator_test -run 'TestSoak$' -timeout 60m -soak %v -soak.seed %d", s.cfg.Duration, s.cfg.Seed),
@@ -228,7 +229,7 @@ func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected boo
 	}
 	for _, r := range seen {
 		if marker := r.Kind == 'R'; !marker || r.Start > report.GCWatermark {
-			s.work.History.Found(historyRecord{Cell: historyCell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
+			s.work.History.Found(history.Record{Cell: history.Cell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
 		}
 	}
 	return report

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -118,7 +119,7 @@ func (s *soaking) problem(format string, args ...any) {
 // the judgement to the caller.
 func soak(t *testing.T, cfg soakConfig) *soakReport {
 	t.Helper()
-	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(newHistory()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(history.New()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	s.sessions = newSoakSessions(s.random(), s.faults)
 	s.env = percolatortest.New(t, workloadSchema(cfg.Timing), s.configure())
 	setup, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -124,7 +125,7 @@ func TestUpgradeHistory(t *testing.T) {
 	defer cancel()
 	loading, stopLoad := context.WithCancel(ctx)
 	defer stopLoad()
-	u := &upgrade{T: t, ctx: ctx, loading: loading, work: newWorkload(newHistory()), seed: rand.Uint64()}
+	u := &upgrade{T: t, ctx: ctx, loading: loading, work: newWorkload(history.New()), seed: rand.Uint64()}
 	t.Logf("seed %d", u.seed)
 	u.env = percolatortest.New(t, upgradeSchema(false), u.configure())
 	fixture.Must(t, u.work.Setup(ctx, u.env.Client))
@@ -170,10 +171,10 @@ func (u *upgrade) judge() {
 	}
 	for _, r := range seen {
 		if marker := r.Kind == 'R'; !marker || r.Start > report.GCWatermark {
-			u.work.History.Found(historyRecord{Cell: historyCell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
+			u.work.History.Found(history.Record{Cell: history.Cell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
 		}
 	}
-	checked := checkHistory(u.work.History, workloadRules())
+	checked := history.Check(u.work.History, workloadRules())
 	if checked.Found() > 0 {
 		u.Error(checked)
 	}

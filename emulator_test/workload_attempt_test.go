@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -12,7 +13,7 @@ import (
 type attempt struct {
 	s   *workloadSession
 	tx  *percolator.Txn
-	rec *historyTxn
+	rec *history.Txn
 	id  int64
 	n   int64 // values written: each has a number of its own
 
@@ -28,7 +29,7 @@ func (a *attempt) get(ctx context.Context, c percolator.Cell) ([]byte, error) {
 func (a *attempt) getForUpdate(ctx context.Context, c percolator.Cell) ([]byte, error) {
 	v, err := a.note(c)(a.tx.GetForUpdate(ctx, c))
 	if err == nil && !a.locks {
-		a.rec.Lock(historyCell(c))
+		a.rec.Lock(history.Cell(c))
 	}
 	return v, err
 }
@@ -43,16 +44,16 @@ func (a *attempt) note(c percolator.Cell) func([]byte, error) ([]byte, error) {
 			corrupt(a.rec, err)
 			return nil, err
 		}
-		a.rec.Read(historyCell(c), v)
+		a.rec.Read(history.Cell(c), v)
 		if a.locks {
-			a.rec.Lock(historyCell(c))
+			a.rec.Lock(history.Cell(c))
 		}
 		return v, nil
 	}
 }
 
 // corrupt records that the store contradicts itself.
-func corrupt(rec *historyTxn, err error) {
+func corrupt(rec *history.Txn, err error) {
 	if errors.Is(err, percolator.ErrCorrupt) {
 		rec.Broken("the store is corrupt: %v", err)
 	}
@@ -65,9 +66,9 @@ func (a *attempt) getMulti(ctx context.Context, cells ...percolator.Cell) ([][]b
 		return nil, err
 	}
 	for i, c := range cells {
-		a.rec.Read(historyCell(c), values[i])
+		a.rec.Read(history.Cell(c), values[i])
 		if a.locks {
-			a.rec.Lock(historyCell(c))
+			a.rec.Lock(history.Cell(c))
 		}
 	}
 	return values, nil
@@ -76,7 +77,7 @@ func (a *attempt) getMulti(ctx context.Context, cells ...percolator.Cell) ([][]b
 func (a *attempt) set(c percolator.Cell, v []byte) error {
 	err := a.tx.Set(c, v)
 	if err == nil {
-		a.rec.Put(historyCell(c), v)
+		a.rec.Put(history.Cell(c), v)
 	}
 	return err
 }
@@ -84,7 +85,7 @@ func (a *attempt) set(c percolator.Cell, v []byte) error {
 func (a *attempt) insert(c percolator.Cell, v []byte) error {
 	err := a.tx.Insert(c, v)
 	if err == nil {
-		a.rec.Put(historyCell(c), v)
+		a.rec.Put(history.Cell(c), v)
 		a.inserts = append(a.inserts, c)
 	}
 	return err
@@ -93,7 +94,7 @@ func (a *attempt) insert(c percolator.Cell, v []byte) error {
 func (a *attempt) delete(c percolator.Cell) error {
 	err := a.tx.Delete(c)
 	if err == nil {
-		a.rec.Delete(historyCell(c))
+		a.rec.Delete(history.Cell(c))
 	}
 	return err
 }
@@ -101,7 +102,7 @@ func (a *attempt) delete(c percolator.Cell) error {
 func (a *attempt) notify(c percolator.Cell) error {
 	err := a.tx.Notify(c)
 	if err == nil {
-		a.rec.Notifies(historyCell(c))
+		a.rec.Notifies(history.Cell(c))
 	}
 	return err
 }
@@ -210,19 +211,19 @@ func (s *workloadSession) fill(ctx context.Context, a *attempt, o options, f fun
 func (s *workloadSession) end(a *attempt, o options, ts tso.Timestamp, err error, asked bool) {
 	switch {
 	case err == nil:
-		a.rec.End(outcomeCommitted, ts)
+		a.rec.End(history.Committed, ts)
 		s.remember(ts)
 		s.tally(o.kind, func(c *workloadCount) { c.Committed++ })
 		return
 	case asked && (errors.Is(err, percolator.ErrOutcomeUnknown) || s.Dead()):
-		a.rec.End(outcomeUnknown, 0)
+		a.rec.End(history.Unknown, 0)
 		s.tally(o.kind, func(c *workloadCount) { c.Unknown++ })
 		return
 	}
 	corrupt(a.rec, err)
 	if errors.Is(err, percolator.ErrExists) && len(a.inserts) == 1 {
-		a.rec.Present(historyCell(a.inserts[0]))
+		a.rec.Present(history.Cell(a.inserts[0]))
 	}
-	a.rec.End(outcomeAborted, 0)
+	a.rec.End(history.Aborted, 0)
 	s.tally(o.kind, func(c *workloadCount) { c.Aborted++ })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -49,9 +50,9 @@ func (w *workload) observer(worker, name string, f func(*attempt, observers.Chan
 		a := &attempt{s: &workloadSession{workload: w}, rec: w.History.Begin(worker, "run of "+name), id: w.ids.Add(1)}
 		a.use(tx)
 		for _, ch := range changes {
-			a.rec.Observes(observerRun{Observer: name, Cell: historyCell(ch.Cell), Change: ch.CommitTS, Weak: ch.Weak})
+			a.rec.Observes(history.Run{Observer: name, Cell: history.Cell(ch.Cell), Change: ch.CommitTS, Weak: ch.Weak})
 			if !ch.Weak {
-				a.rec.ReadAt(historyCell(ch.Cell), ch.Value, ch.CommitTS)
+				a.rec.ReadAt(history.Cell(ch.Cell), ch.Value, ch.CommitTS)
 			}
 		}
 		if rand.IntN(4) == 0 { // long enough for changes to come in between

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -19,7 +20,7 @@ import (
 // workloadReader records what is read through a transaction or a snapshot.
 type workloadReader struct {
 	percolator.Scanner
-	rec *historyTxn
+	rec *history.Txn
 }
 
 func (r workloadReader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {
@@ -29,18 +30,18 @@ func (r workloadReader) cells(ctx context.Context, cells ...percolator.Cell) ([]
 		return nil, err
 	}
 	for i, c := range cells {
-		r.rec.Read(historyCell(c), values[i])
+		r.rec.Read(history.Cell(c), values[i])
 	}
 	return values, nil
 }
 
-func (r workloadReader) scan(ctx context.Context, table, from, to string, columns ...string) (es []historyEntry, err error) {
+func (r workloadReader) scan(ctx context.Context, table, from, to string, columns ...string) (es []history.Entry, err error) {
 	for e, err := range r.entries(ctx, table, from, to, columns...) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err
 		}
-		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value, Commit: e.CommitTS})
+		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value, Commit: e.CommitTS})
 	}
 	r.rec.Scan(table, from, to, columns, es)
 	return es, nil
@@ -70,13 +71,13 @@ func (r workloadReader) entries(ctx context.Context, table, from, to string, col
 
 // scanFirst stops after n entries: that is a scan of what lies before the end of the last one's
 // row. There must be one column only.
-func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []historyEntry, err error) {
+func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []history.Entry, err error) {
 	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), column) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err
 		}
-		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value, Commit: e.CommitTS})
+		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value, Commit: e.CommitTS})
 		if len(es) == n {
 			to = e.Cell.Row + "\x00"
 			break
@@ -88,19 +89,19 @@ func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n
 
 // scanIndex scans an index of people.
 func (r workloadReader) scanIndex(ctx context.Context, index, column, from, to string) error {
-	var es []historyEntry
+	var es []history.Entry
 	for e, err := range r.ScanIndex(ctx, people, index, percolator.Between(from, to)) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return err
 		}
-		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value})
+		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
 	}
 	r.rec.IndexScan(people, column, from, to, es)
 	return nil
 }
 
-func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...string) ([]historyEntry, error) {
+func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...string) ([]history.Entry, error) {
 	es, err := workloadReader{a.tx, a.rec}.scan(ctx, table, from, to, columns...)
 	if err == nil && a.locks {
 		for _, e := range es {
@@ -122,9 +123,9 @@ func (s *workloadSession) view(ctx context.Context, kind string, f func(context.
 		return f(ctx, workloadReader{snap, rec})
 	}, opts...)
 	corrupt(rec, err)
-	o := outcomeCommitted
+	o := history.Committed
 	if err != nil {
-		o = outcomeAborted
+		o = history.Aborted
 	}
 	rec.End(o, 0)
 	s.tally(kind, func(c *workloadCount) {

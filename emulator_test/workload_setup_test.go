@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -53,7 +54,7 @@ func (w *workload) Final(ctx context.Context, c *percolator.Client, observed boo
 }
 
 func (r workloadReader) everything(ctx context.Context, observed bool) error {
-	found := map[historyCell]string{}
+	found := map[history.Cell]string{}
 	for _, table := range workloadTables {
 		es, err := r.scan(ctx, table, "", "")
 		if err != nil {
@@ -64,10 +65,10 @@ func (r workloadReader) everything(ctx context.Context, observed bool) error {
 		}
 	}
 	for c, v := range found {
-		if observed && c.Table == lists && found[historyCell{Table: copies, Row: c.Row, Column: "copy"}] != v {
+		if observed && c.Table == lists && found[history.Cell{Table: copies, Row: c.Row, Column: "copy"}] != v {
 			r.rec.Broken("the copy of %s is not up to date", c)
 		}
-		if _, there := found[historyCell{Table: lists, Row: c.Row, Column: "items"}]; observed && c.Table == copies && !there {
+		if _, there := found[history.Cell{Table: lists, Row: c.Row, Column: "items"}]; observed && c.Table == copies && !there {
 			r.rec.Broken("%s is the copy of something that was withdrawn", c)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -60,11 +61,11 @@ func workloadSchema(timing percolator.Timing) *percolator.Schema {
 }
 
 // workloadRules are what the history of the workload must obey.
-func workloadRules() historyRules {
-	return historyRules{
-		List:   func(c historyCell) bool { return c.Table == lists && !strings.HasPrefix(c.Row, page) },
-		Unique: []historyColumn{{Table: people, Name: "mail"}},
-		Observers: []observerRule{
+func workloadRules() history.Rules {
+	return history.Rules{
+		List:   func(c history.Cell) bool { return c.Table == lists && !strings.HasPrefix(c.Row, page) },
+		Unique: []history.Column{{Table: people, Name: "mail"}},
+		Observers: []history.Observer{
 			{Name: "copy", Table: lists, Column: "items"},
 			{Name: "count", Table: lists, Column: "items"},
 			{Name: "tally", Table: pings, Column: "poke", Weak: true},
@@ -95,7 +96,7 @@ const (
 
 // workload is what its sessions share. Its methods may be called concurrently.
 type workload struct {
-	History *history
+	History *history.Recording
 
 	ids         atomic.Int64
 	generations [activeLists]atomic.Int64
@@ -109,7 +110,7 @@ type workload struct {
 type workloadCount struct{ Committed, Aborted, Unknown, Read int64 }
 
 // newWorkload returns a workload that records in h.
-func newWorkload(h *history) *workload {
+func newWorkload(h *history.Recording) *workload {
 	return &workload{History: h, counts: map[string]*workloadCount{}}
 }
 
@@ -214,7 +215,7 @@ func (w *workload) remember(ts tso.Timestamp) {
 	}
 }
 
-// workloadCell names a cell; it is historyCell and percolator.Cell by conversion.
+// workloadCell names a cell; it is history.Cell and percolator.Cell by conversion.
 func workloadCell(table, row, column string) percolator.Cell {
 	return percolator.Cell{Table: table, Row: row, Column: column}
 }

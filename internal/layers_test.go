@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"internal/spanneremulator"},
 	{"tso"},
 	{"tso/spannerstore", "internal/model"},
-	{"internal/layout", "internal/retry", "internal/telemetry"},
+	{"internal/history", "internal/layout", "internal/retry", "internal/telemetry"},
 	{"internal/store", "internal/audit"},
 	{"internal/timestamps", "internal/dispatch", "internal/lease"},
 	{"internal/meta", "internal/journal"},
@@ -100,7 +100,7 @@ var outside = map[string][]string{
 }
 
 // forTests are imported by tests and by each other.
-var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/layertest", "internal/spanneremulator", "internal/testca",
+var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/history", "internal/layertest", "internal/spanneremulator", "internal/testca",
 	"internal/webindex/webtest", "percolator/percolatortest"}
 
 func TestLayers(t *testing.T) {

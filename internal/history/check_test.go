@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"fmt"
@@ -11,36 +11,36 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestCheckHistory runs the histories in testdata: legal ones, and one for each anomaly. A history
+// TestCheck runs the histories in testdata: legal ones, and one for each anomaly. A history
 // is a line for each transaction:
 //
 //	T1 10-20 @1,2: r(x)=nil w(x)=1     start and commit timestamp; when it began and ended in real time, if that matters
 //	T2 30: s(a..d)=a:1,b:2             of a transaction that wrote nothing; a scan of rows a ≤ row < d
-//	T3 aborted 40: w(x)=5              or unknown
+//	T3 aborted 40: w(x)=5              or unknown; "locking" says LockReads
 //
 // Operations: r(x)=v reads, r(x)=v@20 is told the commit timestamp, r(x)=nil finds nothing; w(x)=v,
 // d(x) and l(x) write, delete and lock; has(x) is told that there is a value; i(v..w)=x:v scans an
 // index; run(o,x,20) makes it a run of observer o for the change of x at 20; poke(x) notifies
 // weakly; broken(text). In values _ stands for a blank. A line "record x 10-20" or "marker x 10" is
 // of the raw tables.
-func TestCheckHistory(t *testing.T) {
+func TestCheck(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			h := parseHistory(t, d.Input)
-			rules := historyRules{}
+			h := parse(t, d.Input)
+			rules := Rules{}
 			for _, a := range d.CmdArgs {
 				switch a.Key {
 				case "lists":
-					rules.List = func(historyCell) bool { return true }
+					rules.List = func(Cell) bool { return true }
 				case "unique":
-					rules.Unique = []historyColumn{{"t", "c"}}
+					rules.Unique = []Column{{"t", "c"}}
 				case "observer":
-					rules.Observers = append(rules.Observers, observerRule{Name: a.Vals[0], Table: "t", Column: "c"})
+					rules.Observers = append(rules.Observers, Observer{Name: a.Vals[0], Table: "t", Column: "c"})
 				case "weak":
-					rules.Observers = append(rules.Observers, observerRule{Name: a.Vals[0], Table: "t", Column: "c", Weak: true})
+					rules.Observers = append(rules.Observers, Observer{Name: a.Vals[0], Table: "t", Column: "c", Weak: true})
 				}
 			}
-			r := checkHistory(h, rules)
+			r := Check(h, rules)
 			var out strings.Builder
 			for _, a := range r.Anomalies {
 				fmt.Fprintln(&out, a)
@@ -54,44 +54,46 @@ func TestCheckHistory(t *testing.T) {
 }
 
 // testCell is column c of a row; x.d is column d.
-func testCell(name string) historyCell {
+func testCell(name string) Cell {
 	row, column, ok := strings.Cut(name, ".")
 	if !ok {
 		column = "c"
 	}
-	return historyCell{"t", row, column}
+	return Cell{"t", row, column}
 }
 
-// parseHistory builds a history from its text.
-func parseHistory(t *testing.T, text string) *history {
+// parse builds a history from its text.
+func parse(t *testing.T, text string) *Recording {
 	t.Helper()
-	h := newHistory()
+	h := New()
 	for line := range strings.Lines(text) {
 		head, ops, _ := strings.Cut(strings.TrimSpace(line), ":")
 		words := strings.Fields(head)
 		if words[0] == "record" || words[0] == "marker" {
 			start, commit, _ := strings.Cut(words[2], "-")
-			h.Found(historyRecord{Cell: testCell(words[1]), Start: historyNumber(t, start), Commit: historyNumber(t, commit), Marker: words[0] == "marker"})
+			h.Found(Record{Cell: testCell(words[1]), Start: number(t, start), Commit: number(t, commit), Marker: words[0] == "marker"})
 			continue
 		}
 		tx := h.Begin("c", "test")
-		outcome, commit := outcomeCommitted, tso.Timestamp(0)
+		outcome, commit := Committed, tso.Timestamp(0)
 		tx.began = 0
 		var ended int64
 		for _, w := range words[1:] {
 			switch {
 			case w == "aborted":
-				outcome = outcomeAborted
+				outcome = Aborted
 			case w == "unknown":
-				outcome = outcomeUnknown
+				outcome = Unknown
+			case w == "locking":
+				tx.LockReads()
 			case w == "asof":
 				tx.placed = true
 			case w[0] == '@':
 				b, e, _ := strings.Cut(w[1:], ",")
-				tx.began, ended = int64(historyNumber(t, b)), int64(historyNumber(t, e))
+				tx.began, ended = int64(number(t, b)), int64(number(t, e))
 			default:
 				s, c, _ := strings.Cut(w, "-")
-				tx.start, commit = historyNumber(t, s), historyNumber(t, c)
+				tx.start, commit = number(t, s), number(t, c)
 			}
 		}
 		for o := range strings.FieldsSeq(ops) {
@@ -103,7 +105,7 @@ func parseHistory(t *testing.T, text string) *history {
 	return h
 }
 
-func addOp(t *testing.T, tx *historyTxn, o string) {
+func addOp(t *testing.T, tx *Txn, o string) {
 	t.Helper()
 	name, rest, _ := strings.Cut(o, "(")
 	arg, result, _ := strings.Cut(rest, ")")
@@ -116,7 +118,7 @@ func addOp(t *testing.T, tx *historyTxn, o string) {
 	from, to, _ := strings.Cut(arg, "..")
 	switch name {
 	case "r":
-		tx.ReadAt(testCell(arg), value, historyNumber(t, at))
+		tx.ReadAt(testCell(arg), value, number(t, at))
 	case "w":
 		tx.Put(testCell(arg), value)
 	case "d":
@@ -131,8 +133,8 @@ func addOp(t *testing.T, tx *historyTxn, o string) {
 		tx.IndexScan("t", "c", from, to, testEntries(result))
 	case "run":
 		a := strings.Split(arg, ",")
-		ts := historyNumber(t, a[2])
-		tx.Observes(observerRun{Observer: a[0], Cell: testCell(a[1]), Change: ts, Weak: ts == 0})
+		ts := number(t, a[2])
+		tx.Observes(Run{Observer: a[0], Cell: testCell(a[1]), Change: ts, Weak: ts == 0})
 	case "poke":
 		tx.Notifies(testCell(arg))
 	case "broken":
@@ -142,16 +144,16 @@ func addOp(t *testing.T, tx *historyTxn, o string) {
 	}
 }
 
-func testEntries(s string) (es []historyEntry) {
+func testEntries(s string) (es []Entry) {
 	for e := range strings.SplitSeq(s, ",") {
 		if name, v, ok := strings.Cut(e, ":"); ok {
-			es = append(es, historyEntry{Cell: testCell(name), Value: []byte(v)})
+			es = append(es, Entry{Cell: testCell(name), Value: []byte(v)})
 		}
 	}
 	return es
 }
 
-func historyNumber(t *testing.T, s string) tso.Timestamp {
+func number(t *testing.T, s string) tso.Timestamp {
 	t.Helper()
 	if s == "" {
 		return 0

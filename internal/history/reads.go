@@ -1,11 +1,14 @@
-package emulator_test
+package history
 
 import "github.com/gopercolator/percolator/tso"
 
 // checkReads compares every read with what its snapshot holds, and with the transaction's own
 // writes.
-func (c *checker) checkReads() {
-	for _, t := range c.h.txns {
+func (c *Checker) checkReads() {
+	for _, t := range c.txns {
+		if t.judged {
+			continue
+		}
 		for _, b := range t.broken {
 			c.report.add(anomalyInvariant, "%s: %s", t, b)
 		}
@@ -15,16 +18,16 @@ func (c *checker) checkReads() {
 	}
 }
 
-// historyReader is a transaction as far as it has come.
-type historyReader struct {
-	c    *checker
-	t    *historyTxn
+// reader is a transaction as far as it has come.
+type reader struct {
+	c    *Checker
+	t    *Txn
 	own  map[cellID]valueID // its writes so far
 	seen map[cellID]valueID // what it was told of others' writes
 }
 
-func (c *checker) checkReadsOf(t *historyTxn) {
-	r := &historyReader{c, t, map[cellID]valueID{}, map[cellID]valueID{}}
+func (c *Checker) checkReadsOf(t *Txn) {
+	r := &reader{c, t, map[cellID]valueID{}, map[cellID]valueID{}}
 	for _, o := range t.ops {
 		switch o.kind {
 		case opPut, opDelete:
@@ -34,7 +37,7 @@ func (c *checker) checkReadsOf(t *historyTxn) {
 			r.read(o.cell, o.value, o.commit)
 		case opPresent:
 			c.report.Reads++
-			if v, _ := c.valueAt(o.cell, t.start); v == absent {
+			if v, _ := c.valueAt(o.cell, t.start); v == absent && !c.explains(o.cell, t.start, anyEffect) {
 				c.report.add(anomalyStaleRead, "%s was told that %s has a value; there is none at %d", t, c.h.names[o.cell], t.start)
 			}
 		case opScan:
@@ -50,7 +53,7 @@ func (c *checker) checkReadsOf(t *historyTxn) {
 
 // read compares one answer. commit is when the version was committed, as far as the client was
 // told.
-func (r *historyReader) read(cell cellID, got valueID, commit tso.Timestamp) {
+func (r *reader) read(cell cellID, got valueID, commit tso.Timestamp) {
 	name := r.c.h.names[cell]
 	if own, ok := r.own[cell]; ok {
 		if got != own {
@@ -62,6 +65,7 @@ func (r *historyReader) read(cell cellID, got valueID, commit tso.Timestamp) {
 		r.c.report.add(anomalyInternal, "%s read %s twice and got two answers", r.t, name)
 	}
 	r.seen[cell] = got
+	r.c.passBy(r.t, cell, got)
 	want, at := r.c.valueAt(cell, r.t.start)
 	switch {
 	case got != want:
@@ -72,46 +76,50 @@ func (r *historyReader) read(cell cellID, got valueID, commit tso.Timestamp) {
 }
 
 // differs explains a read that is not what the snapshot holds.
-func (r *historyReader) differs(cell cellID, got valueID) {
+func (r *reader) differs(cell cellID, got valueID) {
 	c, name := r.c, r.c.h.names[cell]
-	should := "no value"
+	if c.explains(cell, r.t.start, func(t *Txn) bool { return t.leaves(cell, got) }) {
+		return
+	}
+	should, instead := "no value%.0s", any("")
 	if i := c.at(cell, r.t.start); i >= 0 {
 		v := c.versions[cell][i]
-		should = "what " + c.txnName(v.txn) + " wrote"
+		should, instead = "what %s wrote", c.txn(v.txn)
 		if v.value == absent {
-			should = "the deletion by " + c.txnName(v.txn)
+			should = "the deletion by %s"
 		}
 	}
 	if got == absent {
-		c.report.add(anomalyStaleRead, "%s found no value in %s instead of %s", r.t, name, should)
+		c.report.add(anomalyStaleRead, "%s found no value in %s instead of "+should, r.t, name, instead)
 		return
 	}
-	kind, best := anomalyThinAir, "nobody wrote"
-	for _, a := range c.writes[written{cell, got}] {
-		w := c.txnName(a.txn)
-		switch {
-		case a.txn == r.t.id:
-		case !c.committed[a.txn]:
-			if kind == anomalyThinAir {
-				kind, best = anomalyAbortedRead, w+" wrote and did not commit"
-			}
-		case !a.last:
-			kind, best = anomalyIntermediate, w+" wrote and replaced"
-		case c.commit[a.txn] > r.t.start:
-			kind, best = anomalyFutureRead, w+" wrote"
-		default:
-			kind, best = anomalyStaleRead, w+" wrote"
-		}
-	}
-	c.report.add(kind, "%s read in %s what %s instead of %s", r.t, name, best, should)
+	kind, what, who := r.origin(cell, got)
+	c.report.add(kind, "%s read in %s what "+what+" instead of "+should, r.t, name, who, instead)
 }
 
-func (c *checker) txnName(id int32) string {
-	t := c.h.txns[id]
-	if t.commit == 0 && c.commit[id] != 0 {
-		u := *t
-		u.commit = c.commit[id]
-		return u.String()
+// origin says who wrote a value that a read must not see.
+func (r *reader) origin(cell cellID, got valueID) (kind Kind, what string, who any) {
+	c := r.c
+	kind, what, who = anomalyThinAir, "nobody wrote%.0s", ""
+	for _, a := range c.writes[written{cell, got}] {
+		w := c.txn(a.txn)
+		switch {
+		case w == r.t:
+		case w.start > r.t.start:
+			kind, what, who = anomalyFutureRead, "%s wrote", w
+		case !w.committed:
+			if kind == anomalyThinAir {
+				kind, what, who = anomalyAbortedRead, "%s wrote and did not commit", w
+			}
+		case !a.last:
+			kind, what, who = anomalyIntermediate, "%s wrote and replaced", w
+		case w.at > r.t.start:
+			kind, what, who = anomalyFutureRead, "%s wrote", w
+		default:
+			kind, what, who = anomalyStaleRead, "%s wrote", w
+		}
 	}
-	return t.String()
+	return kind, what, who
 }
+
+func (c *Checker) txn(id int32) *Txn { return c.h.txns[id] }

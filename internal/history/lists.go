@@ -1,10 +1,10 @@
-package emulator_test
+package history
 
 import "strings"
 
 // checkLists: a list that is appended to tells the order of its versions by itself. Each version
 // must begin with the one before it, and no element comes twice. A list may be deleted, once.
-func (c *checker) checkLists() {
+func (c *Checker) checkLists() {
 	if c.rules.List == nil {
 		return
 	}
@@ -18,15 +18,18 @@ func (c *checker) checkLists() {
 			if v.value == absent && i == len(vs)-1 {
 				break
 			}
-			if !strings.HasPrefix(list, before) {
-				c.report.add(anomalyListOrder, "%s: %s does not continue the list of %s", c.h.names[cell], c.txnName(v.txn), c.txnName(vs[max(i-1, 0)].txn))
+			if !strings.HasPrefix(list, before) && c.fresh(v, vs[max(i-1, 0)]) {
+				c.report.add(anomalyListOrder, "%s: %s does not continue the list of %s", c.h.names[cell], c.txn(v.txn), c.txn(vs[max(i-1, 0)].txn))
 			}
 			before = list
+		}
+		if !c.fresh(vs[len(vs)-1]) {
+			continue
 		}
 		seen := map[string]bool{}
 		for e := range strings.FieldsSeq(before) {
 			if seen[e] {
-				c.report.add(anomalyListOrder, "%s: an element comes twice since %s", c.h.names[cell], c.txnName(vs[len(vs)-1].txn))
+				c.report.add(anomalyListOrder, "%s: an element comes twice since %s", c.h.names[cell], c.txn(vs[len(vs)-1].txn))
 				break
 			}
 			seen[e] = true

@@ -1,7 +1,8 @@
-package emulator_test
+package history
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -123,23 +124,33 @@ func (g *graph) cycle(start walkState, in map[walkState]bool, allowed [4]bool) [
 // searched is through how many transactions of a component cycles of each sort are looked for.
 const searched = 100
 
-func (c *checker) checkCycles() {
+// searches are what cycles are made of, the plainest first.
+var searches = [][4]bool{
+	{ww: true},
+	{ww: true, rt: true},
+	{ww: true, wr: true},
+	{ww: true, wr: true, rt: true},
+	{ww: true, wr: true, rw: true},
+	{ww: true, wr: true, rw: true, rt: true},
+}
+
+func (c *Checker) checkCycles() {
 	g := c.dependencies()
 	for _, component := range g.components() {
 		in := make(map[walkState]bool, len(component))
 		for _, s := range component {
 			in[s] = true
 		}
-		told := map[anomalyKind]bool{}
-		for _, allowed := range [][4]bool{{ww: true}, {ww: true, rt: true}, {ww: true, wr: true}, {ww: true, wr: true, rt: true}, {true, true, true, false}, {true, true, true, true}} {
+		told := map[Kind]bool{}
+		for _, allowed := range searches {
 			for _, s := range component[:min(len(component), searched)] {
 				path := g.cycle(s, in, allowed)
-				if path == nil {
+				if path == nil || !c.news(g, path) {
 					continue
 				}
 				if kind := classify(path); !told[kind] {
 					told[kind] = true
-					c.report.add(kind, "%s", c.explain(g, path))
+					c.explain(kind, g, path)
 				}
 				break
 			}
@@ -147,8 +158,13 @@ func (c *checker) checkCycles() {
 	}
 }
 
+// news tells whether an earlier window cannot have found the cycle.
+func (c *Checker) news(g *graph, path []edge) bool {
+	return slices.ContainsFunc(path, func(e edge) bool { return e.from < g.transactions && c.txn(e.from).fresh() })
+}
+
 // classify names a cycle by its edges.
-func classify(path []edge) anomalyKind {
+func classify(path []edge) Kind {
 	var n [4]int
 	for _, e := range path {
 		n[e.kind]++
@@ -169,17 +185,17 @@ func classify(path []edge) anomalyKind {
 }
 
 // explain writes a cycle down: T1 -ww accounts/a/balance-> T2 …
-func (c *checker) explain(g *graph, path []edge) string {
+func (c *Checker) explain(kind Kind, g *graph, path []edge) {
 	var b strings.Builder
 	// Begin at a transaction, not at a moment between two.
 	for path[0].from >= g.transactions {
 		path = append(path[1:len(path):len(path)], path[0])
 	}
-	var members []string
+	var members []any
 	for _, e := range path {
 		if e.from < g.transactions {
-			fmt.Fprintf(&b, "T%d ", e.from+1)
-			members = append(members, c.txnName(e.from))
+			fmt.Fprintf(&b, "T%d ", c.txn(e.from).number)
+			members = append(members, c.txn(e.from))
 			if e.kind == rt {
 				b.WriteString("-rt-> ")
 			}
@@ -188,6 +204,7 @@ func (c *checker) explain(g *graph, path []edge) string {
 			fmt.Fprintf(&b, "-%s %s-> ", e.kind, c.h.names[e.cell])
 		}
 	}
-	fmt.Fprintf(&b, "T%d", path[0].from+1)
-	return b.String() + ", where " + strings.Join(members, "; ")
+	fmt.Fprintf(&b, "T%d", c.txn(path[0].from).number)
+	format := "%s, where " + strings.TrimSuffix(strings.Repeat("%s; ", len(members)), "; ")
+	c.report.add(kind, format, append([]any{b.String()}, members...)...)
 }

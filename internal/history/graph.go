@@ -1,4 +1,4 @@
-package emulator_test
+package history
 
 import (
 	"cmp"
@@ -58,7 +58,7 @@ func (g *graph) out(n int32) []edge { return g.edges[g.first[n]:g.first[n+1]] }
 // its value; the order of versions follows from the lists themselves, and for cells that are no
 // lists from commit timestamps. Start timestamps have no part in it, so the search for cycles is a
 // second opinion.
-func (c *checker) dependencies() *graph {
+func (c *Checker) dependencies() *graph {
 	var edges []edge
 	add := func(from, to int32, kind dependency, cell cellID) {
 		if from != to {
@@ -71,12 +71,16 @@ func (c *checker) dependencies() *graph {
 		}
 	}
 	traced := c.trace()
-	for cell, vs := range traced {
+	for _, cell := range sortedKeys(traced) {
+		vs := traced[cell]
 		for i := 1; i < len(vs); i++ {
 			add(vs[i-1].txn, vs[i].txn, ww, cell)
 		}
 	}
-	read := func(t *historyTxn, cell cellID, value valueID) {
+	read := func(t *Txn, cell cellID, value valueID) {
+		if at, _ := c.valueAt(cell, t.start); t.judged && at != value {
+			return // an earlier window has told, or forgotten the version
+		}
 		vs, list := traced[cell]
 		i := 0
 		if list {
@@ -92,8 +96,8 @@ func (c *checker) dependencies() *graph {
 			add(t.id, vs[i+1].txn, rw, cell)
 		}
 	}
-	for _, t := range c.h.txns {
-		if !c.committed[t.id] || t.start == 0 {
+	for _, t := range c.txns {
+		if !t.committed || t.start == 0 {
 			continue
 		}
 		own := map[cellID]bool{}
@@ -113,7 +117,7 @@ func (c *checker) dependencies() *graph {
 		}
 	}
 	nodes, edges := c.realTime(edges)
-	c.report.Edges = len(edges)
+	c.report.Edges += len(edges)
 	return newGraph(int32(len(c.h.txns)), nodes, edges)
 }
 
@@ -122,7 +126,7 @@ const unseen = 1 << 30
 
 // versionRead is the index of the version that a transaction read, -1 for the state before the
 // first.
-func (c *checker) versionRead(t *historyTxn, cell cellID, value valueID) int {
+func (c *Checker) versionRead(t *Txn, cell cellID, value valueID) int {
 	vs := c.versions[cell]
 	i := c.at(cell, t.start)
 	if value == absent {
@@ -144,7 +148,7 @@ func (c *checker) versionRead(t *historyTxn, cell cellID, value valueID) int {
 
 // trace orders the versions of lists by what they contain: the shorter list came first, and the
 // deletion last.
-func (c *checker) trace() map[cellID][]version {
+func (c *Checker) trace() map[cellID][]version {
 	traced := map[cellID][]version{}
 	for cell, vs := range c.versions {
 		if len(vs) == 0 || c.rules.List == nil || !c.rules.List(c.h.names[cell]) {
@@ -165,7 +169,7 @@ func (c *checker) trace() map[cellID][]version {
 
 // inList is the index of the version of a list that was read. Of absence only the timestamps tell
 // whether the list was not there yet, or deleted.
-func (c *checker) inList(t *historyTxn, cell cellID, vs []version, value valueID) int {
+func (c *Checker) inList(t *Txn, cell cellID, vs []version, value valueID) int {
 	if at := c.versionRead(t, cell, value); value == absent && at < 0 {
 		return -1
 	}
@@ -178,7 +182,7 @@ func (c *checker) inList(t *historyTxn, cell cellID, vs []version, value valueID
 
 // eachScanned calls f for every cell in the range of a scan, with what the scan said of it: a scan
 // reads absence, too.
-func (c *checker) eachScanned(s *scan, f func(cellID, valueID)) {
+func (c *Checker) eachScanned(s *scan, f func(cellID, valueID)) {
 	rest := s.entries
 	for _, id := range c.cellsIn(s) {
 		if !s.selects(c.h.names[id]) {
@@ -196,14 +200,14 @@ func (c *checker) eachScanned(s *scan, f func(cellID, valueID)) {
 
 // realTime adds the order of real time among acknowledged transactions, and the nodes that it
 // needs.
-func (c *checker) realTime(edges []edge) (nodes int32, out []edge) {
+func (c *Checker) realTime(edges []edge) (nodes int32, out []edge) {
 	moment := int32(len(c.h.txns)) - 1 // the newest; none yet
 	fresh := false                     // nobody began after it
 	for _, m := range c.moments() {
 		t := m.txn
 		switch {
-		case t.placed || !c.committed[t.id]:
-		case m.end && t.outcome == outcomeCommitted:
+		case t.placed || !t.committed:
+		case m.end && t.outcome == Committed:
 			if !fresh {
 				moment++
 				if moment > int32(len(c.h.txns)) {

@@ -1,0 +1,22 @@
+package history
+
+// Rules is what Check has to know of the application.
+type Rules struct {
+	// List says that the values of a cell are lists: elements with a blank after each, to which
+	// transactions append.
+	List func(Cell) bool
+	// Unique are the columns no two rows of which may hold one value at a time.
+	Unique []Column
+	// Observers are those whose runs the history records. After the last transaction each has run for
+	// the newest change of each cell.
+	Observers []Observer
+}
+
+// Column names a column of a table.
+type Column struct{ Table, Name string }
+
+// Observer names the observer of a column.
+type Observer struct {
+	Name, Table, Column string
+	Weak                bool
+}
