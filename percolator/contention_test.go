@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -20,30 +23,32 @@ type burst struct {
 	attempts, most int64 // in all, and of one Update
 }
 
+// add adds 1 to the number in a row.
+func add(ctx context.Context, tx *percolator.Txn, row string) error {
+	v, err := tx.Get(ctx, fixture.Cell(row, "n"))
+	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
+		return err
+	}
+	n := uint64(1)
+	if v != nil {
+		n += binary.BigEndian.Uint64(v)
+	}
+	return tx.Set(fixture.Cell(row, "n"), binary.BigEndian.AppendUint64(nil, n))
+}
+
 // runBurst makes so many Updates from so many goroutines, and checks the sums.
 func runBurst(t testing.TB, ctx context.Context, c *percolator.Client, updates, goroutines, shared int) (b burst) {
 	t.Helper()
 	var attempts, most, next atomic.Int64
 	var wg sync.WaitGroup
-	add := func(ctx context.Context, tx *percolator.Txn, row string) error {
-		v, err := tx.Get(ctx, fixture.Cell(row, "n"))
-		if err != nil && !errors.Is(err, percolator.ErrNotFound) {
-			return err
-		}
-		n := uint64(1)
-		if v != nil {
-			n += binary.BigEndian.Uint64(v)
-		}
-		return tx.Set(fixture.Cell(row, "n"), binary.BigEndian.AppendUint64(nil, n))
-	}
 	begun := time.Now()
 	for range goroutines {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(updates); i = next.Add(1) {
-				own := int64(0)
+				own, key := int64(0), i*7919%10007 // so that neighbours in time are none in the table
 				_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 					own++
-					return errors.Join(add(ctx, tx, fmt.Sprint("own-", i)), add(ctx, tx, fmt.Sprint("shared-", i%int64(shared))))
+					return errors.Join(add(ctx, tx, fmt.Sprint("own-", key)), add(ctx, tx, fmt.Sprint("shared-", key%int64(shared))))
 				})
 				if err != nil {
 					t.Error(err)
@@ -59,10 +64,9 @@ func runBurst(t testing.TB, ctx context.Context, c *percolator.Client, updates, 
 	s, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
 	sum := uint64(0)
-	for i := range shared {
-		v, err := s.Get(ctx, fixture.Cell(fmt.Sprint("shared-", i), "n"))
+	for e, err := range s.Scan(ctx, "t", percolator.Prefix("shared-")) {
 		fixture.Must(t, err)
-		sum += binary.BigEndian.Uint64(v)
+		sum += binary.BigEndian.Uint64(e.Value)
 	}
 	if sum != uint64(updates) {
 		t.Errorf("the shared rows say %d, of %d Updates", sum, updates)
@@ -130,6 +134,57 @@ func BenchmarkBurst(b *testing.B) {
 			b.ReportMetric(all.took.Seconds()/few.took.Seconds(), fmt.Sprintf("x_time_%d", shared))
 			b.ReportMetric(float64(all.most), fmt.Sprintf("attempts_at_most_%d", shared))
 		}
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// BenchmarkHotRow makes Updates of rows of their own from 64 goroutines, alone and beside 64 that all
+// add to one row, where a request takes 5 ms: which share of their rate they keep, and how many
+// attempts an Update of the hot row takes.
+func BenchmarkHotRow(b *testing.B) {
+	const others, latency = 6400, 5 * time.Millisecond
+	unary := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		time.Sleep(latency)
+		return invoke(ctx, method, req, reply, cc, opts...)
+	})
+	stream := grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		time.Sleep(latency)
+		return open(ctx, desc, cc, method, opts...)
+	})
+	run := func(hot int) (took time.Duration, updates, attempts int64) {
+		env := fixture.NewEnv(b)
+		c, err := percolator.NewClient(b.Context(), percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle},
+			append(env.Options(), option.WithGRPCDialOption(unary), option.WithGRPCDialOption(stream))...)
+		fixture.Must(b, err)
+		defer c.Close()
+		ctx, cancel := context.WithCancel(b.Context())
+		var group sync.WaitGroup
+		var tried, done atomic.Int64
+		for range hot {
+			group.Go(func() {
+				for ctx.Err() == nil {
+					_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+						tried.Add(1)
+						return add(ctx, tx, "hot")
+					})
+					if err == nil {
+						done.Add(1)
+					}
+				}
+			})
+		}
+		took = runBurst(b, b.Context(), c, others, 64, others).took
+		cancel()
+		group.Wait()
+		b.Logf("%d goroutines at the hot row: the others took %v, %+v", hot, took, c.Stats().Contention)
+		return took, done.Load(), tried.Load()
+	}
+	for b.Loop() {
+		alone, _, _ := run(0)
+		beside, updates, attempts := run(64)
+		b.ReportMetric(alone.Seconds()/beside.Seconds(), "rate_kept")
+		b.ReportMetric(float64(updates)/beside.Seconds(), "hot_updates/s")
+		b.ReportMetric(float64(attempts)/float64(max(1, updates)), "attempts_of_each")
 		b.ReportMetric(0, "ns/op")
 	}
 }

@@ -57,5 +57,5 @@ var (
 //
 // StartTS is the transaction that lost. OtherTS is the commit timestamp of the one that won, or the
 // start timestamp of the one that holds the lock; 0: this transaction was judged dead and rolled
-// back.
+// back, or gave way to an Update of its own client that had lost on the cell before.
 type ConflictError = model.ConflictError

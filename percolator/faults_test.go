@@ -123,7 +123,7 @@ func TestUpdateDoesNotRepeatAnUnknownOutcome(t *testing.T) {
 }
 
 // The zombies of I4: a prewrite that arrives after its transaction was rolled back by others, of
-// the primary or of a secondary, and a commit that arrives late. None brings anything back.
+// the primary or of a secondary, and a commit that arrives late (I6). None brings anything back.
 func TestLateRequestsAfterRollback(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(percolatortest.Request) bool{
@@ -275,7 +275,7 @@ func TestCrashAfterTheCommitPoint(t *testing.T) {
 	}
 }
 
-// Before the commit point a reader waits while the lock may be alive, and not longer.
+// Before the commit point a reader waits while the lock may be alive, and not longer (I15).
 func TestCrashBeforeTheCommitPoint(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

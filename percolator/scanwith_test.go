@@ -245,7 +245,7 @@ func TestLockReadsOfColumnRanges(t *testing.T) {
 	}
 }
 
-// A living lock keeps a scan waiting if its column is asked for, and only then.
+// A living lock keeps a scan waiting if its column is asked for, and only then (I15).
 func TestScanWithMeetsLivingLocks(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))

@@ -69,6 +69,7 @@ type commit struct {
 	rows    []*rowWrites // the primary's row first
 	primary *Write
 	weak    []model.Cell
+	ttl     time.Duration // of its locks, or longer: what refreshes go by
 	// until is one lifetime after the commit timestamp arrived, before the last check of the
 	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent later
 	// (I14): the collector may have removed the record by then, and what would look like an abort is
@@ -134,6 +135,9 @@ func (tx *Txn) seal() (writes []*Write, weak []model.Cell, err error) {
 }
 
 func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (tso.Timestamp, error) {
+	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes); err != nil {
+		return 0, err
+	}
 	if tx.opts.Blind { // before anything is read at the start timestamp, for indexes
 		if err := tx.freshen(ctx, writes); err != nil {
 			return 0, err

@@ -29,7 +29,8 @@ func (c *Committer) lockTTL() time.Duration {
 // lock that was rolled back.
 func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	interval := cm.c.lockTTL() / refreshesPerTTL
+	cm.ttl = cm.c.lockTTL()
+	interval := cm.ttl / refreshesPerTTL
 	timer := time.AfterFunc(interval, func() {
 		due := time.NewTicker(interval)
 		defer due.Stop()

@@ -90,29 +90,45 @@ func TestTwoLostRefreshesKeepTheLock(t *testing.T) {
 			t.Run(fmt.Sprint(first, ", ", second), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					const ttl = 10 * time.Second
-					begun := time.Now()
-					r := &refreshes{dies: begun.Add(ttl), begun: begun, plan: slices.Repeat([]string{first, second, refreshed, refreshed}, 20)}
-					s := store.New(context.Background(), r, &telemetry.Counters{})
-					defer s.Stop()
-					s.Trace = telemetry.NewSpans(nil)
-					sessions, err := locks.NewSessions(new(layertest.Counter))
-					if err != nil {
-						t.Fatal(err)
-					}
-					c := &Committer{Store: s, Config: model.Settings{LockTTL: ttl}, Locks: &locks.Resolver{Sessions: sessions}}
-					cm := &commit{c: c, startTS: firstTS, begun: begun, primary: &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: "r", Column: "c"}}}
-					stop := cm.keepAlive(context.Background())
-					time.Sleep(5 * time.Minute)
-					stop()
-					synctest.Wait()
-					if r.mu.Lock(); r.dead || !time.Now().Before(r.dies) || len(r.plan) > 0 {
-						t.Errorf("dead: %v, dies in %v, %d of the plan are left after %d refreshes", r.dead, time.Until(r.dies), len(r.plan), r.sent)
-					}
-					r.mu.Unlock()
+					testRefreshes(t, 0, slices.Repeat([]string{first, second, refreshed, refreshed}, 20))
 				})
 			})
 		}
+	}
+}
+
+// Nor while a store that was slow when the commit began becomes fast again, so that locks which are
+// placed now would live less long.
+func TestTwoLostRefreshesKeepTheLockOfAStoreThatWasSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		testRefreshes(t, 29*time.Second, slices.Repeat([]string{lost, lost, refreshed, refreshed}, 8))
+	})
+}
+
+// testRefreshes commits for five minutes, in virtual time, after a request that took so long.
+func testRefreshes(t *testing.T, slow time.Duration, plan []string) {
+	const ttl = 10 * time.Second
+	r := &refreshes{begun: time.Now(), plan: plan}
+	s := store.New(context.Background(), r, &telemetry.Counters{})
+	defer s.Stop()
+	s.Trace = telemetry.NewSpans(nil)
+	sessions, err := locks.NewSessions(new(layertest.Counter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Committer{Store: s, Config: model.Settings{LockTTL: ttl}, Locks: &locks.Resolver{Sessions: sessions}}
+	s.Conditional.Note(slow)
+	r.dies = r.begun.Add(c.lockTTL())
+	cm := &commit{c: c, startTS: firstTS, begun: r.begun, primary: &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: "r", Column: "c"}}}
+	stop := cm.keepAlive(context.Background())
+	time.Sleep(5 * time.Minute)
+	stop()
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead || !time.Now().Before(r.dies) || len(r.plan) > 0 {
+		t.Errorf("dead: %v, dies in %v, %d of the plan are left after %d refreshes", r.dead, time.Until(r.dies), len(r.plan), r.sent)
 	}
 }
 

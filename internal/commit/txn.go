@@ -56,10 +56,11 @@ func (w *Write) size() int { return len(w.Value) + len(w.Cell.Row) + len(w.Cell.
 
 // TxnOptions change how a transaction runs.
 type TxnOptions struct {
-	MaxAttempts int  // of Update; 0: as many as the context allows
-	Blind       bool // reads nothing, so its start timestamp may be prefetched
-	LockReads   bool // every read conflicts like a write
-	retry       bool // after a conflict: no prefetched start timestamp, which may be as old as the last
+	MaxAttempts int    // of Update; 0: as many as the context allows
+	Blind       bool   // reads nothing, so its start timestamp may be prefetched
+	LockReads   bool   // every read conflicts like a write
+	retry       bool   // after a conflict: no prefetched start timestamp, which may be as old as the last
+	turns       *turns // that the attempt of an Update holds; nil: it respects nobody's
 }
 
 // Begin begins a transaction.

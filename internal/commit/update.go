@@ -27,16 +27,33 @@ func (c *Committer) Update(ctx context.Context, f func(ctx context.Context, tx *
 	return ts, err
 }
 
-func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, attempt int, err error) {
+func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, attempts int, err error) {
 	pause := retry.New(2*time.Millisecond, time.Second)
-	for attempt = 1; ; attempt++ {
-		o.retry = attempt > 1
-		ts, err = c.admittedAttempt(ctx, f, o, attempt, err)
-		if err == nil || !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrOutcomeUnknown) || attempt == o.MaxAttempts {
-			return ts, attempt, err
+	var cells []model.Cell // on which it has conflicted
+	for ways := 0; ; {
+		o.retry = attempts > 0
+		cells = contested(cells, err)
+		within, held, end, berr := c.admit(ctx, cells, o.retry)
+		switch {
+		case berr != nil && err != nil:
+			return 0, attempts, fmt.Errorf("%w: %w", err, berr)
+		case berr != nil:
+			return 0, attempts, berr
+		}
+		attempts++
+		if o.turns = held; attempts == o.MaxAttempts || ways == mostWays {
+			o.turns = nil
+		}
+		ts, err = c.tracedAttempt(within, f, o, attempts, end)
+		if err == nil || !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrOutcomeUnknown) || attempts == o.MaxAttempts {
+			return ts, attempts, err
+		}
+		if held != nil && held.gaveWay.Load() {
+			ways++
+			continue
 		}
 		if perr := pause.Wait(ctx); perr != nil {
-			return 0, attempt, fmt.Errorf("%w: %w", err, perr)
+			return 0, attempts, fmt.Errorf("%w: %w", err, perr)
 		}
 	}
 }
@@ -44,32 +61,24 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 // updating marks the contexts of functions that run within an Update of a client.
 type updating struct{ c *Committer }
 
-// admittedAttempt waits until an attempt may begin, after one that ended in last, and makes it.
-func (c *Committer) admittedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, last error) (ts tso.Timestamp, err error) {
+// admit waits until an attempt may begin, after conflicts on cells, in the context that it returns.
+func (c *Committer) admit(ctx context.Context, cells []model.Cell, retry bool) (within context.Context, held *turns, end func(error), err error) {
 	if err := model.CheckContext(ctx); err != nil {
-		return 0, err
+		return nil, nil, nil, err
 	}
 	if ctx.Value(updating{c}) != nil { // the Update around it holds what this one would wait for
-		return c.tracedAttempt(ctx, f, o, n)
+		return ctx, nil, func(error) {}, nil
 	}
-	end, err := c.contention.begin(ctx, last)
-	switch {
-	case err != nil && last != nil:
-		return 0, fmt.Errorf("%w: %w", last, err)
-	case err != nil:
-		return 0, err
-	}
-	ended := telemetry.ErrPanicked
-	defer func() { end(ended) }()
-	ts, err = c.tracedAttempt(context.WithValue(ctx, updating{c}, true), f, o, n)
-	ended = err
-	return ts, err
+	held, end, err = c.contention.begin(ctx, c.Store.Background.Done(), cells, retry)
+	return context.WithValue(ctx, updating{c}, true), held, end, err
 }
 
-func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int) (ts tso.Timestamp, err error) {
+// tracedAttempt makes the attempt n, and tells end how it ended.
+func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, end func(error)) (ts tso.Timestamp, err error) {
+	ended := telemetry.ErrPanicked
+	defer func() { end(ended) }()
 	ctx, span := c.Store.Trace.Start(ctx, "percolator.attempt", "")
 	span.Count("percolator.attempt", n)
-	ended := telemetry.ErrPanicked
 	defer func() { span.End(ended) }()
 	ts, err = c.attempt(ctx, f, o)
 	ended = err

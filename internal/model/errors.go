@@ -67,16 +67,29 @@ type ConflictError struct {
 	Cell    Cell          // the contested cell
 	StartTS tso.Timestamp // start timestamp of the transaction that lost
 	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the one
-	// that holds the lock. 0: another client judged this transaction dead and rolled it back.
+	// that holds the lock. 0: another client judged this transaction dead and rolled it back, or it
+	// gave way to an Update of its own client that had lost on the cell before.
 	OtherTS tso.Timestamp
 	Locked  bool // the other transaction still holds its lock
+	gaveWay bool
 }
+
+// GaveWay is the conflict of a transaction that ended since an Update of its own client, which had
+// lost on the cell before, was to go first.
+func GaveWay(c Cell, startTS tso.Timestamp) *ConflictError {
+	return &ConflictError{Cell: c, StartTS: startTS, gaveWay: true}
+}
+
+// HasGivenWay reports whether a conflict is from GaveWay.
+func HasGivenWay(e *ConflictError) bool { return e.gaveWay }
 
 // Error names the cell and both transactions, never a value.
 func (e *ConflictError) Error() string {
 	switch {
 	case e.Locked:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d met the lock of transaction %d", e.Cell, e.StartTS, e.OtherTS)
+	case e.gaveWay:
+		return fmt.Sprintf("percolator: conflict on %s: transaction %d gave way to an Update that had lost there before", e.Cell, e.StartTS)
 	case e.OtherTS == 0:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d was rolled back after its lock had expired", e.Cell, e.StartTS)
 	default:

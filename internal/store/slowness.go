@@ -15,7 +15,8 @@ type slowness struct {
 // forgotten is after how long a slow request counts half.
 const forgotten = 10 * time.Second
 
-func (s *slowness) note(d time.Duration) {
+// Note says how long a request took.
+func (s *slowness) Note(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); d >= s.since(now) {

@@ -147,7 +147,7 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	begun := time.Now()
 	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
 	s.took(ctx, telemetry.OpCheckAndMutate, table, begun, err)
-	s.Conditional.note(time.Since(begun))
+	s.Conditional.Note(time.Since(begun))
 	return matched, s.Err(ctx, table, err)
 }
 

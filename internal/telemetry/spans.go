@@ -103,6 +103,8 @@ func (s Span) Conflict(err error) {
 	switch {
 	case c.Locked:
 		kind = "lock"
+	case model.HasGivenWay(c):
+		kind = "turn" // of another Update of this client
 	case c.OtherTS == 0:
 		kind = "rollback" // another client judged this transaction dead
 	}

@@ -117,7 +117,7 @@ func TestARunBeginsAboveWhatWasDeliveredLongAgo(t *testing.T) {
 }
 
 // A transaction commits as late as it may, after newer entries were delivered and the position has
-// moved. What follows it does not overtake it.
+// moved (I22). What follows it does not overtake it.
 func TestAPositionWaitsForTransactionsThatMayCommit(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, onePartition)
@@ -165,7 +165,7 @@ func TestADirtySliceHoldsThePosition(t *testing.T) {
 
 // An observer's search passes a slice, which transaction A then notifies; A commits before the
 // search comes to its entry. The oracle's clock has jumped since A's commit timestamp, so the slice
-// is old enough for the position. The second look finds it.
+// is old enough for the position. The second look finds it (I22).
 func TestAPositionDoesNotPassWhatASearchHasMissed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, onePartition)

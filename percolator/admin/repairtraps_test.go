@@ -95,7 +95,7 @@ func TestRepairOfWhatOthersHaveInTheirHands(t *testing.T) {
 	s.wants("6", "4")
 }
 
-// While a repair is under way nobody resolves a lock, and nobody collects.
+// While a repair is under way nobody resolves a lock, and nobody collects (I20).
 func TestRepairKeepsResolversAndCollectorsOut(t *testing.T) {
 	t.Parallel()
 	s := newTorn(t)

@@ -197,7 +197,7 @@ func TestObserversGoOn(t *testing.T) {
 }
 
 // Without a hold, the erasure of a weak notification leaves nothing behind; and what it leaves
-// under one goes with the next collection.
+// under one (I21) goes with the next collection.
 func TestTracesOfWeakNotifications(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)

@@ -177,7 +177,7 @@ func TestFinishKeepsLaterSafepoint(t *testing.T) {
 }
 
 // A transaction that saw the empty tables from before a restore commits neither during it nor
-// afterwards.
+// afterwards (I20).
 func TestTransactionFromBeforeTheRestore(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
