@@ -47,13 +47,14 @@ func (w *Workload) Final(ctx context.Context, c *percolator.Client, observed boo
 	s := &Session{Workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
 	var failed error
 	s.View(ctx, "final", func(ctx context.Context, r Reader) error {
-		failed = r.everything(ctx, observed)
+		failed = r.Everything(ctx, observed)
 		return failed
 	})
 	return failed
 }
 
-func (r Reader) everything(ctx context.Context, observed bool) error {
+// Everything reads all tables and indexes, and checks what always holds of them.
+func (r Reader) Everything(ctx context.Context, observed bool) error {
 	found := map[history.Cell]string{}
 	for _, table := range Tables {
 		es, err := r.scan(ctx, table, "", "")

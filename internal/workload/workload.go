@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,6 +107,19 @@ type Workload struct {
 	counts map[string]*Count
 	past   []tso.Timestamp // commit timestamps, newest last
 }
+
+// Past is commit timestamps that somebody was told of, the newest last.
+func (w *Workload) Past() []tso.Timestamp {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.past)
+}
+
+// BankTotal is the sum of all accounts, always.
+const BankTotal = accounts * balance
+
+// Amount is what an account holds.
+func Amount(v []byte) int64 { return number(v) }
 
 // Count is how often transactions of one kind ended in which way.
 type Count struct{ Committed, Aborted, Unknown, Read int64 }

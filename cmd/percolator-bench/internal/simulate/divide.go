@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/history"
@@ -81,7 +82,9 @@ func (f *flags) process(ctx context.Context, episode uint64, d time.Duration, te
 	if err != nil {
 		return last, "", err
 	}
-	for decode := json.NewDecoder(from); ; {
+	stuck := time.AfterFunc(stuckAfter, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+	defer stuck.Stop()
+	for decode := json.NewDecoder(from); ; stuck.Reset(stuckAfter) {
 		var next told
 		if decode.Decode(&next) != nil {
 			break
@@ -93,6 +96,10 @@ func (f *flags) process(ctx context.Context, episode uint64, d time.Duration, te
 	err = cmd.Wait()
 	return last, said.String(), err
 }
+
+// stuckAfter is how long an episode may take, in real time: virtual time stands still while anybody
+// waits for a mutex.
+const stuckAfter = 3 * time.Minute
 
 // arguments are those of a process.
 func (f *flags) arguments(episode uint64, d time.Duration) []string {
