@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -193,7 +194,7 @@ func readAt(ctx context.Context, c *percolator.Client, ts tso.Timestamp) (seenAt
 		opts = append(opts, percolator.AsOfTimestamp(ts))
 	}
 	err := c.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
-		for _, table := range workloadTables {
+		for _, table := range workload.Tables {
 			for e, err := range snap.Scan(ctx, table, percolator.All()) {
 				if err != nil {
 					return err
@@ -202,11 +203,11 @@ func readAt(ctx context.Context, c *percolator.Client, ts tso.Timestamp) (seenAt
 			}
 		}
 		for _, index := range []string{"mail", "city"} {
-			for e, err := range snap.ScanIndex(ctx, people, index, percolator.All()) {
+			for e, err := range snap.ScanIndex(ctx, "people", index, percolator.All()) {
 				if err != nil {
 					return err
 				}
-				seen[percolator.Cell{Table: people + "." + index, Row: e.Cell.Row, Column: e.Cell.Column}] = string(e.Value)
+				seen[percolator.Cell{Table: "people." + index, Row: e.Cell.Row, Column: e.Cell.Column}] = string(e.Value)
 			}
 		}
 		return nil

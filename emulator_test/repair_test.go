@@ -16,6 +16,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -64,16 +65,16 @@ func soakForCuts(t *testing.T, seed uint64) *repairedSoak {
 	cfg := defaultSoak(time.Second)
 	cfg.Seed, cfg.Clients, cfg.Sessions, cfg.Progress, cfg.Crashes = seed, 2, 2, 0, 0.02
 	recorder, address := startRecorded(t)
-	s := &repairedSoak{recorder: recorder, soaking: &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(history.New()), rand: rand.New(rand.NewPCG(seed, 1))}}
+	s := &repairedSoak{recorder: recorder, soaking: &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: workload.New(history.New()), rand: rand.New(rand.NewPCG(seed, 1))}}
 	s.sessions = newSoakSessions(s.random(), s.faults)
-	s.schema = workloadSchema(cfg.Timing)
+	s.schema = workload.Schema(cfg.Timing)
 	s.env = percolatortest.New(t, s.schema, s.configure(), address)
 	recorder.instance, recorder.store = s.env.Instance, s.env.Store()
 	if err := s.work.Setup(t.Context(), s.env.Client); err != nil {
 		t.Fatal(err)
 	}
-	s.tables = []string{people + ".mail", people + ".city"}
-	s.tables = append(s.tables, workloadTables...)
+	s.tables = []string{"people.mail", "people" + ".city"}
+	s.tables = append(s.tables, workload.Tables...)
 	s.begun = time.Now()
 	for i := range cfg.Clients {
 		s.occupy(fmt.Sprintf("client-%d", i+1), s.transactSlowly)
@@ -179,7 +180,7 @@ func (s *repairedSoak) readOriginal() {
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	s.at = []tso.Timestamp{s.to}
-	for _, ts := range s.work.past {
+	for _, ts := range s.work.Past() {
 		if ts >= s.hold.Timestamp && ts <= s.to && s.random().IntN(10) == 0 && len(s.at) < 2 {
 			s.at = append(s.at, ts-tso.Timestamp(s.random().IntN(2)))
 		}
@@ -273,7 +274,7 @@ func (s *repairedSoak) judge() {
 	if err := s.work.Final(ctx, s.final, true); err != nil {
 		s.Error(err)
 	}
-	if checked := history.Check(s.work.History, workloadRules()); len(checked.Anomalies) > 0 {
+	if checked := history.Check(s.work.History, workload.Rules()); len(checked.Anomalies) > 0 {
 		s.Errorf("%d anomalies, first: %v", len(checked.Anomalies), checked.Anomalies[0])
 	}
 	for _, p := range s.problems {
@@ -323,8 +324,8 @@ func (s *repairedSoak) repairCut(t *testing.T, instance string, n int, r *rand.R
 	if n%3 > 0 || unheld {
 		return ok
 	}
-	s.work.NewSession(c, instance, func() bool { return false }, r).view(ctx, "cut", func(ctx context.Context, r workloadReader) error {
-		return r.everything(ctx, false)
+	s.work.NewSession(c, instance, func() bool { return false }, r).View(ctx, "cut", func(ctx context.Context, r workload.Reader) error {
+		return r.Everything(ctx, false)
 	}, percolator.AsOfTimestamp(s.to))
 	audited, err := percolatortest.Audit(ctx, rawStore(ctx, t, cutProject, instance, opts), percolatortest.AuditConfig{
 		Schema: s.schema, Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
@@ -360,27 +361,27 @@ func (s *repairedSoak) half(ctx context.Context, t *testing.T, instance string, 
 	defer c.Close()
 	sum, differ := int64(0), false
 	err := c.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
-		for e, err := range snap.Scan(ctx, bank, percolator.All()) {
+		for e, err := range snap.Scan(ctx, "bank", percolator.All()) {
 			if err != nil {
 				return err
 			}
-			sum += number(e.Value)
+			sum += workload.Amount(e.Value)
 		}
 		return nil
 	})
 	for _, index := range []string{"mail", "city"} {
-		v, verr := admin.New(c).VerifyIndex(ctx, people, index, admin.VerifyIndexOptions{})
+		v, verr := admin.New(c).VerifyIndex(ctx, "people", index, admin.VerifyIndexOptions{})
 		differ, err = differ || verr == nil && v.Missing+v.Stray+v.Stale > 0, errors.Join(err, verr)
 	}
 	if err != nil {
 		t.Errorf("%s: %v", instance, err)
 	}
-	return sum != accounts*balance || differ
+	return sum != workload.BankTotal || differ
 }
 
 // observersCatchUp lets a worker do what is pending, and looks at the copies.
 func (s *repairedSoak) observersCatchUp(ctx context.Context, t *testing.T, instance string, c *percolator.Client) bool {
-	w, err := observers.NewWorker(c, newWorkload(history.New()).Observers("w"), observers.Config{DisableCollection: true})
+	w, err := observers.NewWorker(c, workload.New(history.New()).Observers("w"), observers.Config{DisableCollection: true})
 	if err != nil {
 		t.Error(err)
 		return false
@@ -393,11 +394,11 @@ func (s *repairedSoak) observersCatchUp(ctx context.Context, t *testing.T, insta
 	<-done
 	stale := ""
 	verr := c.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
-		for e, err := range snap.Scan(ctx, lists, percolator.All()) {
+		for e, err := range snap.Scan(ctx, "lists", percolator.All()) {
 			if err != nil {
 				return err
 			}
-			if v, err := snap.Get(ctx, workloadCell(copies, e.Cell.Row, "copy")); err != nil || string(v) != string(e.Value) {
+			if v, err := snap.Get(ctx, percolator.Cell{Table: "copies", Row: e.Cell.Row, Column: "copy"}); err != nil || string(v) != string(e.Value) {
 				stale = fmt.Sprintf("%s: %q, copied as %q, %v", e.Cell, e.Value, v, err)
 			}
 		}

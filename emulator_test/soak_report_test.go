@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -91,7 +92,7 @@ type soakReport struct {
 	Seconds      float64                       `json:"seconds"`
 	Seed         uint64                        `json:"seed"`
 	Command      string                        `json:"command"`
-	Transactions map[string]workloadCount      `json:"transactions"`
+	Transactions map[string]workload.Count     `json:"transactions"`
 	Faults       map[string]int                `json:"faults"`
 	Work         *tally                        `json:"work"`
 	History      *history.Report               `json:"history"`
@@ -117,8 +118,8 @@ func (r *soakReport) json() []byte {
 	return b
 }
 
-func sum(counts map[string]workloadCount) string {
-	var all workloadCount
+func sum(counts map[string]workload.Count) string {
+	var all workload.Count
 	for _, c := range counts {
 		all.Committed += c.Committed
 		all.Aborted += c.Aborted
@@ -186,7 +187,7 @@ func (s *soaking) finish() *soakReport {
 	s.tally.add(c.Stats())
 	audits = append(audits, s.audit(ctx, c, true))
 	begun := time.Now()
-	checked := history.Check(s.work.History, workloadRules())
+	checked := history.Check(s.work.History, workload.Rules())
 	return &soakReport{
 		Problems: s.problems, Seed: s.cfg.Seed, Transactions: s.work.Counts(), Faults: s.faults.all(), Work: s.tally, History: checked, Audits: audits, Check: time.Since(begun),
 		Command: fmt.Sprintf("go test ./emulator_test -run 'TestSoak$' -timeout 60m -soak %v -soak.seed %d", s.cfg.Duration, s.cfg.Seed),

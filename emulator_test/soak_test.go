@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -90,7 +91,7 @@ type soaking struct {
 	*testing.T
 	cfg      soakConfig
 	env      *percolatortest.Env
-	work     *workload
+	work     *workload.Workload
 	faults   *faultCounts
 	tally    *tally
 	sessions *soakSessions
@@ -119,9 +120,9 @@ func (s *soaking) problem(format string, args ...any) {
 // the judgement to the caller.
 func soak(t *testing.T, cfg soakConfig) *soakReport {
 	t.Helper()
-	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(history.New()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: workload.New(history.New()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	s.sessions = newSoakSessions(s.random(), s.faults)
-	s.env = percolatortest.New(t, workloadSchema(cfg.Timing), s.configure())
+	s.env = percolatortest.New(t, workload.Schema(cfg.Timing), s.configure())
 	setup, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.work.Setup(setup, s.env.Client); err != nil {

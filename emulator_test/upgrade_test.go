@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -23,7 +24,7 @@ type upgrade struct {
 	*testing.T
 	env     *percolatortest.Env
 	ctx     context.Context
-	work    *workload
+	work    *workload.Workload
 	loading context.Context
 	seed    uint64
 	running sync.WaitGroup
@@ -32,7 +33,7 @@ type upgrade struct {
 }
 
 func upgradeSchema(journaled bool) *percolator.Schema {
-	s := workloadSchema(percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second})
+	s := workload.Schema(percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second})
 	s.DisableJournal = !journaled
 	return s
 }
@@ -125,7 +126,7 @@ func TestUpgradeHistory(t *testing.T) {
 	defer cancel()
 	loading, stopLoad := context.WithCancel(ctx)
 	defer stopLoad()
-	u := &upgrade{T: t, ctx: ctx, loading: loading, work: newWorkload(history.New()), seed: rand.Uint64()}
+	u := &upgrade{T: t, ctx: ctx, loading: loading, work: workload.New(history.New()), seed: rand.Uint64()}
 	t.Logf("seed %d", u.seed)
 	u.env = percolatortest.New(t, upgradeSchema(false), u.configure())
 	fixture.Must(t, u.work.Setup(ctx, u.env.Client))
@@ -162,7 +163,7 @@ func (u *upgrade) judge() {
 	u.Helper()
 	var seen []percolatortest.AuditedRecord
 	report, err := percolatortest.Audit(u.ctx, u.env.Store(), percolatortest.AuditConfig{
-		Schema: u.env.Client.Schema(), Observers: map[[2]string][]string{{lists, "items"}: {"copy", "count"}},
+		Schema: u.env.Client.Schema(), Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
 		Visit: func(r percolatortest.AuditedRecord) { seen = append(seen, r) },
 	})
 	fixture.Must(u, err)
@@ -174,7 +175,7 @@ func (u *upgrade) judge() {
 			u.work.History.Found(history.Record{Cell: history.Cell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
 		}
 	}
-	checked := history.Check(u.work.History, workloadRules())
+	checked := history.Check(u.work.History, workload.Rules())
 	if checked.Found() > 0 {
 		u.Error(checked)
 	}

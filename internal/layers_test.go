@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"tso/spannerstore", "internal/model"},
 	{"internal/history", "internal/layout", "internal/retry", "internal/telemetry"},
 	{"internal/store", "internal/audit"},
-	{"internal/timestamps", "internal/dispatch", "internal/lease"},
+	{"internal/timestamps", "internal/dispatch", "internal/lease", "internal/simulated"},
 	{"internal/meta", "internal/journal"},
 	{"internal/locks"},
 	{"internal/reads", "internal/settle", "internal/layertest"},
@@ -39,9 +39,9 @@ var layers = [][]string{
 	{"percolator/admin", "internal/probe"},
 	{"internal/scanning", "percolator/percolatortest"},
 	{"observers", "percolator/backup", "percolator/loader", "internal/fixture"},
-	{"observers/internal/sliced"},
+	{"observers/internal/sliced", "internal/workload"},
 	{"observers/combinequeue", "observers/exportqueue", "percolator/console", "internal/webindex/crawl", "internal/webindex/page"},
-	{"internal/webindex/index"},
+	{"internal/webindex/index", "internal/simulation"},
 	{"internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
 	{"internal/webindex/summary", "internal/webindex/webtest"},
 	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart"},
@@ -51,7 +51,7 @@ var layers = [][]string{
 // importers are all that may import a package, where that is fewer than the layers above it.
 var importers = map[string][]string{
 	"internal/capacity":   {"cmd/percolator"},
-	"internal/audit":      {"internal/repair", "percolator/admin", "percolator/percolatortest"},
+	"internal/audit":      {"internal/repair", "internal/simulation", "percolator/admin", "percolator/percolatortest"},
 	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine", "internal/settle", "internal/layertest"},
 	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
 	"internal/gc":         {"internal/sweep", "percolator/admin"},
@@ -100,8 +100,8 @@ var outside = map[string][]string{
 }
 
 // forTests are imported by tests and by each other.
-var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/history", "internal/layertest", "internal/spanneremulator", "internal/testca",
-	"internal/webindex/webtest", "percolator/percolatortest"}
+var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/history", "internal/layertest", "internal/simulated", "internal/simulation",
+	"internal/spanneremulator", "internal/testca", "internal/webindex/webtest", "internal/workload", "percolator/percolatortest"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()

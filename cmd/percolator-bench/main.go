@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/simulate"
 	"github.com/gopercolator/percolator/internal/printable"
 )
 
@@ -20,7 +21,9 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := measure.Command().ExecuteContext(ctx)
+	root := measure.Command()
+	root.AddCommand(simulate.Command())
+	err := root.ExecuteContext(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "percolator-bench:", printable.Lines(err.Error()))
 	}

@@ -9,8 +9,6 @@ import (
 	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -44,10 +42,18 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	}
 	defer bt.Close()
 
-	if err := createMeta(ctx, admin); err != nil {
+	return ApplySchemaOn(ctx, &adminTables{admin}, bt, s)
+}
+
+// ApplySchemaOn is ApplySchema on an open store.
+func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s *model.Schema) error {
+	if err := s.Validate(); err != nil {
 		return err
 	}
-	meta := store.New(context.Background(), bt, &telemetry.Counters{})
+	if err := createMeta(ctx, tables); err != nil {
+		return err
+	}
+	meta := store.New(context.Background(), backend, &telemetry.Counters{})
 	stored, err := Read(ctx, meta)
 	if err != nil {
 		return err
@@ -57,9 +63,17 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 			return err
 		}
 	}
-	if stored, err = reopenLost(ctx, admin, meta, stored); err != nil {
+	if stored, err = reopenLost(ctx, tables, meta, stored); err != nil {
 		return err
 	}
+	if err := createAll(ctx, tables, s); err != nil {
+		return err
+	}
+	return storeSchema(ctx, meta, stored, s)
+}
+
+// createAll creates the tables of a schema.
+func createAll(ctx context.Context, tables Tables, s *model.Schema) error {
 	var g errgroup.Group
 	g.SetLimit(8)
 	for _, t := range s.Tables {
@@ -68,18 +82,13 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 			if name == t.Name {
 				splits = t.Splits
 			}
-			g.Go(func() error {
-				return createTable(ctx, admin, name, splits, bigtable.NoGcPolicy(), layout.Families[:]...)
-			})
+			g.Go(func() error { return tables.Create(ctx, name, splits, 0, layout.Families[:]...) })
 		}
 	}
 	if !s.DisableJournal {
-		g.Go(func() error { return createJournal(ctx, admin) })
+		g.Go(func() error { return createJournal(ctx, tables) })
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return storeSchema(ctx, meta, stored, s)
+	return g.Wait()
 }
 
 func openAdmin(ctx context.Context, project, instance string, opts []option.ClientOption) (*bigtable.AdminClient, error) {
@@ -90,44 +99,15 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 	return admin, nil
 }
 
-// createTable creates the table with its families, or adds the families that an existing one lacks.
-func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, splits []string, collect bigtable.GCPolicy, families ...string) error {
-	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}
-	for _, f := range families {
-		conf.Families[f] = collect
-	}
-	err := admin.CreateTableFromConf(ctx, conf)
-	if err == nil {
-		return nil
-	}
-	if status.Code(err) != codes.AlreadyExists {
-		return fmt.Errorf("percolator: creating table %q: %w", name, model.WithContext(ctx, err))
-	}
-	info, err := admin.TableInfo(ctx, name)
-	if err != nil {
-		return fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
-	}
-	have := model.SetOf(info.Families)
-	for _, f := range families {
-		if have[f] {
-			continue
-		}
-		if err := admin.CreateColumnFamily(ctx, name, f); err != nil && status.Code(err) != codes.AlreadyExists {
-			return fmt.Errorf("percolator: creating family %q of table %q: %w", f, name, model.WithContext(ctx, err))
-		}
-	}
-	return nil
-}
-
 // reopenLost marks as building the indexes, and the journal, of the stored schema whose Bigtable
 // tables are gone: a new table has none of their entries, and readers believe a ready index,
 // workers and collectors a ready journal. No client may believe it when the empty table appears, so
 // reopenLost waits until every client knows.
-func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store, stored State) (State, error) {
+func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State) (State, error) {
 	if stored.Schema == nil {
 		return stored, nil
 	}
-	have, err := familiesOf(ctx, admin, stored.Schema)
+	have, err := familiesOf(ctx, tables, stored.Schema)
 	if err != nil {
 		return stored, err
 	}
@@ -177,15 +157,15 @@ func CreateMetaTable(ctx context.Context, project, instance string, opts ...opti
 		return err
 	}
 	defer admin.Close()
-	return createMeta(ctx, admin)
+	return createMeta(ctx, &adminTables{admin})
 }
 
-func createMeta(ctx context.Context, admin *bigtable.AdminClient) error {
-	return createTable(ctx, admin, model.MetaTable, nil, bigtable.NoGcPolicy(), Family, oracleFamily)
+func createMeta(ctx context.Context, tables Tables) error {
+	return tables.Create(ctx, model.MetaTable, nil, 0, Family, oracleFamily)
 }
 
 // createJournal creates the table of the journal, cut at shards. Of a cell the newest version
 // counts, so Bigtable may remove the others.
-func createJournal(ctx context.Context, admin *bigtable.AdminClient) error {
-	return createTable(ctx, admin, model.JournalTable, []string{"\x10", "\x20", "\x30", "\x40"}, bigtable.MaxVersionsPolicy(1), layout.JournalFamily)
+func createJournal(ctx context.Context, tables Tables) error {
+	return tables.Create(ctx, model.JournalTable, []string{"\x10", "\x20", "\x30", "\x40"}, 1, layout.JournalFamily)
 }

@@ -2,13 +2,9 @@ package meta
 
 import (
 	"context"
-	"fmt"
 
-	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -103,7 +99,7 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 		return SchemaPlan{}, err
 	}
 	defer admin.Close()
-	have, err := familiesOf(ctx, admin, s)
+	have, err := familiesOf(ctx, &adminTables{admin}, s)
 	if err != nil {
 		return SchemaPlan{}, err
 	}
@@ -119,7 +115,7 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 
 // familiesOf reads the families of those tables of s, and of percolator_meta and the journal, that
 // exist.
-func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schema) (map[string]map[string]bool, error) {
+func familiesOf(ctx context.Context, tables Tables, s *model.Schema) (map[string]map[string]bool, error) {
 	names := []string{model.MetaTable}
 	if !s.DisableJournal {
 		names = append(names, model.JournalTable)
@@ -132,15 +128,9 @@ func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schem
 	g.SetLimit(8)
 	for i, name := range names {
 		g.Go(func() error {
-			info, err := admin.TableInfo(ctx, name)
-			switch {
-			case status.Code(err) == codes.NotFound:
-				return nil
-			case err != nil:
-				return fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
-			}
-			found[i] = model.SetOf(info.Families)
-			return nil
+			families, err := tables.Families(ctx, name)
+			found[i] = families
+			return err
 		})
 	}
 	err := g.Wait()

@@ -25,7 +25,7 @@ func (e *Endpoint) Option() option.ClientOption {
 			target := cc.Target()
 			e.target.Store(&target)
 		}
-		a, _ := ctx.Value(attemptsKey{}).(*Attempts)
+		a := AttemptsOf(ctx)
 		if a == nil {
 			return open(ctx, desc, cc, method, opts...)
 		}
@@ -61,10 +61,29 @@ func (a *Attempts) Watch(ctx context.Context) context.Context {
 	return context.WithValue(ctx, attemptsKey{}, a)
 }
 
-func (a *Attempts) open(open func() (grpc.ClientStream, error)) (grpc.ClientStream, error) {
-	if a.n.Add(1) > 1 && a.Again != nil {
+// AttemptsOf is who watches the request that is sent with ctx; nil if nobody does. It is for those
+// who implement Backend and repeat requests themselves.
+func AttemptsOf(ctx context.Context) *Attempts {
+	a, _ := ctx.Value(attemptsKey{}).(*Attempts)
+	return a
+}
+
+// Sent tells of an attempt that is about to be sent.
+func (a *Attempts) Sent() {
+	if a != nil && a.n.Add(1) > 1 && a.Again != nil {
 		a.Again()
 	}
+}
+
+// Applied tells of a mutation that MutateRows has applied, once the answer says so.
+func (a *Attempts) Applied(row string) {
+	if a != nil && a.applied != nil {
+		a.applied(row)
+	}
+}
+
+func (a *Attempts) open(open func() (grpc.ClientStream, error)) (grpc.ClientStream, error) {
+	a.Sent()
 	stream, err := open()
 	switch {
 	case err != nil:

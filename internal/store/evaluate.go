@@ -17,15 +17,18 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 	row := cells(items)
 	switch q.Shape {
 	case ShapeNewest:
-		return row.where(q.names).where(func(it layout.Item) bool {
-			return it.Family != layout.NotifyFamily || rangesOf(q.Columns) == nil
-		}).upTo(q.At).newest(q.N), 0
+		ranges := nameByRanges(q.Columns)
+		return row.where(func(it *layout.Item) bool {
+			return (q.At == 0 || version(it) <= q.At) && q.names(it) && !(ranges && it.Family == layout.NotifyFamily)
+		}).newest(q.N), 0
 	case ShapeNewestIn:
-		return row.of(readFamilies[:]...).where(func(it layout.Item) bool { return q.Ranges.Contain(it.Column) }).upTo(q.At).newest(q.N), 0
+		return row.of(readFamilies[:]...).where(func(it *layout.Item) bool {
+			return (q.At == 0 || version(it) <= q.At) && q.Ranges.Contain(it.Column)
+		}).newest(q.N), 0
 	case ShapeWholeRow:
 		return row.upTo(q.At).newest(q.N), q.N * WholeRowCells
 	case ShapeDataAt:
-		found := row.of(layout.DataFamily).where(func(it layout.Item) bool {
+		found := row.of(layout.DataFamily).where(func(it *layout.Item) bool {
 			return slices.Contains(q.Versions, Version{it.Column, version(it)})
 		})
 		if q.Flag {
@@ -39,9 +42,9 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 	case ShapePrimary:
 		return append(row.record(q), row.heldLock(q)...), 0
 	case ShapeConflict:
-		return row.where(q.names).conflicting(q), 0
+		return row.where(func(it *layout.Item) bool { return q.conflicts(it) && q.names(it) }), 0
 	case ShapeConflictSpan:
-		return row.where(func(it layout.Item) bool { return it.Column >= q.Column && it.Column <= q.High }).conflicting(q), 0
+		return row.where(func(it *layout.Item) bool { return it.Column >= q.Column && it.Column <= q.High && q.conflicts(it) }), 0
 	case ShapeNotified:
 		return row.of(layout.NotifyFamily).column(q.Column).newest(1), 0
 	case ShapeAnyNotify:
@@ -51,12 +54,12 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 	case ShapePendingUpTo:
 		notify := row.of(layout.NotifyFamily)
 		states := notify.under(layout.Reserved)
-		notified := notify.where(func(it layout.Item) bool { return it.Column >= afterReserved }).upTo(q.At).newest(q.N)
+		notified := notify.where(func(it *layout.Item) bool { return it.Column >= afterReserved }).upTo(q.At).newest(q.N)
 		return slices.Concat(notified, states.newest(1), row.of(layout.LockFamily)), 0
 	case ShapeWrittenSince:
 		return row.of(layout.WriteFamily).from(q.At).newest(1).stripped(), 0
 	case ShapeLocks:
-		return row.of(layout.LockFamily).where(func(it layout.Item) bool { return version(it) <= q.At }), 0
+		return row.of(layout.LockFamily).where(func(it *layout.Item) bool { return version(it) <= q.At }), 0
 	case ShapeAllLocks:
 		return row.of(layout.LockFamily), 0
 	case ShapeGarbage:
@@ -89,7 +92,7 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 // meta evaluates the queries of the meta table.
 func (row cells) meta(q Query) cells {
 	family := row.of(layout.MetaFamily)
-	atLeast := func(it layout.Item) bool { return bytes.Compare(it.Value, q.Value) >= 0 }
+	atLeast := func(it *layout.Item) bool { return bytes.Compare(it.Value, q.Value) >= 0 }
 	switch q.Shape {
 	case ShapeCellsOf:
 		if q.Column == "" && q.Cells == 0 {
@@ -99,14 +102,14 @@ func (row cells) meta(q Query) cells {
 	case ShapeJournalCells:
 		return row.of(layout.JournalFamily).newest(1)
 	case ShapeCellIs:
-		return family.column(q.Column).where(func(it layout.Item) bool { return bytes.Equal(it.Value, q.Value) })
+		return family.column(q.Column).where(func(it *layout.Item) bool { return bytes.Equal(it.Value, q.Value) })
 	case ShapeCellAtLeast:
 		return family.column(q.Column).where(atLeast)
 	case ShapeEitherCell:
 		return append(family.column(q.Column), family.column(q.High)...)
 	case ShapeSafepointRefused:
 		return append(family.column(q.Column).where(atLeast),
-			family.under(q.High).where(func(it layout.Item) bool { return !atLeast(it) })...)
+			family.under(q.High).where(func(it *layout.Item) bool { return !atLeast(it) })...)
 	case ShapeHoldRefused:
 		return append(family.column(q.Column).where(atLeast), family.column(q.High)...)
 	}
@@ -116,51 +119,75 @@ func (row cells) meta(q Query) cells {
 // cells are some of a row's, in its order.
 type cells []layout.Item
 
-func version(it layout.Item) tso.Timestamp { return tso.Timestamp(it.Timestamp / 1000) }
+func version(it *layout.Item) tso.Timestamp { return tso.Timestamp(it.Timestamp / 1000) }
 
 // names reports whether the query names the cell's column, or none.
-func (q Query) names(it layout.Item) bool {
+func (q *Query) names(it *layout.Item) bool {
 	return len(q.Columns) == 0 || slices.Contains(q.Columns, it.Column)
 }
 
 // where returns new cells: what is appended to them spoils no others.
-func (c cells) where(keep func(layout.Item) bool) (out cells) {
-	for _, it := range c {
-		if keep(it) {
-			out = append(out, it)
+func (c cells) where(keep func(*layout.Item) bool) (out cells) {
+	const few = 8
+	for i := range c {
+		if keep(&c[i]) {
+			if out == nil {
+				out = make(cells, 0, min(len(c)-i, few))
+			}
+			out = append(out, c[i])
 		}
 	}
 	return out
 }
 
 func (c cells) of(families ...string) cells {
-	return c.where(func(it layout.Item) bool { return slices.Contains(families, it.Family) })
+	return c.where(func(it *layout.Item) bool { return slices.Contains(families, it.Family) })
 }
 
 func (c cells) column(name string) cells {
-	return c.where(func(it layout.Item) bool { return it.Column == name })
+	return c.where(func(it *layout.Item) bool { return it.Column == name })
 }
 
 func (c cells) under(prefix string) cells {
-	return c.where(func(it layout.Item) bool { return strings.HasPrefix(it.Column, prefix) })
+	return c.where(func(it *layout.Item) bool { return strings.HasPrefix(it.Column, prefix) })
 }
 
 func (c cells) from(ts tso.Timestamp) cells {
-	return c.where(func(it layout.Item) bool { return version(it) >= ts })
+	return c.where(func(it *layout.Item) bool { return version(it) >= ts })
 }
 
 // upTo sets no bound if ts is 0.
 func (c cells) upTo(ts tso.Timestamp) cells {
-	return c.where(func(it layout.Item) bool { return ts == 0 || version(it) <= ts })
+	if ts == 0 {
+		return slices.Clip(c)
+	}
+	return c.where(func(it *layout.Item) bool { return version(it) <= ts })
 }
 
-// newest is the first n of each column and family.
+// newest is the first n of each column and family, whose cells stand together.
 func (c cells) newest(n int) cells {
-	seen := map[[2]string]int{}
-	return c.where(func(it layout.Item) bool {
-		seen[[2]string{it.Family, it.Column}]++
-		return seen[[2]string{it.Family, it.Column}] <= n
-	})
+	seen, dropped := 0, false
+	again := func(i int) bool {
+		if i > 0 && c[i].Column == c[i-1].Column && c[i].Family == c[i-1].Family {
+			seen++
+		} else {
+			seen = 1
+		}
+		return seen > n
+	}
+	for i := 0; i < len(c) && !dropped; i++ {
+		dropped = again(i)
+	}
+	if !dropped { // which is the usual case
+		return slices.Clip(c)
+	}
+	out := make(cells, 0, len(c))
+	for i := range c {
+		if !again(i) {
+			out = append(out, c[i])
+		}
+	}
+	return out
 }
 
 // first is the first n; 0: all.
@@ -180,24 +207,25 @@ func (c cells) stripped() (out cells) {
 }
 
 func (c cells) heldLock(q Query) cells {
-	return c.of(layout.LockFamily).column(q.Column).where(func(it layout.Item) bool { return version(it) == q.At })
+	return c.where(func(it *layout.Item) bool {
+		return it.Family == layout.LockFamily && version(it) == q.At && it.Column == q.Column
+	})
 }
 
 func (c cells) record(q Query) cells {
-	return c.of(layout.WriteFamily).column(q.Column).from(q.At).where(func(it layout.Item) bool {
-		return len(it.Value) >= 8 && tso.Timestamp(binary.BigEndian.Uint64(it.Value)) == q.At
+	return c.where(func(it *layout.Item) bool {
+		return it.Family == layout.WriteFamily && version(it) >= q.At && it.Column == q.Column &&
+			len(it.Value) >= 8 && tso.Timestamp(binary.BigEndian.Uint64(it.Value)) == q.At
 	})
 }
 
-func (c cells) conflicting(q Query) cells {
-	return c.where(func(it layout.Item) bool {
-		return it.Family == layout.LockFamily && (q.Flag || version(it) != q.At) || it.Family == layout.WriteFamily && version(it) >= q.At
-	})
+func (q *Query) conflicts(it *layout.Item) bool {
+	return it.Family == layout.LockFamily && (q.Flag || version(it) != q.At) || it.Family == layout.WriteFamily && version(it) >= q.At
 }
 
 func (c cells) inspected(q Query) (out cells) {
 	for _, family := range layout.Families {
-		found := c.of(family).where(func(it layout.Item) bool {
+		found := c.of(family).where(func(it *layout.Item) bool {
 			return q.names(it) || strings.HasPrefix(it.Column, layout.Reserved)
 		}).newest(q.N).first(q.Cells)
 		if family == layout.DataFamily {

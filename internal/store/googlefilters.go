@@ -98,15 +98,20 @@ func newestInFilter(columns model.Ranges, ts tso.Timestamp, n int) bigtable.Filt
 	return bigtable.ChainFilters(append(parts, bigtable.LatestNFilter(n), bigtable.InterleaveFilters(ranges...))...)
 }
 
-// rangesOf names a few short columns by ranges, in the three families of a read; nil when there are
-// too many for that.
-func rangesOf(columns []string) []bigtable.Filter {
+// nameByRanges reports whether the columns are few and short enough to be named by ranges.
+func nameByRanges(columns []string) bool {
 	const most, bytes = 4, 512
 	size := 0
 	for _, c := range columns {
 		size += len(c)
 	}
-	if len(columns) == 0 || len(columns) > most || size > bytes {
+	return len(columns) > 0 && len(columns) <= most && size <= bytes
+}
+
+// rangesOf names columns by ranges, in the three families of a read; nil when they are too many for
+// that.
+func rangesOf(columns []string) []bigtable.Filter {
+	if !nameByRanges(columns) {
 		return nil
 	}
 	out := make([]bigtable.Filter, 0, len(readFamilies)*len(columns))

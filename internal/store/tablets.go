@@ -20,7 +20,7 @@ type Tablets struct {
 
 // tableBounds is what is known of one table.
 type tableBounds struct {
-	asking sync.Mutex                // held during the request
+	asking chan struct{}             // holds one value during the request
 	asked  atomic.Pointer[time.Time] // when the client last asked, if it did
 	ends   atomic.Pointer[[]string]  // the key that follows each tablet but the last, ascending
 	full   atomic.Int64              // requests that left rows behind since then
@@ -47,7 +47,7 @@ func (t *Tablets) of(table string) *tableBounds {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if b = t.byName[table]; b == nil {
-		b = new(tableBounds)
+		b = &tableBounds{asking: make(chan struct{}, 1)}
 		t.byName[table] = b
 	}
 	return b
@@ -79,8 +79,8 @@ func (b *tableBounds) due() bool {
 // learn asks where the table is cut, unless that is known, and returns when it is. Without an
 // answer nothing changes, and the next caller asks after boundsMaxAge.
 func (t *Tablets) learn(table string, b *tableBounds) {
-	b.asking.Lock()
-	defer b.asking.Unlock()
+	b.asking <- struct{}{}
+	defer func() { <-b.asking }()
 	if !b.due() {
 		return
 	}

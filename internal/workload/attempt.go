@@ -1,4 +1,4 @@
-package emulator_test
+package workload
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // attempt is a transaction that records everything it does.
 type attempt struct {
-	s   *workloadSession
+	s   *Session
 	tx  *percolator.Txn
 	rec *history.Txn
 	id  int64
@@ -128,7 +128,7 @@ type options struct {
 }
 
 // transact runs f in a transaction. The receipt is the primary now and then, else the last write.
-func (s *workloadSession) transact(ctx context.Context, o options, f func(context.Context, *attempt) error) {
+func (s *Session) transact(ctx context.Context, o options, f func(context.Context, *attempt) error) {
 	if !o.blind && !o.lockReads && s.Rand.IntN(8) == 0 {
 		s.update(ctx, o, f)
 		return
@@ -160,7 +160,7 @@ func (s *workloadSession) transact(ctx context.Context, o options, f func(contex
 }
 
 // update is transact by Client.Update: every attempt is a transaction of its own.
-func (s *workloadSession) update(ctx context.Context, o options, f func(context.Context, *attempt) error) {
+func (s *Session) update(ctx context.Context, o options, f func(context.Context, *attempt) error) {
 	a := s.begin(o)
 	var since int64
 	filled := false
@@ -178,7 +178,7 @@ func (s *workloadSession) update(ctx context.Context, o options, f func(context.
 	s.end(a, o, ts, err, filled)
 }
 
-func (s *workloadSession) begin(o options) *attempt {
+func (s *Session) begin(o options) *attempt {
 	return &attempt{s: s, rec: s.History.Begin(s.Name, o.kind), id: s.ids.Add(1), locks: o.lockReads, blind: o.blind}
 }
 
@@ -191,7 +191,7 @@ func (a *attempt) use(tx *percolator.Txn) {
 	a.rec.Started(tx.StartTimestamp())
 }
 
-func (s *workloadSession) fill(ctx context.Context, a *attempt, o options, f func(context.Context, *attempt) error) error {
+func (s *Session) fill(ctx context.Context, a *attempt, o options, f func(context.Context, *attempt) error) error {
 	first := s.Rand.IntN(4) == 0
 	if !o.noReceipt && first {
 		if err := a.receipt(); err != nil {
@@ -208,16 +208,16 @@ func (s *workloadSession) fill(ctx context.Context, a *attempt, o options, f fun
 }
 
 // end records the outcome. asked says that Commit was called.
-func (s *workloadSession) end(a *attempt, o options, ts tso.Timestamp, err error, asked bool) {
+func (s *Session) end(a *attempt, o options, ts tso.Timestamp, err error, asked bool) {
 	switch {
 	case err == nil:
 		a.rec.End(history.Committed, ts)
 		s.remember(ts)
-		s.tally(o.kind, func(c *workloadCount) { c.Committed++ })
+		s.tally(o.kind, func(c *Count) { c.Committed++ })
 		return
 	case asked && (errors.Is(err, percolator.ErrOutcomeUnknown) || s.Dead()):
 		a.rec.End(history.Unknown, 0)
-		s.tally(o.kind, func(c *workloadCount) { c.Unknown++ })
+		s.tally(o.kind, func(c *Count) { c.Unknown++ })
 		return
 	}
 	corrupt(a.rec, err)
@@ -225,5 +225,5 @@ func (s *workloadSession) end(a *attempt, o options, ts tso.Timestamp, err error
 		a.rec.Present(history.Cell(a.inserts[0]))
 	}
 	a.rec.End(history.Aborted, 0)
-	s.tally(o.kind, func(c *workloadCount) { c.Aborted++ })
+	s.tally(o.kind, func(c *Count) { c.Aborted++ })
 }

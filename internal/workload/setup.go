@@ -1,4 +1,4 @@
-package emulator_test
+package workload
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 )
 
 // Setup fills the tables, with a client that nothing happens to.
-func (w *workload) Setup(ctx context.Context, c *percolator.Client) error {
-	s := &workloadSession{workload: w, Client: c, Name: "setup", Dead: func() bool { return false }}
+func (w *Workload) Setup(ctx context.Context, c *percolator.Client) error {
+	s := &Session{Workload: w, Client: c, Name: "setup", Dead: func() bool { return false }}
 	o := options{kind: "setup"}
 	a := s.begin(o)
 	tx, err := c.Begin(ctx)
@@ -43,19 +43,20 @@ func (w *workload) Setup(ctx context.Context, c *percolator.Client) error {
 
 // Final reads everything, when nobody writes any more: the state in which all unknown outcomes are
 // resolved. observed says that the observers have had their time.
-func (w *workload) Final(ctx context.Context, c *percolator.Client, observed bool) error {
-	s := &workloadSession{workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
+func (w *Workload) Final(ctx context.Context, c *percolator.Client, observed bool) error {
+	s := &Session{Workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
 	var failed error
-	s.view(ctx, "final", func(ctx context.Context, r workloadReader) error {
-		failed = r.everything(ctx, observed)
+	s.View(ctx, "final", func(ctx context.Context, r Reader) error {
+		failed = r.Everything(ctx, observed)
 		return failed
 	})
 	return failed
 }
 
-func (r workloadReader) everything(ctx context.Context, observed bool) error {
+// Everything reads all tables and indexes, and checks what always holds of them.
+func (r Reader) Everything(ctx context.Context, observed bool) error {
 	found := map[history.Cell]string{}
-	for _, table := range workloadTables {
+	for _, table := range Tables {
 		es, err := r.scan(ctx, table, "", "")
 		if err != nil {
 			return err

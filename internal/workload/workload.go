@@ -1,10 +1,13 @@
-package emulator_test
+// Package workload makes transactions at random, against any [percolator.Client], and records what
+// they saw, so that package history can judge it.
+package workload
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +18,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The load generator makes transactions at random, against any [percolator.Client], and records
-// what they saw in a [history]:
+// The transactions:
 //
 //	appends    to lists, some of them to several at once; observers copy the lists
 //	transfers  between accounts whose sum is constant
@@ -47,11 +49,11 @@ const (
 	receipts  = "receipts"
 )
 
-// workloadTables lists all tables of the workload.
-var workloadTables = []string{lists, bank, registers, ring, people, copies, pings, receipts}
+// Tables lists all tables of the workload.
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts}
 
-// workloadSchema is the schema that the workload needs.
-func workloadSchema(timing percolator.Timing) *percolator.Schema {
+// Schema is the schema that the workload needs.
+func Schema(timing percolator.Timing) *percolator.Schema {
 	return &percolator.Schema{Timing: timing, Tables: []percolator.Table{
 		{Name: lists, Observed: []string{"items"}},
 		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts},
@@ -60,8 +62,8 @@ func workloadSchema(timing percolator.Timing) *percolator.Schema {
 	}}
 }
 
-// workloadRules are what the history of the workload must obey.
-func workloadRules() history.Rules {
+// Rules are what the history of the workload must obey.
+func Rules() history.Rules {
 	return history.Rules{
 		List:   func(c history.Cell) bool { return c.Table == lists && !strings.HasPrefix(c.Row, page) },
 		Unique: []history.Column{{Table: people, Name: "mail"}},
@@ -94,40 +96,53 @@ const (
 	oldLists    = 3   // so are lists younger than that many others of their number
 )
 
-// workload is what its sessions share. Its methods may be called concurrently.
-type workload struct {
+// Workload is what its sessions share. Its methods may be called concurrently.
+type Workload struct {
 	History *history.Recording
 
 	ids         atomic.Int64
 	generations [activeLists]atomic.Int64
 
 	mu     sync.Mutex
-	counts map[string]*workloadCount
+	counts map[string]*Count
 	past   []tso.Timestamp // commit timestamps, newest last
 }
 
-// workloadCount is how often transactions of one kind ended in which way.
-type workloadCount struct{ Committed, Aborted, Unknown, Read int64 }
+// Past is commit timestamps that somebody was told of, the newest last.
+func (w *Workload) Past() []tso.Timestamp {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.past)
+}
 
-// newWorkload returns a workload that records in h.
-func newWorkload(h *history.Recording) *workload {
-	return &workload{History: h, counts: map[string]*workloadCount{}}
+// BankTotal is the sum of all accounts, always.
+const BankTotal = accounts * balance
+
+// Amount is what an account holds.
+func Amount(v []byte) int64 { return number(v) }
+
+// Count is how often transactions of one kind ended in which way.
+type Count struct{ Committed, Aborted, Unknown, Read int64 }
+
+// New returns a workload that records in h.
+func New(h *history.Recording) *Workload {
+	return &Workload{History: h, counts: map[string]*Count{}}
 }
 
 // Counts is how many transactions of each kind there were so far.
-func (w *workload) Counts() map[string]workloadCount {
+func (w *Workload) Counts() map[string]Count {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := map[string]workloadCount{}
+	out := map[string]Count{}
 	for k, c := range w.counts {
 		out[k] = *c
 	}
 	return out
 }
 
-// workloadSession makes transactions one after the other with one client.
-type workloadSession struct {
-	*workload
+// Session makes transactions one after the other with one client.
+type Session struct {
+	*Workload
 	Client *percolator.Client
 	Name   string
 	Dead   func() bool // the client has crashed: what it was told no longer counts
@@ -138,42 +153,42 @@ type workloadSession struct {
 }
 
 // NewSession returns a session with a client.
-func (w *workload) NewSession(c *percolator.Client, name string, dead func() bool, r *rand.Rand) *workloadSession {
-	return &workloadSession{workload: w, Client: c, Name: name, Dead: dead, Rand: r, counted: map[string]int64{}}
+func (w *Workload) NewSession(c *percolator.Client, name string, dead func() bool, r *rand.Rand) *Session {
+	return &Session{Workload: w, Client: c, Name: name, Dead: dead, Rand: r, counted: map[string]int64{}}
 }
 
 // pick is one of the kinds with its weight.
 type pick struct {
 	weight int
-	run    func(*workloadSession, context.Context)
+	run    func(*Session, context.Context)
 }
 
 var picks = []pick{
-	{16, (*workloadSession).appendToLists},
-	{12, (*workloadSession).transfer},
-	{8, (*workloadSession).count},
-	{5, (*workloadSession).rewriteWideRow},
-	{5, (*workloadSession).occupySlot},
-	{8, (*workloadSession).permute},
-	{5, (*workloadSession).changeDuty},
-	{12, (*workloadSession).movePerson},
-	{3, (*workloadSession).poke},
-	{3, (*workloadSession).blindWrite},
-	{6, (*workloadSession).mixed},
-	{4, (*workloadSession).sweep},
-	{5, (*workloadSession).viewBank},
-	{4, (*workloadSession).viewRing},
-	{5, (*workloadSession).viewPeople},
-	{4, (*workloadSession).viewMany},
-	{4, (*workloadSession).viewPast},
-	{14, (*workloadSession).publish},
-	{8, (*workloadSession).revise},
-	{3, (*workloadSession).withdraw},
+	{16, (*Session).appendToLists},
+	{12, (*Session).transfer},
+	{8, (*Session).count},
+	{5, (*Session).rewriteWideRow},
+	{5, (*Session).occupySlot},
+	{8, (*Session).permute},
+	{5, (*Session).changeDuty},
+	{12, (*Session).movePerson},
+	{3, (*Session).poke},
+	{3, (*Session).blindWrite},
+	{6, (*Session).mixed},
+	{4, (*Session).sweep},
+	{5, (*Session).viewBank},
+	{4, (*Session).viewRing},
+	{5, (*Session).viewPeople},
+	{4, (*Session).viewMany},
+	{4, (*Session).viewPast},
+	{14, (*Session).publish},
+	{8, (*Session).revise},
+	{3, (*Session).withdraw},
 }
 
 // Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
 // as it takes so long.
-func (s *workloadSession) Linger(ctx context.Context) {
+func (s *Session) Linger(ctx context.Context) {
 	if s.Rand.IntN(6) == 0 {
 		s.viewHeld(ctx)
 		return
@@ -182,7 +197,7 @@ func (s *workloadSession) Linger(ctx context.Context) {
 }
 
 // Step makes one transaction, or a snapshot.
-func (s *workloadSession) Step(ctx context.Context) {
+func (s *Session) Step(ctx context.Context) {
 	total := 0
 	for _, p := range picks {
 		total += p.weight
@@ -196,17 +211,17 @@ func (s *workloadSession) Step(ctx context.Context) {
 	}
 }
 
-func (w *workload) tally(kind string, add func(*workloadCount)) {
+func (w *Workload) tally(kind string, add func(*Count)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.counts[kind] == nil {
-		w.counts[kind] = &workloadCount{}
+		w.counts[kind] = &Count{}
 	}
 	add(w.counts[kind])
 }
 
 // remember keeps a commit timestamp for reads of the past.
-func (w *workload) remember(ts tso.Timestamp) {
+func (w *Workload) remember(ts tso.Timestamp) {
 	const most = 512
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,8 +230,8 @@ func (w *workload) remember(ts tso.Timestamp) {
 	}
 }
 
-// workloadCell names a cell; it is history.Cell and percolator.Cell by conversion.
-func workloadCell(table, row, column string) percolator.Cell {
+// cell names a cell; it is history.Cell and percolator.Cell by conversion.
+func cell(table, row, column string) percolator.Cell {
 	return percolator.Cell{Table: table, Row: row, Column: column}
 }
 
@@ -243,7 +258,7 @@ func number(v []byte) int64 {
 }
 
 func receiptCell(id int64) percolator.Cell {
-	return workloadCell(receipts, fmt.Sprintf("%02d-%08d", id%buckets, id), "id")
+	return cell(receipts, fmt.Sprintf("%02d-%08d", id%buckets, id), "id")
 }
 
 // errGiveUp ends a transaction that has nothing to do.

@@ -1,4 +1,4 @@
-package emulator_test
+package workload
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// workloadReader records what is read through a transaction or a snapshot.
-type workloadReader struct {
+// Reader records what is read through a transaction or a snapshot.
+type Reader struct {
 	percolator.Scanner
 	rec *history.Txn
 }
 
-func (r workloadReader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {
+func (r Reader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {
 	values, err := r.GetMulti(ctx, cells...)
 	if err != nil {
 		corrupt(r.rec, err)
@@ -35,7 +35,7 @@ func (r workloadReader) cells(ctx context.Context, cells ...percolator.Cell) ([]
 	return values, nil
 }
 
-func (r workloadReader) scan(ctx context.Context, table, from, to string, columns ...string) (es []history.Entry, err error) {
+func (r Reader) scan(ctx context.Context, table, from, to string, columns ...string) (es []history.Entry, err error) {
 	for e, err := range r.entries(ctx, table, from, to, columns...) {
 		if err != nil {
 			corrupt(r.rec, err)
@@ -49,7 +49,7 @@ func (r workloadReader) scan(ctx context.Context, table, from, to string, column
 
 // entries scans a range by Scan, or by ScanWith of several that overlap and together are the same:
 // the answer is the same.
-func (r workloadReader) entries(ctx context.Context, table, from, to string, columns ...string) iter.Seq2[percolator.Entry, error] {
+func (r Reader) entries(ctx context.Context, table, from, to string, columns ...string) iter.Seq2[percolator.Entry, error] {
 	cuts := []string{"", "a3", "07-", "duty1", "n4", "p5", "wide1", "x"}
 	at := int(r.StartTimestamp() % tso.Timestamp(2*len(cuts)))
 	if at >= len(cuts) {
@@ -71,7 +71,7 @@ func (r workloadReader) entries(ctx context.Context, table, from, to string, col
 
 // scanFirst stops after n entries: that is a scan of what lies before the end of the last one's
 // row. There must be one column only.
-func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []history.Entry, err error) {
+func (r Reader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []history.Entry, err error) {
 	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), column) {
 		if err != nil {
 			corrupt(r.rec, err)
@@ -88,7 +88,7 @@ func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n
 }
 
 // scanIndex scans an index of people.
-func (r workloadReader) scanIndex(ctx context.Context, index, column, from, to string) error {
+func (r Reader) scanIndex(ctx context.Context, index, column, from, to string) error {
 	var es []history.Entry
 	for e, err := range r.ScanIndex(ctx, people, index, percolator.Between(from, to)) {
 		if err != nil {
@@ -102,7 +102,7 @@ func (r workloadReader) scanIndex(ctx context.Context, index, column, from, to s
 }
 
 func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...string) ([]history.Entry, error) {
-	es, err := workloadReader{a.tx, a.rec}.scan(ctx, table, from, to, columns...)
+	es, err := Reader{a.tx, a.rec}.scan(ctx, table, from, to, columns...)
 	if err == nil && a.locks {
 		for _, e := range es {
 			a.rec.Lock(e.Cell)
@@ -111,8 +111,8 @@ func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...s
 	return es, err
 }
 
-// view reads a snapshot.
-func (s *workloadSession) view(ctx context.Context, kind string, f func(context.Context, workloadReader) error, opts ...percolator.ReadOption) {
+// View reads a snapshot.
+func (s *Session) View(ctx context.Context, kind string, f func(context.Context, Reader) error, opts ...percolator.ReadOption) {
 	rec := s.History.Begin(s.Name, kind)
 	err := s.Client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		if len(opts) > 0 {
@@ -120,7 +120,7 @@ func (s *workloadSession) view(ctx context.Context, kind string, f func(context.
 		} else {
 			rec.Started(snap.StartTimestamp())
 		}
-		return f(ctx, workloadReader{snap, rec})
+		return f(ctx, Reader{snap, rec})
 	}, opts...)
 	corrupt(rec, err)
 	o := history.Committed
@@ -128,7 +128,7 @@ func (s *workloadSession) view(ctx context.Context, kind string, f func(context.
 		o = history.Aborted
 	}
 	rec.End(o, 0)
-	s.tally(kind, func(c *workloadCount) {
+	s.tally(kind, func(c *Count) {
 		if err != nil {
 			c.Aborted++
 		} else {
@@ -138,7 +138,7 @@ func (s *workloadSession) view(ctx context.Context, kind string, f func(context.
 }
 
 // checkBank scans all accounts: the sum never changes.
-func (r workloadReader) checkBank(ctx context.Context) error {
+func (r Reader) checkBank(ctx context.Context) error {
 	es, err := r.scan(ctx, bank, "", "", "balance")
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (r workloadReader) checkBank(ctx context.Context) error {
 }
 
 // checkRing follows the ring: it is one cycle through all nodes.
-func (r workloadReader) checkRing(ctx context.Context) error {
+func (r Reader) checkRing(ctx context.Context) error {
 	es, err := r.scan(ctx, ring, "", "")
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (r workloadReader) checkRing(ctx context.Context) error {
 	return nil
 }
 
-func (r workloadReader) checkDuty(ctx context.Context) error {
+func (r Reader) checkDuty(ctx context.Context) error {
 	values, err := r.cells(ctx, duty(0), duty(1))
 	if err == nil && says(values[0]) != "on" && says(values[1]) != "on" {
 		r.rec.Broken("nobody is on duty")
@@ -185,7 +185,7 @@ func (r workloadReader) checkDuty(ctx context.Context) error {
 }
 
 // checkWide scans the registers, in which the columns of a wide row are equal.
-func (r workloadReader) checkWide(ctx context.Context) error {
+func (r Reader) checkWide(ctx context.Context) error {
 	es, err := r.scan(ctx, registers, "wide", "wide~")
 	if err != nil {
 		return err
@@ -200,17 +200,17 @@ func (r workloadReader) checkWide(ctx context.Context) error {
 	return nil
 }
 
-func (s *workloadSession) viewBank(ctx context.Context) {
-	s.view(ctx, "view bank", func(ctx context.Context, r workloadReader) error { return r.checkBank(ctx) })
+func (s *Session) viewBank(ctx context.Context) {
+	s.View(ctx, "view bank", func(ctx context.Context, r Reader) error { return r.checkBank(ctx) })
 }
 
-func (s *workloadSession) viewRing(ctx context.Context) {
-	s.view(ctx, "view ring", func(ctx context.Context, r workloadReader) error { return r.checkRing(ctx) })
+func (s *Session) viewRing(ctx context.Context) {
+	s.View(ctx, "view ring", func(ctx context.Context, r Reader) error { return r.checkRing(ctx) })
 }
 
 // viewPeople looks at people by their table and by both indexes.
-func (s *workloadSession) viewPeople(ctx context.Context) {
-	s.view(ctx, "view people", func(ctx context.Context, r workloadReader) error {
+func (s *Session) viewPeople(ctx context.Context) {
+	s.View(ctx, "view people", func(ctx context.Context, r Reader) error {
 		from := fmt.Sprintf("m%02d", s.Rand.IntN(mails))
 		if err := r.scanIndex(ctx, "mail", "mail", from, ""); err != nil {
 			return err
@@ -225,8 +225,8 @@ func (s *workloadSession) viewPeople(ctx context.Context) {
 }
 
 // viewMany reads cells of many rows and tables at once.
-func (s *workloadSession) viewMany(ctx context.Context) {
-	s.view(ctx, "view many", func(ctx context.Context, r workloadReader) error {
+func (s *Session) viewMany(ctx context.Context) {
+	s.View(ctx, "view many", func(ctx context.Context, r Reader) error {
 		_, err := r.cells(ctx, s.someCells()...)
 		if err == nil {
 			err = r.checkDuty(ctx)
@@ -242,22 +242,22 @@ func (s *workloadSession) viewMany(ctx context.Context) {
 }
 
 // someCells are cells that others write.
-func (s *workloadSession) someCells() []percolator.Cell {
+func (s *Session) someCells() []percolator.Cell {
 	cells := append([]percolator.Cell{account(s.Rand.IntN(accounts)), account(s.Rand.IntN(accounts)), node(nodeName(s.Rand.IntN(nodes))),
 		person(s.Rand.IntN(persons), "mail"), person(s.Rand.IntN(persons), "city"),
-		workloadCell(registers, "counter0", "n"), workloadCell(registers, "slot0", "s"), workloadCell(registers, "blind0", "b"),
-		workloadCell(pings, "k0", "tally"), receiptCell(max(s.ids.Load()-s.Rand.Int64N(50), 1))},
+		cell(registers, "counter0", "n"), cell(registers, "slot0", "s"), cell(registers, "blind0", "b"),
+		cell(pings, "k0", "tally"), receiptCell(max(s.ids.Load()-s.Rand.Int64N(50), 1))},
 		wideCells(s.Rand.IntN(wideRows))...)
 	for n := range activeLists {
 		c := s.listCell(n)
-		cells = append(cells, c, workloadCell(copies, c.Row, "copy"))
+		cells = append(cells, c, cell(copies, c.Row, "copy"))
 	}
 	s.Rand.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	return cells[:1+s.Rand.IntN(len(cells))]
 }
 
 // viewPast reads as of a commit that somebody was told of.
-func (s *workloadSession) viewPast(ctx context.Context) {
+func (s *Session) viewPast(ctx context.Context) {
 	s.mu.Lock()
 	if len(s.past) == 0 {
 		s.mu.Unlock()
@@ -266,7 +266,7 @@ func (s *workloadSession) viewPast(ctx context.Context) {
 	ts := s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))]
 	s.mu.Unlock()
 	ts -= tso.Timestamp(s.Rand.IntN(2)) // the commit itself is seen, one tick below it is not
-	s.view(ctx, "view past", func(ctx context.Context, r workloadReader) error {
+	s.View(ctx, "view past", func(ctx context.Context, r Reader) error {
 		if err := r.checkBank(ctx); err != nil {
 			return err
 		}
@@ -280,8 +280,8 @@ func (s *workloadSession) viewPast(ctx context.Context) {
 
 // dwell keeps a snapshot for a while and reads it again and again. In the end it may be too old,
 // but never wrong.
-func (s *workloadSession) dwell(ctx context.Context) {
-	s.view(ctx, "dwell", func(ctx context.Context, r workloadReader) error {
+func (s *Session) dwell(ctx context.Context) {
+	s.View(ctx, "dwell", func(ctx context.Context, r Reader) error {
 		for range 4 + s.Rand.IntN(10) {
 			if err := r.checkBank(ctx); err != nil {
 				return orTooOld(err)
@@ -310,12 +310,12 @@ func orTooOld(err error) error {
 }
 
 // viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
-func (s *workloadSession) viewHeld(ctx context.Context) {
+func (s *Session) viewHeld(ctx context.Context) {
 	h, err := admin.New(s.Client).TakeHold(ctx, 0, 3*time.Minute, "soak")
 	if err != nil {
 		return
 	}
-	s.view(ctx, "view held", func(ctx context.Context, r workloadReader) (err error) {
+	s.View(ctx, "view held", func(ctx context.Context, r Reader) (err error) {
 		defer func() { s.checkRefusal(ctx, r, h, err) }()
 		for range 5 {
 			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
@@ -333,7 +333,7 @@ func (s *workloadSession) viewHeld(ctx context.Context) {
 
 // checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It
 // is no fault if the client could not learn the safepoint.
-func (s *workloadSession) checkRefusal(ctx context.Context, r workloadReader, h admin.Hold, err error) {
+func (s *Session) checkRefusal(ctx context.Context, r Reader, h admin.Hold, err error) {
 	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
 		return
 	}
@@ -353,7 +353,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // sweep deletes old receipts. What it has scanned is proof enough.
-func (s *workloadSession) sweep(ctx context.Context) {
+func (s *Session) sweep(ctx context.Context) {
 	s.transact(ctx, options{kind: "sweep"}, func(ctx context.Context, a *attempt) error {
 		bucket := fmt.Sprintf("%02d-", s.Rand.IntN(buckets))
 		es, err := a.scan(ctx, receipts, bucket, strings.Replace(bucket, "-", ".", 1))

@@ -1,9 +1,8 @@
-package emulator_test
+package workload
 
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 
 // Observers registers the observers of the workload, for a worker of the name. Two copy the lists
 // and count their elements, the latter in batches; one is weak, and so is one in batches.
-func (w *workload) Observers(name string) *observers.Registry {
+func (w *Workload) Observers(name string) *observers.Registry {
 	r := observers.NewRegistry()
 	observe := func(observer, table, column string, f func(*attempt, observers.Change) error) {
 		run := w.observer(name, observer, f)
@@ -24,30 +23,30 @@ func (w *workload) Observers(name string) *observers.Registry {
 	}
 	observe("copy", lists, "items", func(a *attempt, ch observers.Change) error {
 		if ch.Deleted {
-			return a.delete(workloadCell(copies, ch.Cell.Row, "copy"))
+			return a.delete(cell(copies, ch.Cell.Row, "copy"))
 		}
-		return a.set(workloadCell(copies, ch.Cell.Row, "copy"), ch.Value)
+		return a.set(cell(copies, ch.Cell.Row, "copy"), ch.Value)
 	})
 	r.ObserveBatch("count", lists, "items", w.observer(name, "count", func(a *attempt, ch observers.Change) error {
 		if ch.Deleted {
-			return a.delete(workloadCell(copies, ch.Cell.Row, "count"))
+			return a.delete(cell(copies, ch.Cell.Row, "count"))
 		}
-		return a.set(workloadCell(copies, ch.Cell.Row, "count"), a.unique(fmt.Sprint(strings.Count(string(ch.Value), " "))))
+		return a.set(cell(copies, ch.Cell.Row, "count"), a.unique(fmt.Sprint(strings.Count(string(ch.Value), " "))))
 	}), observers.MaxCells(8), observers.MaxWait(20*time.Millisecond))
 	observe("tally", pings, "poke", func(a *attempt, ch observers.Change) error {
-		return a.set(workloadCell(pings, ch.Cell.Row, "tally"), a.unique(""))
+		return a.set(cell(pings, ch.Cell.Row, "tally"), a.unique(""))
 	})
 	r.ObserveBatch("pile", pings, "poke", w.observer(name, "pile", func(a *attempt, ch observers.Change) error {
-		return a.set(workloadCell(pings, ch.Cell.Row, "pile"), a.unique(""))
+		return a.set(cell(pings, ch.Cell.Row, "pile"), a.unique(""))
 	}))
 	return r
 }
 
 // observer records a run, of one change or of a batch. Who commits it is the worker, so the outcome
 // shows in its receipt only.
-func (w *workload) observer(worker, name string, f func(*attempt, observers.Change) error) observers.BatchFunc {
+func (w *Workload) observer(worker, name string, f func(*attempt, observers.Change) error) observers.BatchFunc {
 	return func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
-		a := &attempt{s: &workloadSession{workload: w}, rec: w.History.Begin(worker, "run of "+name), id: w.ids.Add(1)}
+		a := &attempt{s: &Session{Workload: w}, rec: w.History.Begin(worker, "run of "+name), id: w.ids.Add(1)}
 		a.use(tx)
 		for _, ch := range changes {
 			a.rec.Observes(history.Run{Observer: name, Cell: history.Cell(ch.Cell), Change: ch.CommitTS, Weak: ch.Weak})
@@ -55,8 +54,8 @@ func (w *workload) observer(worker, name string, f func(*attempt, observers.Chan
 				a.rec.ReadAt(history.Cell(ch.Cell), ch.Value, ch.CommitTS)
 			}
 		}
-		if rand.IntN(4) == 0 { // long enough for changes to come in between
-			wait(ctx, rand.N(20*time.Millisecond))
+		if a.id%4 == 0 { // long enough for changes to come in between
+			wait(ctx, time.Duration(a.id*7919%20_000)*time.Microsecond)
 		}
 		for _, ch := range changes {
 			if err := f(a, ch); err != nil {

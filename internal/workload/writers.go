@@ -1,4 +1,4 @@
-package emulator_test
+package workload
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 // listCell is the list that is being appended to under a number.
-func (w *workload) listCell(n int) percolator.Cell {
-	return workloadCell(lists, fmt.Sprintf("%d-%06d", n, w.generations[n].Load()), "items")
+func (w *Workload) listCell(n int) percolator.Cell {
+	return cell(lists, fmt.Sprintf("%d-%06d", n, w.generations[n].Load()), "items")
 }
 
 // appendTo appends an element to a list, which is given up when it is long enough.
@@ -38,7 +38,7 @@ func generationOf(c percolator.Cell) int64 {
 	return n
 }
 
-func (s *workloadSession) appendToLists(ctx context.Context) {
+func (s *Session) appendToLists(ctx context.Context) {
 	s.transact(ctx, options{kind: "append"}, func(ctx context.Context, a *attempt) error {
 		for _, n := range s.Rand.Perm(activeLists)[:1+s.Rand.IntN(2)] {
 			if err := a.appendTo(ctx, n, s.Rand.IntN(5) == 0); err != nil {
@@ -49,9 +49,9 @@ func (s *workloadSession) appendToLists(ctx context.Context) {
 	})
 }
 
-func account(n int) percolator.Cell { return workloadCell(bank, fmt.Sprintf("a%d", n), "balance") }
+func account(n int) percolator.Cell { return cell(bank, fmt.Sprintf("a%d", n), "balance") }
 
-func (s *workloadSession) transfer(ctx context.Context) {
+func (s *Session) transfer(ctx context.Context) {
 	s.transact(ctx, options{kind: "transfer"}, func(ctx context.Context, a *attempt) error {
 		of := s.Rand.Perm(accounts)
 		from, to := account(of[0]), account(of[1])
@@ -79,9 +79,9 @@ func (a *attempt) readCounter(ctx context.Context, c percolator.Cell) (int64, er
 }
 
 // count increments a counter, which no session ever sees go back.
-func (s *workloadSession) count(ctx context.Context) {
+func (s *Session) count(ctx context.Context) {
 	s.transact(ctx, options{kind: "count", noReceipt: s.Rand.IntN(2) == 0}, func(ctx context.Context, a *attempt) error {
-		c := workloadCell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
+		c := cell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
 		n, err := a.readCounter(ctx, c)
 		if err != nil {
 			return err
@@ -96,13 +96,13 @@ func (s *workloadSession) count(ctx context.Context) {
 
 func wideCells(row int) (cells []percolator.Cell) {
 	for i := range wideColumns {
-		cells = append(cells, workloadCell(registers, fmt.Sprintf("wide%d", row), fmt.Sprintf("x%d", i)))
+		cells = append(cells, cell(registers, fmt.Sprintf("wide%d", row), fmt.Sprintf("x%d", i)))
 	}
 	return cells
 }
 
 // rewriteWideRow writes the same text to all columns of a row, which are therefore always equal.
-func (s *workloadSession) rewriteWideRow(ctx context.Context) {
+func (s *Session) rewriteWideRow(ctx context.Context) {
 	s.transact(ctx, options{kind: "wide row"}, func(ctx context.Context, a *attempt) error {
 		cells := wideCells(s.Rand.IntN(wideRows))
 		values, err := a.getMulti(ctx, cells...)
@@ -130,9 +130,9 @@ func (a *attempt) checkEqual(values [][]byte) {
 }
 
 // occupySlot inserts into a cell or deletes it.
-func (s *workloadSession) occupySlot(ctx context.Context) {
+func (s *Session) occupySlot(ctx context.Context) {
 	s.transact(ctx, options{kind: "slot"}, func(ctx context.Context, a *attempt) error {
-		c := workloadCell(registers, fmt.Sprintf("slot%d", s.Rand.IntN(slots)), "s")
+		c := cell(registers, fmt.Sprintf("slot%d", s.Rand.IntN(slots)), "s")
 		switch s.Rand.IntN(3) {
 		case 0:
 			return a.delete(c)
@@ -146,12 +146,12 @@ func (s *workloadSession) occupySlot(ctx context.Context) {
 	})
 }
 
-func node(name string) percolator.Cell { return workloadCell(ring, name, "next") }
+func node(name string) percolator.Cell { return cell(ring, name, "next") }
 
 func nodeName(n int) string { return fmt.Sprintf("n%d", n) }
 
 // permute moves a node of the ring behind the one that follows it.
-func (s *workloadSession) permute(ctx context.Context) {
+func (s *Session) permute(ctx context.Context) {
 	s.transact(ctx, options{kind: "permute"}, func(ctx context.Context, a *attempt) error {
 		at := nodeName(s.Rand.IntN(nodes))
 		var path []string // a → b → c → d becomes a → c → b → d
@@ -172,10 +172,10 @@ func (s *workloadSession) permute(ctx context.Context) {
 	})
 }
 
-func duty(n int) percolator.Cell { return workloadCell(registers, fmt.Sprintf("duty%d", n), "on") }
+func duty(n int) percolator.Cell { return cell(registers, fmt.Sprintf("duty%d", n), "on") }
 
 // changeDuty sends one of two off duty if the other is on, and on duty otherwise. Both reads lock.
-func (s *workloadSession) changeDuty(ctx context.Context) {
+func (s *Session) changeDuty(ctx context.Context) {
 	lockReads := s.Rand.IntN(2) == 0
 	s.transact(ctx, options{kind: "duty", lockReads: lockReads}, func(ctx context.Context, a *attempt) error {
 		read := a.getForUpdate
@@ -210,11 +210,11 @@ func (s *workloadSession) changeDuty(ctx context.Context) {
 }
 
 func person(n int, column string) percolator.Cell {
-	return workloadCell(people, fmt.Sprintf("p%d", n), column)
+	return cell(people, fmt.Sprintf("p%d", n), column)
 }
 
 // movePerson gives a person another city, another address or none, or swaps the addresses of two.
-func (s *workloadSession) movePerson(ctx context.Context) {
+func (s *Session) movePerson(ctx context.Context) {
 	s.transact(ctx, options{kind: "people"}, func(ctx context.Context, a *attempt) error {
 		of := s.Rand.Perm(persons)
 		mail := []byte(fmt.Sprintf("m%02d", s.Rand.IntN(mails)))
@@ -255,26 +255,26 @@ func orGiveUp(err error) error {
 }
 
 // poke notifies weakly, in most cases together with a write.
-func (s *workloadSession) poke(ctx context.Context) {
+func (s *Session) poke(ctx context.Context) {
 	s.transact(ctx, options{kind: "poke"}, func(ctx context.Context, a *attempt) error {
-		if err := a.notify(workloadCell(pings, fmt.Sprintf("k%d", s.Rand.IntN(pingRows)), "poke")); err != nil {
+		if err := a.notify(cell(pings, fmt.Sprintf("k%d", s.Rand.IntN(pingRows)), "poke")); err != nil {
 			return err
 		}
-		return a.set(workloadCell(pings, fmt.Sprintf("k%d", s.Rand.IntN(pingRows)), "cause"), a.unique(""))
+		return a.set(cell(pings, fmt.Sprintf("k%d", s.Rand.IntN(pingRows)), "cause"), a.unique(""))
 	})
 }
 
 // blindWrite overwrites without having read.
-func (s *workloadSession) blindWrite(ctx context.Context) {
+func (s *Session) blindWrite(ctx context.Context) {
 	s.transact(ctx, options{kind: "blind", blind: true}, func(ctx context.Context, a *attempt) error {
-		return a.set(workloadCell(registers, fmt.Sprintf("blind%d", s.Rand.IntN(2)), "b"), a.unique(""))
+		return a.set(cell(registers, fmt.Sprintf("blind%d", s.Rand.IntN(2)), "b"), a.unique(""))
 	})
 }
 
 // mixed touches several tables at once.
-func (s *workloadSession) mixed(ctx context.Context) {
+func (s *Session) mixed(ctx context.Context) {
 	s.transact(ctx, options{kind: "mixed"}, func(ctx context.Context, a *attempt) error {
-		c := workloadCell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
+		c := cell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
 		n, err := a.readCounter(ctx, c)
 		if err != nil {
 			return err
@@ -295,9 +295,9 @@ const page = "page-"
 // publish writes rows that nobody else writes, after a cell that many write: when the client dies
 // between the two, they are observed cells whose notification only lock resolution can write, and
 // their primary's record is soon garbage.
-func (s *workloadSession) publish(ctx context.Context) {
+func (s *Session) publish(ctx context.Context) {
 	s.transact(ctx, options{kind: "publish"}, func(ctx context.Context, a *attempt) error {
-		c := workloadCell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
+		c := cell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
 		n, err := a.readCounter(ctx, c)
 		if err != nil {
 			return err
@@ -306,7 +306,7 @@ func (s *workloadSession) publish(ctx context.Context) {
 			return err
 		}
 		for i := range 1 + s.Rand.IntN(2) {
-			s.page = workloadCell(lists, fmt.Sprintf("%s%08d-%d", page, a.id, i), "items")
+			s.page = cell(lists, fmt.Sprintf("%s%08d-%d", page, a.id, i), "items")
 			if err := a.set(s.page, []byte(fmt.Sprintf("%d.%d ", a.id, i))); err != nil {
 				return err
 			}
@@ -317,7 +317,7 @@ func (s *workloadSession) publish(ctx context.Context) {
 
 // revise changes the page that the session published last, once: with luck while an observer is at
 // work on it, who then has to come again.
-func (s *workloadSession) revise(ctx context.Context) {
+func (s *Session) revise(ctx context.Context) {
 	if s.page.Row == "" {
 		s.publish(ctx)
 	}
@@ -334,14 +334,14 @@ func (s *workloadSession) revise(ctx context.Context) {
 }
 
 // withdraw deletes old pages and lists, which their observers have to see.
-func (s *workloadSession) withdraw(ctx context.Context) {
+func (s *Session) withdraw(ctx context.Context) {
 	s.transact(ctx, options{kind: "withdraw"}, func(ctx context.Context, a *attempt) error {
 		n := s.Rand.IntN(activeLists)
 		from, to := page, fmt.Sprintf("%s%08d", page, max(s.ids.Load()-keptBack, 0))
 		if s.Rand.IntN(4) == 0 {
 			from, to = fmt.Sprintf("%d-", n), fmt.Sprintf("%d-%06d", n, max(s.generations[n].Load()-oldLists, 0))
 		}
-		old, err := workloadReader{a.tx, a.rec}.scanFirst(ctx, lists, from, to, 1+s.Rand.IntN(20), "items")
+		old, err := Reader{a.tx, a.rec}.scanFirst(ctx, lists, from, to, 1+s.Rand.IntN(20), "items")
 		if err != nil || len(old) == 0 {
 			return orGiveUp(err)
 		}

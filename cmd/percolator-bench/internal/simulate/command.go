@@ -1,0 +1,75 @@
+// Package simulate is the command that runs episodes of package simulation, in processes of one core
+// each: on one core a seed repeats itself best.
+package simulate
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/internal/simulation"
+)
+
+// flags of the command.
+type flags struct {
+	seed, episode uint64
+	one           bool // only that episode
+	duration      time.Duration
+	transactions  int
+	size          int
+	faults        string
+	jobs          int
+	notes         bool
+
+	job        bool // this process does a part of the work
+	cpuProfile string
+}
+
+// Command is percolator-bench simulate.
+func Command() *cobra.Command {
+	f := new(flags)
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Simulate clients, workers, collectors and oracles on a store, with faults, and judge what they saw",
+		Long: `Simulate clients, workers, collectors and oracles on a store, with faults, and
+judge what they saw.
+
+Everything runs in this program, in virtual time: the engine as it ships, a
+simulated store, and no network. A seed decides what happens. An episode makes
+some thousand transactions in a world of its own; then everything comes to rest
+and is judged: the history, the raw tables and the journal, and whether all of
+it ended in time. A run makes one episode after the other, and prints those
+that fail with the command that repeats them.
+
+Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
+		Example: `  # Ten minutes of episodes, each with faults of another intensity
+  percolator-bench simulate --for 10m
+
+  # One of them again
+  percolator-bench simulate --seed 1 --episode 17`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.job {
+				return f.work()
+			}
+			f.one = cmd.Flags().Changed("episode")
+			return f.divide(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	set := cmd.Flags()
+	set.Uint64Var(&f.seed, "seed", 1, "decides what happens")
+	set.Uint64Var(&f.episode, "episode", 0, "run only this episode")
+	set.DurationVar(&f.duration, "for", time.Minute, "how long to begin new episodes")
+	set.IntVar(&f.transactions, "transactions", 0, "stop after as many judged transactions; 0: only the time counts")
+	set.IntVar(&f.size, "size", 5000, "transactions of an episode")
+	set.StringVar(&f.faults, "faults", string(simulation.Seeded), "none, some, absurd, or seeded: another intensity in each episode")
+	set.IntVar(&f.jobs, "jobs", 2, "processes, of one core each")
+	set.BoolVar(&f.notes, "notes", false, "print what happened in an episode that failed")
+	set.BoolVar(&f.job, "job", false, "")
+	set.BoolVar(&f.one, "one", false, "")
+	set.StringVar(&f.cpuProfile, "cpuprofile", "", "")
+	for _, hidden := range []string{"job", "one", "cpuprofile"} {
+		_ = set.MarkHidden(hidden)
+	}
+	return cmd
+}

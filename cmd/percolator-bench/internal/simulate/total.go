@@ -1,0 +1,83 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/simulation"
+	"github.com/gopercolator/percolator/internal/workload"
+)
+
+// total is what the episodes of a run tell together.
+type total struct {
+	flags *flags
+	out   io.Writer
+	begun time.Time
+	stop  func()
+
+	mu                         sync.Mutex
+	episodes, failed           int
+	judged, committed, aborted int
+	resolved                   int
+	kinds                      map[string]workload.Count
+	faults                     map[string]int
+	virtual                    time.Duration
+}
+
+// failuresMost ends a run.
+const failuresMost = 20
+
+func (t *total) add(o told) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.episodes++
+	r := o.Report
+	if o.Error != "" || r.Failed() {
+		t.failed++
+		fmt.Fprintf(t.out, "episode %d failed: %s\n%s", o.Episode, o.Error, r)
+		if t.flags.notes {
+			for _, n := range r.Notes {
+				fmt.Fprintln(t.out, n)
+			}
+		}
+		fmt.Fprintf(t.out, "again: percolator-bench simulate --seed %d --size %d --faults %s --episode %d\n", t.flags.seed, t.flags.size, t.flags.faults, o.Episode)
+	}
+	if t.failed == failuresMost {
+		fmt.Fprintln(t.out, "so many failures are enough")
+		t.stop()
+	}
+	t.judged += r.History.Transactions
+	t.committed += r.History.Committed
+	t.aborted += r.History.Aborted
+	t.resolved += r.History.Resolved
+	t.virtual += r.Virtual
+	if t.kinds == nil {
+		t.kinds, t.faults = map[string]workload.Count{}, map[string]int{}
+	}
+	for k, n := range r.Kinds {
+		c := t.kinds[k]
+		t.kinds[k] = workload.Count{Committed: c.Committed + n.Committed, Aborted: c.Aborted + n.Aborted, Unknown: c.Unknown + n.Unknown, Read: c.Read + n.Read}
+	}
+	for f, n := range r.Faults {
+		t.faults[f] += n
+	}
+}
+
+// print prints the sums.
+func (t *total) print() {
+	for _, k := range slices.Sorted(maps.Keys(t.kinds)) {
+		c := t.kinds[k]
+		fmt.Fprintf(t.out, "  %-14s %8d committed %8d aborted %6d unknown %8d read\n", k, c.Committed, c.Aborted, c.Unknown, c.Read)
+	}
+	for _, f := range slices.Sorted(maps.Keys(t.faults)) {
+		fmt.Fprintf(t.out, "  %8d %s\n", t.faults[f], f)
+	}
+	took := time.Since(t.begun)
+	fmt.Fprintf(t.out, "seed %d, faults %s: %d episodes, %d failed; %d transactions judged, %d committed (%d found to be), %d aborted; "+
+		"virtual %v, real %v, %.0f a second\n", t.flags.seed, simulation.Faults(t.flags.faults), t.episodes, t.failed, t.judged, t.committed, t.resolved, t.aborted,
+		t.virtual.Round(time.Second), took.Round(time.Second), float64(t.judged)/took.Seconds())
+}

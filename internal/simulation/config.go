@@ -1,0 +1,79 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/simulated"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Faults says how many there are.
+type Faults string
+
+// The intensities.
+const (
+	None   Faults = "none"
+	Some   Faults = "some"
+	Absurd Faults = "absurd"
+	Seeded Faults = "seeded" // any of the others, and between them
+)
+
+// Config says what an episode is like.
+type Config struct {
+	Seed         uint64
+	Transactions int // after so many the faults end, and everything comes to rest
+	Faults       Faults
+}
+
+// episode is a Config in detail, as its seed decides.
+type episode struct {
+	Config
+
+	clients, sessions, workers int
+
+	LockTTL, Retention time.Duration
+	Timing             percolator.Timing
+
+	intensity float64 // of faults; 1 is what some means
+	rates     simulated.Rates
+	store     simulated.Config
+}
+
+// storeRate is the mean rate of each fault of the store with an intensity of 1, and storeRateMost the
+// greatest.
+const (
+	storeRate     = 0.001
+	storeRateMost = 0.05
+)
+
+func (cfg Config) detail() (e episode, err error) {
+	e = episode{Config: cfg}
+	r := newDice(cfg.Seed).next("detail")
+	e.clients, e.sessions, e.workers = 2+r.IntN(4), 2+r.IntN(7), 1+r.IntN(2)
+	e.LockTTL, e.Retention = 10*time.Second, time.Hour
+	if r.IntN(2) == 0 { // short times, so that more happens
+		e.LockTTL, e.Retention = 2*time.Second, time.Minute
+		e.Timing = percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second}
+	}
+	switch cfg.Faults {
+	case None:
+	case Some:
+		e.intensity = 1
+	case Absurd:
+		e.intensity = 20
+	case Seeded:
+		e.intensity = []float64{0, 0.1, 0.5, 1, 3, 20}[r.IntN(6)]
+	default:
+		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
+	}
+	for i := range e.rates {
+		e.rates[i] = min(2*r.Float64()*storeRate*e.intensity, storeRateMost)
+	}
+	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}}
+	if e.intensity > 0 {
+		e.store.Latency.Tail = 0.01 * r.Float64()
+		e.store.Disks.Speed = []int64{0, 0, 1 << 20, 64 << 20}[r.IntN(4)]
+	}
+	return e, nil
+}

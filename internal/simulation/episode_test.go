@@ -1,0 +1,67 @@
+package simulation
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestEpisodes: some thousand transactions with every intensity of faults, of seeds that are always
+// the same.
+func TestEpisodes(t *testing.T) {
+	for i, faults := range []Faults{None, Some, Seeded, Absurd} {
+		r := mustRun(t, Config{Seed: uint64(i + 1), Transactions: 1000, Faults: faults})
+		if r.History.Committed == 0 || r.History.Scans == 0 {
+			t.Errorf("%s: the episode did not do what it is for: %s", faults, r.History)
+		}
+	}
+}
+
+// TestEveryFaultHappens: an episode with all that can go wrong has each kind of fault.
+func TestEveryFaultHappens(t *testing.T) {
+	r := mustRun(t, Config{Seed: 11, Transactions: 2000, Faults: Absurd})
+	for _, f := range EveryFault() {
+		if r.Faults[f] == 0 {
+			t.Errorf("never happened: %s", f)
+		}
+	}
+}
+
+// seeds are those that have failed, a line each: seed, transactions, faults. What follows # says why.
+//
+//go:embed testdata/seeds
+var seeds []byte
+
+// replayed bounds the replay of seeds.
+const replayed = 20 * time.Second
+
+func TestSeedsThatFailed(t *testing.T) {
+	begun := time.Now()
+	for lines := bufio.NewScanner(bytes.NewReader(seeds)); lines.Scan() && time.Since(begun) < replayed; {
+		line, _, _ := bytes.Cut(lines.Bytes(), []byte("#"))
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var cfg Config
+		if _, err := fmt.Sscan(string(line), &cfg.Seed, &cfg.Transactions, &cfg.Faults); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		mustRun(t, cfg)
+	}
+}
+
+func mustRun(t *testing.T, cfg Config) *Report {
+	t.Helper()
+	r, err := Run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(r)
+	if r.Failed() {
+		t.Error("something is wrong")
+	}
+	return r
+}

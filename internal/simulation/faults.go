@@ -1,0 +1,82 @@
+package simulation
+
+import (
+	"maps"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/gopercolator/percolator/internal/simulated"
+)
+
+// fault is a kind of them.
+type fault string
+
+// The faults of processes and of the oracle; those of the store are its own.
+const (
+	oracleRequestLost   fault = "oracle: request lost"
+	oracleAnswerLost    fault = "oracle: answer lost"
+	oracleRefused       fault = "oracle: refused"
+	oracleFailedAfter   fault = "oracle: done and reported failed"
+	oracleSlow          fault = "oracle: slow answer"
+	oracleStoreFailed   fault = "oracle's store: failed before"
+	oracleStoreDoubtful fault = "oracle's store: failed after"
+	oracleStoreSlow     fault = "oracle's store: slow"
+	clockForward        fault = "oracle: clock forward"
+	clockBack           fault = "oracle: clock back"
+	leaderDeposed       fault = "oracle: leader deposed"
+	leaderCutOff        fault = "oracle: leader cut off from its store"
+	serverKilled        fault = "oracle: server killed"
+	sessionEnded        fault = "oracle: session wrongly ended"
+	sessionsSilent      fault = "oracle: sessions unanswered"
+	processKilled       fault = "process killed"
+	processStopped      fault = "process stopped"
+	machineSuspended    fault = "machine suspended"
+)
+
+// kinds are all of them.
+var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
+	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, processKilled,
+	processStopped, machineSuspended}
+
+// EveryFault names every kind of fault, as a Report counts them.
+func EveryFault() (names []string) {
+	for _, f := range kinds {
+		names = append(names, string(f))
+	}
+	var counts simulated.Counts
+	for f := range counts {
+		names = append(names, storeFault(simulated.Fault(f)))
+	}
+	return names
+}
+
+func storeFault(f simulated.Fault) string { return "store: " + f.String() }
+
+// tally counts faults.
+type tally struct {
+	mu sync.Mutex
+	n  map[fault]int
+}
+
+func (t *tally) add(f fault) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n == nil {
+		t.n = map[fault]int{}
+	}
+	t.n[f]++
+}
+
+func (t *tally) all() map[fault]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.n)
+}
+
+// oneOf picks a fault by weights whose sum is at most 1; "" most often.
+func oneOf(r *rand.Rand, rate float64, kinds ...fault) fault {
+	if rate <= 0 || r.Float64() >= rate {
+		return ""
+	}
+	return kinds[r.IntN(len(kinds))]
+}

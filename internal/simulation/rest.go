@@ -1,0 +1,153 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/audit"
+	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator/admin"
+)
+
+// How long everything may take, in virtual time, after the last fault.
+const (
+	stopWithin = 5 * time.Minute  // until every transaction under way has ended
+	idleWithin = 10 * time.Minute // until the observers have nothing left to do
+	restWithin = time.Hour        // until everything has been collected, beside what is waited on purpose
+)
+
+// rest lets the store come to rest and judges everything.
+func (w *world) rest(ctx context.Context) (*history.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, restWithin+4*time.Hour)
+	defer cancel()
+	p, err := w.open(ctx, "final")
+	if err != nil {
+		return nil, err
+	}
+	w.comeToRest(ctx, p)
+	if err := w.audit(ctx, p, false); err != nil {
+		return nil, err
+	}
+	w.collectAll(ctx, p)
+	if err := w.work.Final(ctx, p.client, true); err != nil {
+		w.problem("the final reads: %v", err)
+	}
+	if err := p.client.Flush(ctx); err != nil {
+		w.problem("the final flush: %v", err)
+	}
+	if err := w.audit(ctx, p, true); err != nil {
+		return nil, err
+	}
+	if err := p.leave(); err != nil {
+		w.problem("closing the last client: %v", err)
+	}
+	return history.Check(w.history, workload.Rules()), nil
+}
+
+// comeToRest waits until no observer has anything left to do.
+func (w *world) comeToRest(ctx context.Context, p *process) {
+	worker, err := observers.NewWorker(p.client, w.work.Observers(p.name), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
+	if err != nil {
+		w.problem("%v", err)
+		return
+	}
+	wctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(wctx) }()
+	idle, cancel := context.WithTimeout(ctx, idleWithin)
+	defer cancel()
+	if err := worker.WaitIdle(idle); err != nil {
+		w.problem("the observers do not come to rest: %v", err)
+	}
+	stop()
+	if err := <-done; err != nil {
+		w.problem("the last worker: %v", err)
+	}
+}
+
+// collectAll runs a cycle that has everything to itself, a sweep for what dead processes have left
+// without an entry in the journal (J8), and another cycle, so that nothing unreferenced may be left.
+func (w *world) collectAll(ctx context.Context, p *process) {
+	operator := admin.New(p.client)
+	collector, err := operator.NewCollector(collectorConfig())
+	if err != nil {
+		w.problem("%v", err)
+		return
+	}
+	sweeper, err := operator.NewSweeper(admin.SweepConfig{RowsPerSecond: 1_000_000})
+	if err != nil {
+		w.problem("%v", err)
+		return
+	}
+	cycle := func() {
+		done, err := collector.Collect(ctx)
+		w.note("collected: %+v, %v", done, err)
+		if err != nil || done.Postponed > 0 || done.Corrupt > 0 || done.Dispatched > 0 {
+			w.problem("the last collection: %+v, %v", done, err)
+		}
+	}
+	w.advance(ctx, p, w.cfg.Retention+20*time.Minute) // everything is old, and holds have expired
+	cycle()
+	// One sweep finds what is left: but the last worker may have begun it before, and rolling back what
+	// it finds may leave a marker at a primary (J8), for another one.
+	for range sweepsMost {
+		w.advance(ctx, p, 2*time.Hour) // what is left is old work
+		done, err := sweeper.Sweep(ctx)
+		w.note("swept: %+v, %v", done, err)
+		if err != nil || done.Missed.Sum() > 0 || done.Corrupt > 0 {
+			w.problem("a sweep: %+v, %v", done, err)
+		}
+		w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
+		cycle()
+		if err != nil || done.Announced == 0 && done.Rows > 0 {
+			return
+		}
+	}
+	w.problem("%d sweeps found something to deal with", sweepsMost)
+}
+
+const sweepsMost = 4
+
+// advance is the same as waiting, for whoever goes by the oracle's time: which may be ahead of its
+// clocks.
+func (w *world) advance(ctx context.Context, p *process, d time.Duration) {
+	now, err := p.oracle.Next(ctx)
+	if err != nil {
+		w.problem("the oracle does not answer after the last fault: %v", err)
+		return
+	}
+	w.oracle.setClocks(now.Add(d).Time())
+}
+
+// audit audits the raw tables, and adds what they hold to the history. A marker at or below the
+// watermark says nothing: who asks about a lock long after its transaction was collected may leave
+// one.
+func (w *world) audit(ctx context.Context, p *process, collected bool) error {
+	var seen []audit.Record
+	report, err := audit.Run(ctx, func(_ context.Context, table string, visit func(layout.Row)) error {
+		return w.cluster.Visit(table, func(r layout.Row) bool {
+			visit(r)
+			return true
+		})
+	}, audit.Config{
+		Schema: p.client.Schema(), Collected: collected,
+		Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
+		Visit:     func(r audit.Record) { seen = append(seen, r) },
+	})
+	if err != nil {
+		return errors.Join(errors.New("the audit failed"), err)
+	}
+	if report.Found > 0 {
+		w.problem("the auditor: %s", report)
+	}
+	for _, r := range seen {
+		if marker := r.Kind == 'R'; !marker || r.Start > report.GCWatermark {
+			w.history.Found(history.Record{Cell: history.Cell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package simulation
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/simulated"
+)
+
+// weather makes the faults that are not those of single requests, until ctx ends.
+func (w *world) weather(ctx context.Context) {
+	if w.cfg.intensity == 0 {
+		return
+	}
+	r := w.dice.next("weather")
+	for pause(ctx, w.until(r)) == nil {
+		kind, own := storms[r.IntN(len(storms))], rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+		w.ending.Go(func() { kind(w, ctx, own) })
+	}
+}
+
+// until is how long the weather stays fine.
+func (w *world) until(r *rand.Rand) time.Duration {
+	return time.Duration(r.ExpFloat64() * float64(2*time.Second) / min(w.cfg.intensity, 3))
+}
+
+var storms = []func(*world, context.Context, *rand.Rand){
+	(*world).killProcess, (*world).killProcess, (*world).stopProcess, (*world).stopProcess,
+	(*world).killServer, (*world).jumpForward, (*world).jumpForward, (*world).jumpBack, (*world).depose, (*world).cutOff,
+}
+
+func (w *world) anySlot(r *rand.Rand) *slot { return w.slots[r.IntN(len(w.slots))] }
+
+func (w *world) killProcess(ctx context.Context, r *rand.Rand) {
+	sl := w.anySlot(r)
+	if sl.running() == nil {
+		return
+	}
+	w.tally.add(processKilled)
+	sl.restart(ctx, time.Duration(r.Int64N(int64(5*time.Second))))
+}
+
+// stopProcess stops a process, sometimes past the time to live of its locks, sometimes beyond what
+// its knowledge of the schema and of the safepoint is good for.
+func (w *world) stopProcess(ctx context.Context, r *rand.Rand) {
+	p := w.anySlot(r).running()
+	if p == nil {
+		return
+	}
+	longest := []time.Duration{w.cfg.LockTTL / 2, 2 * w.cfg.LockTTL, 2 * time.Minute}[r.IntN(3)]
+	how, kind := simulated.Stopped, processStopped
+	if r.IntN(3) == 0 {
+		how, kind = simulated.Asleep, machineSuspended
+	}
+	w.tally.add(kind)
+	resume := p.suspend(how)
+	_ = pause(ctx, time.Duration(r.Int64N(int64(longest))))
+	resume()
+}
+
+func (w *world) killServer(_ context.Context, r *rand.Rand) {
+	address := w.oracle.addresses[r.IntN(len(w.oracle.addresses))]
+	if r.IntN(2) == 0 {
+		address = w.oracle.leading()
+	}
+	w.tally.add(serverKilled)
+	if err := w.oracle.kill(address, time.Duration(r.Int64N(int64(5*time.Second)))); err != nil {
+		w.problem("starting an oracle: %v", err)
+	}
+}
+
+// jumpForward moves the oracle's clock, past the time to live of locks often, past the retention now
+// and then.
+func (w *world) jumpForward(_ context.Context, r *rand.Rand) {
+	by := time.Duration(r.Int64N(int64(2 * w.cfg.LockTTL)))
+	if r.IntN(4) == 0 {
+		by = w.cfg.Retention + time.Duration(r.Int64N(int64(w.cfg.Retention)))
+	}
+	w.tally.add(clockForward)
+	w.oracle.jump(w.oracle.leading(), by)
+}
+
+func (w *world) jumpBack(_ context.Context, r *rand.Rand) {
+	w.tally.add(clockBack)
+	w.oracle.jump(w.oracle.leading(), -time.Duration(r.Int64N(int64(4*w.cfg.LockTTL))))
+}
+
+func (w *world) depose(ctx context.Context, _ *rand.Rand) {
+	w.tally.add(leaderDeposed)
+	if err := w.oracle.depose(ctx); err != nil && ctx.Err() == nil {
+		w.note("deposing the leader: %v", err)
+	}
+}
+
+func (w *world) cutOff(_ context.Context, r *rand.Rand) {
+	w.tally.add(leaderCutOff)
+	w.oracle.cutOff(w.oracle.leading(), time.Duration(r.Int64N(int64(8*time.Second))))
+}

@@ -1,0 +1,115 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/simulated"
+	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// world is an episode under way: a store, an oracle, and processes that use them.
+type world struct {
+	cfg     episode
+	dice    *dice
+	tally   *tally
+	cluster *simulated.Cluster
+	oracle  *oracle
+	history *history.Recording
+	work    *workload.Workload
+	schema  *percolator.Schema
+
+	begun  time.Time
+	calm   atomic.Bool // no more faults
+	stop   context.CancelFunc
+	slots  []*slot
+	ending sync.WaitGroup // processes that were killed
+
+	mu       sync.Mutex
+	notes    []string
+	problems []string
+}
+
+// epoch is when a simulation begins. Bubbles begin in 2000, and timestamps in 2025.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newWorld(cfg episode) (*world, error) {
+	time.Sleep(time.Until(epoch))
+	w := &world{cfg: cfg, dice: newDice(cfg.Seed), tally: &tally{}, history: history.New(), begun: time.Now()}
+	w.calm.Store(true)
+	w.work = workload.New(w.history)
+	w.schema = workload.Schema(cfg.Timing)
+	w.cluster = simulated.NewCluster(cfg.store)
+	var err error
+	w.oracle, err = newOracle(w.dice, w.tally, newNetwork(), w.oracleRate)
+	return w, err
+}
+
+// oracleRate is the probability of a fault for each request to the oracle, or of the oracle.
+func (w *world) oracleRate() float64 {
+	if w.calm.Load() {
+		return 0
+	}
+	return min(0.005*w.cfg.intensity, 0.2)
+}
+
+// storm begins the faults, or ends them.
+func (w *world) storm(on bool) {
+	w.calm.Store(!on)
+	rates := w.cfg.rates
+	if !on {
+		rates = simulated.Rates{}
+	}
+	w.cluster.SetRates(rates)
+}
+
+// setUp creates the tables and fills them.
+func (w *world) setUp(ctx context.Context) error {
+	store := w.cluster.Connect("setup")
+	if err := meta.ApplySchemaOn(ctx, tables{w.cluster}, store, w.schema); err != nil {
+		return err
+	}
+	p, err := w.open(ctx, "setup")
+	if err != nil {
+		return err
+	}
+	if err := w.work.Setup(ctx, p.client); err != nil {
+		return err
+	}
+	return p.leave()
+}
+
+// tables creates those of a cluster.
+type tables struct{ *simulated.Cluster }
+
+func (t tables) Create(_ context.Context, name string, _ []string, _ int, families ...string) error {
+	return t.CreateTable(name, families)
+}
+
+// Families says of every table that it does not exist: none is created twice.
+func (tables) Families(context.Context, string) (map[string]bool, error) { return nil, nil }
+
+// notesMost bounds them.
+const notesMost = 1000
+
+// note is something to read when an episode fails.
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.notes) < notesMost {
+		w.notes = append(w.notes, fmt.Sprintf("%12v ", time.Since(w.begun))+fmt.Sprintf(format, args...))
+	}
+}
+
+// problem is something that must not be.
+func (w *world) problem(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, fmt.Sprintf("after %v: ", time.Since(w.begun))+fmt.Sprintf(format, args...))
+}
