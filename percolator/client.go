@@ -49,31 +49,10 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(ctx, cfg.settings(), cfg.providers(), backend)
+	e, err := engine.Open(ctx, cfg.settings(), engine.Providers{Meter: cfg.MeterProvider, Tracer: cfg.TracerProvider}, backend)
 	if err != nil {
 		return nil, fmt.Errorf("%w (endpoint: %s)", err, endpoint)
 	}
-	return newClient(ctx, cfg, e)
-}
-
-// NewClientOn is NewClient on a store that is not Bigtable, which the client owns from then on. It is
-// for simulations within this module.
-func NewClientOn(ctx context.Context, cfg Config, backend store.Backend) (*Client, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
-	defer cancel()
-	e, err := engine.Open(ctx, cfg.settings(), cfg.providers(), backend)
-	if err != nil {
-		return nil, err
-	}
-	return newClient(ctx, cfg, e)
-}
-
-// newClient is a client on an engine that has been opened.
-func newClient(ctx context.Context, cfg Config, e *engine.Engine) (*Client, error) {
 	c := &Client{e: e}
 	if err := c.connect(ctx, cfg); err != nil {
 		e.Abandon()

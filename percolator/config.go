@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
@@ -135,8 +134,4 @@ func (cfg Config) settings() model.Settings {
 		Project: cfg.Project, Instance: cfg.Instance, LockTTL: cfg.LockTTL, Retention: cfg.Retention, MaxParallelism: cfg.MaxParallelism,
 		DisableBatching: cfg.DisableBatching, DisablePrefetch: cfg.DisablePrefetch, DisableHints: cfg.DisableHints, Logger: cfg.Logger,
 	}
-}
-
-func (cfg Config) providers() engine.Providers {
-	return engine.Providers{Meter: cfg.MeterProvider, Tracer: cfg.TracerProvider}
 }

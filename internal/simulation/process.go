@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/simulated"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -59,12 +60,12 @@ func (w *world) connect(p *process) error {
 	if err != nil {
 		return err
 	}
-	store := w.cluster.Connect(p.name)
-	client, err := percolator.NewClientOn(p.ctx, w.config(forgetful{oracle, line}), store)
+	conn := w.cluster.Connect(p.name)
+	client, err := percolator.NewClient(p.ctx, w.config(forgetful{oracle, line}), store.OnBackend(conn))
 	if err != nil {
 		return fmt.Errorf("%w%w", err, oracle.Close())
 	}
-	p.store, p.oracle, p.client = store, oracle, client
+	p.store, p.oracle, p.client = conn, oracle, client
 	return nil
 }
 
