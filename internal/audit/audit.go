@@ -54,7 +54,7 @@ type Config struct {
 
 	// Observers lists the names of the observers of each observed column, keyed by table and column. A
 	// column that is not there must have a notify cell, or at least one acknowledgment, for the newest
-	// change.
+	// change, and an entry in the journal for each notify cell, whoever has run.
 	Observers map[[2]string][]string
 
 	// Collected says that a cycle of collection was the last thing to happen: nothing unreferenced may
@@ -101,6 +101,7 @@ type Report struct {
 	Uncompared    int // records beyond Config.Transactions
 	Entries       int // of the journal
 	StrayLocks    int // without an entry in the journal: of transactions that never commit (J8)
+	Repeated      int // notify cells of settled changes for which Config.Observers have run: set again by a request that arrived twice
 
 	Findings []Finding // at most 1000
 	Found    int       // all of them
@@ -114,6 +115,9 @@ func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "audit: %d rows, %d records, %d data versions, %d locks, %d notify cells, %d orphans, %d late records, %d index entries, %d journal entries, %d stray locks, GC watermark %d: ",
 		r.Rows, r.Records, r.Data, r.Locks, r.Notifications, r.Orphans, r.LateRecords, r.IndexEntries, r.Entries, r.StrayLocks, r.GCWatermark)
+	if r.Repeated > 0 {
+		fmt.Fprintf(&b, "%d repeated notify cells: ", r.Repeated)
+	}
 	if r.Found == 0 {
 		b.WriteString("no findings\n")
 		return b.String()

@@ -235,18 +235,13 @@ func (a *auditor) values(c *auditedCell) {
 	}
 }
 
-// observed checks that somebody will run, or has run, for the newest change: the notify cell is
-// written with the record, and goes when every observer has acknowledged.
-func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names []string) {
-	change, ok := c.newest(tso.MaxTimestamp)
-	if !ok || slices.ContainsFunc(c.notify, func(ts tso.Timestamp) bool { return ts >= change.Commit }) {
-		return
-	}
+// lastRuns is when each observer of a column last ran for it, as far as acknowledgments tell.
+func lastRuns(column string, cells map[string]*auditedCell) map[string]tso.Timestamp {
 	runs := map[string]tso.Timestamp{}
-	for column, ack := range cells {
-		rest, ok := strings.CutPrefix(column, "\x00ack\x00")
+	for name, ack := range cells {
+		rest, ok := strings.CutPrefix(name, "\x00ack\x00")
 		observer, of, _ := strings.Cut(rest, "\x00")
-		if !ok || of != c.column {
+		if !ok || of != column {
 			continue
 		}
 		for _, r := range ack.records {
@@ -255,6 +250,17 @@ func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names 
 			}
 		}
 	}
+	return runs
+}
+
+// observed checks that somebody will run, or has run, for the newest change: the notify cell is
+// written with the record, and goes when every observer has acknowledged.
+func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names []string) {
+	change, ok := c.newest(tso.MaxTimestamp)
+	if !ok || slices.ContainsFunc(c.notify, func(ts tso.Timestamp) bool { return ts >= change.Commit }) {
+		return
+	}
+	runs := lastRuns(c.column, cells)
 	if names == nil {
 		for _, run := range runs {
 			if run > change.Commit {

@@ -207,7 +207,7 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 		}
 		a.parkedOf(t, key, c, cells)
 		if t.notifies(c.column) && !a.cfg.SkipNotifications {
-			a.notified(c, entries, cells)
+			a.notified(c, entries, cells, t.observed[c.column])
 		}
 	}
 	a.besideListed(t.name, key, cells)
@@ -232,13 +232,20 @@ func (a *auditor) committed(c *auditedCell, entries []journalEntry) {
 
 // notified checks that an entry that is not settled leads to each notification of a column for
 // which no observer is parked. One without a transaction (J2) leads to older ones too: a sweep
-// announces what it finds.
-func (a *auditor) notified(c *auditedCell, entries []journalEntry, cells map[string]*auditedCell) {
+// announces what it finds. Nothing leads to one that a repeated request set again after all of its
+// observers, by their names, had run, and the entry was settled.
+func (a *auditor) notified(c *auditedCell, entries []journalEntry, cells map[string]*auditedCell, names []string) {
+	runs := lastRuns(c.column, cells)
 	for _, ts := range c.notify {
 		if parked(cells, c.column) >= ts {
 			continue
 		}
-		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return !e.settled && (e.start <= ts || !e.primary && e.weak) }) {
+		led := slices.ContainsFunc(entries, func(e journalEntry) bool { return !e.settled && (e.start <= ts || !e.primary && e.weak) })
+		switch behind := func(name string) bool { return runs[name] < ts }; {
+		case led:
+		case len(names) > 0 && !slices.ContainsFunc(names, behind):
+			a.report.Repeated++
+		default:
 			a.findCell(c, RuleEntry, "nothing in the journal leads to the notification at %d", ts)
 		}
 	}

@@ -30,13 +30,14 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 	if err != nil || safepoint == 0 {
 		return false, err
 	}
-	holder, expires := s.state.Holder, s.state.Expires
+	before := s.state
 	s.state.Unjournaled = 0
 	if m, _ := s.e.Meta.Snapshot(); m.Schema.DisableJournal {
 		s.state.Unjournaled = m.Version
 	}
-	s.state.Collection = Collection{Safepoint: safepoint, Started: now, Holder: holder, Expires: expires}
+	s.state.Collection = Collection{Safepoint: safepoint, Started: now, Holder: before.Holder, Expires: before.Expires}
 	if err := s.enter(ctx, CollectionDrain, nil); err != nil {
+		s.state = before
 		return false, err
 	}
 	if err := s.drain(ctx); err != nil {

@@ -125,10 +125,15 @@ func (s *collecting) keep(ctx context.Context) error {
 	return s.save(ctx)
 }
 
-// enter begins a phase; shares, if not nil, take the place of those before.
+// enter begins a phase; shares, if not nil, take the place of those before. A phase that was not
+// stored has not begun: what gives the lease up would otherwise store it without its shares.
 func (s *collecting) enter(ctx context.Context, p CollectionPhase, shares map[string][]byte) error {
+	before := s.state
 	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil
 	err := s.saveWith(ctx, shares)
+	if err != nil {
+		s.state = before
+	}
 	s.cfg.Progress(s.state.Collection)
 	return err
 }

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
@@ -113,6 +116,63 @@ func TestLeaseSurvivesTwoLostRenewalsOverAndOver(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// refusing holds the collector's row, and refuses a request.
+type refusing struct {
+	store.Backend
+	cells   map[string][]byte
+	refuses bool
+}
+
+func (s *refusing) CheckAndMutate(_ context.Context, _, _ string, _ store.Query, next, _ *store.Mutation) (bool, error) {
+	if s.refuses {
+		s.refuses = false
+		return false, status.Error(codes.PermissionDenied, "refused")
+	}
+	for _, c := range next.Changes() {
+		if c.Kind == store.PutVersion {
+			s.cells[c.Column] = c.Value
+		} else {
+			delete(s.cells, c.Column)
+		}
+	}
+	return true, nil
+}
+
+// A collector that cannot store the phase that it enters gives its lease up in the phase before:
+// otherwise a cycle would be over whose shares are left, or would have nothing to erase.
+func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
+	t.Parallel()
+	backend := &refusing{cells: map[string][]byte{}}
+	cfg := model.Settings{Retention: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	st := store.New(t.Context(), backend, &telemetry.Counters{})
+	defer st.Stop()
+	st.Trace = telemetry.NewSpans(nil)
+	g, err := NewCollector(&engine.Engine{Config: cfg, Store: st, Clock: &timestamps.Source{Store: st, Config: cfg, Oracle: sinceOracle{time.Now()}}}, CollectorConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := map[string][]byte{shareColumn(7): []byte("{}")}
+	for _, c := range []struct {
+		from, to CollectionPhase
+		before   map[string][]byte // the shares with which the phase began
+		shares   map[string][]byte
+	}{{CollectionResolve, CollectionErase, map[string][]byte{}, share}, {CollectionErase, CollectionDone, share, map[string][]byte{}}} {
+		s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
+		if err := s.enter(t.Context(), c.from, c.before); err != nil {
+			t.Fatal(err)
+		}
+		backend.refuses = true
+		if err := s.enter(t.Context(), c.to, c.shares); err == nil || backend.refuses {
+			t.Fatalf("entering %s was not refused: %v", c.to, err)
+		}
+		s.release(t.Context())
+		got, err := decodeCollectorCell(backend.cells[collectorState])
+		if err != nil || got.Holder != "" || got.Phase != c.from || len(backend.cells) != 1+len(c.before) {
+			t.Errorf("instead of %s: %+v with %d shares, %v; want phase %s with %d, held by nobody", c.to, got.Collection, len(backend.cells)-1, err, c.from, len(c.before))
 		}
 	}
 }

@@ -34,6 +34,7 @@ type world struct {
 	mu       sync.Mutex
 	notes    []string
 	problems []string
+	repeated int // notifications that requests set again which arrived twice
 }
 
 // epoch is when a simulation begins. Bubbles begin in 2000, and timestamps in 2025.

@@ -434,3 +434,31 @@ func TestAuditTolerates(t *testing.T) {
 		t.Errorf("with an observer that has not run: %v, %v", r, err)
 	}
 }
+
+// A notification that a repeated request has set again for a settled change is none that is lost, if
+// it is known who observes the column and all of them have run since.
+func TestAuditToleratesRepeatedNotifications(t *testing.T) {
+	t.Parallel()
+	s := stored{t, newAudited(t), testContext(t)}
+	watched := cell("z", "watched")
+	at := s.newest(cell("r", "watched")).Commit
+	s.set(watched, "data", at-1, []byte("v"))
+	s.set(watched, "write", at, writeBytes(at-1, 'P'))
+	s.set(watched, "notify", at, nil)
+	s.set(cell("z", "\x00ack\x00o\x00watched"), "write", at+2, writeBytes(at+1, 'L'))
+	for _, c := range []struct {
+		names           []string
+		repeated, found int
+	}{{nil, 0, 1}, {[]string{"o"}, 1, 0}, {[]string{"o", "other"}, 0, 1}} {
+		r, err := Audit(s.ctx, s.env.Store(), AuditConfig{Schema: auditSchema, Observers: map[[2]string][]string{{"t", "watched"}: c.names}})
+		fail := 0
+		for _, f := range r.Findings {
+			if f.Row == "z" && strings.Contains(f.Text, "leads to the notification") {
+				fail++
+			}
+		}
+		if err != nil || r.Repeated != c.repeated || fail != c.found {
+			t.Errorf("observers %v: %v, %d repeated, %v", c.names, err, r.Repeated, r)
+		}
+	}
+}
