@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/simulate"
 	"github.com/gopercolator/percolator/internal/printable"
@@ -21,11 +23,15 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := measure.Command()
-	root.AddCommand(simulate.Command())
-	err := root.ExecuteContext(ctx)
+	err := newRoot().ExecuteContext(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "percolator-bench:", printable.Lines(err.Error()))
 	}
 	return measure.ExitStatus(err)
+}
+
+func newRoot() *cobra.Command {
+	root := measure.Command()
+	root.AddCommand(simulate.Command())
+	return root
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
@@ -145,7 +144,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	walk(measure.Command())
+	walk(newRoot())
 }
 
 // golden compares got with a file in testdata.

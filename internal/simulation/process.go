@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -63,7 +64,7 @@ func (w *world) connect(p *process) error {
 	conn := w.cluster.Connect(p.name)
 	client, err := percolator.NewClient(p.ctx, w.config(forgetful{oracle, line}), store.OnBackend(conn))
 	if err != nil {
-		return fmt.Errorf("%w%w", err, oracle.Close())
+		return errors.Join(err, oracle.Close())
 	}
 	p.store, p.oracle, p.client = conn, oracle, client
 	return nil

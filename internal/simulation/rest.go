@@ -95,8 +95,13 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 	}
 	w.advance(ctx, p, w.cfg.Retention+20*time.Minute) // everything is old, and holds have expired
 	cycle()
-	// One sweep finds what is left: but the last worker may have begun it before, and rolling back what
-	// it finds may leave a marker at a primary (J8), for another one.
+	// One sweep finds what is left: but a worker may have begun it before, and rolling back what it
+	// finds may leave a marker at a primary (J8), for another one.
+	rested, err := p.oracle.Next(ctx)
+	if err != nil {
+		w.problem("%v", err)
+		return
+	}
 	for range sweepsMost {
 		w.advance(ctx, p, 2*time.Hour) // what is left is old work
 		done, err := sweeper.Sweep(ctx)
@@ -110,7 +115,7 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 		}
 		w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
 		cycle()
-		if err != nil || done.Announced == 0 && done.Rows > 0 {
+		if err != nil || done.Announced == 0 && done.Started > rested {
 			return
 		}
 	}
