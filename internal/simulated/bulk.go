@@ -151,7 +151,6 @@ func (r *request) answered(f *fate, entries int) int {
 // part is the entries of one tablet.
 type part struct {
 	entries  []*entry
-	turn     hash // decides which of them comes first
 	reported bool // to a caller, who may be told wrong
 }
 
