@@ -101,7 +101,7 @@ func TestSurplusOfBatches(t *testing.T) {
 			if want != nil {
 				offers := c.q.takeSurplus(i)
 				if got := rows(offers); !slices.Equal(got, want) || len(offers) != len(want)/2 {
-					t.Errorf("offered %v by %d", got, len(offers))
+					t.Fatalf("offered %v by %d, want %v", got, len(offers), want)
 				}
 				c.q.keep(offers)
 			}
