@@ -83,8 +83,8 @@ func TestSurplus(t *testing.T) {
 	f.none()
 }
 
-// Of the cells that are gathered, those that fit into no batch that begins soon are offered, by whole
-// batches.
+// Of the cells that are gathered, those that fit into no batch that begins soon are offered, by
+// whole batches.
 func TestSurplusOfBatches(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{Concurrency: 2}, batchOf(2, time.Minute), after(time.Hour, "o0"))

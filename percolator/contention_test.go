@@ -94,8 +94,8 @@ func TestBurstOfUpdates(t *testing.T) {
 	}
 }
 
-// An Update within the function of another waits for no attempt to end: as many as may run could all
-// have one.
+// An Update within the function of another waits for no attempt to end: as many as may run could
+// all have one.
 func TestNestedUpdatesPassTheQueue(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
@@ -138,8 +138,8 @@ func BenchmarkBurst(b *testing.B) {
 	}
 }
 
-// BenchmarkHotRow makes Updates of rows of their own from 64 goroutines, alone and beside 64 that all
-// add to one row, where a request takes 5 ms: which share of their rate they keep, and how many
+// BenchmarkHotRow makes Updates of rows of their own from 64 goroutines, alone and beside 64 that
+// all add to one row, where a request takes 5 ms: which share of their rate they keep, and how many
 // attempts an Update of the hot row takes.
 func BenchmarkHotRow(b *testing.B) {
 	const others, latency = 6400, 5 * time.Millisecond

@@ -15,7 +15,8 @@ const (
 	maxArriving = 2048
 	maxArrival  = 2 * time.Second // from a call's headers to the end of its message
 
-	// hastyArrival is the time for those above the bound. Most messages come together with their headers.
+	// hastyArrival is the time for those above the bound. Most messages come together with their
+	// headers.
 	hastyArrival = 20 * time.Millisecond
 )
 

@@ -51,9 +51,9 @@ type ServerConfig struct {
 	// AllowPlaintext permits plaintext on addresses other than loopback.
 	AllowPlaintext bool
 
-	// MaxConnections is how many clients may be connected at once; more wait to be accepted. Those of an
-	// address that has its share (PeerShare) are closed instead, and so are those above 512, and its
-	// share of them, that have not completed their handshake. 0: 4,096.
+	// MaxConnections is how many clients may be connected at once; more wait to be accepted. Those of
+	// an address that has its share (PeerShare) are closed instead, and so are those above 512, and
+	// its share of them, that have not completed their handshake. 0: 4,096.
 	MaxConnections int
 
 	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client] has

@@ -18,8 +18,8 @@ const (
 	maxHandshakes = 512
 
 	// maxRequestRate is how many bytes the server reads in a second. A peer that sends more than its
-	// share waits, not those who send less. While others are connected each call counts callBytes more,
-	// for the work that it makes.
+	// share waits, not those who send less. While others are connected each call counts callBytes
+	// more, for the work that it makes.
 	maxRequestRate = 16 << 20
 	callBytes      = 384
 

@@ -31,7 +31,8 @@ func readIn(t *testing.T, c net.Conn, bytes int, want time.Duration) {
 	}
 }
 
-// A peer that sends more than its share is slowed down, over all of its connections, and nobody else.
+// A peer that sends more than its share is slowed down, over all of its connections, and nobody
+// else.
 func TestServerPacesPeers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		guard := newConnGuard(nil, 100, 25)

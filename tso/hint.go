@@ -21,8 +21,8 @@ const (
 	maxHintBytes = 32 << 20
 	// maxTopics is how many topics may be asked for.
 	maxTopics = 16384
-	// maxHintPlaces is how many places in the queues of topics all takers that wait have together. Each
-	// takes some 60 bytes.
+	// maxHintPlaces is how many places in the queues of topics all takers that wait have together.
+	// Each takes some 60 bytes.
 	maxHintPlaces = 1 << 20
 	// hintInterest is how long after the last request for a topic its hints are kept.
 	hintInterest = 10 * time.Second

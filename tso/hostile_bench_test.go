@@ -41,9 +41,10 @@ var hostiles = []hostile{
 	{"calls", false, manyCalls},
 }
 
-// BenchmarkHostile measures what an honest client gets beside an attack, of a server in a process of
-// its own with one core: timestamps and how long each takes, how soon a new client gets its first,
-// the memory of the server, and how long it takes to end. Use -benchtime 1x, and ulimit -n 20000.
+// BenchmarkHostile measures what an honest client gets beside an attack, of a server in a process
+// of its own with one core: timestamps and how long each takes, how soon a new client gets its
+// first, the memory of the server, and how long it takes to end. Use -benchtime 1x, and ulimit -n
+// 20000.
 func BenchmarkHostile(b *testing.B) {
 	const settle, measure = 3 * time.Second, 6 * time.Second
 	for _, h := range hostiles {

@@ -71,8 +71,8 @@ func checkLockRows(ctx context.Context, holder string, ttl time.Duration, rows [
 }
 
 // lock locks rows for holder, up to the first that another holds, or that exceeds the limit or the
-// share of peer, and returns how many. ErrLimit: the first one exceeds it. Who locks a row again, or
-// one whose lock has expired, takes over the place that it has in memory.
+// share of peer, and returns how many. ErrLimit: the first one exceeds it. Who locks a row again,
+// or one whose lock has expired, takes over the place that it has in memory.
 func (t *rowLockTable) lock(peer, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

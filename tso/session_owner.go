@@ -12,8 +12,8 @@ import (
 )
 
 // Whoever reads a lock learns the id of its session. So the id of a session whose owner has proven
-// an identity is bound to it: 16 random bytes and a hash of them and of the identity. Any leader can
-// check that, whichever it succeeds, and nothing else has to be stored.
+// an identity is bound to it: 16 random bytes and a hash of them and of the identity. Any leader
+// can check that, whichever it succeeds, and nothing else has to be stored.
 const (
 	randomIDBytes = 16
 	ownerBytes    = 8

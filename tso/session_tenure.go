@@ -50,8 +50,8 @@ type sessionTenure struct {
 	expired, gone map[string]*leased
 
 	// opening counts the sessions that are being stored. ambiguous holds ids whose storing failed,
-	// perhaps after it was applied: the next sessions of the same owner use them, so that nothing stays
-	// in the store that nobody removes.
+	// perhaps after it was applied: the next sessions of the same owner use them, so that nothing
+	// stays in the store that nobody removes.
 	opening   int
 	ambiguous map[string][]string
 }

@@ -16,8 +16,8 @@ import (
 
 func conflictOn(row string) error { return &model.ConflictError{Cell: cell(row, "c")} }
 
-// begins begins an attempt in the background, after a conflict on each of the rows, and tells on the
-// channel when it has begun.
+// begins begins an attempt in the background, after a conflict on each of the rows, and tells on
+// the channel when it has begun.
 func begins(t *testing.T, ctx context.Context, c *contention, rows ...string) chan func(error) {
 	begun := make(chan func(error), 1)
 	var cells []model.Cell
@@ -194,8 +194,8 @@ func TestCommitsRespectTurns(t *testing.T) {
 	})
 }
 
-// The limit falls where most attempts conflict, but not to nothing, and grows where few do and others
-// wait.
+// The limit falls where most attempts conflict, but not to nothing, and grows where few do and
+// others wait.
 func TestLimitAdapts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,8 +320,8 @@ func TestContendedCellsAreBounded(t *testing.T) {
 	})
 }
 
-// Where a turn lasts too long others pass it by, but one at a time again as soon as it ends or those
-// who came with them have left.
+// Where a turn lasts too long others pass it by, but one at a time again as soon as it ends or
+// those who came with them have left.
 func TestTurnsCloseAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -459,7 +459,8 @@ func TestUpdatesThatGaveWayEnd(t *testing.T) {
 	}
 }
 
-// An Update that finds somebody's turn at another cell each time gives way a few times, not for ever.
+// An Update that finds somebody's turn at another cell each time gives way a few times, not for
+// ever.
 func TestUpdatesGiveWayAFewTimes(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t, layertest.StartEmulator(t), "i")

@@ -17,8 +17,8 @@ const refreshesPerTTL = 4
 // the fastest client would win each time.
 const requestsPerTTL = 4
 
-// lockTTL is the TTL of a lock that is placed now: longer than Config.LockTTL on a slow store, up to
-// the request lifetime.
+// lockTTL is the TTL of a lock that is placed now: longer than Config.LockTTL on a slow store, up
+// to the request lifetime.
 func (c *Committer) lockTTL() time.Duration {
 	return max(c.Config.LockTTL, min(requestsPerTTL*c.Store.Conditional.Recent(), c.Store.Timing.RequestLifetime))
 }

@@ -18,10 +18,10 @@ import (
 // handOverTimeout bounds a request: meanwhile nobody runs for the cells.
 const handOverTimeout = 500 * time.Millisecond
 
-// HandOver hands each part of a surplus to a worker in another process that waits for it, and returns
-// how many cells of each were taken: the first ones, as many as fit into a hint of 8 KiB, or none.
-// It sends as many parts as fit into one request. A cell that was taken gets lost if its taker dies.
-// After an error any may have been taken.
+// HandOver hands each part of a surplus to a worker in another process that waits for it, and
+// returns how many cells of each were taken: the first ones, as many as fit into a hint of 8 KiB,
+// or none. It sends as many parts as fit into one request. A cell that was taken gets lost if its
+// taker dies. After an error any may have been taken.
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle hands nothing over, or Config.DisableHints is set.
 func (d *Dispatcher) HandOver(ctx context.Context, surplus []model.Surplus) (taken []int, err error) {

@@ -6,8 +6,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Check says what in the recording must not be. The recording must be complete: nobody may record in
-// it any more.
+// Check says what in the recording must not be. The recording must be complete: nobody may record
+// in it any more.
 func Check(h *Recording, rules Rules) *Report { return NewChecker(h, rules).Finish() }
 
 // Checker judges a recording, all at once or while it grows. It judges in windows, a window being

@@ -1,7 +1,7 @@
-// Package history judges what clients of a store saw. A [Recording] holds every transaction with everything
-// that it read, wrote and scanned, when it began and ended, and what its client was told about its
-// outcome; [Check] says whether a store that keeps the promises of docs/PROTOCOL.md could have
-// answered like that. It does no I/O and knows nothing of how the store works.
+// Package history judges what clients of a store saw. A [Recording] holds every transaction with
+// everything that it read, wrote and scanned, when it began and ended, and what its client was told
+// about its outcome; [Check] says whether a store that keeps the promises of docs/PROTOCOL.md could
+// have answered like that. It does no I/O and knows nothing of how the store works.
 //
 // # What is checked
 //
@@ -39,9 +39,9 @@
 //
 // A [Checker] judges while the recording grows. It is told up to which timestamp everything is
 // complete, judges that prefix when it is some thousand transactions long, and forgets it but for
-// the versions and runs that later transactions depend on. What it keeps does not depend on how long
-// the run is. Transactions of unknown outcome are kept until later reads decide them, with those
-// that read their cells meanwhile.
+// the versions and runs that later transactions depend on. What it keeps does not depend on how
+// long the run is. Transactions of unknown outcome are kept until later reads decide them, with
+// those that read their cells meanwhile.
 //
 // # Other judges
 //

@@ -90,8 +90,8 @@ func explainable(difference int64, snapshot tso.Timestamp, unknown []contributio
 }
 
 // Deliveries judges an ordered queue that hands over at least once. Entries lie in partitions. If a
-// transaction began after another had committed, its entries are first delivered no earlier than the
-// other's.
+// transaction began after another had committed, its entries are first delivered no earlier than
+// the other's.
 type Deliveries struct {
 	entries map[EntryKey]queued
 	calls   []call

@@ -49,8 +49,8 @@ func (r *Runs) AddRun(run CommittedRun) {
 	r.runs[o] = append(r.runs[o], run)
 }
 
-// Check says what is wrong when everything is at rest. observers are the names of those that observe
-// a cell.
+// Check says what is wrong when everything is at rest. observers are the names of those that
+// observe a cell.
 func (r *Runs) Check(observers func(Cell) []string) []Anomaly {
 	var f findings
 	for _, c := range sortedCells(r.changes) {

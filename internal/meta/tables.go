@@ -13,8 +13,8 @@ import (
 
 // Tables are those of an instance, for those who may create them.
 type Tables interface {
-	// Create creates a table, cut at splits, or adds the families that an existing one lacks. The store
-	// may remove all but the newest versions of a cell; 0: none.
+	// Create creates a table, cut at splits, or adds the families that an existing one lacks. The
+	// store may remove all but the newest versions of a cell; 0: none.
 	Create(ctx context.Context, name string, splits []string, versions int, families ...string) error
 	// Families are those of a table; nil if it does not exist.
 	Families(ctx context.Context, name string) (map[string]bool, error)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -64,7 +65,7 @@ func (w *world) observe(p *process) {
 			if w.cfg.intensity == 0 {
 				w.problem("%s: %v", p.name, err)
 			}
-			_ = pause(p.ctx, time.Second)
+			_ = retry.Sleep(p.ctx, time.Second)
 		}
 	}
 }
@@ -78,7 +79,7 @@ func (w *world) collect(p *process) {
 	}
 	for p.ctx.Err() == nil {
 		_, _ = g.Collect(p.ctx)
-		_ = pause(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second))))
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second))))
 	}
 }
 

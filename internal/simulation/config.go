@@ -40,8 +40,8 @@ type episode struct {
 	store     simulated.Config
 }
 
-// storeRate is the mean rate of each fault of the store with an intensity of 1, and storeRateMost the
-// greatest.
+// storeRate is the mean rate of each fault of the store with an intensity of 1, and storeRateMost
+// the greatest.
 const (
 	storeRate     = 0.001
 	storeRateMost = 0.05

@@ -30,7 +30,8 @@ func TestEveryFaultHappens(t *testing.T) {
 	}
 }
 
-// seeds are those that have failed, a line each: seed, transactions, faults. What follows # says why.
+// seeds are those that have failed, a line each: seed, transactions, faults. What follows # says
+// why.
 //
 //go:embed testdata/seeds
 var seeds []byte

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// network is one within a bubble. Its connections are as fast as memory: what delays and loses calls
-// is an interceptor.
+// network is one within a bubble. Its connections are as fast as memory: what delays and loses
+// calls is an interceptor.
 type network struct {
 	mu        sync.Mutex
 	listening map[string]*listener

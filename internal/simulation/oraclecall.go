@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -63,13 +64,13 @@ func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc
 	return err
 }
 
-// travel is the way of a request, or of an answer, which a process that is stopped neither sends nor
-// sees.
+// travel is the way of a request, or of an answer, which a process that is stopped neither sends
+// nor sees.
 func (l *oracleLine) travel(ctx context.Context, d time.Duration) error {
 	if err := l.gate.pass(ctx); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	if err := pause(ctx, d); err != nil {
+	if err := retry.Sleep(ctx, d); err != nil {
 		return status.FromContextError(err).Err()
 	}
 	if err := l.gate.pass(ctx); err != nil {
@@ -78,7 +79,8 @@ func (l *oracleLine) travel(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// forgetful is the oracle as a process sees it, whose answers about sessions are wrong now and then.
+// forgetful is the oracle as a process sees it, whose answers about sessions are wrong now and
+// then.
 type forgetful struct {
 	*tso.Client
 	line *oracleLine

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -42,7 +43,7 @@ func (s *oracleStore) reach(ctx context.Context, name string, do func() error) e
 	if f == oracleStoreSlow {
 		wait += time.Duration(r.Int64N(int64(2 * time.Second)))
 	}
-	if err := pause(ctx, wait); err != nil {
+	if err := retry.Sleep(ctx, wait); err != nil {
 		return err
 	}
 	if s.cut.Load() {
@@ -53,7 +54,7 @@ func (s *oracleStore) reach(ctx context.Context, name string, do func() error) e
 		return errStoreDown
 	}
 	err := do()
-	if perr := pause(ctx, latency(r, time.Millisecond)); err == nil && perr != nil {
+	if perr := retry.Sleep(ctx, latency(r, time.Millisecond)); err == nil && perr != nil {
 		return perr
 	}
 	if f == oracleStoreDoubtful || s.dead.Load() {

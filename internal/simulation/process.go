@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/simulated"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
@@ -34,8 +35,8 @@ type process struct {
 // Dead reports whether the process was killed: what it was told after that, nobody heard.
 func (p *process) Dead() bool { return p.gate.killed() }
 
-// open connects a process. Where the store or the oracle does not answer it tries again, as whatever
-// starts processes does.
+// open connects a process. Where the store or the oracle does not answer it tries again, as
+// whatever starts processes does.
 func (w *world) open(ctx context.Context, name string) (*process, error) {
 	p := &process{name: name, rand: w.dice.next("process", name)}
 	p.ctx, p.stop = context.WithCancel(ctx)
@@ -49,7 +50,7 @@ func (w *world) open(ctx context.Context, name string) (*process, error) {
 			return nil, fmt.Errorf("%s cannot start: %w", name, err)
 		}
 		w.note("%s starts again: %v", name, err)
-		_ = pause(ctx, time.Second)
+		_ = retry.Sleep(ctx, time.Second)
 	}
 	p.stop()
 	return nil, ctx.Err()
@@ -78,8 +79,8 @@ func (w *world) config(oracle tso.Oracle) percolator.Config {
 	}
 }
 
-// kill ends the process at once: nothing is sent or heard any more, and nothing is cleared away. What
-// it had sent may still arrive.
+// kill ends the process at once: nothing is sent or heard any more, and nothing is cleared away.
+// What it had sent may still arrive.
 func (p *process) kill() {
 	p.store.Kill()
 	p.gate.kill()

@@ -70,7 +70,8 @@ func (w *world) comeToRest(ctx context.Context, p *process) {
 }
 
 // collectAll runs a cycle that has everything to itself, a sweep for what dead processes have left
-// without an entry in the journal (J8), and another cycle, so that nothing unreferenced may be left.
+// without an entry in the journal (J8), and another cycle, so that nothing unreferenced may be
+// left.
 func (w *world) collectAll(ctx context.Context, p *process) {
 	operator := admin.New(p.client)
 	collector, err := operator.NewCollector(collectorConfig())
@@ -84,7 +85,8 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 		return
 	}
 	// A request that arrived twice may have set a notification again for which the observers had run.
-	// Nothing is lost then, but collection leaves the deletion to which it belongs, and a sweep counts it.
+	// Nothing is lost then, but collection leaves the deletion to which it belongs, and a sweep counts
+	// it.
 	repeated := int64(w.repeated)
 	cycle := func() {
 		done, err := collector.Collect(ctx)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/retry"
 )
 
 // slot holds a process and its work, and starts another one in the place of one that was killed.
@@ -64,7 +66,7 @@ func (sl *slot) kill() {
 // restart kills the process and starts another one after a while.
 func (sl *slot) restart(ctx context.Context, down time.Duration) {
 	sl.kill()
-	if pause(ctx, down) != nil {
+	if retry.Sleep(ctx, down) != nil {
 		return
 	}
 	if err := sl.begin(ctx); err != nil && ctx.Err() == nil {

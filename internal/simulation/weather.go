@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/simulated"
 )
 
@@ -14,7 +15,7 @@ func (w *world) weather(ctx context.Context) {
 		return
 	}
 	r := w.dice.next("weather")
-	for pause(ctx, w.until(r)) == nil {
+	for retry.Sleep(ctx, w.until(r)) == nil {
 		kind, own := storms[r.IntN(len(storms))], rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 		w.ending.Go(func() { kind(w, ctx, own) })
 	}
@@ -55,7 +56,7 @@ func (w *world) stopProcess(ctx context.Context, r *rand.Rand) {
 	}
 	w.tally.add(kind)
 	resume := p.suspend(how)
-	_ = pause(ctx, time.Duration(r.Int64N(int64(longest))))
+	_ = retry.Sleep(ctx, time.Duration(r.Int64N(int64(longest))))
 	resume()
 }
 
@@ -70,8 +71,8 @@ func (w *world) killServer(_ context.Context, r *rand.Rand) {
 	}
 }
 
-// jumpForward moves the oracle's clock, past the time to live of locks often, past the retention now
-// and then.
+// jumpForward moves the oracle's clock, past the time to live of locks often, past the retention
+// now and then.
 func (w *world) jumpForward(_ context.Context, r *rand.Rand) {
 	by := time.Duration(r.Int64N(int64(2 * w.cfg.LockTTL)))
 	if r.IntN(4) == 0 {

@@ -271,15 +271,20 @@ func (s *Session) blindWrite(ctx context.Context) {
 	})
 }
 
+// countUp adds one to a counter that many write.
+func (s *Session) countUp(ctx context.Context, a *attempt) error {
+	c := cell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
+	n, err := a.readCounter(ctx, c)
+	if err != nil {
+		return err
+	}
+	return a.set(c, a.unique(strconv.FormatInt(n+1, 10)))
+}
+
 // mixed touches several tables at once.
 func (s *Session) mixed(ctx context.Context) {
 	s.transact(ctx, options{kind: "mixed"}, func(ctx context.Context, a *attempt) error {
-		c := cell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
-		n, err := a.readCounter(ctx, c)
-		if err != nil {
-			return err
-		}
-		if err := a.set(c, a.unique(strconv.FormatInt(n+1, 10))); err != nil {
+		if err := s.countUp(ctx, a); err != nil {
 			return err
 		}
 		if err := a.appendTo(ctx, s.Rand.IntN(activeLists), false); err != nil {
@@ -297,12 +302,7 @@ const page = "page-"
 // their primary's record is soon garbage.
 func (s *Session) publish(ctx context.Context) {
 	s.transact(ctx, options{kind: "publish"}, func(ctx context.Context, a *attempt) error {
-		c := cell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
-		n, err := a.readCounter(ctx, c)
-		if err != nil {
-			return err
-		}
-		if err := a.set(c, a.unique(strconv.FormatInt(n+1, 10))); err != nil {
+		if err := s.countUp(ctx, a); err != nil {
 			return err
 		}
 		for i := range 1 + s.Rand.IntN(2) {

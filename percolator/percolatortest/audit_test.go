@@ -435,8 +435,8 @@ func TestAuditTolerates(t *testing.T) {
 	}
 }
 
-// A notification that a repeated request has set again for a settled change is none that is lost, if
-// it is known who observes the column and all of them have run since.
+// A notification that a repeated request has set again for a settled change is none that is lost,
+// if it is known who observes the column and all of them have run since.
 func TestAuditToleratesRepeatedNotifications(t *testing.T) {
 	t.Parallel()
 	s := stored{t, newAudited(t), testContext(t)}
@@ -446,10 +446,11 @@ func TestAuditToleratesRepeatedNotifications(t *testing.T) {
 	s.set(watched, "write", at, writeBytes(at-1, 'P'))
 	s.set(watched, "notify", at, nil)
 	s.set(cell("z", "\x00ack\x00o\x00watched"), "write", at+2, writeBytes(at+1, 'L'))
+	s.set(cell("z", "\x00ack\x00early\x00watched"), "write", at+3, writeBytes(at-1, 'L'))
 	for _, c := range []struct {
 		names           []string
 		repeated, found int
-	}{{nil, 0, 1}, {[]string{"o"}, 1, 0}, {[]string{"o", "other"}, 0, 1}} {
+	}{{nil, 0, 1}, {[]string{"o"}, 1, 0}, {[]string{"o", "other"}, 0, 1}, {[]string{"o", "early"}, 0, 1}} {
 		r, err := Audit(s.ctx, s.env.Store(), AuditConfig{Schema: auditSchema, Observers: map[[2]string][]string{{"t", "watched"}: c.names}})
 		fail := 0
 		for _, f := range r.Findings {

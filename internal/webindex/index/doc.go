@@ -56,7 +56,7 @@
 // replaces all links of a page writes 20,000 rows of links. A page passes rank on to
 // [MaxTargetBytes] of URLs. The in-links of a URL are one row, and so are the members of a cluster;
 // an observer reads all of them at once: that is fine for many thousands, not for millions. A fold
-// reads 14,000 accounts at most, and has or passes rank on to 16 MiB of names and those of one page.
-// Anybody can make URLs of one block, whose row may then become as large as Bigtable allows. At
-// most [MaxAnchors] anchor texts are kept for a URL.
+// reads 14,000 accounts at most, and has or passes rank on to 16 MiB of names and those of one
+// page. Anybody can make URLs of one block, whose row may then become as large as Bigtable allows.
+// At most [MaxAnchors] anchor texts are kept for a URL.
 package index

@@ -29,9 +29,9 @@ const (
 // of a rank would be several times the work.
 const urgency = 8
 
-// fold is the accounts of one fold. A rank takes some fifty steps to settle. Were each a fold of its
-// own, it would cost fifty transactions, so a fold takes all the steps it can among the accounts
-// that it has read, in memory, and writes each of them once.
+// fold is the accounts of one fold. A rank takes some fifty steps to settle. Were each a fold of
+// its own, it would cost fifty transactions, so a fold takes all the steps it can among the
+// accounts that it has read, in memory, and writes each of them once.
 type fold struct {
 	tx       *percolator.Txn
 	pending  Contributions // what no account has received yet

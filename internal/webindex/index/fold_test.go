@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
 
-// A fold reads where the links of many pages lead with few requests: one for each page would take it
-// longer than an observer may run.
+// A fold reads where the links of many pages lead with few requests: one for each page would take
+// it longer than an observer may run.
 func TestFoldReadsRedirectsTogether(t *testing.T) {
 	t.Parallel()
 	const pages, links = 700, 40

@@ -23,10 +23,10 @@ import (
 // A rank is a whole number of units, so that sums are exact whatever the order in which they are
 // made. Of each document is stored which Rank it has passed on, and to which URLs ([PassedTo]);
 // when either changes, the same transaction adds the differences to accounts or puts them into the
-// queue [Passing]. Of each URL is stored in its [Account] what it has received: the sum of what the queue has brought. So in
-// any snapshot, received(p) and what is queued for p are together exactly the sum of share(q) over
-// all q that have passed something on to p, whatever was changed in the meantime and in which
-// order.
+// queue [Passing]. Of each URL is stored in its [Account] what it has received: the sum of what the
+// queue has brought. So in any snapshot, received(p) and what is queued for p are together exactly
+// the sum of share(q) over all q that have passed something on to p, whatever was changed in the
+// meantime and in which order.
 //
 // A document's residual is (1−d) + received − rank: what it has got and not yet passed on.
 // While it is larger than [Epsilon], either way, the document has something to pass on.

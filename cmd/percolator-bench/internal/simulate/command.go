@@ -1,5 +1,5 @@
-// Package simulate is the command that runs episodes of package simulation, in processes of one core
-// each: on one core a seed repeats itself best.
+// Package simulate is the command that runs episodes of package simulation, in processes of one
+// core each: on one core a seed repeats itself best.
 package simulate
 
 import (

@@ -42,7 +42,8 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// share runs a share of the episodes in a process. After one that ends the process there is another.
+// share runs a share of the episodes in a process. After one that ends the process there is
+// another.
 func (f *flags) share(ctx context.Context, episode uint64, tell func(told)) error {
 	begun := time.Now()
 	for ctx.Err() == nil {
