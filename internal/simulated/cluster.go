@@ -34,6 +34,7 @@ type Cluster struct {
 	tables   map[string]*table
 	connects map[string]uint64 // by process: a new connection has faults of its own
 	landed   atomic.Int64      // requests
+	digest   atomic.Uint64     // of what was sent, and when
 }
 
 // NewCluster makes a store without tables.
@@ -71,6 +72,10 @@ func (c *Cluster) Connect(process string) *Connection {
 
 // Requests is how many requests have reached the store.
 func (c *Cluster) Requests() int64 { return c.landed.Load() }
+
+// Digest stands for all requests and the times at which they were sent: it tells whether a run was
+// repeated.
+func (c *Cluster) Digest() uint64 { return c.digest.Load() }
 
 // Visit shows the rows of a table, one at a time, as they are at present. visit must not call the
 // cluster, nor keep what it gets.

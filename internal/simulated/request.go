@@ -84,6 +84,7 @@ func (c *Connection) send(ctx context.Context, op operation, name, row string) (
 		return r, err
 	}
 	r.hash = c.identify(op, r.table, row)
+	c.cluster.digest.Add(uint64(r.hash.with(uint64(time.Now().UnixNano()))))
 	return r, nil
 }
 

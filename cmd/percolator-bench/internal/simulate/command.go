@@ -20,6 +20,9 @@ type flags struct {
 	faults        string
 	jobs          int
 	notes         bool
+	scheduler     string
+	overlay       string
+	program       string // what runs the episodes
 
 	job        bool // this process does a part of the work
 	cpuProfile string
@@ -65,6 +68,8 @@ Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
 	set.StringVar(&f.faults, "faults", string(simulation.Seeded), "none, some, absurd, or seeded: another intensity in each episode")
 	set.IntVar(&f.jobs, "jobs", 2, "processes, of one core each")
 	set.BoolVar(&f.notes, "notes", false, "print what happened in an episode that failed")
+	set.StringVar(&f.scheduler, "scheduler", seeded, "seeded: builds this program anew, from its sources, so that a seed decides what runs next; go: as it is")
+	set.StringVar(&f.overlay, "overlay", "", "build with these files in the place of others, as go build -overlay does")
 	set.BoolVar(&f.job, "job", false, "")
 	set.BoolVar(&f.one, "one", false, "")
 	set.StringVar(&f.cpuProfile, "cpuprofile", "", "")

@@ -26,6 +26,14 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 	if f.one {
 		f.jobs = 1
 	}
+	dir, err := os.MkdirTemp("", "percolator-simulate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if f.program, err = f.build(ctx, dir); err != nil {
+		return err
+	}
 	t := &total{flags: f, out: out, begun: time.Now()}
 	ctx, t.stop = context.WithCancel(ctx)
 	defer t.stop()
@@ -64,17 +72,13 @@ func (f *flags) share(ctx context.Context, episode uint64, tell func(told)) erro
 
 // process runs a process and passes on what it tells.
 func (f *flags) process(ctx context.Context, episode uint64, d time.Duration, tell func(told)) (last told, stderr string, err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return last, "", err
-	}
 	from, to, err := os.Pipe()
 	if err != nil {
 		return last, "", err
 	}
 	defer from.Close()
-	cmd := exec.CommandContext(ctx, program, f.arguments(episode, d)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
+	cmd := exec.CommandContext(ctx, f.program, f.arguments(episode, d)...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
 	cmd.ExtraFiles = []*os.File{to}
 	var said bytes.Buffer
 	cmd.Stderr = &said
