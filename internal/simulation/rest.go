@@ -50,7 +50,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 
 // comeToRest waits until no observer has anything left to do.
 func (w *world) comeToRest(ctx context.Context, p *process) {
-	worker, err := observers.NewWorker(p.client, w.work.Observers(p.name), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
+	worker, err := observers.NewWorker(p.client, w.work.Observers(p.name, p.client), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		w.problem("%v", err)
 		return
@@ -149,7 +149,7 @@ func (w *world) audit(ctx context.Context, p *process, collected bool) error {
 		})
 	}, audit.Config{
 		Schema: p.client.Schema(), Collected: collected,
-		Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
+		Observers: workload.Observed(),
 		Visit:     func(r audit.Record) { seen = append(seen, r) },
 	})
 	if err != nil {
