@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,14 @@ const (
 
 func chainRow(n int) string { return fmt.Sprintf("chain%d", n) }
 
+// legOf is what a leg says that follows from a head: nothing if there is no head.
+func legOf(head string, leg int) string {
+	if head == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s.%d", head, leg)
+}
+
 func legRow(chain string, leg int) string { return fmt.Sprintf("%s-%d", chain, leg) }
 
 // moveChain gives a chain another head, or none.
@@ -39,7 +48,7 @@ func (s *Session) moveChain(ctx context.Context) {
 func (w *Workload) observeChains(r *observers.Registry, worker string) {
 	w.observe(r, worker, "divide", chains, "head", func(_ context.Context, a *attempt, ch observers.Change) error {
 		for leg := range chainLegs {
-			if err := a.follow(cell(chains, legRow(ch.Cell.Row, leg), "leg"), ch, fmt.Sprintf("%s.%d", says(ch.Value), leg)); err != nil {
+			if err := a.follow(cell(chains, legRow(ch.Cell.Row, leg), "leg"), ch, legOf(says(ch.Value), leg)); err != nil {
 				return err
 			}
 		}
@@ -103,18 +112,15 @@ func (r Reader) checkChains(ctx context.Context, rested bool) error {
 		if rested {
 			head = at(chain, "head")
 		}
-		var legs []string
+		var legs, want []string
 		for leg := range chainLegs {
-			want := ""
-			if head != "" {
-				want = fmt.Sprintf("%s.%d", head, leg)
-				legs = append(legs, want)
-			}
-			if got := at(legRow(chain, leg), "leg"); got != want {
-				r.rec.Broken("leg %d of %s is %q and not %q", leg, chain, got, want)
-			}
+			legs = append(legs, at(legRow(chain, leg), "leg"))
+			want = append(want, legOf(head, leg))
 		}
-		if end, want := at(chain, "end"), strings.Join(legs, " "); rested && end != want {
+		if !slices.Equal(legs, want) {
+			r.rec.Broken("%s has the legs %q and not %q", chain, legs, want)
+		}
+		if end := at(chain, "end"); rested && end != strings.TrimSpace(strings.Join(want, " ")) {
 			r.rec.Broken("%s ends with %q and not with %q", chain, end, want)
 		}
 	}

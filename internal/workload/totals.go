@@ -123,15 +123,17 @@ func (r Reader) allTotals(ctx context.Context, rested bool) error {
 			return err
 		}
 	}
+	left := 0
 	for sum, err := range newContributions().All(ctx, r) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return err
 		}
-		if rested {
-			r.rec.Broken("a contribution of %d to %s has not been folded", sum.Value, sum.Key)
-		}
 		sums[sum.Key] += sum.Value
+		left++
+	}
+	if rested && left > 0 {
+		r.rec.Broken("%d contributions have not been folded", left)
 	}
 	for n := range totalKeys {
 		r.rec.Total(totalKey(n), sums[totalKey(n)])
