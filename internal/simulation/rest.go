@@ -67,6 +67,13 @@ func (w *world) comeToRest(ctx context.Context, p *process) {
 	if err := <-done; err != nil {
 		w.problem("the last worker: %v", err)
 	}
+	for parked, err := range observers.ListParked(ctx, p.client) {
+		if err != nil {
+			w.problem("what is parked: %v", err)
+			return
+		}
+		w.problem("parked at rest: %s for %s: %s", parked.Observer, parked.Cell, parked.Reason)
+	}
 }
 
 // collectAll runs a cycle that has everything to itself, a sweep for what dead processes have left

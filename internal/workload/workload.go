@@ -166,6 +166,7 @@ type Session struct {
 
 	counted map[string]int64 // counters as last seen
 	page    percolator.Cell  // published last, not revised yet
+	poked   string           // row that was poked once
 }
 
 // NewSession returns a session with a client.
