@@ -45,6 +45,7 @@ type Recording struct {
 	texts  []string
 
 	records []Record
+	calls   []call
 }
 
 // New returns an empty history.

@@ -10,6 +10,8 @@ type Rules struct {
 	// Observers are those whose runs the history records. After the last transaction each has run for
 	// the newest change of each cell.
 	Observers []Observer
+	// Unrecorded are tables to which transactions write that the history does not hold.
+	Unrecorded []string
 }
 
 // Column names a column of a table.

@@ -53,7 +53,7 @@ func (w *world) linger(p *process) {
 // repetition mends, begins again.
 func (w *world) observe(p *process) {
 	for p.ctx.Err() == nil {
-		worker, err := observers.NewWorker(p.client, w.work.Observers(p.name), observers.Config{
+		worker, err := observers.NewWorker(p.client, w.work.Observers(p.name, p.client), observers.Config{
 			Concurrency: 8, MaxBackoff: time.Second, DrainTimeout: 2 * time.Second, MaxAttempts: 1000, DisableCollection: true,
 		})
 		if err != nil {

@@ -45,6 +45,7 @@ func newWorld(cfg episode) (*world, error) {
 	w := &world{cfg: cfg, dice: newDice(cfg.Seed), tally: &tally{}, history: history.New(), begun: time.Now()}
 	w.calm.Store(true)
 	w.work = workload.New(w.history)
+	w.work.Receive = w.receive
 	w.schema = workload.Schema(cfg.Timing)
 	w.cluster = simulated.NewCluster(cfg.store)
 	var err error

@@ -256,16 +256,23 @@ func (s *Session) someCells() []percolator.Cell {
 	return cells[:1+s.Rand.IntN(len(cells))]
 }
 
+// somePast is when somebody was told of a commit: the commit itself is seen, one tick below it is
+// not.
+func (s *Session) somePast() (tso.Timestamp, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.past) == 0 {
+		return 0, false
+	}
+	return s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))] - tso.Timestamp(s.Rand.IntN(2)), true
+}
+
 // viewPast reads as of a commit that somebody was told of.
 func (s *Session) viewPast(ctx context.Context) {
-	s.mu.Lock()
-	if len(s.past) == 0 {
-		s.mu.Unlock()
+	ts, ok := s.somePast()
+	if !ok {
 		return
 	}
-	ts := s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))]
-	s.mu.Unlock()
-	ts -= tso.Timestamp(s.Rand.IntN(2)) // the commit itself is seen, one tick below it is not
 	s.View(ctx, "view past", func(ctx context.Context, r Reader) error {
 		if err := r.checkBank(ctx); err != nil {
 			return err
