@@ -21,6 +21,7 @@ type Config struct {
 	Rates   Rates
 	Tablets Tablets
 	Disks   Disks
+	Trace   func(Event) // is told of all that happens; nil: nobody is
 }
 
 // Cluster is the store that all processes share. Its methods may be called concurrently.
@@ -67,7 +68,7 @@ func (c *Cluster) Connect(process string) *Connection {
 	defer c.mu.Unlock()
 	n := c.connects[process]
 	c.connects[process]++
-	return &Connection{cluster: c, hash: c.seed.with(xxhash.Sum64String(process)).with(n)}
+	return &Connection{process: process, cluster: c, hash: c.seed.with(xxhash.Sum64String(process)).with(n)}
 }
 
 // Requests is how many requests have reached the store.

@@ -85,6 +85,7 @@ func (c *Connection) send(ctx context.Context, op operation, name, row string) (
 	}
 	r.hash = c.identify(op, r.table, row)
 	c.cluster.digest.Add(uint64(r.hash.with(uint64(time.Now().UnixNano()))))
+	r.sent(op, row)
 	return r, nil
 }
 

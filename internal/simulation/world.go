@@ -47,6 +47,13 @@ func newWorld(cfg episode) (*world, error) {
 	w.work = workload.New(w.history)
 	w.work.Receive = w.receive
 	w.schema = workload.Schema(cfg.Timing)
+	if cfg.trace != nil {
+		cfg.store.Trace = func(e simulated.Event) {
+			if line := e.String(); cfg.trace.MatchString(line) {
+				w.note("%s", line)
+			}
+		}
+	}
 	w.cluster = simulated.NewCluster(cfg.store)
 	var err error
 	w.oracle, err = newOracle(w.dice, w.tally, newNetwork(), w.oracleRate)
@@ -98,7 +105,7 @@ func (t tables) Create(_ context.Context, name string, _ []string, _ int, famili
 func (tables) Families(context.Context, string) (map[string]bool, error) { return nil, nil }
 
 // notesMost bounds them.
-const notesMost = 1000
+const notesMost = 10_000
 
 // note is something to read when an episode fails.
 func (w *world) note(format string, args ...any) {

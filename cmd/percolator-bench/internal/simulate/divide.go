@@ -31,8 +31,10 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if f.program, err = f.build(ctx, dir); err != nil {
-		return err
+	if f.program == "" {
+		if f.program, err = f.build(ctx, dir); err != nil {
+			return err
+		}
 	}
 	t := &total{flags: f, out: out, begun: time.Now()}
 	ctx, t.stop = context.WithCancel(ctx)
@@ -110,6 +112,9 @@ const stuckAfter = 3 * time.Minute
 func (f *flags) arguments(episode uint64, d time.Duration) []string {
 	args := []string{"simulate", "--job", "--seed", fmt.Sprint(f.seed), "--for", d.String(), "--transactions", strconv.Itoa(f.transactions),
 		"--size", strconv.Itoa(f.size), "--faults", f.faults, "--jobs", strconv.Itoa(f.jobs), "--episode", fmt.Sprint(episode)}
+	if f.trace != "" {
+		args = append(args, "--trace", f.trace)
+	}
 	if f.one {
 		args = append(args, "--one")
 	}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,14 @@ var edits = []edit{
 	if b := getg().bubble; b != nil {
 		return b.draw()
 	}
+	return outside.draw()
+}
+
+var outside synctestBubble // for goroutines in no bubble
+
+func randOfM() uint64 {
 `},
+	{"runtime/rand.go", "\tmp.cheaprand = rand()\n", "\tmp.cheaprand = randOfM()\n"},
 	{"runtime/select.go", "j := cheaprandn(uint32(norder + 1))", "j := randn(uint32(norder + 1))"},
 	{"runtime/time.go", "t.rand = cheaprand()", "t.rand = uint32(rand())"},
 	{"runtime/rand.go", "// rand32 is uint32(rand())", `// draw is the next number of splitmix64.
@@ -111,12 +119,22 @@ func (f *flags) build(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	overlay, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "percolator-bench")
+	overlay, program := filepath.Join(dir, "overlay.json"), cmp.Or(f.buildOnly, filepath.Join(dir, "percolator-bench"))
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		return "", err
 	}
 	_, err = goCommand(ctx, "build", "-trimpath", "-ldflags", "-X testing.testBinary=1", "-overlay", overlay, "-o", program, "github.com/gopercolator/percolator/cmd/percolator-bench")
 	return program, err
+}
+
+func (f *flags) writeProgram(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "percolator-simulate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	_, err = f.build(ctx, dir)
+	return err
 }
 
 // library edits copies of files of Go's library.

@@ -40,7 +40,7 @@ func (t *total) add(o told) {
 	if o.Error != "" || r.Failed() {
 		t.failed++
 		fmt.Fprintf(t.out, "episode %d failed: %s\n%s", o.Episode, o.Error, r)
-		if t.flags.notes {
+		if t.flags.notes || t.flags.trace != "" {
 			for _, n := range r.Notes {
 				fmt.Fprintln(t.out, n)
 			}

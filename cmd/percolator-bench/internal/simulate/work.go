@@ -78,7 +78,6 @@ func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
 		if err := tell.Encode(told{Episode: episode}); err != nil {
 			return
 		}
-		runtime.GC()
 		report, err := simulation.Run(t, f.config(episode))
 		o := told{Episode: episode, Report: report}
 		if err != nil {
@@ -87,6 +86,7 @@ func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
 		if err := tell.Encode(o); err != nil {
 			return
 		}
+		runtime.GC()
 		judged += report.History.Transactions
 		if f.one || time.Since(begun) >= f.duration || f.transactions > 0 && judged >= f.transactions/f.jobs {
 			return
@@ -96,5 +96,5 @@ func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
 
 // config is that of an episode.
 func (f *flags) config(episode uint64) simulation.Config {
-	return simulation.Config{Seed: simulation.EpisodeSeed(f.seed, episode), Transactions: f.size, Faults: simulation.Faults(f.faults)}
+	return simulation.Config{Seed: simulation.EpisodeSeed(f.seed, episode), Transactions: f.size, Faults: simulation.Faults(f.faults), Trace: f.trace}
 }
