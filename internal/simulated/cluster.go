@@ -31,6 +31,8 @@ type Cluster struct {
 	config    Config
 	faults    faults
 
+	notifications notifications
+
 	mu       sync.RWMutex
 	tables   map[string]*table
 	connects map[string]uint64 // by process: a new connection has faults of its own

@@ -40,11 +40,11 @@ func (m *conditional) land(r *request) (err error) {
 	}
 	r.conn.cluster.landed.Add(1)
 	m.matched, err = r.table.checkAndMutate(m.row, &m.predicate, m.onMatch, m.not)
+	how, changes := "does not match:", m.not
 	if m.matched {
-		r.landed(m.row, "matches:", m.onMatch, err)
-	} else {
-		r.landed(m.row, "does not match:", m.not, err)
+		how, changes = "matches:", m.onMatch
 	}
+	r.landed(m.row, how, changes, err)
 	return err
 }
 

@@ -36,8 +36,11 @@ func (r *request) fated(row string, f fate) {
 	}
 }
 
-// landed tells of changes that were applied, unless err says why not.
+// landed takes notice of changes that were applied, unless err says why not.
 func (r *request) landed(row, how string, changes []store.Change, err error) {
+	if err == nil {
+		r.conn.cluster.notifications.note(r.table.name, row, changes, r.copied)
+	}
 	if r.conn.cluster.config.Trace == nil {
 		return
 	}
