@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/simulated"
@@ -25,6 +27,10 @@ type Config struct {
 	Seed         uint64
 	Transactions int // after so many the faults end, and everything comes to rest
 	Faults       Faults
+	Without      []string // faults, by the names of EveryFault, that do not happen
+	Clients      int      // 0: as many as the seed decides; so with the next two
+	Sessions     int      // of each client
+	Workers      int
 	Trace        string // a regular expression: what the store does that matches is told in the notes; "": nothing
 }
 
@@ -54,6 +60,7 @@ func (cfg Config) detail() (e episode, err error) {
 	e = episode{Config: cfg}
 	r := newDice(cfg.Seed).next("detail")
 	e.clients, e.sessions, e.workers = 2+r.IntN(4), 2+r.IntN(7), 1+r.IntN(2)
+	e.clients, e.sessions, e.workers = cmp.Or(cfg.Clients, e.clients), cmp.Or(cfg.Sessions, e.sessions), cmp.Or(cfg.Workers, e.workers)
 	e.LockTTL, e.Retention = 10*time.Second, time.Hour
 	if r.IntN(2) == 0 { // short times, so that more happens
 		e.LockTTL, e.Retention = 2*time.Second, time.Minute
@@ -71,7 +78,10 @@ func (cfg Config) detail() (e episode, err error) {
 		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
 	}
 	for i := range e.rates {
-		e.rates[i] = min(2*r.Float64()*storeRate*e.intensity, storeRateMost)
+		rate := min(2*r.Float64()*storeRate*e.intensity, storeRateMost)
+		if !slices.Contains(cfg.Without, storeFault(simulated.Fault(i))) {
+			e.rates[i] = rate
+		}
 	}
 	if cfg.Trace != "" {
 		if e.trace, err = regexp.Compile(cfg.Trace); err != nil {

@@ -54,19 +54,26 @@ func EveryFault() (names []string) {
 
 func storeFault(f simulated.Fault) string { return "store: " + f.String() }
 
-// tally counts faults.
+// tally counts faults, and knows which there are not.
 type tally struct {
+	without map[string]bool
+
 	mu sync.Mutex
 	n  map[fault]int
 }
 
-func (t *tally) add(f fault) {
+// add counts a fault that is about to happen, unless it must not.
+func (t *tally) add(f fault) bool {
+	if t.without[string(f)] {
+		return false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n == nil {
 		t.n = map[fault]int{}
 	}
 	t.n[f]++
+	return true
 }
 
 func (t *tally) all() map[fault]int {
@@ -75,10 +82,13 @@ func (t *tally) all() map[fault]int {
 	return maps.Clone(t.n)
 }
 
-// oneOf picks a fault by weights whose sum is at most 1; "" most often.
-func oneOf(r *rand.Rand, rate float64, kinds ...fault) fault {
+// oneOf picks one of the faults with that probability, and counts it; "": none.
+func (t *tally) oneOf(r *rand.Rand, rate float64, kinds ...fault) fault {
 	if rate <= 0 || r.Float64() >= rate {
 		return ""
 	}
-	return kinds[r.IntN(len(kinds))]
+	if f := kinds[r.IntN(len(kinds))]; t.add(f) {
+		return f
+	}
+	return ""
 }

@@ -31,10 +31,7 @@ func (l *oracleLine) dial(ctx context.Context) (*tso.Client, error) {
 // call is one call with its fate.
 func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	r := l.oracle.dice.next("oracle", l.process, method)
-	f := oneOf(r, l.rate(), oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow)
-	if f != "" {
-		l.oracle.tally.add(f)
-	}
+	f := l.oracle.tally.oneOf(r, l.rate(), oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow)
 	there, back := latency(r, 200*time.Microsecond), latency(r, 200*time.Microsecond)
 	if f == oracleSlow {
 		back += time.Duration(r.Int64N(int64(2 * time.Second)))
@@ -89,12 +86,10 @@ type forgetful struct {
 // EndedSessions says of sessions that live that they have ended.
 func (o forgetful) EndedSessions(ctx context.Context, ids ...string) ([]string, error) {
 	r := o.line.oracle.dice.next("sessions", o.line.process)
-	switch oneOf(r, 5*o.line.rate(), sessionEnded, sessionsSilent) {
+	switch o.line.oracle.tally.oneOf(r, 5*o.line.rate(), sessionEnded, sessionsSilent) {
 	case sessionEnded:
-		o.line.oracle.tally.add(sessionEnded)
 		return ids, nil
 	case sessionsSilent:
-		o.line.oracle.tally.add(sessionsSilent)
 		return nil, tso.ErrUnavailable
 	}
 	return o.Client.EndedSessions(ctx, ids...)

@@ -35,10 +35,7 @@ func (s *oracleStore) reach(ctx context.Context, name string, do func() error) e
 		return errStoreDown
 	}
 	r := s.dice.next("oracle store", s.server, name)
-	f := oneOf(r, s.rate(), oracleStoreFailed, oracleStoreDoubtful, oracleStoreSlow)
-	if f != "" {
-		s.tally.add(f)
-	}
+	f := s.tally.oneOf(r, s.rate(), oracleStoreFailed, oracleStoreDoubtful, oracleStoreSlow)
 	wait := latency(r, time.Millisecond)
 	if f == oracleStoreSlow {
 		wait += time.Duration(r.Int64N(int64(2 * time.Second)))

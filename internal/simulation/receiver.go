@@ -7,13 +7,10 @@ func (w *world) receive(worker string) workload.Reception {
 	if w.calm.Load() {
 		return workload.Received
 	}
-	kind := oneOf(w.dice.next("receiver", worker), min(0.05*w.cfg.intensity, 0.5), receiverRefused, receiverDoubtful)
-	switch kind {
+	switch w.tally.oneOf(w.dice.next("receiver", worker), min(0.05*w.cfg.intensity, 0.5), receiverRefused, receiverDoubtful) {
 	case receiverRefused:
-		w.tally.add(kind)
 		return workload.Refused
 	case receiverDoubtful:
-		w.tally.add(kind)
 		return workload.Doubtful
 	}
 	return workload.Received

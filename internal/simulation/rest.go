@@ -157,7 +157,7 @@ func (w *world) audit(ctx context.Context, p *process, collected bool) error {
 	}, audit.Config{
 		Schema: p.client.Schema(), Collected: collected,
 		Observers: workload.Observed(), Repeated: w.cluster.Repeated,
-		Visit:     func(r audit.Record) { seen = append(seen, r) },
+		Visit: func(r audit.Record) { seen = append(seen, r) },
 	})
 	if err != nil {
 		return errors.Join(errors.New("the audit failed"), err)

@@ -38,7 +38,9 @@ func (w *world) killProcess(ctx context.Context, r *rand.Rand) {
 	if sl.running() == nil {
 		return
 	}
-	w.tally.add(processKilled)
+	if !w.tally.add(processKilled) {
+		return
+	}
 	sl.restart(ctx, time.Duration(r.Int64N(int64(5*time.Second))))
 }
 
@@ -54,7 +56,9 @@ func (w *world) stopProcess(ctx context.Context, r *rand.Rand) {
 	if r.IntN(3) == 0 {
 		how, kind = simulated.Asleep, machineSuspended
 	}
-	w.tally.add(kind)
+	if !w.tally.add(kind) {
+		return
+	}
 	resume := p.suspend(how)
 	_ = retry.Sleep(ctx, time.Duration(r.Int64N(int64(longest))))
 	resume()
@@ -65,7 +69,9 @@ func (w *world) killServer(_ context.Context, r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		address = w.oracle.leading()
 	}
-	w.tally.add(serverKilled)
+	if !w.tally.add(serverKilled) {
+		return
+	}
 	if err := w.oracle.kill(address, time.Duration(r.Int64N(int64(5*time.Second)))); err != nil {
 		w.problem("starting an oracle: %v", err)
 	}
@@ -78,23 +84,31 @@ func (w *world) jumpForward(_ context.Context, r *rand.Rand) {
 	if r.IntN(4) == 0 {
 		by = w.cfg.Retention + time.Duration(r.Int64N(int64(w.cfg.Retention)))
 	}
-	w.tally.add(clockForward)
+	if !w.tally.add(clockForward) {
+		return
+	}
 	w.oracle.jump(w.oracle.leading(), by)
 }
 
 func (w *world) jumpBack(_ context.Context, r *rand.Rand) {
-	w.tally.add(clockBack)
+	if !w.tally.add(clockBack) {
+		return
+	}
 	w.oracle.jump(w.oracle.leading(), -time.Duration(r.Int64N(int64(4*w.cfg.LockTTL))))
 }
 
 func (w *world) depose(ctx context.Context, _ *rand.Rand) {
-	w.tally.add(leaderDeposed)
+	if !w.tally.add(leaderDeposed) {
+		return
+	}
 	if err := w.oracle.depose(ctx); err != nil && ctx.Err() == nil {
 		w.note("deposing the leader: %v", err)
 	}
 }
 
 func (w *world) cutOff(_ context.Context, r *rand.Rand) {
-	w.tally.add(leaderCutOff)
+	if !w.tally.add(leaderCutOff) {
+		return
+	}
 	w.oracle.cutOff(w.oracle.leading(), time.Duration(r.Int64N(int64(8*time.Second))))
 }

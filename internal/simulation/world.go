@@ -42,8 +42,11 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newWorld(cfg episode) (*world, error) {
 	time.Sleep(time.Until(epoch))
-	w := &world{cfg: cfg, dice: newDice(cfg.Seed), tally: &tally{}, history: history.New(), begun: time.Now()}
+	w := &world{cfg: cfg, dice: newDice(cfg.Seed), tally: &tally{without: map[string]bool{}}, history: history.New(), begun: time.Now()}
 	w.calm.Store(true)
+	for _, f := range cfg.Without {
+		w.tally.without[f] = true
+	}
 	w.work = workload.New(w.history)
 	w.work.Receive = w.receive
 	w.schema = workload.Schema(cfg.Timing)

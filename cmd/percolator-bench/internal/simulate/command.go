@@ -21,6 +21,11 @@ type flags struct {
 	jobs          int
 	notes         bool
 	trace         string
+	without       []string
+	clients       int
+	sessions      int
+	workers       int
+	shrinkFor     time.Duration
 	scheduler     string
 	overlay       string
 	program       string // what runs the episodes; "": one that is built for it
@@ -73,6 +78,11 @@ Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
 	set.StringVar(&f.faults, "faults", string(simulation.Seeded), "none, some, absurd, or seeded: another intensity in each episode")
 	set.IntVar(&f.jobs, "jobs", 2, "processes, of one core each")
 	set.BoolVar(&f.notes, "notes", false, "print what happened in an episode that failed")
+	set.StringArrayVar(&f.without, "without", nil, "a kind of faults, as it is printed, that does not happen")
+	set.IntVar(&f.clients, "clients", 0, "processes that make transactions; 0: the seed decides")
+	set.IntVar(&f.sessions, "sessions", 0, "transactions that each of them makes at a time; 0: the seed decides")
+	set.IntVar(&f.workers, "workers", 0, "processes that run observers; 0: the seed decides")
+	set.DurationVar(&f.shrinkFor, "shrink", time.Minute, "how long to look for the smallest episode that fails like the first that did")
 	set.StringVar(&f.trace, "trace", "", "a regular expression: add what the store does that matches to the notes")
 	set.StringVar(&f.scheduler, "scheduler", seeded, "seeded: builds this program anew, from its sources, so that a seed decides what runs next; go: as it is")
 	set.StringVar(&f.overlay, "overlay", "", "build with these files in the place of others, as go build -overlay does")

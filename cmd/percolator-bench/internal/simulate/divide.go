@@ -37,15 +37,19 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 		}
 	}
 	t := &total{flags: f, out: out, begun: time.Now()}
-	ctx, t.stop = context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
+	t.stop = stop
 	defer t.stop()
 	errs := make([]error, f.jobs)
 	var working sync.WaitGroup
 	for job := range f.jobs {
-		working.Go(func() { errs[job] = f.share(ctx, f.episode+uint64(job), t.add) })
+		working.Go(func() { errs[job] = f.share(running, f.episode+uint64(job), t.add) })
 	}
 	working.Wait()
 	t.print()
+	if first := t.first; first != nil && f.shrinkFor > 0 {
+		f.shrink(ctx, out, *first)
+	}
 	if t.failed > 0 {
 		return fmt.Errorf("%d of %d episodes failed", t.failed, t.episodes)
 	}
@@ -97,6 +101,7 @@ func (f *flags) process(ctx context.Context, episode uint64, d time.Duration, te
 			break
 		}
 		if last = next; last.Report != nil {
+			last.Report.Config = f.config(last.Episode)
 			tell(last)
 		}
 	}
@@ -112,6 +117,10 @@ const stuckAfter = 3 * time.Minute
 func (f *flags) arguments(episode uint64, d time.Duration) []string {
 	args := []string{"simulate", "--job", "--seed", fmt.Sprint(f.seed), "--for", d.String(), "--transactions", strconv.Itoa(f.transactions),
 		"--size", strconv.Itoa(f.size), "--faults", f.faults, "--jobs", strconv.Itoa(f.jobs), "--episode", fmt.Sprint(episode)}
+	args = append(args, "--clients", strconv.Itoa(f.clients), "--sessions", strconv.Itoa(f.sessions), "--workers", strconv.Itoa(f.workers))
+	for _, fault := range f.without {
+		args = append(args, "--without", fault)
+	}
 	if f.trace != "" {
 		args = append(args, "--trace", f.trace)
 	}

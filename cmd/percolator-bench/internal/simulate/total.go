@@ -21,6 +21,7 @@ type total struct {
 
 	mu                         sync.Mutex
 	episodes, failed           int
+	first                      *told // that failed
 	judged, committed, aborted int
 	resolved                   int
 	kinds                      map[string]workload.Count
@@ -38,14 +39,18 @@ func (t *total) add(o told) {
 	t.episodes++
 	r := o.Report
 	if o.Error != "" || r.Failed() {
-		t.failed++
+		if t.failed++; t.first == nil && o.Error == "" {
+			t.first = &o
+		}
 		fmt.Fprintf(t.out, "episode %d failed: %s\n%s", o.Episode, o.Error, r)
 		if t.flags.notes || t.flags.trace != "" {
 			for _, n := range r.Notes {
 				fmt.Fprintln(t.out, n)
 			}
 		}
-		fmt.Fprintf(t.out, "again: percolator-bench simulate --seed %d --size %d --faults %s --episode %d\n", t.flags.seed, t.flags.size, t.flags.faults, o.Episode)
+		one := *t.flags
+		one.episode = o.Episode
+		fmt.Fprintf(t.out, "again: %s\n", one.again())
 	}
 	if t.failed == failuresMost {
 		fmt.Fprintln(t.out, "so many failures are enough")

@@ -96,5 +96,6 @@ func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
 
 // config is that of an episode.
 func (f *flags) config(episode uint64) simulation.Config {
-	return simulation.Config{Seed: simulation.EpisodeSeed(f.seed, episode), Transactions: f.size, Faults: simulation.Faults(f.faults), Trace: f.trace}
+	return simulation.Config{Seed: simulation.EpisodeSeed(f.seed, episode), Transactions: f.size, Faults: simulation.Faults(f.faults), Trace: f.trace,
+		Without: f.without, Clients: f.clients, Sessions: f.sessions, Workers: f.workers}
 }
