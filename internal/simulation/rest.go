@@ -165,6 +165,9 @@ func (w *world) audit(ctx context.Context, p *process, collected bool) error {
 	if report.Found > 0 {
 		w.problem("the auditor: %s", report)
 	}
+	if left := report.Notifications - report.Repeated; left > 0 {
+		w.problem("%d notifications are left at rest", left)
+	}
 	w.repeated = report.Repeated
 	for _, r := range seen {
 		if marker := r.Kind == 'R'; !marker || r.Start > report.GCWatermark {
