@@ -46,7 +46,8 @@
 // # Other judges
 //
 // [Runs] judges observers by the committed runs, [Totals] and [Deliveries] queues, [Snapshots] what
-// is read at one timestamp again and again, and [Index] an index against its table.
+// is read at one timestamp again and again, and [Index] an index against its table. What they find
+// belongs into the report by [Recording.Judged].
 //
 // # Cost
 //

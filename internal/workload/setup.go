@@ -73,6 +73,5 @@ func (r Reader) Everything(ctx context.Context, observed bool) error {
 			r.rec.Broken("%s is the copy of something that was withdrawn", c)
 		}
 	}
-	return errors.Join(r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx),
-		r.scanIndex(ctx, "mail", "mail", "", ""), r.scanIndex(ctx, "city", "city", "", ""))
+	return errors.Join(r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx), r.checkPeople(ctx))
 }

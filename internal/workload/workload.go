@@ -102,10 +102,13 @@ type Workload struct {
 
 	ids         atomic.Int64
 	generations [activeLists]atomic.Int64
+	snapshots   *history.Snapshots
 
 	mu     sync.Mutex
 	counts map[string]*Count
 	past   []tso.Timestamp // commit timestamps, newest last
+	again  []tso.Timestamp // of these, which are read again and again
+	held   []tso.Timestamp // snapshots under holds
 }
 
 // Past is commit timestamps that somebody was told of, the newest last.
@@ -126,7 +129,7 @@ type Count struct{ Committed, Aborted, Unknown, Read int64 }
 
 // New returns a workload that records in h.
 func New(h *history.Recording) *Workload {
-	return &Workload{History: h, counts: map[string]*Count{}}
+	return &Workload{History: h, counts: map[string]*Count{}, snapshots: history.NewSnapshots(func(a history.Anomaly) { h.Judged(a) })}
 }
 
 // Counts is how many transactions of each kind there were so far.
