@@ -1,6 +1,10 @@
 package history
 
-import "github.com/gopercolator/percolator/tso"
+import (
+	"slices"
+
+	"github.com/gopercolator/percolator/tso"
+)
 
 // resolve decides which transactions committed, and when. What was acknowledged did, what was
 // definitely aborted did not. An unknown one did if anybody has read what only it can have written,
@@ -102,7 +106,7 @@ func (c *Checker) resolveRecords() {
 		switch {
 		case r.Start > c.upto:
 			later = append(later, r)
-		case t == nil && (r.Marker || r.Start <= c.judged):
+		case t == nil && (r.Marker || r.Start <= c.judged || slices.Contains(c.rules.Backfilled, r.Cell.Table)):
 		case t == nil:
 			c.report.add(anomalyUnknownRecord, "%s has a record of transaction %d, committed at %d, which nobody began", r.Cell, r.Start, r.Commit)
 		case r.Marker && t.outcome == Committed:

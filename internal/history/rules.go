@@ -7,6 +7,8 @@ type Rules struct {
 	List func(Cell) bool
 	// Unique are the columns no two rows of which may hold one value at a time.
 	Unique []Column
+	// Backfilled are raw tables in which transactions of operators write, which nobody records.
+	Backfilled []string
 	// Observers are those whose runs the history records. After the last transaction each has run for
 	// the newest change of each cell.
 	Observers []Observer

@@ -8,7 +8,6 @@ import (
 	"github.com/gopercolator/percolator/internal/audit"
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -28,6 +27,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.finishGrowth(ctx, p)
 	w.comeToRest(ctx, p)
 	if err := w.audit(ctx, p, false); err != nil {
 		return nil, err
@@ -45,12 +45,12 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err := p.leave(); err != nil {
 		w.problem("closing the last client: %v", err)
 	}
-	return history.Check(w.history, workload.Rules()), nil
+	return history.Check(w.history, w.work.Rules()), nil
 }
 
 // comeToRest waits until no observer has anything left to do.
 func (w *world) comeToRest(ctx context.Context, p *process) {
-	worker, err := observers.NewWorker(p.client, w.work.Observers(p.name), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
+	worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, p.client.Schema()), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		w.problem("%v", err)
 		return
@@ -149,7 +149,7 @@ func (w *world) audit(ctx context.Context, p *process, collected bool) error {
 		})
 	}, audit.Config{
 		Schema: p.client.Schema(), Collected: collected,
-		Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
+		Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}, {"stock", "state"}: {"label"}},
 		Visit:     func(r audit.Record) { seen = append(seen, r) },
 	})
 	if err != nil {
