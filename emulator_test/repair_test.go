@@ -74,7 +74,9 @@ func soakForCuts(t *testing.T, seed uint64) *repairedSoak {
 		t.Fatal(err)
 	}
 	s.tables = []string{"people.mail", "people" + ".city"}
-	s.tables = append(s.tables, workload.Tables...)
+	for _, table := range s.schema.Tables {
+		s.tables = append(s.tables, table.Name)
+	}
 	s.begun = time.Now()
 	for i := range cfg.Clients {
 		s.occupy(fmt.Sprintf("client-%d", i+1), s.transactSlowly)
@@ -328,7 +330,7 @@ func (s *repairedSoak) repairCut(t *testing.T, instance string, n int, r *rand.R
 		return r.Everything(ctx, false)
 	}, percolator.AsOfTimestamp(s.to))
 	audited, err := percolatortest.Audit(ctx, rawStore(ctx, t, cutProject, instance, opts), percolatortest.AuditConfig{
-		Schema: s.schema, Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
+		Schema: s.schema, Observers: workload.Observed(),
 	})
 	if err != nil || audited.Found > 0 {
 		t.Errorf("%s: %v, %s", instance, err, audited)
@@ -381,7 +383,7 @@ func (s *repairedSoak) half(ctx context.Context, t *testing.T, instance string, 
 
 // observersCatchUp lets a worker do what is pending, and looks at the copies.
 func (s *repairedSoak) observersCatchUp(ctx context.Context, t *testing.T, instance string, c *percolator.Client) bool {
-	w, err := observers.NewWorker(c, workload.New(history.New()).Observers("w"), observers.Config{DisableCollection: true})
+	w, err := observers.NewWorker(c, workload.New(history.New()).Observers("w", c), observers.Config{DisableCollection: true})
 	if err != nil {
 		t.Error(err)
 		return false

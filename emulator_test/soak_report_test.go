@@ -196,7 +196,7 @@ func (s *soaking) finish() *soakReport {
 
 // quiesce resolves all locks and waits until no observer has anything left to do.
 func (s *soaking) quiesce(ctx context.Context, c *percolator.Client) {
-	w, err := observers.NewWorker(c, s.work.Observers("final worker"), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
+	w, err := observers.NewWorker(c, s.work.Observers("final worker", c), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected boo
 	var seen []percolatortest.AuditedRecord
 	report, err := percolatortest.Audit(ctx, s.env.Store(), percolatortest.AuditConfig{
 		Schema: c.Schema(), Collected: collected,
-		Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
+		Observers: workload.Observed(),
 		Visit:     func(r percolatortest.AuditedRecord) { seen = append(seen, r) },
 	})
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *soaking) transact(ctx context.Context, sl *slot, c *percolator.Client, 
 
 // observe runs the observers.
 func (s *soaking) observe(ctx context.Context, sl *slot, c *percolator.Client, _ *rand.Rand) {
-	w, err := observers.NewWorker(c, s.work.Observers(sl.name), observers.Config{
+	w, err := observers.NewWorker(c, s.work.Observers(sl.name, c), observers.Config{
 		Concurrency: 8, ScanInterval: 100 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, DrainTimeout: 2 * time.Second,
 		MaxAttempts: 1000, DisableCollection: true,
 	})

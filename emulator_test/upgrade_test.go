@@ -109,7 +109,7 @@ func (u *upgrade) collect() {
 // worker runs the observers until stop is called.
 func (u *upgrade) worker(c *percolator.Client) (w *observers.Worker, stop func()) {
 	u.Helper()
-	w, err := observers.NewWorker(c, u.work.Observers("worker"), observers.Config{DisableCollection: true, SweepInterval: -1, MaxBackoff: 200 * time.Millisecond})
+	w, err := observers.NewWorker(c, u.work.Observers("worker", c), observers.Config{DisableCollection: true, SweepInterval: -1, MaxBackoff: 200 * time.Millisecond})
 	fixture.Must(u, err)
 	ctx, cancel := context.WithCancel(u.ctx)
 	done := make(chan error, 1)
@@ -163,7 +163,7 @@ func (u *upgrade) judge() {
 	u.Helper()
 	var seen []percolatortest.AuditedRecord
 	report, err := percolatortest.Audit(u.ctx, u.env.Store(), percolatortest.AuditConfig{
-		Schema: u.env.Client.Schema(), Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}},
+		Schema: u.env.Client.Schema(), Observers: workload.Observed(),
 		Visit: func(r percolatortest.AuditedRecord) { seen = append(seen, r) },
 	})
 	fixture.Must(u, err)

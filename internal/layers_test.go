@@ -39,10 +39,10 @@ var layers = [][]string{
 	{"percolator/admin", "internal/probe"},
 	{"internal/scanning", "percolator/percolatortest"},
 	{"observers", "percolator/backup", "percolator/loader", "internal/fixture"},
-	{"observers/internal/sliced", "internal/workload"},
+	{"observers/internal/sliced"},
 	{"observers/combinequeue", "observers/exportqueue", "percolator/console", "internal/webindex/crawl", "internal/webindex/page"},
-	{"internal/webindex/index", "internal/simulation"},
-	{"internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
+	{"internal/webindex/index", "internal/workload"},
+	{"internal/simulation", "internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
 	{"internal/webindex/summary", "internal/webindex/webtest"},
 	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart"},
 	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "internal", "terraform"}, // nothing but tests

@@ -33,7 +33,8 @@ type Config struct {
 	ScanInterval time.Duration
 	// MaxAttempts is the number of attempts at a change after which the worker parks the cell. An
 	// attempt does not count if the store was unreachable before the observer was called or during the
-	// commit. 0: 20.
+	// commit. A cell is not parked because of the lock of another transaction, which may have died: it
+	// is tried again for as long as that lock lasts. 0: 20.
 	MaxAttempts int
 	// DrainTimeout is how long Run waits for runs under way when its context ends; then it cancels
 	// them. 0: 10 s.

@@ -49,6 +49,8 @@
 // and why. The notification stays in the table, so a worker that dies while it parks a cell loses
 // nothing (docs/PROTOCOL.md, I19). A parked cell does not delay other cells. It delays the cell's
 // other observers only while it runs: a worker runs the observers of one cell one after the other.
+// The lock of another transaction, which may have died, parks nothing: the worker tries until it is
+// gone.
 //
 // An observer that cannot do its work yet returns [Snooze]. The worker calls it again later and
 // does not count a failure.

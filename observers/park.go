@@ -23,7 +23,7 @@ func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
 		}
 	case out.start != 0:
 		w.forgetFinished(ctx, tn, out.finished)
-	case !out.snoozed && !out.blameless && tn.attempt >= w.cfg.MaxAttempts:
+	case !out.snoozed && !out.blameless && !out.locked && tn.attempt >= w.cfg.MaxAttempts:
 		out.parked = w.park(ctx, tn, out.err)
 	}
 	return out

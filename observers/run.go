@@ -101,7 +101,7 @@ func (w *Worker) failed(r *run, err error, at stage) outcome {
 	}
 	var conflict *percolator.ConflictError
 	if errors.As(err, &conflict) {
-		out.contended = !isAck(conflict.Cell)
+		out.contended, out.locked = !isAck(conflict.Cell), conflict.Locked
 	}
 	var bad undecodable
 	if errors.As(err, &bad) {

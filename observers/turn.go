@@ -150,6 +150,7 @@ type outcome struct {
 	err       error // why it failed
 	conflict  bool  // because another transaction won
 	contended bool  // and that was not another run for the same change
+	locked    bool  // and it still holds its lock, which ends even if its client has died
 	blameless bool  // because the store did not answer: not an attempt
 	parked    bool  // it failed too often, and its observer state is stored
 

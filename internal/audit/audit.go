@@ -57,6 +57,9 @@ type Config struct {
 	// change, and an entry in the journal for each notify cell, whoever has run.
 	Observers map[[2]string][]string
 
+	// Repeated reports whether a request that arrived twice is known to have set a notification again.
+	Repeated func(table, row, column string, ts tso.Timestamp) bool
+
 	// Collected says that a cycle of collection was the last thing to happen: nothing unreferenced may
 	// be left at or below the GC watermark.
 	Collected bool

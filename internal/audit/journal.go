@@ -243,7 +243,7 @@ func (a *auditor) notified(c *auditedCell, entries []journalEntry, cells map[str
 		led := slices.ContainsFunc(entries, func(e journalEntry) bool { return !e.settled && (e.start <= ts || !e.primary && e.weak) })
 		switch behind := func(name string) bool { return runs[name] < ts }; {
 		case led:
-		case len(names) > 0 && !slices.ContainsFunc(names, behind):
+		case len(names) > 0 && !slices.ContainsFunc(names, behind), a.cfg.Repeated != nil && a.cfg.Repeated(c.table.name, c.row, c.column, ts):
 			a.report.Repeated++
 		default:
 			a.findCell(c, RuleEntry, "nothing in the journal leads to the notification at %d", ts)

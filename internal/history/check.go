@@ -15,7 +15,8 @@ func Check(h *Recording, rules Rules) *Report { return NewChecker(h, rules).Fini
 // What it keeps of a forgotten transaction are the newest versions of cells, which later
 // transactions read, and the newest run of an observer for such a cell. So memory is bounded by the
 // cells that have a value, by two windows, by what is under way, and by transactions of unknown
-// outcome that no later read has decided yet.
+// outcome that no later read has decided yet. Totals and queues are judged in the end, and what was
+// said of them is kept until then.
 //
 // Windows change what is found in one respect: a cycle is searched among transactions of two
 // neighbouring windows. A longer one has, by necessity, an edge against the order of timestamps,
@@ -33,6 +34,7 @@ type Checker struct {
 	newest   known // of the acknowledgments that earlier windows have seen
 	moment   int64 // of the last window
 	finished bool
+	queued   []*Txn // that have to do with totals and queues
 
 	window
 }
@@ -127,7 +129,10 @@ func (c *Checker) judge(ts tso.Timestamp) {
 	c.judged, c.moment = c.upto, c.h.events
 	if !c.finished {
 		c.forget()
+		return
 	}
+	c.checkTotals()
+	c.checkDeliveries()
 }
 
 // include finds the transactions of the window.

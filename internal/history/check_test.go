@@ -21,8 +21,9 @@ import (
 // Operations: r(x)=v reads, r(x)=v@20 is told the commit timestamp, r(x)=nil finds nothing; w(x)=v,
 // d(x) and l(x) write, delete and lock; has(x) is told that there is a value; i(v..w)=x:v scans an
 // index; run(o,x,20) makes it a run of observer o for the change of x at 20; poke(x) notifies
-// weakly; broken(text). In values _ stands for a blank. A line "record x 10-20" or "marker x 10" is
-// of the raw tables.
+// weakly; broken(text). add(k,5) contributes to a total, and sum(k)=5 finds it; export(p,0)=v adds
+// an entry to a partition. In values _ stands for a blank. A line "record x 10-20" or "marker x 10"
+// is of the raw tables, and "delivered p 10.0=v@20,30.0=v@40" a call of a receiver.
 func TestCheck(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -72,6 +73,10 @@ func parse(t *testing.T, text string) *Recording {
 		if words[0] == "record" || words[0] == "marker" {
 			start, commit, _ := strings.Cut(words[2], "-")
 			h.Found(Record{Cell: testCell(words[1]), Start: number(t, start), Commit: number(t, commit), Marker: words[0] == "marker"})
+			continue
+		}
+		if words[0] == "delivered" {
+			h.Delivers(words[1], testDeliveries(t, words[2]))
 			continue
 		}
 		tx := h.Begin("c", "test")
@@ -139,6 +144,14 @@ func addOp(t *testing.T, tx *Txn, o string) {
 		tx.Notifies(testCell(arg))
 	case "broken":
 		tx.Broken("%s", arg)
+	case "add":
+		total, n, _ := strings.Cut(arg, ",")
+		tx.Contributes(total, int64(number(t, n)))
+	case "sum":
+		tx.Total(arg, int64(number(t, result)))
+	case "export":
+		partition, seq, _ := strings.Cut(arg, ",")
+		tx.Exports(partition, int(number(t, seq)), result)
 	default:
 		t.Fatalf("unknown operation %q", o)
 	}
@@ -151,6 +164,17 @@ func testEntries(s string) (es []Entry) {
 		}
 	}
 	return es
+}
+
+func testDeliveries(t *testing.T, s string) (ds []Delivery) {
+	t.Helper()
+	for e := range strings.SplitSeq(s, ",") {
+		name, value, _ := strings.Cut(e, "=")
+		start, seq, _ := strings.Cut(name, ".")
+		what, commit, _ := strings.Cut(value, "@")
+		ds = append(ds, Delivery{Start: number(t, start), Commit: number(t, commit), Seq: int(number(t, seq)), What: what})
+	}
+	return ds
 }
 
 func number(t *testing.T, s string) tso.Timestamp {

@@ -157,3 +157,23 @@ T4 (test by client-1, start 50, commit 60, committed)
 		t.Errorf("%v", a)
 	}
 }
+
+// TestQueuesAcrossWindows: contributions, totals, entries and calls are judged together, however
+// many windows lie between.
+func TestQueuesAcrossWindows(t *testing.T) {
+	h, checker, txn := eager()
+	txn(10, 20, func(tx *Txn) {
+		tx.Contributes("k", 3)
+		tx.Exports("p", 0, "a")
+	})
+	for start := tso.Timestamp(30); start < 90; start += 10 { // windows without anything
+		txn(start, 0, func(tx *Txn) { tx.Read(Cell{"t", "other", "d"}, nil) })
+	}
+	txn(100, 0, func(tx *Txn) { tx.Total("k", 4) })
+	h.Delivers("q", []Delivery{{Start: 10, Commit: 20, What: "a"}})
+	want := []Kind{anomalyDelivery, anomalyUndelivered, anomalyTotal}
+	slices.Sort(want)
+	if r := checker.Finish(); !slices.Equal(r.Kinds(), want) {
+		t.Errorf("%s", r)
+	}
+}

@@ -27,6 +27,10 @@
 // legal under snapshot isolation, unless the reads were locking ones: a locking read orders its
 // transaction like a write.
 //
+// At rest, observers have run for every change, and for none twice. Totals to which transactions
+// contribute are, in every snapshot, the sum of what had committed. An ordered queue delivers what
+// committed, all of it, in order.
+//
 // # Outcomes
 //
 // What a client was told is not always the truth that it wanted: it may have died, or the outcome
@@ -45,9 +49,8 @@
 //
 // # Other judges
 //
-// [Runs] judges observers by the committed runs, [Totals] and [Deliveries] queues, [Snapshots] what
-// is read at one timestamp again and again, and [Index] an index against its table. What they find
-// belongs into the report by [Recording.Judged].
+// [Snapshots] judges what is read at one timestamp again and again, and [Index] an index against its
+// table. What they find belongs into the report by [Recording.Judged].
 //
 // # Cost
 //

@@ -19,6 +19,7 @@ func (c *Checker) settle() {
 			continue
 		}
 		c.report.Committed++
+		c.report.Runs += len(t.runs)
 		if t.outcome == Unknown {
 			c.report.Resolved++
 		}

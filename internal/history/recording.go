@@ -46,6 +46,7 @@ type Recording struct {
 
 	records []Record
 	judged  []Anomaly
+	calls   []call
 }
 
 // New returns an empty history.

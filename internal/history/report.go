@@ -40,7 +40,7 @@ const (
 	anomalyGNonadjacent  Kind = "G-nonadjacent"        // cycle without adjacent anti-dependencies
 	anomalyLate          Kind = "late"                 // read or committed where all was said to be complete: a fault of the workload
 	anomalyTotal         Kind = "total"                // a total that no sum of commits explains
-	anomalyDelivery      Kind = "delivery"             // of an entry that nobody committed, or to another partition
+	anomalyDelivery      Kind = "delivery"             // of an entry that nobody committed, or to another partition, or changed
 	anomalyQueueOrder    Kind = "queue order"          // entries of a call out of order, or first delivered after later ones
 	anomalyUndelivered   Kind = "not delivered"        // an entry that committed
 	anomalyUnstable      Kind = "unstable snapshot"    // two answers at one timestamp
@@ -72,6 +72,10 @@ type Report struct {
 	Scans    int `json:"scans"`    // and scans
 	Versions int `json:"versions"` // committed puts and deletes
 	Edges    int `json:"edges"`    // dependencies in which cycles were searched
+
+	Runs      int `json:"runs"`      // committed runs of observers
+	Totals    int `json:"totals"`    // totals that were compared with the sum of contributions
+	Delivered int `json:"delivered"` // entries of queues that were first delivered
 
 	Anomalies []Anomaly    `json:"anomalies"` // at most ten of a kind
 	Counts    map[Kind]int `json:"counts"`    // all of them
@@ -111,8 +115,8 @@ func (r *Report) Kinds() []Kind {
 // String is the report for people.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "history: %d transactions, %d committed (%d of them found to be), %d aborted; %d reads, %d scans, %d versions, %d dependencies: ",
-		r.Transactions, r.Committed, r.Resolved, r.Aborted, r.Reads, r.Scans, r.Versions, r.Edges)
+	fmt.Fprintf(&b, "history: %d transactions, %d committed (%d of them found to be), %d aborted; %d reads, %d scans, %d versions, %d dependencies, %d runs, %d totals, %d deliveries: ",
+		r.Transactions, r.Committed, r.Resolved, r.Aborted, r.Reads, r.Scans, r.Versions, r.Edges, r.Runs, r.Totals, r.Delivered)
 	if r.Found() == 0 {
 		b.WriteString("no anomalies\n")
 		return b.String()

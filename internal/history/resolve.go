@@ -16,9 +16,13 @@ func (c *Checker) resolve() {
 		}
 	}
 	for _, t := range c.txns {
-		if !t.noted {
-			t.noted = true
-			c.note(t)
+		if t.noted {
+			continue
+		}
+		t.noted = true
+		c.note(t)
+		if t.queued != nil {
+			c.queued = append(c.queued, t)
 		}
 	}
 	c.resolveRecords()
@@ -106,7 +110,7 @@ func (c *Checker) resolveRecords() {
 		switch {
 		case r.Start > c.upto:
 			later = append(later, r)
-		case t == nil && (r.Marker || r.Start <= c.judged || slices.Contains(c.rules.Backfilled, r.Cell.Table)):
+		case t == nil && (r.Marker || r.Start <= c.judged || slices.Contains(c.rules.Unrecorded, r.Cell.Table)):
 		case t == nil:
 			c.report.add(anomalyUnknownRecord, "%s has a record of transaction %d, committed at %d, which nobody began", r.Cell, r.Start, r.Commit)
 		case r.Marker && t.outcome == Committed:

@@ -7,11 +7,11 @@ type Rules struct {
 	List func(Cell) bool
 	// Unique are the columns no two rows of which may hold one value at a time.
 	Unique []Column
-	// Backfilled are raw tables in which transactions of operators write, which nobody records.
-	Backfilled []string
 	// Observers are those whose runs the history records. After the last transaction each has run for
 	// the newest change of each cell.
 	Observers []Observer
+	// Unrecorded are tables, those of indexes among them, to which transactions write that the history does not hold.
+	Unrecorded []string
 }
 
 // Column names a column of a table.

@@ -10,10 +10,6 @@ import (
 // sortedKeys lists the keys of a map in order, so that reports repeat.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-func sortedCells[V any](m map[Cell]V) []Cell {
-	return slices.SortedFunc(maps.Keys(m), Cell.Compare)
-}
-
 // findings are the anomalies that a judge has found.
 type findings struct{ all []Anomaly }
 

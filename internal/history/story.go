@@ -48,7 +48,22 @@ func (t *Txn) story() string {
 	for _, id := range t.weak {
 		fmt.Fprintf(&b, "  notifies %s\n", t.h.names[id])
 	}
+	if t.queued != nil {
+		t.queued.tell(&b)
+	}
 	return b.String()
+}
+
+func (q *queued) tell(b *strings.Builder) {
+	for _, a := range q.adds {
+		fmt.Fprintf(b, "  adds %d to %s\n", a.n, a.total)
+	}
+	for _, a := range q.sums {
+		fmt.Fprintf(b, "  finds %d in %s\n", a.n, a.total)
+	}
+	for _, e := range q.exports {
+		fmt.Fprintf(b, "  exports %q to %s as number %d\n", e.what, e.partition, e.seq)
+	}
 }
 
 func (h *Recording) tellOp(o op) string {

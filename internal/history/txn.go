@@ -36,6 +36,7 @@ type Txn struct {
 	runs   []Run // several of a batch observer
 	weak   []cellID
 	broken []string
+	queued *queued // nil of most
 
 	verdict
 }

@@ -97,6 +97,7 @@ func (c *Connection) mutate(ctx context.Context, table string, entries []entry) 
 // mutate is one attempt. The tablets apply their entries one after another.
 func (r *request) mutate(ctx context.Context, entries []*entry, attempts *store.Attempts) error {
 	f := r.fate(true)
+	r.fated(entries[0].row, f)
 	parts, gap := r.table.parts(entries), r.hash
 	if f.later > 0 {
 		for _, part := range parts {
@@ -171,16 +172,22 @@ func (p *part) land(r *request) error {
 func (p *part) apply(r *request, e *entry) error {
 	faults := &r.conn.cluster.faults
 	if !p.reported || faults.rates.Load() == nil {
-		return r.table.mutate(e.row, e.changes)
+		return r.mutateRow(e)
 	}
 	h := r.conn.identify(opMutateEntry, r.table, e.row)
 	if faults.strikes(EntryRefused, h) {
 		return anyError(h)
 	}
-	err := r.table.mutate(e.row, e.changes)
+	err := r.mutateRow(e)
 	if err == nil && faults.strikes(EntryUnreported, h) {
 		return openError(h)
 	}
+	return err
+}
+
+func (r *request) mutateRow(e *entry) error {
+	err := r.table.mutate(e.row, e.changes)
+	r.landed(e.row, "lands:", e.changes, err)
 	return err
 }
 

@@ -21,6 +21,7 @@ type Config struct {
 	Rates   Rates
 	Tablets Tablets
 	Disks   Disks
+	Trace   func(Event) // is told of all that happens; nil: nobody is
 }
 
 // Cluster is the store that all processes share. Its methods may be called concurrently.
@@ -30,10 +31,13 @@ type Cluster struct {
 	config    Config
 	faults    faults
 
+	notifications notifications
+
 	mu       sync.RWMutex
 	tables   map[string]*table
 	connects map[string]uint64 // by process: a new connection has faults of its own
 	landed   atomic.Int64      // requests
+	digest   atomic.Uint64     // of what was sent, and when
 }
 
 // NewCluster makes a store without tables.
@@ -81,11 +85,15 @@ func (c *Cluster) Connect(process string) *Connection {
 	defer c.mu.Unlock()
 	n := c.connects[process]
 	c.connects[process]++
-	return &Connection{cluster: c, hash: c.seed.with(xxhash.Sum64String(process)).with(n)}
+	return &Connection{process: process, cluster: c, hash: c.seed.with(xxhash.Sum64String(process)).with(n)}
 }
 
 // Requests is how many requests have reached the store.
 func (c *Cluster) Requests() int64 { return c.landed.Load() }
+
+// Digest stands for all requests and the times at which they were sent: it tells whether a run was
+// repeated.
+func (c *Cluster) Digest() uint64 { return c.digest.Load() }
 
 // Visit shows the rows of a table, one at a time, as they are at present. visit must not call the
 // cluster, nor keep what it gets.

@@ -26,7 +26,9 @@ func (c *Connection) CheckAndMutate(ctx context.Context, table, row string, pred
 	if err := checkConditional(m); err != nil {
 		return false, err
 	}
-	if err := r.carry(ctx, r.fate(true), m); err != nil {
+	f := r.fate(true)
+	r.fated(row, f)
+	if err := r.carry(ctx, f, m); err != nil {
 		return false, err
 	}
 	return m.matched, nil
@@ -38,6 +40,11 @@ func (m *conditional) land(r *request) (err error) {
 	}
 	r.conn.cluster.landed.Add(1)
 	m.matched, err = r.table.checkAndMutate(m.row, &m.predicate, m.onMatch, m.not)
+	how, changes := "does not match:", m.not
+	if m.matched {
+		how, changes = "matches:", m.onMatch
+	}
+	r.landed(m.row, how, changes, err)
 	return err
 }
 

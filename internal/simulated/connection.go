@@ -13,6 +13,7 @@ import (
 // Connection is a process's way to the store: what google.go and Google's client are to Bigtable.
 // It repeats reads and unconditional mutations as these do.
 type Connection struct {
+	process string
 	cluster *Cluster
 	hash    hash
 	counts  [countSlots]atomic.Uint32

@@ -37,6 +37,7 @@ type request struct {
 	table    *table
 	hash     hash
 	deadline time.Time // it is not applied later
+	copied   bool      // another one may have landed before
 	belated  bool      // the machine slept until the context of the request had ended
 	timer    *time.Timer
 }
@@ -84,6 +85,8 @@ func (c *Connection) send(ctx context.Context, op operation, name, row string) (
 		return r, err
 	}
 	r.hash = c.identify(op, r.table, row)
+	c.cluster.digest.Add(uint64(r.hash.with(uint64(time.Now().UnixNano()))))
+	r.sent(op, row)
 	return r, nil
 }
 
@@ -158,6 +161,7 @@ func (r *request) abandon(left time.Duration, e effect) {
 // honours the deadline that the request carries (I14).
 func (r *request) landAfter(d time.Duration, e effect, kind Fault) {
 	at, kept := *r, e.frozen()
+	at.copied = true
 	time.AfterFunc(d, func() {
 		if !time.Now().After(at.deadline) && kept.land(&at) == nil {
 			at.conn.cluster.faults.happened(kind)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 )
 
@@ -20,9 +21,12 @@ func Main(f func(t *testing.T)) {
 }
 
 // inBubble calls f in a bubble of virtual time. It returns f's error, or what ended the bubble.
-func inBubble(t *testing.T, name string, f func() error) (err error) {
+func inBubble(t *testing.T, name string, seed uint64, f func() error) (err error) {
 	err = errors.New("the bubble ended early")
 	ok := t.Run(name, func(t *testing.T) {
+		if testing.Testing() { // a seed decides sessions' IDs in tests only
+			cryptotest.SetGlobalRandom(t, seed)
+		}
 		synctest.Test(t, func(*testing.T) { err = f() })
 	})
 	if !ok && err == nil {

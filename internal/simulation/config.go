@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/simulated"
@@ -24,6 +25,7 @@ type Config struct {
 	Seed         uint64
 	Transactions int // after so many the faults end, and everything comes to rest
 	Faults       Faults
+	Trace        string // a regular expression: what the store does that matches is told in the notes; "": nothing
 }
 
 // episode is a Config in detail, as its seed decides.
@@ -38,6 +40,7 @@ type episode struct {
 	intensity float64 // of faults; 1 is what some means
 	rates     simulated.Rates
 	store     simulated.Config
+	trace     *regexp.Regexp
 }
 
 // storeRate is the mean rate of each fault of the store with an intensity of 1, and storeRateMost
@@ -69,6 +72,11 @@ func (cfg Config) detail() (e episode, err error) {
 	}
 	for i := range e.rates {
 		e.rates[i] = min(2*r.Float64()*storeRate*e.intensity, storeRateMost)
+	}
+	if cfg.Trace != "" {
+		if e.trace, err = regexp.Compile(cfg.Trace); err != nil {
+			return e, err
+		}
 	}
 	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}}
 	if e.intensity > 0 {

@@ -24,6 +24,7 @@ type Report struct {
 	Real     time.Duration
 	Problems []string // and those of the history
 	Notes    []string
+	Digest   uint64 // the same whenever exactly the same has happened
 }
 
 // Failed reports whether the episode shows that something is wrong.
@@ -48,7 +49,7 @@ func Run(t *testing.T, cfg Config) (*Report, error) {
 	}
 	r := &Report{Config: cfg, History: &history.Report{}}
 	begun := time.Now()
-	err = inBubble(t, fmt.Sprintf("seed %d", cfg.Seed), func() error { return live(detail, r) })
+	err = inBubble(t, fmt.Sprintf("seed %d", cfg.Seed), cfg.Seed, func() error { return live(detail, r) })
 	r.Real = time.Since(begun)
 	return r, err
 }
@@ -79,7 +80,7 @@ func live(cfg episode, r *Report) error {
 		w.problem("%s", checked)
 	}
 	r.History, r.Kinds, r.Virtual, r.Problems, r.Notes = checked, w.work.Counts(), time.Since(w.begun), w.problems, w.notes
-	r.Faults = w.faults()
+	r.Faults, r.Digest = w.faults(), w.cluster.Digest()
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 func TestEpisodes(t *testing.T) {
 	for i, faults := range []Faults{None, Some, Seeded, Absurd} {
 		r := mustRun(t, Config{Seed: uint64(i + 1), Transactions: 1000, Faults: faults})
-		if r.History.Committed == 0 || r.History.Scans == 0 {
+		if h := r.History; h.Committed == 0 || h.Scans == 0 || h.Runs == 0 || h.Totals == 0 || h.Delivered == 0 {
 			t.Errorf("%s: the episode did not do what it is for: %s", faults, r.History)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // fault is a kind of them.
 type fault string
 
-// The faults of processes and of the oracle; those of the store are its own.
+// The faults of processes, of the oracle and of a receiver; those of the store are its own.
 const (
 	oracleRequestLost   fault = "oracle: request lost"
 	oracleAnswerLost    fault = "oracle: answer lost"
@@ -31,12 +31,14 @@ const (
 	processKilled       fault = "process killed"
 	processStopped      fault = "process stopped"
 	machineSuspended    fault = "machine suspended"
+	receiverRefused     fault = "receiver: refused"
+	receiverDoubtful    fault = "receiver: done and reported failed"
 )
 
 // kinds are all of them.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
 	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, processKilled,
-	processStopped, machineSuspended}
+	processStopped, machineSuspended, receiverRefused, receiverDoubtful}
 
 // EveryFault names every kind of fault, as a Report counts them.
 func EveryFault() (names []string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/test/bufconn"
 )
@@ -23,7 +24,7 @@ func newNetwork() *network { return &network{listening: map[string]*listener{}} 
 const connBuffer = 64 << 10
 
 // listen opens an address.
-func (n *network) listen(address string) (net.Listener, error) {
+func (n *network) listen(address string) (*listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, err
@@ -56,8 +57,9 @@ func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
 // listener has an address as of TCP: an oracle hands it to clients.
 type listener struct {
 	*bufconn.Listener
-	network *network
-	at      *net.TCPAddr
+	network  *network
+	at       *net.TCPAddr
+	accepted []net.Conn
 }
 
 func (l *listener) Addr() net.Addr { return l.at }
@@ -80,7 +82,22 @@ func (l *listener) Accept() (net.Conn, error) {
 	l.network.mu.Lock()
 	defer l.network.mu.Unlock()
 	l.network.clients++
+	l.accepted = append(l.accepted, c)
 	return &accepted{c, &net.TCPAddr{IP: net.IPv4(127, 1, byte(l.network.clients>>8), byte(l.network.clients))}}, nil
+}
+
+// sever breaks all connections, as the end of a process does, and waits until everybody has seen
+// it.
+func (l *listener) sever() {
+	_ = l.Close()
+	l.network.mu.Lock()
+	conns := l.accepted
+	l.accepted = nil
+	l.network.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	time.Sleep(time.Microsecond)
 }
 
 type accepted struct {

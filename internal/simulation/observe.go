@@ -15,7 +15,7 @@ import (
 func (w *world) observe(p *process) {
 	for p.ctx.Err() == nil {
 		schema := p.client.Schema()
-		worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, schema), observers.Config{
+		worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, p.client, schema), observers.Config{
 			Concurrency: 8, MaxBackoff: time.Second, DrainTimeout: 2 * time.Second, MaxAttempts: 1000, DisableCollection: true,
 		})
 		switch {

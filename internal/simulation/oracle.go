@@ -30,10 +30,11 @@ type oracle struct {
 // oracleServer is one run of a server.
 type oracleServer struct {
 	*tso.Server
-	store *oracleStore
-	ahead atomic.Int64 // of its clock
-	stop  context.CancelFunc
-	ended chan struct{}
+	store    *oracleStore
+	listener *listener
+	ahead    atomic.Int64 // of its clock
+	stop     context.CancelFunc
+	ended    chan struct{}
 }
 
 const oracleServers = 2
@@ -64,7 +65,7 @@ func (o *oracle) start(address string) error {
 		stop()
 		return err
 	}
-	l, err := o.net.listen(address)
+	s.listener, err = o.net.listen(address)
 	if err != nil {
 		stop()
 		return err
@@ -74,7 +75,7 @@ func (o *oracle) start(address string) error {
 	o.mu.Unlock()
 	o.running.Go(func() {
 		defer close(s.ended)
-		if err := s.Serve(ctx, l); err != nil && !s.store.dead.Load() {
+		if err := s.Serve(ctx, s.listener); err != nil && !s.store.dead.Load() {
 			o.mu.Lock()
 			o.failed = append(o.failed, fmt.Errorf("the oracle's server at %s ended: %w", address, err))
 			o.mu.Unlock()
@@ -110,6 +111,7 @@ func (o *oracle) kill(address string, down time.Duration) error {
 		return nil
 	}
 	s.store.dead.Store(true)
+	s.listener.sever()
 	s.stop()
 	<-s.ended
 	time.Sleep(down)

@@ -8,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/audit"
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -50,7 +51,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 
 // comeToRest waits until no observer has anything left to do.
 func (w *world) comeToRest(ctx context.Context, p *process) {
-	worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, p.client.Schema()), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
+	worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, p.client, p.client.Schema()), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		w.problem("%v", err)
 		return
@@ -66,6 +67,13 @@ func (w *world) comeToRest(ctx context.Context, p *process) {
 	stop()
 	if err := <-done; err != nil {
 		w.problem("the last worker: %v", err)
+	}
+	for parked, err := range observers.ListParked(ctx, p.client) {
+		if err != nil {
+			w.problem("what is parked: %v", err)
+			return
+		}
+		w.problem("parked at rest: %s for %s: %s", parked.Observer, parked.Cell, parked.Reason)
 	}
 }
 
@@ -149,8 +157,8 @@ func (w *world) audit(ctx context.Context, p *process, collected bool) error {
 		})
 	}, audit.Config{
 		Schema: p.client.Schema(), Collected: collected,
-		Observers: map[[2]string][]string{{"lists", "items"}: {"copy", "count"}, {"stock", "state"}: {"label"}},
-		Visit:     func(r audit.Record) { seen = append(seen, r) },
+		Observers: workload.Observed(), Repeated: w.cluster.Repeated,
+		Visit: func(r audit.Record) { seen = append(seen, r) },
 	})
 	if err != nil {
 		return errors.Join(errors.New("the audit failed"), err)

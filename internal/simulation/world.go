@@ -47,7 +47,15 @@ func newWorld(cfg episode) (*world, error) {
 	w := &world{cfg: cfg, dice: newDice(cfg.Seed), tally: &tally{}, history: history.New(), begun: time.Now()}
 	w.calm.Store(true)
 	w.work = workload.New(w.history)
+	w.work.Receive = w.receive
 	w.schema = workload.Schema(cfg.Timing)
+	if cfg.trace != nil {
+		cfg.store.Trace = func(e simulated.Event) {
+			if line := e.String(); cfg.trace.MatchString(line) {
+				w.note("%s", line)
+			}
+		}
+	}
 	w.cluster = simulated.NewCluster(cfg.store)
 	var err error
 	w.oracle, err = newOracle(w.dice, w.tally, newNetwork(), w.oracleRate)
@@ -100,7 +108,7 @@ func (t tables) Families(_ context.Context, name string) (map[string]bool, error
 }
 
 // notesMost bounds them.
-const notesMost = 1000
+const notesMost = 10_000
 
 // note is something to read when an episode fails.
 func (w *world) note(format string, args ...any) {

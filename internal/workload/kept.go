@@ -18,8 +18,8 @@ import (
 
 // viewPast reads as of a commit that somebody was told of, often one that others read as well.
 func (s *Session) viewPast(ctx context.Context) {
-	ts := s.pastTimestamp()
-	if ts == 0 {
+	ts, ok := s.somePast()
+	if !ok {
 		return
 	}
 	s.View(ctx, "view past", func(ctx context.Context, r Reader) error {
@@ -38,15 +38,15 @@ func (s *Session) viewPast(ctx context.Context) {
 // holds.
 const keptMost = 4
 
-// pastTimestamp is a kept snapshot, that of a hold among them, or one to keep, or any; 0: there is
-// none yet.
-func (s *Session) pastTimestamp() tso.Timestamp {
+// somePast is a kept snapshot, that of a hold among them, or one to keep, or any, if there is one
+// yet.
+func (s *Session) somePast() (ts tso.Timestamp, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.past) == 0 {
-		return 0
+		return 0, false
 	}
-	ts := s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))]
+	ts = s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))]
 	ts -= tso.Timestamp(s.Rand.IntN(2)) // the commit itself is seen, one tick below it is not
 	all := len(s.again) + len(s.held)
 	switch n := s.Rand.IntN(16); {
@@ -58,11 +58,11 @@ func (s *Session) pastTimestamp() tso.Timestamp {
 		}
 	case n < 10 && all > 0:
 		if i := s.Rand.IntN(all); i < len(s.again) {
-			return s.again[i]
+			return s.again[i], true
 		}
-		return s.held[s.Rand.IntN(len(s.held))]
+		return s.held[s.Rand.IntN(len(s.held))], true
 	}
-	return ts
+	return ts, true
 }
 
 // keep has others read a snapshot under a hold too, until it is released.

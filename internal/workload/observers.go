@@ -11,40 +11,57 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Observers registers the observers of the workload, for a worker of the name. Two copy the lists
-// and count their elements, the latter in batches; one is weak, and so is one in batches.
-func (w *Workload) Observers(name string) *observers.Registry {
+// Observers registers the observers of the workload, for a worker of the name and its client. Two
+// copy the lists and count their elements, the latter in batches; one is weak, and so is one in
+// batches. Others fold contributions, deliver exports and follow chains.
+func (w *Workload) Observers(worker string, client *percolator.Client) *observers.Registry {
 	r := observers.NewRegistry()
-	observe := func(observer, table, column string, f func(*attempt, observers.Change) error) {
-		run := w.observer(name, observer, f)
-		r.Observe(observer, table, column, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-			return run(ctx, tx, []observers.Change{ch})
-		})
-	}
-	observe("copy", lists, "items", func(a *attempt, ch observers.Change) error {
+	w.observe(r, worker, "copy", lists, "items", func(_ context.Context, a *attempt, ch observers.Change) error {
 		if ch.Deleted {
 			return a.delete(cell(copies, ch.Cell.Row, "copy"))
 		}
 		return a.set(cell(copies, ch.Cell.Row, "copy"), ch.Value)
 	})
-	r.ObserveBatch("count", lists, "items", w.observer(name, "count", func(a *attempt, ch observers.Change) error {
-		if ch.Deleted {
-			return a.delete(cell(copies, ch.Cell.Row, "count"))
-		}
-		return a.set(cell(copies, ch.Cell.Row, "count"), a.unique(fmt.Sprint(strings.Count(string(ch.Value), " "))))
+	r.ObserveBatch("count", lists, "items", w.observer(worker, "count", func(_ context.Context, a *attempt, ch observers.Change) error {
+		return a.follow(cell(copies, ch.Cell.Row, "count"), ch, fmt.Sprint(strings.Count(string(ch.Value), " ")))
 	}), observers.MaxCells(8), observers.MaxWait(20*time.Millisecond))
-	observe("tally", pings, "poke", func(a *attempt, ch observers.Change) error {
+	w.observe(r, worker, "tally", pings, "poke", func(_ context.Context, a *attempt, ch observers.Change) error {
 		return a.set(cell(pings, ch.Cell.Row, "tally"), a.unique(""))
 	})
-	r.ObserveBatch("pile", pings, "poke", w.observer(name, "pile", func(a *attempt, ch observers.Change) error {
+	r.ObserveBatch("pile", pings, "poke", w.observer(worker, "pile", func(_ context.Context, a *attempt, ch observers.Change) error {
 		return a.set(cell(pings, ch.Cell.Row, "pile"), a.unique(""))
 	}))
+	w.observeContributions(r, worker)
+	w.observeExports(r, worker, client)
+	w.observeChains(r, worker)
 	return r
+}
+
+// Observed lists the observers of each column that is not weak, keyed by table and column.
+func Observed() map[[2]string][]string {
+	names := map[[2]string][]string{}
+	for _, o := range allObservers() {
+		if column := [2]string{o.Table, o.Column}; !o.Weak {
+			names[column] = append(names[column], o.Name)
+		}
+	}
+	return names
+}
+
+// reaction is what an observer does for a change.
+type reaction func(context.Context, *attempt, observers.Change) error
+
+// observe registers an observer for one change at a time.
+func (w *Workload) observe(r *observers.Registry, worker, name, table, column string, f reaction) {
+	run := w.observer(worker, name, f)
+	r.Observe(name, table, column, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+		return run(ctx, tx, []observers.Change{ch})
+	})
 }
 
 // observer records a run, of one change or of a batch. Who commits it is the worker, so the outcome
 // shows in its receipt only.
-func (w *Workload) observer(worker, name string, f func(*attempt, observers.Change) error) observers.BatchFunc {
+func (w *Workload) observer(worker, name string, f reaction) observers.BatchFunc {
 	return func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
 		a := &attempt{s: &Session{Workload: w}, rec: w.History.Begin(worker, "run of "+name), id: w.ids.Add(1)}
 		a.use(tx)
@@ -58,7 +75,7 @@ func (w *Workload) observer(worker, name string, f func(*attempt, observers.Chan
 			wait(ctx, time.Duration(a.id*7919%20_000)*time.Microsecond)
 		}
 		for _, ch := range changes {
-			if err := f(a, ch); err != nil {
+			if err := f(ctx, a, ch); err != nil {
 				return err
 			}
 		}

@@ -77,5 +77,10 @@ func (r Reader) Everything(ctx context.Context, observed bool) error {
 			r.rec.Broken("%s is the copy of something that was withdrawn", c)
 		}
 	}
-	return errors.Join(r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx), r.checkPeople(ctx))
+	if observed {
+		if err := r.checkExported(ctx); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.allTotals(ctx, observed), r.checkChains(ctx, observed), r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx), r.checkPeople(ctx))
 }

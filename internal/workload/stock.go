@@ -36,7 +36,7 @@ func (g Growth) Index() (table, name string, ok bool) {
 }
 
 // Observer is the one of the column that becomes observed.
-func (g Growth) Observer() (table, column, observer string) { return stock, "state", "label" }
+func (g Growth) Observer() (table, column, observer string) { return stock, "state", labeler }
 
 func (g Growth) String() string { return fmt.Sprintf("growth %b", uint32(g)) }
 
@@ -66,27 +66,33 @@ func (w *Workload) has(g Growth) bool { return Growth(w.grown.finished.Load())&g
 // Rules are those of what the workload has become.
 func (w *Workload) Rules() history.Rules {
 	r := Rules()
-	for _, ix := range growthIndexes {
-		r.Backfilled = append(r.Backfilled, ix.table+"."+ix.name)
+	for _, g := range Grows {
+		if ix, ok := growthIndexes[g]; ok {
+			r.Unrecorded = append(r.Unrecorded, ix.table+"."+ix.name) // backfills write there
+		}
 	}
 	if w.has(StateObserved) {
-		r.Observers = append(r.Observers, history.Observer{Name: "label", Table: stock, Column: "state"})
+		r.Observers = allObservers()
 	}
 	return r
 }
 
+// labeler is the observer of the column that becomes observed.
+const labeler = "label"
+
+func allObservers() []history.Observer {
+	return append(Rules().Observers, history.Observer{Name: labeler, Table: stock, Column: "state"})
+}
+
 // ObserversOf is Observers, for a client that knows a schema.
-func (w *Workload) ObserversOf(name string, s *percolator.Schema) *observers.Registry {
-	r := w.Observers(name)
+func (w *Workload) ObserversOf(worker string, c *percolator.Client, s *percolator.Schema) *observers.Registry {
+	r := w.Observers(worker, c)
 	i := slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == stock })
 	if i < 0 || !slices.Contains(s.Tables[i].Observed, "state") {
 		return r
 	}
-	label := w.observer(name, "label", func(a *attempt, ch observers.Change) error {
+	w.observe(r, worker, labeler, stock, "state", func(_ context.Context, a *attempt, ch observers.Change) error {
 		return a.set(cell(stock, ch.Cell.Row, "label"), a.unique(""))
-	})
-	r.Observe("label", stock, "state", func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-		return label(ctx, tx, []observers.Change{ch})
 	})
 	return r
 }

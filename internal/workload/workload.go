@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/observers/combinequeue"
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -30,6 +32,9 @@ import (
 //	stock      a table whose schema may grow
 //	pages      that are published once, which observers copy, and withdrawn later
 //	pokes      weak notifications
+//	totals     to which transactions contribute by a combine queue
+//	exports    of an ordered queue to a receiver that fails now and then
+//	chains     of observers: what a head says comes to the end by a fan-out, batches and a fan-in
 //	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots
 //	           under a hold
 //	sweeps     old receipts are found by scans and deleted
@@ -51,8 +56,8 @@ const (
 	stock     = "stock"
 )
 
-// Tables lists all tables of the workload.
-var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock}
+// Tables lists all tables of the workload but for those of queues.
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
@@ -61,6 +66,8 @@ func Schema(timing percolator.Timing) *percolator.Schema {
 		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock},
 		{Name: people, Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
 		{Name: pings, Weak: []string{"poke"}},
+		{Name: totals}, newContributions().Table(), newExports().Table(),
+		{Name: chains, Observed: []string{"head", "leg", "stop"}},
 	}}
 }
 
@@ -74,7 +81,11 @@ func Rules() history.Rules {
 			{Name: "count", Table: lists, Column: "items"},
 			{Name: "tally", Table: pings, Column: "poke", Weak: true},
 			{Name: "pile", Table: pings, Column: "poke", Weak: true},
+			{Name: "divide", Table: chains, Column: "head"},
+			{Name: "carry", Table: chains, Column: "leg"},
+			{Name: "gather", Table: chains, Column: "stop"},
 		},
+		Unrecorded: []string{exports}, // a delivery is not told its transaction
 	}
 }
 
@@ -103,6 +114,11 @@ const (
 // Workload is what its sessions share. Its methods may be called concurrently.
 type Workload struct {
 	History *history.Recording
+	// Receive decides what becomes of a delivery by a worker. nil: the receiver gets it.
+	Receive func(worker string) Reception
+
+	contributions *combinequeue.Queue[int64]
+	exports       *exportqueue.Queue
 
 	ids         atomic.Int64
 	generations [activeLists]atomic.Int64
@@ -134,7 +150,10 @@ type Count struct{ Committed, Aborted, Unknown, Read int64 }
 
 // New returns a workload that records in h.
 func New(h *history.Recording) *Workload {
-	return &Workload{History: h, counts: map[string]*Count{}, snapshots: history.NewSnapshots(func(a history.Anomaly) { h.Judged(a) })}
+	return &Workload{
+		History: h, contributions: newContributions(), exports: newExports(), counts: map[string]*Count{},
+		snapshots: history.NewSnapshots(func(a history.Anomaly) { h.Judged(a) }),
+	}
 }
 
 // Counts is how many transactions of each kind there were so far.
@@ -158,6 +177,7 @@ type Session struct {
 
 	counted map[string]int64 // counters as last seen
 	page    percolator.Cell  // published last, not revised yet
+	poked   string           // row that was poked once
 }
 
 // NewSession returns a session with a client.
@@ -194,6 +214,11 @@ var picks = []pick{
 	{14, (*Session).publish},
 	{8, (*Session).revise},
 	{3, (*Session).withdraw},
+	{4, (*Session).contribute},
+	{2, (*Session).viewTotals},
+	{3, (*Session).export},
+	{3, (*Session).moveChain},
+	{1, (*Session).viewChains},
 }
 
 // Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,

@@ -254,16 +254,6 @@ func orGiveUp(err error) error {
 	return errGiveUp
 }
 
-// poke notifies weakly, in most cases together with a write.
-func (s *Session) poke(ctx context.Context) {
-	s.transact(ctx, options{kind: "poke"}, func(ctx context.Context, a *attempt) error {
-		if err := a.notify(cell(pings, fmt.Sprintf("k%d", s.Rand.IntN(pingRows)), "poke")); err != nil {
-			return err
-		}
-		return a.set(cell(pings, fmt.Sprintf("k%d", s.Rand.IntN(pingRows)), "cause"), a.unique(""))
-	})
-}
-
 // blindWrite overwrites without having read.
 func (s *Session) blindWrite(ctx context.Context) {
 	s.transact(ctx, options{kind: "blind", blind: true}, func(ctx context.Context, a *attempt) error {

@@ -20,6 +20,11 @@ type flags struct {
 	faults        string
 	jobs          int
 	notes         bool
+	trace         string
+	scheduler     string
+	overlay       string
+	program       string // what runs the episodes; "": one that is built for it
+	buildOnly     string
 
 	job        bool // this process does a part of the work
 	cpuProfile string
@@ -52,6 +57,9 @@ Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
 			if f.job {
 				return f.work()
 			}
+			if f.buildOnly != "" {
+				return f.writeProgram(cmd.Context())
+			}
 			f.one = cmd.Flags().Changed("episode")
 			return f.divide(cmd.Context(), cmd.OutOrStdout())
 		},
@@ -65,6 +73,11 @@ Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
 	set.StringVar(&f.faults, "faults", string(simulation.Seeded), "none, some, absurd, or seeded: another intensity in each episode")
 	set.IntVar(&f.jobs, "jobs", 2, "processes, of one core each")
 	set.BoolVar(&f.notes, "notes", false, "print what happened in an episode that failed")
+	set.StringVar(&f.trace, "trace", "", "a regular expression: add what the store does that matches to the notes")
+	set.StringVar(&f.scheduler, "scheduler", seeded, "seeded: builds this program anew, from its sources, so that a seed decides what runs next; go: as it is")
+	set.StringVar(&f.overlay, "overlay", "", "build with these files in the place of others, as go build -overlay does")
+	set.StringVar(&f.buildOnly, "build", "", "write that program to this file, and simulate nothing")
+	set.StringVar(&f.program, "program", "", "a program that --build has written; it is not built anew")
 	set.BoolVar(&f.job, "job", false, "")
 	set.BoolVar(&f.one, "one", false, "")
 	set.StringVar(&f.cpuProfile, "cpuprofile", "", "")

@@ -26,6 +26,16 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 	if f.one {
 		f.jobs = 1
 	}
+	dir, err := os.MkdirTemp("", "percolator-simulate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if f.program == "" {
+		if f.program, err = f.build(ctx, dir); err != nil {
+			return err
+		}
+	}
 	t := &total{flags: f, out: out, begun: time.Now()}
 	ctx, t.stop = context.WithCancel(ctx)
 	defer t.stop()
@@ -64,17 +74,13 @@ func (f *flags) share(ctx context.Context, episode uint64, tell func(told)) erro
 
 // process runs a process and passes on what it tells.
 func (f *flags) process(ctx context.Context, episode uint64, d time.Duration, tell func(told)) (last told, stderr string, err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return last, "", err
-	}
 	from, to, err := os.Pipe()
 	if err != nil {
 		return last, "", err
 	}
 	defer from.Close()
-	cmd := exec.CommandContext(ctx, program, f.arguments(episode, d)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
+	cmd := exec.CommandContext(ctx, f.program, f.arguments(episode, d)...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
 	cmd.ExtraFiles = []*os.File{to}
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -106,6 +112,9 @@ const stuckAfter = 3 * time.Minute
 func (f *flags) arguments(episode uint64, d time.Duration) []string {
 	args := []string{"simulate", "--job", "--seed", fmt.Sprint(f.seed), "--for", d.String(), "--transactions", strconv.Itoa(f.transactions),
 		"--size", strconv.Itoa(f.size), "--faults", f.faults, "--jobs", strconv.Itoa(f.jobs), "--episode", fmt.Sprint(episode)}
+	if f.trace != "" {
+		args = append(args, "--trace", f.trace)
+	}
 	if f.one {
 		args = append(args, "--one")
 	}

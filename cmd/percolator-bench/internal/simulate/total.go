@@ -26,6 +26,7 @@ type total struct {
 	kinds                      map[string]workload.Count
 	faults                     map[string]int
 	virtual                    time.Duration
+	digest                     uint64 // the sum of those of the episodes
 }
 
 // failuresMost ends a run.
@@ -39,7 +40,7 @@ func (t *total) add(o told) {
 	if o.Error != "" || r.Failed() {
 		t.failed++
 		fmt.Fprintf(t.out, "episode %d failed: %s\n%s", o.Episode, o.Error, r)
-		if t.flags.notes {
+		if t.flags.notes || t.flags.trace != "" {
 			for _, n := range r.Notes {
 				fmt.Fprintln(t.out, n)
 			}
@@ -55,6 +56,7 @@ func (t *total) add(o told) {
 	t.aborted += r.History.Aborted
 	t.resolved += r.History.Resolved
 	t.virtual += r.Virtual
+	t.digest += r.Digest
 	if t.kinds == nil {
 		t.kinds, t.faults = map[string]workload.Count{}, map[string]int{}
 	}
@@ -78,6 +80,6 @@ func (t *total) print() {
 	}
 	took := time.Since(t.begun)
 	fmt.Fprintf(t.out, "seed %d, faults %s: %d episodes, %d failed; %d transactions judged, %d committed (%d found to be), %d aborted; "+
-		"virtual %v, real %v, %.0f a second\n", t.flags.seed, simulation.Faults(t.flags.faults), t.episodes, t.failed, t.judged, t.committed, t.resolved, t.aborted,
-		t.virtual.Round(time.Second), took.Round(time.Second), float64(t.judged)/took.Seconds())
+		"virtual %v, real %v, %.0f a second; digest %016x\n", t.flags.seed, simulation.Faults(t.flags.faults), t.episodes, t.failed, t.judged, t.committed, t.resolved, t.aborted,
+		t.virtual.Round(time.Second), took.Round(time.Second), float64(t.judged)/took.Seconds(), t.digest)
 }

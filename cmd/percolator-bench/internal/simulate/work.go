@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,11 +42,34 @@ func (f *flags) work() error {
 		}
 		stop = pprof.StopCPUProfile
 	}
+	startThreads()
+	runtime.MemProfileRate = 0
+	debug.SetGCPercent(-1) // the collector works between episodes, as it would change who runs next
 	simulation.Main(func(t *testing.T) {
 		f.episodes(t, json.NewEncoder(tell))
 		stop()
 	})
 	return nil
+}
+
+// startThreads starts those that the runtime may want later. It would allocate them from the heap
+// at a time of its own, and the order in which a map of pointers is passed depends on addresses.
+func startThreads() {
+	const threads = 16
+	var started, done sync.WaitGroup
+	started.Add(threads)
+	release := make(chan struct{})
+	for range threads {
+		done.Go(func() {
+			runtime.LockOSThread()
+			started.Done()
+			<-release
+			runtime.UnlockOSThread()
+		})
+	}
+	started.Wait()
+	close(release)
+	done.Wait()
 }
 
 func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
@@ -60,6 +86,7 @@ func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
 		if err := tell.Encode(o); err != nil {
 			return
 		}
+		runtime.GC()
 		judged += report.History.Transactions
 		if f.one || time.Since(begun) >= f.duration || f.transactions > 0 && judged >= f.transactions/f.jobs {
 			return
@@ -69,5 +96,5 @@ func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
 
 // config is that of an episode.
 func (f *flags) config(episode uint64) simulation.Config {
-	return simulation.Config{Seed: simulation.EpisodeSeed(f.seed, episode), Transactions: f.size, Faults: simulation.Faults(f.faults)}
+	return simulation.Config{Seed: simulation.EpisodeSeed(f.seed, episode), Transactions: f.size, Faults: simulation.Faults(f.faults), Trace: f.trace}
 }
