@@ -172,6 +172,7 @@ type auditor struct {
 	txns    map[tso.Timestamp]auditedTxn
 	oldest  tso.Timestamp // start of the oldest lock; 0: there is none
 	indexes []*auditedIndex
+	filled  map[string]indexState // of indexes younger than their tables
 
 	building  bool          // the journal
 	since     tso.Timestamp // what is older it need not name
@@ -228,8 +229,11 @@ func (a *auditor) bounds(row layout.Row) {
 		return
 	}
 	for _, it := range row.Of("meta") {
-		if it.Column == "journal" {
+		switch it.Column {
+		case "journal":
 			a.building, a.since = journalState(it.Value)
+		case "indexes":
+			a.filled = indexStates(it.Value)
 		}
 		at := map[string]*tso.Timestamp{"safepoint": &a.report.Safepoint, "mark": &a.report.GCWatermark}[it.Column]
 		if at != nil && len(it.Value) == 8 {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -54,8 +55,25 @@ func (a *auditor) compareIndexes() {
 		return
 	}
 	for _, ix := range a.indexes {
-		a.compareIndex(ix, at)
+		if st := a.filled[model.IndexTable(ix.table, ix.Index)]; !st.Building && at >= st.Since {
+			a.compareIndex(ix, at)
+		}
 	}
+}
+
+// indexState tells from which snapshot on an index has its entries.
+type indexState struct {
+	Building bool
+	Since    tso.Timestamp
+}
+
+// indexStates reads those that are stored. Without them every index has to be complete.
+func indexStates(b []byte) map[string]indexState {
+	var states map[string]indexState
+	if json.Unmarshal(b, &states) != nil {
+		return nil
+	}
+	return states
 }
 
 func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {

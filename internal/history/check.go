@@ -97,6 +97,10 @@ func (c *Checker) judge(ts tso.Timestamp) {
 	c.window = window{upto: ts}
 	defer func() { c.window = window{} }()
 	c.report.Transactions = int(c.h.begun)
+	for _, a := range c.h.judged {
+		c.report.add(a.Kind, "%s", a.Text)
+	}
+	c.h.judged = nil
 	c.indexWrites()
 	c.include()
 	c.resolve()

@@ -50,7 +50,7 @@
 // # Other judges
 //
 // [Snapshots] judges what is read at one timestamp again and again, and [Index] an index against its
-// table.
+// table. What they find belongs into the report by [Recording.Judged].
 //
 // # Cost
 //

@@ -3,6 +3,8 @@ package history
 import (
 	"slices"
 	"testing"
+
+	"github.com/gopercolator/percolator/tso"
 )
 
 // found are the kinds of anomalies, each once.
@@ -24,18 +26,44 @@ func expectKinds(t *testing.T, as []Anomaly, want ...Kind) {
 }
 
 func TestSnapshots(t *testing.T) {
-	s := NewSnapshots()
-	s.Add("c1", 10, "t/x/c", "5")
-	s.Add("c2", 10, "t/x/c", "5")
-	s.Add("c2", 20, "t/x/c", "6")
-	s.Add("c2", 10, "t/y/c", "6")
-	expectKinds(t, s.Check())
-	s.Add("c2", 10, "t/x/c", "6")
-	expectKinds(t, s.Check(), anomalyUnstable)
+	var as []Anomaly
+	s := NewSnapshots(func(a Anomaly) { as = append(as, a) })
+	for _, at := range []tso.Timestamp{10, 20, 20} {
+		s.Keep(at)
+	}
+	s.Add("c1", 10, "t/x/c", []byte("5"))
+	s.Add("c2", 10, "t/x/c", []byte("5"))
+	s.Add("c2", 20, "t/x/c", []byte("6"))
+	s.Add("c2", 10, "t/y/c", []byte("6"))
+	s.Add("c1", 30, "t/x/c", []byte("6")) // which nobody keeps
+	s.Add("c2", 30, "t/x/c", []byte("7"))
+	expectKinds(t, as)
+	s.Add("c2", 10, "t/x/c", []byte("6"))
+	expectKinds(t, as, anomalyUnstable)
 	s.Release(20)
-	s.Add("c2", 20, "t/x/c", "7")
-	if n := len(s.Check()); n != 1 {
-		t.Errorf("%d anomalies after a release", n)
+	s.Add("c2", 20, "t/x/c", []byte("7"))
+	if len(as) != 2 {
+		t.Errorf("%d anomalies of a snapshot that one of two has released", len(as))
+	}
+	s.Release(20)
+	s.Release(10)
+	if len(s.kept) > 0 {
+		t.Errorf("%d snapshots are remembered that nobody keeps", len(s.kept))
+	}
+}
+
+// TestJudged: what another judge finds in a transaction is in the report.
+func TestJudged(t *testing.T) {
+	h := New()
+	x := Index{Name: "i"}
+	x.AddEntry("1", "a")
+	reader := h.Begin("c", "view")
+	reader.Started(10)
+	reader.Judged(x.Check()...)
+	reader.End(Committed, 0)
+	h.Judged(Anomaly{Kind: anomalyUnstable, Text: "two answers"})
+	if got := Check(h, Rules{}).Kinds(); !slices.Equal(got, []Kind{anomalyIndex, anomalyUnstable}) {
+		t.Errorf("found %q", got)
 	}
 }
 

@@ -45,6 +45,7 @@ type Recording struct {
 	texts  []string
 
 	records []Record
+	judged  []Anomaly
 	calls   []call
 }
 
@@ -67,6 +68,13 @@ func (h *Recording) Found(r Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.records = append(h.records, r)
+}
+
+// Judged adds what another judge has found, for the report.
+func (h *Recording) Judged(found ...Anomaly) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.judged = append(h.judged, found...)
 }
 
 // Begin records that a transaction is about to begin. Call it before the client asks for a start

@@ -10,7 +10,7 @@ type Rules struct {
 	// Observers are those whose runs the history records. After the last transaction each has run for
 	// the newest change of each cell.
 	Observers []Observer
-	// Unrecorded are tables to which transactions write that the history does not hold.
+	// Unrecorded are tables, those of indexes among them, to which transactions write that the history does not hold.
 	Unrecorded []string
 }
 

@@ -208,6 +208,13 @@ func (t *Txn) Broken(format string, args ...any) {
 	t.broken = append(t.broken, fmt.Sprintf(format, args...))
 }
 
+// Judged adds what another judge has found in what the transaction read.
+func (t *Txn) Judged(found ...Anomaly) {
+	for _, a := range found {
+		t.h.Judged(Anomaly{Kind: a.Kind, Text: fmt.Sprintf("%s: %s", t, a.Text)})
+	}
+}
+
 // End records the outcome, as soon as the client knows it. commit is the commit timestamp of a
 // transaction that wrote something and is acknowledged, else 0.
 func (t *Txn) End(o Outcome, commit tso.Timestamp) {

@@ -63,6 +63,21 @@ func (c *Cluster) CreateTable(name string, families []string) error {
 	return nil
 }
 
+// Families are those of a table; nil: there is none of that name.
+func (c *Cluster) Families(name string) map[string]bool {
+	t, err := c.table(name)
+	if err != nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string]bool{}
+	for _, f := range t.families {
+		out[f] = true
+	}
+	return out
+}
+
 // Connect is the connection of a process to the store. A process that connects again does so as
 // another one.
 func (c *Cluster) Connect(process string) *Connection {

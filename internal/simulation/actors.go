@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
@@ -20,7 +19,7 @@ func (w *world) transact(p *process) {
 	for range w.cfg.sessions {
 		s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
 		sessions.Go(func() {
-			for p.ctx.Err() == nil {
+			for w.lull.wait(p.ctx) == nil {
 				ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
 				s.Step(ctx)
 				cancel()
@@ -47,27 +46,6 @@ func (w *world) linger(p *process) {
 		})
 	}
 	sessions.Wait()
-}
-
-// observe runs the observers. A worker that ends with an error, such as one of the store that no
-// repetition mends, begins again.
-func (w *world) observe(p *process) {
-	for p.ctx.Err() == nil {
-		worker, err := observers.NewWorker(p.client, w.work.Observers(p.name, p.client), observers.Config{
-			Concurrency: 8, MaxBackoff: time.Second, DrainTimeout: 2 * time.Second, MaxAttempts: 1000, DisableCollection: true,
-		})
-		if err != nil {
-			w.problem("%s: %v", p.name, err)
-			return
-		}
-		if err := worker.Run(p.ctx); err != nil && !p.Dead() {
-			w.note("%s ended: %v", p.name, err)
-			if w.cfg.intensity == 0 {
-				w.problem("%s: %v", p.name, err)
-			}
-			_ = retry.Sleep(p.ctx, time.Second)
-		}
-	}
 }
 
 // collect collects one cycle after the other.

@@ -108,9 +108,7 @@ func (w *world) run(ctx context.Context) error {
 	w.storm(true)
 	var weather sync.WaitGroup
 	weather.Go(func() { w.weather(ctx) })
-	for w.history.Len() < w.cfg.Transactions && time.Since(w.begun) < longest {
-		time.Sleep(100 * time.Millisecond)
-	}
+	w.await()
 	w.storm(false)
 	w.stop()
 	weather.Wait()
@@ -123,7 +121,7 @@ func (w *world) populate(ctx context.Context) error {
 		name string
 		work func(*process)
 	}
-	jobs := []job{{"lingerer", w.linger}, {"collector", w.collect}}
+	jobs := []job{{"lingerer", w.linger}, {"collector", w.collect}, {"grower", w.grow}}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})
 	}

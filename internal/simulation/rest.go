@@ -28,6 +28,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.finishGrowth(ctx, p)
 	w.comeToRest(ctx, p)
 	if err := w.audit(ctx, p, false); err != nil {
 		return nil, err
@@ -45,12 +46,12 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err := p.leave(); err != nil {
 		w.problem("closing the last client: %v", err)
 	}
-	return history.Check(w.history, workload.Rules()), nil
+	return history.Check(w.history, w.work.Rules()), nil
 }
 
 // comeToRest waits until no observer has anything left to do.
 func (w *world) comeToRest(ctx context.Context, p *process) {
-	worker, err := observers.NewWorker(p.client, w.work.Observers(p.name, p.client), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
+	worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, p.client, p.client.Schema()), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		w.problem("%v", err)
 		return

@@ -24,6 +24,8 @@ type world struct {
 	history *history.Recording
 	work    *workload.Workload
 	schema  *percolator.Schema
+	lull    lull
+	growth  growth
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
@@ -104,8 +106,9 @@ func (t tables) Create(_ context.Context, name string, _ []string, _ int, famili
 	return t.CreateTable(name, families)
 }
 
-// Families says of every table that it does not exist: none is created twice.
-func (tables) Families(context.Context, string) (map[string]bool, error) { return nil, nil }
+func (t tables) Families(_ context.Context, name string) (map[string]bool, error) {
+	return t.Cluster.Families(name), nil
+}
 
 // notesMost bounds them.
 const notesMost = 10_000

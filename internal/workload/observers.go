@@ -40,7 +40,7 @@ func (w *Workload) Observers(worker string, client *percolator.Client) *observer
 // Observed lists the observers of each column that is not weak, keyed by table and column.
 func Observed() map[[2]string][]string {
 	names := map[[2]string][]string{}
-	for _, o := range Rules().Observers {
+	for _, o := range allObservers() {
 		if column := [2]string{o.Table, o.Column}; !o.Weak {
 			names[column] = append(names[column], o.Name)
 		}

@@ -2,25 +2,21 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // Reader records what is read through a transaction or a snapshot.
 type Reader struct {
 	percolator.Scanner
-	rec *history.Txn
+	rec  *history.Txn
+	kept *history.Snapshots // of a snapshot that is read again and again; else nil
 }
 
 func (r Reader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {
@@ -32,6 +28,7 @@ func (r Reader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, 
 	for i, c := range cells {
 		r.rec.Read(history.Cell(c), values[i])
 	}
+	r.keepValues(cells, values)
 	return values, nil
 }
 
@@ -44,6 +41,7 @@ func (r Reader) scan(ctx context.Context, table, from, to string, columns ...str
 		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value, Commit: e.CommitTS})
 	}
 	r.rec.Scan(table, from, to, columns, es)
+	r.keepScan(table, from, to, columns, es)
 	return es, nil
 }
 
@@ -87,22 +85,8 @@ func (r Reader) scanFirst(ctx context.Context, table, from, to string, n int, co
 	return es, nil
 }
 
-// scanIndex scans an index of people.
-func (r Reader) scanIndex(ctx context.Context, index, column, from, to string) error {
-	var es []history.Entry
-	for e, err := range r.ScanIndex(ctx, people, index, percolator.Between(from, to)) {
-		if err != nil {
-			corrupt(r.rec, err)
-			return err
-		}
-		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
-	}
-	r.rec.IndexScan(people, column, from, to, es)
-	return nil
-}
-
 func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...string) ([]history.Entry, error) {
-	es, err := Reader{a.tx, a.rec}.scan(ctx, table, from, to, columns...)
+	es, err := Reader{Scanner: a.tx, rec: a.rec}.scan(ctx, table, from, to, columns...)
 	if err == nil && a.locks {
 		for _, e := range es {
 			a.rec.Lock(e.Cell)
@@ -111,16 +95,18 @@ func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...s
 	return es, err
 }
 
-// View reads a snapshot.
+// View reads a snapshot. With options it is one of the past, which others may read as well.
 func (s *Session) View(ctx context.Context, kind string, f func(context.Context, Reader) error, opts ...percolator.ReadOption) {
 	rec := s.History.Begin(s.Name, kind)
 	err := s.Client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+		r := Reader{Scanner: snap, rec: rec}
 		if len(opts) > 0 {
 			rec.StartedAt(snap.StartTimestamp())
+			r.kept = s.snapshots
 		} else {
 			rec.Started(snap.StartTimestamp())
 		}
-		return f(ctx, Reader{snap, rec})
+		return f(ctx, r)
 	}, opts...)
 	corrupt(rec, err)
 	o := history.Committed
@@ -208,22 +194,6 @@ func (s *Session) viewRing(ctx context.Context) {
 	s.View(ctx, "view ring", func(ctx context.Context, r Reader) error { return r.checkRing(ctx) })
 }
 
-// viewPeople looks at people by their table and by both indexes.
-func (s *Session) viewPeople(ctx context.Context) {
-	s.View(ctx, "view people", func(ctx context.Context, r Reader) error {
-		from := fmt.Sprintf("m%02d", s.Rand.IntN(mails))
-		if err := r.scanIndex(ctx, "mail", "mail", from, ""); err != nil {
-			return err
-		}
-		city := s.Rand.IntN(cities)
-		if err := r.scanIndex(ctx, "city", "city", fmt.Sprintf("city%d", city), fmt.Sprintf("city%d", city+1)); err != nil {
-			return err
-		}
-		_, err := r.scan(ctx, people, "", "")
-		return err
-	})
-}
-
 // viewMany reads cells of many rows and tables at once.
 func (s *Session) viewMany(ctx context.Context) {
 	s.View(ctx, "view many", func(ctx context.Context, r Reader) error {
@@ -254,100 +224,6 @@ func (s *Session) someCells() []percolator.Cell {
 	}
 	s.Rand.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	return cells[:1+s.Rand.IntN(len(cells))]
-}
-
-// somePast is when somebody was told of a commit: the commit itself is seen, one tick below it is
-// not.
-func (s *Session) somePast() (tso.Timestamp, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.past) == 0 {
-		return 0, false
-	}
-	return s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))] - tso.Timestamp(s.Rand.IntN(2)), true
-}
-
-// viewPast reads as of a commit that somebody was told of.
-func (s *Session) viewPast(ctx context.Context) {
-	ts, ok := s.somePast()
-	if !ok {
-		return
-	}
-	s.View(ctx, "view past", func(ctx context.Context, r Reader) error {
-		if err := r.checkBank(ctx); err != nil {
-			return err
-		}
-		if err := r.checkRing(ctx); err != nil {
-			return err
-		}
-		_, err := r.cells(ctx, s.someCells()...)
-		return err
-	}, percolator.AsOfTimestamp(ts))
-}
-
-// dwell keeps a snapshot for a while and reads it again and again. In the end it may be too old,
-// but never wrong.
-func (s *Session) dwell(ctx context.Context) {
-	s.View(ctx, "dwell", func(ctx context.Context, r Reader) error {
-		for range 4 + s.Rand.IntN(10) {
-			if err := r.checkBank(ctx); err != nil {
-				return orTooOld(err)
-			}
-			if err := r.checkRing(ctx); err != nil {
-				return orTooOld(err)
-			}
-			if _, err := r.cells(ctx, s.someCells()...); err != nil {
-				return orTooOld(err)
-			}
-			if _, err := r.scan(ctx, registers, "", ""); err != nil {
-				return orTooOld(err)
-			}
-			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
-		}
-		return nil
-	})
-}
-
-// orTooOld takes it for an answer that a snapshot can no longer be read.
-func orTooOld(err error) error {
-	if errors.Is(err, percolator.ErrSnapshotTooOld) {
-		return nil
-	}
-	return err
-}
-
-// viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
-func (s *Session) viewHeld(ctx context.Context) {
-	h, err := admin.New(s.Client).TakeHold(ctx, 0, 3*time.Minute, "soak")
-	if err != nil {
-		return
-	}
-	s.View(ctx, "view held", func(ctx context.Context, r Reader) (err error) {
-		defer func() { s.checkRefusal(ctx, r, h, err) }()
-		for range 5 {
-			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
-			if err := r.checkBank(ctx); err != nil {
-				return err
-			}
-			if _, err := r.scan(ctx, people, "", ""); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, percolator.AsOfTimestamp(h.Timestamp))
-	_ = admin.New(s.Client).ReleaseHold(ctx, h) // else it expires
-}
-
-// checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It
-// is no fault if the client could not learn the safepoint.
-func (s *Session) checkRefusal(ctx context.Context, r Reader, h admin.Hold, err error) {
-	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
-		return
-	}
-	now, oops := s.Client.Snapshot(ctx)
-	if oops == nil && now.StartTimestamp() < h.Expires {
-		r.rec.Broken("a snapshot under a hold until %d was refused at %d: %v", h.Expires, now.StartTimestamp(), err)
-	}
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/gopercolator/percolator/internal/history"
@@ -29,6 +30,9 @@ func (w *Workload) Setup(ctx context.Context, c *percolator.Client) error {
 	for i := range 2 {
 		errs = append(errs, a.set(duty(i), a.unique("on")))
 	}
+	for i := range wares {
+		errs = append(errs, a.set(ware(i, "kind"), []byte("k0")), a.set(ware(i, "serial"), fmt.Appendf(nil, "%02d-0", i)), a.set(ware(i, "state"), a.unique("")))
+	}
 	errs = append(errs, a.receipt())
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -47,7 +51,7 @@ func (w *Workload) Final(ctx context.Context, c *percolator.Client, observed boo
 	s := &Session{Workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
 	var failed error
 	s.View(ctx, "final", func(ctx context.Context, r Reader) error {
-		failed = r.Everything(ctx, observed)
+		failed = errors.Join(r.Everything(ctx, observed), r.checkStock(ctx, w))
 		return failed
 	})
 	return failed
@@ -78,6 +82,5 @@ func (r Reader) Everything(ctx context.Context, observed bool) error {
 			return err
 		}
 	}
-	return errors.Join(r.allTotals(ctx, observed), r.checkChains(ctx, observed), r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx),
-		r.scanIndex(ctx, "mail", "mail", "", ""), r.scanIndex(ctx, "city", "city", "", ""))
+	return errors.Join(r.allTotals(ctx, observed), r.checkChains(ctx, observed), r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx), r.checkPeople(ctx))
 }

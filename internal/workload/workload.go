@@ -29,6 +29,7 @@ import (
 //	permute    a ring of rows, each naming the next, that stays one cycle
 //	duty       two people of whom one is always on duty, which takes locking reads
 //	people     with a unique and a plain index
+//	stock      a table whose schema may grow
 //	pages      that are published once, which observers copy, and withdrawn later
 //	pokes      weak notifications
 //	totals     to which transactions contribute by a combine queue
@@ -52,16 +53,17 @@ const (
 	copies    = "copies"
 	pings     = "pings"
 	receipts  = "receipts"
+	stock     = "stock"
 )
 
 // Tables lists all tables of the workload but for those of queues.
-var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, totals, chains}
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
 	return &percolator.Schema{Timing: timing, Tables: []percolator.Table{
 		{Name: lists, Observed: []string{"items"}},
-		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts},
+		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock},
 		{Name: people, Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
 		{Name: pings, Weak: []string{"poke"}},
 		{Name: totals}, newContributions().Table(), newExports().Table(),
@@ -73,7 +75,7 @@ func Schema(timing percolator.Timing) *percolator.Schema {
 func Rules() history.Rules {
 	return history.Rules{
 		List:   func(c history.Cell) bool { return c.Table == lists && !strings.HasPrefix(c.Row, page) },
-		Unique: []history.Column{{Table: people, Name: "mail"}},
+		Unique: []history.Column{{Table: people, Name: "mail"}, {Table: stock, Name: "serial"}},
 		Observers: []history.Observer{
 			{Name: "copy", Table: lists, Column: "items"},
 			{Name: "count", Table: lists, Column: "items"},
@@ -101,6 +103,8 @@ const (
 	persons     = 8
 	mails       = 10
 	cities      = 4
+	wares       = 20
+	kinds       = 4
 	pingRows    = 2
 	buckets     = 16  // of receipts
 	keptBack    = 300 // the newest receipts, and pages, are left alone
@@ -118,10 +122,14 @@ type Workload struct {
 
 	ids         atomic.Int64
 	generations [activeLists]atomic.Int64
+	snapshots   *history.Snapshots
+	grown       grown
 
 	mu     sync.Mutex
 	counts map[string]*Count
 	past   []tso.Timestamp // commit timestamps, newest last
+	again  []tso.Timestamp // of these, which are read again and again
+	held   []tso.Timestamp // snapshots under holds
 }
 
 // Past is commit timestamps that somebody was told of, the newest last.
@@ -142,7 +150,10 @@ type Count struct{ Committed, Aborted, Unknown, Read int64 }
 
 // New returns a workload that records in h.
 func New(h *history.Recording) *Workload {
-	return &Workload{History: h, contributions: newContributions(), exports: newExports(), counts: map[string]*Count{}}
+	return &Workload{
+		History: h, contributions: newContributions(), exports: newExports(), counts: map[string]*Count{},
+		snapshots: history.NewSnapshots(func(a history.Anomaly) { h.Judged(a) }),
+	}
 }
 
 // Counts is how many transactions of each kind there were so far.
@@ -189,6 +200,8 @@ var picks = []pick{
 	{8, (*Session).permute},
 	{5, (*Session).changeDuty},
 	{12, (*Session).movePerson},
+	{5, (*Session).restock},
+	{2, (*Session).viewStock},
 	{3, (*Session).poke},
 	{3, (*Session).blindWrite},
 	{6, (*Session).mixed},
@@ -211,7 +224,7 @@ var picks = []pick{
 // Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
 // as it takes so long.
 func (s *Session) Linger(ctx context.Context) {
-	if s.Rand.IntN(6) == 0 {
+	if s.Rand.IntN(3) == 0 {
 		s.viewHeld(ctx)
 		return
 	}

@@ -331,7 +331,7 @@ func (s *Session) withdraw(ctx context.Context) {
 		if s.Rand.IntN(4) == 0 {
 			from, to = fmt.Sprintf("%d-", n), fmt.Sprintf("%d-%06d", n, max(s.generations[n].Load()-oldLists, 0))
 		}
-		old, err := Reader{a.tx, a.rec}.scanFirst(ctx, lists, from, to, 1+s.Rand.IntN(20), "items")
+		old, err := Reader{Scanner: a.tx, rec: a.rec}.scanFirst(ctx, lists, from, to, 1+s.Rand.IntN(20), "items")
 		if err != nil || len(old) == 0 {
 			return orGiveUp(err)
 		}

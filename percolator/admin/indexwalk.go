@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -35,8 +34,8 @@ type indexWalk struct {
 	over func() error
 
 	slots    chan struct{} // of batches that are not yet reported: one that waits for a lock must not let the others run ahead for ever
-	mu       sync.Mutex
-	next     int // the batch to be reported next
+	turn     chan struct{} // of who reports, which takes requests: a mutex would not heed the context
+	next     int           // the batch to be reported next
 	finished map[int]finishedBatch
 }
 
@@ -62,7 +61,7 @@ type walkBatch struct {
 // run walks from a row to the end of the table.
 func (w *indexWalk) run(ctx context.Context, from string) error {
 	w.finished = map[int]finishedBatch{}
-	w.slots = make(chan struct{}, batchesAhead*w.opts.Concurrency)
+	w.slots, w.turn = make(chan struct{}, batchesAhead*w.opts.Concurrency), make(chan struct{}, 1)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(w.opts.Concurrency)
 	err := w.readAhead(gctx, g, model.Range{Start: from})
@@ -200,8 +199,12 @@ func (w *indexWalk) redo(ctx context.Context, failed walkBatch, err error) (tota
 
 // report hands finished batches on in row order.
 func (w *indexWalk) report(ctx context.Context, i int, b finishedBatch) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return model.WithContext(ctx, ctx.Err())
+	}
+	defer func() { <-w.turn }()
 	w.finished[i] = b
 	for {
 		b, ok := w.finished[w.next]

@@ -1,0 +1,51 @@
+package simulation
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+)
+
+// lull is a time in which no session begins a transaction. Thousands of transactions take seconds
+// of virtual time, and what operators do takes minutes: most of it is waiting, which costs nothing.
+type lull struct {
+	mu    sync.Mutex
+	until time.Time
+}
+
+// lulls is how many there are in an episode, at most.
+const lulls = 8
+
+// begin begins one.
+func (l *lull) begin(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = time.Now().Add(d)
+}
+
+// wait waits for its end.
+func (l *lull) wait(ctx context.Context) error {
+	l.mu.Lock()
+	d := time.Until(l.until)
+	l.mu.Unlock()
+	if d <= 0 {
+		return ctx.Err()
+	}
+	return retry.Sleep(ctx, d)
+}
+
+// await waits until there were enough transactions, and has the sessions rest now and then.
+func (w *world) await() {
+	r := w.dice.next("lulls")
+	drain := model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
+	every := 1 + w.cfg.Transactions/lulls
+	for next := every; w.history.Len() < w.cfg.Transactions && time.Since(w.begun) < longest; time.Sleep(100 * time.Millisecond) {
+		if w.history.Len() >= next {
+			next = w.history.Len() + every
+			w.lull.begin(time.Duration(r.Int64N(int64(drain))))
+		}
+	}
+}
