@@ -29,9 +29,6 @@ type total struct {
 	digest                     uint64 // the sum of those of the episodes
 }
 
-// failuresMost ends a run.
-const failuresMost = 20
-
 func (t *total) add(o told) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +44,7 @@ func (t *total) add(o told) {
 		}
 		fmt.Fprintf(t.out, "again: percolator-bench simulate --seed %d --size %d --faults %s --episode %d\n", t.flags.seed, t.flags.size, t.flags.faults, o.Episode)
 	}
-	if t.failed == failuresMost {
+	if t.failed == t.flags.failures {
 		fmt.Fprintln(t.out, "so many failures are enough")
 		t.stop()
 	}
