@@ -20,7 +20,7 @@ const (
 	simulatedSeeds = 3
 	simulatedMost  = 100_000 // judged transactions of a seed
 	simulatedFor   = 60 * time.Second
-	simulatedLimit = 4 * time.Minute // an episode that hangs is ended before
+	simulatedLimit = 6 * time.Minute // an episode that hangs is ended before
 )
 
 // simulator builds programs that simulate mutants, and runs them.
