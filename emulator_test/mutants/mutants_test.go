@@ -6,6 +6,7 @@
 //	go test ./emulator_test/mutants -mutants                          its test fails
 //	go test ./emulator_test/mutants -mutants -run /secondaries_first  one mutant
 //	go test ./emulator_test/mutants -mutants.soak -timeout 3h         the soaks find it as well
+//	go test ./emulator_test/mutants -mutants.simulation -timeout 6h   the simulation does
 //
 // When code moves, the first of these names the patches that apply no more. For a file with a new
 // name, replace it in them: sed -i 's|OLD.go|NEW.go|' emulator_test/mutants/*.patch. Where the
@@ -63,6 +64,15 @@ func TestMutants(t *testing.T) {
 	if *directed {
 		t.Run("none", func(t *testing.T) { passWithout(t, all) })
 	}
+	var sim *simulator
+	if *simulating {
+		sim = newSimulator(t)
+		t.Run("none", func(t *testing.T) {
+			if _, found := sim.find(t, ""); len(found) > 0 {
+				t.Errorf("the simulation fails without a mutant, after %v transactions", found)
+			}
+		})
+	}
 	for _, m := range all {
 		t.Run(m.name, func(t *testing.T) {
 			overlay := m.apply(t)
@@ -73,6 +83,9 @@ func TestMutants(t *testing.T) {
 				for _, s := range m.soaks {
 					m.find(t, overlay, s, soakLimit, soakAttempts)
 				}
+			}
+			if sim != nil {
+				m.simulate(t, sim, overlay)
 			}
 		})
 	}
@@ -90,10 +103,14 @@ func checkDocs(t *testing.T, all []*mutant) {
 	}
 	broken := map[string]bool{}
 	table := read("RELIABILITY.md")
+	_, reasons, _ := strings.Cut(table, "\nMutants without a number:")
 	for _, m := range all {
 		broken[m.rule] = true
 		if !strings.Contains(table, m.row()) {
 			t.Errorf("docs/RELIABILITY.md lacks the row\n%s", m.row())
+		}
+		if m.simulated == 0 && !strings.Contains(reasons, "`"+m.name+"`") {
+			t.Errorf("docs/RELIABILITY.md does not say why the simulation does not find %s", m.name)
 		}
 	}
 	if rows := strings.Count(table, "(../emulator_test/mutants/"); rows != len(all) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,8 @@ type mutant struct {
 	wrong string     // Wrong: what the mutant does, in a sentence
 	test  selected   // Test: the directed test that finds it
 	soaks []selected // Soak: the tests that find it by chance
+
+	simulated int // Simulated: after how many transactions the simulation finds it; 0: it does not
 
 	files []string // that the diff changes, from the module's root
 	path  string
@@ -111,6 +114,12 @@ func (m *mutant) take(line string) error {
 		} else {
 			m.test = s
 		}
+	case "Simulated":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q is no number of transactions", line)
+		}
+		m.simulated = n
 	default:
 		return fmt.Errorf("unknown field in %q", line)
 	}
@@ -130,7 +139,7 @@ func (m *mutant) check() error {
 
 // row is the mutant's row in the table of docs/RELIABILITY.md.
 func (m *mutant) row() string {
-	return fmt.Sprintf("| %s | [%s](../emulator_test/mutants/%s) | %s | `%s %s` |\n", m.rule, m.name, m.path, m.wrong, m.test.pkg, m.test.test)
+	return fmt.Sprintf("| %s | [%s](../emulator_test/mutants/%s) | %s | `%s %s` | %s |\n", m.rule, m.name, m.path, m.wrong, m.test.pkg, m.test.test, m.column())
 }
 
 func declares(pkg, function string) bool {

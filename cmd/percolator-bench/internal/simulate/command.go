@@ -16,6 +16,7 @@ type flags struct {
 	one           bool // only that episode
 	duration      time.Duration
 	transactions  int
+	failures      int // end a run
 	size          int
 	faults        string
 	jobs          int
@@ -74,6 +75,7 @@ Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
 	set.Uint64Var(&f.episode, "episode", 0, "run only this episode")
 	set.DurationVar(&f.duration, "for", time.Minute, "how long to begin new episodes")
 	set.IntVar(&f.transactions, "transactions", 0, "stop after as many judged transactions; 0: only the time counts")
+	set.IntVar(&f.failures, "failures", 20, "stop after as many episodes that failed")
 	set.IntVar(&f.size, "size", 5000, "transactions of an episode")
 	set.StringVar(&f.faults, "faults", string(simulation.Seeded), "none, some, absurd, or seeded: another intensity in each episode")
 	set.IntVar(&f.jobs, "jobs", 2, "processes, of one core each")

@@ -30,9 +30,6 @@ type total struct {
 	digest                     uint64 // the sum of those of the episodes
 }
 
-// failuresMost ends a run.
-const failuresMost = 20
-
 func (t *total) add(o told) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +49,7 @@ func (t *total) add(o told) {
 		one.episode = o.Episode
 		fmt.Fprintf(t.out, "again: %s\n", one.again())
 	}
-	if t.failed == failuresMost {
+	if t.failed == t.flags.failures {
 		fmt.Fprintln(t.out, "so many failures are enough")
 		t.stop()
 	}
