@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -275,6 +276,10 @@ func TestBatchSnoozes(t *testing.T) {
 // acknowledgments. Neither is one for which the oracle does not answer.
 func TestBatchStaysWholeWhenTheStoreIsToBlame(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testBatchStaysWholeWhenTheStoreIsToBlame)
+}
+
+func testBatchStaysWholeWhenTheStoreIsToBlame(t *testing.T) {
 	e, j, r := newScanEnv(t, batchTable()), newJournal(), observers.NewRegistry()
 	const n = 16
 	r.ObserveBatch("o", "t", "in", sum(j), observers.MaxCells(n), observers.MaxWait(time.Hour), observers.Timeout(time.Second))
@@ -352,6 +357,10 @@ func TestBatchEndsAtBytes(t *testing.T) {
 // Two workers with the same cells: each change is run for once, whoever is faster.
 func TestBatchesOfTwoWorkersOverlap(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testBatchesOfTwoWorkersOverlap)
+}
+
+func testBatchesOfTwoWorkersOverlap(t *testing.T) {
 	e, j := newScanEnv(t, batchTable()), newJournal()
 	const n, rounds = 60, 5
 	var workers []*observers.Worker
@@ -384,6 +393,10 @@ func TestBatchesOfTwoWorkersOverlap(t *testing.T) {
 // What is left of a bisection when the worker stops is for others.
 func TestBisectionEndsWithTheWorker(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testBisectionEndsWithTheWorker)
+}
+
+func testBisectionEndsWithTheWorker(t *testing.T) {
 	e, j, r := newEnv(t, batchTable()), newJournal(), observers.NewRegistry()
 	const n = 32
 	ctx, stop := context.WithCancel(e.ctx)

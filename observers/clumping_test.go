@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -85,6 +86,10 @@ func (e *env) together(workers int, cfg observers.Config) (sum observers.Stats) 
 // by two workers.)
 func TestWorkersDoNotWorkTwice(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testWorkersDoNotWorkTwice)
+}
+
+func testWorkersDoNotWorkTwice(t *testing.T) {
 	const rows = 600
 	e := newScanEnv(t, table())
 	e.fill(rows)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -22,6 +23,10 @@ import (
 
 func TestUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testUnknownOutcomeIsNoSecondRun)
+}
+
+func testUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"), observers.Timeout(time.Second))
 	// The worker's first commit is applied; then its client gets no answers until the run times out.
@@ -108,6 +113,10 @@ func TestOutageByJournalParksNothing(t *testing.T) {
 
 func TestScannersTeleport(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testScannersTeleport)
+}
+
+func testScannersTeleport(t *testing.T) {
 	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
 		j.add(ch.Cell.Row, ch)

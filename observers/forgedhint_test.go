@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -24,6 +25,10 @@ func (e *env) topic(table, column string) uint64 {
 // notification, at a timestamp in the future, must not erase the cell's later weak notifications.
 func TestHintFromTheFuture(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testHintFromTheFuture)
+}
+
+func testHintFromTheFuture(t *testing.T) {
 	e, j, r := newEnv(t, percolator.Table{Name: "t", Weak: []string{"weak"}}), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "weak", j.observer("o"))
 	w, _ := e.start(e.NewClient(e.direct()), r, observers.Config{DisableCollection: true, ScanInterval: 10 * time.Millisecond})

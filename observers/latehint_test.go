@@ -3,6 +3,7 @@ package observers_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -17,6 +18,10 @@ import (
 // once more, parks the cell again, and leaves it alone from then on.
 func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testALateHintCostsOneRoundOfAttempts)
+}
+
+func testALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	const column = "in"
 	e := newParkEnv(t, byScans)
 	listener := e.NewClient(e.direct())

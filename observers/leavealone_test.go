@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -80,6 +81,10 @@ func (o asked) TakeHints(ctx context.Context, topics []uint64, most int, wait ti
 // Another worker that hears the second hint leaves the cell to the one that heard the first.
 func TestNobodyRunsWhatIsHintedAtAgain(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testNobodyRunsWhatIsHintedAtAgain)
+}
+
+func testNobodyRunsWhatIsHintedAtAgain(t *testing.T) {
 	const rows = 60
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -82,6 +83,10 @@ func (e *env) searchesDone(ws []*observers.Worker) {
 // With DisableDispatch a worker learns nothing from its own client or from others.
 func TestDisableDispatch(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testDisableDispatch)
+}
+
+func testDisableDispatch(t *testing.T) {
 	e, r, j := newEnv(t, table()), observers.NewRegistry(), newJournal()
 	r.Observe("o", "t", "in", j.observer("o"))
 	c := e.NewClient(e.direct())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
@@ -35,7 +36,7 @@ type lost struct {
 
 func newLost(t *testing.T, clean int) *lost {
 	disks := &emulator.Disks{Speed: 1 << 40 / 60, Clean: []emulator.Clean{{Table: "t", Bytes: 1 << 40}}}
-	l := &lost{env: newEnvOf(t, byJournal, []percolator.Table{table()}, fixture.OnDisks(t, disks)), disks: disks, j: newJournal(), registry: observers.NewRegistry()}
+	l := &lost{env: newEnvOf(t, byJournal, []percolator.Table{table()}, fixture.OnDisks(disks)), disks: disks, j: newJournal(), registry: observers.NewRegistry()}
 	l.registry.Observe("o", "t", "in", l.j.observer("o"))
 	fixture.FillLongAgo(t, l.ctx, l.Env, "t", clean)
 	l.dying = l.client()
@@ -111,6 +112,10 @@ var cleanRows = flag.Int("lost.clean", 5000, "how many clean rows a table has in
 // runs for them.
 func TestLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLostBetweenCommitPointAndPhaseTwo)
+}
+
+func testLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
 	l := newLost(t, *cleanRows)
 	l.work()
 	l.FaultsOf(l.dying).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -129,6 +134,10 @@ func TestLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
 // A client writes, its hints are lost, and then it dies.
 func TestLostHint(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLostHint)
+}
+
+func testLostHint(t *testing.T) {
 	l := newLost(t, *cleanRows)
 	l.work()
 	if err := l.set2(l.dying, 20); err != nil {
@@ -144,6 +153,10 @@ func TestLostHint(t *testing.T) {
 // A worker is killed with a full queue, which nobody else knows of.
 func TestLostQueue(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLostQueue)
+}
+
+func testLostQueue(t *testing.T) {
 	const rows = 500
 	l := newLost(t, *cleanRows)
 	l.work()
@@ -239,6 +252,10 @@ func TestAWorkerFollowsTheJournal(t *testing.T) {
 // client dies after its commit point, and the row arrives after all. The observer runs, once.
 func TestLostWithTwoCopiesOfItsEntry(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLostWithTwoCopiesOfItsEntry)
+}
+
+func testLostWithTwoCopiesOfItsEntry(t *testing.T) {
 	l := newLost(t, 100)
 	l.work()
 	late := percolatortest.NewHold()

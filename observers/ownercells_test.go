@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -145,6 +146,10 @@ func (o *passing) listens(ctx context.Context) bool {
 // another worker, or with none. Nobody else runs for an hour.
 func TestCellsHaveOneWorker(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testCellsHaveOneWorker)
+}
+
+func testCellsHaveOneWorker(t *testing.T) {
 	var oracles [2]*passing
 	p := newPokes(t, time.Hour, func(e *env) (of [2]tso.Oracle) {
 		for i := range of {
@@ -196,6 +201,10 @@ func (o passedToNobody) LeaveHints(_ context.Context, hints []tso.Hint) ([]uint6
 // What a worker passes on may get lost. Config.Grace later, some worker runs for it.
 func TestRunAlthoughTheOwnerDoesNotHear(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testRunAlthoughTheOwnerDoesNotHear)
+}
+
+func testRunAlthoughTheOwnerDoesNotHear(t *testing.T) {
 	var forgotten atomic.Int64
 	p := newPokes(t, 100*time.Millisecond, func(e *env) [2]tso.Oracle {
 		return [2]tso.Oracle{passedToNobody{e.Oracle.(*tso.Server), &forgotten}, e.Oracle}

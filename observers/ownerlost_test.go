@@ -2,6 +2,7 @@ package observers_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -14,6 +15,10 @@ import (
 // it (docs/OBSERVERS.md), whichever worker owns it.
 func TestLostForCertainIsNotLeftToAnOwner(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLostForCertainIsNotLeftToAnOwner)
+}
+
+func testLostForCertainIsNotLeftToAnOwner(t *testing.T) {
 	const rows = 30
 	l := newLost(t, 10)
 	l.registry = observers.NewRegistry()

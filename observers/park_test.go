@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -234,6 +235,10 @@ func TestKilledWhileParking(t *testing.T) {
 // TestParkingIsRepeated: a worker that cannot store an observer state goes on with its attempts.
 func TestParkingIsRepeated(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testParkingIsRepeated)
+}
+
+func testParkingIsRepeated(t *testing.T) {
 	e := newParkEnv(t, byJournal)
 	c := e.NewClient()
 	var refused atomic.Int64

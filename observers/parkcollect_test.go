@@ -3,6 +3,7 @@ package observers_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -14,6 +15,10 @@ import (
 // it is retried.
 func TestParkedDeletionOutlivesCollection(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testParkedDeletionOutlivesCollection)
+}
+
+func testParkedDeletionOutlivesCollection(t *testing.T) {
 	e, j, r := aged(t, 3)
 	e.collect()
 	broken := true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -84,6 +85,10 @@ func counting(runs *sync.Map) *observers.Registry {
 // A scanner keeps off rows that another worker has locked, and returns to them.
 func TestScannersKeepOffLockedRows(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testScannersKeepOffLockedRows)
+}
+
+func testScannersKeepOffLockedRows(t *testing.T) {
 	e := newScanEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
 	for i := range 20 {
 		e.set(e.client, fmt.Sprint("row", i), "c", "v")

@@ -19,7 +19,7 @@ func TestWorkInASparseTable(t *testing.T) {
 	const rows = 600
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	p := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{table()}, DisableJournal: true}, fixture.CutReads(t, rows/10))
+	p := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{table()}, DisableJournal: true}, fixture.CutReads(rows/10))
 	p.Clock.Stop()
 	e, j, r := &env{t, p, ctx, p.Client, byScans}, newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
@@ -123,6 +124,10 @@ func (e *env) closed(looking *percolator.Client) {
 
 func TestWaitIdleSeesARunThatCommitsDuringTheLook(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testWaitIdleSeesARunThatCommitsDuringTheLook)
+}
+
+func testWaitIdleSeesARunThatCommitsDuringTheLook(t *testing.T) {
 	e := newEnv(t, percolator.Table{Name: "a", Observed: []string{"out"}}, table())
 	out := percolator.Cell{Table: "a", Row: "r", Column: "out"}
 	r := observers.NewRegistry()
@@ -181,6 +186,10 @@ func TestWaitIdleSeesARunThatCommitsDuringTheLook(t *testing.T) {
 
 func TestWaitIdleWithAFormerJournal(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testWaitIdleWithAFormerJournal)
+}
+
+func testWaitIdleWithAFormerJournal(t *testing.T) {
 	schema := func(without bool) *percolator.Schema {
 		return &percolator.Schema{
 			Tables:         []percolator.Table{{Name: "t", Observed: []string{"seen"}}},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -371,6 +372,10 @@ func TestNewWorkerChecksTheSchema(t *testing.T) {
 
 func TestWorkersShareTheColumns(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testWorkersShareTheColumns)
+}
+
+func testWorkersShareTheColumns(t *testing.T) {
 	e, j := newEnv(t, percolator.Table{Name: "t", Observed: []string{"a", "b"}}), newJournal()
 	r := observers.NewRegistry()
 	r.Observe("on-a", "t", "a", j.observer("on-a"))

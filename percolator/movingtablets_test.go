@@ -19,7 +19,7 @@ func TestTransfersWhileTabletsMove(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	disks := &emulator.Disks{}
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "by_sum", Column: "sum"}}}}}, fixture.OnDisks(t, disks))
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "by_sum", Column: "sum"}}}}}, fixture.OnDisks(disks))
 	sum := percolator.Int64("t", "sum")
 	const accounts, each = 300, 1000
 	if _, err := env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {

@@ -16,7 +16,7 @@ func TestScanOfAColumnThatFewRowsHave(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	const rows = 500
-	env := fixture.NewEnv(t, fixture.CutReads(t, rows/5))
+	env := fixture.NewEnv(t, fixture.CutReads(rows/5))
 	fixture.Fill(t, ctx, env, "t", rows)
 	fixture.Put(t, ctx, env.Client, fixture.Key(3), "rare", "first", fixture.Key(rows-7), "rare", "last")
 	tx := fixture.MustBegin(t, ctx, env.Client)
@@ -53,7 +53,7 @@ func TestScanOutlivesItsRequests(t *testing.T) {
 	const rows = 200
 	schema := fixture.Schema()
 	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond} // for a third of the table
-	env := percolatortest.New(t, schema, fixture.OnDisks(t, &emulator.Disks{Speed: 2 * rows / 3 * fixture.FilledRow}))
+	env := percolatortest.New(t, schema, fixture.OnDisks(&emulator.Disks{Speed: 2 * rows / 3 * fixture.FilledRow}))
 	fixture.Fill(t, ctx, env, "t", rows)
 	fixture.Put(t, ctx, env.Client, fixture.Key(rows-7), "rare", "last")
 	s, err := env.Client.Snapshot(ctx)

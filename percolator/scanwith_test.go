@@ -193,7 +193,7 @@ func TestScanWithOverTablets(t *testing.T) {
 	ctx := fixture.Context(t)
 	const rows = 400
 	d := &emulator.Disks{Reach: 15 * fixture.FilledRow}
-	env := fixture.NewEnv(t, fixture.OnDisks(t, d))
+	env := fixture.NewEnv(t, fixture.OnDisks(d))
 	fixture.Fill(t, ctx, env, "t", rows)
 	var want []string
 	tx := fixture.MustBegin(t, ctx, env.Client)

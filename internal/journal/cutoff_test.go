@@ -22,7 +22,7 @@ func TestReadsOfAStreamThatAreCutOff(t *testing.T) {
 	id := "\x05" + strings.Repeat("s", 16)
 	key := func(seq uint64) string { return string(binary.BigEndian.AppendUint64([]byte(id), seq)) }
 	disks := &emulator.Disks{Reach: 31_000, Clean: []emulator.Clean{{Table: model.JournalTable, Start: key(1), End: key(1001), Bytes: 200_000}}}
-	env := percolatortest.New(t, fixture.Schema(), fixture.OnDisks(t, disks))
+	env := percolatortest.New(t, fixture.Schema(), fixture.OnDisks(disks))
 	ctx := fixture.Context(t)
 	e := env.Client.Engine()
 

@@ -404,6 +404,10 @@ func plantPeople(t testing.TB, ctx context.Context, env *percolatortest.Env, col
 // transaction.
 func TestBackfillOfManyRows(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testBackfillOfManyRows)
+}
+
+func testBackfillOfManyRows(t *testing.T) {
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)

@@ -42,12 +42,12 @@ func newCollectorEnv(t testing.TB, change ...func(*percolator.Schema)) *percolat
 // byPasses has collection pass over all tables.
 func byPasses(s *percolator.Schema) { s.DisableJournal = true }
 
-// bothWays runs a test of what must hold by the journal and by passes.
+// bothWays runs a test, in virtual time, of what must hold by the journal and by passes.
 func bothWays(t *testing.T, test func(t *testing.T, env *percolatortest.Env)) {
 	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {byPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newCollectorEnv(t, change...))
+			percolatortest.Bubble(t, func(t *testing.T) { test(t, newCollectorEnv(t, change...)) })
 		})
 	}
 }
@@ -186,6 +186,10 @@ func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) 
 // removed by the next cycle.
 func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testPhaseTwoLandsAfterCollection)
+}
+
+func testPhaseTwoLandsAfterCollection(t *testing.T) {
 	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	slow := env.NewClient(percolatortest.Configure(shortRetention))
@@ -274,6 +278,10 @@ func testDeletionWaitsForItsObservers(t *testing.T, env *percolatortest.Env) {
 // A hold that is taken while the safepoint is under way: one of them gives way, never both succeed.
 func TestHoldAgainstAnnouncement(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testHoldAgainstAnnouncement)
+}
+
+func testHoldAgainstAnnouncement(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
@@ -470,6 +478,10 @@ func testStoppedCollectorContinues(t *testing.T, env *percolatortest.Env) {
 // one was.
 func TestCollectionIsResumed(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionIsResumed)
+}
+
+func testCollectionIsResumed(t *testing.T) {
 	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	const rows = 1500

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +19,10 @@ import (
 // primary's record would roll a committed value back.
 func TestResumedCollectorLearnsOfTables(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testResumedCollectorLearnsOfTables)
+}
+
+func testResumedCollectorLearnsOfTables(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	stale := env.NewClient(percolatortest.Configure(shortRetention))
@@ -124,6 +127,10 @@ func TestCollectKeepsTheContextError(t *testing.T) {
 // A deadline that comes while the collector keeps its pace is in the error.
 func TestCollectorPaceKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectorPaceKeepsTheDeadline)
+}
+
+func testCollectorPaceKeepsTheDeadline(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	tx := fixture.MustBegin(t, ctx, c)
@@ -142,6 +149,10 @@ func TestCollectorPaceKeepsTheDeadline(t *testing.T) {
 // A slow pace outlasts the lease, which is kept meanwhile.
 func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectorLeaseIsKeptWhileItWaits)
+}
+
+func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	tx := fixture.MustBegin(t, ctx, c)
@@ -170,7 +181,7 @@ func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 		if !errors.Is(err, percolator.ErrLocked) && !slow {
 			t.Fatal(err)
 		}
-		runtime.Gosched()
+		time.Sleep(10 * time.Millisecond)
 	}
 	fixture.Must(t, <-done) // it came to its end with its lease
 }
@@ -179,6 +190,10 @@ func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 // those who did not know of it ends (I16).
 func TestCollectionDrains(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionDrains)
+}
+
+func testCollectionDrains(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")

@@ -18,24 +18,24 @@ import (
 // is left.
 func TestCollectionInterrupted(t *testing.T) {
 	t.Parallel()
-	slots := make(chan struct{}, 12) // most of a run is waiting for drains
 	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {byPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			methods := interruptCollection(t, change, func(int) percolatortest.Action { return percolatortest.Pass })
+			var methods []string
+			percolatortest.Bubble(t, func(t *testing.T) {
+				methods = interruptCollection(t, change, func(int) percolatortest.Action { return percolatortest.Pass })
+			})
 			if len(methods) < 20 {
 				t.Fatalf("a cycle has %d requests: there is too little to do", len(methods))
 			}
-			var all sync.WaitGroup
 			for at, method := range methods {
 				for _, fault := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
 					if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
 						continue
 					}
-					slots <- struct{}{}
-					all.Go(func() {
-						defer func() { <-slots }()
-						t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
+					t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
+						t.Parallel()
+						percolatortest.Bubble(t, func(t *testing.T) {
 							interruptCollection(t, change, func(seq int) percolatortest.Action {
 								if seq == at {
 									return fault
@@ -46,7 +46,6 @@ func TestCollectionInterrupted(t *testing.T) {
 					})
 				}
 			}
-			all.Wait()
 		})
 	}
 }

@@ -15,6 +15,10 @@ import (
 // every secondary was resolved before, so each transaction is there as a whole (J6).
 func TestCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionKeepsTransactionsOfHeaderlessStreamsWhole)
+}
+
+func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	const clients, secondaries = 8, 5

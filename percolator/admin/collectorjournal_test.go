@@ -18,6 +18,10 @@ import (
 // A header stays as long as the session of its owner, and then goes with the last row.
 func TestHeadersGoWithTheirSessions(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testHeadersGoWithTheirSessions)
+}
+
+func testHeadersGoWithTheirSessions(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar
@@ -47,6 +51,10 @@ func TestHeadersGoWithTheirSessions(t *testing.T) {
 // its client may live.
 func TestStreamWithoutAHeader(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testStreamWithoutAHeader)
+}
+
+func testStreamWithoutAHeader(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
@@ -87,6 +95,10 @@ func loseHeaders(t *testing.T, ctx context.Context, env *percolatortest.Env) {
 // dispatched and counted, and its entry stays until it is dealt with.
 func TestCollectionDispatchesWhatWasMissed(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionDispatchesWhatWasMissed)
+}
+
+func testCollectionDispatchesWhatWasMissed(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "seen", "v")
@@ -122,6 +134,10 @@ func TestCollectionDispatchesWhatWasMissed(t *testing.T) {
 // the record is repaired.
 func TestCorruptRecordKeepsItsEntry(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCorruptRecordKeepsItsEntry)
+}
+
+func testCorruptRecordKeepsItsEntry(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	for _, v := range []string{"1", "2"} {
@@ -152,6 +168,10 @@ func TestCorruptRecordKeepsItsEntry(t *testing.T) {
 // may hold a lock.
 func TestCorruptRowOfTheJournalStopsCollection(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCorruptRowOfTheJournalStopsCollection)
+}
+
+func testCorruptRowOfTheJournalStopsCollection(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
@@ -171,6 +191,10 @@ func TestCorruptRowOfTheJournalStopsCollection(t *testing.T) {
 // by the row (I19), and so does the row of the journal that lists it.
 func TestCollectionErasesStrayStates(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionErasesStrayStates)
+}
+
+func testCollectionErasesStrayStates(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	at := fixture.Cell("r", "seen")
@@ -286,6 +310,10 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 // published, like one that cannot be decoded; once it has gone collection goes on.
 func TestForeignRowAmongThoseOfAStream(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testForeignRowAmongThoseOfAStream)
+}
+
+func testForeignRowAmongThoseOfAStream(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")

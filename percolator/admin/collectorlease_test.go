@@ -15,6 +15,10 @@ import (
 // the lease nor the cycle.
 func TestCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectorRenewsItsLeaseThoughTwoAttemptsAreLost)
+}
+
+func testCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "old")
@@ -42,6 +46,10 @@ func TestCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 // attempts that are lost would cost it.
 func TestCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectorRenewsItsLeaseWhileItWaitsForAPage)
+}
+
+func testCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
 	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")

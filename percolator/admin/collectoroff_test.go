@@ -44,6 +44,10 @@ func wantJournal(t *testing.T, ctx context.Context, env *percolatortest.Env, wha
 // Turned on again it is built as if it had never been there, and clients go on in their streams.
 func TestJournalThatIsOffIsEmptied(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testJournalThatIsOffIsEmptied)
+}
+
+func testJournalThatIsOffIsEmptied(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar
@@ -100,6 +104,10 @@ func TestJournalThatIsOffIsEmptied(t *testing.T) {
 // A journal that is turned on while a cycle is about to empty it is left as it is.
 func TestJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testJournalThatIsTurnedOnIsNotEmptied)
+}
+
+func testJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	for i := range 5 {
@@ -128,6 +136,10 @@ func TestJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 // share behind.
 func TestSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSharesGoWithAJournalThatIsTurnedOff)
+}
+
+func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	writeStreams(t, ctx, env, 3, 4)

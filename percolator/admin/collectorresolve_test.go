@@ -16,6 +16,10 @@ import (
 // the watermark.
 func TestCollectorResolvesStreamsAtOnce(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectorResolvesStreamsAtOnce)
+}
+
+func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	const clients, rows = 24, 3

@@ -96,7 +96,8 @@ func TestCollectorsShareTheErasing(t *testing.T) {
 	for _, n := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			each := shareErasing(t, n)
+			var each []int
+			percolatortest.Bubble(t, func(t *testing.T) { each = shareErasing(t, n) })
 			mu.Lock()
 			defer mu.Unlock()
 			sent[n] = each
@@ -187,6 +188,10 @@ func shareErasing(t *testing.T, n int) []int {
 // cycle ends with nothing left.
 func TestShareOfADeadCollector(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testShareOfADeadCollector)
+}
+
+func testShareOfADeadCollector(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	writeStreams(t, ctx, env, 6, 4)
@@ -253,6 +258,10 @@ func journalHas(t *testing.T, ctx context.Context, env *percolatortest.Env, key 
 // not have been resolved before. The next cycle takes it (J10).
 func TestCollectionLeavesEntriesThatComeLate(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionLeavesEntriesThatComeLate)
+}
+
+func testCollectionLeavesEntriesThatComeLate(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
@@ -281,6 +290,10 @@ func TestCollectionLeavesEntriesThatComeLate(t *testing.T) {
 // the next cycle takes it again.
 func TestLateDuplicateOfAnEntry(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testLateDuplicateOfAnEntry)
+}
+
+func testLateDuplicateOfAnEntry(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	writer, late := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
@@ -320,6 +333,10 @@ var manyRows = flag.Int("collector.clean", 100_000, "how many clean rows there a
 // the rows and at most ten times the requests, ten times the clean rows cost nothing.
 func TestCollectionCostsTheChange(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionCostsTheChange)
+}
+
+func testCollectionCostsTheChange(t *testing.T) {
 	const clean = 10_000
 	before := 0
 	for _, changed := range []int{100, 1000, 10_000} {

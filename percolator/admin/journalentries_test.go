@@ -29,6 +29,10 @@ func wantEntries(t *testing.T, ctx context.Context, env *percolatortest.Env, wha
 // erasing. The entry stays until the next cycle has resolved it (J7).
 func TestEntryStaysWithItsLock(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEntryStaysWithItsLock)
+}
+
+func testEntryStaysWithItsLock(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	fixture.CrashAfter(t, env, nil, "r")
@@ -59,6 +63,10 @@ func TestEntryStaysWithItsLock(t *testing.T) {
 // entry stays until then (J7).
 func TestEntryStaysWithARecordAboveTheWatermark(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEntryStaysWithARecordAboveTheWatermark)
+}
+
+func testEntryStaysWithARecordAboveTheWatermark(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
@@ -85,6 +93,10 @@ func TestEntryStaysWithARecordAboveTheWatermark(t *testing.T) {
 // below. The entry stays while the notification does (J7).
 func TestEntryStaysWithAWeakNotificationAboveTheWatermark(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEntryStaysWithAWeakNotificationAboveTheWatermark)
+}
+
+func testEntryStaysWithAWeakNotificationAboveTheWatermark(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	slow, hold := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
@@ -115,6 +127,10 @@ func TestEntryStaysWithAWeakNotificationAboveTheWatermark(t *testing.T) {
 // leads to the tombstone once the observer has seen it.
 func TestEntryStaysWithADeletionThatIsParked(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEntryStaysWithADeletionThatIsParked)
+}
+
+func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	at := fixture.Cell("r", "seen")
@@ -144,6 +160,10 @@ func TestEntryStaysWithADeletionThatIsParked(t *testing.T) {
 // leads to garbage (J6).
 func TestCollectionReadsRowsOfMixedAge(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionReadsRowsOfMixedAge)
+}
+
+func testCollectionReadsRowsOfMixedAge(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")

@@ -44,6 +44,10 @@ func journalRows(t testing.TB, ctx context.Context, env *percolatortest.Env) (n 
 // forgotten, and turned on again it is built again; the clients that run learn of either.
 func TestJournalTurnedOnAndOff(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testJournalTurnedOnAndOff)
+}
+
+func testJournalTurnedOnAndOff(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(false))
 	ctx, c := fixture.Context(t), env.Client
 	stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
@@ -120,6 +124,10 @@ func TestJournalOfAnInstanceWithoutOne(t *testing.T) {
 // TestLostJournal: an instance whose table of the journal is gone has it built again.
 func TestLostJournal(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testLostJournal)
+}
+
+func testLostJournal(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(false))
 	ctx := fixture.Context(t)
 	bt, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)

@@ -21,6 +21,10 @@ import (
 // The next cycle has the stream adopted, although its safepoint is below the commit.
 func TestARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testARowThatComesWhileItsHeaderGoesIsAdopted)
+}
+
+func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar

@@ -144,6 +144,10 @@ func (s *torn) wants(a, b string) {
 // Without a repair half of a transaction is there, and nothing says so.
 func TestRepairOfHalfATransaction(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfHalfATransaction)
+}
+
+func testRepairOfHalfATransaction(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	s.now()
@@ -167,6 +171,10 @@ func TestRepairOfHalfATransaction(t *testing.T) {
 // A lock whose primary committed at or below the timestamp becomes its record; above it, it goes.
 func TestRepairResolvesLocks(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairResolvesLocks)
+}
+
+func testRepairResolvesLocks(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	tx := fixture.MustBegin(t, s.ctx, s.dead())
@@ -194,6 +202,10 @@ func TestRepairResolvesLocks(t *testing.T) {
 // elsewhere.
 func TestRepairBelievesARecordElsewhere(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairBelievesARecordElsewhere)
+}
+
+func testRepairBelievesARecordElsewhere(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	gone := s.save("u", "a")
@@ -232,6 +244,10 @@ func (s *torn) resolve(row string) error {
 // Locks that contradict the protocol are reported and left alone; above the timestamp they go.
 func TestRepairOfStrangeLocks(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfStrangeLocks)
+}
+
+func testRepairOfStrangeLocks(t *testing.T) {
 	s := newTorn(t)
 	fixture.Put(t, s.ctx, s.Client, "r", "c", "old")
 	start, err := s.Oracle.Next(s.ctx)
@@ -275,6 +291,10 @@ func (s *torn) get(c percolator.Cell) ([]byte, error) {
 // What observers did above the timestamp they do again, and only that.
 func TestRepairNotifiesAgain(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairNotifiesAgain)
+}
+
+func testRepairNotifiesAgain(t *testing.T) {
 	s := newTorn(t)
 	ran := make(chan string, 100)
 	registry := observers.NewRegistry()
@@ -331,6 +351,10 @@ func (s *torn) refresh() error {
 // What percolator_meta says of other times is put right.
 func TestRepairOfTheMetaTable(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfTheMetaTable)
+}
+
+func testRepairOfTheMetaTable(t *testing.T) {
 	s := newTorn(t)
 	s.now()
 	person := percolator.Cell{Table: "people", Row: "ann", Column: "name"}

@@ -15,6 +15,10 @@ import (
 // transaction that never committed (J8). There is nothing to report.
 func TestRepairOfALockWithoutAnEntry(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfALockWithoutAnEntry)
+}
+
+func testRepairOfALockWithoutAnEntry(t *testing.T) {
 	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
 	s.pay(s.Client, "6", "4")
 	dying := s.NewClient()
@@ -68,6 +72,10 @@ func TestRepairOfALockWithoutAnEntry(t *testing.T) {
 // collected between the rounds. The repair reports that it rolls such a lock back.
 func TestRepairBesideTheHoldOfALaterRound(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairBesideTheHoldOfALaterRound)
+}
+
+func testRepairBesideTheHoldOfALaterRound(t *testing.T) {
 	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
 	s.pay(s.Client, "6", "4")
 	tx := fixture.MustBegin(t, s.ctx, s.dead())
@@ -98,6 +106,10 @@ func TestRepairBesideTheHoldOfALaterRound(t *testing.T) {
 // So with a hold for backups at the very timestamp of one that the copies were made beside.
 func TestRepairBesideALaterHoldAtTheSameTimestamp(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairBesideALaterHoldAtTheSameTimestamp)
+}
+
+func testRepairBesideALaterHoldAtTheSameTimestamp(t *testing.T) {
 	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
 	_, secondary := s.collected(func() {
 		s.Clock.Advance(2 * time.Minute)

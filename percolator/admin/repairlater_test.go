@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -15,6 +16,10 @@ import (
 // commits at one, and no snapshot answers at one (I24).
 func TestRepairBesideRememberedTimestamps(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairBesideRememberedTimestamps)
+}
+
+func testRepairBesideRememberedTimestamps(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	s.now()
@@ -50,6 +55,10 @@ func TestRepairBesideRememberedTimestamps(t *testing.T) {
 // A deletion at or below S whose observers ran above S is pending again, and they see it as one.
 func TestRepairNotifiesOfADeletionAgain(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairNotifiesOfADeletionAgain)
+}
+
+func testRepairNotifiesOfADeletionAgain(t *testing.T) {
 	s := newTorn(t)
 	seen := make(chan observers.Change, 10)
 	registry := observers.NewRegistry()

@@ -23,6 +23,10 @@ import (
 // A repair goes only where the tables have been, and beside nothing else.
 func TestRepairIsRefused(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairIsRefused)
+}
+
+func testRepairIsRefused(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	s.now()
@@ -70,6 +74,10 @@ func TestRepairIsRefused(t *testing.T) {
 // What began before a repair ends neither with a commit nor with an answer from what is gone.
 func TestRepairOfWhatOthersHaveInTheirHands(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfWhatOthersHaveInTheirHands)
+}
+
+func testRepairOfWhatOthersHaveInTheirHands(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	s.now()
@@ -98,6 +106,10 @@ func TestRepairOfWhatOthersHaveInTheirHands(t *testing.T) {
 // While a repair is under way nobody resolves a lock, and nobody collects (I20).
 func TestRepairKeepsResolversAndCollectorsOut(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairKeepsResolversAndCollectorsOut)
+}
+
+func testRepairKeepsResolversAndCollectorsOut(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	s.now()
@@ -145,6 +157,10 @@ func (s *torn) refusesOthers(other *percolator.Client, g *admin.Collector) bool 
 // The oracle hands out nothing at or below what is in the tables before anybody may write again.
 func TestRepairRaisesTheOracle(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairRaisesTheOracle)
+}
+
+func testRepairRaisesTheOracle(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	s.now()
@@ -201,6 +217,10 @@ func (s *torn) collected(collect func()) (primary, secondary percolator.Cell) {
 // its secondary and that of its primary. The repair cannot know, and says so.
 func TestRepairAfterCollectionBetweenTheCuts(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairAfterCollectionBetweenTheCuts)
+}
+
+func testRepairAfterCollectionBetweenTheCuts(t *testing.T) {
 	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
 	g, err := s.admin.NewCollector(admin.CollectorConfig{})
 	fixture.Must(t, err)
@@ -222,6 +242,10 @@ func TestRepairAfterCollectionBetweenTheCuts(t *testing.T) {
 // announced after.
 func TestBackupHoldStopsCollection(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testBackupHoldStopsCollection)
+}
+
+func testBackupHoldStopsCollection(t *testing.T) {
 	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
 	g, err := s.admin.NewCollector(admin.CollectorConfig{Lease: time.Second})
 	fixture.Must(t, err)
@@ -263,6 +287,10 @@ func mustCollector(t *testing.T, s *torn, progress func(admin.Collection)) *admi
 // A row with more changes than one mutation may have is repaired in several.
 func TestRepairOfAWideRow(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfAWideRow)
+}
+
+func testRepairOfAWideRow(t *testing.T) {
 	s := newTornWith(t, percolator.Timing{RequestLifetime: 20 * time.Second, MetaMaxAge: 200 * time.Millisecond})
 	fixture.Put(t, s.ctx, s.Client, "wide", "kept", "kept")
 	s.now()
@@ -293,6 +321,10 @@ func TestRepairOfAWideRow(t *testing.T) {
 // A worker that lives through a repair remembers runs that are gone.
 func TestRepairBesideAWorker(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairBesideAWorker)
+}
+
+func testRepairBesideAWorker(t *testing.T) {
 	s := newTorn(t)
 	ran := make(chan string, 100)
 	registry := observers.NewRegistry()
@@ -318,6 +350,10 @@ func TestRepairBesideAWorker(t *testing.T) {
 // So does one that parks an observer, and writes that another one is done.
 func TestRepairBesideAWorkerThatParks(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairBesideAWorkerThatParks)
+}
+
+func testRepairBesideAWorkerThatParks(t *testing.T) {
 	s := newTorn(t)
 	ran, tried, repaired := make(chan string, 100), make(chan bool), make(chan bool)
 	registry := observers.NewRegistry()
@@ -347,6 +383,10 @@ func TestRepairBesideAWorkerThatParks(t *testing.T) {
 // A notification is not erased, and no observer done, by what was known before the repair.
 func TestRepairBeforeALateErasure(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairBeforeALateErasure)
+}
+
+func testRepairBeforeALateErasure(t *testing.T) {
 	s := newTorn(t)
 	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
 	s.now()
@@ -370,6 +410,10 @@ func TestRepairBeforeALateErasure(t *testing.T) {
 // An interrupted repair has erased the newest cell. The oracle has to be above it nevertheless.
 func TestRepairRemembersTheGreatestTimestamp(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairRemembersTheGreatestTimestamp)
+}
+
+func testRepairRemembersTheGreatestTimestamp(t *testing.T) {
 	s := newTorn(t)
 	s.pay(s.Client, "6", "4")
 	s.now()
@@ -400,6 +444,10 @@ func TestRepairRemembersTheGreatestTimestamp(t *testing.T) {
 // What a hold kept from collection counts from when the copies may begin.
 func TestBackupHoldOutlastsItsWaits(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testBackupHoldOutlastsItsWaits)
+}
+
+func testBackupHoldOutlastsItsWaits(t *testing.T) {
 	s := newTorn(t)
 	h, to, err := s.admin.TakeBackupHold(s.ctx, time.Minute, "", func(time.Duration) { s.Clock.Advance(2 * time.Minute) })
 	fixture.Must(t, err)
@@ -414,6 +462,10 @@ func TestBackupHoldOutlastsItsWaits(t *testing.T) {
 // collection has removed, a hold does.
 func TestRepairOfAnOldMetaRow(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfAnOldMetaRow)
+}
+
+func testRepairOfAnOldMetaRow(t *testing.T) {
 	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
 	early := s.pay(s.Client, "6", "4")
 	s.pay(s.Client, "1", "9")
@@ -442,6 +494,10 @@ func TestRepairOfAnOldMetaRow(t *testing.T) {
 // That an observer was forgotten says nothing about what changed since.
 func TestRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairNotifiesAnObserverThatWasForgotten)
+}
+
+func testRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
 	s := newTorn(t)
 	ack := layout.AckColumn("seen", "o")
 	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")

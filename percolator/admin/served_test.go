@@ -9,6 +9,7 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -16,6 +17,10 @@ import (
 // collection and holds.
 func TestServedTimestamp(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testServedTimestamp)
+}
+
+func testServedTimestamp(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := newCollectorEnv(t)
 	served := func() tso.Timestamp {

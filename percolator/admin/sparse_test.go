@@ -29,7 +29,7 @@ func newSparseEnv(t *testing.T, ctx context.Context, change ...func(*percolator.
 	for _, f := range change {
 		f(s)
 	}
-	env := percolatortest.New(t, s, fixture.CutReads(t, sparseRows), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, s, fixture.CutReads(sparseRows), percolatortest.Configure(shortRetention))
 	fixture.Fill(t, ctx, env, "t", 10*sparseRows)
 	return env
 }
@@ -78,7 +78,7 @@ func TestSparseExport(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	s := fixture.Schema()
-	env := percolatortest.New(t, s, fixture.CutReads(t, sparseRows))
+	env := percolatortest.New(t, s, fixture.CutReads(sparseRows))
 	fixture.Put(t, ctx, env.Client, fixture.Key(1), "c", "v", fixture.Key(10*sparseRows-1), "c", "v")
 	at, err := env.Oracle.Next(ctx)
 	fixture.Must(t, err)
@@ -128,7 +128,7 @@ func TestSparseWalks(t *testing.T) {
 func TestSparseBackfillOfAnIndex(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
-	env := percolatortest.New(t, peopleSchema(shortTiming), fixture.CutReads(t, sparseRows))
+	env := percolatortest.New(t, peopleSchema(shortTiming), fixture.CutReads(sparseRows))
 	fixture.Fill(t, ctx, env, "people", 10*sparseRows)
 	setPeople(t, ctx, env.Client, fixture.City, fixture.Key(7), "Bonn", fixture.Key(10*sparseRows-1), "Ulm")
 	addIndexes(t, ctx, env, env.Client, "city")
@@ -154,6 +154,10 @@ func TestSparseBackfillOfAnIndex(t *testing.T) {
 // come although it finds none.
 func TestSparseCollection(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSparseCollection)
+}
+
+func testSparseCollection(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := newSparseEnv(t, ctx, byPasses)
 	fixture.Fill(t, ctx, env, "t", sparseRows) // garbage
@@ -178,6 +182,10 @@ func TestSparseCollection(t *testing.T) {
 // what is garbage in the others.
 func TestCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionOfASmallTableBesideALargeOne)
+}
+
+func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	env := newCollectorEnv(t, byPasses)
 	ctx := fixture.Context(t)
 	for i := range 3 {
@@ -216,6 +224,10 @@ func TestCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 // and ends the cycle with its error.
 func TestCollectionBesideATableThatFails(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionBesideATableThatFails)
+}
+
+func testCollectionBesideATableThatFails(t *testing.T) {
 	env := newCollectorEnv(t, byPasses)
 	ctx := fixture.Context(t)
 	const rows = 1200 // several pages

@@ -37,6 +37,10 @@ func (o *stoppingOracle) Next(ctx context.Context) (tso.Timestamp, error) {
 // visible no more (I16).
 func TestReaderStoppedWithALockInItsHand(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testReaderStoppedWithALockInItsHand)
+}
+
+func testReaderStoppedWithALockInItsHand(t *testing.T) {
 	env := newCollectorEnv(t)
 	env.Clock.Stop()
 	ctx, c := fixture.Context(t), env.Client

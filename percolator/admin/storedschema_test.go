@@ -30,6 +30,10 @@ func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *pe
 // TestPlanSchema: a plan names what CreateSchema does and refuses, and does nothing.
 func TestPlanSchema(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testPlanSchema)
+}
+
+func testPlanSchema(t *testing.T) {
 	index := percolator.Index{Name: "i", Column: "c"}
 	env := percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "t", Observed: []string{"a"}, Weak: []string{"w"}, Indexes: []percolator.Index{index}}},

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,21 +20,18 @@ var suspensions = flag.Int("suspensions", 10, "of the collector, each after anot
 // one takes over and clients go on, does no harm when it continues.
 func TestCollectorSuspendedAfterAnyRequest(t *testing.T) {
 	t.Parallel()
-	n := suspendCollection(t, -1)
+	n := 0
+	percolatortest.Bubble(t, func(t *testing.T) { n = suspendCollection(t, -1) })
 	if n < 20 {
 		t.Fatalf("%d requests", n)
 	}
-	slots := make(chan struct{}, 8)
-	var all sync.WaitGroup
 	step := max(1, n / *suspensions)
 	for at := rand.IntN(step); at < n; at += step {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			t.Run(fmt.Sprint(at), func(t *testing.T) { suspendCollection(t, at) })
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) { suspendCollection(t, at) })
 		})
 	}
-	all.Wait()
 }
 
 func suspendCollection(t *testing.T, at int) int {

@@ -84,6 +84,10 @@ func writeWithoutJournal(t testing.TB, ctx context.Context, env *percolatortest.
 // a sweep has ended, so collection by the journal leaves nothing.
 func TestSweepBuildsTheJournal(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepBuildsTheJournal)
+}
+
+func testSweepBuildsTheJournal(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	fixture.WantErr(t, fixture.ErrOf(admin.New(c).NewSweeper(admin.SweepConfig{RowsPerSecond: -1})), percolator.ErrInvalidArgument)
@@ -127,6 +131,10 @@ func TestSweepBuildsTheJournal(t *testing.T) {
 // A cycle whose safepoint is below the announcements of the sweep goes on by passes.
 func TestCollectionJustAfterASweep(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionJustAfterASweep)
+}
+
+func testCollectionJustAfterASweep(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
@@ -143,6 +151,10 @@ func TestCollectionJustAfterASweep(t *testing.T) {
 // journal lead to it. Where the journal is sound it counts nothing.
 func TestSweepChecks(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepChecks)
+}
+
+func testSweepChecks(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(false), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	writeWithoutJournal(t, ctx, env, c)
@@ -189,6 +201,10 @@ func emptyJournal(t testing.TB, ctx context.Context, env *percolatortest.Env) {
 // then nobody else sweeps. Wherever it begins, it sees every row.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepGoesOn)
+}
+
+func testSweepGoesOn(t *testing.T) {
 	s := journalSchema(true)
 	s.Tables = append(s.Tables, percolator.Table{Name: "a"}, percolator.Table{Name: "z", Splits: []string{"row-000300", "row-000600"}})
 	env := percolatortest.New(t, s)
@@ -238,6 +254,10 @@ func TestSweepGoesOn(t *testing.T) {
 // last sweep began.
 func TestSweeperRuns(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweeperRuns)
+}
+
+func testSweeperRuns(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(true))
 	ctx, cancel := context.WithCancel(fixture.Context(t))
 	w, err := admin.New(env.Client).NewSweeper(admin.SweepConfig{Interval: 2 * time.Second})
@@ -260,6 +280,10 @@ func TestSweeperRuns(t *testing.T) {
 // sweep waits for its end, or the collector resolves it.
 func TestSweepMeetsAnOldLock(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepMeetsAnOldLock)
+}
+
+func testSweepMeetsAnOldLock(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	fixture.CrashAfter(t, env, fixture.IsCommit, "p", "s") // its TTL runs for longer than the sweep waits
@@ -280,6 +304,10 @@ func TestSweepMeetsAnOldLock(t *testing.T) {
 // goes on in its streams. The sweep that follows leads to what the repair has left.
 func TestSweepAfterARepair(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepAfterARepair)
+}
+
+func testSweepAfterARepair(t *testing.T) {
 	s := newTorn(t)
 	fixture.Put(t, s.ctx, s.Client, "1", "c", "below")
 	fixture.Put(t, s.ctx, s.Client, "1", "seen", "below")
@@ -310,6 +338,10 @@ func TestSweepAfterARepair(t *testing.T) {
 // While a repair is unfinished nobody sweeps.
 func TestNoSweepBesideARepair(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testNoSweepBesideARepair)
+}
+
+func testNoSweepBesideARepair(t *testing.T) {
 	s := newTorn(t)
 	s.now()
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -327,6 +359,10 @@ func TestNoSweepBesideARepair(t *testing.T) {
 // without an entry then is not missed by the journal.
 func TestSweepWhileTheJournalIsTurnedOff(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepWhileTheJournalIsTurnedOff)
+}
+
+func testSweepWhileTheJournalIsTurnedOff(t *testing.T) {
 	s := journalSchema(false)
 	s.Tables = append(s.Tables, percolator.Table{Name: "z"})
 	env := percolatortest.New(t, s)

@@ -15,6 +15,10 @@ import (
 // What a sweep has found, and not yet looked at again when its process dies, its successor finds.
 func TestSweepThatDiesWithFindings(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepThatDiesWithFindings)
+}
+
+func testSweepThatDiesWithFindings(t *testing.T) {
 	env := percolatortest.New(t, journalSchema(false))
 	ctx := fixture.Context(t)
 	const rows = 900 // two pages, and fewer than are looked at again together

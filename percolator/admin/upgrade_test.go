@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -123,7 +124,12 @@ func bankSchema(without bool) *percolator.Schema {
 // done, no observer misses a change, and in the end the journal leads to everything.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, bankSchema(true), percolatortest.Configure(shortRetention))
+	percolatortest.Bubble(t, testUpgradeUnderLoad)
+}
+
+func testUpgradeUnderLoad(t *testing.T) {
+	env := percolatortest.New(t, bankSchema(true), percolatortest.Configure(shortRetention),
+		percolatortest.Emulator(emulator.OnDisks(&emulator.Disks{Latency: 5 * time.Millisecond}))) // or the load takes no time
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	b := &bank{T: t, Env: env, ctx: ctx}

@@ -29,7 +29,7 @@ type Server struct {
 type Option func(*settings)
 
 type settings struct {
-	address string
+	address string // "": in memory alone
 	rules   rules
 	disks   *Disks
 	pages   pageLimits
@@ -40,6 +40,12 @@ type settings struct {
 // Address makes the emulator listen on addr (host:port) instead of on a free port of 127.0.0.1.
 func Address(addr string) Option {
 	return func(s *settings) { s.address = addr }
+}
+
+// InMemory makes the emulator serve its ClientOptions alone, by connections in memory, instead of
+// listening on the network: so it works in a bubble of testing/synctest. Its Addr is no address.
+func InMemory() Option {
+	return func(s *settings) { s.address = "" }
 }
 
 // OnChange makes the emulator call f before each mutation with the full name of the table and the
@@ -90,7 +96,12 @@ func (s *Server) Addr() string { return s.bigtable.Addr }
 // emulator, whatever BIGTABLE_EMULATOR_HOST says: no encryption, no credentials, messages up to 256
 // MiB. Each client has its own connection, so any number of clients can share the options, and
 // callers may append gRPC dial options (interceptors, say).
-func (s *Server) ClientOptions() []option.ClientOption { return Connect(s.Addr()) }
+func (s *Server) ClientOptions() []option.ClientOption {
+	if s.listener.network != nil {
+		return Connect(s.Addr())
+	}
+	return append(Connect("passthrough:///emulator"), option.WithGRPCDialOption(grpc.WithContextDialer(s.listener.dial)))
+}
 
 // Connect returns the options of ClientOptions for the emulator that listens on addr (host:port),
 // in this process or another.

@@ -13,7 +13,7 @@ import (
 // listener accepts connections of this process at once, and those from the network only after open:
 // a store that is being restored must not be read. Until then they wait.
 type listener struct {
-	network net.Listener
+	network net.Listener // nil: none
 	inside  *bufconn.Listener
 	conns   chan net.Conn
 	opened  sync.Once
@@ -24,18 +24,25 @@ type listener struct {
 // insideBuffer is the buffer of a connection of this process, in bytes and for each direction.
 const insideBuffer = 1 << 20
 
-func listen(addr string) (*listener, error) {
-	network, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, err
+// listen opens an address; "" is none.
+func listen(addr string) (l *listener, err error) {
+	var network net.Listener
+	if addr != "" {
+		if network, err = net.Listen("tcp", addr); err != nil {
+			return nil, err
+		}
 	}
-	l := &listener{network: network, inside: bufconn.Listen(insideBuffer), conns: make(chan net.Conn), closed: make(chan struct{})}
+	l = &listener{network: network, inside: bufconn.Listen(insideBuffer), conns: make(chan net.Conn), closed: make(chan struct{})}
 	go l.accept(l.inside)
 	return l, nil
 }
 
 // open lets connections from the network in.
-func (l *listener) open() { l.opened.Do(func() { go l.accept(l.network) }) }
+func (l *listener) open() {
+	if l.network != nil {
+		l.opened.Do(func() { go l.accept(l.network) })
+	}
+}
 
 // accept passes connections of one of the two on until the listener is closed.
 func (l *listener) accept(from net.Listener) {
@@ -67,23 +74,35 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr implements net.Listener: the address on the network.
-func (l *listener) Addr() net.Addr { return l.network.Addr() }
+// Addr implements net.Listener: the address on the network, if there is one.
+func (l *listener) Addr() net.Addr {
+	if l.network == nil {
+		return l.inside.Addr()
+	}
+	return l.network.Addr()
+}
 
 // Close implements net.Listener.
 func (l *listener) Close() error {
 	l.close.Do(func() {
 		close(l.closed)
-		_ = l.network.Close()
+		if l.network != nil {
+			_ = l.network.Close()
+		}
 		_ = l.inside.Close()
 	})
 	return nil
+}
+
+// dial opens a connection within the process.
+func (l *listener) dial(ctx context.Context, _ string) (net.Conn, error) {
+	return l.inside.DialContext(ctx)
 }
 
 // dialInside connects to the emulator within the process.
 func (s *Server) dialInside() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///emulator",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.listener.inside.DialContext(ctx) }),
+		grpc.WithContextDialer(s.listener.dial),
 		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageSize), grpc.MaxCallRecvMsgSize(maxMessageSize)))
 }

@@ -30,7 +30,8 @@ type Env struct {
 	Project, Instance string
 
 	t        testing.TB
-	address  string // of the store
+	address  string // of the store; "": in memory
+	options  func() []option.ClientOption
 	listener string // of the oracle, if it has one
 
 	mu      sync.Mutex
@@ -50,10 +51,11 @@ func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
 		o.applyEnv(&set)
 	}
 	e := newEnv(t, "percolatortest", "test-"+uuid.NewString()[:13])
-	e.Clock, e.address = new(Clock), set.address
-	if e.address == "" {
-		e.startEmulator()
+	e.Clock = new(Clock)
+	if set.address == "" {
+		e.startEmulator(set)
 	} else {
+		e.connect(set.address)
 		t.Cleanup(e.deleteTables)
 	}
 	e.startOracle(set.listen)
@@ -75,7 +77,7 @@ func newEnv(t testing.TB, project, instance string) *Env {
 
 // Options returns the options with which a Bigtable client, or percolator.NewClient, connects to
 // the store: without faults, each client with a connection of its own.
-func (e *Env) Options() []option.ClientOption { return emulator.Connect(e.address) }
+func (e *Env) Options() []option.ClientOption { return e.options() }
 
 // NewClient makes one more client of the same store and oracle, with its own connection and its own
 // faults. It ends the test if that fails; the client is closed when the test ends, if not before.
@@ -150,13 +152,23 @@ func (e *Env) openStore() *bigtable.Client {
 	return c
 }
 
-func (e *Env) startEmulator() {
-	s, err := emulator.Start()
+// connect is to a store with an address.
+func (e *Env) connect(address string) {
+	e.address, e.options = address, func() []option.ClientOption { return emulator.Connect(address) }
+}
+
+func (e *Env) startEmulator(set envSettings) {
+	if !set.listen {
+		set.emulator = append(set.emulator, emulator.InMemory())
+	}
+	s, err := emulator.Start(set.emulator...)
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
 	e.t.Cleanup(func() { _ = s.Close() })
-	e.address = s.Addr()
+	if e.options = s.ClientOptions; set.listen {
+		e.address = s.Addr()
+	}
 }
 
 func (e *Env) startOracle(listen bool) {

@@ -37,7 +37,8 @@ func Join(t testing.TB, at Location) *Env {
 	}
 	t.Cleanup(func() { _ = oracle.Close() })
 	e := newEnv(t, at.Project, at.Instance)
-	e.Oracle, e.address, e.listener = oracle, at.Store, at.Oracle
+	e.Oracle, e.listener = oracle, at.Oracle
+	e.connect(at.Store)
 	return e
 }
 

@@ -1,6 +1,9 @@
 package percolatortest
 
-import "github.com/gopercolator/percolator/percolator"
+import (
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
+)
 
 // Option changes what New starts. A [ClientOption] is one too: it is for the environment's first
 // client.
@@ -13,9 +16,10 @@ type ClientOption interface {
 }
 
 type envSettings struct {
-	address string
-	listen  bool
-	client  []ClientOption
+	address  string
+	emulator []emulator.Option
+	listen   bool
+	client   []ClientOption
 }
 
 type clientSettings struct {
@@ -38,6 +42,11 @@ func (o clientOption) applyClient(s *clientSettings) { o(s) }
 // ends.
 func Address(addr string) Option {
 	return envOption(func(s *envSettings) { s.address = addr })
+}
+
+// Emulator has the emulator in this process started with opts.
+func Emulator(opts ...emulator.Option) Option {
+	return envOption(func(s *envSettings) { s.emulator = append(s.emulator, opts...) })
 }
 
 // Configure makes f change the client's configuration, such as its LockTTL, before the client is
