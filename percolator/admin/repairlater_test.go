@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
