@@ -63,7 +63,7 @@ func (c *countedConn) Close() error {
 // by default. It opens as many connections as the configuration says, for each app profile.
 func TestBigtableConfig(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}, percolatortest.Listen())
 	for name, test := range map[string]struct {
 		change  func(*percolator.Config)
 		metrics bool
