@@ -58,7 +58,7 @@ func TestModelAgainstEmulator(t *testing.T) {
 			w.Changes, w.Reads = 0, 0
 			c.workload(&w)
 			for try := 1; ; try++ {
-				env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
+				env := fixture.NewEnv(t, percolatortest.Listen(), percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
 				first := time.Now()
 				c.run(t, env)
 				fixture.Must(t, env.Client.Flush(fixture.Context(t)))
