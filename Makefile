@@ -1,4 +1,4 @@
-.PHONY: all build test race lint fuzz bench bench-long benchstat soak guarantees mutants demo ci proto fire terraform sbom vulncheck lint-workflows cross snapshot image
+.PHONY: all build test race lint fuzz bench bench-long benchstat soak guarantees mutants upgrade demo ci proto fire terraform sbom vulncheck lint-workflows cross snapshot image
 
 all: build lint test
 
@@ -87,6 +87,11 @@ fire:
 MUTANTS ?= -mutants
 mutants:
 	go test ./emulator_test/mutants -v -timeout 3h -count 1 $(MUTANTS)
+
+# Programs of REVISION and of this one beside each other, on one instance.
+REVISION ?= HEAD~1
+upgrade:
+	go test ./emulator_test/upgrade -v -timeout 30m -count 1 -revision $(REVISION)
 
 demo:
 	go run ./cmd/webindex demo

@@ -45,7 +45,7 @@ var layers = [][]string{
 	{"internal/simulation", "internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
 	{"internal/webindex/summary", "internal/webindex/webtest"},
 	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart"},
-	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "internal", "terraform"}, // nothing but tests
+	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "emulator_test/upgrade", "internal", "terraform"}, // nothing but tests
 }
 
 // importers are all that may import a package, where that is fewer than the layers above it.

@@ -126,7 +126,7 @@ func (c *Checker) judge(ts tso.Timestamp) {
 	c.checkCycles()
 	c.decide()
 	c.settle()
-	c.judged, c.moment = c.upto, c.h.events
+	c.judged, c.moment = c.upto, c.h.events.Load()
 	if !c.finished {
 		c.forget()
 		return

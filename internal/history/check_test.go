@@ -49,6 +49,7 @@ func TestCheck(t *testing.T) {
 			if r.Found() == 0 {
 				fmt.Fprintf(&out, "legal: %d committed, %d aborted, %d resolved\n", r.Committed, r.Aborted, r.Resolved)
 			}
+			checkJoined(t, parse(t, d.Input), rules, r)
 			return out.String()
 		})
 	})

@@ -30,6 +30,7 @@ type Delivery struct {
 
 // call is one call of a receiver.
 type call struct {
+	at        int64 // by the count of begins and ends
 	partition string
 	entries   []Delivery
 }
@@ -39,7 +40,7 @@ type call struct {
 func (h *Recording) Delivers(partition string, entries []Delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls = append(h.calls, call{partition, entries})
+	h.calls = append(h.calls, call{h.events.Add(1), partition, entries})
 }
 
 // position is that of an entry in its partition.

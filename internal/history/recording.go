@@ -3,6 +3,7 @@ package history
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -34,8 +35,8 @@ const absent valueID = 0
 // history is a recording. Its methods are safe for concurrent use until it is checked.
 type Recording struct {
 	mu     sync.Mutex
-	events int64 // begins and ends so far: the order of real time
-	begun  int64 // transactions so far
+	events *atomic.Int64 // begins and ends so far: the order of real time
+	begun  int64         // transactions so far
 	ended  int64
 	txns   []*Txn // all that is not forgotten
 
@@ -50,8 +51,12 @@ type Recording struct {
 }
 
 // New returns an empty history.
-func New() *Recording {
-	return &Recording{cells: map[Cell]cellID{}, values: map[string]valueID{}, texts: []string{""}}
+func New() *Recording { return Counting(new(atomic.Int64)) }
+
+// Counting is New for one of several recordings, of several processes it may be, that count begins
+// and ends together: so Add can join them.
+func Counting(events *atomic.Int64) *Recording {
+	return &Recording{events: events, cells: map[Cell]cellID{}, values: map[string]valueID{}, texts: []string{""}}
 }
 
 // Record is a committed write, or the marker of a roll back, that was found in the raw
@@ -82,19 +87,19 @@ func (h *Recording) Judged(found ...Anomaly) {
 func (h *Recording) Begin(client, kind string) *Txn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.events++
+	return h.begin(&Txn{Client: client, Kind: kind, began: h.events.Add(1)})
+}
+
+func (h *Recording) begin(t *Txn) *Txn {
 	h.begun++
-	t := &Txn{h: h, id: int32(len(h.txns)), number: h.begun, Client: client, Kind: kind, began: h.events}
+	t.h, t.id, t.number = h, int32(len(h.txns)), h.begun
 	h.txns = append(h.txns, t)
 	return t
 }
 
 // Moment is now, for Txn.Since.
 func (h *Recording) Moment() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.events++
-	return h.events
+	return h.events.Add(1)
 }
 
 // Len is the number of transactions so far, forgotten ones included.

@@ -220,9 +220,8 @@ func (t *Txn) Judged(found ...Anomaly) {
 func (t *Txn) End(o Outcome, commit tso.Timestamp) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
-	t.h.events++
 	t.h.ended++
-	t.ended, t.outcome, t.commit = t.h.events, o, commit
+	t.ended, t.outcome, t.commit = t.h.events.Add(1), o, commit
 }
 
 // Outcome is what End recorded.

@@ -46,7 +46,7 @@ func (c *Checker) Undecided() []Cell {
 // expect takes note of an undecided transaction.
 func (c *Checker) expect(t *Txn) {
 	if t.diedBy == 0 {
-		t.diedBy = c.h.events
+		t.diedBy = c.h.events.Load()
 	}
 	for _, e := range t.effects() {
 		if e.kind != opLock {

@@ -120,10 +120,9 @@ type Workload struct {
 	contributions *combinequeue.Queue[int64]
 	exports       *exportqueue.Queue
 
-	ids         atomic.Int64
-	generations [activeLists]atomic.Int64
-	snapshots   *history.Snapshots
-	grown       grown
+	*Counters
+	snapshots *history.Snapshots
+	grown     grown
 
 	mu     sync.Mutex
 	counts map[string]*Count
@@ -148,10 +147,20 @@ func Amount(v []byte) int64 { return number(v) }
 // Count is how often transactions of one kind ended in which way.
 type Count struct{ Committed, Aborted, Unknown, Read int64 }
 
+// Counters number what transactions write, and the lists. Processes with a workload each share
+// them, in memory that they map.
+type Counters struct {
+	ids         atomic.Int64
+	generations [activeLists]atomic.Int64
+}
+
 // New returns a workload that records in h.
-func New(h *history.Recording) *Workload {
+func New(h *history.Recording) *Workload { return Sharing(new(Counters), h) }
+
+// Sharing is New for one of several workloads on the same tables, which count together.
+func Sharing(c *Counters, h *history.Recording) *Workload {
 	return &Workload{
-		History: h, contributions: newContributions(), exports: newExports(), counts: map[string]*Count{},
+		History: h, Counters: c, contributions: newContributions(), exports: newExports(), counts: map[string]*Count{},
 		snapshots: history.NewSnapshots(func(a history.Anomaly) { h.Judged(a) }),
 	}
 }
