@@ -24,9 +24,10 @@ func (tx *Txn) t() *commit.Txn { return (*commit.Txn)(tx) }
 func (tx *Txn) StartTimestamp() tso.Timestamp { return tx.t().StartTimestamp() }
 
 // Set buffers a write and copies value. A write of the bytes that are already there still conflicts
-// with other writers. Errors: ErrInvalidArgument (names, weak columns), ErrTooLarge,
-// ErrSchemaMismatch (unknown table), ErrTxnDone. The transaction stays usable after all of them but
-// ErrTxnDone.
+// with other writers. nil is the same value as an empty slice: a value like any other, which reads,
+// observers and queues return as an empty slice that is not nil. nil is absence there. Errors:
+// ErrInvalidArgument (names, weak columns), ErrTooLarge, ErrSchemaMismatch (unknown table),
+// ErrTxnDone. The transaction stays usable after all of them but ErrTxnDone.
 func (tx *Txn) Set(c Cell, value []byte) error { return tx.t().Set(c, value) }
 
 // Insert is Set for a cell that must have no value in the snapshot; otherwise Commit returns
