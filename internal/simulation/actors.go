@@ -50,17 +50,19 @@ func (w *world) linger(p *process) {
 
 // collect collects one cycle after the other.
 func (w *world) collect(p *process) {
-	g, err := admin.New(p.client).NewCollector(collectorConfig())
+	g, err := admin.New(p.client).NewCollector(w.collectorConfig())
 	if err != nil {
 		w.problem("%v", err)
 		return
 	}
 	for p.ctx.Err() == nil {
-		_, _ = g.Collect(p.ctx)
-		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second))))
+		if done, err := g.Collect(p.ctx); err == nil && done.Versions > 0 && !w.calm.Load() {
+			w.tally.add(collected)
+		}
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*w.cfg.LockTTL))))
 	}
 }
 
-func collectorConfig() admin.CollectorConfig {
-	return admin.CollectorConfig{Interval: time.Second, Lease: 10 * time.Second, RowsPerSecond: 1_000_000}
+func (w *world) collectorConfig() admin.CollectorConfig {
+	return admin.CollectorConfig{Interval: time.Second, Lease: 2 * w.cfg.LockTTL, RowsPerSecond: 1_000_000}
 }

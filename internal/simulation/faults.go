@@ -33,6 +33,7 @@ const (
 	machineSuspended    fault = "machine suspended"
 	receiverRefused     fault = "receiver: refused"
 	receiverDoubtful    fault = "receiver: done and reported failed"
+	collected           fault = "collected while all work"
 )
 
 // kinds are all of them.

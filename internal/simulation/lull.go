@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/internal/retry"
 )
 
-// lull is a time in which no session begins a transaction. Thousands of transactions take seconds
-// of virtual time, and what operators do takes minutes: most of it is waiting, which costs nothing.
+// lull is a time in which no session begins a transaction, and after which the oracle's time has
+// moved on. Thousands of transactions take seconds of virtual time, and what operators and
+// collectors do takes minutes: most of it is waiting, which costs nothing.
 type lull struct {
 	mu    sync.Mutex
 	until time.Time
@@ -45,7 +46,8 @@ func (w *world) await() {
 	for next := every; w.history.Len() < w.cfg.Transactions && time.Since(w.begun) < longest; time.Sleep(100 * time.Millisecond) {
 		if w.history.Len() >= next {
 			next = w.history.Len() + every
-			w.lull.begin(time.Duration(r.Int64N(int64(drain))))
+			w.lull.begin(time.Duration(r.Int64N(int64(2 * drain))))
+			w.oracle.pass(time.Duration(r.Int64N(int64(w.cfg.Retention))))
 		}
 	}
 }

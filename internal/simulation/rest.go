@@ -82,7 +82,7 @@ func (w *world) comeToRest(ctx context.Context, p *process) {
 // left.
 func (w *world) collectAll(ctx context.Context, p *process) {
 	operator := admin.New(p.client)
-	collector, err := operator.NewCollector(collectorConfig())
+	collector, err := operator.NewCollector(w.collectorConfig())
 	if err != nil {
 		w.problem("%v", err)
 		return
@@ -121,6 +121,8 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 		}
 		if repeated > 0 {
 			w.comeToRest(ctx, p)
+		}
+		if done.Started > rested { // it looked at everything
 			repeated = 0
 		}
 		w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
