@@ -61,6 +61,8 @@ func (b *synctestBubble) draw() uint64 {
 	// Memory is not given back, as allocation passes over what is being given back.
 	{"runtime/mgcscavenge.go", "\tc <- 1\n\tscavenger.park()\n", "\tc <- 1\n\tfor {\n\t\tscavenger.park()\n\t}\n"},
 	{"runtime/proc.go", "if pp.schedtick%61 == 0 && ", "if false && "},
+	// Every process has the same number.
+	{"os/exec.go", "func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1 }"},
 	// The children of a context are cancelled in the order in which they came, not by their addresses.
 	{"context/context.go", "children map[canceler]struct{} //", "children map[canceler]uint64 //"},
 	{"context/context.go", "make(map[canceler]struct{})", "make(map[canceler]uint64)"},
