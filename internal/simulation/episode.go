@@ -108,7 +108,7 @@ func (w *world) run(ctx context.Context) error {
 	w.storm(true)
 	var weather sync.WaitGroup
 	weather.Go(func() { w.weather(ctx) })
-	w.await()
+	w.await(ctx)
 	w.storm(false)
 	w.stop()
 	weather.Wait()

@@ -47,21 +47,24 @@ func (w *world) killProcess(ctx context.Context, r *rand.Rand) {
 // stopProcess stops a process, sometimes past the time to live of its locks, sometimes beyond what
 // its knowledge of the schema and of the safepoint is good for.
 func (w *world) stopProcess(ctx context.Context, r *rand.Rand) {
-	p := w.anySlot(r).running()
-	if p == nil {
-		return
-	}
 	longest := []time.Duration{w.cfg.LockTTL / 2, 2 * w.cfg.LockTTL, 2 * time.Minute}[r.IntN(3)]
-	how, kind := simulated.Stopped, processStopped
+	w.stopFor(ctx, r, time.Duration(r.Int64N(int64(longest))))
+}
+
+// stopFor stops a process, or its machine, now and for a while.
+func (w *world) stopFor(ctx context.Context, r *rand.Rand, d time.Duration) {
+	p, how, kind := w.anySlot(r).running(), simulated.Stopped, processStopped
 	if r.IntN(3) == 0 {
 		how, kind = simulated.Asleep, machineSuspended
 	}
-	if !w.tally.add(kind) {
+	if p == nil || w.cfg.intensity == 0 || !w.tally.add(kind) {
 		return
 	}
 	resume := p.suspend(how)
-	_ = retry.Sleep(ctx, time.Duration(r.Int64N(int64(longest))))
-	resume()
+	w.ending.Go(func() {
+		_ = retry.Sleep(ctx, d)
+		resume()
+	})
 }
 
 func (w *world) killServer(_ context.Context, r *rand.Rand) {
