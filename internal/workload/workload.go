@@ -35,6 +35,7 @@ import (
 //	totals     to which transactions contribute by a combine queue
 //	exports    of an ordered queue to a receiver that fails now and then
 //	chains     of observers: what a head says comes to the end by a fan-out, batches and a fan-in
+//	claims     some of which are too difficult for an observer for a time
 //	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots
 //	           under a hold
 //	sweeps     old receipts are found by scans and deleted
@@ -57,7 +58,7 @@ const (
 )
 
 // Tables lists all tables of the workload but for those of queues.
-var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains}
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, claims}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
@@ -68,6 +69,7 @@ func Schema(timing percolator.Timing) *percolator.Schema {
 		{Name: pings, Weak: []string{"poke"}},
 		{Name: totals}, newContributions().Table(), newExports().Table(),
 		{Name: chains, Observed: []string{"head", "leg", "stop"}},
+		{Name: claims, Observed: []string{"claim"}},
 	}}
 }
 
@@ -84,6 +86,8 @@ func Rules() history.Rules {
 			{Name: "divide", Table: chains, Column: "head"},
 			{Name: "carry", Table: chains, Column: "leg"},
 			{Name: "gather", Table: chains, Column: "stop"},
+			{Name: "decide", Table: claims, Column: "claim"},
+			{Name: "file", Table: claims, Column: "claim"},
 		},
 		Unrecorded: []string{exports}, // a delivery is not told its transaction
 	}
@@ -124,6 +128,7 @@ type Workload struct {
 	generations [activeLists]atomic.Int64
 	snapshots   *history.Snapshots
 	grown       grown
+	difficult   atomic.Bool
 
 	mu     sync.Mutex
 	counts map[string]*Count
@@ -219,6 +224,7 @@ var picks = []pick{
 	{3, (*Session).export},
 	{3, (*Session).moveChain},
 	{1, (*Session).viewChains},
+	{3, (*Session).claim},
 }
 
 // Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
