@@ -29,8 +29,11 @@ func (w *world) transact(p *process) {
 	sessions.Wait()
 }
 
-// lingerers is how many snapshots last at a time.
-const lingerers = 2
+// lingerer keeps snapshots, so many at a time.
+const (
+	lingerer  = "lingerer"
+	lingerers = 2
+)
 
 // linger keeps snapshots for a long time.
 func (w *world) linger(p *process) {

@@ -40,6 +40,8 @@ type episode struct {
 
 	clients, sessions, workers, collectors int
 
+	workersCollect bool
+
 	LockTTL, Retention time.Duration
 	Timing             percolator.Timing
 
@@ -61,6 +63,7 @@ func (cfg Config) detail() (e episode, err error) {
 	r := newDice(cfg.Seed).next("detail")
 	e.clients, e.sessions, e.workers, e.collectors = 2+r.IntN(4), 2+r.IntN(7), 1+r.IntN(2), 1+r.IntN(2)
 	e.clients, e.sessions, e.workers = cmp.Or(cfg.Clients, e.clients), cmp.Or(cfg.Sessions, e.sessions), cmp.Or(cfg.Workers, e.workers)
+	e.workersCollect = r.IntN(2) == 0
 	switch r.IntN(3) { // the shorter times are, the more happens
 	case 0:
 		e.LockTTL, e.Retention = 10*time.Second, time.Hour

@@ -49,12 +49,12 @@ func (w *world) await(ctx context.Context) {
 	for next := every; w.history.Len() < w.cfg.Transactions && time.Since(w.begun) < longest; time.Sleep(100 * time.Millisecond) {
 		if w.history.Len() >= next {
 			next = w.history.Len() + every
-			d, own := time.Duration(r.Int64N(int64(2*drain))), rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+			d, own := drain/2+time.Duration(r.Int64N(int64(2*drain))), rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 			for range own.IntN(lullStops) {
 				w.stopFor(ctx, own, d+time.Duration(own.Int64N(int64(2*w.cfg.LockTTL))))
 			}
 			w.lull.begin(d)
-			w.oracle.pass(time.Duration(r.Int64N(int64(w.cfg.Retention))))
+			w.oracle.pass(time.Duration(r.Int64N(int64(2 * w.cfg.Retention))))
 		}
 	}
 }
