@@ -318,3 +318,10 @@ func (in *injector) hold(d time.Duration, how func(*percolatortest.Hold) percola
 
 // request holds the request itself.
 func request(h *percolatortest.Hold) percolatortest.Action { return h }
+
+// takingTime has a request take d, as it would over a network: in virtual time nothing else does.
+func takingTime(d time.Duration) percolatortest.Action {
+	h := percolatortest.NewHold()
+	time.AfterFunc(d, h.Release)
+	return h
+}
