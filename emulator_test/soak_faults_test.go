@@ -195,6 +195,17 @@ func (in *injector) holdLimit(r percolatortest.Request) (time.Duration, []tso.Ti
 func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	a := in.choose(r)
+	if a == percolatortest.Pass {
+		return takingTime(in.upTo(2 * requestTime))
+	}
+	return a
+}
+
+// requestTime is what a request takes on average, of virtual time.
+const requestTime = 10 * time.Millisecond
+
+func (in *injector) choose(r percolatortest.Request) percolatortest.Action {
 	left, starts := in.holdLimit(r)
 	if in.intensity == 0 {
 		return percolatortest.Pass
