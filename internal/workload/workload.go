@@ -31,6 +31,7 @@ import (
 //	people     with a unique and a plain index
 //	stock      a table whose schema may grow
 //	pages      that are published once, which observers copy, and withdrawn later
+//	sheets     of hundreds of cells in several tables, written by large transactions
 //	pokes      weak notifications
 //	totals     to which transactions contribute by a combine queue
 //	exports    of an ordered queue to a receiver that fails now and then
@@ -54,16 +55,17 @@ const (
 	pings     = "pings"
 	receipts  = "receipts"
 	stock     = "stock"
+	sheets    = "sheets"
 )
 
 // Tables lists all tables of the workload but for those of queues.
-var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains}
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, sheets}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
 	return &percolator.Schema{Timing: timing, Tables: []percolator.Table{
 		{Name: lists, Observed: []string{"items"}},
-		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock},
+		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock}, {Name: sheets},
 		{Name: people, Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
 		{Name: pings, Weak: []string{"poke"}},
 		{Name: totals}, newContributions().Table(), newExports().Table(),
@@ -204,6 +206,7 @@ var picks = []pick{
 	{2, (*Session).viewStock},
 	{3, (*Session).poke},
 	{3, (*Session).blindWrite},
+	{1, (*Session).sheet},
 	{6, (*Session).mixed},
 	{4, (*Session).sweep},
 	{5, (*Session).viewBank},
