@@ -48,6 +48,16 @@ func (w *world) linger(p *process) {
 	sessions.Wait()
 }
 
+// visit looks at the store seldom, after about the retention each time.
+func (w *world) visit(p *process) {
+	s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
+	for p.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(p.ctx, 2*w.cfg.Retention)
+		s.Visit(ctx, w.cfg.Retention/2+time.Duration(p.rand.Int64N(int64(w.cfg.Retention))))
+		cancel()
+	}
+}
+
 // collect collects one cycle after the other.
 func (w *world) collect(p *process) {
 	g, err := admin.New(p.client).NewCollector(collectorConfig())

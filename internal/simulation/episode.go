@@ -121,7 +121,7 @@ func (w *world) populate(ctx context.Context) error {
 		name string
 		work func(*process)
 	}
-	jobs := []job{{"lingerer", w.linger}, {"collector", w.collect}, {"grower", w.grow}}
+	jobs := []job{{"lingerer", w.linger}, {"collector", w.collect}, {"grower", w.grow}, {"visitor", w.visit}}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})
 	}

@@ -36,8 +36,8 @@ import (
 //	totals     to which transactions contribute by a combine queue
 //	exports    of an ordered queue to a receiver that fails now and then
 //	chains     of observers: what a head says comes to the end by a fan-out, batches and a fan-in
-//	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots
-//	           under a hold
+//	views      scans, index scans, batched reads, reads of the past, snapshots that last, that are
+//	           under a hold, that may be stale
 //	sweeps     old receipts are found by scans and deleted
 //
 // Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
@@ -126,6 +126,7 @@ type Workload struct {
 	generations [activeLists]atomic.Int64
 	snapshots   *history.Snapshots
 	grown       grown
+	fresh       freshness
 
 	mu     sync.Mutex
 	counts map[string]*Count
@@ -214,6 +215,7 @@ var picks = []pick{
 	{5, (*Session).viewPeople},
 	{4, (*Session).viewMany},
 	{4, (*Session).viewPast},
+	{3, (*Session).viewStale},
 	{14, (*Session).publish},
 	{8, (*Session).revise},
 	{3, (*Session).withdraw},
@@ -236,6 +238,7 @@ func (s *Session) Linger(ctx context.Context) {
 
 // Step makes one transaction, or a snapshot.
 func (s *Session) Step(ctx context.Context) {
+	s.fresh.mark(s.History)
 	total := 0
 	for _, p := range picks {
 		total += p.weight
