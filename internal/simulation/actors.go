@@ -29,8 +29,11 @@ func (w *world) transact(p *process) {
 	sessions.Wait()
 }
 
-// lingerers is how many snapshots last at a time.
-const lingerers = 2
+// lingerer keeps snapshots, so many at a time.
+const (
+	lingerer  = "lingerer"
+	lingerers = 2
+)
 
 // linger keeps snapshots for a long time.
 func (w *world) linger(p *process) {
@@ -60,17 +63,19 @@ func (w *world) visit(p *process) {
 
 // collect collects one cycle after the other.
 func (w *world) collect(p *process) {
-	g, err := admin.New(p.client).NewCollector(collectorConfig())
+	g, err := admin.New(p.client).NewCollector(w.collectorConfig())
 	if err != nil {
 		w.problem("%v", err)
 		return
 	}
 	for p.ctx.Err() == nil {
-		_, _ = g.Collect(p.ctx)
-		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second))))
+		if done, err := g.Collect(p.ctx); err == nil && done.Versions > 0 && !w.calm.Load() {
+			w.tally.add(collected)
+		}
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*w.cfg.LockTTL))))
 	}
 }
 
-func collectorConfig() admin.CollectorConfig {
-	return admin.CollectorConfig{Interval: time.Second, Lease: 10 * time.Second, RowsPerSecond: 1_000_000}
+func (w *world) collectorConfig() admin.CollectorConfig {
+	return admin.CollectorConfig{Interval: time.Second, Lease: 2 * w.cfg.LockTTL, RowsPerSecond: 1_000_000}
 }

@@ -35,6 +35,7 @@ const (
 	deadlineShort       fault = "context ended by a short deadline"
 	receiverRefused     fault = "receiver: refused"
 	receiverDoubtful    fault = "receiver: done and reported failed"
+	collected           fault = "collected while all work"
 )
 
 // kinds are all of them.

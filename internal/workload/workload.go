@@ -36,6 +36,7 @@ import (
 //	totals     to which transactions contribute by a combine queue
 //	exports    of an ordered queue to a receiver that fails now and then
 //	chains     of observers: what a head says comes to the end by a fan-out, batches and a fan-in
+//	claims     some of which are too difficult for an observer for a time
 //	views      scans, index scans, batched reads, reads of the past, snapshots that last, that are
 //	           under a hold, that may be stale
 //	sweeps     old receipts are found by scans and deleted
@@ -59,7 +60,7 @@ const (
 )
 
 // Tables lists all tables of the workload but for those of queues.
-var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, sheets}
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, sheets, claims}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
@@ -70,6 +71,7 @@ func Schema(timing percolator.Timing) *percolator.Schema {
 		{Name: pings, Weak: []string{"poke"}},
 		{Name: totals}, newContributions().Table(), newExports().Table(),
 		{Name: chains, Observed: []string{"head", "leg", "stop"}},
+		{Name: claims, Observed: []string{"claim"}},
 	}}
 }
 
@@ -86,6 +88,8 @@ func Rules() history.Rules {
 			{Name: "divide", Table: chains, Column: "head"},
 			{Name: "carry", Table: chains, Column: "leg"},
 			{Name: "gather", Table: chains, Column: "stop"},
+			{Name: "decide", Table: claims, Column: "claim"},
+			{Name: "file", Table: claims, Column: "claim"},
 		},
 		Unrecorded: []string{exports}, // a delivery is not told its transaction
 	}
@@ -127,6 +131,7 @@ type Workload struct {
 	snapshots   *history.Snapshots
 	grown       grown
 	fresh       freshness
+	difficult   atomic.Bool
 
 	mu     sync.Mutex
 	counts map[string]*Count
@@ -224,6 +229,7 @@ var picks = []pick{
 	{3, (*Session).export},
 	{3, (*Session).moveChain},
 	{1, (*Session).viewChains},
+	{3, (*Session).claim},
 }
 
 // Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
