@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -13,16 +14,15 @@ import (
 // transactionLimit bounds a transaction.
 const transactionLimit = time.Minute
 
-// transact makes transactions in several sessions.
+// transact makes transactions in several sessions, whose callers lose patience now and then.
 func (w *world) transact(p *process) {
 	var sessions sync.WaitGroup
-	for range w.cfg.sessions {
+	for i := range w.cfg.sessions {
+		patience := w.dice.next("patience", p.name, strconv.Itoa(i))
 		s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
 		sessions.Go(func() {
 			for w.lull.wait(p.ctx) == nil {
-				ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
-				s.Step(ctx)
-				cancel()
+				w.limited(p.ctx, patience, s.Step)
 			}
 		})
 	}
@@ -49,6 +49,16 @@ func (w *world) linger(p *process) {
 		})
 	}
 	sessions.Wait()
+}
+
+// visit looks at the store seldom, after about the retention each time.
+func (w *world) visit(p *process) {
+	s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
+	for p.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(p.ctx, 2*w.cfg.Retention)
+		s.Visit(ctx, w.cfg.Retention/2+time.Duration(p.rand.Int64N(int64(w.cfg.Retention))))
+		cancel()
+	}
 }
 
 // collect collects one cycle after the other.

@@ -86,7 +86,11 @@ func (cfg Config) detail() (e episode, err error) {
 		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
 	}
 	for i := range e.rates {
-		rate := min(2*r.Float64()*storeRate*e.intensity, storeRateMost)
+		share := r.Float64()
+		rate := min(2*share*storeRate*e.intensity, storeRateMost)
+		if simulated.Fault(i) == simulated.Abandoned && e.intensity > 0 {
+			rate = share // of the requests whose callers leave, which are few
+		}
 		if !slices.Contains(cfg.Without, storeFault(simulated.Fault(i))) {
 			e.rates[i] = rate
 		}

@@ -145,6 +145,11 @@ func orTooOld(err error) error {
 	return err
 }
 
+// tooOld: a client that knows the safepoint refuses a snapshot.
+func tooOld(ctx context.Context, err error) bool {
+	return errors.Is(err, percolator.ErrSnapshotTooOld) && status.Code(err) == codes.Unknown && ctx.Err() == nil
+}
+
 // viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
 func (s *Session) viewHeld(ctx context.Context) {
 	h, err := admin.New(s.Client).TakeHold(ctx, 0, 3*time.Minute, "soak")
@@ -172,7 +177,7 @@ func (s *Session) viewHeld(ctx context.Context) {
 // checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It
 // is no fault if the client could not learn the safepoint.
 func (s *Session) checkRefusal(ctx context.Context, r Reader, h admin.Hold, err error) {
-	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
+	if !tooOld(ctx, err) {
 		return
 	}
 	now, oops := s.Client.Snapshot(ctx)

@@ -31,13 +31,14 @@ import (
 //	people     with a unique and a plain index
 //	stock      a table whose schema may grow
 //	pages      that are published once, which observers copy, and withdrawn later
+//	sheets     of hundreds of cells in several tables, written by large transactions
 //	pokes      weak notifications
 //	totals     to which transactions contribute by a combine queue
 //	exports    of an ordered queue to a receiver that fails now and then
 //	chains     of observers: what a head says comes to the end by a fan-out, batches and a fan-in
 //	claims     some of which are too difficult for an observer for a time
-//	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots
-//	           under a hold
+//	views      scans, index scans, batched reads, reads of the past, snapshots that last, that are
+//	           under a hold, that may be stale
 //	sweeps     old receipts are found by scans and deleted
 //
 // Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
@@ -55,16 +56,17 @@ const (
 	pings     = "pings"
 	receipts  = "receipts"
 	stock     = "stock"
+	sheets    = "sheets"
 )
 
 // Tables lists all tables of the workload but for those of queues.
-var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, claims}
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, sheets, claims}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
 	return &percolator.Schema{Timing: timing, Tables: []percolator.Table{
 		{Name: lists, Observed: []string{"items"}},
-		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock},
+		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock}, {Name: sheets},
 		{Name: people, Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
 		{Name: pings, Weak: []string{"poke"}},
 		{Name: totals}, newContributions().Table(), newExports().Table(),
@@ -128,6 +130,7 @@ type Workload struct {
 	generations [activeLists]atomic.Int64
 	snapshots   *history.Snapshots
 	grown       grown
+	fresh       freshness
 	difficult   atomic.Bool
 
 	mu     sync.Mutex
@@ -209,6 +212,7 @@ var picks = []pick{
 	{2, (*Session).viewStock},
 	{3, (*Session).poke},
 	{3, (*Session).blindWrite},
+	{1, (*Session).sheet},
 	{6, (*Session).mixed},
 	{4, (*Session).sweep},
 	{5, (*Session).viewBank},
@@ -216,6 +220,7 @@ var picks = []pick{
 	{5, (*Session).viewPeople},
 	{4, (*Session).viewMany},
 	{4, (*Session).viewPast},
+	{3, (*Session).viewStale},
 	{14, (*Session).publish},
 	{8, (*Session).revise},
 	{3, (*Session).withdraw},
@@ -239,6 +244,7 @@ func (s *Session) Linger(ctx context.Context) {
 
 // Step makes one transaction, or a snapshot.
 func (s *Session) Step(ctx context.Context) {
+	s.fresh.mark(s.History)
 	total := 0
 	for _, p := range picks {
 		total += p.weight
