@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -31,26 +32,31 @@ import (
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	programs := build(t)
-	ran := 0
-	for _, p := range pages(t) {
-		if !slices.ContainsFunc(p.blocks, block.isConsole) {
-			continue
-		}
-		s := newShell(t, programs)
-		var edits []edit
-		for _, b := range p.blocks {
-			if b.isConsole() {
-				edits = append(edits, edit{b, s.block(b)})
-				ran++
+	var ran atomic.Int64
+	t.Run("pages", func(t *testing.T) {
+		for _, p := range pages(t) {
+			if !slices.ContainsFunc(p.blocks, block.isConsole) {
+				continue
 			}
+			t.Run(filepath.Base(p.path), func(t *testing.T) {
+				t.Parallel()
+				s := newShell(t, programs)
+				var edits []edit
+				for _, b := range p.blocks {
+					if b.isConsole() {
+						edits = append(edits, edit{b, s.block(b)})
+						ran.Add(1)
+					}
+				}
+				s.end()
+				if *update {
+					p.rewrite(t, edits)
+				}
+			})
 		}
-		s.end()
-		if *update {
-			p.rewrite(t, edits)
-		}
-	}
-	if ran < 10 {
-		t.Errorf("ran %d blocks", ran)
+	})
+	if n := ran.Load(); n < 10 {
+		t.Errorf("ran %d blocks", n)
 	}
 }
 

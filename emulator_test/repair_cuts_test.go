@@ -101,7 +101,7 @@ func (r *cutRecorder) readAll(ctx context.Context, tables []string) error {
 func (r *cutRecorder) watch(ctx context.Context, tables []string) {
 	for ctx.Err() == nil {
 		_ = r.readAll(ctx, tables)
-		pause(ctx, 10*time.Millisecond)
+		pause(ctx, 25*time.Millisecond)
 	}
 }
 
@@ -230,15 +230,8 @@ func difference(got, want seenAt) string {
 	return ""
 }
 
-// startRecorded is an emulator whose changes a recorder sees, and the option for an environment on
-// it.
-func startRecorded(t *testing.T) (*cutRecorder, percolatortest.Option) {
-	t.Helper()
+// newRecorder is a recorder, and the option for an environment whose changes it sees.
+func newRecorder() (*cutRecorder, percolatortest.Option) {
 	r := &cutRecorder{states: map[cutRow][][]cutItem{}}
-	em, err := emulator.Start(emulator.OnChange(r.changed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = em.Close() })
-	return r, percolatortest.Address(em.Addr())
+	return r, percolatortest.Emulator(emulator.OnChange(r.changed))
 }

@@ -64,11 +64,11 @@ func soakForCuts(t *testing.T, seed uint64) *repairedSoak {
 	t.Helper()
 	cfg := defaultSoak(time.Second)
 	cfg.Seed, cfg.Clients, cfg.Sessions, cfg.Progress, cfg.Crashes = seed, 2, 2, 0, 0.02
-	recorder, address := startRecorded(t)
+	recorder, recorded := newRecorder()
 	s := &repairedSoak{recorder: recorder, soaking: &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: workload.New(history.New()), rand: rand.New(rand.NewPCG(seed, 1))}}
 	s.sessions = newSoakSessions(s.random(), s.faults)
 	s.schema = workload.Schema(cfg.Timing)
-	s.env = percolatortest.New(t, s.schema, s.configure(), address)
+	s.env = percolatortest.New(t, s.schema, s.configure(), recorded)
 	recorder.instance, recorder.store = s.env.Instance, s.env.Store()
 	if err := s.work.Setup(t.Context(), s.env.Client); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func (s *repairedSoak) readOriginal() {
 // cutStores is the emulator of the cuts.
 func cutStores(t *testing.T) []option.ClientOption {
 	t.Helper()
-	em, err := emulator.Start()
+	em, err := emulator.Start(emulator.InMemory())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,6 @@ func TestRepair(t *testing.T) {
 		soaks, cuts = 1, 16
 	}
 	var repaired, damaged atomic.Int64
-	opts := cutStores(t)
 	t.Run("soaks", func(t *testing.T) {
 		for i := range soaks {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -235,26 +234,7 @@ func TestRepair(t *testing.T) {
 					seed = *soakSeed + uint64(i)
 				}
 				t.Logf("seed %d", seed)
-				begun := time.Now()
-				s := soakForCuts(t, seed)
-				t.Logf("recorded after %v, %d rows, %d transactions", time.Since(begun).Round(time.Second), len(s.recorder.states), s.work.History.Len())
-				var at sync.WaitGroup
-				turns := make(chan struct{}, 4)
-				for n := range cuts {
-					r := s.random()
-					at.Go(func() {
-						turns <- struct{}{}
-						defer func() { <-turns }()
-						if s.repairCut(t, fmt.Sprintf("cut-%d-%d", i, n), n, r, opts, &damaged) {
-							repaired.Add(1)
-						}
-					})
-				}
-				at.Wait()
-				t.Logf("%v: %d cuts, in all %d locks rolled forward, %d back, removed %d records, %d markers, %d values, %d notifications; notified again %d, weak %d",
-					time.Since(begun).Round(time.Second), cuts, s.sum.RolledForward, s.sum.RolledBack, s.sum.Records, s.sum.Markers, s.sum.Data, s.sum.Notifications, s.sum.Renotified, s.sum.WeakRenotified)
-				s.judge()
-				t.Logf("judged after %v", time.Since(begun).Round(time.Second))
+				percolatortest.Bubble(t, func(t *testing.T) { repairCuts(t, seed, i, cuts, &repaired, &damaged) })
 			})
 		}
 	})
@@ -262,6 +242,30 @@ func TestRepair(t *testing.T) {
 	if repaired.Load() != int64(soaks*cuts) || damaged.Load() == 0 && soaks > 1 { // few are looked at before
 		t.Errorf("%d cuts of %d were repaired, %d were damaged before", repaired.Load(), soaks*cuts, damaged.Load())
 	}
+}
+
+// repairCuts repairs cuts of one soak.
+func repairCuts(t *testing.T, seed uint64, soak, cuts int, repaired, damaged *atomic.Int64) {
+	begun, opts := time.Now(), cutStores(t)
+	s := soakForCuts(t, seed)
+	t.Logf("recorded after %v, %d rows, %d transactions", time.Since(begun).Round(time.Second), len(s.recorder.states), s.work.History.Len())
+	var at sync.WaitGroup
+	turns := make(chan struct{}, 4)
+	for n := range cuts {
+		r := s.random()
+		at.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if s.repairCut(t, fmt.Sprintf("cut-%d-%d", soak, n), n, r, opts, damaged) {
+				repaired.Add(1)
+			}
+		})
+	}
+	at.Wait()
+	t.Logf("%v: %d cuts, in all %d locks rolled forward, %d back, removed %d records, %d markers, %d values, %d notifications; notified again %d, weak %d",
+		time.Since(begun).Round(time.Second), cuts, s.sum.RolledForward, s.sum.RolledBack, s.sum.Records, s.sum.Markers, s.sum.Data, s.sum.Notifications, s.sum.Renotified, s.sum.WeakRenotified)
+	s.judge()
+	t.Logf("judged after %v", time.Since(begun).Round(time.Second))
 }
 
 // judge checks the history of the soak, with what was read in the cuts.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // dying ends a process at one of its requests that change something: no later one is sent.
@@ -74,6 +75,10 @@ func (s *unanswered) RecvMsg(any) error {
 // next one makes of the cut what an uninterrupted one makes.
 func TestRepairInterrupted(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairInterrupted)
+}
+
+func testRepairInterrupted(t *testing.T) {
 	s := soakForCuts(t, rand.Uint64())
 	t.Logf("seed %d", s.cfg.Seed)
 	opts := cutStores(t)

@@ -25,7 +25,7 @@ var crashRounds = flag.Int("crashes.rounds", 24, "how many instances TestSeveral
 // agree, every notification led to a run, and nothing is left that collection should have found.
 func TestSeveralCrashes(t *testing.T) {
 	t.Parallel()
-	slots := make(chan struct{}, 12) // most of a round is waiting for drains
+	slots := make(chan struct{}, 2)
 	var all sync.WaitGroup
 	var died atomic.Int64
 	for range *crashRounds {
@@ -33,7 +33,9 @@ func TestSeveralCrashes(t *testing.T) {
 		all.Go(func() {
 			defer func() { <-slots }()
 			seed := rand.Uint64()
-			t.Run(fmt.Sprint(seed), func(t *testing.T) { died.Add(int64(severalCrashes(t, seed))) })
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				percolatortest.Bubble(t, func(t *testing.T) { died.Add(int64(severalCrashes(t, seed))) })
+			})
 		})
 	}
 	all.Wait()

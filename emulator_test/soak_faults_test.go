@@ -195,6 +195,17 @@ func (in *injector) holdLimit(r percolatortest.Request) (time.Duration, []tso.Ti
 func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	a := in.choose(r)
+	if a == percolatortest.Pass {
+		return takingTime(in.upTo(2 * requestTime))
+	}
+	return a
+}
+
+// requestTime is what a request takes on average, of virtual time.
+const requestTime = 10 * time.Millisecond
+
+func (in *injector) choose(r percolatortest.Request) percolatortest.Action {
 	left, starts := in.holdLimit(r)
 	if in.intensity == 0 {
 		return percolatortest.Pass
@@ -318,3 +329,10 @@ func (in *injector) hold(d time.Duration, how func(*percolatortest.Hold) percola
 
 // request holds the request itself.
 func request(h *percolatortest.Hold) percolatortest.Action { return h }
+
+// takingTime has a request take d, as it would over a network: in virtual time nothing else does.
+func takingTime(d time.Duration) percolatortest.Action {
+	h := percolatortest.NewHold()
+	time.AfterFunc(d, h.Release)
+	return h
+}

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 30*time.Second, "how long TestSoak works; a sixth of that with -short")
+	soakFor  = flag.Duration("soak", 30*time.Second, "how long TestSoak works, of virtual time; a sixth of that with -short")
 	soakSeed = flag.Uint64("soak.seed", 0, "seed of TestSoak's faults and transactions; 0: another one each time")
 	soakJSON = flag.String("soak.json", "", "file for TestSoak's report as JSON")
 )
@@ -53,7 +53,7 @@ func defaultSoak(d time.Duration) soakConfig {
 // are lost, repeated and delivered late, clients are paused and crash, and the oracle's clock
 // jumps. Then everything comes to rest, and the history of what all clients saw is checked (package
 // history), and the raw tables are (percolatortest.Audit). It always uses the emulator in this
-// process.
+// process, and happens in virtual time.
 //
 //	go test ./emulator_test -run 'TestSoak$' -v -timeout 30m -soak 10m
 func TestSoak(t *testing.T) {
@@ -66,7 +66,8 @@ func TestSoak(t *testing.T) {
 		cfg.Seed = *soakSeed
 	}
 	cfg.Progress = 10 * time.Second
-	r := soak(t, cfg)
+	var r *soakReport
+	percolatortest.Bubble(t, func(t *testing.T) { r = soak(t, cfg) })
 	fmt.Print(r)
 	if *soakJSON != "" {
 		if err := os.WriteFile(*soakJSON, r.json(), 0o644); err != nil {

@@ -54,7 +54,7 @@ func (u *upgrade) client(dies int64) {
 		if n := requests.Add(1); dies > 0 && n >= dies {
 			return percolatortest.Crash
 		}
-		return percolatortest.Pass
+		return takingTime(5 * time.Millisecond)
 	}))
 	f := u.env.FaultsOf(c)
 	if dies > 0 {
@@ -122,6 +122,10 @@ func (u *upgrade) worker(c *percolator.Client) (w *observers.Worker, stop func()
 // collected. What everybody saw is snapshot isolation, and no observer has missed a change.
 func TestUpgradeHistory(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testUpgradeHistory)
+}
+
+func testUpgradeHistory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	loading, stopLoad := context.WithCancel(ctx)

@@ -150,6 +150,10 @@ func TestCorruptPrefetchedColumnDoesNotFailTheRead(t *testing.T) {
 // silently lacks rows, and a unique index that admits duplicates, would be worse.
 func TestIndexAddedToTableWithData(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testIndexAddedToTableWithData)
+}
+
+func testIndexAddedToTableWithData(t *testing.T) {
 	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 500 * time.Millisecond}
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: timing})
 	ctx := fixture.Context(t)

@@ -80,6 +80,10 @@ func TestUnknownTables(t *testing.T) {
 // indeed the remedy.
 func TestTableDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testTableDeletedBehindOurBack)
+}
+
+func testTableDeletedBehindOurBack(t *testing.T) {
 	env := fixture.NewEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	u := percolator.Cell{Table: "u", Row: "r", Column: "c"}

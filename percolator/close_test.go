@@ -48,6 +48,10 @@ func TestCloseDuringSearchForOutcome(t *testing.T) {
 // Close ends although the store does not answer any more.
 func TestCloseWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCloseWhileTheStoreIsDown)
+}
+
+func testCloseWhileTheStoreIsDown(t *testing.T) {
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
 	c := env.NewClient()

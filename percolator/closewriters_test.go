@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -80,6 +81,7 @@ func TestTimestampsOfBlindTransactions(t *testing.T) {
 				case <-done:
 					return nil
 				default:
+					runtime.Gosched()
 				}
 			}
 		})

@@ -102,6 +102,10 @@ func TestDroppedClient(t *testing.T) {
 // A client that was closed says nothing, nor does one that is in use.
 func TestClosedClientSaysNothing(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testClosedClientSaysNothing)
+}
+
+func testClosedClientSaysNothing(t *testing.T) {
 	env, ctx, log := fixture.NewEnv(t), fixture.Context(t), new(logged)
 	gone := dropClient(t, env, log, func(c *percolator.Client) { fixture.Must(t, c.Close()) })
 	var used *percolator.Client

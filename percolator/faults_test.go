@@ -309,6 +309,10 @@ func TestCrashBeforeTheCommitPoint(t *testing.T) {
 // A commit that takes long keeps its primary's lock young (the refresh is conditional on the lock).
 func TestLongCommitRefreshesItsPrimary(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testLongCommitRefreshesItsPrimary)
+}
+
+func testLongCommitRefreshesItsPrimary(t *testing.T) {
 	env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 300 * time.Millisecond }))
 	ctx, c := fixture.Context(t), env.Client
 	held := percolatortest.NewHold()

@@ -184,6 +184,10 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 // commit waits for them.
 func TestHintsNobodyWants(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testHintsNobodyWants)
+}
+
+func testHintsNobodyWants(t *testing.T) {
 	for name, s := range map[string]*hintService{"refused": {}, "down": {down: true}} {
 		env := hintEnv(t)
 		c := s.client(env, false)

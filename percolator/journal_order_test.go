@@ -57,6 +57,10 @@ func orderOf(t *testing.T, env *percolatortest.Env, name func(percolatortest.Req
 // weak notifications and its commit request (J1).
 func TestEntryPrecedesTheCommitTimestamp(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEntryPrecedesTheCommitTimestamp)
+}
+
+func testEntryPrecedesTheCommitTimestamp(t *testing.T) {
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	tx := fixture.MustBegin(t, ctx, env.Client)
 	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
@@ -82,6 +86,10 @@ func TestEntryPrecedesTheCommitTimestamp(t *testing.T) {
 // notifications and newer than their deadline (J2).
 func TestEntryPrecedesTheNotification(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEntryPrecedesTheNotification)
+}
+
+func testEntryPrecedesTheNotification(t *testing.T) {
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	tx := fixture.MustBegin(t, ctx, env.Client)
 	fixture.Must(t, tx.Notify(fixture.Cell("c", "poke")))
@@ -142,6 +150,10 @@ func TestOwnRollBackBelowTheSafepoint(t *testing.T) {
 // of a request, definitely, names the table, and leaves nothing (J1).
 func TestCommitsWithoutTheJournalAbort(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCommitsWithoutTheJournalAbort)
+}
+
+func testCommitsWithoutTheJournalAbort(t *testing.T) {
 	env := percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "t", Observed: []string{"seen"}}},
 		Timing: percolator.Timing{RequestLifetime: time.Second},

@@ -47,6 +47,10 @@ func storedCells(t *testing.T, ctx context.Context, env *percolatortest.Env, tab
 // refreshed, everybody who meets one of the locks finds it alive, and it commits whole.
 func TestLargeTransactionOutlivesItsTTL(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testLargeTransactionOutlivesItsTTL)
+}
+
+func testLargeTransactionOutlivesItsTTL(t *testing.T) {
 	const n, ttl = 500, 200 * time.Millisecond
 	env := fixture.NewEnv(t)
 	ctx, c := fixture.Context(t), env.Client

@@ -17,6 +17,10 @@ import (
 // of them are refused, also in the middle of a batch, lose no transfer and double none.
 func TestTransfersWhileTabletsMove(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testTransfersWhileTabletsMove)
+}
+
+func testTransfersWhileTabletsMove(t *testing.T) {
 	ctx := fixture.Context(t)
 	disks := &emulator.Disks{}
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "by_sum", Column: "sum"}}}}}, fixture.OnDisks(disks))

@@ -116,6 +116,10 @@ func TestReaderDoesNotWaitForCleanUp(t *testing.T) {
 // learns from the store what has become of it.
 func TestReaderDoesNotWaitForALateAnswer(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testReaderDoesNotWaitForALateAnswer)
+}
+
+func testReaderDoesNotWaitForALateAnswer(t *testing.T) {
 	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
 	ctx, c := fixture.Context(t), env.Client
 	tx := fixture.MustBegin(t, ctx, c)

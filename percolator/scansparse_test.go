@@ -49,6 +49,10 @@ func TestScanOfAColumnThatFewRowsHave(t *testing.T) {
 // TestScanOutlivesItsRequests: the same where a request ends by the lifetime of requests.
 func TestScanOutlivesItsRequests(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testScanOutlivesItsRequests)
+}
+
+func testScanOutlivesItsRequests(t *testing.T) {
 	ctx := fixture.Context(t)
 	const rows = 200
 	schema := fixture.Schema()

@@ -14,12 +14,17 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // Clients that contend for a cell of a slow store all make progress: a lock does not count as dead
 // while its requests are on their way.
 func TestContendedCommitsOnASlowStore(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testContendedCommitsOnASlowStore)
+}
+
+func testContendedCommitsOnASlowStore(t *testing.T) {
 	const ttl, clients, commits = 100 * time.Millisecond, 3, 24
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	// Each request takes 0.8 of a lock's TTL.

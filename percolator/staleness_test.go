@@ -62,6 +62,10 @@ func TestMaxStaleness(t *testing.T) {
 // A client that was idle while collection passed its newest timestamp takes another one.
 func TestMaxStalenessOfWhatWasCollected(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testMaxStalenessOfWhatWasCollected)
+}
+
+func testMaxStalenessOfWhatWasCollected(t *testing.T) {
 	ctx, schema := fixture.Context(t), fixture.Schema()
 	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond} // for collection
 	env := percolatortest.New(t, schema)

@@ -151,6 +151,10 @@ func (r *readers) start(t *testing.T, ctx context.Context, s *percolator.Snapsho
 // those that were sent with its own among them.
 func TestSlowTabletHoldsUpNoOtherReads(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSlowTabletHoldsUpNoOtherReads)
+}
+
+func testSlowTabletHoldsUpNoOtherReads(t *testing.T) {
 	const each = 100
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)

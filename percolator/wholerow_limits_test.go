@@ -227,6 +227,10 @@ func TestScansBringOneVersion(t *testing.T) {
 // slower.
 func TestSlowStoreStillGetsBatches(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSlowStoreStillGetsBatches)
+}
+
+func testSlowStoreStillGetsBatches(t *testing.T) {
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
 	var slow atomic.Bool

@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 var backupSchema = &percolator.Schema{
@@ -58,6 +59,10 @@ func (s *session) compareBackup(name, dir string) {
 
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testBackupAndRestore)
+}
+
+func testBackupAndRestore(t *testing.T) {
 	cl, dir := backedUp(t), t.TempDir()
 	s, at := session{c: cl}, filepath.Join(dir, "monday")
 	s.run(exitOK, "backup", at)
@@ -82,6 +87,10 @@ func TestBackupAndRestore(t *testing.T) {
 // instance with several clusters allows no conditional mutations.
 func TestRestoreUnderAnAppProfile(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRestoreUnderAnAppProfile)
+}
+
+func testRestoreUnderAnAppProfile(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "monday")
 	backedUp(t).must(exitOK, "backup", at)
 	other := newCluster(t, nil, emulator.AppProfiles(map[string]emulator.AppProfile{
@@ -93,6 +102,10 @@ func TestRestoreUnderAnAppProfile(t *testing.T) {
 
 func TestBackupFailures(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testBackupFailures)
+}
+
+func testBackupFailures(t *testing.T) {
 	cl, dir := backedUp(t), t.TempDir()
 	s, at := session{c: cl}, filepath.Join(dir, "monday")
 	s.run(exitUsage, "backup")
@@ -133,6 +146,10 @@ func TestBackupFailures(t *testing.T) {
 // A backup that is interrupted is shown as what it is, and the same command completes it.
 func TestBackupIsInterrupted(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testBackupIsInterrupted)
+}
+
+func testBackupIsInterrupted(t *testing.T) {
 	cl, dir := backedUp(t), t.TempDir()
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -25,6 +26,10 @@ func cellSchema() *percolator.Schema {
 
 func TestCellCommands(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCellCommands)
+}
+
+func testCellCommands(t *testing.T) {
 	cl := newCluster(t, cellSchema())
 	s := session{c: cl}
 	s.run(exitNotFound, "get", "documents", "com.example/")
@@ -86,6 +91,10 @@ func TestAsOf(t *testing.T) {
 
 func TestCellUsage(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCellUsage)
+}
+
+func testCellUsage(t *testing.T) {
 	cl := newCluster(t, cellSchema())
 	file := filepath.Join(t.TempDir(), "value")
 	if err := os.WriteFile(file, []byte("0a0B\n"), 0o600); err != nil {

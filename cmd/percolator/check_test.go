@@ -15,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -181,6 +182,10 @@ func (c *cluster) administer(do func(ctx context.Context, admin *bigtable.AdminC
 
 func TestCheckTables(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCheckTables)
+}
+
+func testCheckTables(t *testing.T) {
 	cl := newCluster(t, damagedSchema())
 	if r := cl.checked(exitOK, "--only", "families,gc-policies,indexes,schema,app-profile"); len(r) != 5 || r["families"].Level != levelOK ||
 		r["gc-policies"].Level != levelOK || r["indexes"].Level != levelOK || r["schema"].Level != levelOK || r["app-profile"].Level != levelNotChecked {
@@ -338,6 +343,10 @@ func TestCheckSession(t *testing.T) {
 // TestCheckWithoutOracle: what does not need the oracle is checked all the same.
 func TestCheckWithoutOracle(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCheckWithoutOracle)
+}
+
+func testCheckWithoutOracle(t *testing.T) {
 	cl := newCluster(t, damagedSchema())
 	r := cl.checked(exitFindings, "--tso", "127.0.0.1:1", "--timeout", "2s")
 	for name, want := range map[string]checkLevel{"connection": levelFailed, "schema": levelOK, "families": levelOK, "oracle": levelNotChecked, "locks": levelNotChecked, "workers": levelNotChecked} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,8 @@ func (f *clientFlags) dialOptions(cmd *cobra.Command) ([]tso.DialOption, error) 
 	if typed("alts") && f.alts && byTLS {
 		return nil, usagef("--alts and TLS exclude each other")
 	}
-	opts := []tso.DialOption{tso.WithTimeout(f.timeout)}
+	inside, _ := cmd.Context().Value(oracleKey{}).([]tso.DialOption)
+	opts := append(slices.Clone(inside), tso.WithTimeout(f.timeout))
 	switch {
 	case f.alts && !byTLS:
 		creds, err := altsClient()

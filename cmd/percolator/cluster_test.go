@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,13 +17,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// cluster is a Bigtable emulator and an oracle that listens on loopback, for commands that run in
-// this process.
+// cluster is a Bigtable emulator and an oracle for commands that run in this process, which reach
+// them in memory: it works in a bubble of testing/synctest.
 type cluster struct {
 	t                 *testing.T
 	project, instance string
-	address           string // of the emulator, for processes
-	tso               string
+	network           network
+	tso               string // the address of the oracle in network
 	options           []option.ClientOption
 	oracle            *tso.Client
 	client            *percolator.Client                          // nil without a schema
@@ -37,12 +36,12 @@ const clusterLimit = 2 * time.Minute
 // newCluster starts one with a schema; nil: none is stored.
 func newCluster(t *testing.T, schema *percolator.Schema, opts ...emulator.Option) *cluster {
 	t.Helper()
-	store, err := emulator.Start(opts...)
+	store, err := emulator.Start(append(opts, emulator.InMemory())...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	c := &cluster{t: t, project: "p", instance: "i", address: store.Addr(), options: store.ClientOptions()}
+	c := &cluster{t: t, project: "p", instance: "i", options: store.ClientOptions()}
 	c.serveOracle()
 	if schema == nil {
 		return c
@@ -62,10 +61,7 @@ func (c *cluster) serveOracle() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	l := c.network.listen()
 	c.tso = l.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -73,7 +69,7 @@ func (c *cluster) serveOracle() {
 	c.t.Cleanup(func() { stop(); <-ended })
 	dialing, cancel := context.WithTimeout(ctx, clusterLimit)
 	defer cancel()
-	if c.oracle, err = tso.Dial(dialing, c.tso); err != nil {
+	if c.oracle, err = tso.Dial(dialing, c.tso, c.network.option()); err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = c.oracle.Close() })
@@ -126,9 +122,9 @@ type result struct {
 // added where the command has them.
 func (c *cluster) run(args ...string) result { return c.runWith("", args...) }
 
-// withConnection has the commands that run under ctx reach Bigtable by opts.
-func withConnection(ctx context.Context, opts ...option.ClientOption) context.Context {
-	return context.WithValue(ctx, connectionKey{}, opts)
+// connected has the commands that run under ctx reach Bigtable and the oracle.
+func (c *cluster) connected(ctx context.Context) context.Context {
+	return context.WithValue(context.WithValue(ctx, connectionKey{}, c.options), oracleKey{}, []tso.DialOption{c.network.option()})
 }
 
 // runWith is run with something on the standard input.
@@ -144,7 +140,7 @@ func (c *cluster) runWith(input string, args ...string) result {
 			args = append(slices.Clone(args), "--"+name+"="+value)
 		}
 	}
-	ctx, cancel := context.WithTimeout(withConnection(context.Background(), c.options...), clusterLimit)
+	ctx, cancel := context.WithTimeout(c.connected(context.Background()), clusterLimit)
 	defer cancel()
 	if c.become != nil {
 		ctx = context.WithValue(ctx, identityKey{}, c.become)

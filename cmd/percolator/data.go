@@ -135,8 +135,11 @@ func (f *dataFlags) open(
 }
 
 // connectionKey is the context key of the options by which commands reach Bigtable, in a program
-// that has an emulator inside.
-type connectionKey struct{}
+// that has an emulator inside, and oracleKey of those by which they reach an oracle that is inside.
+type (
+	connectionKey struct{}
+	oracleKey     struct{}
+)
 
 // bigtableOptions are the options for every client of Bigtable and of its administration that a
 // command opens.

@@ -83,7 +83,11 @@ func TestDevTwoOnOneFile(t *testing.T) {
 	if code := second.wait(t); code != exitFailure || !strings.Contains(second.stderr.String(), "in use by another process") {
 		t.Errorf("the second: exit status %d, %q", code, second.stderr.String())
 	}
-	devSet(t, devClient(t, a), account("Bob", "balance"), "10")
+	c := devClient(t, a)
+	devSet(t, c, account("Bob", "balance"), "10")
+	if err := c.Close(); err != nil { // which would wait for a store that is gone
+		t.Fatal(err)
+	}
 	p.signal(t, syscall.SIGKILL)
 	p.wait(t)
 	long := time.Now().Add(-2 * strangersGone)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -47,6 +48,10 @@ func (c *cluster) setInThePast(cell percolator.Cell, values ...string) {
 
 func TestGC(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testGC)
+}
+
+func testGC(t *testing.T) {
 	cl := newCluster(t, collectedSchema())
 	cl.setInThePast(percolator.Cell{Table: "accounts", Row: "alice", Column: "balance"}, "1", "2", "3")
 	s := session{c: cl}
@@ -92,6 +97,10 @@ func TestGC(t *testing.T) {
 // keep.
 func TestGCRunKeepsRetention(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testGCRunKeepsRetention)
+}
+
+func testGCRunKeepsRetention(t *testing.T) {
 	cl := newCluster(t, collectedSchema())
 	cl.must(exitOK, "gc", "run", "--yes", "--retention", "24h")
 	r := cl.must(exitUsage, "gc", "run", "--yes")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,12 +11,17 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // TestRepair plays a disaster: copies of two rows that were taken beside writers.
 func TestRepair(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepair)
+}
+
+func testRepair(t *testing.T) {
 	cl := newCluster(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "accounts", Indexes: []percolator.Index{{Name: "by-owner", Column: "owner"}}}, {Name: "news", Weak: []string{"recount"}}},
 		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
@@ -78,6 +82,10 @@ func TestRepair(t *testing.T) {
 // raised, while its server runs.
 func TestRepairRaisesTheOracle(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairRaisesTheOracle)
+}
+
+func testRepairRaisesTheOracle(t *testing.T) {
 	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
 	cl.must(exitOK, "init")
 	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
@@ -89,10 +97,7 @@ func TestRepairRaisesTheOracle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := cl.network.listen()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, l) }()
@@ -122,6 +127,10 @@ func TestRepairRaisesTheOracle(t *testing.T) {
 // TestRepairFindings: a lock that nobody can decode keeps everybody out until somebody has looked.
 func TestRepairFindings(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRepairFindings)
+}
+
+func testRepairFindings(t *testing.T) {
 	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
 	committed := cl.set(map[percolator.Cell]string{{Table: "accounts", Row: "alice", Column: "balance"}: "60"})
 	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 const (
@@ -35,6 +36,10 @@ func (c *cluster) dropTable(name string) {
 
 func TestSchemaCommands(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSchemaCommands)
+}
+
+func testSchemaCommands(t *testing.T) {
 	cl := newCluster(t, nil)
 	s := session{c: cl}
 	s.run(exitNotFound, "schema", "show")
@@ -83,6 +88,10 @@ func TestSchemaCommands(t *testing.T) {
 // broken off in between.
 func TestSchemaApplyBackfill(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSchemaApplyBackfill)
+}
+
+func testSchemaApplyBackfill(t *testing.T) {
 	cl := newCluster(t, nil)
 	cl.must(exitOK, "schema", "apply", webSchema, "--yes")
 	cl.client = cl.newClient(percolator.Config{})
@@ -125,6 +134,10 @@ func TestSchemaUsage(t *testing.T) {
 // filled.
 func TestSchemaApplyLostIndex(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSchemaApplyLostIndex)
+}
+
+func testSchemaApplyLostIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "schema.yaml")
 	text := "tables: [{name: documents, indexes: [{name: by-url, column: url}]}]\ntiming: {requestLifetime: 2s, metaMaxAge: 200ms}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

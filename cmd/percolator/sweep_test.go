@@ -7,11 +7,16 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // TestSweepCommand: an instance without a journal gets one by schema apply, and sweep builds it.
 func TestSweepCommand(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSweepCommand)
+}
+
+func testSweepCommand(t *testing.T) {
 	const schema = `tables: [{name: documents, observed: [contents]}]
 timing: {requestLifetime: 500ms, metaMaxAge: 1s}
 `

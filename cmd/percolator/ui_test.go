@@ -18,7 +18,7 @@ var uiSchema = &percolator.Schema{Tables: []percolator.Table{{Name: "documents",
 // serveUI runs "percolator ui" until stop is called, and returns the address that it printed.
 func (c *cluster) serveUI(args ...string) (address string, stop func() result) {
 	c.t.Helper()
-	ctx, cancel := context.WithCancel(withConnection(context.Background(), c.options...))
+	ctx, cancel := context.WithCancel(c.connected(context.Background()))
 	c.t.Cleanup(cancel)
 	args = append([]string{"ui", "--listen", "127.0.0.1:0", "--project", c.project, "--instance", c.instance, "--tso", c.tso}, args...)
 	out, w := io.Pipe()

@@ -15,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // workers runs observers of the cell schema in this process, as one worker.
@@ -121,6 +122,10 @@ func TestWorkerList(t *testing.T) {
 
 func TestNotifySession(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testNotifySession)
+}
+
+func testNotifySession(t *testing.T) {
 	cl := newCluster(t, cellSchema())
 	cell := percolator.Cell{Table: "documents", Row: "com.example/", Column: "contents"}
 	s := session{c: cl}

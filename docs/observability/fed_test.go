@@ -63,7 +63,10 @@ func (w *watched) greatest(name, value string) (most float64) {
 
 func (w *watched) wait(name, value string, holds func(float64) bool) {
 	w.Helper()
-	fixture.Eventually(w, name, func() bool { return holds(w.greatest(name, value)) })
+	fixture.Eventually(w, name, func() bool {
+		time.Sleep(50 * time.Millisecond) // reading all metrics is work
+		return holds(w.greatest(name, value))
+	})
 }
 
 // work runs a worker whose observer fails for the row "bad" until the test ends.
@@ -89,6 +92,10 @@ func positive(v float64) bool { return v > 0 }
 // With a journal nothing scans, and what the alerts stand on is fed all the same.
 func TestAlertsAreFedByTheJournal(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testAlertsAreFedByTheJournal)
+}
+
+func testAlertsAreFedByTheJournal(t *testing.T) {
 	w := newWatched(t)
 	fixture.CrashAfter(t, w.Env, fixture.IsCommit, "a", "stuck") // committed, and "stuck" is still locked
 	fixture.CrashAfter(t, w.Env, fixture.IsCommit, "b", "corrupt")
@@ -117,6 +124,10 @@ func TestAlertsAreFedByTheJournal(t *testing.T) {
 // long locks of its own that it cannot resolve have stood: nobody else knows while it lives.
 func TestAWriterTellsWhatWaits(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testAWriterTellsWhatWaits)
+}
+
+func testAWriterTellsWhatWaits(t *testing.T) {
 	w := newWatched(t)
 	c := w.NewClient(w.measured)
 	w.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {

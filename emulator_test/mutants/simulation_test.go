@@ -19,8 +19,8 @@ var simulating = flag.Bool("mutants.simulation", false, "simulate every mutant w
 const (
 	simulatedSeeds = 3
 	simulatedMost  = 100_000 // judged transactions of a seed
-	simulatedFor   = 60 * time.Second
-	simulatedLimit = 6 * time.Minute // an episode that hangs is ended before
+	simulatedFor   = 4 * time.Minute
+	simulatedLimit = 8 * time.Minute // an episode that hangs is ended before
 )
 
 // simulator builds programs that simulate mutants, and runs them.
@@ -45,7 +45,7 @@ func (s *simulator) find(t *testing.T, overlay string) (median int, found []int)
 	s.command(t, buildLimit, s.front, build...)
 	for seed := range simulatedSeeds {
 		out := s.command(t, simulatedLimit, s.front, "simulate", "--program", program, "--seed", strconv.Itoa(seed+1), "--faults", "seeded",
-			"--size", "2000", "--transactions", strconv.Itoa(simulatedMost), "--for", simulatedFor.String(), "--jobs", "1", "--failures", "1")
+			"--size", "2000", "--transactions", strconv.Itoa(simulatedMost), "--for", simulatedFor.String(), "--jobs", "1", "--failures", "1", "--shrink", "0s")
 		sums := sumsOfRun.FindStringSubmatch(out)
 		if sums == nil {
 			t.Fatalf("the simulation does not say what it judged:\n%s", out)

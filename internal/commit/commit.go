@@ -77,6 +77,8 @@ type commit struct {
 	until time.Time
 
 	entry      *journal.Append     // nil: there is no journal
+	appended   time.Time           // from when on somebody may read it
+	announced  Announcement        // of weak notifications to which entry may no longer lead
 	toldWeakly bool                // weak notifications may have been written
 	underWay   *semaphore.Weighted // bytes of values in prewrite requests
 	failed     atomic.Bool         // a row's prewrite has failed: the others stop
@@ -289,7 +291,7 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	}
 	cm.dropValues()
 	asked := time.Now()
-	commitTS, err := cm.c.Clock.Next(ctx)
+	commitTS, deadline, err := cm.timestamp(ctx)
 	cm.c.Store.Metrics.Phase(ctx, "timestamp", asked, err)
 	if err != nil {
 		return 0, cm.abort(ctx, err)
@@ -297,10 +299,8 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	if commitTS <= cm.startTS {
 		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
 	}
-	lifetime := cm.c.Store.Timing.RequestLifetime
-	until := time.Now().Add(lifetime) // others wait from commitTS on (I23)
-	// An export above commitTS waits a lifetime for it, and the answer may have been on its way.
-	if err := cm.notifyWeak(ctx, commitTS, asked.Add(lifetime)); err != nil {
+	until := time.Now().Add(cm.c.Store.Timing.RequestLifetime) // others wait from commitTS on (I23)
+	if err := cm.notifyWeak(ctx, commitTS, deadline); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
 	cm.until = until
@@ -312,6 +312,24 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 		return 0, err
 	}
 	return commitTS, nil
+}
+
+// timestamp is the commit timestamp, asked for when every row is locked (I5), and until when the
+// transaction may notify weakly. An export above the timestamp waits a lifetime for that, and the
+// answer may be on its way for long: the time begins before. The entry leads to notifications for a
+// lifetime, as a look after that takes those of an aborted transaction for done (J4). Where the
+// prewrite took much of it, another entry leads to them.
+func (cm *commit) timestamp(ctx context.Context) (ts tso.Timestamp, deadline time.Time, err error) {
+	begins, lifetime := time.Now(), cm.c.Store.Timing.RequestLifetime
+	if cm.entry != nil && len(cm.weak) > 0 {
+		if begins.Sub(cm.appended) > lifetime/2 {
+			cm.announced, err = cm.c.Announce(ctx, WeakRows(cm.weak))
+			return cm.announced.TS, cm.announced.Deadline, err
+		}
+		begins = cm.appended
+	}
+	ts, err = cm.c.Clock.Next(ctx)
+	return ts, begins.Add(lifetime), err
 }
 
 func (cm *commit) tracedPrewrite(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 // journal begins to append the transaction's entry, which travels while the prewrites do.
 func (cm *commit) journal(ctx context.Context) (err error) {
 	if !cm.schema.Schema.DisableJournal {
+		cm.appended = time.Now()
 		cm.entry, err = cm.c.Journal.Append(ctx, cm.journaled())
 	}
 	return err

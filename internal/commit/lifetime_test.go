@@ -145,6 +145,37 @@ func TestNothingIsNotifiedALifetimeAfterItsTimestampWasAskedFor(t *testing.T) {
 	}
 }
 
+// An entry leads to the weak notifications of its transaction for one lifetime: a look after that
+// takes those of an aborted transaction for done. Later ones need an entry of their own (J4).
+func TestAnEntryLeadsToWhatIsNotifiedWithinItsLifetime(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t, layertest.StartEmulator(t), "i")
+	lifetime := h.c.Store.Timing.RequestLifetime
+	for age, announced := range map[time.Duration]bool{0: false, lifetime / 4: false, 3 * lifetime / 4: true, 2 * lifetime: true} {
+		cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: 1, begun: time.Now(), weak: []model.Cell{cell("weak", "poke")}}
+		err := cm.journal(h.ctx)
+		if err == nil {
+			err = cm.entry.Wait(h.ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := h.c.Journal.Own.Appended()
+		cm.appended = cm.appended.Add(-age)
+		begun := time.Now()
+		ts, deadline, err := cm.timestamp(h.ctx)
+		if err != nil || ts == 0 {
+			t.Fatalf("after %v: %d, %v", age, ts, err)
+		}
+		if more := h.c.Journal.Own.Appended() - rows; (more == 1) != announced {
+			t.Errorf("after %v: entries name %d more rows", age, more)
+		}
+		if want := cm.appended.Add(lifetime); !announced && !deadline.Equal(want) || announced && deadline.Before(begun.Add(lifetime)) {
+			t.Errorf("after %v: it notifies until %v after the entry", age, deadline.Sub(cm.appended))
+		}
+	}
+}
+
 // lateOracle answers after a time, whether or not the caller still waits.
 type lateOracle struct {
 	tso.Oracle

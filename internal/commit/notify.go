@@ -32,7 +32,11 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp, deadli
 	for k, m := range rows {
 		muts = append(muts, store.RowMutation{Table: k.table, Row: k.row, Mut: m, Deadline: deadline})
 	}
-	return cm.c.Bulk.Do(ctx, muts)
+	err := cm.c.Bulk.Do(ctx, muts)
+	if err == nil {
+		cm.c.Done(cm.announced, cm.weak...)
+	}
+	return err
 }
 
 // notifyOnly commits a transaction that writes nothing and only notifies weakly: there is nothing
@@ -42,10 +46,10 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	if err != nil {
 		return 0, err
 	}
+	cm.announced = a
 	if err := cm.notifyWeak(ctx, a.TS, a.Deadline); err != nil {
 		return 0, model.WithContext(ctx, err)
 	}
-	cm.c.Done(a, cm.weak...)
 	for _, cell := range cm.weak {
 		cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: a.TS})
 	}

@@ -16,7 +16,8 @@ import (
 //
 //	T1 10-20 @1,2: r(x)=nil w(x)=1     start and commit timestamp; when it began and ended in real time, if that matters
 //	T2 30: s(a..d)=a:1,b:2             of a transaction that wrote nothing; a scan of rows a ≤ row < d
-//	T3 aborted 40: w(x)=5              or unknown; "locking" says LockReads
+//	T3 aborted 40: w(x)=5              or unknown; "locking" says LockReads, "asof" and "stale" are
+//	                                   snapshots of the past, the latter of none before it began
 //
 // Operations: r(x)=v reads, r(x)=v@20 is told the commit timestamp, r(x)=nil finds nothing; w(x)=v,
 // d(x) and l(x) write, delete and lock; has(x) is told that there is a value; i(v..w)=x:v scans an
@@ -94,6 +95,8 @@ func parse(t *testing.T, text string) *Recording {
 				tx.LockReads()
 			case w == "asof":
 				tx.placed = true
+			case w == "stale":
+				tx.placed, tx.bounded = true, true
 			case w[0] == '@':
 				b, e, _ := strings.Cut(w[1:], ",")
 				tx.began, ended = int64(number(t, b)), int64(number(t, e))

@@ -78,7 +78,7 @@ func (c *Checker) checkRealTime() {
 		case !t.included:
 			floor := before(t)
 			t.floor = &floor
-		case !t.placed && t.start != 0 && t.start <= before(t).ts:
+		case (!t.placed || t.bounded) && t.start != 0 && t.start <= before(t).ts:
 			c.report.add(anomalyRealTime, "%s began after %s was acknowledged, whose timestamp is %d", t, before(t).holder, before(t).ts)
 		case t.placed && t.ended != 0 && t.acknowledged() != 0 && t.acknowledged() <= before(t).ts:
 			c.report.add(anomalyRealTime, "%s began after a timestamp of %d was known", t, before(t).ts)

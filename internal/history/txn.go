@@ -30,6 +30,7 @@ type Txn struct {
 	outcome       Outcome
 	began, ended  int64
 	placed        bool // its start timestamp says nothing about when it began
+	bounded       bool // though it is not older than began says
 	lockReads     bool
 
 	ops    []op
@@ -98,6 +99,15 @@ func (t *Txn) Started(ts tso.Timestamp) { t.startedAt(ts, false) }
 // StartedAt records a start timestamp that was chosen, or asked for, before the transaction began:
 // of a snapshot of the past, and of a blind transaction.
 func (t *Txn) StartedAt(ts tso.Timestamp) { t.startedAt(ts, true) }
+
+// StartedSince is StartedAt of a snapshot whose timestamp was asked for after a moment: it contains
+// all that had been acknowledged by then.
+func (t *Txn) StartedSince(ts tso.Timestamp, moment int64) {
+	t.h.mu.Lock()
+	defer t.h.mu.Unlock()
+	t.start, t.placed, t.bounded = ts, true, true
+	t.began, t.floor = moment, nil
+}
 
 func (t *Txn) startedAt(ts tso.Timestamp, placed bool) {
 	t.h.mu.Lock()

@@ -213,7 +213,7 @@ func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
 func TestACellOfManyTransactionsIsCleared(t *testing.T) {
 	c := model.Cell{Table: "t", Row: "r", Column: "c"}
 	clear := func(n int) (least time.Duration) {
-		for range 3 {
+		for range 10 {
 			o, entries := owned(n)
 			for _, w := range entries {
 				o.Committed(w, 2, 0, []model.Cell{c})
@@ -228,7 +228,7 @@ func TestACellOfManyTransactionsIsCleared(t *testing.T) {
 		}
 		return least
 	}
-	if few, many := clear(MaxOwned/16), clear(MaxOwned); many > 80*few {
+	if few, many := clear(MaxOwned/16), clear(MaxOwned); many > 160*few {
 		t.Errorf("%d take %v, 16 times as many %v", MaxOwned/16, few, many)
 	}
 }

@@ -23,6 +23,10 @@ import (
 // it would commit.
 func TestALookDecidesBeforeItReadsRows(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testALookDecidesBeforeItReadsRows)
+}
+
+func testALookDecidesBeforeItReadsRows(t *testing.T) {
 	w := newWorld(t)
 	slow, session := w.client()
 	hold := percolatortest.NewHold()
@@ -52,6 +56,10 @@ func TestALookDecidesBeforeItReadsRows(t *testing.T) {
 // earlier than a request lifetime after it was first read.
 func TestWeakNotificationOfARolledBackTransaction(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testWeakNotificationOfARolledBackTransaction)
+}
+
+func testWeakNotificationOfARolledBackTransaction(t *testing.T) {
 	w := newWorld(t)
 	dying, session := w.client()
 	w.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -83,6 +91,10 @@ func TestWeakNotificationOfARolledBackTransaction(t *testing.T) {
 // for them.
 func TestAnnouncementIsAwaited(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testAnnouncementIsAwaited)
+}
+
+func testAnnouncementIsAwaited(t *testing.T) {
 	w := newWorld(t)
 	slow, session := w.client()
 	hold := percolatortest.NewHold()
@@ -109,6 +121,10 @@ func TestAnnouncementIsAwaited(t *testing.T) {
 // Two adopters at once cost work and nothing else.
 func TestTwoAdoptersAtOnce(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testTwoAdoptersAtOnce)
+}
+
+func testTwoAdoptersAtOnce(t *testing.T) {
 	w := newWorld(t)
 	dying, session := w.client()
 	var rows []string
@@ -149,6 +165,10 @@ func TestTwoAdoptersAtOnce(t *testing.T) {
 // other.
 func TestEntryOfATableThatIsGone(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEntryOfATableThatIsGone)
+}
+
+func testEntryOfATableThatIsGone(t *testing.T) {
 	w := newWorld(t)
 	dying, session := w.client()
 	gone := model.Cell{Table: "gone", Row: "r", Column: "c"}
@@ -167,6 +187,10 @@ func TestEntryOfATableThatIsGone(t *testing.T) {
 // What is settled behind an unsettled row is not read again, nor are its rows of the table.
 func TestSettledRowsAreReadOnce(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSettledRowsAreReadOnce)
+}
+
+func testSettledRowsAreReadOnce(t *testing.T) {
 	const settledRows = 200
 	w := newWorld(t)
 	dying, session := w.client()
@@ -200,9 +224,11 @@ func TestAdopterDiesAtEveryRequest(t *testing.T) {
 	for at := range int64(enough) {
 		t.Run(fmt.Sprint(at+1), func(t *testing.T) {
 			t.Parallel()
-			if crashed := adopterDiesAt(t, at+1); at < 8 && !crashed || at == enough-1 && crashed {
-				t.Errorf("killed: %v", crashed)
-			}
+			percolatortest.Bubble(t, func(t *testing.T) {
+				if crashed := adopterDiesAt(t, at+1); at < 8 && !crashed || at == enough-1 && crashed {
+					t.Errorf("killed: %v", crashed)
+				}
+			})
 		})
 	}
 }
@@ -225,6 +251,7 @@ func adopterDiesAt(t *testing.T, at int64) (crashed bool) {
 	deal := func(a *settle.Adopter, found *finds, until func() bool) {
 		fixture.Eventually(t, "it is settled", func() bool {
 			_ = a.Turn(w.ctx)
+			time.Sleep(turnPause)
 			if found.of("r") > 0 {
 				now, err := w.Client.Engine().Clock.Next(w.ctx)
 				fixture.Must(t, err)
@@ -272,6 +299,10 @@ func TestAdoptersLooksAreBounded(t *testing.T) {
 
 func TestACorruptHeaderKeepsNoOtherStream(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testACorruptHeaderKeepsNoOtherStream)
+}
+
+func testACorruptHeaderKeepsNoOtherStream(t *testing.T) {
 	w := newWorld(t)
 	dying, session := w.client()
 	w.die(dying, session, "lost")

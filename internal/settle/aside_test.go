@@ -45,7 +45,7 @@ func unequal(t *testing.T, log io.Writer) (client func(who string) *percolator.C
 	t.Helper()
 	ctx := fixture.Context(t)
 	user := emulator.Role("roles/bigtable.user")
-	server, err := emulator.Start(emulator.Principals(map[string]emulator.Rights{
+	server, err := emulator.Start(emulator.InMemory(), emulator.Principals(map[string]emulator.Rights{
 		"rich": {Instance: emulator.Role("roles/bigtable.admin")},
 		"poor": {Instance: []string{"bigtable.instances.ping"}, Tables: map[string][]string{model.MetaTable: user, model.JournalTable: user, "u": user}},
 	}))
@@ -72,6 +72,10 @@ func unequal(t *testing.T, log io.Writer) (client func(who string) *percolator.C
 // that has access adopts.
 func TestAnAdopterWithoutRightsStandsAside(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testAnAdopterWithoutRightsStandsAside)
+}
+
+func testAnAdopterWithoutRightsStandsAside(t *testing.T) {
 	ctx := fixture.Context(t)
 	var log record
 	client, run := unequal(t, &log)
@@ -106,6 +110,10 @@ func TestAnAdopterWithoutRightsStandsAside(t *testing.T) {
 // dead holds for these, behind 300 rows that name another table.
 func TestRowsBehindThoseOfAnotherTableAreFound(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRowsBehindThoseOfAnotherTableAreFound)
+}
+
+func testRowsBehindThoseOfAnotherTableAreFound(t *testing.T) {
 	ctx := fixture.Context(t)
 	client, run := unequal(t, io.Discard)
 	dying, poor := client("rich"), client("poor")

@@ -13,6 +13,10 @@ import (
 // A client closes while the low position of a stream that gets no more rows is on its way.
 func TestAClientClosesWhileTheLastPositionOfAStreamIsOnItsWay(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testAClientClosesWhileTheLastPositionOfAStreamIsOnItsWay)
+}
+
+func testAClientClosesWhileTheLastPositionOfAStreamIsOnItsWay(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
 	e := &journal.Entry{}

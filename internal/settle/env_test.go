@@ -77,6 +77,9 @@ func (w *world) adopter() (*percolator.Client, *settle.Adopter, *finds) {
 	return c, settle.NewAdopter(c.Engine().Looker, c.Engine().Journal, nil), w.finds(c)
 }
 
+// turnPause is between two turns.
+const turnPause = 20 * time.Millisecond
+
 // turns lets an adopter work until cond holds.
 func (w *world) turns(a *settle.Adopter, what string, cond func() bool) {
 	w.Helper()
@@ -84,6 +87,7 @@ func (w *world) turns(a *settle.Adopter, what string, cond func() bool) {
 		if err := a.Turn(w.ctx); err != nil {
 			w.Logf("turn: %v", err)
 		}
+		time.Sleep(turnPause)
 		return cond()
 	})
 }

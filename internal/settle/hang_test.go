@@ -48,6 +48,10 @@ func (w *world) hang(c *percolator.Client) (n *atomic.Int64) {
 // client that died has left elsewhere is resolved and found.
 func TestARowThatDoesNotAnswerKeepsNoOtherEntry(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testARowThatDoesNotAnswerKeepsNoOtherEntry)
+}
+
+func testARowThatDoesNotAnswerKeepsNoOtherEntry(t *testing.T) {
 	w := newHangingWorld(t)
 	stuck := model.Cell{Table: "u", Row: "stuck", Column: "c"}
 	dying, session := w.client()
@@ -72,6 +76,10 @@ func TestARowThatDoesNotAnswerKeepsNoOtherEntry(t *testing.T) {
 // The same of the owner, which looks at what phase two of its own has left.
 func TestARowThatDoesNotAnswerKeepsNoOtherOwnEntry(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testARowThatDoesNotAnswerKeepsNoOtherOwnEntry)
+}
+
+func testARowThatDoesNotAnswerKeepsNoOtherOwnEntry(t *testing.T) {
 	w := newHangingWorld(t)
 	c, _ := w.client()
 	found := w.finds(c)
@@ -93,6 +101,10 @@ func TestARowThatDoesNotAnswerKeepsNoOtherOwnEntry(t *testing.T) {
 // low position.
 func TestRowsThatDoNotAnswerKeepNoTurn(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRowsThatDoNotAnswerKeepNoTurn)
+}
+
+func testRowsThatDoNotAnswerKeepNoTurn(t *testing.T) {
 	w := newHangingWorld(t)
 	dying, session := w.client()
 	w.appendEntries(dying, &journal.Entry{Primary: fixture.Cell("settled", "plain"), Rows: []journal.Row{{Table: "t", Key: "settled"}}})
@@ -123,6 +135,10 @@ func TestRowsThatDoNotAnswerKeepNoTurn(t *testing.T) {
 // One such row among many that one request reads leaves few of the others unread.
 func TestARowThatDoesNotAnswerLeavesFewUnread(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testARowThatDoesNotAnswerLeavesFewUnread)
+}
+
+func testARowThatDoesNotAnswerLeavesFewUnread(t *testing.T) {
 	w := newHangingWorld(t)
 	dying, session := w.client()
 	var rows []string

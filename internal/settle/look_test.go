@@ -184,6 +184,10 @@ func TestAnOwnRollBackAfterAWeakNotification(t *testing.T) {
 // An entry is not settled by a look that could not read one of its rows (J4).
 func TestARowThatCannotBeReadSettlesNothing(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testARowThatCannotBeReadSettlesNothing)
+}
+
+func testARowThatCannotBeReadSettlesNothing(t *testing.T) {
 	w := newWorld(t)
 	dying, session := w.client()
 	w.die(dying, session, "r")

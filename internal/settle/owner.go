@@ -187,19 +187,19 @@ func (o *Owner) items(ctx context.Context, row journal.Looking, of int) (items [
 
 // again appends those entries again that have been unsettled for long.
 func (o *Owner) again(ctx context.Context, stubborn []*journal.Append) {
-	copies := map[*journal.Append]*journal.Append{}
-	for _, w := range stubborn {
+	copies := make([]*journal.Append, len(stubborn))
+	for i, w := range stubborn {
 		if !o.Journal.Own.Again(w, o.now()) {
 			continue
 		}
 		e := w.Entry()
 		if to, err := o.Journal.Append(ctx, &e); err == nil {
-			copies[w] = to
+			copies[i] = to
 		}
 	}
-	for w, to := range copies {
-		if to.Wait(ctx) == nil {
-			o.Journal.Own.Copied(w, to)
+	for i, to := range copies {
+		if to != nil && to.Wait(ctx) == nil {
+			o.Journal.Own.Copied(stubborn[i], to)
 		}
 	}
 }

@@ -14,6 +14,10 @@ import (
 // soon: an adopter rests ever longer only after looks that led to nothing.
 func TestLooksThatMakeProgressAreNotMadeEverMoreRarely(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testLooksThatMakeProgressAreNotMadeEverMoreRarely)
+}
+
+func testLooksThatMakeProgressAreNotMadeEverMoreRarely(t *testing.T) {
 	w := newWorld(t)
 	dying, session := w.client()
 	w.die(dying, session, "r")
@@ -23,6 +27,7 @@ func TestLooksThatMakeProgressAreNotMadeEverMoreRarely(t *testing.T) {
 	_, a, _ := w.adopter()
 	last := time.Now()
 	for looks := 0; looks < 6; {
+		time.Sleep(turnPause)
 		fixture.Must(t, a.Turn(w.ctx))
 		if rest := time.Since(last); rest > 3*time.Second {
 			t.Fatalf("the adopter has rested for %v after %d looks, each of which has resolved a lock", rest, looks)

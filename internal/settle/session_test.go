@@ -22,6 +22,10 @@ func (noSession) Close(context.Context) error                                { r
 // Only a client's first commits wait for a session that does not come.
 func TestCommitsDoNotEachWaitForASession(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCommitsDoNotEachWaitForASession)
+}
+
+func testCommitsDoNotEachWaitForASession(t *testing.T) {
 	w := newWorld(t)
 	c := w.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
 		cfg.Oracle = struct {

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -13,24 +14,26 @@ import (
 // transactionLimit bounds a transaction.
 const transactionLimit = time.Minute
 
-// transact makes transactions in several sessions.
+// transact makes transactions in several sessions, whose callers lose patience now and then.
 func (w *world) transact(p *process) {
 	var sessions sync.WaitGroup
-	for range w.cfg.sessions {
+	for i := range w.cfg.sessions {
+		patience := w.dice.next("patience", p.name, strconv.Itoa(i))
 		s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
 		sessions.Go(func() {
 			for w.lull.wait(p.ctx) == nil {
-				ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
-				s.Step(ctx)
-				cancel()
+				w.limited(p.ctx, patience, s.Step)
 			}
 		})
 	}
 	sessions.Wait()
 }
 
-// lingerers is how many snapshots last at a time.
-const lingerers = 2
+// lingerer keeps snapshots, so many at a time.
+const (
+	lingerer  = "lingerer"
+	lingerers = 2
+)
 
 // linger keeps snapshots for a long time.
 func (w *world) linger(p *process) {
@@ -48,19 +51,31 @@ func (w *world) linger(p *process) {
 	sessions.Wait()
 }
 
+// visit looks at the store seldom, after about the retention each time.
+func (w *world) visit(p *process) {
+	s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
+	for p.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(p.ctx, 2*w.cfg.Retention)
+		s.Visit(ctx, w.cfg.Retention/2+time.Duration(p.rand.Int64N(int64(w.cfg.Retention))))
+		cancel()
+	}
+}
+
 // collect collects one cycle after the other.
 func (w *world) collect(p *process) {
-	g, err := admin.New(p.client).NewCollector(collectorConfig())
+	g, err := admin.New(p.client).NewCollector(w.collectorConfig())
 	if err != nil {
 		w.problem("%v", err)
 		return
 	}
 	for p.ctx.Err() == nil {
-		_, _ = g.Collect(p.ctx)
-		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second))))
+		if done, err := g.Collect(p.ctx); err == nil && done.Versions > 0 && !w.calm.Load() {
+			w.tally.add(collected)
+		}
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*w.cfg.LockTTL))))
 	}
 }
 
-func collectorConfig() admin.CollectorConfig {
-	return admin.CollectorConfig{Interval: time.Second, Lease: 10 * time.Second, RowsPerSecond: 1_000_000}
+func (w *world) collectorConfig() admin.CollectorConfig {
+	return admin.CollectorConfig{Interval: time.Second, Lease: 2 * w.cfg.LockTTL, RowsPerSecond: 1_000_000}
 }

@@ -38,7 +38,9 @@ type Config struct {
 type episode struct {
 	Config
 
-	clients, sessions, workers int
+	clients, sessions, workers, collectors int
+
+	workersCollect bool
 
 	LockTTL, Retention time.Duration
 	Timing             percolator.Timing
@@ -59,12 +61,18 @@ const (
 func (cfg Config) detail() (e episode, err error) {
 	e = episode{Config: cfg}
 	r := newDice(cfg.Seed).next("detail")
-	e.clients, e.sessions, e.workers = 2+r.IntN(4), 2+r.IntN(7), 1+r.IntN(2)
+	e.clients, e.sessions, e.workers, e.collectors = 2+r.IntN(4), 2+r.IntN(7), 1+r.IntN(2), 1+r.IntN(2)
 	e.clients, e.sessions, e.workers = cmp.Or(cfg.Clients, e.clients), cmp.Or(cfg.Sessions, e.sessions), cmp.Or(cfg.Workers, e.workers)
-	e.LockTTL, e.Retention = 10*time.Second, time.Hour
-	if r.IntN(2) == 0 { // short times, so that more happens
+	e.workersCollect = r.IntN(2) == 0
+	switch r.IntN(3) { // the shorter times are, the more happens
+	case 0:
+		e.LockTTL, e.Retention = 10*time.Second, time.Hour
+	case 1:
 		e.LockTTL, e.Retention = 2*time.Second, time.Minute
 		e.Timing = percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second}
+	case 2:
+		e.LockTTL, e.Retention = 500*time.Millisecond, time.Minute
+		e.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}
 	}
 	switch cfg.Faults {
 	case None:
@@ -78,7 +86,11 @@ func (cfg Config) detail() (e episode, err error) {
 		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
 	}
 	for i := range e.rates {
-		rate := min(2*r.Float64()*storeRate*e.intensity, storeRateMost)
+		share := r.Float64()
+		rate := min(2*share*storeRate*e.intensity, storeRateMost)
+		if simulated.Fault(i) == simulated.Abandoned && e.intensity > 0 {
+			rate = share // of the requests whose callers leave, which are few
+		}
 		if !slices.Contains(cfg.Without, storeFault(simulated.Fault(i))) {
 			e.rates[i] = rate
 		}

@@ -108,7 +108,7 @@ func (w *world) run(ctx context.Context) error {
 	w.storm(true)
 	var weather sync.WaitGroup
 	weather.Go(func() { w.weather(ctx) })
-	w.await()
+	w.await(ctx)
 	w.storm(false)
 	w.stop()
 	weather.Wait()
@@ -121,12 +121,15 @@ func (w *world) populate(ctx context.Context) error {
 		name string
 		work func(*process)
 	}
-	jobs := []job{{"lingerer", w.linger}, {"collector", w.collect}, {"grower", w.grow}}
+	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})
 	}
 	for i := range w.cfg.workers {
 		jobs = append(jobs, job{fmt.Sprintf("worker-%d", i+1), w.observe})
+	}
+	for i := range w.cfg.collectors {
+		jobs = append(jobs, job{fmt.Sprintf("collector-%d", i+1), w.collect})
 	}
 	for _, j := range jobs {
 		if err := w.occupy(ctx, j.name, j.work); err != nil {

@@ -11,7 +11,7 @@ import (
 // fault is a kind of them.
 type fault string
 
-// The faults of processes, of the oracle and of a receiver; those of the store are its own.
+// The faults of processes and their contexts, of the oracle and of a receiver; those of the store are its own.
 const (
 	oracleRequestLost   fault = "oracle: request lost"
 	oracleAnswerLost    fault = "oracle: answer lost"
@@ -31,14 +31,17 @@ const (
 	processKilled       fault = "process killed"
 	processStopped      fault = "process stopped"
 	machineSuspended    fault = "machine suspended"
+	contextCancelled    fault = "context cancelled"
+	deadlineShort       fault = "context ended by a short deadline"
 	receiverRefused     fault = "receiver: refused"
 	receiverDoubtful    fault = "receiver: done and reported failed"
+	collected           fault = "collected while all work"
 )
 
 // kinds are all of them.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
 	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, processKilled,
-	processStopped, machineSuspended, receiverRefused, receiverDoubtful}
+	processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful}
 
 // EveryFault names every kind of fault, as a Report counts them.
 func EveryFault() (names []string) {
@@ -84,10 +87,18 @@ func (t *tally) all() map[fault]int {
 
 // oneOf picks one of the faults with that probability, and counts it; "": none.
 func (t *tally) oneOf(r *rand.Rand, rate float64, kinds ...fault) fault {
+	if f := t.pick(r, rate, kinds...); f != "" && t.add(f) {
+		return f
+	}
+	return ""
+}
+
+// pick is oneOf for a fault that may come to nothing: it is not counted yet.
+func (t *tally) pick(r *rand.Rand, rate float64, kinds ...fault) fault {
 	if rate <= 0 || r.Float64() >= rate {
 		return ""
 	}
-	if f := kinds[r.IntN(len(kinds))]; t.add(f) {
+	if f := kinds[r.IntN(len(kinds))]; !t.without[string(f)] {
 		return f
 	}
 	return ""

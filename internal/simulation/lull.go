@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -9,8 +10,9 @@ import (
 	"github.com/gopercolator/percolator/internal/retry"
 )
 
-// lull is a time in which no session begins a transaction. Thousands of transactions take seconds
-// of virtual time, and what operators do takes minutes: most of it is waiting, which costs nothing.
+// lull is a time in which no session begins a transaction, and after which the oracle's time has
+// moved on. Thousands of transactions take seconds of virtual time, and what operators and
+// collectors do takes minutes: most of it is waiting, which costs nothing.
 type lull struct {
 	mu    sync.Mutex
 	until time.Time
@@ -37,15 +39,25 @@ func (l *lull) wait(ctx context.Context) error {
 	return retry.Sleep(ctx, d)
 }
 
-// await waits until there were enough transactions, and has the sessions rest now and then.
-func (w *world) await() {
+// await waits until there were enough transactions, and has the sessions rest now and then. Some
+// processes are stopped in the middle of their work before, and find that the world has changed
+// when they go on after it.
+func (w *world) await(ctx context.Context) {
 	r := w.dice.next("lulls")
 	drain := model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
 	every := 1 + w.cfg.Transactions/lulls
 	for next := every; w.history.Len() < w.cfg.Transactions && time.Since(w.begun) < longest; time.Sleep(100 * time.Millisecond) {
 		if w.history.Len() >= next {
 			next = w.history.Len() + every
-			w.lull.begin(time.Duration(r.Int64N(int64(drain))))
+			d, own := drain/2+time.Duration(r.Int64N(int64(2*drain))), rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+			for range own.IntN(lullStops) {
+				w.stopFor(ctx, own, d+time.Duration(own.Int64N(int64(2*w.cfg.LockTTL))))
+			}
+			w.lull.begin(d)
+			w.oracle.pass(time.Duration(r.Int64N(int64(2 * w.cfg.Retention))))
 		}
 	}
 }
+
+// lullStops bounds, exclusively, how many processes are stopped for a lull.
+const lullStops = 3

@@ -16,7 +16,8 @@ func (w *world) observe(p *process) {
 	for p.ctx.Err() == nil {
 		schema := p.client.Schema()
 		worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, p.client, schema), observers.Config{
-			Concurrency: 8, MaxBackoff: time.Second, DrainTimeout: 2 * time.Second, MaxAttempts: 1000, DisableCollection: true,
+			Concurrency: 8, MaxBackoff: time.Second, DrainTimeout: 2 * time.Second, MaxAttempts: 2 + p.rand.IntN(20),
+			DisableCollection: !w.cfg.workersCollect, Collector: w.collectorConfig(),
 		})
 		switch {
 		case errors.Is(err, percolator.ErrSchemaMismatch) && schema != p.client.Schema():

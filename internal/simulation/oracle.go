@@ -125,6 +125,15 @@ func (o *oracle) jump(address string, by time.Duration) {
 	}
 }
 
+// pass moves the clocks of all servers on.
+func (o *oracle) pass(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.servers {
+		s.ahead.Add(int64(d))
+	}
+}
+
 // setClocks sets the clocks of all servers.
 func (o *oracle) setClocks(now time.Time) {
 	o.mu.Lock()

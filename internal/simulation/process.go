@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (w *world) connect(p *process) error {
 		return err
 	}
 	conn := w.cluster.Connect(p.name)
-	client, err := percolator.NewClient(p.ctx, w.config(forgetful{oracle, line}), store.OnBackend(conn))
+	client, err := percolator.NewClient(p.ctx, w.config(p.name, forgetful{oracle, line}), store.OnBackend(conn))
 	if err != nil {
 		return errors.Join(err, oracle.Close())
 	}
@@ -71,12 +72,17 @@ func (w *world) connect(p *process) error {
 	return nil
 }
 
-// config is that of every client.
-func (w *world) config(oracle tso.Oracle) percolator.Config {
-	return percolator.Config{
+// config is that of every client, but that who keeps snapshots counts on a longer retention than
+// whoever collects: the safepoint alone tells it that one is too old.
+func (w *world) config(name string, oracle tso.Oracle) percolator.Config {
+	cfg := percolator.Config{
 		Project: "simulated", Instance: "simulated", Oracle: oracle, LockTTL: w.cfg.LockTTL, Retention: w.cfg.Retention,
 		Logger: slog.New(slog.DiscardHandler),
 	}
+	if strings.HasPrefix(name, lingerer) {
+		cfg.Retention *= 10
+	}
+	return cfg
 }
 
 // kill ends the process at once: nothing is sent or heard any more, and nothing is cleared away.

@@ -61,19 +61,16 @@ func (w *world) comeToRest(ctx context.Context, p *process) {
 	go func() { done <- worker.Run(wctx) }()
 	idle, cancel := context.WithTimeout(ctx, idleWithin)
 	defer cancel()
-	if err := worker.WaitIdle(idle); err != nil {
-		w.problem("the observers do not come to rest: %v", err)
+	for again := 1; again > 0; {
+		if err := worker.WaitIdle(idle); err != nil {
+			w.problem("the observers do not come to rest: %v", err)
+			break
+		}
+		again = w.retryAll(ctx, p)
 	}
 	stop()
 	if err := <-done; err != nil {
 		w.problem("the last worker: %v", err)
-	}
-	for parked, err := range observers.ListParked(ctx, p.client) {
-		if err != nil {
-			w.problem("what is parked: %v", err)
-			return
-		}
-		w.problem("parked at rest: %s for %s: %s", parked.Observer, parked.Cell, parked.Reason)
 	}
 }
 
@@ -82,7 +79,7 @@ func (w *world) comeToRest(ctx context.Context, p *process) {
 // left.
 func (w *world) collectAll(ctx context.Context, p *process) {
 	operator := admin.New(p.client)
-	collector, err := operator.NewCollector(collectorConfig())
+	collector, err := operator.NewCollector(w.collectorConfig())
 	if err != nil {
 		w.problem("%v", err)
 		return
@@ -98,6 +95,9 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 	repeated := int64(w.repeated)
 	cycle := func() {
 		done, err := collector.Collect(ctx)
+		for tries := 1; tries < cyclesMost && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; tries++ {
+			done, err = collector.Collect(ctx) // a slow disk
+		}
 		w.note("collected: %+v, %v", done, err)
 		if err != nil || done.Corrupt > 0 || repeated == 0 && done.Postponed+done.Dispatched > 0 {
 			w.problem("the last collection: %+v, %v", done, err)
@@ -121,6 +121,8 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 		}
 		if repeated > 0 {
 			w.comeToRest(ctx, p)
+		}
+		if done.Started > rested { // it looked at everything
 			repeated = 0
 		}
 		w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
@@ -132,7 +134,11 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 	w.problem("%d sweeps found something to deal with", sweepsMost)
 }
 
-const sweepsMost = 4
+// How often a sweep is repeated, and a cycle of collection that a slow disk has ended.
+const (
+	sweepsMost = 4
+	cyclesMost = 4
+)
 
 // advance is the same as waiting, for whoever goes by the oracle's time: which may be ahead of its
 // clocks.

@@ -47,21 +47,24 @@ func (w *world) killProcess(ctx context.Context, r *rand.Rand) {
 // stopProcess stops a process, sometimes past the time to live of its locks, sometimes beyond what
 // its knowledge of the schema and of the safepoint is good for.
 func (w *world) stopProcess(ctx context.Context, r *rand.Rand) {
-	p := w.anySlot(r).running()
-	if p == nil {
-		return
-	}
 	longest := []time.Duration{w.cfg.LockTTL / 2, 2 * w.cfg.LockTTL, 2 * time.Minute}[r.IntN(3)]
-	how, kind := simulated.Stopped, processStopped
+	w.stopFor(ctx, r, time.Duration(r.Int64N(int64(longest))))
+}
+
+// stopFor stops a process, or its machine, now and for a while.
+func (w *world) stopFor(ctx context.Context, r *rand.Rand, d time.Duration) {
+	p, how, kind := w.anySlot(r).running(), simulated.Stopped, processStopped
 	if r.IntN(3) == 0 {
 		how, kind = simulated.Asleep, machineSuspended
 	}
-	if !w.tally.add(kind) {
+	if p == nil || w.cfg.intensity == 0 || !w.tally.add(kind) {
 		return
 	}
 	resume := p.suspend(how)
-	_ = retry.Sleep(ctx, time.Duration(r.Int64N(int64(longest))))
-	resume()
+	w.ending.Go(func() {
+		_ = retry.Sleep(ctx, d)
+		resume()
+	})
 }
 
 func (w *world) killServer(_ context.Context, r *rand.Rand) {
@@ -77,13 +80,11 @@ func (w *world) killServer(_ context.Context, r *rand.Rand) {
 	}
 }
 
-// jumpForward moves the oracle's clock, past the time to live of locks often, past the retention
-// now and then.
+// jumpForward moves the oracle's clock: past the time to live of locks, by so much of the retention
+// that collection gets on, or past all of it.
 func (w *world) jumpForward(_ context.Context, r *rand.Rand) {
-	by := time.Duration(r.Int64N(int64(2 * w.cfg.LockTTL)))
-	if r.IntN(4) == 0 {
-		by = w.cfg.Retention + time.Duration(r.Int64N(int64(w.cfg.Retention)))
-	}
+	longest := []time.Duration{2 * w.cfg.LockTTL, 2 * w.cfg.LockTTL, w.cfg.Retention / 2, w.cfg.Retention / 2, 2 * w.cfg.Retention}[r.IntN(5)]
+	by := time.Duration(r.Int64N(int64(longest)))
 	if !w.tally.add(clockForward) {
 		return
 	}

@@ -76,6 +76,7 @@ func (w *world) oracleRate() float64 {
 // storm begins the faults, or ends them.
 func (w *world) storm(on bool) {
 	w.calm.Store(!on)
+	w.work.SetDifficult(on)
 	rates := w.cfg.rates
 	if !on {
 		rates = simulated.Rates{}

@@ -107,9 +107,13 @@ func (r Reader) keepScan(table, from, to string, columns []string, es []history.
 	r.kept.Add(r.rec.Client, r.StartTimestamp(), fmt.Sprintf("%s [%q, %q) %q", table, from, to, columns), b)
 }
 
-// dwell keeps a snapshot for a while and reads it again and again. In the end it may be too old,
-// but never wrong.
+// dwell keeps a snapshot for a while, or for long, and reads it again and again. In the end it may
+// be too old, but never wrong.
 func (s *Session) dwell(ctx context.Context) {
+	longest := time.Second
+	if s.Rand.IntN(2) == 0 {
+		longest = 20 * time.Second
+	}
 	s.View(ctx, "dwell", func(ctx context.Context, r Reader) error {
 		r.kept = s.snapshots
 		s.snapshots.Keep(r.StartTimestamp())
@@ -127,7 +131,7 @@ func (s *Session) dwell(ctx context.Context) {
 			if _, err := r.scan(ctx, registers, "", ""); err != nil {
 				return orTooOld(err)
 			}
-			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
+			wait(ctx, time.Duration(s.Rand.Int64N(int64(longest))))
 		}
 		return nil
 	})
@@ -139,6 +143,11 @@ func orTooOld(err error) error {
 		return nil
 	}
 	return err
+}
+
+// tooOld: a client that knows the safepoint refuses a snapshot.
+func tooOld(ctx context.Context, err error) bool {
+	return errors.Is(err, percolator.ErrSnapshotTooOld) && status.Code(err) == codes.Unknown && ctx.Err() == nil
 }
 
 // viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
@@ -168,7 +177,7 @@ func (s *Session) viewHeld(ctx context.Context) {
 // checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It
 // is no fault if the client could not learn the safepoint.
 func (s *Session) checkRefusal(ctx context.Context, r Reader, h admin.Hold, err error) {
-	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
+	if !tooOld(ctx, err) {
 		return
 	}
 	now, oops := s.Client.Snapshot(ctx)

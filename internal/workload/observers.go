@@ -13,7 +13,7 @@ import (
 
 // Observers registers the observers of the workload, for a worker of the name and its client. Two
 // copy the lists and count their elements, the latter in batches; one is weak, and so is one in
-// batches. Others fold contributions, deliver exports and follow chains.
+// batches. Others fold contributions, deliver exports, follow chains and decide claims.
 func (w *Workload) Observers(worker string, client *percolator.Client) *observers.Registry {
 	r := observers.NewRegistry()
 	w.observe(r, worker, "copy", lists, "items", func(_ context.Context, a *attempt, ch observers.Change) error {
@@ -34,6 +34,7 @@ func (w *Workload) Observers(worker string, client *percolator.Client) *observer
 	w.observeContributions(r, worker)
 	w.observeExports(r, worker, client)
 	w.observeChains(r, worker)
+	w.observeClaims(r, worker)
 	return r
 }
 

@@ -98,7 +98,7 @@ func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...s
 // View reads a snapshot. With options it is one of the past, which others may read as well.
 func (s *Session) View(ctx context.Context, kind string, f func(context.Context, Reader) error, opts ...percolator.ReadOption) {
 	rec := s.History.Begin(s.Name, kind)
-	err := s.Client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+	_ = s.view(ctx, rec, func(ctx context.Context, snap *percolator.Snapshot) error {
 		r := Reader{Scanner: snap, rec: rec}
 		if len(opts) > 0 {
 			rec.StartedAt(snap.StartTimestamp())
@@ -108,19 +108,25 @@ func (s *Session) View(ctx context.Context, kind string, f func(context.Context,
 		}
 		return f(ctx, r)
 	}, opts...)
+}
+
+// view records how a snapshot ended, and counts it.
+func (s *Session) view(ctx context.Context, rec *history.Txn, f func(context.Context, *percolator.Snapshot) error, opts ...percolator.ReadOption) error {
+	err := s.Client.View(ctx, f, opts...)
 	corrupt(rec, err)
 	o := history.Committed
 	if err != nil {
 		o = history.Aborted
 	}
 	rec.End(o, 0)
-	s.tally(kind, func(c *Count) {
+	s.tally(rec.Kind, func(c *Count) {
 		if err != nil {
 			c.Aborted++
 		} else {
 			c.Read++
 		}
 	})
+	return err
 }
 
 // checkBank scans all accounts: the sum never changes.

@@ -82,5 +82,5 @@ func (r Reader) Everything(ctx context.Context, observed bool) error {
 			return err
 		}
 	}
-	return errors.Join(r.allTotals(ctx, observed), r.checkChains(ctx, observed), r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx), r.checkPeople(ctx))
+	return errors.Join(r.allTotals(ctx, observed), r.checkChains(ctx, observed), r.checkBank(ctx), r.checkRing(ctx), r.checkDuty(ctx), r.checkWide(ctx), r.checkPeople(ctx), r.checkSheets(ctx))
 }

@@ -31,12 +31,14 @@ import (
 //	people     with a unique and a plain index
 //	stock      a table whose schema may grow
 //	pages      that are published once, which observers copy, and withdrawn later
+//	sheets     of hundreds of cells in several tables, written by large transactions
 //	pokes      weak notifications
 //	totals     to which transactions contribute by a combine queue
 //	exports    of an ordered queue to a receiver that fails now and then
 //	chains     of observers: what a head says comes to the end by a fan-out, batches and a fan-in
-//	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots
-//	           under a hold
+//	claims     some of which are too difficult for an observer for a time
+//	views      scans, index scans, batched reads, reads of the past, snapshots that last, that are
+//	           under a hold, that may be stale
 //	sweeps     old receipts are found by scans and deleted
 //
 // Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
@@ -54,20 +56,22 @@ const (
 	pings     = "pings"
 	receipts  = "receipts"
 	stock     = "stock"
+	sheets    = "sheets"
 )
 
 // Tables lists all tables of the workload but for those of queues.
-var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains}
+var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, sheets, claims}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
 	return &percolator.Schema{Timing: timing, Tables: []percolator.Table{
 		{Name: lists, Observed: []string{"items"}},
-		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock},
+		{Name: bank}, {Name: registers}, {Name: ring}, {Name: copies}, {Name: receipts}, {Name: stock}, {Name: sheets},
 		{Name: people, Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
 		{Name: pings, Weak: []string{"poke"}},
 		{Name: totals}, newContributions().Table(), newExports().Table(),
 		{Name: chains, Observed: []string{"head", "leg", "stop"}},
+		{Name: claims, Observed: []string{"claim"}},
 	}}
 }
 
@@ -84,6 +88,8 @@ func Rules() history.Rules {
 			{Name: "divide", Table: chains, Column: "head"},
 			{Name: "carry", Table: chains, Column: "leg"},
 			{Name: "gather", Table: chains, Column: "stop"},
+			{Name: "decide", Table: claims, Column: "claim"},
+			{Name: "file", Table: claims, Column: "claim"},
 		},
 		Unrecorded: []string{exports}, // a delivery is not told its transaction
 	}
@@ -123,6 +129,8 @@ type Workload struct {
 	*Counters
 	snapshots *history.Snapshots
 	grown     grown
+	fresh     freshness
+	difficult atomic.Bool
 
 	mu     sync.Mutex
 	counts map[string]*Count
@@ -213,6 +221,7 @@ var picks = []pick{
 	{2, (*Session).viewStock},
 	{3, (*Session).poke},
 	{3, (*Session).blindWrite},
+	{1, (*Session).sheet},
 	{6, (*Session).mixed},
 	{4, (*Session).sweep},
 	{5, (*Session).viewBank},
@@ -220,6 +229,7 @@ var picks = []pick{
 	{5, (*Session).viewPeople},
 	{4, (*Session).viewMany},
 	{4, (*Session).viewPast},
+	{3, (*Session).viewStale},
 	{14, (*Session).publish},
 	{8, (*Session).revise},
 	{3, (*Session).withdraw},
@@ -228,6 +238,7 @@ var picks = []pick{
 	{3, (*Session).export},
 	{3, (*Session).moveChain},
 	{1, (*Session).viewChains},
+	{3, (*Session).claim},
 }
 
 // Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
@@ -242,6 +253,7 @@ func (s *Session) Linger(ctx context.Context) {
 
 // Step makes one transaction, or a snapshot.
 func (s *Session) Step(ctx context.Context) {
+	s.fresh.mark(s.History)
 	total := 0
 	for _, p := range picks {
 		total += p.weight

@@ -18,6 +18,10 @@ import (
 // folded. None is lost and none counts twice, and in the end nothing is left of the queue.
 func TestCollectionBesideFolding(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionBesideFolding)
+}
+
+func testCollectionBesideFolding(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	q, err := combinequeue.New(config())

@@ -93,6 +93,10 @@ func TestTransfersDuringTheBackup(t *testing.T) {
 // takes it afterwards.
 func TestCollectionDuringTheBackup(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testCollectionDuringTheBackup)
+}
+
+func testCollectionDuringTheBackup(t *testing.T) {
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick})
 	before := values{}
 	for i := range 60 {

@@ -86,6 +86,10 @@ func TestEveryByteComesBack(t *testing.T) {
 // come back.
 func TestLargeRows(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testLargeRows)
+}
+
+func testLargeRows(t *testing.T) {
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
 	v := values{}
 	noise := make([]byte, 3<<20)

@@ -14,6 +14,10 @@ import (
 // still have to do.
 func TestRestoreHasTheJournalBuilt(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRestoreHasTheJournalBuilt)
+}
+
+func testRestoreHasTheJournalBuilt(t *testing.T) {
 	source := percolatortest.New(t, observed)
 	set(t, source.Client, values{cell("docs", "pending", "in"): "1", cell("docs", "plain", "other"): "2"})
 	ctx, store := testContext(t), newMemory()

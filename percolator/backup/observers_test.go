@@ -114,6 +114,10 @@ func runs(t *testing.T, c *percolator.Client) map[string]int {
 // it does: also what was run for between the snapshot and its reading.
 func TestObserversGoOn(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testObserversGoOn)
+}
+
+func testObserversGoOn(t *testing.T) {
 	env := percolatortest.New(t, observed)
 	c, ctx := env.Client, testContext(t)
 	v := values{}
@@ -200,6 +204,10 @@ func TestObserversGoOn(t *testing.T) {
 // under one (I21) goes with the next collection.
 func TestTracesOfWeakNotifications(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testTracesOfWeakNotifications)
+}
+
+func testTracesOfWeakNotifications(t *testing.T) {
 	env := percolatortest.New(t, observed)
 	c, ctx := env.Client, testContext(t)
 	written := func() bool {
@@ -235,6 +243,10 @@ func TestTracesOfWeakNotifications(t *testing.T) {
 // A backup of an earlier time cannot know which weak notifications were pending then, and says so.
 func TestEarlierTime(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testEarlierTime)
+}
+
+func testEarlierTime(t *testing.T) {
 	env := percolatortest.New(t, observed)
 	c, ctx := env.Client, testContext(t)
 	set(t, c, values{cell("docs", "r", "in"): "before"})
@@ -304,6 +316,10 @@ func TestWeakNotificationOnItsWay(t *testing.T) {
 // since and it was collected before its row was read.
 func TestPendingDeletionCollected(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testPendingDeletionCollected)
+}
+
+func testPendingDeletionCollected(t *testing.T) {
 	env := percolatortest.New(t, observed)
 	c, ctx := env.Client, testContext(t)
 	set(t, c, values{cell("docs", "r", "in"): "v", cell("other", "r", "c"): "v"})

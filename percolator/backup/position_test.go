@@ -5,12 +5,17 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // While one chunk is slow, those after it go on; what is stored of them is bounded, and never says
 // that one is done which is not.
 func TestPositionIsBounded(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testPositionIsBounded)
+}
+
+func testPositionIsBounded(t *testing.T) {
 	var r positionRecord
 	for i := 1; i < 10_000; i++ { // not 0
 		r.finish(i)

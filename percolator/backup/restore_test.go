@@ -21,6 +21,10 @@ import (
 // instance is in use again.
 func TestAbandonedRestoreWritesNothing(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testAbandonedRestoreWritesNothing)
+}
+
+func testAbandonedRestoreWritesNothing(t *testing.T) {
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(60))
 	ctx, store := testContext(t), newMemory()
@@ -64,6 +68,10 @@ func TestAbandonedRestoreWritesNothing(t *testing.T) {
 // deleted and collected.
 func TestSecondRestoreRevivesNothing(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testSecondRestoreRevivesNothing)
+}
+
+func testSecondRestoreRevivesNothing(t *testing.T) {
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(60))
 	ctx, store := testContext(t), newMemory()
@@ -137,6 +145,10 @@ func TestAbandonBeforeAnythingWasWritten(t *testing.T) {
 // announces meanwhile.
 func TestFinishKeepsLaterSafepoint(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testFinishKeepsLaterSafepoint)
+}
+
+func testFinishKeepsLaterSafepoint(t *testing.T) {
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))
 	ctx, store := testContext(t), newMemory()
@@ -180,6 +192,10 @@ func TestFinishKeepsLaterSafepoint(t *testing.T) {
 // afterwards (I20).
 func TestTransactionFromBeforeTheRestore(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testTransactionFromBeforeTheRestore)
+}
+
+func testTransactionFromBeforeTheRestore(t *testing.T) {
 	env := percolatortest.New(t, plain)
 	ctx, store := testContext(t), newMemory()
 	set(t, env.Client, plainRows(20))
@@ -216,6 +232,10 @@ func TestTransactionFromBeforeTheRestore(t *testing.T) {
 // emptied.
 func TestStaleBackfillPosition(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testStaleBackfillPosition)
+}
+
+func testStaleBackfillPosition(t *testing.T) {
 	ctx := testContext(t)
 	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "x", Column: "c"}}}}, Timing: quick}
 	source := percolatortest.New(t, plain)
@@ -309,6 +329,10 @@ func TestRestoreIsResumed(t *testing.T) {
 // A restore goes into empty tables only, of the same schema, and harms nobody where it is refused.
 func TestRestoreIsRefused(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testRestoreIsRefused)
+}
+
+func testRestoreIsRefused(t *testing.T) {
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}, {Name: "u"}}, Timing: quick}
 	env := percolatortest.New(t, schema)
 	set(t, env.Client, values{cell("u", "r", "c"): "v"})

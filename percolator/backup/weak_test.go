@@ -21,6 +21,10 @@ import (
 // trace, collected because their cells are parked, or announced again by a retry or a drop.
 func TestWeakNotificationsByJournal(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testWeakNotificationsByJournal)
+}
+
+func testWeakNotificationsByJournal(t *testing.T) {
 	env := percolatortest.New(t, observed)
 	writer, c, ctx := env.NewClient(), env.Client, testContext(t)
 	tools := admin.New(c)

@@ -32,7 +32,7 @@ type flags struct {
 	program       string // what runs the episodes; "": one that is built for it
 	buildOnly     string
 
-	job        bool // this process does a part of the work
+	job        bool // this process runs an episode
 	cpuProfile string
 }
 
@@ -91,9 +91,8 @@ Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
 	set.StringVar(&f.buildOnly, "build", "", "write that program to this file, and simulate nothing")
 	set.StringVar(&f.program, "program", "", "a program that --build has written; it is not built anew")
 	set.BoolVar(&f.job, "job", false, "")
-	set.BoolVar(&f.one, "one", false, "")
 	set.StringVar(&f.cpuProfile, "cpuprofile", "", "")
-	for _, hidden := range []string{"job", "one", "cpuprofile"} {
+	for _, hidden := range []string{"job", "cpuprofile"} {
 		_ = set.MarkHidden(hidden)
 	}
 	return cmd

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,13 +19,11 @@ import (
 	"github.com/gopercolator/percolator/internal/simulation"
 )
 
-// divide has processes run the episodes, and adds up what they tell.
+// divide runs episodes, each in a process of its own: what happens in one then depends on nothing
+// that happened before, and its memory ends with it.
 func (f *flags) divide(ctx context.Context, out io.Writer) error {
 	if f.jobs < 1 || f.size < 1 {
 		return errors.New("--jobs and --size must be positive")
-	}
-	if f.one {
-		f.jobs = 1
 	}
 	dir, err := os.MkdirTemp("", "percolator-simulate")
 	if err != nil {
@@ -36,14 +35,16 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	t := &total{flags: f, out: out, begun: time.Now()}
-	running, stop := context.WithCancel(ctx)
-	t.stop = stop
-	defer t.stop()
-	errs := make([]error, f.jobs)
+	t := &total{flags: f, out: out, begun: time.Now(), next: f.episode}
 	var working sync.WaitGroup
-	for job := range f.jobs {
-		working.Go(func() { errs[job] = f.share(running, f.episode+uint64(job), t.add) })
+	for range f.jobs {
+		working.Go(func() {
+			for episode, more := t.begin(); more && ctx.Err() == nil; episode, more = t.begin() {
+				if o := f.process(ctx, episode); ctx.Err() == nil {
+					t.add(o)
+				}
+			}
+		})
 	}
 	working.Wait()
 	t.print()
@@ -53,60 +54,44 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 	if t.failed > 0 {
 		return fmt.Errorf("%d of %d episodes failed", t.failed, t.episodes)
 	}
-	return errors.Join(errs...)
-}
-
-// share runs a share of the episodes in a process. After one that ends the process there is
-// another.
-func (f *flags) share(ctx context.Context, episode uint64, tell func(told)) error {
-	begun := time.Now()
-	for ctx.Err() == nil {
-		last, stderr, err := f.process(ctx, episode, f.duration-time.Since(begun), tell)
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if last.Report != nil {
-			return fmt.Errorf("%w: %s", err, stderr)
-		}
-		tell(told{Episode: last.Episode, Report: &simulation.Report{History: &history.Report{}}, Error: fmt.Sprintf("%v: %s", err, stderr)})
-		if episode = last.Episode + uint64(f.jobs); f.one || time.Since(begun) >= f.duration {
-			return nil
-		}
-	}
 	return ctx.Err()
 }
 
-// process runs a process and passes on what it tells.
-func (f *flags) process(ctx context.Context, episode uint64, d time.Duration, tell func(told)) (last told, stderr string, err error) {
+// process runs an episode in a process.
+func (f *flags) process(ctx context.Context, episode uint64) told {
+	o := told{Episode: episode}
+	var said bytes.Buffer
+	err := f.start(ctx, &o, &said)
+	if o.Report == nil {
+		o.Report = &simulation.Report{History: &history.Report{}}
+	}
+	if err != nil {
+		o.Error = fmt.Sprintf("%v: %s", err, said.String())
+	}
+	o.Report.Config = f.config(episode)
+	return o
+}
+
+// start starts that process, and waits for what it tells and for its end.
+func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	from, to, err := os.Pipe()
 	if err != nil {
-		return last, "", err
+		return err
 	}
 	defer from.Close()
-	cmd := exec.CommandContext(ctx, f.program, f.arguments(episode, d)...)
+	cmd := exec.CommandContext(ctx, f.program, f.arguments(o.Episode)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
 	cmd.ExtraFiles = []*os.File{to}
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	cmd.Stderr = stderr
 	err = cmd.Start()
 	_ = to.Close()
 	if err != nil {
-		return last, "", err
+		return err
 	}
 	stuck := time.AfterFunc(stuckAfter, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 	defer stuck.Stop()
-	for decode := json.NewDecoder(from); ; stuck.Reset(stuckAfter) {
-		var next told
-		if decode.Decode(&next) != nil {
-			break
-		}
-		if last = next; last.Report != nil {
-			last.Report.Config = f.config(last.Episode)
-			tell(last)
-		}
-	}
-	err = cmd.Wait()
-	return last, said.String(), err
+	decoded := json.NewDecoder(from).Decode(o)
+	return cmp.Or(cmd.Wait(), decoded)
 }
 
 // stuckAfter is how long an episode may take, in real time: virtual time stands still while anybody
@@ -114,18 +99,14 @@ func (f *flags) process(ctx context.Context, episode uint64, d time.Duration, te
 const stuckAfter = 3 * time.Minute
 
 // arguments are those of a process.
-func (f *flags) arguments(episode uint64, d time.Duration) []string {
-	args := []string{"simulate", "--job", "--seed", fmt.Sprint(f.seed), "--for", d.String(), "--transactions", strconv.Itoa(f.transactions),
-		"--size", strconv.Itoa(f.size), "--faults", f.faults, "--jobs", strconv.Itoa(f.jobs), "--episode", fmt.Sprint(episode)}
-	args = append(args, "--clients", strconv.Itoa(f.clients), "--sessions", strconv.Itoa(f.sessions), "--workers", strconv.Itoa(f.workers))
+func (f *flags) arguments(episode uint64) []string {
+	args := []string{"simulate", "--job", "--seed", fmt.Sprint(f.seed), "--episode", fmt.Sprint(episode), "--size", strconv.Itoa(f.size), "--faults", f.faults,
+		"--clients", strconv.Itoa(f.clients), "--sessions", strconv.Itoa(f.sessions), "--workers", strconv.Itoa(f.workers)}
 	for _, fault := range f.without {
 		args = append(args, "--without", fault)
 	}
 	if f.trace != "" {
 		args = append(args, "--trace", f.trace)
-	}
-	if f.one {
-		args = append(args, "--one")
 	}
 	if f.cpuProfile != "" {
 		args = append(args, "--cpuprofile", fmt.Sprintf("%s.%d", f.cpuProfile, episode))

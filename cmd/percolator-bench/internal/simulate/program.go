@@ -39,7 +39,10 @@ func randOfM() uint64 {
 `},
 	{"runtime/rand.go", "\tmp.cheaprand = rand()\n", "\tmp.cheaprand = randOfM()\n"},
 	{"runtime/select.go", "j := cheaprandn(uint32(norder + 1))", "j := randn(uint32(norder + 1))"},
-	{"runtime/time.go", "t.rand = cheaprand()", "t.rand = uint32(rand())"},
+	// A timer draws once: when it leaves the heap of timers and comes back depends on more than the
+	// bubble.
+	{"runtime/time.go", "t.rand = cheaprand()", "if t.rand == 0 {\n\t\t\t\tt.rand = uint32(rand()) | 1\n\t\t\t}"},
+	{"runtime/time.go", "return tw.timer.rand < other.timer.rand", "return tw.timer.rand*uint32(tw.when|1) < other.timer.rand*uint32(tw.when|1)"},
 	{"runtime/rand.go", "// rand32 is uint32(rand())", `// draw is the next number of splitmix64.
 //
 //go:nosplit
@@ -61,6 +64,8 @@ func (b *synctestBubble) draw() uint64 {
 	// Memory is not given back, as allocation passes over what is being given back.
 	{"runtime/mgcscavenge.go", "\tc <- 1\n\tscavenger.park()\n", "\tc <- 1\n\tfor {\n\t\tscavenger.park()\n\t}\n"},
 	{"runtime/proc.go", "if pp.schedtick%61 == 0 && ", "if false && "},
+	// Every process has the same number.
+	{"os/exec.go", "func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1 }"},
 	// The children of a context are cancelled in the order in which they came, not by their addresses.
 	{"context/context.go", "children map[canceler]struct{} //", "children map[canceler]uint64 //"},
 	{"context/context.go", "make(map[canceler]struct{})", "make(map[canceler]uint64)"},

@@ -28,7 +28,7 @@ type shrinking struct {
 // fails or the time is up, and prints the smallest.
 func (f *flags) shrink(ctx context.Context, out io.Writer, failed told) {
 	s := &shrinking{flags: *f, told: failed, ends: time.Now().Add(f.shrinkFor)}
-	s.one, s.episode, s.jobs = true, failed.Episode, 1
+	s.episode = failed.Episode
 	again := 0
 	for range attempts {
 		if s.fails(ctx, s.flags) {
@@ -108,11 +108,10 @@ func (s *shrinking) fails(ctx context.Context, f flags) (failed bool) {
 	if ctx.Err() != nil || time.Now().After(s.ends) {
 		return false
 	}
-	_, _, _ = f.process(ctx, f.episode, time.Second, func(t told) {
-		if failed = t.Error != "" || t.Report.Failed(); failed {
-			s.told = t
-		}
-	})
+	o := f.process(ctx, f.episode)
+	if failed = ctx.Err() == nil && (o.Error != "" || o.Report.Failed()); failed {
+		s.told = o
+	}
 	return failed
 }
 

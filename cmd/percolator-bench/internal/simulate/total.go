@@ -17,9 +17,9 @@ type total struct {
 	flags *flags
 	out   io.Writer
 	begun time.Time
-	stop  func()
 
 	mu                         sync.Mutex
+	next                       uint64 // episode
 	episodes, failed           int
 	first                      *told // that failed
 	judged, committed, aborted int
@@ -30,6 +30,23 @@ type total struct {
 	digest                     uint64 // the sum of those of the episodes
 }
 
+// begin is the next episode, unless there are enough.
+func (t *total) begin() (episode uint64, more bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.flags
+	episode = t.next
+	t.next++
+	switch {
+	case f.one:
+		return episode, episode == f.episode
+	case t.failed >= f.failures || f.transactions > 0 && t.judged >= f.transactions:
+		return 0, false
+	}
+	return episode, episode == f.episode || time.Since(t.begun) < f.duration
+}
+
+// add adds what became of an episode.
 func (t *total) add(o told) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +68,6 @@ func (t *total) add(o told) {
 	}
 	if t.failed == t.flags.failures {
 		fmt.Fprintln(t.out, "so many failures are enough")
-		t.stop()
 	}
 	t.judged += r.History.Transactions
 	t.committed += r.History.Committed

@@ -10,7 +10,6 @@ import (
 	"runtime/pprof"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gopercolator/percolator/internal/simulation"
 )
@@ -18,14 +17,17 @@ import (
 // toldOn is the file on which a process tells what it does.
 const toldOn = 3
 
-// told is what a process says: that it begins an episode, or what became of it.
+// told is what became of an episode.
 type told struct {
 	Episode uint64
-	Report  *simulation.Report // nil: it begins
-	Error   string             // it could not be carried out
+	Report  *simulation.Report
+	Error   string // it could not be carried out
 }
 
-// work runs a share of the episodes and ends the program.
+// mostMemory is from where on garbage is collected within an episode, in bytes.
+const mostMemory = 8 << 30
+
+// work runs an episode and ends the program.
 func (f *flags) work() error {
 	tell := os.NewFile(toldOn, "told")
 	if tell == nil {
@@ -44,10 +46,18 @@ func (f *flags) work() error {
 	}
 	startThreads()
 	runtime.MemProfileRate = 0
-	debug.SetGCPercent(-1) // the collector works between episodes, as it would change who runs next
+	debug.SetGCPercent(-1) // a collection would change who runs next
+	debug.SetMemoryLimit(mostMemory)
 	simulation.Main(func(t *testing.T) {
-		f.episodes(t, json.NewEncoder(tell))
+		report, err := simulation.Run(t, f.config(f.episode))
+		o := told{Episode: f.episode, Report: report}
+		if err != nil {
+			o.Error = fmt.Sprint(err)
+		}
 		stop()
+		if err := json.NewEncoder(tell).Encode(o); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 	})
 	return nil
 }
@@ -70,28 +80,6 @@ func startThreads() {
 	started.Wait()
 	close(release)
 	done.Wait()
-}
-
-func (f *flags) episodes(t *testing.T, tell *json.Encoder) {
-	begun, judged := time.Now(), 0
-	for episode := f.episode; ; episode += uint64(f.jobs) {
-		if err := tell.Encode(told{Episode: episode}); err != nil {
-			return
-		}
-		report, err := simulation.Run(t, f.config(episode))
-		o := told{Episode: episode, Report: report}
-		if err != nil {
-			o.Error = fmt.Sprint(err)
-		}
-		if err := tell.Encode(o); err != nil {
-			return
-		}
-		runtime.GC()
-		judged += report.History.Transactions
-		if f.one || time.Since(begun) >= f.duration || f.transactions > 0 && judged >= f.transactions/f.jobs {
-			return
-		}
-	}
 }
 
 // config is that of an episode.
