@@ -213,7 +213,7 @@ func (s *Session) end(a *attempt, o options, ts tso.Timestamp, err error, asked 
 	case err == nil:
 		a.rec.End(history.Committed, ts)
 		s.remember(ts)
-		s.fresh.tell(s.Name, ts)
+		s.fresh.tell(s.Client, ts)
 		s.tally(o.kind, func(c *Count) { c.Committed++ })
 		return
 	case asked && (errors.Is(err, percolator.ErrOutcomeUnknown) || s.Dead()):

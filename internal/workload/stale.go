@@ -16,7 +16,7 @@ import (
 type freshness struct {
 	mu    sync.Mutex
 	marks []mark
-	told  map[string]tso.Timestamp // by client: the greatest timestamp that its sessions know
+	told  map[*percolator.Client]tso.Timestamp // the greatest that its sessions know
 }
 
 // mark is a moment of the history that had come by a time.
@@ -48,16 +48,16 @@ func (f *freshness) before(t time.Time) int64 {
 }
 
 // tell remembers a timestamp of a client's own.
-func (f *freshness) tell(client string, ts tso.Timestamp) {
+func (f *freshness) tell(client *percolator.Client, ts tso.Timestamp) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.told == nil {
-		f.told = map[string]tso.Timestamp{}
+		f.told = map[*percolator.Client]tso.Timestamp{}
 	}
 	f.told[client] = max(f.told[client], ts)
 }
 
-func (f *freshness) toldTo(client string) tso.Timestamp {
+func (f *freshness) toldTo(client *percolator.Client) tso.Timestamp {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.told[client]
@@ -102,14 +102,14 @@ func (s *Session) viewNotOlder(ctx context.Context, d time.Duration) {
 // viewWithin reads some cells. What others had committed before the time that the snapshot may be
 // stale, and what this client had, is in it.
 func (s *Session) viewWithin(ctx context.Context, rec *history.Txn, d time.Duration, cells []percolator.Cell) error {
-	moment, told := s.fresh.before(time.Now().Add(-d)), s.fresh.toldTo(s.Name)
+	moment, told := s.fresh.before(time.Now().Add(-d)), s.fresh.toldTo(s.Client)
 	return s.view(ctx, rec, func(ctx context.Context, snap *percolator.Snapshot) error {
 		ts := snap.StartTimestamp()
 		rec.StartedSince(ts, moment)
 		if ts < told {
 			rec.Broken("with MaxStaleness %v the snapshot is of %d, and the client knew of %d", d, ts, told)
 		}
-		s.fresh.tell(s.Name, ts)
+		s.fresh.tell(s.Client, ts)
 		r := Reader{Scanner: snap, rec: rec}
 		if err := r.checkBank(ctx); err != nil {
 			return err
