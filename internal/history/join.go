@@ -21,17 +21,18 @@ type saved struct {
 }
 
 type savedTxn struct {
-	Client, Kind      string
-	Start, Commit     tso.Timestamp
-	Outcome           Outcome
-	Began, Ended      int64
-	Placed, LockReads bool
-	Ops               []savedOp
-	Runs              []Run
-	Weak              []cellID
-	Broken            []string
-	Adds, Sums        []savedAmount
-	Exports           []savedExport
+	Client, Kind    string
+	Start, Commit   tso.Timestamp
+	Outcome         Outcome
+	Began, Ended    int64
+	Placed, Bounded bool
+	LockReads       bool
+	Ops             []savedOp
+	Runs            []Run
+	Weak            []cellID
+	Broken          []string
+	Adds, Sums      []savedAmount
+	Exports         []savedExport
 }
 
 type savedOp struct {
@@ -83,7 +84,7 @@ func (h *Recording) Save(w io.Writer) error {
 func (t *Txn) save() savedTxn {
 	s := savedTxn{
 		Client: t.Client, Kind: t.Kind, Start: t.start, Commit: t.commit, Outcome: t.outcome, Began: t.began, Ended: t.ended,
-		Placed: t.placed, LockReads: t.lockReads, Runs: t.runs, Weak: t.weak, Broken: t.broken,
+		Placed: t.placed, Bounded: t.bounded, LockReads: t.lockReads, Runs: t.runs, Weak: t.weak, Broken: t.broken,
 	}
 	for _, o := range t.ops {
 		to := savedOp{Kind: o.kind, Cell: o.cell, Value: o.value, Commit: o.commit}
@@ -151,7 +152,7 @@ type joining struct {
 func (in joining) txn(s savedTxn) *Txn {
 	t := &Txn{
 		Client: s.Client, Kind: s.Kind, start: s.Start, commit: s.Commit, outcome: s.Outcome, began: s.Began, ended: s.Ended,
-		placed: s.Placed, lockReads: s.LockReads, broken: s.Broken,
+		placed: s.Placed, bounded: s.Bounded, lockReads: s.LockReads, broken: s.Broken,
 	}
 	for _, o := range s.Ops {
 		t.ops = append(t.ops, in.op(o))
