@@ -21,8 +21,11 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// secret is in every row key and every value of the workload.
-const secret = "h0rseradish"
+// secret is in every row key and every value of the workload, valueSecret in values alone.
+const (
+	secret      = "h0rseradish"
+	valueSecret = "w4sabi"
+)
 
 // lockedBuffer is written to from many goroutines.
 type lockedBuffer struct {
@@ -50,12 +53,12 @@ type watched struct {
 	logs   lockedBuffer
 }
 
-func newWatched(env *percolatortest.Env) *watched {
+func newWatched(env *percolatortest.Env, level slog.Level) *watched {
 	w := &watched{spans: tracetest.NewSpanRecorder(), reader: metric.NewManualReader()}
 	w.c = env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
 		cfg.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans))
 		cfg.MeterProvider = metric.NewMeterProvider(metric.WithReader(w.reader))
-		cfg.Logger = slog.New(slog.NewTextHandler(&w.logs, nil)) // at debug level errors may name rows
+		cfg.Logger = slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: level}))
 	}))
 	return w
 }
@@ -65,10 +68,9 @@ func TestTelemetryTellsNoSecrets(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
-	w := newWatched(env)
-	failures := workload(t, ctx, env, w.c)
-	if failures < 6 {
-		t.Errorf("only %d calls failed: the workload does not show what errors show", failures)
+	w := newWatched(env, slog.LevelInfo)
+	if failures := workload(t, ctx, env, w.c); len(failures) < 6 {
+		t.Errorf("only %d calls failed: the workload does not show what errors show", len(failures))
 	}
 	fixture.Must(t, w.c.Flush(ctx))
 	if err := w.c.Close(); err != nil {
@@ -92,11 +94,29 @@ func TestTelemetryTellsNoSecrets(t *testing.T) {
 	}
 }
 
+// Errors name cells, and at level Debug rows may show. Values show nowhere.
+func TestErrorsTellNoValues(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	w := newWatched(env, slog.LevelDebug)
+	for _, err := range workload(t, ctx, env, w.c) {
+		if strings.Contains(err.Error(), valueSecret) {
+			t.Errorf("an error tells %v", err)
+		}
+	}
+	fixture.Must(t, w.c.Flush(ctx))
+	fixture.Must(t, w.c.Close())
+	if logs := w.logs.String(); strings.Contains(logs, valueSecret) {
+		t.Errorf("logged: %s", logs)
+	}
+}
+
 func TestMetricsTellNoSecrets(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
-	w := newWatched(env)
+	w := newWatched(env, slog.LevelInfo)
 	workload(t, ctx, env, w.c)
 	fixture.Must(t, w.c.Flush(ctx))
 	var got metricdata.ResourceMetrics
@@ -146,15 +166,15 @@ func attributesOf(t testing.TB, m metricdata.Metrics) (sets []attribute.Set) {
 }
 
 // workload has everything happen that can: reads, writes, conflicts, locks of a client that died,
-// corrupt cells, failures of the store. It returns how many calls failed.
-func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *percolator.Client) (failures int) {
+// corrupt cells, failures of the store. It returns how calls failed.
+func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *percolator.Client) (failures []error) {
 	t.Helper()
 	row := func(i int) string { return fmt.Sprint(secret, i) }
 	at := func(i int) percolator.Cell { return fixture.Cell(row(i), "c") }
-	value := []byte("value " + secret)
+	value := []byte("value " + secret + valueSecret)
 	try := func(err error) {
 		if err != nil {
-			failures++
+			failures = append(failures, err)
 		}
 	}
 	update := func(f func(ctx context.Context, tx *percolator.Txn) error, opts ...percolator.TxnOption) {
@@ -177,7 +197,7 @@ func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *per
 	update(func(ctx context.Context, tx *percolator.Txn) error { return tx.Insert(at(1), value) })      // ErrExists
 	update(func(ctx context.Context, tx *percolator.Txn) error { return errors.New("my own " + secret) })
 	update(func(ctx context.Context, tx *percolator.Txn) error { // ErrConflict, by a write
-		fixture.Put(t, ctx, env.Client, row(1), "c", "other "+secret)
+		fixture.Put(t, ctx, env.Client, row(1), "c", "other "+secret+valueSecret)
 		return tx.Set(at(1), value)
 	}, percolator.MaxAttempts(1))
 	fixture.CrashAfter(t, env, nil, row(4), row(5))
@@ -196,8 +216,8 @@ func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *per
 		}))
 	}
 	read(4)
-	fixture.Plant(t, ctx, env, "t", row(9), "write", "c", 1000, secret)
-	fixture.Plant(t, ctx, env, "t", row(9), "lock", "c", 2000, secret)
+	fixture.Plant(t, ctx, env, "t", row(9), "write", "c", 1000, secret+valueSecret)
+	fixture.Plant(t, ctx, env, "t", row(9), "lock", "c", 2000, secret+valueSecret)
 	read(9) // ErrCorrupt
 	env.FaultsOf(c).Handle(fixture.AtMost(2, fixture.IsCommit, percolatortest.LoseAnswer))
 	update(set(6, 7, 8))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,7 +200,7 @@ func TestTraceOfABatch(t *testing.T) {
 func TestSpansEndOnPanic(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
-	w := newWatched(fixture.NewEnv(t))
+	w := newWatched(fixture.NewEnv(t), slog.LevelInfo)
 	for _, call := range []func(){
 		func() {
 			_, _ = w.c.Update(ctx, func(context.Context, *percolator.Txn) error { panic("mine") })
