@@ -123,6 +123,7 @@ func (c *Checker) judge(ts tso.Timestamp) {
 	c.checkUnique()
 	c.checkReads()
 	c.checkObservers()
+	c.checkExports()
 	c.checkCycles()
 	c.decide()
 	c.settle()

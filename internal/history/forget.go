@@ -144,7 +144,7 @@ func (k *need) trim(t *Txn) {
 			weak = append(weak, id)
 		}
 	}
-	t.ops, t.runs, t.weak, t.broken = ops, runs, weak, nil
+	t.ops, t.runs, t.weak, t.broken, t.due = ops, runs, weak, nil, nil
 	t.began, t.ended, t.floor, t.passes, t.changed = 0, 0, nil, nil, nil
 	t.forgotten = true
 }

@@ -33,6 +33,7 @@ const (
 	anomalyDoubleRun     Kind = "observed twice"       // two runs of an observer committed for one change
 	anomalyStaleRun      Kind = "observed out of date" // a run for a change that was not the newest in its snapshot
 	anomalyUnobserved    Kind = "not observed"         // a change that nobody has run for
+	anomalyUndue         Kind = "not due"              // in an export, though its observer had not run
 	anomalyInvariant     Kind = "invariant"            // of the application
 	anomalyG0            Kind = "G0"                   // cycle of writes
 	anomalyG1c           Kind = "G1c"                  // cycle of writes and reads of writes

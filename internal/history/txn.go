@@ -39,6 +39,9 @@ type Txn struct {
 	broken []string
 	queued *queued // nil of most
 
+	exported []string // observers, of an export
+	due      map[pendingRun]bool
+
 	verdict
 }
 

@@ -28,6 +28,8 @@ const (
 	serverKilled        fault = "oracle: server killed"
 	sessionEnded        fault = "oracle: session wrongly ended"
 	sessionsSilent      fault = "oracle: sessions unanswered"
+	objectRefused       fault = "objects: failed before"
+	objectDoubtful      fault = "objects: failed after"
 	processKilled       fault = "process killed"
 	processStopped      fault = "process stopped"
 	machineSuspended    fault = "machine suspended"
@@ -36,12 +38,13 @@ const (
 	receiverRefused     fault = "receiver: refused"
 	receiverDoubtful    fault = "receiver: done and reported failed"
 	collected           fault = "collected while all work"
+	restored            fault = "backups restored"
 )
 
 // kinds are all of them.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
-	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, processKilled,
-	processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful}
+	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
+	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful}
 
 // EveryFault names every kind of fault, as a Report counts them.
 func EveryFault() (names []string) {

@@ -26,6 +26,7 @@ type world struct {
 	schema  *percolator.Schema
 	lull    lull
 	growth  growth
+	backups backups
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults

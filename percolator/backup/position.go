@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -23,10 +25,12 @@ type position struct {
 	name     string
 	manifest *Manifest
 
-	mu     sync.Mutex
-	at     positionRecord
-	stored []byte // as far as is known; nil: nothing
-	shown  *tally
+	turn   *semaphore.Weighted // of who stores it: nobody holds mu meanwhile
+	stored []byte              // as far as is known; nil: nothing
+
+	mu    sync.Mutex
+	at    positionRecord
+	shown *tally
 }
 
 // positionRecord is the stored form. Also grows while one chunk is slower than those after it.
@@ -57,7 +61,7 @@ func (r positionRecord) bounded() positionRecord {
 }
 
 func openPosition(ctx context.Context, a *admin.Admin, m *Manifest, commit tso.Timestamp, show func(Progress)) (*position, error) {
-	p := &position{admin: a, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
+	p := &position{admin: a, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m, turn: semaphore.NewWeighted(1)}
 	p.shown = newTally(len(m.Chunks), m.SnapshotTime, show)
 	stored, err := a.LoadPosition(ctx, p.name)
 	if err != nil || stored == nil {
@@ -93,9 +97,13 @@ func (p *position) done(i int) bool {
 
 // finish stores that chunk i is done.
 func (p *position) finish(ctx context.Context, i int) error {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer p.turn.Release(1)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	next := p.at
+	p.mu.Unlock()
 	next.finish(i)
 	b, err := json.Marshal(next.bounded())
 	if err != nil {
@@ -104,7 +112,10 @@ func (p *position) finish(ctx context.Context, i int) error {
 	if err := p.save(ctx, b); err != nil {
 		return err
 	}
-	p.at, p.stored = next, b
+	p.stored = b
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = next
 	p.shown.add(&p.manifest.Chunks[i], true)
 	return nil
 }
