@@ -43,6 +43,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err := w.audit(ctx, p, true); err != nil {
 		return nil, err
 	}
+	w.checkSizes()
 	w.restoreAll(ctx)
 	if err := p.leave(); err != nil {
 		w.problem("closing the last client: %v", err)
