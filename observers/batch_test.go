@@ -366,7 +366,10 @@ func testBatchesOfTwoWorkersOverlap(t *testing.T) {
 	var workers []*observers.Worker
 	for range 2 {
 		r := observers.NewRegistry()
-		r.ObserveBatch("o", "t", "in", sum(j), observers.MaxCells(40))
+		r.ObserveBatch("o", "t", "in", func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+			time.Sleep(20 * time.Millisecond) // until the other worker has found the same cells
+			return sum(j)(ctx, tx, changes)
+		}, observers.MaxCells(40))
 		cfg := only("in", 1000)
 		cfg.DisableRowLocks, cfg.ScanInterval = true, time.Millisecond
 		w, _ := e.start(e.NewClient(), r, cfg)
