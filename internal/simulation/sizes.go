@@ -10,7 +10,7 @@ const (
 	metaCells    = 50
 	journalCells = 100 // and some for each process that there was: headers of its streams, low positions
 	streamCells  = 10
-	versionCells = 3 // a version of a user's cell, its record, and what an observer leaves beside it
+	versionCells = 4 // a version of a user's cell, its record, and what two observers leave beside it
 	tableCells   = 50
 )
 
