@@ -24,8 +24,10 @@ import (
 // columns that this worker does not take, but not for parked cells. While transactions keep writing
 // it does not return. Some worker has to run, not necessarily this one.
 //
-// Two things can escape it: a chain of weak notifications in another process whose observers write
-// nothing, and a transaction that commits later and then notifies a weak column.
+// Three things can escape it: a chain of weak notifications in another process whose observers write
+// nothing, a transaction that commits later and then notifies a weak column, and what a client
+// committed that did not know that its session had ended and its stream's header was deleted, until
+// the next cycle of collection has found that stream.
 //
 // It returns an error only if ctx ends (it wraps the context's error and says what is left) or the
 // client is closed (percolator.ErrClosed).

@@ -39,6 +39,7 @@ const (
 	receiverDoubtful    fault = "receiver: done and reported failed"
 	collected           fault = "collected while all work"
 	restored            fault = "backups restored"
+	headerless          fault = "streams without a header"
 )
 
 // kinds are all of them.

@@ -30,6 +30,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	}
 	w.finishGrowth(ctx, p)
 	w.comeToRest(ctx, p)
+	w.adoptHeaderless(ctx, p)
 	if err := w.audit(ctx, p, false); err != nil {
 		return nil, err
 	}
