@@ -3,6 +3,7 @@ package emulator_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -217,13 +218,14 @@ func (s *repairedSoak) open(ctx context.Context, t testing.TB, instance string, 
 	return c
 }
 
+var repairedCuts = flag.Int("cuts", 16, "how many cuts TestRepair repairs; of more than 70 a multiple of that")
+
+const cutsOfASoak = 70
+
 // TestRepair: after the repair of a cut, every snapshot at or below its timestamp is as it was.
 func TestRepair(t *testing.T) {
 	t.Parallel()
-	soaks, cuts := 3, 70
-	if testing.Short() || raced { // CI takes all of them without the race detector
-		soaks, cuts = 1, 16
-	}
+	soaks, cuts := (*repairedCuts+cutsOfASoak-1)/cutsOfASoak, min(*repairedCuts, cutsOfASoak)
 	var repaired, damaged atomic.Int64
 	t.Run("soaks", func(t *testing.T) {
 		for i := range soaks {

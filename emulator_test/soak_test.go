@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 30*time.Second, "how long TestSoak works, of virtual time; a sixth of that with -short")
+	soakFor  = flag.Duration("soak", 10*time.Second, "how long TestSoak works, of virtual time")
 	soakSeed = flag.Uint64("soak.seed", 0, "seed of TestSoak's faults and transactions; 0: another one each time")
 	soakJSON = flag.String("soak.json", "", "file for TestSoak's report as JSON")
 )
@@ -59,9 +59,6 @@ func defaultSoak(d time.Duration) soakConfig {
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	cfg := defaultSoak(*soakFor)
-	if testing.Short() {
-		cfg.Duration /= 6
-	}
 	if *soakSeed != 0 {
 		cfg.Seed = *soakSeed
 	}

@@ -36,7 +36,7 @@ func ours(t *testing.T, name string) programs {
 	member, err := os.Executable()
 	must(t, err)
 	p := programs{name, filepath.Join(t.TempDir(), "percolator"), member}
-	run(t, root, "go", "build", "-trimpath", "-o", p.percolator, "./cmd/percolator")
+	run(t, root, "go", "build", "-o", p.percolator, "./cmd/percolator")
 	return p
 }
 
@@ -49,13 +49,13 @@ func theirs(t *testing.T, revision string) programs {
 	run(t, root, "git", "archive", "--output", archive, revision)
 	run(t, tree, "tar", "-xf", archive)
 	p := programs{"old", filepath.Join(tree, "old-percolator"), filepath.Join(tree, "old-member")}
-	run(t, tree, "go", "build", "-trimpath", "-o", p.percolator, "./cmd/percolator")
+	run(t, tree, "go", "build", "-o", p.percolator, "./cmd/percolator")
 	own := filepath.Join(tree, "own")
 	must(t, os.Mkdir(own, 0o700))
 	for _, dir := range harness {
 		replace(t, filepath.Join(root, dir), filepath.Join(tree, dir), filepath.Join(own, dir))
 	}
-	build := []string{"go", "test", "-c", "-trimpath", "-o", p.member, "./emulator_test/upgrade"}
+	build := []string{"go", "test", "-c", "-o", p.member, "./emulator_test/upgrade"}
 	if _, err := command(t, tree, build...); err == nil {
 		return p
 	}

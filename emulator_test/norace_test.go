@@ -1,5 +1,0 @@
-//go:build !race
-
-package emulator_test
-
-const raced = false
