@@ -121,7 +121,7 @@ func (w *world) populate(ctx context.Context) error {
 		name string
 		work func(*process)
 	}
-	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}}
+	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}, {"loader", w.load}}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})
 	}

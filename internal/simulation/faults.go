@@ -40,6 +40,7 @@ const (
 	collected           fault = "collected while all work"
 	restored            fault = "backups restored"
 	headerless          fault = "streams without a header"
+	loaded              fault = "loads ended"
 )
 
 // kinds are all of them.

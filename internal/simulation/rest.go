@@ -29,6 +29,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 		return nil, err
 	}
 	w.finishGrowth(ctx, p)
+	w.finishLoad(ctx, p)
 	w.comeToRest(ctx, p)
 	w.adoptHeaderless(ctx, p)
 	if err := w.audit(ctx, p, false); err != nil {

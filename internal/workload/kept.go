@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/history"
@@ -145,9 +144,11 @@ func orTooOld(err error) error {
 	return err
 }
 
-// tooOld: a client that knows the safepoint refuses a snapshot.
+// tooOld: a client that knows the safepoint refuses a snapshot. It refuses one as well when the store
+// fails to tell it the safepoint.
 func tooOld(ctx context.Context, err error) bool {
-	return errors.Is(err, percolator.ErrSnapshotTooOld) && status.Code(err) == codes.Unknown && ctx.Err() == nil
+	var failed interface{ GRPCStatus() *status.Status }
+	return errors.Is(err, percolator.ErrSnapshotTooOld) && !errors.As(err, &failed) && ctx.Err() == nil
 }
 
 // viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.

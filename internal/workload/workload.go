@@ -137,6 +137,7 @@ type Workload struct {
 	past   []tso.Timestamp // commit timestamps, newest last
 	again  []tso.Timestamp // of these, which are read again and again
 	held   []tso.Timestamp // snapshots under holds
+	loaded int             // loads that have ended
 }
 
 // Past is commit timestamps that somebody was told of, the newest last.
@@ -226,6 +227,7 @@ var picks = []pick{
 	{4, (*Session).sweep},
 	{5, (*Session).viewBank},
 	{4, (*Session).viewRing},
+	{1, (*Session).viewLoads},
 	{5, (*Session).viewPeople},
 	{4, (*Session).viewMany},
 	{4, (*Session).viewPast},

@@ -39,10 +39,11 @@ func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job
 	l := &load[T]{
 		client: client, cfg: cfg, job: job, saved: saved,
 		reading: reading, stop: stop,
-		queue: make(chan entry[T], cfg.ItemsPerTransaction),
-		room:  semaphore.NewWeighted(cfg.MaxInFlightBytes),
-		ahead: semaphore.NewWeighted(int64(aheadFactor * cfg.Concurrency * cfg.ItemsPerTransaction)),
-		order: newOrder(Position{Items: from.Items, Token: from.Token}, from.Failed),
+		queue:  make(chan entry[T], cfg.ItemsPerTransaction),
+		taking: semaphore.NewWeighted(1),
+		room:   semaphore.NewWeighted(cfg.MaxInFlightBytes),
+		ahead:  semaphore.NewWeighted(int64(aheadFactor * cfg.Concurrency * cfg.ItemsPerTransaction)),
+		order:  newOrder(Position{Items: from.Items, Token: from.Token}, from.Failed),
 	}
 	l.counts.began = time.Now()
 	r := Report{Resumed: from.Items > 0, From: Position{Items: from.Items, Token: from.Token}, FailedBefore: from.Failed}
@@ -76,7 +77,7 @@ type load[T any] struct {
 	stop    context.CancelCauseFunc
 
 	queue  chan entry[T]
-	taking sync.Mutex          // its holder takes a batch, so batches are contiguous
+	taking *semaphore.Weighted // its holder takes a batch, so batches are contiguous
 	room   *semaphore.Weighted // bytes of items that have been read and not been dealt with
 	ahead  *semaphore.Weighted // items that may be taken before the first one that has not been dealt with
 

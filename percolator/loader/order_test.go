@@ -53,7 +53,7 @@ func TestNotTooFarAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &load[int]{cfg: cfg, reading: t.Context(), queue: make(chan entry[int], 100), ahead: semaphore.NewWeighted(aheadFactor), order: newOrder(Position{}, 0)}
+		l := &load[int]{cfg: cfg, reading: t.Context(), queue: make(chan entry[int], 100), taking: semaphore.NewWeighted(1), ahead: semaphore.NewWeighted(aheadFactor), order: newOrder(Position{}, 0)}
 		for i := range 100 {
 			l.queue <- entry[int]{index: int64(i)}
 		}

@@ -53,11 +53,10 @@ func (l *load[T]) read(from Position) error {
 // No worker waits for a full batch, so an item of a slow source goes at once. When the workers are
 // slower, the queue is full when one of them returns.
 func (l *load[T]) take() (b []entry[T], ok bool) {
-	l.taking.Lock()
-	defer l.taking.Unlock()
-	if l.reading.Err() != nil {
+	if l.taking.Acquire(l.reading, 1) != nil {
 		return nil, false
 	}
+	defer l.taking.Release(1)
 	select {
 	case <-l.reading.Done():
 		return nil, false
