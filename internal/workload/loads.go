@@ -58,6 +58,7 @@ func items(ctx context.Context) iter.Seq2[int, error] {
 func (w *Workload) write(ctx context.Context, tx *percolator.Txn, process string, load int, items []int) error {
 	a := &attempt{s: &Session{Workload: w}, rec: w.History.Begin(process, "load"), id: w.ids.Add(1)}
 	a.use(tx)
+	a.rec.Since(0) // the loader began it
 	cells := make([]percolator.Cell, len(items))
 	for i, item := range items {
 		cells[i] = cell(registers, loadRow(load, item), "item")
