@@ -147,9 +147,9 @@ func (d *Declarations) Check(c Cell) error {
 	return CellError(ErrInvalidArgument, c, "the table declares its columns, and not this one%s", d.meant(c.Column))
 }
 
-// CheckPut returns ErrInvalidArgument for a column that the table does not declare, and for a value
+// checkPut returns ErrInvalidArgument for a column that the table does not declare, and for a value
 // that is not of the column's type.
-func (d *Declarations) CheckPut(c Cell, value []byte) error {
+func (d *Declarations) checkPut(c Cell, value []byte) error {
 	if d == nil {
 		return nil
 	}

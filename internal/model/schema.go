@@ -156,6 +156,29 @@ func NewCatalog(s *Schema) *Catalog {
 	return c
 }
 
+// CheckColumn validates the name of a column that a caller wants to read or write: it has to be
+// declared in a table that declares its columns.
+func (t *TableInfo) CheckColumn(c Cell) error {
+	if err := ValidateColumn(c); err != nil {
+		return err
+	}
+	return t.Declared.Check(c)
+}
+
+// CheckPut checks a value against the column's declared type, and what its indexes can hold. The
+// name of the column is valid.
+func (t *TableInfo) CheckPut(c Cell, value []byte) error {
+	if err := t.Declared.checkPut(c, value); err != nil {
+		return err
+	}
+	for _, ix := range t.IndexesOf[c.Column] {
+		if err := CheckIndexEntry(ix, c, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // UserTable returns the table if a caller may name it; tables of indexes belong to the engine.
 func (c *Catalog) UserTable(name string) (*TableInfo, bool) {
 	t, ok := c.Tables[name]
