@@ -142,7 +142,9 @@ func (t Type) Check(b []byte) error {
 			err = errors.New("not UTF-8")
 		}
 	case TypeInt64, TypeOrderedInt64, TypeFloat64, TypeTime:
-		_, err = eightBytes(b, aType(t))
+		if len(b) != 8 {
+			_, err = eightBytes(b, aType(t))
+		}
 	case TypeBool:
 		_, err = DecodeBool(b)
 	case TypeJSON:
