@@ -51,16 +51,16 @@ func (f *applyFlags) sample(ctx context.Context, w io.Writer, plan admin.SchemaP
 		_, _ = fmt.Fprintf(w, "looked at %d values in %d rows, in %d places of table %s\n", table.Values, table.Rows, table.Places, table.Table)
 		for _, found := range table.Findings {
 			wrong++
-			what := fmt.Sprintf("is declared %s, and %d values are not", found.Type, found.Values)
+			what := "of another type than " + string(found.Type)
 			if found.Type == "" {
-				what = fmt.Sprintf("is not declared, and has %d values", found.Values)
+				what = "in a column that is not declared"
 			}
-			_, _ = fmt.Fprintf(w, "  column %s %s; rows %s\n", shown(found.Column), what, strings.Join(arrayOf(found.Rows, shown), ", "))
+			_, _ = fmt.Fprintf(w, "  column %s: %d of them %s, in rows like %s\n", shown(found.Column), found.Values, what, strings.Join(arrayOf(found.Rows, shown), ", "))
 		}
 	}
 	if wrong > 0 {
-		err = fmt.Errorf("%w: %d columns hold what the new schema does not allow; rewrite or declare it, or leave it unreadable by its type with percolator schema apply --no-sample",
-			percolator.ErrSchemaMismatch, wrong)
+		err = fmt.Errorf("%w: columns hold what the new schema does not allow: rewrite or declare it; percolator schema apply --no-sample leaves it as it is, readable as bytes",
+			percolator.ErrSchemaMismatch)
 	}
 	return arrayOf(samples, newSampleJSON), err
 }

@@ -58,7 +58,7 @@ func (v givenValue) of(types columnTypes, c percolator.Cell) ([]byte, error) {
 	}
 	value, err := t.Parse(text)
 	if err != nil {
-		return nil, usagef("column %s is declared %s: the value is %w; --hex and --raw take bytes", shown(c.Column), t, err)
+		return nil, usagef("column %s is declared %s: the value is %w", shown(c.Column), t, err)
 	}
 	return value, nil
 }

@@ -60,7 +60,7 @@ func EncodeOrderedInt64(v int64) []byte {
 
 // DecodeOrderedInt64 is the inverse of EncodeOrderedInt64.
 func DecodeOrderedInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an ordered int64")
+	v, err := eightBytes(b, "an ordered_int64")
 	return int64(v ^ signBit), err
 }
 
