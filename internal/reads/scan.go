@@ -80,7 +80,7 @@ func Failed(err error) iter.Seq2[model.Entry, error] {
 // scan streams what a query finds in rows; it also serves the tables of indexes.
 func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys model.Ranges, q store.Query) iter.Seq2[model.Entry, error] {
 	return func(yield func(model.Entry, error) bool) {
-		pass := r.store.NewPassOver(table, keys, q, ScanPages)
+		pass := r.store.NewPassOver(table, store.Rows{Ranges: keys}, q, ScanPages)
 		defer pass.Close()
 		for more := len(keys) > 0; more; {
 			var page []*PageRow
