@@ -3,7 +3,6 @@ package percolator
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,39 +35,46 @@ import (
 // field; ErrTooLarge if the names of the columns are more than a filter holds (16 KiB, 4 bytes for
 // each byte of a name). Whether the schema has the table and its columns shows when they are used.
 func RowOf[T any](table string) (Rows[T], error) {
-	t := reflect.TypeFor[T]()
-	if t.Kind() != reflect.Struct {
-		return Rows[T]{}, rowError(t, "it is not a struct")
+	key, columns, err := rowFields(reflect.TypeFor[T]())
+	if err != nil {
+		return Rows[T]{}, err
 	}
-	r := Rows[T]{table: table}
-	bytes := 0
+	return Rows[T]{table: table, key: key, columns: columns}, nil
+}
+
+// rowFields is where a struct has its key, and the columns of its other fields.
+func rowFields(t reflect.Type) (key []int, columns []rowColumn, err error) {
+	if t.Kind() != reflect.Struct {
+		return nil, nil, rowError(t, "it is not a struct")
+	}
+	seen, bytes := map[string]bool{}, 0
 	for i := range t.NumField() {
 		f := t.Field(i)
 		col, isKey, err := rowField(f)
 		switch {
 		case err != nil:
-			return Rows[T]{}, rowError(t, "field %s: %v", f.Name, err)
-		case isKey && r.key != nil:
-			return Rows[T]{}, rowError(t, "field %s: there is a key already", f.Name)
+			return nil, nil, rowError(t, "field %s: %v", f.Name, err)
+		case isKey && key != nil:
+			return nil, nil, rowError(t, "field %s: there is a key already", f.Name)
 		case isKey:
-			r.key = f.Index
+			key = f.Index
 		case col.name == "":
-		case slices.Contains(r.names(), col.name):
-			return Rows[T]{}, rowError(t, "field %s: another field has column %q", f.Name, col.name)
+		case seen[col.name]:
+			return nil, nil, rowError(t, "field %s: another field has column %q", f.Name, col.name)
 		default:
-			r.columns = append(r.columns, col)
+			columns, seen[col.name] = append(columns, col), true
 			bytes += store.PatternBytes(col.name)
 		}
 	}
 	switch {
-	case r.key == nil:
-		return Rows[T]{}, rowError(t, "no field has the option key")
-	case len(r.columns) == 0:
-		return Rows[T]{}, rowError(t, "no field has a column")
+	case key == nil:
+		return nil, nil, rowError(t, "no field has the option key")
+	case len(columns) == 0:
+		return nil, nil, rowError(t, "no field has a column")
 	case bytes > model.MaxFilterBytes:
-		return Rows[T]{}, fmt.Errorf("percolator: rows of type %v: %w: the names of its %d columns are more than a filter holds", t, ErrTooLarge, len(r.columns))
+		return nil, nil, fmt.Errorf("percolator: rows of type %v: %w: the names of its %d columns are more than a filter holds", t, ErrTooLarge, len(columns))
 	}
-	return r, nil
+	return key, columns, nil
 }
 
 func rowError(t reflect.Type, format string, args ...any) error {
