@@ -228,7 +228,7 @@ func TestBulkAbortedAnywhere(t *testing.T) {
 }
 
 func testBulkEndedAnywhere(t *testing.T, effect percolatortest.Effect, abort bool) {
-	const n = 600
+	const n = 514 // two batches
 	e := bulkEnv(t)
 	other := e.NewClient()
 	errDies := errors.New("dies")
@@ -295,6 +295,7 @@ func testBulkEndedAnywhere(t *testing.T, effect percolatortest.Effect, abort boo
 			t.Fatalf("request %d", nth)
 		}
 		e.wipe("t", "t.name", "t.kind")
+		t.Logf("request %d: %v", nth, err)
 		if nth > 200 {
 			t.Fatal("it makes too many requests")
 		}
