@@ -29,7 +29,8 @@ const (
 // reading is steps 3 to 5 of a round.
 type reading struct {
 	*watcher
-	target    tso.Timestamp
+	now       tso.Timestamp // given before anything was read
+	target    tso.Timestamp // at or below now
 	watermark tso.Timestamp // of the meta row, read before
 	rows      []readRow
 	asked     []*txn        // whose fate is to be asked for, again or for the first time
@@ -185,12 +186,12 @@ func (r *reading) together(ctx context.Context, table string, list []*txn) (rest
 		if err != nil {
 			return nil, err
 		}
-		decided := r.learn(t, status)
-		if status.State == locks.TxnUnknown && to == r.target && r.passed(t) {
-			r.drop(t)
-			decided = true
-		}
-		if exact := to == r.target; !decided && (!exact || t.due(status.State == locks.TxnLocked)) {
+		passed := status.State == locks.TxnUnknown && r.passed(t)
+		switch {
+		case r.learn(t, status):
+		case passed && to == r.now:
+			r.drop(t) // what had committed by then would be seen
+		case passed || to < r.target || t.due(status.State == locks.TxnLocked):
 			rest = append(rest, t)
 		}
 	}
@@ -215,7 +216,7 @@ func (r *reading) learn(t *txn, s locks.TxnStatus) bool {
 }
 
 // passed reports whether the low positions of its streams, read before its primary, have passed a
-// transaction: it is decided, or stands above as well.
+// transaction: it was decided by then, or stands above as well.
 func (r *reading) passed(t *txn) bool {
 	return !slices.ContainsFunc(t.at, func(p place) bool { return p.seq >= r.streams[p.stream].Low })
 }
@@ -265,7 +266,7 @@ func (r *reading) alone(ctx context.Context, list []*txn) error {
 			s.State = locks.TxnUnknown
 		}
 		r.learn(t, s)
-		if s.State == locks.TxnUnknown && t.start <= r.watermark { // when the primary was read, it could not commit any more
+		if s.State == locks.TxnUnknown && (r.passed(t) || t.start <= r.watermark) { // when the primary was read, it could not commit any more
 			r.drop(t)
 		}
 	}

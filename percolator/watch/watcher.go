@@ -36,9 +36,19 @@ import (
 // rights of a reader.
 func Changes(ctx context.Context, client *percolator.Client, cfg Config) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		w, err := open(ctx, client, cfg)
+		err := model.CheckContext(ctx)
 		if err == nil {
-			err = w.run(ctx, yield)
+			cfg, err = cfg.withDefaults()
+		}
+		var w *watcher
+		for began := time.Now(); err == nil; {
+			if w, err = open(ctx, client, cfg); err == nil {
+				err = w.run(ctx, yield)
+				break
+			}
+			if transient(err) && ctx.Err() == nil && time.Since(began) < cfg.Outage {
+				err = retry.Sleep(ctx, minPause)
+			}
 		}
 		if err != nil && !errors.Is(err, errStopped) && (ctx == nil || ctx.Err() == nil) {
 			yield(Batch{}, err)
@@ -86,13 +96,6 @@ type place struct {
 
 // open begins at the position that the configuration names, or the instance.
 func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher, error) {
-	if err := model.CheckContext(ctx); err != nil {
-		return nil, err
-	}
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
 	w := &watcher{e: client.Engine(), cfg: cfg, columns: cfg.columns(), span: math.MaxInt64, open: map[tso.Timestamp]*txn{}, yielded: time.Now(), rest: cfg.rest}
 	for _, c := range cfg.Columns {
 		if c.Name == "" {
@@ -198,7 +201,7 @@ func (w *watcher) round(ctx context.Context, hand func(Batch) error) (more, busy
 	if err := w.list(ctx); err != nil {
 		return false, false, err
 	}
-	r := &reading{watcher: w, target: now, watermark: m.Watermark, first: map[*txn]bool{}, blocked: math.MaxInt64}
+	r := &reading{watcher: w, now: now, target: now, watermark: m.Watermark, first: map[*txn]bool{}, blocked: math.MaxInt64}
 	if reach := w.position.Add(w.span); reach > w.position {
 		r.target = min(now, reach)
 	}
