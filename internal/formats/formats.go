@@ -7,12 +7,13 @@
 //	Parquet     row (binary), an optional column of its own for each declared one, and columns, a
 //	            map from string to binary, for all others
 //
-// A declared column has a kind. A value that is not of its column's kind is not lost: JSON lines
-// hold it as base64, Parquet in the map. Names of columns are text: what is not UTF-8, or begins
-// with a quote, is quoted as Go does.
+// A value that is not of its column's type is not lost: JSON lines hold it as base64, Parquet in the
+// map. Names of columns are text: what is not UTF-8, or begins with a quote, is quoted as Go does.
 package formats
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -22,29 +23,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/model"
 )
-
-// Kind is what a column's values are. The zero value is Bytes.
-type Kind uint8
-
-// The kinds, with what [Column.Decode] returns.
-const (
-	Bytes     Kind = iota // []byte
-	String                // string, in UTF-8
-	Int64                 // int64
-	Float64               // float64
-	Bool                  // bool
-	Timestamp             // time.Time, of a year that has four digits
-	JSON                  // []byte, a JSON document
-)
-
-// Column is a declared column. Decode turns a stored value into that of the kind, and fails for one
-// that is none; Encode is its inverse. Bytes and String need neither.
-type Column struct {
-	Name   string
-	Kind   Kind
-	Decode func(stored []byte) (any, error)
-	Encode func(value any) ([]byte, error)
-}
 
 // Cell is a value of a row as it is stored.
 type Cell struct {
@@ -58,71 +36,73 @@ type Row struct {
 	Cells []Cell
 }
 
-// Table is the declared columns of a table. It is immutable.
-type Table struct {
-	columns []Column
-	at      map[string]int
-}
+// Table is a table whose rows are written or read. It is immutable.
+type Table struct{ info *model.TableInfo }
 
-// NewTable prepares columns, whose names differ.
-func NewTable(columns ...Column) *Table {
-	t := &Table{columns: columns, at: make(map[string]int, len(columns))}
-	for i, c := range columns {
-		t.at[c.Name] = i
+// NewTable takes the declared columns of a table.
+func NewTable(info *model.TableInfo) *Table { return &Table{info} }
+
+// typeOf is the type of a column: bytes, if it is not declared.
+func (t *Table) typeOf(column string) model.Type {
+	if c, ok := t.info.Declared.Of(column); ok && c.Type != "" {
+		return c.Type
 	}
-	return t
+	return model.TypeBytes
 }
 
-// column is the declared column of that name; of kind Bytes if there is none.
-func (t *Table) column(name string) Column {
-	if i, ok := t.at[name]; ok {
-		return t.columns[i]
-	}
-	return Column{Name: name}
-}
-
-// value is that of a stored one; ok is false if it is not of the column's kind.
-func (c Column) value(stored []byte) (v any, ok bool) {
-	switch c.Kind {
-	case Bytes:
-		return stored, true
-	case String:
+// decode is a stored value as Go has it: []byte, string, int64, float64, bool, time.Time, or
+// json.RawMessage. ok is false if it is not of the type.
+func decode(t model.Type, stored []byte) (v any, ok bool) {
+	var err error
+	switch t {
+	case model.TypeString:
 		return string(stored), utf8.Valid(stored)
+	case model.TypeInt64:
+		v, err = model.DecodeInt64(stored)
+	case model.TypeOrderedInt64:
+		v, err = model.DecodeOrderedInt64(stored)
+	case model.TypeFloat64:
+		v, err = model.DecodeFloat64(stored)
+	case model.TypeBool:
+		v, err = model.DecodeBool(stored)
+	case model.TypeTime:
+		v, err = model.DecodeTime(stored)
+	case model.TypeJSON:
+		return json.RawMessage(stored), model.CheckValue(t, stored) == nil
+	default:
+		return stored, true
 	}
-	v, err := c.Decode(stored)
-	if err != nil {
-		return nil, false
-	}
-	switch of := v.(type) {
-	case time.Time:
-		year := of.UTC().Year()
-		return v, year >= 1 && year <= 9999
-	case []byte:
-		return v, utf8.Valid(of)
-	}
-	return v, true
+	return v, err == nil
 }
 
-// stored is the inverse of value. Its error holds nothing of the value.
-func (c Column) stored(v any) ([]byte, error) {
+// encode is the inverse of decode. Its error holds nothing of the value.
+func encode(t model.Type, v any) ([]byte, error) {
 	switch of := v.(type) {
+	case int64:
+		switch t {
+		case model.TypeInt64:
+			return model.EncodeInt64(of), nil
+		case model.TypeOrderedInt64:
+			return model.EncodeOrderedInt64(of), nil
+		}
+	case float64:
+		if t == model.TypeFloat64 {
+			return model.EncodeFloat64(of), nil
+		}
+	case bool:
+		if t == model.TypeBool {
+			return model.EncodeBool(of), nil
+		}
+	case time.Time:
+		if t == model.TypeTime {
+			return model.EncodeTime(of)
+		}
 	case []byte:
-		if c.Kind == Bytes || c.Kind == String {
-			return of, nil
-		}
-	case string:
-		if c.Kind == Bytes || c.Kind == String {
-			return []byte(of), nil
+		if t == model.TypeBytes || t == model.TypeString || t == model.TypeJSON {
+			return of, model.CheckValue(t, of)
 		}
 	}
-	if c.Kind == Bytes || c.Kind == String || c.Encode == nil {
-		return nil, fmt.Errorf("column %q: %w: the value is not of the column's type", c.Name, model.ErrInvalidArgument)
-	}
-	b, err := c.Encode(v)
-	if err != nil {
-		return nil, fmt.Errorf("column %q: %w: the value is not of the column's type", c.Name, model.ErrInvalidArgument)
-	}
-	return b, nil
+	return nil, errors.New("not of the column's type")
 }
 
 // NameText is the name of a column as text.

@@ -17,50 +17,18 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-func number(of func(uint64) any, from func(any) (uint64, bool)) (func([]byte) (any, error), func(any) ([]byte, error)) {
-	errType := errors.New("secret")
-	return func(b []byte) (any, error) {
-			if len(b) != 8 {
-				return nil, errType
-			}
-			return of(binary.BigEndian.Uint64(b)), nil
-		}, func(v any) ([]byte, error) {
-			n, ok := from(v)
-			if !ok {
-				return nil, errType
-			}
-			return binary.BigEndian.AppendUint64(nil, n), nil
-		}
+// tableOf is a table with declared columns.
+func tableOf(columns ...model.ColumnSchema) *Table {
+	c := model.NewCatalog(&model.Schema{Tables: []model.Table{{Name: "t", Columns: columns}}})
+	return NewTable(c.Tables["t"])
 }
 
-// testTable has a column of each kind.
+// testTable has a column of each type.
 func testTable() *Table {
-	columns := []Column{{Name: "bytes"}, {Name: "string", Kind: String}, {Name: "int", Kind: Int64}, {Name: "float", Kind: Float64},
-		{Name: "bool", Kind: Bool}, {Name: "time", Kind: Timestamp}, {Name: "doc", Kind: JSON}, {Name: "row", Kind: String}, {Name: "\xff"}}
-	set := func(i int, of func(uint64) any, from func(any) (uint64, bool)) {
-		columns[i].Decode, columns[i].Encode = number(of, from)
-	}
-	set(2, func(n uint64) any { return int64(n) }, func(v any) (uint64, bool) { n, ok := v.(int64); return uint64(n), ok })
-	set(3, func(n uint64) any { return math.Float64frombits(n) }, func(v any) (uint64, bool) { f, ok := v.(float64); return math.Float64bits(f), ok })
-	set(4, func(n uint64) any { return n == 1 }, func(v any) (uint64, bool) {
-		b, ok := v.(bool)
-		if b {
-			return 1, ok
-		}
-		return 0, ok
-	})
-	set(5, func(n uint64) any { return time.Unix(0, int64(n)) }, func(v any) (uint64, bool) {
-		at, ok := v.(time.Time)
-		return uint64(at.UnixNano()), ok
-	})
-	columns[6].Decode = func(b []byte) (any, error) {
-		if !json.Valid(b) {
-			return nil, errors.New("secret")
-		}
-		return b, nil
-	}
-	columns[6].Encode = func(v any) ([]byte, error) { return v.([]byte), nil }
-	return NewTable(columns...)
+	return tableOf(model.ColumnSchema{Name: "bytes"}, model.ColumnSchema{Name: "string", Type: model.TypeString}, model.ColumnSchema{Name: "int", Type: model.TypeInt64},
+		model.ColumnSchema{Name: "ordered", Type: model.TypeOrderedInt64}, model.ColumnSchema{Name: "float", Type: model.TypeFloat64},
+		model.ColumnSchema{Name: "bool", Type: model.TypeBool}, model.ColumnSchema{Name: "time", Type: model.TypeTime}, model.ColumnSchema{Name: "doc", Type: model.TypeJSON},
+		model.ColumnSchema{Name: "row", Type: model.TypeString}, model.ColumnSchema{Name: "n:*", Type: model.TypeInt64}, model.ColumnSchema{Name: "\xff"})
 }
 
 // testRows are rows with values of all kinds, and with such as are of none.
@@ -68,19 +36,19 @@ func testRows(t *rapid.T) []Row {
 	var documents = []string{`{"a":[1,2.50,null]}`, `"x"`, `{"base64":"AA=="}`, `{"base64":1}`, `{"a":1,"a":2}`, `{`, "null"}
 	value := func(t *rapid.T, column string) []byte {
 		switch column {
-		case "int", "time":
+		case "int", "ordered", "time", "n:1":
 			return binary.BigEndian.AppendUint64(nil, rapid.Uint64().Draw(t, "n"))[rapid.IntRange(0, 1).Draw(t, "cut"):]
 		case "bool":
-			return binary.BigEndian.AppendUint64(nil, rapid.Uint64Range(0, 1).Draw(t, "n"))
+			return []byte{rapid.ByteRange(0, 2).Draw(t, "b")}
 		case "float":
 			f := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 1e300})).Draw(t, "f")
-			return binary.BigEndian.AppendUint64(nil, math.Float64bits(f))
+			return model.EncodeFloat64(f)
 		case "doc":
 			return []byte(rapid.SampledFrom(documents).Draw(t, "doc"))
 		}
 		return rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) })).Draw(t, "value")
 	}
-	columns := []string{"bytes", "string", "int", "float", "bool", "time", "doc", "row", "columns", "\xff", `"q`, "other", "é\n"}
+	columns := []string{"bytes", "string", "int", "float", "bool", "time", "doc", "ordered", "n:1", "row", "columns", "\xff", `"q`, "other", "é\n"}
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Row {
 		r := Row{Key: string(value(t, "bytes"))}
 		for _, column := range rapid.SliceOfDistinct(rapid.SampledFrom(columns), rapid.ID).Draw(t, "columns") {
@@ -151,12 +119,12 @@ func TestParquetRoundTrip(t *testing.T) {
 
 func TestJSONLinesOfEachKind(t *testing.T) {
 	t.Parallel()
-	be := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 	at := time.Date(2025, 3, 1, 12, 0, 0, 5, time.UTC)
-	row := Row{"r\xff", []Cell{{"int", be(1 << 63)}, {"float", be(math.Float64bits(0.1))}, {"bool", be(1)}, {"time", be(uint64(at.UnixNano()))},
+	stored, _ := model.EncodeTime(at)
+	row := Row{"r\xff", []Cell{{"int", model.EncodeInt64(math.MinInt64)}, {"float", model.EncodeFloat64(0.1)}, {"bool", []byte{1}}, {"time", stored}, {"n:1", model.EncodeInt64(7)},
 		{"doc", []byte("{\n \"a\": 1\n}")}, {"other", []byte("é<")}, {"bytes", []byte{0xff}}, {"string", []byte("\"\n")}, {"\xff", nil}}}
 	line, mistyped := testTable().AppendJSON(nil, row)
-	want := `{"row":{"base64":"cv8="},"columns":{"int":-9223372036854775808,"float":0.1,"bool":true,"time":"2025-03-01T12:00:00.000000005Z",` +
+	want := `{"row":{"base64":"cv8="},"columns":{"int":-9223372036854775808,"float":0.1,"bool":true,"time":"2025-03-01T12:00:00.000000005Z","n:1":7,` +
 		`"doc":{"a":1},"other":"é<","bytes":{"base64":"/w=="},"string":"\"\n","\"\\xff\"":""}}` + "\n"
 	if string(line) != want || mistyped != 0 {
 		t.Errorf("%s%d are mistyped, want\n%s", line, mistyped, want)
@@ -187,7 +155,7 @@ func TestInvalidJSONLines(t *testing.T) {
 func TestParquetOfAnotherSchema(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	w := NewTable(Column{Name: "int", Kind: String}, Column{Name: "more", Kind: String}).NewParquetWriter(&b)
+	w := tableOf(model.ColumnSchema{Name: "int", Type: model.TypeString}, model.ColumnSchema{Name: "more", Type: model.TypeString}).NewParquetWriter(&b)
 	if _, err := w.Write(Row{"r", []Cell{{"more", []byte("x")}, {"else", []byte("y")}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +178,7 @@ func TestParquetOfAnotherSchema(t *testing.T) {
 		t.Errorf("no Parquet file: %v, %v", rows, err)
 	}
 	want := Row{"r", []Cell{{"else", []byte("y")}}}
-	if rows, err := read(NewTable(Column{Name: "missing"}), b.Bytes()); err != nil || len(rows) != 1 || !sameRow(rows[0], want) {
+	if rows, err := read(tableOf(model.ColumnSchema{Name: "missing"}), b.Bytes()); err != nil || len(rows) != 1 || !sameRow(rows[0], want) {
 		t.Errorf("%v, %v, want %v", rows, err, want)
 	}
 }

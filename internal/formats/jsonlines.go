@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,11 +22,11 @@ import (
 // its column:
 //
 //	undeclared, bytes, string   a string, if it is UTF-8
-//	int64                       a number without fraction and exponent
+//	int64, ordered_int64        a number without fraction and exponent
 //	float64                     a number; "NaN", "Infinity" and "-Infinity" for those that JSON lacks
 //	bool                        true or false
-//	timestamp                   a string as of RFC 3339, in UTC
-//	JSON                        the document, on one line
+//	time                        a string as of RFC 3339, in UTC
+//	json                        the document; line breaks between its parts, and other white space there, are lost
 //
 // Anything else, a row key that is not UTF-8, and a document that is an object with base64 as its
 // only name, is {"base64": …} of the bytes. So the form is unmistakable.
@@ -40,7 +41,7 @@ const (
 	base64Name = "base64"
 )
 
-// AppendJSON appends a row as a line, and returns how many values are not of the kinds of their
+// AppendJSON appends a row as a line, and returns how many values are not of the types of their
 // columns. Cells of one row have different names.
 func (t *Table) AppendJSON(b []byte, r Row) (line []byte, mistyped int) {
 	b = append(b, `{"row":`...)
@@ -51,18 +52,18 @@ func (t *Table) AppendJSON(b []byte, r Row) (line []byte, mistyped int) {
 			b = append(b, ',')
 		}
 		b = append(appendQuoted(b, NameText(cell.Column)), ':')
-		v, ok := t.column(cell.Column).value(cell.Value)
+		v, ok := decode(t.typeOf(cell.Column), cell.Value)
 		if !ok {
 			mistyped++
 			b = appendBase64(b, cell.Value)
 			continue
 		}
-		b = appendValue(b, v, t.column(cell.Column).Kind)
+		b = appendValue(b, v)
 	}
 	return append(b, "}}\n"...), mistyped
 }
 
-func appendValue(b []byte, v any, kind Kind) []byte {
+func appendValue(b []byte, v any) []byte {
 	switch of := v.(type) {
 	case string:
 		return appendQuoted(b, of)
@@ -77,13 +78,12 @@ func appendValue(b []byte, v any, kind Kind) []byte {
 		return strconv.AppendBool(b, of)
 	case time.Time:
 		return appendQuoted(b, of.UTC().Format(time.RFC3339Nano))
+	case json.RawMessage:
+		return appendDocument(b, of)
 	case []byte:
-		if kind == JSON {
-			return appendDocument(b, of)
-		}
 		return appendText(b, of)
 	}
-	panic(fmt.Sprintf("a value of type %T", v)) // Decode does not do what Column says
+	panic(fmt.Sprintf("a value of type %T", v)) // decode returns others
 }
 
 // appendDocument appends a JSON document as it is, but for line breaks between its parts.
@@ -239,60 +239,59 @@ func (t *Table) parseCells(d *jsontext.Decoder) (cells []Cell, err error) {
 		if err != nil {
 			return err
 		}
-		stored, err := t.column(name).parse(value)
+		stored, ok := parse(t.typeOf(name), value)
+		if !ok {
+			return invalid("column %q: the value is not %s, or base64", printableName(name), t.typeOf(name))
+		}
 		cells = append(cells, Cell{name, stored})
-		return err
+		return nil
 	})
 	return cells, err
 }
 
 // parse is the inverse of appendValue.
-func (c Column) parse(value jsontext.Value) ([]byte, error) {
+func parse(t model.Type, value jsontext.Value) (stored []byte, ok bool) {
 	if b, ok := inBase64(value); ok {
-		if b == nil {
-			return nil, invalid("column %q: the value is not base64", printableName(c.Name))
-		}
-		return b, nil
+		return b, b != nil
 	}
-	if c.Kind == JSON {
-		return c.stored([]byte(value.Clone()))
+	if t == model.TypeJSON {
+		return value.Clone(), true
 	}
-	v, ok := c.goValue(value)
+	v, ok := goValue(t, value)
 	if !ok {
-		return nil, invalid("column %q: the value is not of the column's type", printableName(c.Name))
+		return nil, false
 	}
-	return c.stored(v)
+	stored, err := encode(t, v)
+	return stored, err == nil
 }
 
-// goValue is what a JSON value means in the column.
-func (c Column) goValue(value jsontext.Value) (any, bool) {
+// goValue is what a JSON value means in a column of the type.
+func goValue(t model.Type, value jsontext.Value) (any, bool) {
 	switch value.Kind() {
 	case '"':
 		text, err := jsontext.AppendUnquote(nil, value)
 		if err != nil {
 			return nil, false
 		}
-		switch c.Kind {
-		case Bytes, String:
+		switch t {
+		case model.TypeBytes, model.TypeString:
 			return text, true
-		case Timestamp:
+		case model.TypeTime:
 			at, err := time.Parse(time.RFC3339Nano, string(text))
 			return at, err == nil
-		case Float64:
+		case model.TypeFloat64:
 			f, ok := usual[string(text)]
 			return f, ok
 		}
 	case '0':
-		switch c.Kind {
-		case Int64:
-			n, err := strconv.ParseInt(string(value), 10, 64)
-			return n, err == nil
-		case Float64:
+		if t == model.TypeFloat64 {
 			f, err := strconv.ParseFloat(string(value), 64)
 			return f, err == nil
 		}
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		return n, err == nil
 	case 't', 'f':
-		return value.Kind() == 't', c.Kind == Bool
+		return value.Kind() == 't', true
 	}
 	return nil, false
 }

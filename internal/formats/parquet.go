@@ -1,11 +1,13 @@
 package formats
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,15 +20,20 @@ import (
 //
 //	row       BYTE_ARRAY, required
 //	NAME      of each declared column, optional: BYTE_ARRAY (bytes), STRING, INT64, DOUBLE, BOOLEAN,
-//	          TIMESTAMP (microseconds, UTC) or JSON
-//	columns   MAP from STRING to BYTE_ARRAY: undeclared columns, and values that are not of their
-//	          column's kind, which for a timestamp includes those between two microseconds
+//	          TIMESTAMP (nanoseconds, UTC) or JSON
+//	columns   MAP from STRING to BYTE_ARRAY: columns that are not declared, or by a prefix, and values
+//	          that are not of their column's type
 //
 // A declared column that is called row or columns, or whose name is not UTF-8, is in the map.
 
-// hasOwn reports whether a declared column is one of the file.
-func (c Column) hasOwn() bool {
-	return c.Name != rowName && c.Name != cellsName && utf8.ValidString(c.Name)
+// own is the declared columns that are columns of the file.
+func (t *Table) own() (list []model.ColumnSchema) {
+	for _, c := range t.info.Columns {
+		if !strings.HasSuffix(c.Name, "*") && c.Name != rowName && c.Name != cellsName && utf8.ValidString(c.Name) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func (t *Table) parquetSchema() *parquet.Schema {
@@ -34,61 +41,61 @@ func (t *Table) parquetSchema() *parquet.Schema {
 		rowName:   parquet.Required(parquet.Leaf(parquet.ByteArrayType)),
 		cellsName: parquet.Optional(parquet.Map(parquet.String(), parquet.Leaf(parquet.ByteArrayType))),
 	}
-	for _, c := range t.columns {
-		if c.hasOwn() {
-			group[c.Name] = parquet.Optional(c.Kind.node())
-		}
+	for _, c := range t.own() {
+		group[c.Name] = parquet.Optional(node(c.Type))
 	}
 	return parquet.NewSchema(rowName, group)
 }
 
-func (k Kind) node() parquet.Node {
-	switch k {
-	case String:
+func node(t model.Type) parquet.Node {
+	switch t {
+	case model.TypeString:
 		return parquet.String()
-	case Int64:
+	case model.TypeInt64, model.TypeOrderedInt64:
 		return parquet.Leaf(parquet.Int64Type)
-	case Float64:
+	case model.TypeFloat64:
 		return parquet.Leaf(parquet.DoubleType)
-	case Bool:
+	case model.TypeBool:
 		return parquet.Leaf(parquet.BooleanType)
-	case Timestamp:
-		return parquet.Timestamp(parquet.Microsecond)
-	case JSON:
+	case model.TypeTime:
+		return parquet.Timestamp(parquet.Nanosecond)
+	case model.TypeJSON:
 		return parquet.JSON()
 	}
 	return parquet.Leaf(parquet.ByteArrayType)
 }
 
-// parquetValue is the inverse of goParquet; ok is false where the file's column cannot hold v.
-func parquetValue(v any) (_ parquet.Value, ok bool) {
+func parquetValue(v any) parquet.Value {
 	switch of := v.(type) {
 	case []byte:
-		return parquet.ByteArrayValue(of), true
+		return parquet.ByteArrayValue(of)
+	case json.RawMessage:
+		return parquet.ByteArrayValue(of)
 	case string:
-		return parquet.ByteArrayValue([]byte(of)), true
+		return parquet.ByteArrayValue([]byte(of))
 	case int64:
-		return parquet.Int64Value(of), true
+		return parquet.Int64Value(of)
 	case float64:
-		return parquet.DoubleValue(of), true
+		return parquet.DoubleValue(of)
 	case bool:
-		return parquet.BooleanValue(of), true
+		return parquet.BooleanValue(of)
 	case time.Time:
-		return parquet.Int64Value(of.UnixMicro()), of.Nanosecond()%1000 == 0
+		return parquet.Int64Value(of.UnixNano())
 	}
-	panic(fmt.Sprintf("a value of type %T", v)) // Decode does not do what Column says
+	panic(fmt.Sprintf("a value of type %T", v)) // decode returns others
 }
 
-func (k Kind) goValue(v parquet.Value) any {
-	switch k {
-	case Int64:
+// goOf is the inverse of parquetValue.
+func goOf(t model.Type, v parquet.Value) any {
+	switch t {
+	case model.TypeInt64, model.TypeOrderedInt64:
 		return v.Int64()
-	case Float64:
+	case model.TypeFloat64:
 		return v.Double()
-	case Bool:
+	case model.TypeBool:
 		return v.Boolean()
-	case Timestamp:
-		return time.UnixMicro(v.Int64()).UTC()
+	case model.TypeTime:
+		return time.Unix(0, v.Int64()).UTC()
 	}
 	return slices.Clone(v.ByteArray())
 }
@@ -110,8 +117,8 @@ func (t *Table) leaves(s *parquet.Schema) (l leaves, err error) {
 		return leaf.ColumnIndex
 	}
 	l.row, l.own = at(rowName), map[string]int{}
-	for _, c := range t.columns {
-		if leaf, ok := s.Lookup(c.Name); ok && c.hasOwn() {
+	for _, c := range t.own() {
+		if leaf, ok := s.Lookup(c.Name); ok {
 			l.own[c.Name] = leaf.ColumnIndex
 		}
 	}
@@ -143,27 +150,23 @@ func (t *Table) NewParquetWriter(w io.Writer) *ParquetWriter {
 	return p
 }
 
-// Write writes a row, and returns how many values are not of the kinds of their columns. Cells of
+// Write writes a row, and returns how many values are not of the types of their columns. Cells of
 // one row have different names.
 func (p *ParquetWriter) Write(r Row) (mistyped int, err error) {
 	for i := range p.values {
 		p.values[i] = p.values[i][:0]
 	}
-	p.values[p.leaves.row] = append(p.values[p.leaves.row], parquet.ByteArrayValue([]byte(r.Key)))
+	p.values[p.leaves.row] = append(p.values[p.leaves.row], parquet.ByteArrayValue([]byte(r.Key)).Level(0, 0, p.leaves.row))
 	for _, cell := range r.Cells {
-		c := p.table.column(cell.Column)
-		v, ok := c.value(cell.Value)
-		at, own := p.leaves.own[cell.Column]
-		if own && ok {
-			if pv, fits := parquetValue(v); fits {
-				p.values[at] = append(p.values[at], pv.Level(0, 1, at))
-				continue
-			}
-		}
-		if !ok || own {
+		v, ok := decode(p.table.typeOf(cell.Column), cell.Value)
+		if !ok {
 			mistyped++
 		}
-		p.mapped(cell)
+		if at, own := p.leaves.own[cell.Column]; own && ok {
+			p.values[at] = append(p.values[at], parquetValue(v).Level(0, 1, at))
+		} else {
+			p.mapped(cell)
+		}
 	}
 	row := make(parquet.Row, 0, p.width+2*len(r.Cells))
 	for i, of := range p.values {
@@ -207,7 +210,7 @@ func (t *Table) ReadParquet(r io.ReaderAt, size int64) iter.Seq2[Row, error] {
 		}
 		at, err := t.leaves(f.Schema())
 		if err == nil {
-			err = t.checkKinds(f.Schema())
+			err = t.checkTypes(f.Schema())
 		}
 		if err != nil {
 			yield(Row{}, err)
@@ -243,14 +246,14 @@ func (t *Table) readGroup(group parquet.RowGroup, at leaves, yield func(Row, err
 	}
 }
 
-// checkKinds refuses a file whose columns are not those of the table.
-func (t *Table) checkKinds(s *parquet.Schema) error {
-	for _, c := range t.columns {
+// checkTypes refuses a file whose columns are not those of the table.
+func (t *Table) checkTypes(s *parquet.Schema) error {
+	for _, c := range t.own() {
 		leaf, ok := s.Lookup(c.Name)
-		if !ok || !c.hasOwn() {
+		if !ok {
 			continue
 		}
-		if have, want := leaf.Node.Type().Kind(), c.Kind.node().Type().Kind(); have != want {
+		if have, want := leaf.Node.Type(), node(c.Type).Type(); have.Kind() != want.Kind() || c.Type == model.TypeTime && have.String() != want.String() {
 			return fmt.Errorf("column %q: %w: the file has it as %v, the table as %v", c.Name, model.ErrInvalidArgument, have, want)
 		}
 	}
@@ -258,14 +261,8 @@ func (t *Table) checkKinds(s *parquet.Schema) error {
 }
 
 func (t *Table) parseParquet(values parquet.Row, at leaves) (row Row, err error) {
+	own := map[int]parquet.Value{}
 	var names, mapped []parquet.Value
-	own := make([]parquet.Value, len(t.columns))
-	leaf := map[int]int{}
-	for i, c := range t.columns {
-		if l, ok := at.own[c.Name]; ok {
-			leaf[l] = i
-		}
-	}
 	for _, v := range values {
 		switch i := v.Column(); {
 		case i == at.row:
@@ -274,20 +271,19 @@ func (t *Table) parseParquet(values parquet.Row, at leaves) (row Row, err error)
 			names = append(names, v)
 		case i == at.value && v.DefinitionLevel() == at.mapLevel:
 			mapped = append(mapped, v)
-		default:
-			if c, ok := leaf[i]; ok {
-				own[c] = v
-			}
+		case !v.IsNull():
+			own[i] = v
 		}
 	}
-	for i, v := range own {
-		if v.IsNull() {
+	for _, c := range t.own() {
+		leaf, there := at.own[c.Name]
+		v, set := own[leaf]
+		if !there || !set {
 			continue
 		}
-		c := t.columns[i]
-		stored, err := c.stored(c.Kind.goValue(v))
+		stored, err := encode(t.typeOf(c.Name), goOf(c.Type, v))
 		if err != nil {
-			return Row{}, err
+			return Row{}, fmt.Errorf("column %q: %w: a value is %w", c.Name, model.ErrInvalidArgument, err)
 		}
 		row.Cells = append(row.Cells, Cell{c.Name, stored})
 	}
