@@ -95,3 +95,11 @@ func parkedKey(c model.Cell) string {
 	}
 	return string(h.Sum([]byte{parkedShard}))
 }
+
+// CutStreamID cuts an id off the front of b.
+func CutStreamID(b []byte) (id StreamID, rest []byte, ok bool) {
+	if len(b) < streamBytes || b[0] >= shards {
+		return "", nil, false
+	}
+	return StreamID(b[:streamBytes]), b[streamBytes:], true
+}

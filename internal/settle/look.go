@@ -218,7 +218,7 @@ func (l *Looker) decide(ctx context.Context, it *Item, over bool, now tso.Timest
 		it.decided, it.early, it.bound = true, !over, now
 		return nil
 	}
-	status, err := l.status(ctx, it, now)
+	status, err := l.Status(ctx, it, now)
 	if err != nil {
 		return err
 	}
@@ -241,9 +241,10 @@ func (it *Item) notifiesWeakly() bool {
 	return slices.ContainsFunc(it.Rows, func(r journal.Row) bool { return r.Weak })
 }
 
-// status is final, but for TxnLocked, of a transaction that is alive, and TxnUnknown, of one that
+// Status reads what became of the transaction of an item, and rolls it back if its owner is dead. It
+// is final, but for TxnLocked, of a transaction that is alive, and TxnUnknown, of one that
 // may have been collected.
-func (l *Looker) status(ctx context.Context, it *Item, now tso.Timestamp) (locks.TxnStatus, error) {
+func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks.TxnStatus, error) {
 	if it.CommitTS != 0 {
 		return locks.TxnStatus{State: locks.TxnCommitted, CommitTS: it.CommitTS}, nil
 	}

@@ -70,6 +70,8 @@ func (p *pair) shaped() store.Query {
 		store.Anything,
 		store.History,
 		func() store.Query { return store.RecordsFrom(at, at+2) },
+		func() store.Query { return store.Changed(p.columns(), at, at+2) },
+		func() store.Query { return store.ChangedRecords(p.columns(), at, at+2) },
 		func() store.Query { return store.Cells(pick(p.rand, "", "hold:", "a"), p.rand.IntN(3)) },
 		func() store.Query { return store.CellIs(column, layout.EncodeWrite(at, layout.KindPut)) },
 		func() store.Query { return store.CellAtLeast(column, at) },

@@ -68,6 +68,12 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 		return append(row.of(layout.DataFamily).stripped(), row.of(layout.LockFamily, layout.WriteFamily, layout.NotifyFamily)...), 0
 	case ShapeRecordsFrom:
 		return row.of(layout.WriteFamily).from(q.From).upTo(q.At), 0
+	case ShapeChanged:
+		found := row.of(layout.WriteFamily).where(q.names).from(q.From).upTo(q.At)
+		if q.Flag {
+			found = append(found, row.of(layout.DataFamily).where(q.names).from(q.From).upTo(q.At)...)
+		}
+		return append(found, row.of(layout.LockFamily).where(q.names).upTo(q.At)...), 0
 	case ShapeExported:
 		found := row.upTo(q.At).newest(q.N)
 		if q.Flag {

@@ -247,6 +247,8 @@ func (q Query) filter() bigtable.Filter {
 			whole(layout.LockFamily), whole(layout.WriteFamily), whole(layout.NotifyFamily))
 	case ShapeRecordsFrom:
 		return bigtable.ChainFilters(whole(layout.WriteFamily), bigtable.TimestampRangeFilterMicros(cellTime(q.From), cellTime(q.At+1)))
+	case ShapeChanged:
+		return q.changedFilter()
 	case ShapeExported:
 		return q.exportedFilter()
 	case ShapeWeak:
@@ -327,6 +329,33 @@ func (q Query) exportedFilter() bigtable.Filter {
 	}
 	return bigtable.InterleaveFilters(at, bigtable.ChainFilters(under(layout.WriteFamily, layout.AckPrefix), from(q.At+1),
 		bigtable.LatestNFilter(1), bigtable.StripValueFilter()))
+}
+
+func (q Query) changedFilter() bigtable.Filter {
+	between := bigtable.TimestampRangeFilterMicros(cellTime(q.From), cellTime(q.At+1))
+	bounds := map[string]bigtable.Filter{layout.WriteFamily: between, layout.LockFamily: upTo(q.At)}
+	if q.Flag {
+		bounds[layout.DataFamily] = between
+	}
+	var parts []bigtable.Filter
+	named := nameByRanges(q.Columns)
+	for _, family := range readFamilies {
+		bound, asked := bounds[family]
+		switch {
+		case !asked:
+		case named:
+			for _, c := range q.Columns {
+				parts = append(parts, bigtable.ChainFilters(oneColumn(family, c), bound))
+			}
+		default:
+			parts = append(parts, bigtable.ChainFilters(whole(family), bound))
+		}
+	}
+	all := bigtable.InterleaveFilters(parts...)
+	if named || len(q.Columns) == 0 {
+		return all
+	}
+	return bigtable.ChainFilters(all, bigtable.ColumnFilter(pattern(q.Columns))) // last, as in newestFilter
 }
 
 func (q Query) inspectedFilter() bigtable.Filter {

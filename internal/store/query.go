@@ -61,6 +61,7 @@ const (
 	ShapeAnything
 	ShapeHistory
 	ShapeRecordsFrom
+	ShapeChanged
 	ShapeCellsOf
 	ShapeCellIs
 	ShapeCellAtLeast
@@ -182,6 +183,17 @@ func History() Query { return Query{Shape: ShapeHistory} }
 // RecordsFrom is every record from a timestamp on up to another one, both inclusive.
 func RecordsFrom(from, to tso.Timestamp) Query {
 	return Query{Shape: ShapeRecordsFrom, From: from, At: to}
+}
+
+// Changed is, of each of the columns (all if none is named), every record and every data version
+// from a timestamp on up to another one, both inclusive, and every lock at or below that.
+func Changed(columns []string, from, to tso.Timestamp) Query {
+	return Query{Shape: ShapeChanged, Columns: columns, From: from, At: to, Flag: true}
+}
+
+// ChangedRecords is Changed without data.
+func ChangedRecords(columns []string, from, to tso.Timestamp) Query {
+	return Query{Shape: ShapeChanged, Columns: columns, From: from, At: to}
 }
 
 // Cells is the newest version of each column of the meta family that begins with prefix, at most n

@@ -187,6 +187,9 @@ func TestQueries(t *testing.T) {
 		{"inspected cells", Inspected([]string{"a"}, 9, 1), "lock:a@7=lock7 write:ack@10=~9 data:a@5 notify:ack@2"},
 		{"anything", Anything(), oneCell},
 		{"history", History(), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9 write:a@8=~8 write:a@6=~5 write:a@4=~3 write:b@4=~2 write:ack@10=~9 write:ack@5=~4 write:trace@12=~12 write:trace@3=~3 data:a@5 data:a@3 data:a@1 data:b@2 notify:a@6 notify:a@4 notify:b@4 notify:ack@2"},
+		{"changed from 4 to 6", Changed(nil, 4, 6), "data:a@5=five lock:a@3=lock3 write:a@6=~5 write:a@4=~3 write:b@4=~2 write:ack@5=~4"},
+		{"changed of one column", Changed([]string{"a"}, 5, 8), "data:a@5=five lock:a@7=lock7 lock:a@3=lock3 write:a@8=~8 write:a@6=~5"},
+		{"changed records of many columns", ChangedRecords([]string{"a", "x", "y", "z", "zz"}, 4, 6), "lock:a@3=lock3 write:a@6=~5 write:a@4=~3"},
 		{"records from 4 to 6", RecordsFrom(4, 6), "write:a@6=~5 write:a@4=~3 write:b@4=~2 write:ack@5=~4"},
 
 		{"all cells", Cells("", 0), "meta:safepoint@1=#50 meta:mark@1=#40 meta:hold:a@1=#70 meta:hold:b@1=#30 meta:version@2=new"},
