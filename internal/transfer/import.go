@@ -18,7 +18,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// An import writes rows into one empty table while the others are in use (I25). Like a restore it
+// An import writes rows into one empty table while the others are in use (I27). Like a restore it
 // looks as if one large transaction had written everything, with one start and one commit timestamp
 // that are taken once and stored, so every request can be repeated by any process:
 //
@@ -211,16 +211,14 @@ func (im *Import) Check(row ImportRow) error {
 		if cell.Column = c.Column; im.info.IsWeak[c.Column] {
 			return model.CellError(model.ErrInvalidArgument, cell, "a weak column can only be notified, never written")
 		}
-		if err := model.ValidateColumn(cell); err != nil {
+		if err := im.info.CheckColumn(cell); err != nil {
 			return err
 		}
 		if len(c.Value) > model.MaxValueBytes {
 			return model.CellError(model.ErrTooLarge, cell, "the value has %d bytes, the limit is %d", len(c.Value), model.MaxValueBytes)
 		}
-		for _, ix := range im.info.IndexesOf[c.Column] {
-			if err := model.CheckIndexEntry(ix, cell, c.Value); err != nil {
-				return err
-			}
+		if err := im.info.CheckPut(cell, c.Value); err != nil {
+			return err
 		}
 	}
 	return nil
