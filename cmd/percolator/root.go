@@ -59,6 +59,8 @@ flag that is given wins.
 		newBackup(),
 		newRestore(),
 		newRepair(),
+		newImport(),
+		newAdopt(),
 		newUI(),
 		newCapacity(),
 		newVersion(),
