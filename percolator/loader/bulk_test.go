@@ -479,3 +479,123 @@ func testBulkBesideCollection(t *testing.T) {
 		t.Error("since when?")
 	}
 }
+
+// A client that does not know of the fence yet commits until it must. So the look whether the table
+// is empty comes after the drain, and the import is refused.
+func TestBulkWaitsForThoseWhoDoNotKnow(t *testing.T) { inBubble(t, testBulkWaitsForThoseWhoDoNotKnow) }
+
+func testBulkWaitsForThoseWhoDoNotKnow(t *testing.T) {
+	e := bulkEnv(t)
+	blind := e.NewClient()
+	e.FaultsOf(blind).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Table == "percolator_meta" && r.Row == "meta" {
+			return percolatortest.LoseRequest
+		}
+		return percolatortest.Pass
+	})
+	cfg := bulkConfig()
+	committed := make(chan error, 1)
+	cfg.Waiting = func(time.Duration) {
+		go func() {
+			time.Sleep(30 * time.Second)
+			_, err := blind.Update(e.ctx, func(ctx context.Context, tx *percolator.Txn) error { return set(ctx, tx, "x") })
+			committed <- err
+		}()
+	}
+	_, err := loader.Bulk(e.ctx, e.Client, cfg, rows(10))
+	fixture.WantErr(t, err, admin.ErrNotEmpty)
+	fixture.Must(t, <-committed)
+	time.Sleep(time.Minute)
+	fixture.WantNow(t, e.ctx, e.Client, cell("x"), "x") // and there is no fence
+}
+
+// A process that imports writes nothing more once the import is aborted, and what it had sent
+// before is removed.
+func TestBulkEndsWithItsAbort(t *testing.T) { inBubble(t, testBulkEndsWithItsAbort) }
+
+func testBulkEndsWithItsAbort(t *testing.T) {
+	e := bulkEnv(t)
+	importing := e.NewClient()
+	late := percolatortest.NewHold()
+	e.FaultsOf(importing).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows && r.Table == "t" }, late))
+	i := 0
+	source := func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
+		return func(yield func(loader.Item[loader.Row], error) bool) {
+			for item, err := range rows(3000)(ctx, from) {
+				if i++; i == 600 { // its first request is under way
+					late.Wait(e, 1)
+					go func() {
+						time.Sleep(20 * time.Second)
+						late.Release()
+					}()
+					aborted, err := admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+					if err != nil || !aborted {
+						t.Errorf("%v, %v", aborted, err)
+					}
+				}
+				if !yield(item, err) {
+					return
+				}
+			}
+		}
+	}
+	_, err := loader.Bulk(e.ctx, importing, bulkConfig(), source)
+	if !errors.Is(err, percolator.ErrConflict) && !errors.Is(err, admin.ErrImporting) { // it has ended, or is under way
+		t.Errorf("%v", err)
+	}
+	time.Sleep(time.Minute)
+	if n := e.wipe("t", "t.name", "t.kind"); n > 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+// A repair to a timestamp before an import has ended puts the fence back: nothing says which rows
+// the copies of the tables had by then. The import goes on from its beginning, under the same
+// timestamps.
+func TestRepairOfAnImport(t *testing.T) {
+	for name, at := range map[string]int{"before it": 0, "in the middle of it": 700} {
+		t.Run(name, func(t *testing.T) { inBubble(t, func(t *testing.T) { testRepairOfAnImport(t, at) }) })
+	}
+}
+
+func testRepairOfAnImport(t *testing.T, at int) {
+	const n = 1000
+	e := bulkEnv(t)
+	a := admin.New(e.Client)
+	var to tso.Timestamp
+	take := func() {
+		_, err := a.TakeHold(e.ctx, 1, 24*time.Hour, "")
+		fixture.Must(t, err)
+		to, err = e.Oracle.Next(e.ctx)
+		fixture.Must(t, err)
+	}
+	if at == 0 {
+		take()
+	}
+	i := 0
+	source := func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
+		return func(yield func(loader.Item[loader.Row], error) bool) {
+			for item, err := range rows(n)(ctx, from) {
+				if i++; i == at {
+					take()
+				}
+				if !yield(item, err) {
+					return
+				}
+			}
+		}
+	}
+	first, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), source)
+	fixture.Must(t, err)
+	e.wantRows(e.Client, n)
+	_, err = a.Repair(e.ctx, admin.RepairOptions{To: to})
+	fixture.Must(t, err)
+	e.wantFenced(e.Client)
+	second, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(n))
+	fixture.Must(t, err)
+	if second.Resumed || second.Items != n || second.Since <= first.Since {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	e.wantRows(e.Client, n)
+	e.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.SkipJournal = true }) // it is building
+}
