@@ -62,7 +62,9 @@ func testImport(t *testing.T) {
 		}
 		return path
 	}
-	line := func(row, mail string) string { return fmt.Sprintf("{\"row\": %q, \"columns\": {\"mail\": %q}}\n", row, mail) }
+	line := func(row, mail string) string {
+		return fmt.Sprintf("{\"row\": %q, \"columns\": {\"mail\": %q}}\n", row, mail)
+	}
 
 	// A file with two rows of one unique value, a line that is no row and a row without a key.
 	bad := file("bad.jsonl", line("u1", "a@example.com")+"not a row\n"+line("", "b@example.com")+line("u2", "a@example.com"))
