@@ -21,7 +21,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -200,14 +199,14 @@ type run struct {
 
 // parts writes the files: each of a part of one range, between two keys at which tablets end.
 func (x *run) parts(ctx context.Context, a *admin.Admin) error {
-	keys, err := a.SampleRowKeys(ctx, x.o.Table)
+	keys, err := a.SampleEvenly(ctx, x.o.Table, maxRanges-1)
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.o.Concurrency)
 	start := ""
-	for i, end := range append(transfer.Evenly(keys, maxRanges-1), "") {
+	for i, end := range append(keys, "") {
 		r := percolator.Between(start, end)
 		g.Go(func() error { return x.rows(ctx, i, r) })
 		start = end

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
@@ -115,19 +114,6 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	}
 	x := &exporter{e: e, ts: ts, info: info}
 	return x.export(ctx, x.passed(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0)), x.row)
-}
-
-// Evenly picks at most n of the keys, which are in order, without empty ones and duplicates.
-func Evenly(keys []string, n int) []string {
-	keys = slices.Compact(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
-	if len(keys) <= n {
-		return keys
-	}
-	out := make([]string, n)
-	for i := range out {
-		out[i] = keys[(i+1)*len(keys)/(n+1)]
-	}
-	return slices.Compact(out)
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification below an export's timestamp,

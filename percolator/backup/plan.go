@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gopercolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -112,13 +111,13 @@ func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Sche
 				p.IncompleteIndexes = append(p.IncompleteIndexes, name)
 			}
 		}
-		keys, err := r.admin.SampleRowKeys(ctx, t.Name)
+		keys, err := r.admin.SampleEvenly(ctx, t.Name, maxSplits)
 		if err != nil {
 			return err
 		}
 		table := Table{Name: t.Name}
 		start := []byte(nil)
-		for _, key := range transfer.Evenly(keys, maxSplits) {
+		for _, key := range keys {
 			table.Splits = append(table.Splits, []byte(key))
 			p.Ranges = append(p.Ranges, rowRange{Table: t.Name, Start: start, End: []byte(key)})
 			start = []byte(key)
