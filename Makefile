@@ -68,6 +68,12 @@ benchstat:
 	@go tool -modfile=.ci/tools/go.mod benchstat $(BIN)/base.txt $(BIN)/here.txt
 	@rm -f $(BIN)/base.txt $(BIN)/here.txt && git worktree remove --force $(BIN)/base
 
+# Another implementation of Parquet reads what export writes.
+.PHONY: parquet
+parquet:
+	npm install --silent --prefix $(BIN)/hyparquet hyparquet@1 hyparquet-compressors@1
+	go test ./internal/export -run TestAnotherReader -export.hyparquet $(abspath $(BIN)/hyparquet)
+
 # Histories under faults, checked. SOAK is how long.
 SOAK ?= 10m
 soak:

@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"internal/spanneremulator"},
 	{"tso"},
 	{"tso/spannerstore", "internal/model"},
-	{"internal/history", "internal/layout", "internal/retry", "internal/telemetry"},
+	{"internal/formats", "internal/history", "internal/layout", "internal/retry", "internal/telemetry"},
 	{"internal/store", "internal/audit"},
 	{"internal/timestamps", "internal/dispatch", "internal/lease", "internal/simulated"},
 	{"internal/meta", "internal/journal"},
@@ -38,8 +38,8 @@ var layers = [][]string{
 	{"percolator"},
 	{"percolator/admin", "internal/probe"},
 	{"internal/scanning", "percolator/percolatortest"},
-	{"observers", "percolator/backup", "percolator/loader", "internal/fixture"},
-	{"observers/internal/sliced"},
+	{"observers", "percolator/backup", "percolator/loader", "percolator/watch", "internal/fixture"},
+	{"observers/internal/sliced", "internal/export"},
 	{"observers/combinequeue", "observers/exportqueue", "percolator/console", "internal/webindex/crawl", "internal/webindex/page"},
 	{"internal/webindex/index", "internal/workload"},
 	{"internal/simulation", "internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
@@ -53,7 +53,9 @@ var importers = map[string][]string{
 	"internal/capacity":   {"cmd/percolator"},
 	"internal/audit":      {"internal/repair", "internal/simulation", "percolator/admin", "percolator/percolatortest"},
 	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine", "internal/settle", "internal/layertest"},
+	"internal/export":     {"cmd/percolator"},
 	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
+	"internal/formats":    {"internal/export"}, // so that no program but percolator links Parquet
 	"internal/gc":         {"internal/sweep", "percolator/admin"},
 	"internal/lease":      {"internal/gc", "internal/sweep"},
 	"internal/membership": {"percolator/admin", "observers"},
@@ -87,7 +89,7 @@ var importers = map[string][]string{
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":         {"internal/capacity", "internal/exporters", "internal/printable", "internal/probe"},
+	"cmd/percolator":         {"internal/capacity", "internal/export", "internal/exporters", "internal/printable", "internal/probe"},
 	"cmd/webindex":           {"internal/exporters", "internal/printable", "internal/webindex"},
 	"docs":                   nil,
 	"internal/webindex":      {"internal/printable", "internal/webindex"},

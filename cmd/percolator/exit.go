@@ -9,9 +9,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/export"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/watch"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -64,7 +66,7 @@ var exitErrors = []struct {
 	{exitRecord, []error{tso.ErrCorrupt, tso.ErrNoRecord}},
 	{exitFindings, []error{errFindings, admin.ErrRepairFindings}},
 	{exitConflict, []error{percolator.ErrConflict, percolator.ErrLocked, percolator.ErrOutcomeUnknown, percolator.ErrExists, percolator.ErrUnique}},
-	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld}},
+	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld, watch.ErrTakenOver, export.ErrComplete}},
 	{exitFindings, []error{backup.ErrDamaged}},
 	{exitNotFound, []error{backup.ErrIncomplete, percolator.ErrNotFound}},
 	{exitUsage, []error{tso.ErrInvalidArgument, percolator.ErrInvalidArgument}},

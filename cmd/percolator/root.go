@@ -58,6 +58,8 @@ flag that is given wins.
 		newSweep(),
 		newBackup(),
 		newRestore(),
+		newExport(),
+		newWatch(),
 		newRepair(),
 		newImport(),
 		newAdopt(),

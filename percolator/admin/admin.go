@@ -7,6 +7,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -33,6 +34,26 @@ func (a *Admin) Oracle() tso.Oracle { return a.e.Clock.Oracle }
 // of them. Errors: those of the store.
 func (a *Admin) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
 	return a.e.Reads.SampleRowKeys(ctx, table)
+}
+
+// SampleEvenly is at most n of SampleRowKeys, evenly chosen, without empty ones and duplicates: what
+// lies between them is about equally large.
+func (a *Admin) SampleEvenly(ctx context.Context, table string, n int) ([]string, error) {
+	keys, err := a.SampleRowKeys(ctx, table)
+	return evenly(keys, n), err
+}
+
+// evenly picks at most n of the keys, which are in order, without empty ones and duplicates.
+func evenly(keys []string, n int) []string {
+	keys = slices.Compact(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
+	if len(keys) <= n {
+		return keys
+	}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = keys[(i+1)*len(keys)/(n+1)]
+	}
+	return slices.Compact(out)
 }
 
 // EstimatedTime estimates the oracle's time without a request: the newest timestamp that the client

@@ -2,11 +2,13 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/gc"
 	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -108,6 +110,31 @@ func (a *Admin) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duratio
 // has been released, or has expired and been removed. ErrConflict: other callers keep extending it.
 func (a *Admin) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
 	return a.e.Meta.ExtendHold(ctx, h, ttl)
+}
+
+// KeepHold extends a hold for ttl, eight times in each, until stop is called, which waits for that.
+// The context that it returns ends when the hold is gone; its cause is ErrSnapshotTooOld then.
+// Whether the hold has lasted, a last ExtendHold tells: other errors of those before pass by
+// themselves.
+func (a *Admin) KeepHold(ctx context.Context, h Hold, ttl time.Duration) (held context.Context, stop func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(max(ttl/8, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-held.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := a.ExtendHold(held, h, ttl); errors.Is(err, model.ErrSnapshotTooOld) {
+				cancel(err)
+			}
+		}
+	}()
+	return held, func() { cancel(nil); <-ended }
 }
 
 // ReleaseHold ends a hold before it expires. Releasing it again does nothing.

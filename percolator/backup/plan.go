@@ -111,13 +111,13 @@ func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Sche
 				p.IncompleteIndexes = append(p.IncompleteIndexes, name)
 			}
 		}
-		keys, err := r.admin.SampleRowKeys(ctx, t.Name)
+		keys, err := r.admin.SampleEvenly(ctx, t.Name, maxSplits)
 		if err != nil {
 			return err
 		}
 		table := Table{Name: t.Name}
 		start := []byte(nil)
-		for _, key := range evenly(keys, maxSplits) {
+		for _, key := range keys {
 			table.Splits = append(table.Splits, []byte(key))
 			p.Ranges = append(p.Ranges, rowRange{Table: t.Name, Start: start, End: []byte(key)})
 			start = []byte(key)
@@ -130,19 +130,6 @@ func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Sche
 	}
 	p.Ranges = append(p.Ranges, weak...)
 	return nil
-}
-
-// evenly picks at most n of the keys, which are in order, without empty ones and duplicates.
-func evenly(keys []string, n int) []string {
-	keys = slices.Compact(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
-	if len(keys) <= n {
-		return keys
-	}
-	out := make([]string, n)
-	for i := range out {
-		out[i] = keys[(i+1)*len(keys)/(n+1)]
-	}
-	return slices.Compact(out)
 }
 
 // resume takes up a plan that was found.

@@ -140,7 +140,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	r.shown = tallyOf(p, found, r.opts.Progress)
 	r.shown.at.Resumed = r.resumed
 	r.shown.show(r.shown.at)
-	held, stop := r.keepHold(ctx, p.Hold.hold())
+	held, stop := r.admin.KeepHold(ctx, p.Hold.hold(), r.opts.HoldTTL)
 	defer stop()
 	awaited := make(chan error, 1)
 	go func() { awaited <- r.awaitWeak(held) }()
@@ -159,7 +159,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 		}
 		if err := g.Wait(); err != nil {
 			if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
-				err = cause
+				err = holdError(cause)
 			}
 			return nil, err
 		}

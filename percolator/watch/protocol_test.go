@@ -187,7 +187,8 @@ func TestEntriesInDisorder(t *testing.T) {
 	}
 }
 
-// A backlog is handed out in order, in pieces that fit into the limits.
+// A backlog is handed out in order, in pieces that fit into the limits, and no position is ahead of
+// it (I25).
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+var (
+	watchedLine = regexp.MustCompile(`(?m)^\d{10,}  `)
+	positions   = regexp.MustCompile(`\d{10,}\.[A-Za-z0-9_-]+`)
+)
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testWatch)
+}
+
+func testWatch(t *testing.T) {
+	cl := newCluster(t, cellSchema())
+	since := committed(cl.set(map[percolator.Cell]string{{Table: "documents", Row: "first", Column: "title"}: "before"}))
+	cl.set(map[percolator.Cell]string{
+		{Table: "documents", Row: "a", Column: "title"}:        "A <title>",
+		{Table: "documents", Row: "a", Column: "url"}:          "http://a.example/",
+		{Table: "documents", Row: "\x00\xff", Column: "title"}: "\xff",
+		{Table: "accounts", Row: "alice", Column: "balance"}:   "10",
+	})
+	time.Sleep(time.Second)
+	cl.must(exitOK, "del", "documents", "a", "title")
+	s := session{c: cl}
+	s.run(exitOK, "watch", "documents", "--since", since, "--limit", "4")
+	r := s.run(exitOK, "watch", "documents", "title", "url", "--since", "10m", "--limit", "5", "-o", "json")
+	at := positions.FindString(r.stderr)
+	cl.must(exitOK, "set", "documents", "a", "title", "another")
+	s.run(exitOK, "watch", "documents", "title", "--since", at, "--limit", "1")
+	s.run(exitOK, "watch", "documents", "title", "--name", "indexer", "--since", since, "--limit", "4")
+	cl.must(exitOK, "set", "documents", "b", "title", "one more")
+	s.run(exitOK, "watch", "documents", "title", "--name", "indexer", "--limit", "1")
+	s.run(exitUsage, "watch", "documents", "title", "--name", "indexer", "--since", since)
+	s.run(exitOK, "watch", "documents", "title", "--name", "indexer", "--since", since, "--restart", "--limit", "1")
+	s.run(exitOK, "gc", "hold", "ls")
+	s.run(exitUsage, "watch")
+	s.run(exitUsage, "watch", "documents", "--since", "yesterday")
+	s.run(exitUsage, "watch", "documents", "--limit", "-1")
+	s.run(exitUsage, "watch", "documents", "--hold", "1ms")
+	s.run(exitFailure, "watch", "nothing")
+	text := watchedLine.ReplaceAllString(s.text.String(), "<ts>  ")
+	text = positions.ReplaceAllString(text, "<position>")
+	golden(t, "watch.txt", normalized(strings.ReplaceAll(text, since, "<since>")))
+}
