@@ -24,7 +24,7 @@ var ErrImporting = errors.New("an import is unfinished")
 // importPrefix begins the columns of the meta row with Imports; the name of the table follows.
 const importPrefix = "import:"
 
-// Import is the fence of one table, in a cell of the meta row (I27). While Phase is not "" every
+// Import is the fence of one table, in a cell of the meta row (I28). While Phase is not "" every
 // client refuses the table, and those of its indexes. Afterwards they refuse what is older than
 // Since: the values appeared there, whatever their commit timestamp says.
 type Import struct {
@@ -120,7 +120,7 @@ func (w *Watcher) IsImporting(table string) bool {
 	return i.Phase != ""
 }
 
-// checkImports refuses what was read of tables at ts (I27).
+// checkImports refuses what was read of tables at ts (I28).
 func (m State) checkImports(ts tso.Timestamp, tables []string) error {
 	for _, table := range tables {
 		switch owner, i := m.importOf(table); {

@@ -18,7 +18,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// An import writes rows into one empty table while the others are in use (I27). Like a restore it
+// An import writes rows into one empty table while the others are in use (I28). Like a restore it
 // looks as if one large transaction had written everything, with one start and one commit timestamp
 // that are taken once and stored, so every request can be repeated by any process:
 //

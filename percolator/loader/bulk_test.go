@@ -98,7 +98,7 @@ func (e *env) wantRows(c *percolator.Client, n int) {
 }
 
 // During an import its table is refused as a whole and the others are used; a snapshot sees all
-// rows or is refused (I27). Workers then run for every observed cell.
+// rows or is refused (I28). Workers then run for every observed cell.
 func TestBulk(t *testing.T) { inBubble(t, testBulk) }
 
 func testBulk(t *testing.T) {
