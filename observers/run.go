@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -147,10 +148,12 @@ func isAck(c percolator.Cell) bool { return strings.HasPrefix(c.Column, "\x00") 
 
 // blameless reports whether a failure says nothing about the cell or its observer: the store was
 // unreachable, or the commit was ambiguous (if it succeeded, the next attempt finds the
-// acknowledgment). An outage must not park every queued cell. An error from the observer itself
-// always counts.
+// acknowledgment), or a table that it needs is being imported. An outage must not park every queued
+// cell. Any other error from the observer itself always counts.
 func blameless(err error, at stage) bool {
 	switch {
+	case errors.Is(err, meta.ErrImporting):
+		return true
 	case at == stageObserver, errors.Is(err, percolator.ErrCorrupt), errors.Is(err, percolator.ErrConflict):
 		return false
 	case at == stagePrepare, errors.Is(err, percolator.ErrOutcomeUnknown):

@@ -66,7 +66,7 @@ var exitErrors = []struct {
 	{exitRecord, []error{tso.ErrCorrupt, tso.ErrNoRecord}},
 	{exitFindings, []error{errFindings, admin.ErrRepairFindings}},
 	{exitConflict, []error{percolator.ErrConflict, percolator.ErrLocked, percolator.ErrOutcomeUnknown, percolator.ErrExists, percolator.ErrUnique}},
-	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld, watch.ErrTakenOver, export.ErrComplete}},
+	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld, watch.ErrTakenOver, export.ErrComplete}},
 	{exitFindings, []error{backup.ErrDamaged}},
 	{exitNotFound, []error{backup.ErrIncomplete, percolator.ErrNotFound}},
 	{exitUsage, []error{tso.ErrInvalidArgument, percolator.ErrInvalidArgument}},

@@ -61,6 +61,8 @@ flag that is given wins.
 		newExport(),
 		newWatch(),
 		newRepair(),
+		newImport(),
+		newAdopt(),
 		newUI(),
 		newCapacity(),
 		newVersion(),

@@ -249,13 +249,30 @@ func (cm *commit) checkAge(ctx context.Context) error {
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
 		return err
 	}
-	if err := cm.c.Meta.CheckCommit(ctx, cm.startTS); err != nil {
+	if err := cm.c.Meta.CheckCommit(ctx, cm.startTS, cm.tables); err != nil {
 		return err
 	}
 	if cm.c.Meta.Catalog.Load() != cm.schema { // the prewritten cells might lack notifications or index entries (I10)
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
 	}
 	return nil
+}
+
+// tables yields the table of everything that the transaction writes or notifies; one may come again.
+func (cm *commit) tables(yield func(string) bool) {
+	last := ""
+	for _, rw := range cm.rows {
+		if rw.table != last && !yield(rw.table) {
+			return
+		}
+		last = rw.table
+	}
+	for _, c := range cm.weak {
+		if c.Table != last && !yield(c.Table) {
+			return
+		}
+		last = c.Table
+	}
 }
 
 func (c *Committer) checkAge(ts tso.Timestamp, begun time.Time) error {

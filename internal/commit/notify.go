@@ -80,7 +80,7 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 	for _, n := range over {
 		earliest = min(earliest, n.Timestamp)
 	}
-	if err := errors.Join(c.Meta.CheckRepairing(ctx), c.Meta.CheckCommit(ctx, earliest)); err != nil {
+	if err := errors.Join(c.Meta.CheckRepairing(ctx), c.Meta.CheckCommit(ctx, earliest, nil)); err != nil {
 		return err // a repair removes, or has removed, the acknowledgments that were seen at upTo
 	}
 	asked := time.Now()

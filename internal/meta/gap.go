@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -44,8 +45,9 @@ func (m State) checkGap(ts tso.Timestamp) error {
 	return nil
 }
 
-// CheckCommit refuses the commit of a transaction from before a repair.
-func (w *Watcher) CheckCommit(ctx context.Context, startTS tso.Timestamp) error {
+// CheckCommit refuses the commit of a transaction from before a repair, or from before an import
+// into one of tables.
+func (w *Watcher) CheckCommit(ctx context.Context, startTS tso.Timestamp, tables iter.Seq[string]) error {
 	m, err := w.Known(ctx)
 	if err != nil {
 		return err
@@ -55,7 +57,7 @@ func (w *Watcher) CheckCommit(ctx context.Context, startTS tso.Timestamp) error 
 			return fmt.Errorf("percolator: transaction %d: %w: it began before a repair to %d ended; run it again", startTS, model.ErrConflict, g.After)
 		}
 	}
-	return nil
+	return m.checkImported(startTS, tables)
 }
 
 // LiftRepair ends the repair of the fence old at now, by one mutation: the fence goes, the gap and
@@ -76,6 +78,7 @@ func (w *Watcher) LiftRepair(ctx context.Context, m State, now tso.Timestamp) (l
 	mut.Put(layout.MetaFamily, columnGaps, store.MetaTimestamp, b)
 	mut.Put(layout.MetaFamily, metaSafe, store.MetaTimestamp, encodeTimestamp(r.Floor))
 	mut.Put(layout.MetaFamily, metaNow, store.MetaTimestamp, encodeTimestamp(now))
+	m.reopenImports(r.To, mut)
 	for _, h := range m.Holds {
 		if !HoldKeeps(h, r.To, r.Floor) {
 			mut.EraseColumn(layout.MetaFamily, h.column())

@@ -1,6 +1,7 @@
 // Package meta keeps what all clients of an instance must agree on, in one row of percolator_meta:
 // the schema, the safepoint, the GC watermark, holds, the states of indexes, the fence of a restore
-// or a repair, and the gaps that repairs leave. It stands on store and timestamps. The layers above
+// or a repair, the gaps that repairs leave, and the fences of tables into which something is
+// imported. It stands on store and timestamps. The layers above
 // ask it before they trust what they have read.
 package meta
 
@@ -57,14 +58,15 @@ const (
 type State struct {
 	Schema    *model.Schema
 	Version   uint64
-	Safepoint tso.Timestamp // reads at or below it are refused
-	Watermark tso.Timestamp // collection has removed nothing newer
-	Now       tso.Timestamp // when the safepoint was announced
-	Holds     []Hold        // oldest snapshot first
-	Indexes   IndexStates   // of indexes that were added to existing tables
-	Fence     *Fence        // nil: no restore or repair is unfinished
-	Gaps      []Gap         // snapshots that repairs have removed
-	Journal   JournalState  // of the journal, if the schema does not disable it
+	Safepoint tso.Timestamp     // reads at or below it are refused
+	Watermark tso.Timestamp     // collection has removed nothing newer
+	Now       tso.Timestamp     // when the safepoint was announced
+	Holds     []Hold            // oldest snapshot first
+	Indexes   IndexStates       // of indexes that were added to existing tables
+	Fence     *Fence            // nil: no restore or repair is unfinished
+	Imports   map[string]Import // by table
+	Gaps      []Gap             // snapshots that repairs have removed
+	Journal   JournalState      // of the journal, if the schema does not disable it
 }
 
 // Read reads the meta row. Errors: ErrCorrupt, and those of the store.
@@ -107,6 +109,8 @@ func (m *State) decode(column string, value []byte) (err error) {
 		m.Watermark, err = decodeTimestamp(value)
 	case column == metaNow:
 		m.Now, err = decodeTimestamp(value)
+	case strings.HasPrefix(column, importPrefix):
+		err = m.decodeImport(column, value)
 	case strings.HasPrefix(column, holdPrefix):
 		var h Hold
 		h, err = decodeHold(column, value)
@@ -263,9 +267,10 @@ func (w *Watcher) Age(ts tso.Timestamp) time.Duration {
 }
 
 // CheckRead refuses what a caller has read at ts when collection may have removed some of it (I16),
-// or a repair has (gap.go), or while a restore or a repair is unfinished (fence.go). Callers ask
-// after the data has arrived, and before a commit.
-func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
+// or a repair has (gap.go), or while a restore or a repair is unfinished (fence.go), or an import
+// into one of the tables that it was read from (importing.go). Callers ask after the data has
+// arrived, and before a commit.
+func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...string) error {
 	m, err := w.Known(ctx)
 	if err != nil {
 		return err
@@ -277,6 +282,9 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", model.ErrSnapshotTooOld, ts, m.Safepoint)
 	}
 	if err := m.checkGap(ts); err != nil {
+		return err
+	}
+	if err := m.checkImports(ts, tables); err != nil {
 		return err
 	}
 	if now := w.oracleTime(m); now.Sub(ts) > w.Config.Retention && !m.held(ts, now) {

@@ -53,7 +53,7 @@ func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cells []model.C
 	if err != nil {
 		return nil, model.WithContext(ctx, err)
 	}
-	return out, r.meta.CheckRead(ctx, ts)
+	return out, r.meta.CheckRead(ctx, ts, cells[0].Table)
 }
 
 // finishAcked turns what a request saw of a cell and its acknowledgments, in acks, into the answer.

@@ -113,7 +113,9 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 		}
 	}
 	var whole []rowAnswer
-	for _, g := range groups {
+	tables := make([]string, len(groups))
+	for i, g := range groups {
+		tables[i] = g.table
 		for _, w := range g.rows {
 			if w.answer.whole {
 				w.answer.row = model.Cell{Table: g.table, Row: w.row}
@@ -121,7 +123,7 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 			}
 		}
 	}
-	return out, whole, r.meta.CheckRead(ctx, ts)
+	return out, whole, r.meta.CheckRead(ctx, ts, tables...)
 }
 
 // readCell is readCellsAndRows for one required cell.
@@ -138,7 +140,7 @@ func (r *Reader) readCell(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	if err != nil {
 		return CellResult{}, rowAnswer{}, err
 	}
-	return res, a, r.meta.CheckRead(ctx, ts)
+	return res, a, r.meta.CheckRead(ctx, ts, cell.Table)
 }
 
 // readGroup is rows of one table from which the caller wants the same columns: one request reads
@@ -336,7 +338,7 @@ func (r *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	if err != nil {
 		return CellResult{}, err
 	}
-	if err := r.meta.CheckRead(ctx, ts); err != nil {
+	if err := r.meta.CheckRead(ctx, ts, cell.Table); err != nil {
 		return CellResult{}, err
 	}
 	if w.CommitTS <= m.Watermark {

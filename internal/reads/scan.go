@@ -164,7 +164,7 @@ func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, p
 		err = r.FinishPage(ctx, ts, table, rows)
 	}
 	if err == nil {
-		err = r.meta.CheckRead(ctx, ts)
+		err = r.meta.CheckRead(ctx, ts, table)
 	}
 	r.tookRead(ctx, telemetry.OpScan, table, begun, err)
 	span.End(err)

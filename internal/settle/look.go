@@ -95,6 +95,7 @@ type Item struct {
 
 	decided bool          // its rows may be looked at
 	unread  bool          // not all of them could be read
+	fenced  bool          // one is in a table into which an import is unfinished
 	locked  bool          // they held locks of it
 	owing   bool          // they hold notifications of it
 	early   bool          // it may still notify: that nothing is found proves nothing
@@ -132,7 +133,7 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 		return nil
 	})
 	for i, it := range items {
-		settled[i] = it.decided && !it.early && !it.unread && !it.locked && !it.owing
+		settled[i] = it.decided && !it.early && !it.unread && !it.fenced && !it.locked && !it.owing
 	}
 	return settled, failed
 }

@@ -25,6 +25,9 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 			if !known[r.Table] {
 				continue // the schema has lost it, with everything in it
 			}
+			if it.fenced = l.Meta.IsImporting(r.Table); it.fenced {
+				break // its notifications are for when the import has ended
+			}
 			if keys[r.Table] == nil {
 				keys[r.Table] = map[string]bool{}
 			}

@@ -202,7 +202,7 @@ func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, err
 				rows[i], err = decode(ctx, page[i])
 			}
 			if err == nil { // after everything has been read (I16)
-				err = x.e.Meta.CheckRead(ctx, x.ts)
+				err = x.e.Meta.CheckRead(ctx, x.ts, x.info.Name)
 			}
 			if err != nil {
 				yield(ExportedRow{}, err)

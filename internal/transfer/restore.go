@@ -46,7 +46,7 @@ import (
 // half-restored instance would look like a small one. Rejected too: the original timestamps. Those
 // of another oracle may lie in the future of this one (I1).
 
-// ErrNotEmpty: a restore needs empty tables.
+// ErrNotEmpty: a restore needs empty tables, an import an empty one.
 var ErrNotEmpty = errors.New("table is not empty")
 
 // Restore is a restore under way. Its methods may be called concurrently.
@@ -118,6 +118,8 @@ func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete [
 			return nil, err
 		}
 		switch {
+		case m.Fence == nil && m.Importing() != nil:
+			return nil, m.Importing()
 		case m.Fence == nil:
 			err = r.fence(ctx, id)
 		case m.Fence.ID != id:

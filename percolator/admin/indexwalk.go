@@ -124,7 +124,7 @@ func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBat
 		err = w.e.Reads.FinishPage(ctx, tx.StartTimestamp(), w.table, rows)
 	}
 	if err == nil {
-		err = w.e.Meta.CheckRead(ctx, tx.StartTimestamp())
+		err = w.e.Meta.CheckRead(ctx, tx.StartTimestamp(), w.table)
 	}
 	if err != nil {
 		return b, err

@@ -54,7 +54,7 @@ const (
 	ExportedWeak   = transfer.ExportedWeak   // a weak notification
 )
 
-// ErrNotEmpty: a restore needs empty tables.
+// ErrNotEmpty: a restore needs empty tables, an import an empty one.
 var ErrNotEmpty = transfer.ErrNotEmpty
 
 // ErrRestoring: a restore into the instance has begun and has not finished, so the data is not

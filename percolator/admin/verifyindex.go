@@ -186,7 +186,7 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 				entries = append(entries, model.Entry{Cell: cell, Value: res.Value})
 			}
 		}
-		if err := v.e.Meta.CheckRead(ctx, v.ts); err != nil {
+		if err := v.e.Meta.CheckRead(ctx, v.ts, table); err != nil {
 			return err
 		}
 		if err := check(ctx, entries); err != nil {

@@ -24,6 +24,8 @@ type record struct {
 	Failed int64  `json:"failed,omitempty"`
 	Token  []byte `json:"token,omitempty"`
 	Done   bool   `json:"done,omitempty"` // the load came to its end; the next one begins anew
+
+	Sum admin.ImportSum `json:"sum,omitzero"` // of an import: what the items before the position hold
 }
 
 // checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at
@@ -36,15 +38,16 @@ type checkpoint struct {
 	stored []byte // as far as is known
 }
 
-// openCheckpoint takes the load over, and returns where an earlier loader stopped.
-func openCheckpoint(ctx context.Context, a *admin.Admin, name string, restart bool, o *outage) (c *checkpoint, at record, err error) {
+// openCheckpoint takes the load over, and returns where an earlier loader stopped; after one that
+// anew lets begin anew, that is the beginning.
+func openCheckpoint(ctx context.Context, a *admin.Admin, name string, anew func(record) bool, o *outage) (c *checkpoint, at record, err error) {
 	c = &checkpoint{admin: a, name: name, owner: rand.Text()}
 	if name == "" {
 		return c, at, nil
 	}
 	err = o.try(ctx, func(ctx context.Context) error {
 		for {
-			at, err = c.claim(ctx, restart)
+			at, err = c.claim(ctx, anew)
 			if !errors.Is(err, percolator.ErrConflict) { // otherwise the former owner has just saved another one
 				return err
 			}
@@ -54,9 +57,8 @@ func openCheckpoint(ctx context.Context, a *admin.Admin, name string, restart bo
 	return c, at, err
 }
 
-// claim stores the position again under this loader's name. It begins anew if the load has finished
-// or is to restart.
-func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err error) {
+// claim stores the position again under this loader's name.
+func (c *checkpoint) claim(ctx context.Context, anew func(record) bool) (at record, err error) {
 	stored, err := c.admin.LoadPosition(ctx, c.name)
 	if err != nil {
 		return at, err
@@ -66,7 +68,7 @@ func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err er
 			return at, err
 		}
 	}
-	if at.Done || restart {
+	if anew(at) {
 		at = record{Seq: at.Seq}
 	}
 	at.Seq, at.Owner = at.Seq+1, c.owner

@@ -32,7 +32,7 @@ func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job
 	}
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	saved, from, err := openCheckpoint(ctx, admin.New(client), cfg.Name, cfg.Restart, newOutage(cfg.OutageTimeout, reading))
+	saved, from, err := openCheckpoint(ctx, admin.New(client), cfg.Name, func(at record) bool { return at.Done || cfg.Restart }, newOutage(cfg.OutageTimeout, reading))
 	if err != nil {
 		return Report{}, named(ctx, err)
 	}
@@ -43,12 +43,12 @@ func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job
 		taking: semaphore.NewWeighted(1),
 		room:   semaphore.NewWeighted(cfg.MaxInFlightBytes),
 		ahead:  semaphore.NewWeighted(int64(aheadFactor * cfg.Concurrency * cfg.ItemsPerTransaction)),
-		order:  newOrder(Position{Items: from.Items, Token: from.Token}, from.Failed),
+		order:  newOrder(from),
 	}
 	l.counts.began = time.Now()
 	r := Report{Resumed: from.Items > 0, From: Position{Items: from.Items, Token: from.Token}, FailedBefore: from.Failed}
 	err = l.run(r.From)
-	r.Position, _ = l.order.position()
+	r.Position = l.order.position()
 	r.Progress, r.Failures = l.counts.read(), l.counts.failures
 	return r, named(ctx, err)
 }
@@ -101,7 +101,9 @@ func (l *load[T]) run(from Position) error {
 	}
 	saves, endSaves := context.WithCancel(context.WithoutCancel(l.reading))
 	defer endSaves()
-	saving.Go(func() { l.keepSaving(saves) })
+	saving.Go(func() {
+		keepSaving(saves, l.order.moved, l.cfg.CheckpointInterval, func(ctx context.Context) error { return l.save(ctx, false) }, l.stop)
+	})
 
 	err := func() error {
 		defer close(l.queue)
@@ -124,28 +126,29 @@ func (l *load[T]) run(from Position) error {
 	return err
 }
 
-// keepSaving saves the position periodically, until ctx ends.
-func (l *load[T]) keepSaving(ctx context.Context) {
+// keepSaving saves the position periodically, when it has moved, until ctx ends.
+func keepSaving(ctx context.Context, moved <-chan struct{}, every time.Duration, save func(context.Context) error, stop context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.order.moved:
+		case <-moved:
 		}
-		if err := l.save(ctx, false); err != nil && ctx.Err() == nil {
-			l.stop(err)
+		if err := save(ctx); err != nil && ctx.Err() == nil {
+			stop(err)
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(l.cfg.CheckpointInterval):
+		case <-time.After(every):
 		}
 	}
 }
 
 func (l *load[T]) save(ctx context.Context, done bool) error {
-	at, failed := l.order.position()
-	return l.saved.save(ctx, newOutage(l.cfg.OutageTimeout, ctx), record{Items: at.Items, Failed: failed, Token: at.Token, Done: done})
+	at := l.order.record()
+	at.Done = done
+	return l.saved.save(ctx, newOutage(l.cfg.OutageTimeout, ctx), at)
 }
 
 // saveUnfinished spares the next Load what this one has done. The caller's context may have ended.

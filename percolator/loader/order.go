@@ -2,6 +2,8 @@ package loader
 
 import (
 	"sync"
+
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // order turns transactions that end in any order into a position. The position passes an item only
@@ -10,6 +12,7 @@ type order struct {
 	mu       sync.Mutex
 	at       Position
 	failed   int64              // items before at that were passed over, in all runs
+	sum      admin.ImportSum    // of the others, if there is one
 	finished map[int64]finished // by their first items: those that wait for an earlier one
 	moved    chan struct{}      // holds a token when at has changed
 }
@@ -18,10 +21,11 @@ type order struct {
 type finished struct {
 	items, failed int64
 	token         []byte
+	sum           admin.ImportSum // of an import
 }
 
-func newOrder(at Position, failed int64) *order {
-	return &order{at: at, failed: failed, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
+func newOrder(at record) *order {
+	return &order{at: Position{Items: at.Items, Token: at.Token}, failed: at.Failed, sum: at.Sum, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
 }
 
 // finish records a batch and returns by how many items the position moves.
@@ -37,6 +41,7 @@ func (o *order) finish(first int64, f finished) (passed int64) {
 		delete(o.finished, o.at.Items)
 		o.at = Position{Items: o.at.Items + f.items, Token: f.token}
 		o.failed += f.failed
+		o.sum.Add(f.sum)
 		passed += f.items
 	}
 	if passed > 0 {
@@ -48,9 +53,15 @@ func (o *order) finish(first int64, f finished) (passed int64) {
 	return passed
 }
 
-// position returns how far the load has come, and how many items before that were passed over.
-func (o *order) position() (at Position, failed int64) {
+// position returns how far the load has come.
+func (o *order) position() Position {
+	r := o.record()
+	return Position{Items: r.Items, Token: r.Token}
+}
+
+// record is what is to be stored of the position.
+func (o *order) record() record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.at, o.failed
+	return record{Items: o.at.Items, Token: o.at.Token, Failed: o.failed, Sum: o.sum}
 }

@@ -15,7 +15,7 @@ func TestOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		start := random.Int64N(100)
-		o := newOrder(Position{Items: start}, 0)
+		o := newOrder(record{Items: start})
 		type batch struct{ first, items int64 }
 		var batches []batch
 		end := start
@@ -34,12 +34,12 @@ func TestOrder(t *testing.T) {
 				want += done[want]
 				n++
 			}
-			at, failed := o.position()
+			at, failed := o.position(), o.record().Failed
 			if at.Items != want || passed != want-start || failed != n || n > 0 && at.Token[0] != byte(want) {
 				t.Fatalf("seed %d: position %+v with %d failed and %d passed, want %d with %d", seed, at, failed, passed, want, n)
 			}
 		}
-		if at, _ := o.position(); at.Items != end || len(o.finished) != 0 {
+		if at := o.position(); at.Items != end || len(o.finished) != 0 {
 			t.Fatalf("seed %d: position %d at the end, %d batches remembered", seed, at.Items, len(o.finished))
 		}
 	}
@@ -53,7 +53,7 @@ func TestNotTooFarAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &load[int]{cfg: cfg, reading: t.Context(), queue: make(chan entry[int], 100), taking: semaphore.NewWeighted(1), ahead: semaphore.NewWeighted(aheadFactor), order: newOrder(Position{}, 0)}
+		l := &load[int]{cfg: cfg, reading: t.Context(), queue: make(chan entry[int], 100), taking: semaphore.NewWeighted(1), ahead: semaphore.NewWeighted(aheadFactor), order: newOrder(record{})}
 		for i := range 100 {
 			l.queue <- entry[int]{index: int64(i)}
 		}

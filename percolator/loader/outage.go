@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // fault is whose failure an error is.
@@ -30,6 +31,9 @@ var poison = []error{
 	percolator.ErrTxnDone, percolator.ErrNotFound,
 }
 
+// fatal are errors that concern the table, or the load as a whole.
+var fatal = []error{percolator.ErrSchemaMismatch, ErrTakenOver, admin.ErrImporting}
+
 // faultOf classifies an error of a transaction. If Write itself has returned it (own), an error
 // without a gRPC status is the item's.
 func faultOf(err error, own bool) fault {
@@ -41,7 +45,7 @@ func faultOf(err error, own bool) fault {
 		return faultPoison
 	case errors.Is(err, percolator.ErrConflict):
 		return faultItem
-	case errors.Is(err, percolator.ErrSchemaMismatch), errors.Is(err, ErrTakenOver):
+	case slices.ContainsFunc(fatal, func(target error) bool { return errors.Is(err, target) }):
 		return faultFatal
 	case own && !storeSaidSo(err):
 		return faultItem

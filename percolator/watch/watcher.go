@@ -127,7 +127,7 @@ func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher,
 }
 
 // check refuses what was read for the changes after the position if some of it may have been
-// collected, or removed by a repair, or is not in the journal.
+// collected, or removed by a repair, or is not in the journal, as what was imported.
 func (w *watcher) check(ctx context.Context) error {
 	m, err := w.e.Meta.Known(ctx)
 	if err != nil {
@@ -139,7 +139,11 @@ func (w *watcher) check(ctx context.Context) error {
 	if w.position < m.Journal.Since {
 		return tooOld(w.position, m.Journal.Since)
 	}
-	return w.e.Meta.CheckRead(ctx, w.position)
+	tables := make([]string, len(w.cfg.Columns))
+	for i, c := range w.cfg.Columns {
+		tables[i] = c.Table
+	}
+	return w.e.Meta.CheckRead(ctx, w.position, tables...)
 }
 
 // run hands out batches until the consumer or ctx ends it.

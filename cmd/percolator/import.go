@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/loader"
+)
+
+// importFlags are those of "import".
+type importFlags struct {
+	queryFlags
+	source importSource
+	bulk   loader.BulkConfig
+	skip   bool
+	abort  bool
+	yes    bool
+}
+
+func newImport() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:  "import TABLE --from SOURCE",
+		Args: takes(1, 1, "TABLE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.bulk.Table = args[0]
+			if f.abort {
+				return f.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.abortImport(ctx, cmd, c) })
+			}
+			if err := aboveZero("concurrency", f.bulk.Concurrency); err != nil {
+				return err
+			}
+			if err := f.source.check(); err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.importRows(ctx, cmd, c) })
+		},
+	}
+	f.add(cmd, backupTimeout)
+	f.source.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.source.at, "at", "", "of a plain Bigtable table: leave out cells that are newer, as 2026-11-25T12:00:00Z")
+	flags.BoolVar(&f.bulk.Quiet, "quiet", false, "notify no observer")
+	flags.BoolVar(&f.skip, "skip", false, "tell what cannot be read or stored, and go on without it")
+	flags.IntVar(&f.bulk.Concurrency, "concurrency", 8, "requests that are under way at once")
+	flags.BoolVar(&f.abort, "abort", false, "without --from: remove what an unfinished import has written")
+	flags.BoolVar(&f.yes, "yes", false, "with --abort: do not ask")
+	return cmd
+}
+
+// importJSON is what "import" prints for programs.
+type importJSON struct {
+	Table   string    `json:"table"`
+	Source  string    `json:"source"`
+	Resumed bool      `json:"resumed"`
+	Rows    int64     `json:"rows"`
+	Cells   int64     `json:"cells"`
+	Bytes   int64     `json:"bytes"`
+	Entries int64     `json:"entries"` // of indexes
+	Skipped int64     `json:"skipped"`
+	Hash    string    `json:"checksum"`
+	Since   int64     `json:"since"` // the oldest snapshot that sees the rows
+	Time    time.Time `json:"since_time"`
+	Seconds float64   `json:"seconds"` // with the wait and the check
+
+	Duplicates []importDuplicate `json:"duplicates"`
+}
+
+type importDuplicate struct {
+	Index string `json:"index"`
+	Row   string `json:"row"`
+	Other string `json:"other"`
+}
+
+func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *percolator.Client) error {
+	source, name, closeSource, err := f.source.open(ctx, c, f.bulk.Table, f.instanceName)
+	if err != nil {
+		return err
+	}
+	defer closeSource()
+	skipped, stderr := int64(0), cmd.ErrOrStderr()
+	tell := func(err error) error {
+		skipped++
+		_, werr := fmt.Fprintf(stderr, "skipped: %s\n", shown(err.Error()))
+		return werr
+	}
+	cfg := f.bulk
+	cfg.Source, cfg.Waiting = name, saysWaiting(cmd, "every client knows of the import")
+	if f.skip {
+		cfg.Failed = func(failed loader.Failure[loader.Row]) error { return tell(failed.Err) }
+		cfg.SourceFailed = func(err error) error {
+			if !errors.Is(err, percolator.ErrInvalidArgument) { // the source itself fails
+				return err
+			}
+			return tell(err)
+		}
+	}
+	var end func()
+	cfg.Progress, cfg.ProgressInterval, end = showImport(cmd)
+	began := time.Now()
+	r, err := loader.Bulk(ctx, c, cfg, source)
+	end()
+	out := importJSON{
+		Table: f.bulk.Table, Source: name, Resumed: r.Resumed, Rows: r.Table.Rows, Cells: r.Table.Cells, Bytes: r.Table.Bytes, Entries: r.Table.Entries,
+		Skipped: skipped, Hash: fmt.Sprintf("%016x", r.Source.Hash), Since: int64(r.Since), Seconds: time.Since(began).Seconds(), Duplicates: []importDuplicate{},
+	}
+	if r.Since != 0 {
+		out.Time = r.Since.Time()
+	}
+	for _, d := range r.Table.Findings {
+		out.Duplicates = append(out.Duplicates, importDuplicate{d.Index, d.Row, d.Other})
+	}
+	switch {
+	case err == nil:
+	case len(out.Duplicates) > 0:
+		return errors.Join(err, f.output.emit(cmd.OutOrStdout(), out, out.print))
+	case errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrImporting):
+		return err
+	case r.Elapsed > 0 && !errors.Is(err, percolator.ErrCorrupt):
+		return fmt.Errorf("table %s cannot be used until the import has ended; the same command goes on from here, and --abort removes what was written: %w", shown(f.bulk.Table), err)
+	default:
+		return err
+	}
+	if err := f.output.emit(cmd.OutOrStdout(), out, out.print); err != nil {
+		return err
+	}
+	if skipped+r.FailedBefore > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+func (out importJSON) print(w io.Writer) {
+	if len(out.Duplicates) > 0 {
+		t := newTable(w, "INDEX", "ROW", "SAME VALUE AS")
+		for _, d := range out.Duplicates {
+			t.row(shown(d.Index), shown(d.Row), shown(d.Other))
+		}
+		t.flush()
+		return
+	}
+	_, _ = fmt.Fprintf(w, "%d rows with %d cells (%s) are in table %s, with %d entries of indexes; checksum %s\n",
+		out.Rows, out.Cells, bytesShown(out.Bytes), shown(out.Table), out.Entries, out.Hash)
+	if out.Skipped > 0 {
+		_, _ = fmt.Fprintf(w, "%d were skipped\n", out.Skipped)
+	}
+	_, _ = fmt.Fprintf(w, "snapshots see them from %d on (%s)\n", out.Since, out.Time.UTC().Format(time.RFC3339Nano))
+}
+
+// showImport shows how far an import is: a line that changes on a terminal, one every half minute
+// elsewhere.
+func showImport(cmd *cobra.Command) (show func(loader.BulkProgress), every time.Duration, end func()) {
+	say, end := statusLine(cmd)
+	every = time.Second
+	if terminal(cmd.ErrOrStderr()) == nil {
+		every = 30 * time.Second
+		say = func(text string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), text) }
+	}
+	return func(p loader.BulkProgress) {
+		switch {
+		case p.Phase == loader.BulkLoad && p.Items > 0:
+			say(fmt.Sprintf("load: %d rows, %.0f a second, %s", p.Before+p.Items, p.Rate(), bytesShown(p.Bytes)))
+		case p.Phase == loader.BulkVerify && p.Verified > 0:
+			say(fmt.Sprintf("verify: %d rows", p.Verified))
+		}
+	}, every, end
+}
+
+func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *percolator.Client) error {
+	if f.source.from != "" {
+		return usagef("--abort and --from exclude each other")
+	}
+	if err := ask(ctx, cmd, f.yes, "Remove everything that the unfinished import has written into table %s of %s/%s?", shown(f.bulk.Table), f.project, f.instance); err != nil {
+		return err
+	}
+	say, end := statusLine(cmd)
+	removed := int64(0)
+	aborted, err := admin.New(c).AbortImport(ctx, f.bulk.Table, saysWaiting(cmd, "every process knows that the import ends"), func(rows int64) {
+		removed = rows
+		say(fmt.Sprintf("%d rows removed", rows))
+	})
+	end()
+	if err != nil {
+		return err
+	}
+	text := "no import into table %s was unfinished\n"
+	if aborted {
+		text = "the import into table %s was aborted, and %d rows removed\n"
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), text, shown(f.bulk.Table), removed)
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), text, shown(f.bulk.Table))
+	return err
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/adopt"
+	"github.com/gopercolator/percolator/percolator/loader"
+)
+
+const (
+	plainScheme     = "bigtable:"
+	maxMappingBytes = 1 << 20
+)
+
+// importSource says where rows come from.
+type importSource struct{ from, mapping, at string }
+
+func (s *importSource) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&s.from, "from", "", "FILE.jsonl, FILE.parquet, bigtable:TABLE or bigtable:PROJECT/INSTANCE/TABLE")
+	flags.StringVar(&s.mapping, "map", "", "file that says which cells of a plain Bigtable table become which columns")
+}
+
+func (s *importSource) check() error {
+	plain := strings.HasPrefix(s.from, plainScheme)
+	switch {
+	case s.from == "":
+		return usagef("--from is needed")
+	case plain && s.mapping == "":
+		return usagef("--from %s needs --map", s.from)
+	case !plain && (s.mapping != "" || s.at != ""):
+		return usagef("--map and --at are for --from bigtable:…")
+	case !plain && !strings.HasSuffix(s.from, ".jsonl") && !strings.HasSuffix(s.from, ".parquet"):
+		return usagef("--from %s is none of FILE.jsonl, FILE.parquet, bigtable:TABLE", s.from)
+	}
+	return nil
+}
+
+// open opens the source of rows for a table. name tells it from others: the same one has the same
+// rows.
+func (s *importSource) open(ctx context.Context, c *percolator.Client, table string, n instanceName) (rows loader.Source[loader.Row], name string, closeSource func(), err error) {
+	if strings.HasPrefix(s.from, plainScheme) {
+		return s.openPlain(ctx, c, table, n)
+	}
+	info, ok := model.NewCatalog(c.Schema()).UserTable(table)
+	if !ok {
+		return nil, "", nil, model.UnknownTable(table)
+	}
+	file, err := os.Open(s.from)
+	if err != nil {
+		return nil, "", nil, usagef("--from %s: %w", s.from, withoutPath(err))
+	}
+	stat, err := file.Stat()
+	if err == nil && !stat.Mode().IsRegular() { // an import that goes on reads it again
+		err = usagef("--from %s is not a file", s.from)
+	}
+	if err != nil {
+		return nil, "", nil, errors.Join(err, file.Close())
+	}
+	read := jsonRows(formats.NewTable(info), file)
+	if strings.HasSuffix(s.from, ".parquet") {
+		read = formats.NewTable(info).ReadParquet(file, stat.Size())
+	}
+	name = fmt.Sprintf("%s (%d bytes of %s)", filepath.Base(s.from), stat.Size(), stat.ModTime().UTC().Format(time.RFC3339Nano))
+	return replay(read), name, func() { _ = file.Close() }, nil
+}
+
+// jsonRows reads JSON lines from the beginning of a file. A line that cannot be read is an error
+// between rows.
+func jsonRows(t *formats.Table, file io.ReadSeeker) iter.Seq2[formats.Row, error] {
+	return func(yield func(formats.Row, error) bool) {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			yield(formats.Row{}, err)
+			return
+		}
+		r := t.NewJSONReader(file)
+		for line := -1; line != r.Line(); { // where it does not move on it has come to an end, or fails for good
+			line = r.Line()
+			row, err := r.Read()
+			if errors.Is(err, io.EOF) || !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
+	return loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
+		return func(yield func(loader.Row, error) bool) {
+			for row, err := range rows {
+				out := loader.Row{Row: row.Key, Cells: make([]admin.ImportCell, len(row.Cells))}
+				for i, cell := range row.Cells {
+					out.Cells[i] = admin.ImportCell(cell)
+				}
+				if !yield(out, err) {
+					return
+				}
+			}
+		}
+	}, nil)
+}
+
+// plainTable is a plain Bigtable table with its mapping.
+type plainTable struct {
+	*bigtable.Table
+	mapping *adopt.Mapping
+	name    string
+	close   func()
+}
+
+func (s *importSource) plain(ctx context.Context, n instanceName) (p plainTable, err error) {
+	parts := strings.Split(strings.TrimPrefix(s.from, plainScheme), "/")
+	project, instance, profile := n.project, n.instance, n.appProfile
+	switch {
+	case len(parts) == 3 && parts[0] != "" && parts[1] != "" && parts[2] != "":
+		project, instance, profile = parts[0], parts[1], "" // a profile belongs to an instance
+	case len(parts) != 1 || parts[0] == "":
+		return p, usagef("--from %s is neither bigtable:TABLE nor bigtable:PROJECT/INSTANCE/TABLE", s.from)
+	}
+	var text []byte
+	err = readInput(ctx, s.mapping, nil, maxMappingBytes, func(b []byte) (err error) {
+		text = b
+		p.mapping, err = adopt.ParseMapping(b)
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	client, err := bigtable.NewClientWithConfig(ctx, project, instance, bigtable.ClientConfig{
+		AppProfile: profile, MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true,
+	}, bigtableOptions(ctx)...)
+	if err != nil {
+		return p, fmt.Errorf("opening Bigtable instance %s/%s: %w", project, instance, err)
+	}
+	table := parts[len(parts)-1]
+	p.Table, p.close = client.Open(table), func() { _ = client.Close() }
+	p.name = fmt.Sprintf("%s%s/%s/%s by mapping %x", plainScheme, project, instance, table, sha256.Sum256(text))
+	return p, nil
+}
+
+func (s *importSource) openPlain(ctx context.Context, c *percolator.Client, table string, n instanceName) (loader.Source[loader.Row], string, func(), error) {
+	var at time.Time
+	if s.at != "" {
+		var err error
+		if at, err = time.Parse(time.RFC3339Nano, s.at); err != nil {
+			return nil, "", nil, usagef("--at %q is not a time as 2026-11-25T12:00:00Z", s.at)
+		}
+	}
+	p, err := s.plain(ctx, n)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	rows, err := p.mapping.Source(c, table, p.Table, at)
+	if err != nil {
+		p.close()
+		return nil, "", nil, err
+	}
+	name := p.name
+	if s.at != "" {
+		name += " at " + at.UTC().Format(time.RFC3339Nano)
+	}
+	return rows, name, p.close, nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+var importSchema = &percolator.Schema{
+	Tables: []percolator.Table{
+		{Name: "users", Observed: []string{"mail"}, Indexes: []percolator.Index{{Name: "by-mail", Column: "mail", Unique: true}}},
+		{Name: "phones", Columns: []percolator.ColumnSchema{{Name: "os_*"}, {Name: "age", Type: percolator.TypeInt64}, {Name: "seen", Type: percolator.TypeString}}},
+		{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "age", Type: percolator.TypeInt64}}},
+	},
+	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
+}
+
+// What differs from run to run in a session of imports.
+var (
+	fileTimes    = regexp.MustCompile(` bytes of <time>`)
+	importTook   = regexp.MustCompile(`("seconds": )[0-9.e-]+`)
+	importShows  = regexp.MustCompile(`(?m)^! (load|verify): .*\n`)
+	mappingSums  = regexp.MustCompile(`by mapping [0-9a-f]{64}`)
+	projectNames = regexp.MustCompile(`bigtable:[^/ ]+/[^/ ]+/`)
+)
+
+func (s *session) compareImport(name, dir string) {
+	s.c.t.Helper()
+	text := normalized(strings.ReplaceAll(s.text.String(), dir, "DIR"))
+	text = fileTimes.ReplaceAllString(text, " bytes")
+	text = importTook.ReplaceAllString(text, "${1}<n>")
+	text = importShows.ReplaceAllString(text, "")
+	text = mappingSums.ReplaceAllString(text, "by mapping <hash>")
+	golden(s.c.t, name, projectNames.ReplaceAllString(text, "bigtable:P/I/"))
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testImport)
+}
+
+func testImport(t *testing.T) {
+	cl, dir := newCluster(t, importSchema), t.TempDir()
+	s := session{c: cl}
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	line := func(row, mail string) string {
+		return fmt.Sprintf("{\"row\": %q, \"columns\": {\"mail\": %q}}\n", row, mail)
+	}
+
+	// A file with two rows of one unique value, a line that is no row and a row without a key.
+	bad := file("bad.jsonl", line("u1", "a@example.com")+"not a row\n"+line("", "b@example.com")+line("u2", "a@example.com"))
+	s.run(exitUsage, "import", "users", "--from", bad)
+	s.run(exitConflict, "import", "users", "--from", bad, "--skip")
+	s.run(exitConflict, "get", "users", "u1")
+	good := file("good.jsonl", line("u1", "a@example.com")+"\n"+line("", "b@example.com")+line("u2", "b@example.com"))
+	s.run(exitConflict, "import", "users", "--from", good)
+	s.runWith(exitOK, "y\n", "import", "users", "--abort")
+	s.run(exitOK, "import", "users", "--abort", "--yes")
+	s.run(exitFindings, "import", "users", "--from", good, "--skip", "-o", "json")
+	s.run(exitOK, "scan", "users")
+	s.run(exitOK, "notify", "ls")
+	s.run(exitConflict, "import", "users", "--from", good)
+
+	// A plain Bigtable table, which is written to afterwards.
+	plain := cl.plain("old-phones")
+	plain("p1", "os_build", "A", "age", "7", "connected", "yes")
+	plain("p2", "os_build", "B")
+	mapping := file("phones.yaml", `
+columns:
+- {family: stats, qualifier: "os_*"}
+- {family: stats, qualifier: age, text: true}
+- {family: stats, qualifier: connected, column: seen}
+`)
+	s.run(exitOK, "import", "phones", "--from", "bigtable:old-phones", "--map", mapping, "--at", "2026-12-01T00:00:00Z")
+	s.run(exitOK, "scan", "phones")
+	s.run(exitOK, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping)
+	plain("p2", "os_build", "C", "age", "many")
+	plain("p3", "age", "8")
+	time.Sleep(importSchema.Timing.MetaMaxAge) // until cl's client knows that the import has ended
+	cl.set(map[percolator.Cell]string{{Table: "phones", Row: "p0", Column: "os_build"}: "extra"})
+	s.run(exitFindings, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping)
+	s.run(exitFindings, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping, "--mend", "-o", "json")
+	plain("p2", "age", "9")
+	s.run(exitOK, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping, "--mend")
+	s.run(exitOK, "scan", "phones")
+
+	// Parquet.
+	var b bytes.Buffer
+	info, _ := model.NewCatalog(importSchema).UserTable("copy")
+	w := formats.NewTable(info).NewParquetWriter(&b)
+	for i := range 3 {
+		if _, err := w.Write(formats.Row{Key: fmt.Sprint(i), Cells: []formats.Cell{{Column: "age", Value: model.EncodeInt64(int64(i))}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.run(exitOK, "import", "copy", "--from", file("copy.parquet", b.String()))
+	s.run(exitOK, "scan", "copy")
+
+	for _, wrong := range [][]string{
+		{"import", "copy"}, {"import", "copy", "--from", "x.csv"}, {"import", "copy", "--from", "bigtable:x"}, {"import", "copy", "--from", good, "--map", mapping},
+		{"import", "copy", "--from", filepath.Join(dir, "none.jsonl")}, {"import", "copy", "--from", "bigtable:a/b", "--map", mapping},
+		{"import", "copy", "--from", "bigtable:x", "--map", good}, {"import", "copy", "--abort", "--from", good}, {"adopt", "copy", "--from", good},
+		{"import", "copy", "--from", "bigtable:old-phones", "--map", mapping, "--at", "noon"},
+	} {
+		s.run(exitUsage, wrong...)
+	}
+	s.compareImport("import.txt", dir)
+}
+
+// plain makes a plain Bigtable table with a family stats, and returns what writes to a row of it
+// qualifiers and values.
+func (c *cluster) plain(name string) func(row string, cells ...string) {
+	c.t.Helper()
+	ctx := c.t.Context()
+	a, err := bigtable.NewAdminClient(ctx, c.project, c.instance, c.options...)
+	if err == nil {
+		err = a.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: name, Families: map[string]bigtable.GCPolicy{"stats": bigtable.MaxVersionsPolicy(1)}})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_ = a.Close()
+	bt, err := bigtable.NewClient(ctx, c.project, c.instance, c.options...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = bt.Close() })
+	table := bt.Open(name)
+	return func(row string, cells ...string) {
+		c.t.Helper()
+		mut := bigtable.NewMutation()
+		for i := 0; i < len(cells); i += 2 {
+			mut.Set("stats", cells[i], bigtable.Now(), []byte(cells[i+1]))
+		}
+		if err := table.Apply(ctx, row, mut); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package meta
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// ErrImporting: an import into the table has begun and has not finished, so nobody reads it or
+// commits to it. Run the import to its end, or abort it.
+var ErrImporting = errors.New("an import is unfinished")
+
+// importPrefix begins the columns of the meta row with Imports; the name of the table follows.
+const importPrefix = "import:"
+
+// Import is the fence of one table, in a cell of the meta row (I28). While Phase is not "" every
+// client refuses the table, and those of its indexes. Afterwards they refuse what is older than
+// Since: the values appeared there, whatever their commit timestamp says.
+type Import struct {
+	ID      string      // names the source
+	Phase   ImportPhase `json:",omitempty"` // "": no import is unfinished
+	Started time.Time
+
+	Start, Commit tso.Timestamp `json:",omitzero"`  // of everything it writes; from ImportLoad on
+	Indexes       []string      `json:",omitempty"` // those whose entries it writes, by name
+	Quiet         bool          `json:",omitempty"` // it notifies no observer
+
+	Since tso.Timestamp `json:",omitzero"` // snapshots below it are refused; of the last import that was finished
+}
+
+// ImportPhase is a step of an import.
+type ImportPhase string
+
+// The phases of an import that is unfinished.
+const (
+	ImportDrain ImportPhase = "drain" // the fence is stored
+	ImportLoad  ImportPhase = "load"  // it is in force, and the table was empty then
+	ImportAbort ImportPhase = "abort" // what was written goes
+)
+
+// Encode returns the bytes of the cell.
+func (i Import) Encode() []byte {
+	b, err := json.Marshal(i)
+	if err != nil {
+		panic(err) // only for a year beyond 9999
+	}
+	return b
+}
+
+// Lifted is the cell once the import has ended, at since, or was aborted: then since is that of the
+// one before, and nil is returned if there was none.
+func (i Import) Lifted(since tso.Timestamp) *Import {
+	if since == 0 {
+		return nil
+	}
+	if since == i.Since {
+		i.Start, i.Commit, i.Indexes = 0, 0, nil
+	}
+	i.Phase, i.Since = "", since
+	return &i
+}
+
+func (m *State) decodeImport(column string, value []byte) error {
+	var i Import
+	if err := json.Unmarshal(value, &i); err != nil {
+		return err
+	}
+	if m.Imports == nil {
+		m.Imports = map[string]Import{}
+	}
+	m.Imports[strings.TrimPrefix(column, importPrefix)] = i
+	return nil
+}
+
+// Refusal is the ErrImporting that names the table and the import.
+func (i Import) Refusal(table string) error {
+	does := "continue it with percolator import, or remove what it has written with percolator import --abort"
+	if i.Phase == ImportAbort {
+		does = "it is being aborted; end that with percolator import --abort"
+	}
+	return fmt.Errorf("percolator: table %q: %w: that of %s, begun %s; %s", table, ErrImporting, i.ID, i.Started.UTC().Format(time.RFC3339), does)
+}
+
+// importOf is what stands in the way of a table, or of the one whose index it is.
+func (m State) importOf(table string) (owner string, i Import) {
+	if len(m.Imports) == 0 {
+		return table, i
+	}
+	owner, _, _ = strings.Cut(table, ".") // names of tables have no dots
+	return owner, m.Imports[owner]
+}
+
+// Importing returns the refusal of the first table, in order, into which an import is unfinished;
+// nil: there is none.
+func (m State) Importing() error {
+	for _, table := range slices.Sorted(maps.Keys(m.Imports)) {
+		if i := m.Imports[table]; i.Phase != "" {
+			return i.Refusal(table)
+		}
+	}
+	return nil
+}
+
+// IsImporting reports whether this client knows of an unfinished import into a table.
+func (w *Watcher) IsImporting(table string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	_, i := w.last.importOf(table)
+	return i.Phase != ""
+}
+
+// checkImports refuses what was read of tables at ts (I28).
+func (m State) checkImports(ts tso.Timestamp, tables []string) error {
+	for _, table := range tables {
+		switch owner, i := m.importOf(table); {
+		case i.Phase != "":
+			return i.Refusal(owner)
+		case ts < i.Since:
+			return fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than an import, which is there since %d", owner, model.ErrSnapshotTooOld, ts, i.Since)
+		}
+	}
+	return nil
+}
+
+// checkImported refuses the commit to tables of a transaction from before an import ended: it may
+// have been in the middle of its prewrites for all the time that the import took.
+func (m State) checkImported(startTS tso.Timestamp, tables iter.Seq[string]) error {
+	if len(m.Imports) == 0 || tables == nil {
+		return nil
+	}
+	for table := range tables {
+		switch owner, i := m.importOf(table); {
+		case i.Phase != "":
+			return i.Refusal(owner)
+		case startTS < i.Since:
+			return fmt.Errorf("percolator: transaction %d: table %q: %w: it began before an import ended, at %d; run it again", startTS, owner, model.ErrConflict, i.Since)
+		}
+	}
+	return nil
+}
+
+// ReplaceImport stores next (nil: nothing) instead of old, unless another process was faster.
+func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Import) (replaced bool, err error) {
+	var was, is []byte
+	if old != nil {
+		was = old.Encode()
+	}
+	if next != nil {
+		is = next.Encode()
+	}
+	replaced, err = w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return w.Store.CompareAndSet(ctx, RowKey, importPrefix+table, was, is)
+	})
+	if err != nil {
+		return false, fmt.Errorf("percolator: the fence of table %q: %w", table, err)
+	}
+	return replaced, nil
+}
+
+// reopenImports puts, into a repair's last mutation, fences before the tables whose imports had not
+// ended at ts: of what such an import has written some rows may be missing. Whoever continues it
+// begins at the beginning, as the positions of loads are forgotten.
+func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
+	for table, i := range m.Imports {
+		if i.Phase == "" && i.Since > ts && i.Commit != 0 {
+			i.Phase = ImportLoad
+			mut.Put(layout.MetaFamily, importPrefix+table, store.MetaTimestamp, i.Encode())
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// An import writes rows into one empty table while the others are in use (I28). Like a restore it
+// looks as if one large transaction had written everything, with one start and one commit timestamp
+// that are taken once and stored, so every request can be repeated by any process:
+//
+//	begin    a fence of this table in the meta row, a drain, a look whether the table is empty, and
+//	         the timestamps start < commit
+//	load     a mutation for each row: values at start, records at commit, and notifications where
+//	         the column is observed; entries of indexes in the same way
+//	verify   a pass over what is stored, compared with what was read from the source
+//	lift     one timestamp since > commit: it takes the place of the fence
+//
+// A snapshot below since is refused, one from since on sees everything. That replaces the safepoint
+// of a restore, which would concern every table.
+//
+// Nothing that is written can be taken for garbage meanwhile: each record comes in one mutation
+// with its value, and is the first of its cell. So the timestamps may lie below the safepoint when
+// an import takes longer than the retention.
+//
+// A notification is announced in the journal before it is written (J2), at the commit timestamp of
+// the import although that is older than the announcement: no run can have erased what comes at it,
+// since until the fence goes a run that reads the table is refused.
+//
+// Rejected: to import into a table that holds rows. What is there might be locked by a transaction
+// whose primary is elsewhere, and versions would have to be compared with the source. Rejected too:
+// a commit timestamp that is taken at the end. Every row would be written twice.
+
+// Import is an import under way. Its methods may be called concurrently.
+type Import struct {
+	e     *engine.Engine
+	info  *model.TableInfo
+	table string
+	cell  meta.Import
+}
+
+// MaxImportID is how long the name of a source may be, in bytes.
+const MaxImportID = 1 << 10
+
+// BeginImport fences a table, or takes up an interrupted import of the same source, which id names.
+// The table has to be empty (ErrNotEmpty, which leaves it as it was). It waits until every client
+// must know of the fence and nothing that one has begun before is under way, and tells waiting, if
+// that is not nil, for how long. quiet: observers are not notified.
+//
+// Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
+// ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table.
+func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration)) (*Import, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if id == "" || len(id) > MaxImportID {
+		return nil, fmt.Errorf("percolator: %w: the name of an import's source has %d bytes, not 1 to %d", model.ErrInvalidArgument, len(id), MaxImportID)
+	}
+	for range meta.MaxTries {
+		m, err := e.Meta.Refresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		im := &Import{e: e, table: table}
+		info, known := e.Meta.Catalog.Load().UserTable(table)
+		if im.info = info; !known {
+			return nil, model.UnknownTable(table)
+		}
+		at, there := m.Imports[table]
+		switch {
+		case m.Fence != nil:
+			return nil, m.Fence.Refusal()
+		case at.Phase == "":
+			err = im.fence(ctx, at, there, id, quiet)
+		case at.ID != id, at.Phase == meta.ImportAbort:
+			return nil, at.Refusal(table)
+		case at.Phase == meta.ImportLoad:
+			im.cell = at
+			return im, nil
+		default:
+			err = im.ready(ctx, m, at, waiting)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("percolator: table %q: %w: its fence was changed by others %d times", table, model.ErrConflict, meta.MaxTries)
+}
+
+// fence stores the fence. It checks the table first, so that a fence on the wrong one disturbs no
+// client.
+func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id string, quiet bool) error {
+	if err := im.checkEmpty(ctx); err != nil {
+		return err
+	}
+	var old *meta.Import
+	if there {
+		old = &former
+	}
+	_, err := im.e.Meta.ReplaceImport(ctx, im.table, old, &meta.Import{ID: id, Phase: meta.ImportDrain, Started: time.Now(), Quiet: quiet, Since: former.Since})
+	return err
+}
+
+// ready waits until the fence is in force, looks again whether the table is empty, and takes the
+// timestamps.
+func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiting func(time.Duration)) error {
+	drain := model.DrainTime(im.e.Store.Timing)
+	if waiting != nil {
+		waiting(drain)
+	}
+	if err := retry.Sleep(ctx, drain); err != nil {
+		return err
+	}
+	if err := im.checkEmpty(ctx); err != nil {
+		if errors.Is(err, ErrNotEmpty) {
+			_, lerr := im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Lifted(at.Since))
+			err = errors.Join(err, lerr)
+		}
+		return err
+	}
+	next := at
+	next.Phase = meta.ImportLoad
+	for _, ix := range im.info.Indexes {
+		if !m.Indexes[model.IndexTable(im.table, ix)].Building { // else its backfill writes all entries
+			next.Indexes = append(next.Indexes, ix.Name)
+		}
+	}
+	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit} {
+		var err error
+		if *ts, err = im.e.Clock.Next(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := im.e.Meta.ReplaceImport(ctx, im.table, &at, &next)
+	return err
+}
+
+// checkEmpty names the first table, its own or that of an index, in which anything is stored.
+func (im *Import) checkEmpty(ctx context.Context) error {
+	for _, name := range model.BigtableNames(im.info.Table) {
+		switch found, err := im.e.Store.HasRows(ctx, name, store.Anything()); {
+		case err != nil:
+			return err
+		case found:
+			return fmt.Errorf("percolator: table %q: %w; an import needs an empty table: import into another one, or delete the rows and have them collected", name, ErrNotEmpty)
+		}
+	}
+	return nil
+}
+
+// CommitTimestamp is that of everything the import writes. It tells one import from another.
+func (im *Import) CommitTimestamp() tso.Timestamp { return im.cell.Commit }
+
+// inForce refuses to write once another process has finished or aborted the import. What it knows
+// is at most Timing.MetaMaxAge old, and what is sent ends within a lifetime: so nothing arrives
+// later than a drain after the fence has changed.
+func (im *Import) inForce(ctx context.Context) error {
+	m, err := im.e.Meta.Known(ctx)
+	if err != nil {
+		return err
+	}
+	return im.same(m)
+}
+
+// same returns the fence if it is still that of this import; ErrConflict if not.
+func (im *Import) same(m meta.State) error {
+	switch at := m.Imports[im.table]; {
+	case m.Fence != nil:
+		return m.Fence.Refusal()
+	case at.Phase == meta.ImportAbort:
+		return at.Refusal(im.table)
+	case at.Phase != meta.ImportLoad || at.Commit != im.cell.Commit:
+		return fmt.Errorf("percolator: table %q: %w: the import of %s has been finished or aborted by somebody else", im.table, model.ErrConflict, im.cell.ID)
+	}
+	return nil
+}
+
+// ImportRow is a row of a source.
+type ImportRow struct {
+	Row   string
+	Cells []ImportCell
+}
+
+// ImportCell is one value of a row.
+type ImportCell struct {
+	Column string
+	Value  []byte
+}
+
+// Check refuses a row that a transaction could not write either: ErrInvalidArgument, ErrTooLarge.
+// The message names the row and the column.
+func (im *Import) Check(row ImportRow) error {
+	cell := model.Cell{Table: im.table, Row: row.Row}
+	if err := model.ValidateRow(cell); err != nil {
+		return err
+	}
+	for _, c := range row.Cells {
+		if cell.Column = c.Column; im.info.IsWeak[c.Column] {
+			return model.CellError(model.ErrInvalidArgument, cell, "a weak column can only be notified, never written")
+		}
+		if err := im.info.CheckColumn(cell); err != nil {
+			return err
+		}
+		if len(c.Value) > model.MaxValueBytes {
+			return model.CellError(model.ErrTooLarge, cell, "the value has %d bytes, the limit is %d", len(c.Value), model.MaxValueBytes)
+		}
+		if err := im.info.CheckPut(cell, c.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteRows writes rows that passed Check, with the entries of indexes and, unless the import is
+// quiet, the notifications of observed columns. Writing a row again does no harm. Memory: the rows,
+// and one request for the table and for each index.
+//
+// Errors: ErrConflict and ErrImporting once the import has been finished or is being aborted; those
+// of the store, after which some of the rows may have been written.
+func (im *Import) WriteRows(ctx context.Context, rows []ImportRow) error {
+	out := make([]ExportedRow, len(rows))
+	for i, row := range rows {
+		out[i] = ExportedRow{Row: row.Row, Cells: make([]ExportedCell, len(row.Cells))}
+		for j, c := range row.Cells {
+			out[i].Cells[j] = ExportedCell{Column: c.Column, Kind: ExportedPut, Value: c.Value, Notified: !im.cell.Quiet && im.info.IsObserved[c.Column]}
+		}
+	}
+	w := &writer{store: im.e.Store, stamps: stamps{start: im.cell.Start, commit: im.cell.Commit}, skips: im.skips, before: im.before}
+	return w.write(ctx, im.info, out)
+}
+
+func (im *Import) skips(_ string, ix model.Index) bool {
+	return !slices.Contains(im.cell.Indexes, ix.Name)
+}
+
+// before announces the notifications of a request (J2), and looks at the fence.
+func (im *Import) before(ctx context.Context, notified []journal.Row) (context.Context, context.CancelFunc, error) {
+	cancel := func() {}
+	if len(notified) > 0 {
+		a, err := im.e.Commits.Announce(ctx, notified)
+		if err != nil {
+			return ctx, cancel, err
+		}
+		ctx, cancel = context.WithDeadline(ctx, a.Deadline)
+	}
+	if err := im.inForce(ctx); err != nil {
+		cancel()
+		return ctx, cancel, err
+	}
+	return ctx, cancel, nil
+}
+
+// Lift ends the import: from the timestamp that it returns on, snapshots read the table. Running
+// clients notice within Timing.MetaMaxAge. Call it when Verify has found everything. ErrConflict:
+// the fence is no longer this import's.
+func (im *Import) Lift(ctx context.Context) (since tso.Timestamp, err error) {
+	m, err := im.e.Meta.Refresh(ctx)
+	if err == nil {
+		err = im.same(m)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if since, err = im.e.Clock.Next(ctx); err != nil { // after everything was acknowledged (I1)
+		return 0, err
+	}
+	at := m.Imports[im.table]
+	if _, err = im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Lifted(since)); err != nil {
+		return 0, err
+	}
+	if m, err = im.e.Meta.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	switch now := m.Imports[im.table]; {
+	case now.Phase == "" && now.Commit == im.cell.Commit: // by whomever
+		return now.Since, nil
+	default:
+		return 0, fmt.Errorf("percolator: table %q: %w: its fence was changed by somebody else; look again", im.table, model.ErrConflict)
+	}
+}
+
+// eachPart calls f with parts of a table that together are all of it, several at once.
+func (im *Import) eachPart(ctx context.Context, table string, f func(ctx context.Context, part model.Range) error) error {
+	keys, err := im.e.Store.SampleKeys(ctx, table)
+	if err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == "" })
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(importPasses)
+	start := ""
+	for _, end := range append(keys, "") {
+		part := model.Range{Start: start, End: end}
+		g.Go(func() error { return f(ctx, part) })
+		start = end
+	}
+	return g.Wait()
+}
+
+// importPasses is how many parts of a table are read at once.
+const importPasses = 8

@@ -1,0 +1,143 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// AbortImport removes what an unfinished import has written into a table, and lifts its fence. It
+// may be broken off and called again. First it waits until every process that still imports must
+// know; waiting, if not nil, is told for how long. progress, if not nil, is called with the rows
+// that were removed so far. aborted is false if no import is unfinished.
+//
+// What it erases are the very versions that the import has written, whose timestamps nobody else
+// has, so a request of it that arrives late removes nothing else.
+func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting func(time.Duration), progress func(rows int64)) (aborted bool, err error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return false, err
+	}
+	for range meta.MaxTries {
+		m, err := e.Meta.Refresh(ctx)
+		if err != nil {
+			return false, err
+		}
+		info, known := e.Meta.Catalog.Load().UserTable(table)
+		if !known {
+			return false, model.UnknownTable(table)
+		}
+		at := m.Imports[table]
+		im := &Import{e: e, table: table, info: info, cell: at}
+		switch {
+		case m.Fence != nil:
+			return false, m.Fence.Refusal()
+		case at.Phase == "":
+			return aborted, nil
+		case at.Phase == meta.ImportDrain: // nothing was written
+			_, err = e.Meta.ReplaceImport(ctx, table, &at, at.Lifted(at.Since))
+		case at.Phase == meta.ImportLoad:
+			next := at
+			next.Phase = meta.ImportAbort
+			_, err = e.Meta.ReplaceImport(ctx, table, &at, &next)
+		default:
+			drain := model.DrainTime(e.Store.Timing)
+			if waiting != nil {
+				waiting(drain)
+			}
+			if err := retry.Sleep(ctx, drain); err != nil {
+				return false, err
+			}
+			if err := im.erase(ctx, progress); err != nil {
+				return false, err
+			}
+			_, err = e.Meta.ReplaceImport(ctx, table, &at, at.Lifted(at.Since))
+		}
+		if err != nil {
+			return false, err
+		}
+		aborted = true
+	}
+	return false, fmt.Errorf("percolator: table %q: %w: its fence was changed by others %d times", table, model.ErrConflict, meta.MaxTries)
+}
+
+// abortPages bounds what is read of the rows that go, without values, and what one request erases.
+var abortPages = store.PageSize{Rows: 512, Cells: 20_000}
+
+// erase removes what the import has written from the table and its indexes.
+func (im *Import) erase(ctx context.Context, progress func(int64)) error {
+	ctx = store.InBackground(ctx)
+	turn, gone := make(chan struct{}, 1), int64(0)
+	for _, name := range model.BigtableNames(im.info.Table) {
+		err := im.eachPart(ctx, name, func(ctx context.Context, part model.Range) error {
+			for page, err := range im.e.Store.NewPass(name, part, store.History(), abortPages).Pages(ctx) {
+				if err != nil {
+					return err
+				}
+				n, err := im.erasePage(ctx, name, page.Rows)
+				if err != nil {
+					return err
+				}
+				turn <- struct{}{}
+				if gone += n; progress != nil {
+					progress(gone)
+				}
+				<-turn
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row) (int64, error) {
+	m, err := im.e.Meta.Known(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if at := m.Imports[im.table]; at.Phase != meta.ImportAbort || at.Commit != im.cell.Commit {
+		return 0, fmt.Errorf("percolator: table %q: %w: the import of %s has been aborted by somebody else", im.table, model.ErrConflict, im.cell.ID)
+	}
+	written := map[string]tso.Timestamp{layout.DataFamily: im.cell.Start, layout.WriteFamily: im.cell.Commit, layout.NotifyFamily: im.cell.Commit}
+	var rows []string
+	var muts []*store.Mutation
+	for _, row := range page {
+		mut := store.NewMutation(2)
+		for _, it := range row.Items {
+			if ts := written[it.Family]; ts != 0 && it.Timestamp == layout.CellTime(ts) {
+				mut.Erase(it.Family, it.Column, ts)
+			}
+		}
+		if !mut.Empty() {
+			rows, muts = append(rows, row.Key), append(muts, mut)
+		}
+	}
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	pause := retry.NewTransient()
+	for {
+		errs, err := im.e.Store.MutateRows(ctx, table, rows, muts)
+		for _, rowErr := range errs {
+			if err == nil {
+				err = rowErr
+			}
+		}
+		if err == nil {
+			return int64(len(rows)), nil
+		}
+		if err := pause.After(ctx, err); err != nil {
+			return 0, err
+		}
+	}
+}

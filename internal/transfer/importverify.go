@@ -1,0 +1,277 @@
+package transfer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// ImportSum tells two sets of cells apart, in whatever order they are counted.
+type ImportSum struct {
+	Cells int64  `json:"cells"`
+	Bytes int64  `json:"bytes"` // of values
+	Hash  uint64 `json:"hash"`  // the sum of a 64-bit hash of each cell, its row, column and value
+}
+
+// Add adds what another sum has counted.
+func (s *ImportSum) Add(o ImportSum) {
+	s.Cells, s.Bytes, s.Hash = s.Cells+o.Cells, s.Bytes+o.Bytes, s.Hash+o.Hash
+}
+
+// SumRow is the sum of a row.
+func SumRow(row ImportRow) (s ImportSum) {
+	for _, c := range row.Cells {
+		s.cell(row.Row, c.Column, c.Value)
+	}
+	return s
+}
+
+// cell counts one. The hash is over the lengths too: else two cells could share theirs.
+func (s *ImportSum) cell(row, column string, value []byte) {
+	var d xxhash.Digest
+	var lengths [16]byte
+	binary.BigEndian.PutUint64(lengths[:8], uint64(len(row)))
+	binary.BigEndian.PutUint64(lengths[8:], uint64(len(column)))
+	d.Reset()
+	_, _ = d.Write(lengths[:])
+	_, _ = d.WriteString(row)
+	_, _ = d.WriteString(column)
+	_, _ = d.Write(value)
+	s.Cells, s.Bytes, s.Hash = s.Cells+1, s.Bytes+int64(len(value)), s.Hash+d.Sum64()
+}
+
+// ImportFinding is a row of the table that keeps an import from ending.
+type ImportFinding struct {
+	Index string // a unique one, of which two rows have the same value
+	Row   string
+	Other string // the row that has the entry
+}
+
+// ImportReport is what Verify has found.
+type ImportReport struct {
+	ImportSum                 // of the table
+	Rows      int64           // of the table
+	Entries   int64           // of its indexes
+	Findings  []ImportFinding // the first maxImportFindings of them
+}
+
+const maxImportFindings = 100
+
+// Verify passes over the table and over its indexes. It compares the table with want, which was
+// counted when the source was read, and the entries of each index with the table. progress, if not
+// nil, is called with the rows that were read so far, one call at a time.
+//
+// Errors: ErrUnique if rows share a value of a unique index, which the report lists; ErrCorrupt for
+// any other difference; those of the store. The fence stays.
+func (im *Import) Verify(ctx context.Context, want ImportSum, progress func(rows int64)) (ImportReport, error) {
+	ctx = store.InBackground(ctx)
+	v := &importPass{im: im, progress: progress, expected: make([]ImportSum, len(im.info.Indexes))}
+	err := im.eachPart(ctx, im.table, func(ctx context.Context, part model.Range) error {
+		return v.pages(ctx, im.table, part, v.row)
+	})
+	if err != nil {
+		return v.report, err
+	}
+	if v.report.ImportSum != want {
+		why := "what was read twice differs"
+		if v.report.Cells < want.Cells {
+			why = "the source names some cells more than once, or rows were removed"
+		}
+		return v.report, fmt.Errorf("percolator: table %q: %w: it holds %d cells with %d bytes (checksum %016x), and the source %d with %d (%016x): %s; abort the import, and begin anew",
+			im.table, model.ErrCorrupt, v.report.Cells, v.report.Bytes, v.report.Hash, want.Cells, want.Bytes, want.Hash, why)
+	}
+	for i, ix := range im.info.Indexes {
+		if im.skips(im.table, ix) {
+			continue
+		}
+		if err := v.index(ctx, i, ix); err != nil {
+			return v.report, err
+		}
+	}
+	return v.report, nil
+}
+
+// importPass is one Verify.
+type importPass struct {
+	im       *Import
+	progress func(int64)
+
+	mu       sync.Mutex
+	report   ImportReport
+	expected []ImportSum // of the entries of each index, by what the table holds
+}
+
+// pages hands the cells that the import has written, of each row in a part of a table, to count,
+// which is called by several goroutines. Nobody else writes, so it does not look for locks: what a
+// late prewrite has left is invisible, and stays so.
+func (v *importPass) pages(ctx context.Context, table string, part model.Range, count func(rows []ImportRow) error) error {
+	for page, err := range v.im.e.Store.NewPass(table, part, store.Exported(v.im.cell.Commit, false), reads.ScanPages).Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := v.im.inForce(ctx); err != nil {
+			return err
+		}
+		rows := make([]ImportRow, 0, len(page.Rows))
+		for _, row := range page.Rows {
+			if out := v.im.written(row); len(out.Cells) > 0 {
+				rows = append(rows, out)
+			}
+		}
+		if err := count(rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// written is what the import has written to a row.
+func (im *Import) written(row layout.Row) ImportRow {
+	start, commit := layout.CellTime(im.cell.Start), layout.CellTime(im.cell.Commit)
+	values := make(map[string][]byte, len(row.Items)/2)
+	for _, it := range row.Of(layout.DataFamily) {
+		if it.Timestamp == start {
+			values[it.Column] = it.Value
+		}
+	}
+	out, put := ImportRow{Row: row.Key}, layout.EncodeWrite(im.cell.Start, layout.KindPut)
+	for _, it := range row.Of(layout.WriteFamily) {
+		value, there := values[it.Column]
+		if it.Timestamp == commit && there && string(it.Value) == string(put) {
+			out.Cells = append(out.Cells, ImportCell{it.Column, value})
+		}
+	}
+	return out
+}
+
+// row counts rows of the table, and the entries that they should have.
+func (v *importPass) row(rows []ImportRow) error {
+	var sum ImportSum
+	expected := make([]ImportSum, len(v.expected))
+	for _, row := range rows {
+		sum.Add(SumRow(row))
+		for _, c := range row.Cells {
+			for i, ix := range v.im.info.Indexes {
+				if ix.Column == c.Column {
+					entry := model.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row)
+					expected[i].cell(entry.Row, entry.Column, []byte(row.Row))
+				}
+			}
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.report.Rows += int64(len(rows))
+	v.report.Add(sum)
+	for i := range expected {
+		v.expected[i].Add(expected[i])
+	}
+	if v.progress != nil {
+		v.progress(v.report.Rows)
+	}
+	return nil
+}
+
+// index compares the entries of an index with the table.
+func (v *importPass) index(ctx context.Context, i int, ix model.Index) error {
+	name := model.IndexTable(v.im.table, ix)
+	var found ImportSum
+	err := v.im.eachPart(ctx, name, func(ctx context.Context, part model.Range) error {
+		return v.pages(ctx, name, part, func(rows []ImportRow) error {
+			var sum ImportSum
+			for _, row := range rows {
+				sum.Add(SumRow(row))
+			}
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			found.Add(sum)
+			return nil
+		})
+	})
+	v.report.Entries += found.Cells
+	if err != nil || found == v.expected[i] {
+		return err
+	}
+	if ix.Unique {
+		if err := v.duplicates(ctx, ix); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("percolator: table %q: %w: index %q holds %d entries (checksum %016x) for %d cells (%016x); abort the import, and begin anew",
+		v.im.table, model.ErrCorrupt, ix.Name, found.Cells, found.Hash, v.expected[i].Cells, v.expected[i].Hash)
+}
+
+// errEnough ends a search.
+var errEnough = errors.New("enough was found")
+
+// duplicates looks for rows whose entry in a unique index is another row's.
+func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
+	name := model.IndexTable(v.im.table, ix)
+	err := v.im.eachPart(ctx, v.im.table, func(ctx context.Context, part model.Range) error {
+		return v.pages(ctx, v.im.table, part, func(rows []ImportRow) error {
+			holders := map[string][]string{} // by the key of the entry
+			var keys []string
+			for _, row := range rows {
+				for _, c := range row.Cells {
+					if c.Column != ix.Column {
+						continue
+					}
+					key := model.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row).Row
+					if holders[key] == nil {
+						keys = append(keys, key)
+					}
+					holders[key] = append(holders[key], row.Row)
+				}
+			}
+			for chunk := range store.KeyChunks(keys) {
+				err := v.im.e.Store.ReadRows(ctx, name, store.Rows{Keys: chunk}, store.Exported(v.im.cell.Commit, false), 0, func(entry layout.Row) bool {
+					for _, e := range v.im.written(entry).Cells {
+						for _, row := range holders[entry.Key] {
+							if row != string(e.Value) {
+								v.found(ImportFinding{Index: ix.Name, Row: row, Other: string(e.Value)})
+							}
+						}
+					}
+					return true
+				})
+				if err != nil {
+					return err
+				}
+			}
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if len(v.report.Findings) >= maxImportFindings {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.report.Findings) == 0 {
+		return nil
+	}
+	f := v.report.Findings[0]
+	return model.CellError(model.ErrUnique, model.Cell{Table: v.im.table, Row: f.Row, Column: ix.Column},
+		"row %q holds the same value in index %q, and the report lists %d such rows; abort the import, mend the source, and begin anew", f.Other, ix.Name, len(v.report.Findings))
+}
+
+func (v *importPass) found(f ImportFinding) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.report.Findings) < maxImportFindings {
+		v.report.Findings = append(v.report.Findings, f)
+	}
+}

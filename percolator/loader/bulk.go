@@ -1,0 +1,296 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Row is a row of an import, with its values:
+//
+//	Row   string
+//	Cells []admin.ImportCell // Column string, Value []byte
+type Row = admin.ImportRow
+
+// BulkReport is what Bulk has done.
+type BulkReport struct {
+	Progress // of this call, without the check of what was stored
+	// Resumed tells that this call went on with an earlier one; From is where it began.
+	Resumed bool
+	From    Position
+	// FailedBefore counts the rows before From that were given to BulkConfig.Failed and passed over.
+	FailedBefore int64
+	// Failures are the failed rows that were passed over, the first 100 of them.
+	Failures []*ItemError
+	// Source is what was read from the source, by all calls, and Table what was found in the table.
+	Source admin.ImportSum
+	Table  admin.ImportReport
+	// Since is from when on snapshots see the rows: all of them.
+	Since tso.Timestamp
+}
+
+// Bulk writes the rows of a source into an empty table, many times as fast as transactions would:
+// without locks, in one mutation for each row. Meanwhile nobody can use the table
+// (admin.ErrImporting), and everybody the others. A snapshot sees all of the rows or none.
+//
+//	fence   clients are told, and Bulk waits until each must know (80 s by default)
+//	load    the rows, with the entries of indexes and the notifications of observed columns
+//	verify  a pass over the table and its indexes, compared with what was read from the source
+//	lift    the table can be used, by snapshots that are not older than that moment
+//
+// After a crash, or an error, the fence stays. Bulk with the same table and the same
+// BulkConfig.Source goes on from where the last position was saved, in any process; the source has
+// to yield what it did before. admin.Admin.AbortImport removes what was written instead, and lifts
+// the fence. Two processes that work for one import do no harm: the later one goes on, and the
+// earlier one ends with ErrTakenOver.
+//
+// A row may come in several items, but a cell only once: its value would be either, so the check
+// fails.
+//
+// Memory: BulkConfig.MaxInFlightBytes of values and about as much again for requests; the check
+// reads 8 parts of the table at once, of which each keeps up to 16 MiB where reads are slow.
+//
+// Errors: the context's; *ItemError for a row that cannot be stored; what the source yields;
+// ErrTakenOver; admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing;
+// percolator.ErrUnique if rows share a value of a unique index (BulkReport.Table lists them);
+// percolator.ErrCorrupt if the check finds another difference; percolator.ErrConflict if the import
+// was finished or aborted by somebody else; errors of the client that are not transient, or that
+// outlast BulkConfig.OutageTimeout; percolator.ErrInvalidArgument. The report is valid in any case.
+func Bulk(ctx context.Context, client *percolator.Client, cfg BulkConfig, source Source[Row]) (BulkReport, error) {
+	if ctx == nil || client == nil || source == nil {
+		return BulkReport{}, fmt.Errorf("loader: %w: Bulk needs a context, a client and a source", percolator.ErrInvalidArgument)
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return BulkReport{}, err
+	}
+	b := &bulk{cfg: cfg, source: source}
+	b.counts.began = time.Now()
+	b.phase.Store(BulkFence)
+	shown, hide := context.WithCancel(context.WithoutCancel(ctx))
+	var showing sync.WaitGroup
+	showing.Go(func() { b.counts.report(shown, cfg.ProgressInterval, b.show) })
+	defer showing.Wait()
+	defer hide() // also when the source panics
+	err = b.run(ctx, admin.New(client))
+	return b.report, named(ctx, err)
+}
+
+// bulk is one call of Bulk.
+type bulk struct {
+	cfg    BulkConfig
+	source Source[Row]
+	im     *admin.Import
+	saved  *checkpoint
+	order  *order
+	report BulkReport
+
+	counts   counts
+	phase    atomic.Value // BulkPhase
+	verified atomic.Int64 // rows
+}
+
+func (b *bulk) show(p Progress) {
+	b.cfg.Progress(BulkProgress{Progress: p, Phase: b.phase.Load().(BulkPhase), Before: b.report.From.Items, Verified: b.verified.Load()})
+}
+
+func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
+	if b.im, err = a.BeginImport(ctx, b.cfg.Table, b.cfg.Source, b.cfg.Quiet, b.cfg.Waiting); err != nil {
+		return err
+	}
+	// Of another import into the table, or of one whose position a repair has removed, nothing counts.
+	name := fmt.Sprintf("import into %s at %d", b.cfg.Table, b.im.CommitTimestamp())
+	saved, from, err := openCheckpoint(ctx, a, name, func(record) bool { return false }, b.outage(ctx))
+	if err != nil {
+		return err
+	}
+	b.saved, b.order = saved, newOrder(from)
+	b.report.Resumed, b.report.From, b.report.FailedBefore = from.Items > 0, Position{Items: from.Items, Token: from.Token}, from.Failed
+	b.phase.Store(BulkLoad)
+	if !from.Done {
+		err = b.load(ctx)
+	}
+	b.report.Progress, b.report.Failures = b.counts.read(), b.counts.failures
+	b.report.Source = b.order.record().Sum
+	if err != nil {
+		return err
+	}
+	b.phase.Store(BulkVerify)
+	err = b.outage(ctx).try(ctx, func(ctx context.Context) (err error) {
+		b.report.Table, err = b.im.Verify(ctx, b.report.Source, b.verified.Store)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return b.outage(ctx).try(ctx, func(ctx context.Context) (err error) {
+		b.report.Since, err = b.im.Lift(ctx)
+		return err
+	})
+}
+
+func (b *bulk) outage(ctx context.Context) *outage { return newOutage(b.cfg.OutageTimeout, ctx) }
+
+// load writes everything from the position on.
+func (b *bulk) load(ctx context.Context) error {
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	saves, endSaves := context.WithCancel(context.WithoutCancel(ctx))
+	defer endSaves()
+	var saving sync.WaitGroup
+	saving.Go(func() {
+		keepSaving(saves, b.order.moved, b.cfg.CheckpointInterval, func(ctx context.Context) error { return b.save(ctx, false) }, stop)
+	})
+	g, gctx := errgroup.WithContext(working)
+	err := b.read(gctx, g)
+	if werr := g.Wait(); werr != nil { // the reader may only have been stopped by it
+		err = werr
+	}
+	endSaves()
+	saving.Wait()
+	if cause := context.Cause(working); err == nil || cause != nil && ctx.Err() == nil {
+		err = cause
+	}
+	if err == nil {
+		return b.save(ctx, true)
+	}
+	if !errors.Is(err, ErrTakenOver) {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+		defer cancel()
+		if serr := b.save(last, false); serr != nil {
+			b.cfg.Logger.Warn("loader: the last position has not been saved; some rows will be written again", "table", b.cfg.Table, "reason", serr)
+		}
+	}
+	return err
+}
+
+func (b *bulk) save(ctx context.Context, done bool) error {
+	at := b.order.record()
+	at.Done = done
+	return b.saved.save(ctx, b.outage(ctx), at)
+}
+
+// Bounds of what is written at once.
+const (
+	bulkRows  = 512
+	bulkBytes = 4 << 20
+)
+
+// bulkBatch is consecutive items.
+type bulkBatch struct {
+	finished
+	first int64
+	rows  []Row
+	bytes int64
+}
+
+// read cuts the source into batches and has them written.
+func (b *bulk) read(ctx context.Context, g *errgroup.Group) error {
+	g.SetLimit(b.cfg.Concurrency)
+	room := semaphore.NewWeighted(b.cfg.MaxInFlightBytes)
+	ahead := semaphore.NewWeighted(int64(aheadFactor * b.cfg.Concurrency * bulkRows)) // items that wait for an earlier one
+	index := b.report.From.Items
+	batch := &bulkBatch{first: index}
+	write := func() error {
+		next := batch
+		if next.items == 0 {
+			return nil
+		}
+		batch = &bulkBatch{first: index}
+		weight := min(next.bytes, b.cfg.MaxInFlightBytes)
+		if room.Acquire(ctx, weight) != nil || ahead.Acquire(ctx, next.items) != nil {
+			return context.Cause(ctx)
+		}
+		g.Go(func() error {
+			defer room.Release(weight)
+			return b.write(ctx, next, ahead)
+		})
+		return nil
+	}
+	for item, err := range b.source(ctx, b.report.From) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			if b.cfg.SourceFailed == nil {
+				return fmt.Errorf("source: %w", err)
+			}
+			if err := b.cfg.SourceFailed(err); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(item.Token) > MaxToken {
+			return fmt.Errorf("source: %w: row %d has a token of more than %d bytes", percolator.ErrInvalidArgument, index, MaxToken)
+		}
+		if err := b.take(batch, index, item); err != nil {
+			return err
+		}
+		if index++; batch.items >= bulkRows || batch.bytes >= bulkBytes {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return write()
+}
+
+// take adds an item to a batch, or has it passed over.
+func (b *bulk) take(batch *bulkBatch, index int64, item Item[Row]) error {
+	b.counts.entered.Add(1)
+	batch.items++
+	batch.token = item.Token
+	if err := b.im.Check(item.Value); err != nil {
+		failed := &ItemError{Index: index, Err: err}
+		if b.cfg.Failed == nil {
+			return failed
+		}
+		if err := b.cfg.Failed(Failure[Row]{Index: index, Item: item.Value, Err: err}); err != nil {
+			return err
+		}
+		b.counts.passedOver(failed)
+		batch.failed++
+		return nil
+	}
+	batch.rows = append(batch.rows, item.Value)
+	batch.bytes += int64(len(item.Value.Row))
+	for _, c := range item.Value.Cells {
+		batch.bytes += int64(len(item.Value.Row) + len(c.Column) + len(c.Value))
+	}
+	return nil
+}
+
+// write writes a batch, again while the store fails.
+func (b *bulk) write(ctx context.Context, batch *bulkBatch, ahead *semaphore.Weighted) error {
+	for _, row := range batch.rows {
+		batch.sum.Add(admin.SumRow(row))
+	}
+	first := true
+	err := b.outage(ctx).try(ctx, func(ctx context.Context) error {
+		if !first {
+			b.counts.retries.Add(1)
+		}
+		first = false
+		return b.im.WriteRows(ctx, batch.rows)
+	})
+	if err != nil {
+		return err
+	}
+	b.counts.items.Add(int64(len(batch.rows)))
+	b.counts.bytes.Add(batch.sum.Bytes)
+	ahead.Release(b.order.finish(batch.first, batch.finished))
+	return nil
+}
