@@ -41,6 +41,8 @@ const (
 	BackfillRowPrefix = "backfill:"
 	// LoadRowPrefix begins the rows with the positions of loads.
 	LoadRowPrefix = "load:"
+	// DeletionRowPrefix begins the rows with the positions of deletions of ranges.
+	DeletionRowPrefix = "delete:"
 	// BackfillObserverRowPrefix and ForgetObserverRowPrefix begin those of walks for observers.
 	BackfillObserverRowPrefix = "observer-backfill:"
 	ForgetObserverRowPrefix   = "observer-forget:"
