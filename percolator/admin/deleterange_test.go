@@ -135,7 +135,7 @@ func manyColumns() (names []string) {
 }
 
 // What commits after the deletion began stays: where the deletion has not been, and where a writer
-// comes between its read and its commit.
+// comes between its read and its commit (I25).
 func TestDeleteRangeKeepsWhatIsWrittenSince(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, deletionSchema())
