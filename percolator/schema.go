@@ -28,7 +28,41 @@ type Schema = model.Schema
 //	Weak     []string // columns that can only be notified, never written
 //	Indexes  []Index
 //	Splits   []string // initial split keys, used when the table is created
+//	Columns  []ColumnSchema
+//	TTL      time.Duration // 0: values live until they are deleted; at least 1 s
+//
+// A table with Columns has no others: naming one that is not declared, to write it, to read it, or
+// as an observed, weak or indexed one, is ErrInvalidArgument. So is a value that is not of the
+// declared type. Reads never check values, and a Scan of all columns also gives what was written
+// before the columns were declared. At most MaxDeclaredColumns.
 type Table = model.Table
+
+// ColumnSchema{Name string; Type Type; TTL time.Duration} declares a column. The zero Type is
+// TypeBytes, the zero TTL that of the table.
+//
+// A Name that ends in "*" declares all columns whose names begin with what stands before it, such as
+// "item:*"; there is no way to declare one column whose name ends in "*". A column's own declaration
+// goes before that of a prefix, and a long prefix before a short one.
+type ColumnSchema = model.ColumnSchema
+
+// MaxDeclaredColumns is how many Columns a Table may have.
+const MaxDeclaredColumns = model.MaxDeclaredColumns
+
+// Type is the type of a column's values.
+type Type = model.Type
+
+// The types of columns, and the Column that reads and writes each. The bytes of string,
+// ordered_int64, float64, bool and time sort as the values do, in indexes and in row keys.
+const (
+	TypeBytes        = model.TypeBytes        // any bytes: Bytes, Proto
+	TypeString       = model.TypeString       // UTF-8: String
+	TypeInt64        = model.TypeInt64        // 8 bytes big-endian: Int64
+	TypeOrderedInt64 = model.TypeOrderedInt64 // 8 bytes big-endian, the sign bit flipped
+	TypeFloat64      = model.TypeFloat64      // 8 bytes that sort as the numbers do
+	TypeBool         = model.TypeBool         // one byte, 0 or 1
+	TypeTime         = model.TypeTime         // nanoseconds since 1970 in UTC as ordered_int64; 1678 to 2262
+	TypeJSON         = model.TypeJSON         // one JSON text: JSON
+)
 
 // Index{Name, Column string; Unique bool} is a secondary index over the bytes of one column,
 // maintained in the transaction that writes the column. Its entries live in a table of their own,

@@ -131,6 +131,9 @@ func (tx *Txn) Notify(c model.Cell) error {
 	if err != nil {
 		return err
 	}
+	if err := info.Declared.Check(c); err != nil {
+		return err
+	}
 	if !info.IsWeak[c.Column] {
 		return model.CellError(model.ErrInvalidArgument, c, "only a weak column can be notified; it is not one in the schema")
 	}
@@ -175,11 +178,12 @@ func (tx *Txn) buffer(w Write) error {
 		return model.CellError(model.ErrTooLarge, w.Cell, "the value has %d bytes, the limit is %d", len(w.Value), model.MaxValueBytes)
 	}
 	if w.Kind == layout.KindPut {
-		for _, ix := range info.IndexesOf[w.Cell.Column] {
-			if err := model.CheckIndexEntry(ix, w.Cell, w.Value); err != nil {
-				return err
-			}
-		}
+		err = info.CheckPut(w.Cell, w.Value)
+	} else {
+		err = info.Declared.Check(w.Cell)
+	}
+	if err != nil {
+		return err
 	}
 	w.observed = info.IsObserved[w.Cell.Column] && w.Kind.Changes()
 	w.Value = slices.Clone(w.Value)

@@ -350,13 +350,28 @@ func (w *Watcher) CheckTable(table string) error {
 
 // CheckReadable validates the name of a cell that the caller wants to read.
 func (w *Watcher) CheckReadable(cell model.Cell) error {
-	if err := w.CheckTable(cell.Table); err != nil {
-		return err
+	info, ok := w.Catalog.Load().UserTable(cell.Table)
+	if !ok {
+		return model.UnknownTable(cell.Table)
 	}
 	if err := model.ValidateRow(cell); err != nil {
 		return err
 	}
-	return model.ValidateColumn(cell)
+	return info.CheckColumn(cell)
+}
+
+// CheckColumns validates the names of columns that the caller wants to scan in a table.
+func (w *Watcher) CheckColumns(table string, columns []string) error {
+	info, ok := w.Catalog.Load().UserTable(table)
+	if !ok {
+		return model.UnknownTable(table)
+	}
+	for _, col := range columns {
+		if err := info.CheckColumn(model.Cell{Table: table, Column: col}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // HoldsAt counts the holds that are neither released nor expired.

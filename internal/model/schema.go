@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/tso"
@@ -41,13 +42,16 @@ type Schema struct {
 	DisableJournal bool `json:"-"`
 }
 
-// Table describes one table. Columns need no declaration, except those that notify.
+// Table describes one table. Its columns need no declaration, except those that notify; a table
+// that declares some has no others.
 type Table struct {
-	Name     string   // as Bigtable accepts it, without a dot
-	Observed []string `json:",omitempty"` // columns whose writes notify observers
-	Weak     []string `json:",omitempty"` // columns that can only be notified, never written
-	Indexes  []Index  `json:",omitempty"`
-	Splits   []string `json:",omitempty"` // initial split keys, used when the table is created
+	Name     string         // as Bigtable accepts it, without a dot
+	Observed []string       `json:",omitempty"` // columns whose writes notify observers
+	Weak     []string       `json:",omitempty"` // columns that can only be notified, never written
+	Indexes  []Index        `json:",omitempty"`
+	Splits   []string       `json:",omitempty"` // initial split keys, used when the table is created
+	Columns  []ColumnSchema `json:",omitempty"` // empty: any column, of bytes
+	TTL      time.Duration  `json:",omitempty"` // 0: values live until they are deleted
 }
 
 // Index is a secondary index over the bytes of one column, maintained in the transaction that
@@ -107,7 +111,7 @@ func (t *Table) validateColumns() error {
 			return CellError(ErrInvalidArgument, Cell{t.Name, "", ix.Column}, "an index needs a name and a column that can be written")
 		}
 	}
-	return nil
+	return t.validateDeclarations()
 }
 
 // BigtableNames lists the Bigtable tables that carry t: its own and one for each index.
@@ -134,14 +138,15 @@ type TableInfo struct {
 	IsObserved map[string]bool
 	IsWeak     map[string]bool
 	IndexesOf  map[string][]Index // by column
-	index      bool               // this is the table of an index
+	Declared   *Declarations
+	index      bool // this is the table of an index
 }
 
 // NewCatalog prepares a valid schema.
 func NewCatalog(s *Schema) *Catalog {
 	c := &Catalog{Schema: s, Tables: map[string]*TableInfo{}}
 	for _, t := range s.Tables {
-		info := &TableInfo{Table: t, IsObserved: SetOf(t.Observed), IsWeak: SetOf(t.Weak), IndexesOf: map[string][]Index{}}
+		info := &TableInfo{Table: t, IsObserved: SetOf(t.Observed), IsWeak: SetOf(t.Weak), IndexesOf: map[string][]Index{}, Declared: declarationsOf(t.Columns)}
 		for _, ix := range t.Indexes {
 			info.IndexesOf[ix.Column] = append(info.IndexesOf[ix.Column], ix)
 			c.Tables[IndexTable(t.Name, ix)] = &TableInfo{Table: Table{Name: IndexTable(t.Name, ix)}, index: true}
@@ -149,6 +154,29 @@ func NewCatalog(s *Schema) *Catalog {
 		c.Tables[t.Name] = info
 	}
 	return c
+}
+
+// CheckColumn validates the name of a column that a caller wants to read or write: it has to be
+// declared in a table that declares its columns.
+func (t *TableInfo) CheckColumn(c Cell) error {
+	if err := ValidateColumn(c); err != nil {
+		return err
+	}
+	return t.Declared.Check(c)
+}
+
+// CheckPut checks a value against the column's declared type, and what its indexes can hold. The
+// name of the column is valid.
+func (t *TableInfo) CheckPut(c Cell, value []byte) error {
+	if err := t.Declared.checkPut(c, value); err != nil {
+		return err
+	}
+	for _, ix := range t.IndexesOf[c.Column] {
+		if err := CheckIndexEntry(ix, c, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // UserTable returns the table if a caller may name it; tables of indexes belong to the engine.
@@ -171,7 +199,7 @@ func NormalizeSchema(s *Schema) *Schema {
 	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal}
 	for i, t := range out.Tables {
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
-		t.Indexes = slices.Clone(t.Indexes)
+		t.Indexes, t.Columns = slices.Clone(t.Indexes), normalizedColumns(t.Columns)
 		slices.SortFunc(t.Indexes, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
 		out.Tables[i] = t
 	}
@@ -190,8 +218,8 @@ func EncodeSchema(s *Schema) []byte {
 		return name
 	})
 	var stored any = out
-	if !s.DisableJournal {
-		with := journaledSchema{Format: schemaFormat, Timing: out.Timing}
+	if format := out.format(); format > 1 {
+		with := formattedSchema{Format: format, Timing: out.Timing, DisableJournal: s.DisableJournal}
 		with.Tables.Journaled = out.Tables
 		stored = with
 	}
@@ -210,16 +238,31 @@ func SameButForJournal(a, b *Schema) bool {
 	return string(EncodeSchema(a)) == string(EncodeSchema(&c))
 }
 
-// schemaFormat is that of the stored schema. A later one asks something of clients that this
-// version does not do, so it must not take part. Without a Format it is 1, which has no journal.
-const schemaFormat = 2
+// The formats of the stored schema. A later one asks something of clients that earlier versions of
+// the program do not do, so they must not take part. Each schema has the first format that tells it.
+const (
+	formatPlain    = 1 // and no Format: it has no journal, and declares no columns
+	formatJournal  = 2
+	formatDeclared = 3 // columns are declared, or values expire
+)
 
-// journaledSchema is a schema with a journal as it is stored. A version of this program that knows
-// no journal cannot decode its Tables, and so cannot commit without an entry (J9).
-type journaledSchema struct {
-	Format int
-	Tables struct{ Journaled []Table }
-	Timing Timing `json:",omitzero"`
+func (s *Schema) format() int {
+	switch {
+	case slices.ContainsFunc(s.Tables, func(t Table) bool { return len(t.Columns) > 0 || t.TTL != 0 }):
+		return formatDeclared
+	case !s.DisableJournal:
+		return formatJournal
+	}
+	return formatPlain
+}
+
+// formattedSchema is a schema as it is stored from formatJournal on. A version of this program that
+// knows no journal cannot decode its Tables, and so cannot commit without an entry (J9).
+type formattedSchema struct {
+	Format         int
+	Tables         struct{ Journaled []Table }
+	Timing         Timing `json:",omitzero"`
+	DisableJournal bool   `json:",omitempty"` // from formatDeclared on
 }
 
 // DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named
@@ -227,16 +270,16 @@ type journaledSchema struct {
 // the program has stored it.
 func DecodeSchema(b []byte) (*Schema, error) {
 	var stored struct{ Format int }
-	if json.Unmarshal(b, &stored) == nil && stored.Format > schemaFormat {
-		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, schemaFormat)
+	if json.Unmarshal(b, &stored) == nil && stored.Format > formatDeclared {
+		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, formatDeclared)
 	}
 	s := &Schema{DisableJournal: true}
-	if stored.Format == schemaFormat {
-		var with journaledSchema
+	if stored.Format >= formatJournal {
+		var with formattedSchema
 		if err := json.Unmarshal(b, &with); err != nil {
 			return nil, err
 		}
-		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing}
+		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing, DisableJournal: with.DisableJournal}
 	} else if err := json.Unmarshal(b, s); err != nil {
 		return nil, err
 	}
@@ -264,6 +307,9 @@ func (s *Schema) eachColumn(f func(string) string) {
 		}
 		for j := range t.Indexes {
 			t.Indexes[j].Column = f(t.Indexes[j].Column)
+		}
+		for j := range t.Columns {
+			t.Columns[j].Name = f(t.Columns[j].Name)
 		}
 	}
 }

@@ -32,14 +32,11 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 
 // ScanWith streams the entries that the options select.
 func (s *Snapshot) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
-	if err := s.reader.meta.CheckTable(table); err != nil {
+	if err := s.reader.meta.CheckColumns(table, o.Columns); err != nil {
 		return Failed(err)
 	}
 	size := 0
 	for _, col := range o.Columns {
-		if err := model.ValidateColumn(model.Cell{Table: table, Column: col}); err != nil {
-			return Failed(err)
-		}
 		size += store.PatternBytes(col)
 	}
 	if len(o.ColumnRanges) > 0 {

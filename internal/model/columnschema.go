@@ -1,0 +1,210 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ColumnSchema declares a column of a table, or all columns whose names begin with a prefix. An
+// exact name goes before a prefix, and a long prefix before a short one.
+type ColumnSchema struct {
+	Name string        // up to a final "*", the prefix of the names of columns
+	Type Type          `json:",omitempty"` // "": TypeBytes
+	TTL  time.Duration `json:",omitempty"` // 0: that of the table
+}
+
+// minTTL is the shortest TTL.
+const minTTL = time.Second
+
+func validateTTL(table, what string, ttl time.Duration) error {
+	if ttl != 0 && ttl < minTTL {
+		return fmt.Errorf("percolator: table %q: %w: the TTL of %s must be at least %v, or 0 for none", table, ErrInvalidArgument, what, minTTL)
+	}
+	return nil
+}
+
+// MaxDeclaredColumns is how many declarations of columns a table may have.
+const MaxDeclaredColumns = 1000
+
+// prefix returns the prefix that the declaration names, if it names one.
+func (d ColumnSchema) prefix() (string, bool) { return strings.CutSuffix(d.Name, "*") }
+
+// validateDeclarations checks Columns and TTL, and that a declared table declares what the rest of
+// it speaks of.
+func (t *Table) validateDeclarations() error {
+	if err := validateTTL(t.Name, "the table", t.TTL); err != nil {
+		return err
+	}
+	if len(t.Columns) == 0 {
+		return nil
+	}
+	if len(t.Columns) > MaxDeclaredColumns {
+		return fmt.Errorf("percolator: table %q: %w: it declares %d columns, the limit is %d; declare families by a prefix", t.Name, ErrTooLarge, len(t.Columns), MaxDeclaredColumns)
+	}
+	seen := map[string]bool{}
+	for _, d := range t.Columns {
+		cell := Cell{t.Name, "", d.Name}
+		if err := ValidateColumn(cell); err != nil {
+			return err
+		}
+		switch {
+		case seen[d.Name]:
+			return CellError(ErrInvalidArgument, cell, "the column is declared twice")
+		case d.Type != "" && !slices.Contains(Types, d.Type):
+			return CellError(ErrInvalidArgument, cell, "%q is no type; there are %s", string(d.Type), typeList())
+		}
+		if err := validateTTL(t.Name, fmt.Sprintf("column %q", d.Name), d.TTL); err != nil {
+			return err
+		}
+		seen[d.Name] = true
+	}
+	info := declarationsOf(t.Columns)
+	used := slices.Concat(t.Observed, t.Weak)
+	for _, ix := range t.Indexes {
+		used = append(used, ix.Column)
+	}
+	for _, col := range used {
+		if err := info.Check(Cell{t.Name, "", col}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func typeList() string {
+	texts := make([]string, len(Types))
+	for i, t := range Types {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// normalizedColumns is in a fixed order and has one text for each type.
+func normalizedColumns(columns []ColumnSchema) []ColumnSchema {
+	out := slices.Clone(columns)
+	for i := range out {
+		if out[i].Type == TypeBytes {
+			out[i].Type = ""
+		}
+	}
+	slices.SortFunc(out, func(a, b ColumnSchema) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Declarations are the declared columns of a table, for look-ups on the hot path. The nil value is
+// that of a table that declares none: every column is in it, and holds bytes.
+type Declarations struct {
+	exact    map[string]ColumnSchema
+	prefixes []ColumnSchema // the longest first, without the asterisk
+	columns  []ColumnSchema
+}
+
+func declarationsOf(columns []ColumnSchema) *Declarations {
+	if len(columns) == 0 {
+		return nil
+	}
+	d := &Declarations{exact: map[string]ColumnSchema{}, columns: columns}
+	for _, c := range columns {
+		if c.Type == "" {
+			c.Type = TypeBytes
+		}
+		if p, ok := c.prefix(); ok {
+			c.Name = p
+			d.prefixes = append(d.prefixes, c)
+		} else {
+			d.exact[c.Name] = c
+		}
+	}
+	slices.SortFunc(d.prefixes, func(a, b ColumnSchema) int { return cmp.Compare(len(b.Name), len(a.Name)) })
+	return d
+}
+
+// Of returns the declaration of a column; false: the table has declarations, and none for it. The
+// name is that of the column, or the prefix.
+func (d *Declarations) Of(column string) (ColumnSchema, bool) {
+	if d == nil {
+		return ColumnSchema{Type: TypeBytes}, true
+	}
+	if c, ok := d.exact[column]; ok {
+		return c, true
+	}
+	for _, c := range d.prefixes {
+		if strings.HasPrefix(column, c.Name) {
+			return c, true
+		}
+	}
+	return ColumnSchema{}, false
+}
+
+// Check returns ErrInvalidArgument for a column that the table does not declare.
+func (d *Declarations) Check(c Cell) error {
+	if _, ok := d.Of(c.Column); ok {
+		return nil
+	}
+	return CellError(ErrInvalidArgument, c, "the table declares its columns, and not this one%s", d.meant(c.Column))
+}
+
+// checkPut returns ErrInvalidArgument for a column that the table does not declare, and for a value
+// that is not of the column's type.
+func (d *Declarations) checkPut(c Cell, value []byte) error {
+	if d == nil {
+		return nil
+	}
+	decl, ok := d.Of(c.Column)
+	if !ok {
+		return d.Check(c)
+	}
+	if err := CheckValue(decl.Type, value); err != nil {
+		return CellError(ErrInvalidArgument, c, "the column is declared %s: %v", decl.Type, err)
+	}
+	return nil
+}
+
+// longestMeant bounds the work of looking for a similar name.
+const longestMeant = 64
+
+// meant says which declared name is nearest, if one is near.
+func (d *Declarations) meant(column string) string {
+	best, nearest := "", longestMeant
+	for _, c := range d.columns {
+		name, isPrefix := c.prefix()
+		if len(column) > longestMeant || len(name) > longestMeant {
+			continue
+		}
+		given := column
+		if isPrefix {
+			given = column[:min(len(name), len(column))]
+		}
+		if n := editDistance(given, name); n <= min(len(name)/2, 3) && n < nearest {
+			best, nearest = c.Name, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editDistance is how many bytes have to be inserted, removed or replaced to make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
