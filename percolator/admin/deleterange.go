@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
@@ -226,7 +227,8 @@ func (d *deletion) delete(ctx context.Context, tx *commit.Txn, cells []model.Ent
 			}
 		}
 		for _, c := range chunk {
-			if err := tx.Delete(c); err != nil {
+			// As it is: a declared table may have lost the column.
+			if err := tx.Put(&commit.Write{Cell: c, Kind: layout.KindDelete}); err != nil {
 				return n, err
 			}
 		}
