@@ -203,7 +203,7 @@ func (r *Resolver) RollBackPrimary(ctx context.Context, primary model.Cell, star
 // included (I10).
 func (r *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.LockRecord, commitTS tso.Timestamp) (resolved, error) {
 	mut := store.NewMutation(2)
-	mut.Commit(cell.Column, l.Kind, l.StartTS, commitTS, l.Observed)
+	mut.Commit(cell.Column, l.Kind, l.StartTS, commitTS, l.Observed, l.Life)
 	held, err := r.changeHeld(ctx, cell, l.StartTS, mut)
 	if err != nil {
 		return resolved{}, err

@@ -68,7 +68,8 @@ func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row str
 			}
 			mut, size = store.NewMutation(2), 0
 		}
-		b.r.cellMutation(mut, cell, e)
+		life := layout.Lifetime{For: info.TTLOf(cell.Column)} // which begins anew
+		b.r.cellMutation(mut, cell, e, life)
 		size += len(row) + len(e.Column) + len(e.Value)
 		if e.Kind != ExportedPut {
 			continue
@@ -82,11 +83,11 @@ func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row str
 
 // cellMutation writes one cell with all that belongs to it. An acknowledgment must not be there
 // without its cell, or a collector would remove it.
-func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *ExportedCell) {
+func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *ExportedCell, life layout.Lifetime) {
 	switch e.Kind {
 	case ExportedPut:
 		mut.Put(layout.DataFamily, cell.Column, r.cell.Start, e.Value)
-		mut.Put(layout.WriteFamily, cell.Column, r.cell.Commit, layout.EncodeWrite(r.cell.Start, layout.KindPut))
+		mut.Put(layout.WriteFamily, cell.Column, r.cell.Commit, layout.EncodePut(r.cell.Start, life.ExpiresAt(r.cell.Commit)))
 	case ExportedDelete:
 		mut.Put(layout.WriteFamily, cell.Column, r.cell.Commit, layout.EncodeWrite(r.cell.Start, layout.KindDelete))
 	}
@@ -114,7 +115,7 @@ func (b *restoreBatches) entries(ctx context.Context, info *model.TableInfo, cel
 		}
 		entry := model.IndexEntryCell(ix, cell.Table, string(value), cell.Row)
 		mut := store.NewMutation(2)
-		b.r.cellMutation(mut, entry, &ExportedCell{Column: entry.Column, Kind: ExportedPut, Value: []byte(cell.Row)})
+		b.r.cellMutation(mut, entry, &ExportedCell{Column: entry.Column, Kind: ExportedPut, Value: []byte(cell.Row)}, layout.Lifetime{For: info.TTLOf(cell.Column)})
 		if err := b.add(ctx, entry.Table, entry.Row, mut, len(entry.Row)+len(cell.Row)); err != nil {
 			return err
 		}
