@@ -184,7 +184,7 @@ func TestTimeToLiveAgainstAModel(t *testing.T) {
 			}
 		}
 		last := tso.At(time.Now())
-		for step := range 120 {
+		for step := range 80 {
 			time.Sleep(time.Duration(dice.IntN(int(20 * time.Second))))
 			switch n := dice.IntN(10); {
 			case n == 0:
