@@ -190,3 +190,45 @@ func dropWithFault(t *testing.T, dies func(percolatortest.Request) bool, want st
 	}
 	return hit
 }
+
+// A transaction that began to commit before its client knew of the drop may commit until the drain
+// is over, and is whole then, too (I26).
+func TestDropDrains(t *testing.T) {
+	t.Parallel()
+	s := &percolator.Schema{Tables: []percolator.Table{{Name: "gone"}, {Name: "t"}}}
+	env := percolatortest.New(t, s)
+	ctx, stranger, held := fixture.Context(t), env.NewClient(), percolatortest.NewHold()
+	env.FaultsOf(stranger).Handle(func(r percolatortest.Request) percolatortest.Action {
+		switch {
+		case fixture.IsPrewrite(r) && r.Table == "t":
+			return held
+		case r.Method == "MutateRows" && r.Table == "t":
+			return percolatortest.Crash
+		}
+		return percolatortest.Pass
+	})
+	done := make(chan error, 1)
+	go func() {
+		done <- fixture.Update(ctx, stranger, func(tx *percolator.Txn) error {
+			return errors.Join(tx.Set(percolator.Cell{Table: "gone", Row: "row", Column: "c"}, []byte("v")), tx.Set(fixture.Cell("row", "c"), []byte("v")))
+		})
+	}()
+	held.Wait(t, 1)
+	waits := 0
+	opts := noWait(env)
+	opts.Wait = func(_ context.Context, d time.Duration) error {
+		if waits++; waits == 1 {
+			held.Release()
+			if err := <-done; err != nil {
+				t.Errorf("the commit: %v", err)
+			}
+			_ = stranger.Flush(ctx)
+		}
+		if d < 45*time.Second {
+			t.Errorf("wait %d is of %v", waits, d)
+		}
+		return nil
+	}
+	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).DropFromSchema(ctx, &percolator.Schema{Tables: s.Tables[1:]}, opts)))
+	fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("row", "c"), "v")
+}

@@ -217,3 +217,67 @@ func TestTimeToLiveAgainstAModel(t *testing.T) {
 		}
 	})
 }
+
+// A value expires as well when its client dies behind the commit point, and another one rolls the
+// lock forward (I27).
+func TestTimeToLiveOfAnAbandonedCommit(t *testing.T) {
+	t.Parallel()
+	s := &percolator.Schema{}
+	expiringSchema(s)
+	env := percolatortest.New(t, s)
+	ctx, dead := fixture.Context(t), env.NewClient()
+	env.FaultsOf(dead).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == "MutateRows" && strings.HasPrefix(r.Table, "people") {
+			return percolatortest.Crash
+		}
+		return percolatortest.Pass
+	})
+	fixture.Must(t, fixture.Update(ctx, dead, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.Mail.Set(tx, "ann", "ann@x"), fixture.Mail.Set(tx, "bob", "bob@x"))
+	}))
+	_ = dead.Flush(ctx)
+	env.FaultsOf(dead).Crash()
+	look := func() string {
+		s, err := env.Client.Snapshot(ctx)
+		fixture.Must(t, err)
+		var seen []string
+		for e, err := range s.Scan(ctx, "people", percolator.All()) {
+			fixture.Must(t, err)
+			seen = append(seen, string(e.Value))
+			if e.Expires != e.CommitTS.Add(ttls["mail"]) {
+				t.Errorf("committed at %v, expires at %v", e.CommitTS.Time(), e.Expires.Time())
+			}
+		}
+		for e, err := range s.ScanIndex(ctx, "people", "mail", percolator.All()) {
+			fixture.Must(t, err)
+			seen = append(seen, string(e.Value))
+		}
+		return strings.Join(seen, " ")
+	}
+	if seen := look(); seen != "ann@x bob@x ann@x bob@x" {
+		t.Errorf("at first: %q", seen)
+	}
+	env.Clock.Advance(ttls["mail"])
+	if seen := look(); seen != "" {
+		t.Errorf("in the end: %q", seen)
+	}
+}
+
+// A value that is put again lives anew, and so does its entry in an index (I27).
+func TestTimeToLiveOfAValueThatIsPutAgain(t *testing.T) {
+	t.Parallel()
+	s := &percolator.Schema{}
+	expiringSchema(s)
+	env := percolatortest.New(t, s)
+	ctx, c := fixture.Context(t), env.Client
+	for range 2 {
+		setPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+		env.Clock.Advance(ttls["mail"] * 2 / 3)
+	}
+	wantRight(t, ctx, c, "mail")
+	fixture.WantErr(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "ann@x") }), percolator.ErrUnique)
+
+	// Without a time to live the entry would end before the cell.
+	s.Tables[0].TTL, s.Tables[0].Columns = 0, []percolator.ColumnSchema{{Name: "mail"}, {Name: "city", TTL: time.Hour}, {Name: "name"}}
+	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...), percolator.ErrSchemaMismatch)
+}
