@@ -68,7 +68,7 @@ func emptyCell(row string) percolator.Cell {
 	return percolator.Cell{Table: "t", Row: row, Column: "c"}
 }
 
-func newEmptyEnv(t *testing.T) *emptyEnv {
+func newEmptyEnv(t *testing.T, at ...percolatortest.Option) *emptyEnv {
 	t.Helper()
 	e := &emptyEnv{ctx: fixture.Context(t)}
 	var err error
@@ -82,7 +82,7 @@ func newEmptyEnv(t *testing.T) *emptyEnv {
 		{Name: "t", Observed: []string{"c"}, Indexes: []percolator.Index{{Name: "plain", Column: "c"}}},
 		{Name: "u", Indexes: []percolator.Index{{Name: "unique", Column: "c", Unique: true}}},
 		{Name: "totals"}, e.sums.Table(), e.exports.Table(),
-	}, Timing: percolator.Timing{RequestLifetime: 200 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond}}, percolatortest.Address(storeAddr))
+	}, Timing: percolator.Timing{RequestLifetime: 200 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond}}, at...)
 	return e
 }
 
@@ -190,7 +190,11 @@ func (e *emptyEnv) wantEmpty(t *testing.T, who string, r percolator.Scanner) {
 // TestEmptyValues: an empty value is a value, however it was written and however it is read.
 func TestEmptyValues(t *testing.T) {
 	t.Parallel()
-	e := newEmptyEnv(t)
+	virtually(t, testEmptyValues)
+}
+
+func testEmptyValues(t *testing.T, at ...percolatortest.Option) {
+	e := newEmptyEnv(t, at...)
 	e.fill(t)
 	s, err := e.Client.Snapshot(e.ctx)
 	fixture.Must(t, err)
@@ -209,7 +213,11 @@ func TestEmptyValues(t *testing.T) {
 // TestEmptyValuesOfOwn: a transaction reads what it would write.
 func TestEmptyValuesOfOwn(t *testing.T) {
 	t.Parallel()
-	e := newEmptyEnv(t)
+	virtually(t, testEmptyValuesOfOwn)
+}
+
+func testEmptyValuesOfOwn(t *testing.T, at ...percolatortest.Option) {
+	e := newEmptyEnv(t, at...)
 	tx := fixture.MustBegin(t, e.ctx, e.Client)
 	for _, row := range emptyRows {
 		for _, s := range row.steps {
@@ -229,7 +237,11 @@ func TestEmptyValuesOfOwn(t *testing.T) {
 // TestEmptyValuesExist: Insert finds an empty value, and a unique index allows one row to have it.
 func TestEmptyValuesExist(t *testing.T) {
 	t.Parallel()
-	e := newEmptyEnv(t)
+	virtually(t, testEmptyValuesExist)
+}
+
+func testEmptyValuesExist(t *testing.T, at ...percolatortest.Option) {
+	e := newEmptyEnv(t, at...)
 	e.fill(t)
 	for _, row := range emptyRows {
 		err := fixture.Update(e.ctx, e.Client, func(tx *percolator.Txn) error { return tx.Insert(emptyCell(row.row), nil) })
@@ -256,7 +268,11 @@ func TestEmptyValuesExist(t *testing.T) {
 // TestEmptyNames: a row, a column and a table have names.
 func TestEmptyNames(t *testing.T) {
 	t.Parallel()
-	e := newEmptyEnv(t)
+	virtually(t, testEmptyNames)
+}
+
+func testEmptyNames(t *testing.T, at ...percolatortest.Option) {
+	e := newEmptyEnv(t, at...)
 	tx := fixture.MustBegin(t, e.ctx, e.Client)
 	for _, c := range []percolator.Cell{{Table: "t", Row: "", Column: "c"}, {Table: "t", Row: "r", Column: ""}, {Table: "", Row: "r", Column: "c"}} {
 		want := percolator.ErrInvalidArgument
@@ -285,7 +301,11 @@ func TestEmptyNames(t *testing.T) {
 // TestEmptyValuesInQueues: observers, sums and exports are given empty values.
 func TestEmptyValuesInQueues(t *testing.T) {
 	t.Parallel()
-	e := newEmptyEnv(t)
+	virtually(t, testEmptyValuesInQueues)
+}
+
+func testEmptyValuesInQueues(t *testing.T, at ...percolatortest.Option) {
+	e := newEmptyEnv(t, at...)
 	e.fill(t)
 	total := percolator.Bytes("totals", "total")
 	e.update(t, func(tx *percolator.Txn) error {
@@ -347,7 +367,11 @@ func TestEmptyValuesInQueues(t *testing.T) {
 // TestEmptyValuesMoved: a load, a backup and a restore keep empty values.
 func TestEmptyValuesMoved(t *testing.T) {
 	t.Parallel()
-	e := newEmptyEnv(t)
+	virtually(t, testEmptyValuesMoved)
+}
+
+func testEmptyValuesMoved(t *testing.T, at ...percolatortest.Option) {
+	e := newEmptyEnv(t, at...)
 	_, err := loader.Load(e.ctx, e.Client, loader.Config{}, loader.Job[int]{
 		Source: loader.Replay(func(context.Context) iter.Seq2[int, error] {
 			return func(yield func(int, error) bool) {

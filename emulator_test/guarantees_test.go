@@ -84,7 +84,7 @@ type guaranteeConfig struct {
 func defaultGuarantees(changes int64) guaranteeConfig {
 	return guaranteeConfig{
 		changes: changes, seed: rand.Uint64(), writers: 4, every: 40,
-		limit: 5*time.Minute + time.Duration(changes)*100*time.Millisecond, rest: time.Minute,
+		limit: 15*time.Minute + time.Duration(changes)*100*time.Millisecond, rest: time.Minute,
 	}
 }
 

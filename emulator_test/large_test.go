@@ -56,7 +56,7 @@ const (
 // the size of its writes. The store is not in the process that is measured.
 func TestLargeTransactions(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	for _, s := range []shape{{50_000, 1, 1 << 10}, {10, 2000, 1 << 10}, {1000, 1, 10 << 10}} {
 		env := percolatortest.New(t, schema, percolatortest.Address(storeAddr))
@@ -114,7 +114,7 @@ func TestLargeTransactionAlone(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv(largeShape), &s.rows, &s.columns, &s.bytes); err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	oracle, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
 	if err != nil {
@@ -135,7 +135,7 @@ func TestLargeTransactionAlone(t *testing.T) {
 	}
 	percent := 5
 	if s.cells() > 20_000 {
-		percent = 20 // collecting so many objects more often takes longer than the commit
+		percent = 50 // collecting so many objects more often takes longer than the commit
 	}
 	heap := watchHeap(percent)
 	size, err := s.buffer(tx)
@@ -197,7 +197,7 @@ func heapBytes() int {
 // A large transaction that conflicts on its last row leaves nothing behind.
 func TestLargeTransactionThatConflicts(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for _, s := range []shape{{5000, 1, 100}, {4, 500, 100}} {
 		env := percolatortest.New(t, schema, percolatortest.Address(storeAddr))

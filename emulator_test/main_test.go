@@ -20,10 +20,25 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// storeAddr is the host:port of the emulator.
-var storeAddr string
+var (
+	storeAddr    string // the host:port of the emulator
+	storeOutside bool   // it is another process
+)
+
+// virtually runs a test in virtual time, on a store of its own. A store in another process lives in
+// real time: where one is asked for, the test runs on that.
+func virtually(t *testing.T, test func(t *testing.T, at ...percolatortest.Option)) {
+	t.Helper()
+	if storeOutside {
+		test(t, percolatortest.Address(storeAddr))
+		return
+	}
+	percolatortest.Bubble(t, func(t *testing.T) { test(t) })
+}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -35,6 +50,6 @@ func run(m *testing.M) int {
 	}
 	defer s.stop()
 	fmt.Printf("emulator_test: using %s at %s\n", s.name, s.addr)
-	storeAddr = s.addr
+	storeAddr, storeOutside = s.addr, s.outside
 	return m.Run()
 }

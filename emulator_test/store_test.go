@@ -21,9 +21,10 @@ const (
 
 // store is a running emulator.
 type store struct {
-	name string // for people
-	addr string
-	stop func()
+	name    string // for people
+	addr    string
+	outside bool // in another process
+	stop    func()
 }
 
 // startStore starts the emulator that the package documentation names.
@@ -33,7 +34,7 @@ func startStore(getenv func(string) string) (*store, error) {
 		if !found {
 			bare = host
 		}
-		return &store{name: "the emulator of BIGTABLE_EMULATOR_HOST", addr: bare, stop: func() {}}, nil
+		return &store{name: "the emulator of BIGTABLE_EMULATOR_HOST", addr: bare, outside: true, stop: func() {}}, nil
 	}
 	switch kind := getenv("PERCOLATOR_TEST_EMULATOR"); kind {
 	case "":
@@ -89,7 +90,7 @@ func startCommand(name, path string, cleanUp func()) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{name: name, addr: e.Addr, stop: func() {
+	return &store{name: name, addr: e.Addr, outside: true, stop: func() {
 		e.Stop()
 		cleanUp()
 	}}, nil

@@ -44,13 +44,13 @@
 // The worker repeats a run that fails, panics, conflicts or exceeds its [Timeout], with growing,
 // jittered pauses. After Config.MaxAttempts it parks the cell for that observer: it stores an
 // observer state in the row, and all workers skip the observer until the cell is notified again or
-// somebody calls [Retry] or [Drop] ("percolator notify" on the command line). A worker that learns
-// of the old notification late still makes one round of attempts. [ListParked] lists what is parked
-// and why. The notification stays in the table, so a worker that dies while it parks a cell loses
-// nothing (docs/PROTOCOL.md, I19). A parked cell does not delay other cells. It delays the cell's
-// other observers only while it runs: a worker runs the observers of one cell one after the other.
-// The lock of another transaction, which may have died, parks nothing: the worker tries until it is
-// gone.
+// an operator calls [Retry] or [Drop] ("percolator notify" on the command line). A worker that
+// learns of the old notification late still makes one round of attempts. [ListParked] lists parked
+// cells and reasons. The notification stays in the table, so a worker that dies while it parks a
+// cell loses nothing (docs/PROTOCOL.md, I19). A parked cell does not delay other cells. It delays
+// the cell's other observers only while it runs: a worker runs the observers of one cell in
+// sequence. The lock of another transaction, which may have died, parks nothing: the worker tries
+// until it is gone.
 //
 // An observer that cannot do its work yet returns [Snooze]. The worker calls it again later and
 // does not count a failure.
@@ -84,7 +84,7 @@
 // # How soon an observer runs
 //
 // The worker dispatches what its own client writes at once. A client in another process hints: if
-// nobody in its process takes the notification, it tells the oracle, and the oracle tells one
+// no worker in its process takes the notification, it tells the oracle, and the oracle tells one
 // worker that asks (tso.Hints; percolator.Config.DisableHints turns it off). Both take
 // milliseconds. A dying process, a change of the oracle's leader or overload can lose a
 // notification on these paths. The journal then leads to it, whatever the tables hold: the writer's
@@ -93,22 +93,21 @@
 //
 // # How work spreads
 //
-// A worker runs what its own client writes as long as it gets to it soon. Of ready cells beyond
-// four for each of its slots it hands the oldest to workers that wait for hints and have few,
-// through the oracle (tso.Handover). A cell is handed over at most twice, and is this worker's
-// again if it still stands after twice Config.Grace. Of cells that are gathered for batches, those
-// beyond a full batch for each slot are handed over. An oracle that hands nothing over leaves all
-// cells where they are.
+// A worker runs what its own client writes if it gets to it soon. Of ready cells beyond four per
+// slot it hands the oldest to workers that wait for hints and have few, through the oracle
+// (tso.Handover). A cell is handed over at most twice, and is this worker's again if it still
+// stands after twice Config.Grace. Of cells gathered for batches, it hands over those beyond a full
+// batch per slot. An oracle that hands nothing over leaves all cells where they are.
 //
-// What a worker merely comes across is left alone while another worker may have it in its queue:
+// A worker leaves alone what it merely comes across while another worker may have it in its queue:
 // for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately
-// waited in this worker's queue. What belongs to a session that has ended does not wait.
+// waited in this worker's queue. Cells of a session that has ended do not wait.
 //
 // # Instances without a journal
 //
-// Where Schema.DisableJournal is set, or the journal is being built, workers search the tables:
-// within seconds after Config.Grace, on tables that they pass in less. A worker follows a change of
-// that while it runs.
+// If Schema.DisableJournal is set, or the journal is building, workers search the tables. They find
+// work within seconds after Config.Grace, on tables that take less to pass. A worker follows a
+// change of that setting while it runs.
 //
 // A scanner starts in a random tablet at a random key. It locks the rows that it finds until their
 // runs end, with the oracle if that keeps row locks. Where it meets another scanner's rows it goes

@@ -42,8 +42,8 @@
 // # Limits
 //
 // A row key has 1 to 4096 bytes, a column 1 to 2048 without 0x00, a value at most 100 MB (Bigtable
-// advises 10 MB). A transaction has at most 512 MiB, and 30,000 columns in one row. What exceeds a
-// limit is refused with ErrTooLarge before anything is sent.
+// advises 10 MB). A transaction has at most 512 MiB, and 30,000 columns in one row. The client
+// refuses more with ErrTooLarge before it sends anything.
 //
 // A commit has at most Config.MaxParallelism requests in flight. Every request ends within
 // Timing.RequestLifetime, at most 30 s. Collection removes versions older than Config.Retention; a

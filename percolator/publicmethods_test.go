@@ -18,6 +18,9 @@ func TestMethodsOfDeclarations(t *testing.T) {
 		new(percolator.Index):  nil,
 		new(percolator.Timing): nil,
 		new(percolator.Range):  nil,
+		new(percolator.Type):   {"Check", "Format", "Parse"},
+
+		new(percolator.ColumnSchema): nil,
 
 		new(percolator.ScanOptions): nil,
 		new(percolator.Cell):        {"String"},

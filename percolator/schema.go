@@ -48,7 +48,8 @@ type ColumnSchema = model.ColumnSchema
 // MaxDeclaredColumns is how many Columns a Table may have.
 const MaxDeclaredColumns = model.MaxDeclaredColumns
 
-// Type is the type of a column's values.
+// Type is the type of a column's values. Check reports what keeps bytes from being one, Format is
+// the text form of one, as commands show it, and Parse its inverse. Their errors never quote values.
 type Type = model.Type
 
 // The types of columns, and the Column that reads and writes each. The bytes of string,
@@ -108,9 +109,9 @@ type Stats = telemetry.Stats
 
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables
 // of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
-// tables, observed columns, weak columns or indexes replaces the stored one. A schema that lacks
-// something of the stored one, or has another Timing, is refused with ErrSchemaMismatch; nothing is
-// ever deleted. CreateSchema sets no native garbage collection: an age policy would compare the
+// tables, observed columns, weak columns, indexes or Columns, that has other TTLs, or another type
+// for what was bytes, replaces the stored one. A schema that lacks something of the stored one, or
+// has another Timing or type, is refused with ErrSchemaMismatch; nothing is ever deleted. CreateSchema sets no native garbage collection: an age policy would compare the
 // oracle's timestamps with Bigtable's clock.
 //
 // A new instance has a journal, complete at once, unless DisableJournal is set. An instance without
@@ -122,6 +123,11 @@ type Stats = telemetry.Stats
 // An index that is added together with its table is ready at once. One that is added to a table of
 // the stored schema, empty or not, is building at first: writers maintain it, ScanIndex refuses it,
 // and admin.Admin.BackfillIndex finishes it.
+//
+// CreateSchema does not look at the data of a table that declares columns, or types, from now on:
+// `percolator schema apply` does, before. Values that are not of the new type are read as they are,
+// and typed columns give ErrCorrupt. A schema with Columns or a TTL is stored in a form that programs
+// of versions which do not know them refuse.
 //
 // A writer that has not yet seen the new schema omits its notifications and index entries. Clients
 // re-read the schema, adopt additions, and refuse to commit on knowledge older than

@@ -134,15 +134,23 @@ func schemaOf(t *testing.T, file string) *percolator.Schema {
 		t.Fatal(err)
 	}
 	var s struct {
-		Tables []percolator.Table `json:"tables"`
-		Timing any                `json:"timing"`
+		Tables []struct {
+			percolator.Table
+			Columns any `json:"columns"` // these concern values, and no tables
+			TTL     any `json:"ttl"`
+		} `json:"tables"`
+		Timing any `json:"timing"`
 
 		DisableJournal bool `json:"disableJournal"`
 	}
 	if err := yaml.UnmarshalStrict(text, &s); err != nil {
 		t.Fatal(err)
 	}
-	return &percolator.Schema{Tables: s.Tables, DisableJournal: s.DisableJournal}
+	schema := &percolator.Schema{DisableJournal: s.DisableJournal}
+	for _, table := range s.Tables {
+		schema.Tables = append(schema.Tables, table.Table)
+	}
+	return schema
 }
 
 // stored is what an instance has: of each table the families with their GC policies.

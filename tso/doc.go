@@ -2,7 +2,7 @@
 //
 // Every transaction asks the oracle for a start timestamp and, when it commits, for a commit
 // timestamp. The protocol needs one promise (docs/PROTOCOL.md, I1): a timestamp is greater than
-// every timestamp that anybody received before it was asked for.
+// every timestamp that any client received before it was requested.
 //
 // # How the oracle keeps the promise
 //
@@ -27,12 +27,12 @@
 // and reports what it found, when
 //
 //   - the record cannot be decoded, or does not agree with the witness that each write stores
-//     beside it, as after somebody has edited, deleted or restored a part ([ErrCorrupt]);
-//   - there is no record although the oracle was initialized ([Initialize],
+//     beside it, for instance after a manual edit, a deletion or a partial restore ([ErrCorrupt]);
+//   - the record is missing although the oracle was initialized ([Initialize],
 //     [ServerConfig.RequireRecord], [ErrNoRecord]);
 //   - the mark is below what is known to have been served ([ServerConfig.Served]).
 //
-// A running server stops when the record goes back. If nobody notices that a record was lost,
+// A running server stops when the record goes back. If no server notices that a record was lost,
 // clients do: they send what they have received, and no server hands out less to them. [Raise] is
 // the way back.
 //
@@ -42,7 +42,7 @@
 // greater of the clock and its last timestamp + 1.
 //
 //   - When the clock stops or goes back, timestamps continue from the last one, one at a time. When
-//     the last one is more than a window ahead of the clock, as after somebody has corrected a
+//     the last one is more than a window ahead of the clock, for instance after the correction of a
 //     clock that was an hour fast, they advance at half the speed of the monotonic clock until the
 //     wall clock has caught up. Stopping for the hour would keep the lock of a crashed transaction
 //     alive for as long, because the oracle's time decides how old a lock is.
@@ -55,15 +55,15 @@
 //
 // # Sessions, row locks and hints
 //
-// The leader also knows which processes live and which rows they work on, so that nobody waits for
-// the dead or repeats the work of others. Correctness does not need any of it (docs/PROTOCOL.md,
-// I8): wrong answers and missing ones cost work.
+// The leader also knows which processes live and which rows they work on, so that no process waits
+// for the dead or repeats the work of others. Correctness needs none of it (docs/PROTOCOL.md, I8):
+// wrong answers and missing ones cost work.
 //
 //   - A [Session] is a lease of a process. The ids of open sessions are durable if the store is a
 //     [SessionStore]; a write stores or removes them when a session begins or ends. Only the leader
 //     knows how much of a lease is left, by its monotonic clock. A new leader gives every session a
 //     whole lease, so a change of leader ends no session that is renewed. The owner counts its
-//     lease from before it asked, and so gives its session up before anybody else does.
+//     lease from before it asked, and so gives its session up before any other process does.
 //   - Row locks ([RowLocks]) are only in the leader's memory.
 //   - So are hints ([Hints]), which tell workers at once where other processes have made work.
 //     Unlike row locks they contain row keys; no log or metric shows them.

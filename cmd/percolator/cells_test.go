@@ -141,7 +141,7 @@ func TestLongScan(t *testing.T) {
 			}
 		}
 	}
-	if err := showScan(&out, &percolator.Snapshot{}, entries, 0, outputFlag{outputTable}); err != nil {
+	if err := showScan(&out, &percolator.Snapshot{}, untyped, entries, 0, outputFlag{outputTable}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 2*alignedLines+2 || strings.Count(out.String(), "ROW") != 1 {
@@ -151,7 +151,7 @@ func TestLongScan(t *testing.T) {
 		t.Errorf("a long value is not shown as %s", want)
 	}
 	broken := errors.New("broken off")
-	err := showScan(&out, &percolator.Snapshot{}, func(yield func(percolator.Entry, error) bool) { yield(percolator.Entry{}, broken) }, 0, outputFlag{outputJSON})
+	err := showScan(&out, &percolator.Snapshot{}, untyped, func(yield func(percolator.Entry, error) bool) { yield(percolator.Entry{}, broken) }, 0, outputFlag{outputJSON})
 	if !errors.Is(err, broken) {
 		t.Errorf("a scan that fails: %v", err)
 	}
@@ -173,7 +173,7 @@ func TestShownValues(t *testing.T) {
 func TestScanBreaksOff(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	err := showScan(&out, nil, func(yield func(percolator.Entry, error) bool) {
+	err := showScan(&out, nil, untyped, func(yield func(percolator.Entry, error) bool) {
 		for range 3 {
 			if !yield(percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("v")}, nil) {
 				return
@@ -185,3 +185,6 @@ func TestScanBreaksOff(t *testing.T) {
 		t.Errorf("%v; printed %q, want the three rows that were read", err, out.String())
 	}
 }
+
+// untyped is what the commands know of tables that declare no columns.
+func untyped(_, _ string) percolator.Type { return percolator.TypeBytes }

@@ -40,7 +40,7 @@ func newGet() *cobra.Command {
 		},
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			return at.view(ctx, c, func(ctx context.Context, s *percolator.Snapshot) error {
-				return showRow(ctx, cmd.OutOrStdout(), s, args[0], args[1], args[2:], raw, f.output)
+				return showRow(ctx, cmd.OutOrStdout(), s, typesOf(c), args[0], args[1], args[2:], raw, f.output)
 			})
 		}, reading),
 	}
@@ -50,18 +50,18 @@ func newGet() *cobra.Command {
 	return cmd
 }
 
-func showRow(ctx context.Context, w io.Writer, r percolator.Reader, table, row string, columns []string, raw bool, output outputFlag) error {
+func showRow(ctx context.Context, w io.Writer, r percolator.Reader, types columnTypes, table, row string, columns []string, raw bool, output outputFlag) error {
 	entries, missing, err := readRow(ctx, r, table, row, columns)
 	if err != nil {
 		return err
 	}
-	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: arrayOf(entries, newCellJSON), Missing: arrayOf(missing, shown)}
+	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: arrayOf(entries, types.cell), Missing: arrayOf(missing, shown)}
 	if raw && len(entries) == 1 {
 		_, err := w.Write(entries[0].Value)
 		return err
 	}
 	if !raw {
-		if err := output.emit(w, found, func(w io.Writer) { printEntries(w, entries) }); err != nil {
+		if err := output.emit(w, found, func(w io.Writer) { printEntries(w, types, entries) }); err != nil {
 			return err
 		}
 	}
@@ -92,13 +92,13 @@ func readRow(ctx context.Context, r percolator.Reader, table, row string, column
 }
 
 // printEntries shows cells of one row.
-func printEntries(w io.Writer, entries []percolator.Entry) {
+func printEntries(w io.Writer, types columnTypes, entries []percolator.Entry) {
 	if len(entries) == 0 {
 		return
 	}
 	t := newTable(w, "COLUMN", "COMMITTED", "VALUE")
 	for _, e := range entries {
-		t.row(shown(e.Cell.Column), committed(e.CommitTS), shownValue(e.Value))
+		t.row(shown(e.Cell.Column), committed(e.CommitTS), typedText(types(e.Cell.Table, e.Cell.Column), e.Value))
 	}
 	t.flush()
 }

@@ -85,7 +85,7 @@ func TestJSONIsPrintable(t *testing.T) {
 	t.Parallel()
 	var whole, streamed bytes.Buffer
 	e := percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("\u009b1m\u202e\x7f")}
-	err := (&outputFlag{format: outputJSON}).emit(&whole, newCellJSON(e), nil)
+	err := (&outputFlag{format: outputJSON}).emit(&whole, columnTypes(untyped).cell(e), nil)
 	if err := errors.Join(err, (&entryJSON{w: &streamed}).add(e)); err != nil {
 		t.Fatal(err)
 	}

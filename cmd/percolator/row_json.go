@@ -2,8 +2,8 @@ package main
 
 import (
 	"time"
-	"unicode/utf8"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -25,6 +25,7 @@ type inspectionJSON struct {
 
 type inspectedColumn struct {
 	Column         string              `json:"column"`
+	Type           percolator.Type     `json:"type,omitempty"` // absent for bytes, and where none is declared
 	Observed       bool                `json:"observed"`
 	Weak           bool                `json:"weak"`
 	More           bool                `json:"more"` // older versions than --versions shows
@@ -34,16 +35,15 @@ type inspectedColumn struct {
 	ObserverStates []observerStateJSON `json:"observerStates"`
 }
 
-// readerJSON is what a reader finds. Of Value and Base64 there is at most one, with --values.
+// readerJSON is what a reader finds. The value is there with --values.
 type readerJSON struct {
-	State    string        `json:"state"`
-	Commit   tso.Timestamp `json:"commit"`
-	Start    tso.Timestamp `json:"start"`
-	Size     *int64        `json:"size,omitempty"`
-	Value    *string       `json:"value,omitempty"`
-	Base64   []byte        `json:"base64,omitempty"`
-	Resolves string        `json:"resolves,omitempty"` // what becomes of the lock in the way
-	Reason   string        `json:"reason,omitempty"`
+	State  string        `json:"state"`
+	Commit tso.Timestamp `json:"commit"`
+	Start  tso.Timestamp `json:"start"`
+	Size   *int64        `json:"size,omitempty"`
+	valueJSON
+	Resolves string `json:"resolves,omitempty"` // what becomes of the lock in the way
+	Reason   string `json:"reason,omitempty"`
 }
 
 type inspectedVersion struct {
@@ -59,8 +59,7 @@ type inspectedVersion struct {
 type dataJSON struct {
 	Size   *int64        `json:"size"` // null: not read
 	Commit tso.Timestamp `json:"commit"`
-	Value  *string       `json:"value,omitempty"`
-	Base64 []byte        `json:"base64,omitempty"`
+	valueJSON
 }
 
 type recordJSON struct {
@@ -102,11 +101,15 @@ func newInspectionJSON(in admin.RowInspection) inspectionJSON {
 }
 
 func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
-	return inspectedColumn{
-		Column: shown(col.Column), Observed: col.Observed, Weak: col.Weak, More: col.More, Reader: newReaderJSON(col.Reader),
-		Versions: arrayOf(col.Versions, newInspectedVersion), Acks: arrayOf(col.Acks, newAckJSON),
+	out := inspectedColumn{
+		Column: shown(col.Column), Observed: col.Observed, Weak: col.Weak, More: col.More, Reader: newReaderJSON(col.Type, col.Reader),
+		Versions: arrayOf(col.Versions, func(v admin.VersionInspection) inspectedVersion { return newInspectedVersion(col.Type, v) }), Acks: arrayOf(col.Acks, newAckJSON),
 		ObserverStates: arrayOf(col.States, newObserverStateJSON),
 	}
+	if col.Type != percolator.TypeBytes {
+		out.Type = col.Type
+	}
+	return out
 }
 
 func newAckJSON(a admin.AckInspection) ackJSON {
@@ -121,11 +124,11 @@ func newObserverStateJSON(s admin.ObserverState) observerStateJSON {
 	return out
 }
 
-func newReaderJSON(r admin.ReaderView) readerJSON {
+func newReaderJSON(t percolator.Type, r admin.ReaderView) readerJSON {
 	out := readerJSON{State: string(r.State), Commit: r.CommitTS, Start: r.StartTS, Reason: r.Reason}
 	if r.State == admin.ReaderValue {
 		out.Size = known(r.Size)
-		out.Value, out.Base64 = textOrBytes(r.Value)
+		out.valueJSON = partJSON(t, r.Value, r.Size)
 	}
 	if r.Resolves != admin.LockAlive {
 		out.Resolves = r.Resolves.String()
@@ -133,14 +136,14 @@ func newReaderJSON(r admin.ReaderView) readerJSON {
 	return out
 }
 
-func newInspectedVersion(v admin.VersionInspection) inspectedVersion {
+func newInspectedVersion(t percolator.Type, v admin.VersionInspection) inspectedVersion {
 	out := inspectedVersion{
 		Timestamp: v.Timestamp, Time: v.Timestamp.Time(), Lock: newLockJSON(v.Lock), Notify: v.Notify,
 		Undecodable: arrayOf(v.Undecodable, newUndecodableJSON),
 	}
 	if v.Data != nil {
 		out.Data = &dataJSON{Size: known(v.Data.Size), Commit: v.Data.CommitTS}
-		out.Data.Value, out.Data.Base64 = textOrBytes(v.Data.Value)
+		out.Data.valueJSON = partJSON(t, v.Data.Value, v.Data.Size)
 	}
 	if v.Write != nil {
 		out.Write = &recordJSON{v.Write.Kind, v.Write.StartTS, v.Write.DataMissing}
@@ -158,15 +161,4 @@ func known(size int64) *int64 {
 		return nil
 	}
 	return &size
-}
-
-// textOrBytes is a value in one of its two forms; neither for nil.
-func textOrBytes(value []byte) (*string, []byte) {
-	switch text := string(value); {
-	case value == nil:
-		return nil, nil
-	case utf8.ValidString(text):
-		return &text, nil
-	}
-	return nil, value
 }

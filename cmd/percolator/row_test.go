@@ -127,11 +127,11 @@ func TestRowText(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{"text": "text", "": `""`, "\x00\xff": "00 ff", "a\nb": "61 0a 62"} {
-		if got := valueText([]byte(in), int64(len(in))); got != want {
-			t.Errorf("valueText(%q) = %q, want %q", in, got, want)
+		if got := valueLine(percolator.TypeBytes, []byte(in), int64(len(in))); got != want {
+			t.Errorf("valueLine(percolator.TypeBytes, %q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := valueText([]byte("begin"), 100); got != "begin…" {
+	if got := valueLine(percolator.TypeBytes, []byte("begin"), 100); got != "begin…" {
 		t.Errorf("a cut value is shown as %q", got)
 	}
 	if got := shortened(strings.Repeat("a", 50)+strings.Repeat("z", 50), 20); len([]rune(got)) != 20 || !strings.HasPrefix(got, "aaa") || !strings.HasSuffix(got, "zzz") {

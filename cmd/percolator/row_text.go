@@ -46,6 +46,9 @@ func (t rowText) writeColumn(w io.Writer, col admin.ColumnInspection) {
 	case col.Weak:
 		title += ", weak"
 	}
+	if col.Type != percolator.TypeBytes {
+		title += ", " + string(col.Type)
+	}
 	_, _ = fmt.Fprintf(w, "\n%s\n", title)
 	if len(col.Versions) > 0 {
 		g := grid{
@@ -106,7 +109,7 @@ func (t rowText) data(col admin.ColumnInspection, v admin.VersionInspection) ([]
 	if v.Data.Value == nil {
 		return out, line{}
 	}
-	return out, line{valueText(v.Data.Value, v.Data.Size), dim}
+	return out, line{valueLine(col.Type, v.Data.Value, v.Data.Size), dim}
 }
 
 // record says what a cell of the write family is, in the words of Figure 4 of the paper.
@@ -278,10 +281,10 @@ func cellText(c percolator.Cell) string {
 	return shown(c.Table) + "/" + shown(c.Row) + " " + shown(c.Column)
 }
 
-// valueText is the beginning of a value in one line: text where it is readable, else hexadecimal.
-func valueText(value []byte, whole int64) string {
-	text := shownValue(value)
-	if strings.HasPrefix(text, `"`) && len(value) > 0 {
+// valueLine is the beginning of a value in one line: text where it is readable, else hexadecimal.
+func valueLine(t percolator.Type, value []byte, whole int64) string {
+	text := partText(t, value, whole)
+	if t == percolator.TypeBytes && strings.HasPrefix(text, `"`) && len(value) > 0 {
 		text = fmt.Sprintf("% x", value)
 	}
 	if runes := []rune(text); len(runes) > noteWidth {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,19 +58,45 @@ func (f *scanFlags) rows() (percolator.Range, error) {
 	return f.rangeFlags.rows()
 }
 
-// entries opens the stream.
-func (f *scanFlags) entries(ctx context.Context, r percolator.Reader, table string, columns []string) (iter.Seq2[percolator.Entry, error], error) {
-	rows, err := f.rows()
-	if err != nil {
-		return nil, err
+// values are the bounds of an index, by the type of its column.
+func (f *scanFlags) values(schema *percolator.Schema, types columnTypes, table string) (percolator.Range, error) {
+	for _, t := range schema.Tables {
+		for _, ix := range t.Indexes {
+			if t.Name != table || ix.Name != f.index {
+				continue
+			}
+			cell := percolator.Cell{Table: table, Column: ix.Column}
+			if typ := types(table, ix.Column); typ == percolator.TypeBytes || typ == percolator.TypeString || typ == percolator.TypeJSON {
+				return f.rows()
+			} else if f.prefix != "" {
+				return percolator.Range{}, usagef("the values of index %s are %s, which have no --prefix; there are --from and --to", f.index, typ)
+			}
+			bound := func(text string) (string, error) {
+				if text == "" {
+					return "", nil
+				}
+				value, err := givenValue{[]byte(text), true}.of(types, cell)
+				return string(value), err
+			}
+			from, ferr := bound(f.from)
+			to, terr := bound(f.to)
+			return percolator.Between(from, to), cmp.Or(ferr, terr)
+		}
 	}
+	return f.rows() // ScanIndex says that there is none
+}
+
+// entries opens the stream.
+func (f *scanFlags) entries(ctx context.Context, r percolator.Reader, schema *percolator.Schema, types columnTypes, table string, columns []string) (iter.Seq2[percolator.Entry, error], error) {
 	if f.index == "" {
-		return r.Scan(ctx, table, rows, columns...), nil
+		rows, err := f.rows()
+		return r.Scan(ctx, table, rows, columns...), err
 	}
 	if len(columns) > 0 {
 		return nil, usagef("--index shows the indexed column and no others")
 	}
-	return r.ScanIndex(ctx, table, f.index, rows), nil
+	values, err := f.values(schema, types, table)
+	return r.ScanIndex(ctx, table, f.index, values), err
 }
 
 func newScan() *cobra.Command {
@@ -86,11 +113,11 @@ func newScan() *cobra.Command {
 		},
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			return at.view(ctx, c, func(ctx context.Context, s *percolator.Snapshot) error {
-				entries, err := what.entries(ctx, s, args[0], args[1:])
+				entries, err := what.entries(ctx, s, c.Schema(), typesOf(c), args[0], args[1:])
 				if err != nil {
 					return err
 				}
-				return showScan(cmd.OutOrStdout(), s, entries, what.limit, f.output)
+				return showScan(cmd.OutOrStdout(), s, typesOf(c), entries, what.limit, f.output)
 			})
 		}, reading),
 	}
@@ -100,10 +127,10 @@ func newScan() *cobra.Command {
 	return cmd
 }
 
-func showScan(w io.Writer, r percolator.Reader, entries iter.Seq2[percolator.Entry, error], limit int, output outputFlag) error {
-	var to entryWriter = &entryTable{w: w}
+func showScan(w io.Writer, r percolator.Reader, types columnTypes, entries iter.Seq2[percolator.Entry, error], limit int, output outputFlag) error {
+	var to entryWriter = &entryTable{w: w, types: types}
 	if output.format == outputJSON {
-		to = &entryJSON{w: w, snapshot: int64(r.StartTimestamp())}
+		to = &entryJSON{w: w, types: types, snapshot: int64(r.StartTimestamp())}
 	}
 	n := 0
 	for e, err := range entries {
@@ -131,6 +158,7 @@ type entryWriter interface {
 // entryTable lines up the columns of so many lines at a time.
 type entryTable struct {
 	w     io.Writer
+	types columnTypes
 	table table
 	lines int
 }
@@ -147,7 +175,7 @@ func (t *entryTable) add(e percolator.Entry) error {
 		}
 	}
 	t.lines++
-	t.table.row(shown(e.Cell.Row), shown(e.Cell.Column), committed(e.CommitTS), beginning(e.Value))
+	t.table.row(shown(e.Cell.Row), shown(e.Cell.Column), committed(e.CommitTS), beginning(t.types(e.Cell.Table, e.Cell.Column), e.Value))
 	return nil
 }
 
@@ -168,20 +196,21 @@ func (j *entryJSON) cut() error { return nil } // the document stays open, so th
 // shownBytes is where the table of a scan cuts values.
 const shownBytes = 64
 
-func beginning(value []byte) string {
+func beginning(t percolator.Type, value []byte) string {
 	if len(value) <= shownBytes {
-		return shownValue(value)
+		return typedText(t, value)
 	}
 	cut := shownBytes
 	for cut > shownBytes-utf8.UTFMax && !utf8.RuneStart(value[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%s… (%d bytes)", shownValue(value[:cut]), len(value))
+	return fmt.Sprintf("%s… (%d bytes)", partText(t, value[:cut], int64(len(value))), len(value))
 }
 
 // entryJSON writes {"snapshot":…,"cells":[…],"more":…} as it comes.
 type entryJSON struct {
 	w        io.Writer
+	types    columnTypes
 	snapshot int64
 	begun    bool
 }
@@ -200,7 +229,7 @@ func (j *entryJSON) add(e percolator.Entry) error {
 	if err := j.begin("\n    "); err != nil {
 		return err
 	}
-	text, err := encodeJSON("    ", newCellJSON(e))
+	text, err := encodeJSON("    ", j.types.cell(e))
 	if err == nil {
 		_, err = j.w.Write(bytes.TrimRight(text, "\n"))
 	}

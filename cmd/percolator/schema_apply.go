@@ -15,7 +15,7 @@ import (
 
 type applyFlags struct {
 	queryFlags
-	yes, dryRun, backfill, drop bool
+	yes, dryRun, backfill, drop, noSample bool
 }
 
 func newSchemaApply() *cobra.Command {
@@ -47,6 +47,7 @@ func newSchemaApply() *cobra.Command {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables and indexes that the file does not have, with all their data")
 	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes, and build the journal, that need it")
+	cmd.Flags().BoolVar(&f.noSample, "no-sample", false, "do not look whether values are of the types that their columns get")
 	return cmd
 }
 
@@ -65,7 +66,12 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 		}
 	}
 	printPlan(what, plan)
-	apply := len(plan.Changes) > 0 && !f.dryRun && plan.Refused() == nil
+	refused := plan.Refused()
+	var samples []sampleJSON
+	if refused == nil && !f.noSample {
+		samples, refused = f.sample(ctx, what, plan, s)
+	}
+	apply := len(plan.Changes) > 0 && !f.dryRun && refused == nil
 	if apply {
 		if err := ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", f.project, f.instance); err != nil {
 			return err
@@ -81,12 +87,16 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 		}
 	}
 	out := newPlanJSON(plan)
-	out.Version, out.Applied = stored.Version, apply
-	if err := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { f.ending(w, plan, stored, apply) }); err != nil {
+	out.Version, out.Applied, out.Samples, out.Refused = stored.Version, apply, samples, refused != nil
+	if err := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) {
+		if refused == nil { // otherwise the error says so
+			f.ending(w, plan, stored, apply)
+		}
+	}); err != nil {
 		return err
 	}
-	if err := plan.Refused(); err != nil || f.dryRun || !f.backfill {
-		return err
+	if refused != nil || f.dryRun || !f.backfill {
+		return refused
 	}
 	return f.backfillAll(cmd, stored)
 }
@@ -97,8 +107,6 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		_, _ = fmt.Fprintf(w, "a drop is unfinished: %s; schema apply --drop goes on with it\n", strings.Join(stored.Dropping, ", "))
 	}
 	switch {
-	case plan.Refused() != nil: // the error says so
-		return
 	case len(plan.Changes) == 0:
 		_, _ = fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
 		return

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,14 +18,20 @@ type planJSON struct {
 	Changes []changeJSON `json:"changes"`
 	Refused bool         `json:"refused"` // some change is refused, so none would be made
 	Applied bool         `json:"applied"`
+	Samples []sampleJSON `json:"samples,omitempty"` // what schema apply has looked at before
 }
 
 type changeJSON struct {
-	Change  string `json:"change"`
-	Table   string `json:"table,omitempty"`
-	Name    string `json:"name,omitempty"`
-	Column  string `json:"column,omitempty"` // of an index
-	Unique  bool   `json:"unique,omitempty"`
+	Change string `json:"change"`
+	Table  string `json:"table,omitempty"`
+	Name   string `json:"name,omitempty"`
+	Column string `json:"column,omitempty"` // of an index
+	Unique bool   `json:"unique,omitempty"`
+
+	Type percolator.Type `json:"type,omitempty"` // of a declared column, as it is to be
+	Was  percolator.Type `json:"was,omitempty"`  // the type that the column has, or had
+	TTL  string          `json:"ttl,omitempty"`  // of a column or table, as it is to be
+
 	Refused bool   `json:"refused"`
 	Then    string `json:"then,omitempty"` // the command that does for existing rows what this does for new ones
 }
@@ -36,7 +43,7 @@ func newPlanJSON(plan admin.SchemaPlan) planJSON {
 func newChangeJSON(ch admin.SchemaChange) changeJSON {
 	return changeJSON{
 		Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Column: shownName(ch.Index.Column), Unique: ch.Index.Unique,
-		Refused: ch.Err() != nil, Then: nextStep(ch),
+		Type: ch.Column.Type, Was: ch.Was.Type, TTL: durationText(ch.Column.TTL), Refused: ch.Err() != nil, Then: nextStep(ch),
 	}
 }
 
@@ -63,6 +70,10 @@ func nextStep(ch admin.SchemaChange) string {
 
 // changeLine is a change as a line of a diff.
 func changeLine(ch admin.SchemaChange) string {
+	switch ch.Kind {
+	case admin.ColumnDeclared, admin.ColumnRemoved, admin.TypeChanged, admin.TTLChanged:
+		return declarationLine(ch)
+	}
 	observed, weak, index := "observed column "+shown(ch.Name), "weak column "+shown(ch.Name), indexText(ch.Index)
 	of := "table " + ch.Table + ": "
 	line, ok := map[admin.SchemaChangeKind]string{
@@ -86,6 +97,35 @@ func changeLine(ch admin.SchemaChange) string {
 		return "? " + string(ch.Kind)
 	}
 	return line
+}
+
+// declarationLine is the line for a change of what is declared of columns.
+func declarationLine(ch admin.SchemaChange) string {
+	line := "table " + ch.Table + ": "
+	if ch.Name != "" {
+		line += "column " + shown(ch.Name) + " "
+	}
+	mark := "~ "
+	switch ttl := durationText(ch.Column.TTL); ch.Kind {
+	case admin.ColumnRemoved:
+		return "- " + line + string(ch.Was.Type) + "  (refused)"
+	case admin.TTLChanged:
+		return mark + line + "ttl " + cmp.Or(ttl, "none")
+	case admin.ColumnDeclared:
+		mark = "+ "
+		if line += string(ch.Column.Type); ttl != "" {
+			line += ", ttl " + ttl
+		}
+	default:
+		line += string(ch.Column.Type)
+	}
+	if ch.Was.Type != "" && ch.Was.Type != ch.Column.Type {
+		line += ", was " + string(ch.Was.Type)
+	}
+	if ch.Err() != nil {
+		line += "  (refused: only bytes can become another type)"
+	}
+	return mark + line
 }
 
 func indexText(ix percolator.Index) string {

@@ -37,6 +37,15 @@ type tableFile struct {
 	Weak     []string    `json:"weak,omitempty" yaml:"weak,omitempty,flow"`
 	Indexes  []indexFile `json:"indexes,omitempty" yaml:"indexes,omitempty"`
 	Splits   []string    `json:"splits,omitempty" yaml:"splits,omitempty,flow"`
+
+	Columns []columnFile `json:"columns,omitempty" yaml:"columns,omitempty"`
+	TTL     string       `json:"ttl,omitempty" yaml:"ttl,omitempty"`
+}
+
+type columnFile struct {
+	Name string          `json:"name" yaml:"name"`
+	Type percolator.Type `json:"type,omitempty" yaml:"type,omitempty"`
+	TTL  string          `json:"ttl,omitempty" yaml:"ttl,omitempty"`
 }
 
 type indexFile struct {
@@ -187,15 +196,6 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 		}
 		return out
 	}
-	s := &percolator.Schema{DisableJournal: f.DisableJournal}
-	for i, t := range f.Tables {
-		at := fmt.Sprintf("tables[%d]", i)
-		table := percolator.Table{Name: t.Name, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
-		for j, ix := range t.Indexes {
-			table.Indexes = append(table.Indexes, percolator.Index{Name: ix.Name, Column: name(fmt.Sprintf("%s.indexes[%d].column", at, j), ix.Column), Unique: ix.Unique})
-		}
-		s.Tables = append(s.Tables, table)
-	}
 	duration := func(field, text string) time.Duration {
 		if text == "" {
 			return 0
@@ -205,6 +205,20 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 			failed = fmt.Errorf("%s: %w", field, err)
 		}
 		return d
+	}
+	s := &percolator.Schema{DisableJournal: f.DisableJournal}
+	for i, t := range f.Tables {
+		at := fmt.Sprintf("tables[%d]", i)
+		table := percolator.Table{Name: t.Name, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
+		table.TTL = duration(at+".ttl", t.TTL)
+		for j, c := range t.Columns {
+			in := fmt.Sprintf("%s.columns[%d]", at, j)
+			table.Columns = append(table.Columns, percolator.ColumnSchema{Name: name(in+".name", c.Name), Type: c.Type, TTL: duration(in+".ttl", c.TTL)})
+		}
+		for j, ix := range t.Indexes {
+			table.Indexes = append(table.Indexes, percolator.Index{Name: ix.Name, Column: name(fmt.Sprintf("%s.indexes[%d].column", at, j), ix.Column), Unique: ix.Unique})
+		}
+		s.Tables = append(s.Tables, table)
 	}
 	if f.Timing != nil {
 		s.Timing.RequestLifetime = duration("timing.requestLifetime", f.Timing.RequestLifetime)
@@ -222,8 +236,14 @@ func toFile(s *percolator.Schema) schemaFile {
 		return name
 	}
 	index := func(ix percolator.Index) indexFile { return indexFile{ix.Name, quoted(ix.Column), ix.Unique} }
+	column := func(c percolator.ColumnSchema) columnFile {
+		return columnFile{quoted(c.Name), c.Type, durationText(c.TTL)}
+	}
 	f := schemaFile{DisableJournal: s.DisableJournal, Tables: arrayOf(s.Tables, func(t percolator.Table) tableFile {
-		return tableFile{t.Name, arrayOf(t.Observed, quoted), arrayOf(t.Weak, quoted), arrayOf(t.Indexes, index), arrayOf(t.Splits, quoted)}
+		return tableFile{
+			t.Name, arrayOf(t.Observed, quoted), arrayOf(t.Weak, quoted), arrayOf(t.Indexes, index), arrayOf(t.Splits, quoted),
+			arrayOf(t.Columns, column), durationText(t.TTL),
+		}
 	})}
 	if s.Timing != (percolator.Timing{}) {
 		f.Timing = &timingFile{durationText(s.Timing.RequestLifetime), durationText(s.Timing.MetaMaxAge)}
@@ -235,5 +255,12 @@ func durationText(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return d.String()
+	text := strings.TrimSuffix(d.String(), "m0s")
+	if text == d.String() {
+		return text
+	}
+	if hours, ok := strings.CutSuffix(text, "h0"); ok {
+		return hours + "h"
+	}
+	return text + "m"
 }

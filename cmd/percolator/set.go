@@ -13,7 +13,8 @@ import (
 func newSet() *cobra.Command {
 	var f queryFlags
 	var file string
-	var isHex, insert bool
+	var form valueFlags
+	var insert bool
 	cmd := &cobra.Command{
 		Use:               "set TABLE ROW COLUMN [VALUE]",
 		ValidArgsFunction: completeTables,
@@ -22,11 +23,9 @@ func newSet() *cobra.Command {
 			if len(args) != 4 && !(len(args) == 3 && given) || len(args) == 4 && given {
 				return usagef("%s takes a table, a row, a column, and a value or --file", cmd.CommandPath())
 			}
-			var value []byte
+			var value givenValue
 			take := func(text []byte) (err error) {
-				if value = text; isHex {
-					value, err = fromHex(string(text))
-				}
+				value, err = form.take(text)
 				return err
 			}
 			var err error
@@ -38,27 +37,31 @@ func newSet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return commitOne(cmd, f, args[:3], func(tx *percolator.Txn, cell percolator.Cell) error {
-				if insert {
-					return tx.Insert(cell, value)
+			return commitOne(cmd, f, args[:3], func(tx *percolator.Txn, types columnTypes, cell percolator.Cell) error {
+				encoded, err := value.of(types, cell)
+				switch {
+				case err != nil:
+					return err
+				case insert:
+					return tx.Insert(cell, encoded)
 				}
-				return tx.Set(cell, value)
+				return tx.Set(cell, encoded)
 			})
 		},
 	}
 	f.add(cmd, defaultCellTimeout)
 	cmd.Flags().StringVar(&file, "file", "", `take the value from this file, "-" for the standard input`)
-	cmd.Flags().BoolVar(&isHex, "hex", false, "the value is in hexadecimal digits")
+	form.define(cmd.Flags())
 	cmd.Flags().BoolVar(&insert, "insert", false, "only if the cell has no value")
 	return cmd
 }
 
 // commitOne writes to a cell in a transaction that reads nothing itself, and prints its commit
 // timestamp.
-func commitOne(cmd *cobra.Command, f queryFlags, cell []string, write func(tx *percolator.Txn, cell percolator.Cell) error) error {
+func commitOne(cmd *cobra.Command, f queryFlags, cell []string, write func(*percolator.Txn, columnTypes, percolator.Cell) error) error {
 	return f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 		ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-			return write(tx, percolator.Cell{Table: args[0], Row: args[1], Column: args[2]})
+			return write(tx, typesOf(c), percolator.Cell{Table: args[0], Row: args[1], Column: args[2]})
 		})
 		if err != nil {
 			return err
@@ -84,7 +87,7 @@ func newDel() *cobra.Command {
 		Args:              oneCell,
 		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return commitOne(cmd, f, args, (*percolator.Txn).Delete)
+			return commitOne(cmd, f, args, func(tx *percolator.Txn, _ columnTypes, cell percolator.Cell) error { return tx.Delete(cell) })
 		},
 	}
 	f.add(cmd, defaultCellTimeout)

@@ -57,13 +57,17 @@ func (f *txnFlags) start(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	writes := slices.IndexFunc(script, statement.writes)
+	var configure []func(*percolator.Config)
 	if f.at.text != "" {
 		if writes >= 0 {
 			return usagef("line %d: %s cannot be together with --as-of, which only reads", script[writes].line, script[writes].verb)
 		}
-		return f.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.view(ctx, cmd, c, script) }, reading)
+		configure = append(configure, reading)
 	}
 	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		if err := encode(script, typesOf(c)); err != nil {
+			return err
+		}
 		switch {
 		case writes < 0:
 			return f.view(ctx, cmd, c, script)
@@ -71,7 +75,7 @@ func (f *txnFlags) start(cmd *cobra.Command, args []string) error {
 			return f.try(ctx, cmd, c, script)
 		}
 		return f.commit(ctx, cmd, c, script)
-	})
+	}, configure...)
 }
 
 func openScript(cmd *cobra.Command, args []string) (script []statement, err error) {
@@ -93,7 +97,7 @@ func (f *txnFlags) view(ctx context.Context, cmd *cobra.Command, c *percolator.C
 	if err != nil {
 		return err
 	}
-	var a attempt
+	a := attempt{in: c}
 	err = a.run(ctx, s, nil, script)
 	return f.end(cmd, a, scriptJSON{Snapshot: s.StartTimestamp(), Attempts: 1, DryRun: f.dryRun}, err)
 }
@@ -105,7 +109,7 @@ func (f *txnFlags) try(ctx context.Context, cmd *cobra.Command, c *percolator.Cl
 		return err
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // nothing was sent
-	var a attempt
+	a := attempt{in: c}
 	err = a.run(ctx, tx, tx, script)
 	return f.end(cmd, a, scriptJSON{Snapshot: tx.StartTimestamp(), Attempts: 1, DryRun: true}, err)
 }
@@ -118,7 +122,7 @@ func (f *txnFlags) commit(ctx context.Context, cmd *cobra.Command, c *percolator
 	var last attempt
 	var out scriptJSON
 	ts, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		last = attempt{}
+		last = attempt{in: c}
 		out.Attempts++
 		out.Snapshot = tx.StartTimestamp()
 		return last.run(ctx, tx, tx, script)

@@ -16,6 +16,7 @@ var errRequirement = errors.New("the cell is not as required")
 
 // attempt is one run of a script. Only that of the last attempt is shown.
 type attempt struct {
+	in     *percolator.Client // whose schema tells the types of columns
 	reads  []scriptRead
 	bytes  int
 	writes int
@@ -86,7 +87,7 @@ func (a *attempt) get(ctx context.Context, r percolator.Reader, s statement, col
 }
 
 func (a *attempt) scan(ctx context.Context, r percolator.Reader, s statement) error {
-	entries, err := s.scan.entries(ctx, r, s.cell.Table, s.args)
+	entries, err := s.scan.entries(ctx, r, a.in.Schema(), typesOf(a.in), s.cell.Table, s.args)
 	if err != nil {
 		return err
 	}
@@ -154,10 +155,11 @@ func (a *attempt) print(w io.Writer) {
 	if len(a.reads) == 0 {
 		return
 	}
+	types := typesOf(a.in)
 	t := newTable(w, "LINE", "TABLE", "ROW", "COLUMN", "COMMITTED", "VALUE")
 	for _, read := range a.reads {
 		for _, e := range read.entries {
-			t.row(read.Line, e.Cell.Table, shown(e.Cell.Row), shown(e.Cell.Column), committed(e.CommitTS), shownValue(e.Value))
+			t.row(read.Line, e.Cell.Table, shown(e.Cell.Row), shown(e.Cell.Column), committed(e.CommitTS), typedText(types(e.Cell.Table, e.Cell.Column), e.Value))
 		}
 		for _, column := range read.Missing {
 			t.row(read.Line, read.table, shown(read.row), column, "absent", "")
@@ -175,7 +177,7 @@ func (a *attempt) print(w io.Writer) {
 // forJSON fills in what the output for programs has.
 func (a *attempt) forJSON() []scriptRead {
 	return arrayOf(a.reads, func(read scriptRead) scriptRead {
-		read.Cells = arrayOf(read.entries, newCellJSON)
+		read.Cells = arrayOf(read.entries, typesOf(a.in).cell)
 		return read
 	})
 }

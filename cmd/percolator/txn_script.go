@@ -19,10 +19,10 @@ const maxScriptReads = 64 << 20
 const scriptHelp = `  get TABLE ROW [COLUMN…]                      read, as percolator get
   get-for-update TABLE ROW COLUMN              and conflict with whoever changes it meanwhile
   scan [FLAGS] TABLE [COLUMN…]                 --prefix, --from, --to, --index, --limit
-  require TABLE ROW COLUMN = VALUE             end unless the cell has this value …
+  require [FORM] TABLE ROW COLUMN = VALUE      end unless the cell has this value …
   require TABLE ROW COLUMN absent|present      … or has none, or any
-  set [--hex] TABLE ROW COLUMN VALUE
-  insert [--hex] TABLE ROW COLUMN VALUE        only if the cell has no value
+  set [FORM] TABLE ROW COLUMN VALUE            FORM: --hex or --raw, as of percolator set
+  insert [FORM] TABLE ROW COLUMN VALUE         only if the cell has no value
   del TABLE ROW COLUMN
   notify TABLE ROW COLUMN                      run the observers of a weak column`
 
@@ -32,7 +32,8 @@ type statement struct {
 	verb  string
 	cell  percolator.Cell // what the verb is about; of get and scan only the table and the row
 	args  []string        // the columns of get and scan
-	value []byte          // of set, insert and require =
+	given givenValue      // of set, insert and require =
+	value []byte          // given, encoded
 	must  string          // of require: "=", "absent" or "present"
 	scan  scanFlags
 }
@@ -127,10 +128,10 @@ func parseStatement(words []string) (s statement, err error) {
 	flags := pflag.NewFlagSet(s.verb, pflag.ContinueOnError)
 	flags.SetInterspersed(false) // a value may begin with a hyphen
 	flags.Usage = func() {}
-	isHex := false
+	var form valueFlags
 	switch s.verb {
-	case "set", "insert":
-		flags.BoolVar(&isHex, "hex", false, "")
+	case "set", "insert", "require":
+		form.define(flags)
 	case "scan":
 		s.scan.define(flags)
 	}
@@ -145,7 +146,7 @@ func parseStatement(words []string) (s statement, err error) {
 	case len(args) < number[0] || len(args) > number[1]:
 		return s, fmt.Errorf("%s takes other arguments; the statements are:\n%s", s.verb, scriptHelp)
 	}
-	return s, s.take(args, isHex)
+	return s, s.take(args, form)
 }
 
 // maxOperands bounds the columns of get and scan.
@@ -157,17 +158,14 @@ var operands = map[string][2]int{
 	"set": {4, 4}, "insert": {4, 4}, "require": {4, 5},
 }
 
-func (s *statement) take(args []string, isHex bool) (err error) {
+func (s *statement) take(args []string, form valueFlags) (err error) {
 	switch s.verb {
 	case "set", "insert":
-		s.value = []byte(args[3])
-		if isHex {
-			s.value, err = fromHex(args[3])
-		}
+		s.given, err = form.take([]byte(args[3]))
 		args = args[:3]
 	case "require":
 		if s.must = args[3]; s.must == "=" && len(args) == 5 {
-			s.value = []byte(args[4])
+			s.given, err = form.take([]byte(args[4]))
 		} else if s.must == "=" || len(args) == 5 || s.must != "absent" && s.must != "present" {
 			return fmt.Errorf("require ends with = VALUE, absent or present")
 		}
@@ -193,6 +191,18 @@ func (s *statement) take(args []string, isHex bool) (err error) {
 		s.cell.Row, s.args = named[1], named[2:]
 	default:
 		s.cell.Row, s.cell.Column = named[1], named[2]
+	}
+	return nil
+}
+
+// encode encodes the values of a script for their columns, before anything of it is run.
+func encode(script []statement, types columnTypes) error {
+	for i := range script {
+		s := &script[i]
+		var err error
+		if s.value, err = s.given.of(types, s.cell); err != nil {
+			return s.fail(err)
+		}
 	}
 	return nil
 }

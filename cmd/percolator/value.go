@@ -22,26 +22,25 @@ func shownValue(v []byte) string {
 	return s
 }
 
-// cellJSON is a cell in the output for programs. Names are as shown; of Value and Base64 there is
-// one.
+// cellJSON is a cell in the output for programs. Names are as shown.
 type cellJSON struct {
-	Table  string  `json:"table"`
-	Row    string  `json:"row"`
-	Column string  `json:"column"`
-	Value  *string `json:"value,omitempty"`  // if it is UTF-8
-	Base64 *[]byte `json:"base64,omitempty"` // otherwise
+	Table  string          `json:"table"`
+	Row    string          `json:"row"`
+	Column string          `json:"column"`
+	Type   percolator.Type `json:"type,omitempty"` // absent for bytes, and where none is declared
+	valueJSON
 	// Committed is the timestamp of the transaction that wrote the value, absent for what a script has
 	// written itself.
 	Committed   tso.Timestamp `json:"committed,omitempty"`
 	CommittedAt *time.Time    `json:"committedAt,omitempty"`
 }
 
-func newCellJSON(e percolator.Entry) cellJSON {
-	c := cellJSON{Table: e.Cell.Table, Row: shown(e.Cell.Row), Column: shown(e.Cell.Column), Committed: e.CommitTS}
-	if text := string(e.Value); utf8.ValidString(text) {
-		c.Value = &text
-	} else {
-		c.Base64 = &e.Value
+// cell is an entry in the output for programs.
+func (types columnTypes) cell(e percolator.Entry) cellJSON {
+	t := types(e.Cell.Table, e.Cell.Column)
+	c := cellJSON{Table: e.Cell.Table, Row: shown(e.Cell.Row), Column: shown(e.Cell.Column), valueJSON: typedJSON(t, e.Value), Committed: e.CommitTS}
+	if t != percolator.TypeBytes {
+		c.Type = t
 	}
 	if e.CommitTS != 0 {
 		c.CommittedAt = new(e.CommitTS.Time().UTC())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +55,9 @@ instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle named by
 }
 
 // openSummary creates the summary file before the work begins: a path that cannot be written is
-// better known now. Without a path nothing is kept.
+// better known now, and so is a pipe that nobody reads. Without a path nothing is kept.
 func (a *app) openSummary() (err error) {
-	a.summaryFile, err = os.Create(cmp.Or(a.summaryPath, os.DevNull))
+	a.summaryFile, err = os.OpenFile(cmp.Or(a.summaryPath, os.DevNull), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o666)
 	return err
 }
 

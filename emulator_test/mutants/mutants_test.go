@@ -24,7 +24,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -47,7 +46,7 @@ const (
 
 	directedLimit = time.Minute      // for a directed test
 	soakLimit     = 10 * time.Minute // for a soak
-	buildLimit    = 10 * time.Minute
+	buildLimit    = 30 * time.Minute
 	soakAttempts  = 8
 )
 
@@ -61,31 +60,38 @@ func TestMutants(t *testing.T) {
 		return
 	}
 	checkDocs(t, all)
+	together := metamutant(t, all)
+	if t.Failed() || !*directed && !*soaking && !*simulating {
+		return
+	}
 	if *directed {
-		t.Run("none", func(t *testing.T) { passWithout(t, all) })
+		t.Run("none", func(t *testing.T) { passWithout(t, program{build: together}, all) })
 	}
 	var sim *simulator
 	if *simulating {
 		sim = newSimulator(t)
 		t.Run("none", func(t *testing.T) {
-			if _, found := sim.find(t, ""); len(found) > 0 {
+			if _, found := sim.find(t, program{build: together}); len(found) > 0 {
 				t.Errorf("the simulation fails without a mutant, after %v transactions", found)
 			}
 		})
 	}
 	for _, m := range all {
 		t.Run(m.name, func(t *testing.T) {
-			overlay := m.apply(t)
-			if *directed && !t.Failed() {
-				m.find(t, overlay, m.test, directedLimit, 1)
+			p := m.program(t, together)
+			if *directed {
+				if !*soaking && sim == nil {
+					t.Parallel()
+				}
+				m.find(t, p, m.test, directedLimit, 1)
 			}
 			if *soaking {
 				for _, s := range m.soaks {
-					m.find(t, overlay, s, soakLimit, soakAttempts)
+					m.find(t, p, s, soakLimit, soakAttempts)
 				}
 			}
 			if sim != nil {
-				m.simulate(t, sim, overlay)
+				m.simulate(t, sim, p)
 			}
 		})
 	}
@@ -128,26 +134,29 @@ func checkDocs(t *testing.T, all []*mutant) {
 }
 
 // passWithout requires that the directed tests pass without a mutant, all of a package together.
-func passWithout(t *testing.T, all []*mutant) {
+func passWithout(t *testing.T, p program, all []*mutant) {
 	byPackage := map[string][]selected{}
 	for _, m := range all {
 		byPackage[m.test.pkg] = append(byPackage[m.test.pkg], m.test)
 	}
 	for pkg, tests := range byPackage {
-		r := run(t, "", pkg, tests, time.Duration(len(tests))*directedLimit)
-		for _, s := range tests {
-			if r.outcome[s.test] != "pass" && !r.skipped(s) {
-				t.Errorf("%s does not pass without a mutant:\n%s", s, r.output.String())
+		t.Run(pkg, func(t *testing.T) {
+			t.Parallel()
+			r := p.run(t, pkg, tests, time.Duration(len(tests))*directedLimit)
+			for _, s := range tests {
+				if r.outcome[s.test] != "pass" && !r.skipped(s) {
+					t.Errorf("%s does not pass without a mutant:\n%s", s, r.output.String())
+				}
 			}
-		}
+		})
 	}
 }
 
 // find requires that a test fails, as tests fail, in one of some attempts.
-func (m *mutant) find(t *testing.T, overlay string, s selected, limit time.Duration, attempts int) {
+func (m *mutant) find(t *testing.T, p program, s selected, limit time.Duration, attempts int) {
 	begun := time.Now()
 	for n := range attempts {
-		r := run(t, overlay, s.pkg, []selected{s}, limit)
+		r := p.run(t, s.pkg, []selected{s}, limit)
 		switch {
 		case r.skipped(s):
 			t.Skipf("%s lacks something here:\n%s", s, r.output.String())
@@ -187,28 +196,25 @@ func (r *result) complaint(s selected) string {
 // panicked covers the limit of go test, which is a panic, too.
 func (r *result) panicked() bool { return bytes.Contains(r.output.Bytes(), []byte("\npanic: ")) }
 
-// run runs tests of a package. The overlay is in the environment, so that a test that builds
-// something builds the mutant.
-func run(t *testing.T, overlay, pkg string, tests []selected, limit time.Duration) *result {
+// run runs tests of a package.
+func (p program) run(t *testing.T, pkg string, tests []selected, limit time.Duration) *result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), buildLimit+limit)
+	binary := p.tests(t, pkg)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*limit) // it ends itself before
 	defer cancel()
 	var patterns []string
 	for _, s := range tests {
 		patterns = append(patterns, s.pattern())
 	}
 	slices.Sort(patterns)
-	args := []string{"test", "-json", "-vet=off", "-ldflags=-w", "-count=1", "-timeout", limit.String(),
-		"-run", strings.Join(slices.Compact(patterns), "|"), pkg}
+	args := []string{"tool", "test2json", binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout", limit.String(),
+		"-test.run", strings.Join(slices.Compact(patterns), "|")}
 	if len(tests) == 1 {
 		args = append(args, tests[0].flags...)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = root
-	cmd.Env = os.Environ()
-	if overlay != "" {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("GOFLAGS=%s '-overlay=%s'", os.Getenv("GOFLAGS"), overlay))
-	}
+	cmd.Dir = filepath.Join(root, pkg)
+	cmd.Env = p.environ()
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -223,10 +229,10 @@ func run(t *testing.T, overlay, pkg string, tests []selected, limit time.Duratio
 		if err := decoder.Decode(&event); err == io.EOF {
 			return r
 		} else if err != nil {
-			t.Fatalf("the output of go test: %v\n%s", err, out)
+			t.Fatalf("the output of the test: %v\n%s", err, out)
 		}
 		switch event.Action {
-		case "output", "build-output":
+		case "output":
 			r.output.WriteString(event.Output)
 			if line := strings.TrimSpace(event.Output); r.said[event.Test] == "" && strings.Contains(line, "_test.go:") {
 				r.said[event.Test] = line

@@ -2,7 +2,6 @@ package mutants
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +25,7 @@ type mutant struct {
 
 	files []string // that the diff changes, from the module's root
 	path  string
+	alone bool // the metamutant cannot hold it
 }
 
 // selected is a test, or a subtest, of a package: "./percolator TestProtocol/roll_forward". Flags
@@ -150,12 +150,12 @@ func declares(pkg, function string) bool {
 	})
 }
 
-// apply returns the path of an overlay (go help build) in which the mutant replaces the files
-// that its diff changes.
-func (m *mutant) apply(t *testing.T) (overlay string) {
+// apply returns the files that the diff changes, as it leaves them, by their absolute names. The test
+// fails, and goes on, if it does not apply.
+func (m *mutant) apply(t *testing.T) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()
-	replace := map[string]string{}
+	originals := map[string]string{}
 	for _, file := range m.files {
 		original, err := filepath.Abs(filepath.Join(root, file))
 		if err != nil {
@@ -172,7 +172,7 @@ func (m *mutant) apply(t *testing.T) (overlay string) {
 		if err := os.WriteFile(mutated, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		replace[original] = mutated
+		originals[original] = mutated
 	}
 	patch, err := filepath.Abs(m.path)
 	if err != nil {
@@ -184,15 +184,13 @@ func (m *mutant) apply(t *testing.T) (overlay string) {
 	git.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") }),
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if out, err := git.CombinedOutput(); err != nil {
-		t.Fatalf("the patch does not apply: %v\n%s", err, out)
+		t.Errorf("%s does not apply: %v\n%s", m.path, err, out)
 	}
-	encoded, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
+	texts := map[string][]byte{}
+	for original, mutated := range originals {
+		if texts[original], err = os.ReadFile(mutated); err != nil {
+			t.Fatal(err)
+		}
 	}
-	overlay = filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, encoded, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return overlay
+	return texts
 }

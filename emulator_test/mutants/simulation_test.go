@@ -17,6 +17,8 @@ import (
 var simulating = flag.Bool("mutants.simulation", false, "simulate every mutant with several seeds, until an episode fails")
 
 const (
+	bench = root + "/cmd/percolator-bench"
+
 	simulatedSeeds = 3
 	simulatedMost  = 100_000 // judged transactions of a seed
 	simulatedFor   = 4 * time.Minute
@@ -29,22 +31,19 @@ type simulator struct{ front string }
 func newSimulator(t *testing.T) *simulator {
 	t.Helper()
 	s := &simulator{filepath.Join(t.TempDir(), "percolator-bench")}
-	s.command(t, buildLimit, "go", "build", "-o", s.front, ".")
+	s.command(t, buildLimit, nil, "go", "build", "-o", s.front, ".")
 	return s
 }
 
 // find simulates a mutant with each seed. It returns the median of how many transactions were judged
 // until an episode failed, 0 where at most half of the seeds made one fail, and how it was with each.
-func (s *simulator) find(t *testing.T, overlay string) (median int, found []int) {
+func (s *simulator) find(t *testing.T, p program) (median int, found []int) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "program")
-	build := []string{"simulate", "--build", program}
-	if overlay != "" {
-		build = append(build, "--overlay", overlay)
-	}
-	s.command(t, buildLimit, s.front, build...)
+	simulated := p.once(t, "percolator-bench", func(path string) (string, []string) {
+		return bench, []string{s.front, "simulate", "--build", path, "--overlay", p.overlay}
+	})
 	for seed := range simulatedSeeds {
-		out := s.command(t, simulatedLimit, s.front, "simulate", "--program", program, "--seed", strconv.Itoa(seed+1), "--faults", "seeded",
+		out := s.command(t, simulatedLimit, p.environ(), s.front, "simulate", "--program", simulated, "--seed", strconv.Itoa(seed+1), "--faults", "seeded",
 			"--size", "2000", "--transactions", strconv.Itoa(simulatedMost), "--for", simulatedFor.String(), "--jobs", "1", "--failures", "1", "--shrink", "0s")
 		sums := sumsOfRun.FindStringSubmatch(out)
 		if sums == nil {
@@ -68,12 +67,12 @@ func (s *simulator) find(t *testing.T, overlay string) (median int, found []int)
 var sumsOfRun = regexp.MustCompile(`episodes, (\d+) failed; (\d+) transactions judged`)
 
 // command runs a program where percolator-bench is. A simulation that finds something exits with 1.
-func (s *simulator) command(t *testing.T, limit time.Duration, name string, args ...string) string {
+func (s *simulator) command(t *testing.T, limit time.Duration, env []string, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = filepath.Join(root, "cmd/percolator-bench")
+	cmd.Dir, cmd.Env = bench, env
 	out, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && sumsOfRun.Match(out)) {
 		t.Fatalf("%s: %v\n%s", name, err, out)
@@ -82,9 +81,9 @@ func (s *simulator) command(t *testing.T, limit time.Duration, name string, args
 }
 
 // simulate requires that the simulation finds a mutant whose header says that it does.
-func (m *mutant) simulate(t *testing.T, s *simulator, overlay string) {
+func (m *mutant) simulate(t *testing.T, s *simulator, p program) {
 	t.Helper()
-	median, found := s.find(t, overlay)
+	median, found := s.find(t, p)
 	t.Logf("%s: Simulated: %d, of %d seeds %v", m.rule, median, simulatedSeeds, found)
 	if m.simulated > 0 && median == 0 {
 		t.Errorf("%s (%s): the simulation does not find it", m.rule, m.wrong)

@@ -15,9 +15,9 @@ import (
 
 	"github.com/gopercolator/percolator/internal/dispatch"
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/retry"

@@ -1,19 +1,18 @@
-// Package history judges what clients of a store saw. A [Recording] holds every transaction with
-// everything that it read, wrote and scanned, when it began and ended, and what its client was told
-// about its outcome; [Check] says whether a store that keeps the promises of docs/PROTOCOL.md could
-// have answered like that. It does no I/O and knows nothing of how the store works.
+// Package history judges what clients of a store saw. A [Recording] holds every transaction: what
+// it read, wrote and scanned, when it began and ended, and what its client was told about its
+// outcome. [Check] decides whether a store that keeps the promises of docs/PROTOCOL.md could have
+// answered like that. It does no I/O and knows nothing of how the store works.
 //
 // # What is checked
 //
-// Timestamps make most of it direct. Every read, whatever became of its transaction later, has to
-// equal the newest write that was committed below its snapshot, absence and the completeness of
-// scans and of index scans included. Two transactions that wrote one cell, or locked it as
-// GetForUpdate does, must not overlap. Timestamps are unique, a commit timestamp is above the start
-// timestamp, and who begins after another's commit was acknowledged has the greater start
-// timestamp.
+// Timestamps make most checks direct. Every read, whatever became of its transaction later, must
+// equal the newest write committed below its snapshot, including absence and the completeness of
+// scans and index scans. Two transactions that wrote one cell, or locked it as GetForUpdate does,
+// must not overlap. Timestamps are unique, a commit timestamp is above the start timestamp, and a
+// transaction that begins after another's commit was acknowledged has the greater start timestamp.
 //
-// Beside that, and without using start timestamps, the dependencies between transactions are
-// searched for the cycles that snapshot isolation proscribes, in the terms of Adya ("Weak
+// Besides, and without using start timestamps, Check searches the dependencies between transactions
+// for the cycles that snapshot isolation proscribes, in the terms of Adya ("Weak
 // Consistency", 1999) and of Elle (Kingsbury and Alvaro, VLDB 2020):
 //
 //	G0             write cycle
@@ -24,8 +23,8 @@
 //	G-nonadjacent  cycle in which no two anti-dependencies follow each other
 //
 // each also with real-time edges. Cycles with adjacent anti-dependencies (write skew, G2-item) are
-// legal under snapshot isolation, unless the reads were locking ones: a locking read orders its
-// transaction like a write.
+// legal under snapshot isolation, unless the reads lock: a locking read orders its transaction like
+// a write.
 //
 // At rest, observers have run for every change, and for none twice. Totals to which transactions
 // contribute are, in every snapshot, the sum of what had committed. An ordered queue delivers what
@@ -33,24 +32,24 @@
 //
 // # Outcomes
 //
-// What a client was told is not always the truth that it wanted: it may have died, or the outcome
-// may be unknown. Such transactions are resolved from what others read, so the writes of a
-// transaction must be attributable: a value that nobody else writes to that cell, in a cell that is
-// scanned in the end, because scans tell commit timestamps. A definite abort that shows up all the
-// same, and an acknowledged commit that does not, are anomalies.
+// A client may not learn its outcome: it may have died, or the outcome may be unknown. What others
+// read resolves such transactions, so the writes of a transaction must be attributable: a value
+// that no other transaction writes to that cell, in a cell that is scanned in the end, because
+// scans tell commit timestamps. A definite abort that shows up all the same, and an acknowledged
+// commit that does not, are anomalies.
 //
 // # Long runs
 //
-// A [Checker] judges while the recording grows. It is told up to which timestamp everything is
-// complete, judges that prefix when it is some thousand transactions long, and forgets it but for
-// the versions and runs that later transactions depend on. What it keeps does not depend on how
-// long the run is. Transactions of unknown outcome are kept until later reads decide them, with
-// those that read their cells meanwhile.
+// A [Checker] judges while the recording grows. Told up to which timestamp everything is complete,
+// it judges that prefix once it is some thousand transactions long, and forgets it except for the
+// versions and runs that later transactions depend on. What it keeps does not depend on the length
+// of the run. It keeps transactions of unknown outcome until later reads decide them, with those
+// that read their cells meanwhile.
 //
 // # Other judges
 //
-// [Snapshots] judges what is read at one timestamp again and again, and [Index] an index against its
-// table. What they find belongs into the report by [Recording.Judged].
+// [Snapshots] judges repeated reads at one timestamp, and [Index] an index against its table. Their
+// findings belong in the report by [Recording.Judged].
 //
 // # Cost
 //

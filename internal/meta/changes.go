@@ -24,12 +24,16 @@ const (
 	FamilyMissing        SchemaChangeKind = "column family created"
 	JournalAdded         SchemaChangeKind = "journal added"
 	JournalRemoved       SchemaChangeKind = "journal removed"
+	ColumnDeclared       SchemaChangeKind = "column declared"
+	TypeChanged          SchemaChangeKind = "column type changed"
+	TTLChanged           SchemaChangeKind = "TTL changed"
 
 	TableRemoved    SchemaChangeKind = "table removed"
 	ObservedRemoved SchemaChangeKind = "observed column removed"
 	WeakRemoved     SchemaChangeKind = "weak column removed"
 	IndexRemoved    SchemaChangeKind = "index removed"
 	IndexChanged    SchemaChangeKind = "index changed"
+	ColumnRemoved   SchemaChangeKind = "column declaration removed"
 	TimingChanged   SchemaChangeKind = "timing changed"
 	// TTLRemoved: an indexed column is to live until it is deleted. The entry of a value that is put
 	// again would expire, and the value would not.
@@ -42,6 +46,9 @@ type SchemaChange struct {
 	Table string      // "" for what concerns the instance
 	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
 	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
+	// Column is a declaration as it is to be, and Was as it was, perhaps by another prefix; zero if
+	// there was or will be none. Of a table's TTL they have no more than that.
+	Column, Was model.ColumnSchema
 	// Backfill: what is already in the table does not get the new index, observer or journal by
 	// itself. An index needs admin.Admin.BackfillIndex; each observer of a column needs
 	// admin.Admin.BackfillObserver if it is to see existing cells; a journal needs one sweep.
@@ -64,6 +71,12 @@ func (ch SchemaChange) Err() error {
 		return ch.err("index %q of the stored schema is different in the new one", ch.Name)
 	case TTLRemoved:
 		return ch.err("column %q has an index, so it cannot lose its TTL; choose a long one, or drop the index first", ch.Name)
+	case ColumnRemoved:
+		return ch.err("column %q is declared in the stored schema and not in the new one", ch.Name)
+	case ColumnDeclared, TypeChanged:
+		if was := ch.Was.Type; was != "" && was != model.TypeBytes && was != ch.Column.Type {
+			return ch.err("column %q is declared %s in the stored schema and %s in the new one; only bytes can become another type", ch.Name, was, ch.Column.Type)
+		}
 	case TimingChanged:
 		return fmt.Errorf("percolator: %w: the stored schema has other Timing, which cannot be changed while clients may run", model.ErrSchemaMismatch)
 	}
@@ -114,6 +127,7 @@ func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 		changes = append(changes, columnChanges(before.Weak, t.Weak, SchemaChange{Kind: WeakAdded, Table: t.Name}, WeakRemoved)...)
 		changes = append(changes, indexChanges(t.Name, before.Indexes, t.Indexes, existed)...)
 		changes = append(changes, ttlChanges(before, have.Tables[t.Name])...)
+		changes = append(changes, declarationChanges(before, have.Tables[t.Name])...)
 	}
 	return changes
 }
@@ -160,6 +174,35 @@ func indexChanges(table string, old, next []model.Index, existed bool) (changes 
 	for _, ix := range next {
 		if named(old, ix.Name) < 0 {
 			changes = append(changes, SchemaChange{Kind: IndexAdded, Table: table, Name: ix.Name, Index: ix, Backfill: existed})
+		}
+	}
+	return changes
+}
+
+// declarationChanges compares TTLs and declared columns.
+func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
+	ttl := func(column, was model.ColumnSchema) {
+		if column.TTL != was.TTL {
+			changes = append(changes, SchemaChange{Kind: TTLChanged, Table: next.Name, Name: column.Name, Column: column, Was: was})
+		}
+	}
+	ttl(model.ColumnSchema{TTL: next.TTL}, model.ColumnSchema{TTL: old.TTL})
+	for _, was := range old.Declared.Columns() {
+		if _, ok := next.Declared.Named(was.Name); !ok {
+			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was})
+		}
+	}
+	for _, column := range next.Declared.Columns() {
+		ch := SchemaChange{Kind: TypeChanged, Table: next.Name, Name: column.Name, Column: column}
+		named := false
+		if ch.Was, named = old.Declared.Named(column.Name); !named {
+			ch.Kind = ColumnDeclared
+			ch.Was, _ = old.Declared.For(column)
+		} else {
+			ttl(column, ch.Was)
+		}
+		if !named || ch.Was.Type != column.Type {
+			changes = append(changes, ch)
 		}
 	}
 	return changes

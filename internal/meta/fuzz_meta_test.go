@@ -3,6 +3,7 @@ package meta
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
 )
@@ -15,6 +16,7 @@ func FuzzDecodeSchema(f *testing.F) {
 		{Tables: []model.Table{{Name: "t"}}},
 		{Tables: []model.Table{{Name: "t"}}, DisableJournal: true},
 		{Tables: []model.Table{{Name: "t", Observed: []string{"\xff", `"`, "a.b"}, Weak: []string{"\n"}, Indexes: []model.Index{{Name: "ix", Column: `"q"`, Unique: true}}, Splits: []string{"m"}}, {Name: "u"}}},
+		{Tables: []model.Table{{Name: "t", TTL: time.Hour, Columns: []model.ColumnSchema{{Name: "c", Type: model.TypeInt64}, {Name: "\xff*", TTL: time.Minute}}}}, DisableJournal: true},
 	} {
 		f.Add(model.EncodeSchema(s))
 	}

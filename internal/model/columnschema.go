@@ -97,33 +97,47 @@ func normalizedColumns(columns []ColumnSchema) []ColumnSchema {
 // Declarations are the declared columns of a table, for look-ups on the hot path. The nil value is
 // that of a table that declares none: every column is in it, and holds bytes.
 type Declarations struct {
+	columns  []ColumnSchema // all of them, with their types
 	exact    map[string]ColumnSchema
-	prefixes []ColumnSchema // the longest first, without the asterisk
-	columns  []ColumnSchema
+	prefixes []ColumnSchema // the longest first
 }
 
 func declarationsOf(columns []ColumnSchema) *Declarations {
 	if len(columns) == 0 {
 		return nil
 	}
-	d := &Declarations{exact: map[string]ColumnSchema{}, columns: columns}
-	for _, c := range columns {
-		if c.Type == "" {
-			c.Type = TypeBytes
-		}
-		if p, ok := c.prefix(); ok {
-			c.Name = p
-			d.prefixes = append(d.prefixes, c)
+	d := &Declarations{columns: slices.Clone(columns), exact: map[string]ColumnSchema{}}
+	for i := range d.columns {
+		c := &d.columns[i]
+		c.Type = cmp.Or(c.Type, TypeBytes)
+		if _, ok := c.prefix(); ok {
+			d.prefixes = append(d.prefixes, *c)
 		} else {
-			d.exact[c.Name] = c
+			d.exact[c.Name] = *c
 		}
 	}
 	slices.SortFunc(d.prefixes, func(a, b ColumnSchema) int { return cmp.Compare(len(b.Name), len(a.Name)) })
 	return d
 }
 
-// Of returns the declaration of a column; false: the table has declarations, and none for it. The
-// name is that of the column, or the prefix.
+// Columns are the declarations in the order of the schema. They have types.
+func (d *Declarations) Columns() []ColumnSchema {
+	if d == nil {
+		return nil
+	}
+	return d.columns
+}
+
+// Named returns the declaration with this name, which may end in "*".
+func (d *Declarations) Named(name string) (ColumnSchema, bool) {
+	at := slices.IndexFunc(d.Columns(), func(c ColumnSchema) bool { return c.Name == name })
+	if at < 0 {
+		return ColumnSchema{}, false
+	}
+	return d.columns[at], true
+}
+
+// Of returns the declaration of a column; false: the table has declarations, and none for it.
 func (d *Declarations) Of(column string) (ColumnSchema, bool) {
 	if d == nil {
 		return ColumnSchema{Type: TypeBytes}, true
@@ -131,12 +145,28 @@ func (d *Declarations) Of(column string) (ColumnSchema, bool) {
 	if c, ok := d.exact[column]; ok {
 		return c, true
 	}
+	return d.ofPrefix(column)
+}
+
+func (d *Declarations) ofPrefix(p string) (ColumnSchema, bool) {
 	for _, c := range d.prefixes {
-		if strings.HasPrefix(column, c.Name) {
+		if strings.HasPrefix(p, c.Name[:len(c.Name)-1]) {
 			return c, true
 		}
 	}
 	return ColumnSchema{}, false
+}
+
+// For returns the declaration that speaks of the columns of c, which may be others too; false: none
+// does.
+func (d *Declarations) For(c ColumnSchema) (ColumnSchema, bool) {
+	if d == nil {
+		return ColumnSchema{}, false
+	}
+	if p, ok := c.prefix(); ok {
+		return d.ofPrefix(p)
+	}
+	return d.Of(c.Name)
 }
 
 // Check returns ErrInvalidArgument for a column that the table does not declare.
@@ -157,7 +187,7 @@ func (d *Declarations) checkPut(c Cell, value []byte) error {
 	if !ok {
 		return d.Check(c)
 	}
-	if err := CheckValue(decl.Type, value); err != nil {
+	if err := decl.Type.Check(value); err != nil {
 		return CellError(ErrInvalidArgument, c, "the column is declared %s: %v", decl.Type, err)
 	}
 	return nil

@@ -82,16 +82,16 @@ func FuzzValueText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n uint8, text string, stored []byte) {
 		typ := Types[int(n)%len(Types)]
-		b, err := ParseValue(typ, text)
+		b, err := typ.Parse(text)
 		if err != nil && len(text) > 40 && strings.Contains(err.Error(), text) {
 			t.Errorf("%s: the error quotes the value: %v", typ, err)
 		}
 		if err == nil {
 			checkText(t, typ, b)
 		}
-		if CheckValue(typ, stored) == nil {
+		if typ.Check(stored) == nil {
 			checkText(t, typ, stored)
-		} else if _, err := FormatValue(typ, stored); err == nil {
+		} else if _, err := typ.Format(stored); err == nil {
 			t.Errorf("%s: %q has a text and is not of the type", typ, stored)
 		}
 	})
@@ -99,14 +99,14 @@ func FuzzValueText(f *testing.F) {
 
 func checkText(t *testing.T, typ Type, b []byte) {
 	t.Helper()
-	if err := CheckValue(typ, b); err != nil {
+	if err := typ.Check(b); err != nil {
 		t.Errorf("%s: %q: %v", typ, b, err)
 	}
-	text, err := FormatValue(typ, b)
+	text, err := typ.Format(b)
 	if err != nil {
 		t.Fatalf("%s: %q: %v", typ, b, err)
 	}
-	again, err := ParseValue(typ, text)
+	again, err := typ.Parse(text)
 	if typ == TypeFloat64 { // other bytes for -0 and NaN are accepted, and not written
 		v, _ := DecodeFloat64(b)
 		b = EncodeFloat64(v)

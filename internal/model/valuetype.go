@@ -60,7 +60,7 @@ func EncodeOrderedInt64(v int64) []byte {
 
 // DecodeOrderedInt64 is the inverse of EncodeOrderedInt64.
 func DecodeOrderedInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an ordered int64")
+	v, err := eightBytes(b, "an ordered_int64")
 	return int64(v ^ signBit), err
 }
 
@@ -103,7 +103,7 @@ func EncodeBool(v bool) []byte {
 // DecodeBool is the inverse of EncodeBool.
 func DecodeBool(b []byte) (bool, error) {
 	if len(b) != 1 || b[0] > 1 {
-		return false, errors.New("not a bool, which is one byte 0 or 1")
+		return false, errors.New("not a bool")
 	}
 	return b[0] == 1, nil
 }
@@ -133,8 +133,8 @@ func eightBytes(b []byte, what string) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// CheckValue reports what keeps b from being a value of the type. The message never quotes b.
-func CheckValue(t Type, b []byte) error {
+// Check reports what keeps b from being a value of the type. The message never quotes b.
+func (t Type) Check(b []byte) error {
 	var err error
 	switch t {
 	case TypeString:
@@ -142,7 +142,9 @@ func CheckValue(t Type, b []byte) error {
 			err = errors.New("not UTF-8")
 		}
 	case TypeInt64, TypeOrderedInt64, TypeFloat64, TypeTime:
-		_, err = eightBytes(b, aType(t))
+		if len(b) != 8 {
+			_, err = eightBytes(b, aType(t))
+		}
 	case TypeBool:
 		_, err = DecodeBool(b)
 	case TypeJSON:
@@ -153,7 +155,7 @@ func CheckValue(t Type, b []byte) error {
 	return err
 }
 
-// examples are texts that ParseValue takes.
+// examples are texts that Parse takes.
 var examples = map[Type]string{
 	TypeBytes: "abc", TypeString: "abc", TypeInt64: "-12", TypeOrderedInt64: "-12", TypeFloat64: "2.5",
 	TypeBool: "true", TypeTime: "2026-01-31T15:04:05.25Z", TypeJSON: `{"a": 1}`,
@@ -170,8 +172,8 @@ func aType(t Type) string {
 	return "a " + string(t)
 }
 
-// ParseValue encodes the text form of a value. Errors name the type and an example, never the text.
-func ParseValue(t Type, text string) (b []byte, err error) {
+// Parse encodes the text form of a value. Errors name the type and an example, never the text.
+func (t Type) Parse(text string) (b []byte, err error) {
 	switch t {
 	case TypeInt64, TypeOrderedInt64:
 		var v int64
@@ -195,7 +197,7 @@ func ParseValue(t Type, text string) (b []byte, err error) {
 		}
 	default:
 		b = []byte(text)
-		err = CheckValue(t, b)
+		err = t.Check(b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("not %s, such as %s", aType(t), examples[t])
@@ -203,9 +205,9 @@ func ParseValue(t Type, text string) (b []byte, err error) {
 	return b, nil
 }
 
-// FormatValue is the text form of a value, which ParseValue takes. Times are in UTC. Errors: those
-// of CheckValue. Bytes are their own text form, UTF-8 or not.
-func FormatValue(t Type, b []byte) (string, error) {
+// Format is the text form of a value, which Parse takes. Times are in UTC. Bytes are their own text
+// form, UTF-8 or not. The error is that of Check.
+func (t Type) Format(b []byte) (string, error) {
 	switch t {
 	case TypeInt64:
 		v, err := DecodeInt64(b)
@@ -226,5 +228,5 @@ func FormatValue(t Type, b []byte) (string, error) {
 		v, err := DecodeTime(b)
 		return v.Format(time.RFC3339Nano), err
 	}
-	return string(b), CheckValue(t, b)
+	return string(b), t.Check(b)
 }

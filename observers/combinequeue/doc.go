@@ -1,6 +1,6 @@
 // Package combinequeue adds to popular totals without conflicts.
 //
-// A counter that every transaction reads and writes is a bottleneck: of those that run at once, one
+// A counter that every transaction reads and writes is a bottleneck: of concurrent ones, one
 // commits. Section 3.3 of the paper meets that in TPC-E, where each trade adds to a broker's
 // commission, and names the way out: write the increments to a side table and aggregate them later.
 // This package is that side table.
@@ -29,17 +29,17 @@
 //
 // # How it is stored
 //
-// A key belongs to one of Config.Buckets buckets. A contribution is a cell of its own, named after
+// A key belongs to one of Config.Buckets buckets. A contribution is a separate cell, named after
 // the start timestamp of its transaction and the key; several contributions of one transaction to
 // one key are combined before they are written. The row is named after the bucket and a slice of
-// 2²⁴ ticks (4.1 s) of start timestamps, and divided into Config.Shards rows that share its
-// writes. Rows stay small however popular a key is. A transaction writes one row and one weak
-// notification for each bucket that its keys fall into, 16 at most by default.
+// 2²⁴ ticks (4.1 s) of start timestamps, and divided into Config.Shards rows that share its writes.
+// Rows stay small however popular a key is. A transaction writes one row and one weak notification
+// for each bucket that its keys fall into, 16 at most by default.
 //
-// Folded contributions stay in the table as tombstones until they are collected. That is why there
-// are slices: a fold reads the one that was notified, not everything that the bucket has seen
-// within the retention. Pending and Value do read the whole bucket (more Buckets make them
-// cheaper): use them where exactness matters, and the total alone elsewhere.
+// Folded contributions stay in the table as tombstones until they are collected. Hence the slices:
+// a fold reads the notified one, not everything the bucket has seen within the retention. Pending
+// and Value do read the whole bucket (more Buckets make them cheaper): use them where exactness
+// matters, and the total alone elsewhere.
 //
 // # Folding
 //
@@ -49,7 +49,7 @@
 // only up to its start timestamp (I11, I13). A worker runs one fold of a bucket at a time, so that
 // folds do not contend for totals. Folds of one bucket in different workers may conflict; then one
 // of them is repeated. The more is added, the more each fold takes; observers.Collapse makes it
-// wait for more, and observers.After until those who contribute are quiet.
+// wait for more, and observers.After until the contributors are quiet.
 //
 // A fold has to know the status of every transaction that began before it and contributed (I15).
 // Commits under way take milliseconds. A writer that has died holds its cells for the time to live
@@ -58,6 +58,6 @@
 // Value cannot skip: they wait until their context ends.
 //
 // An apply function that fails for one key holds up the slice of the bucket; after
-// Config.MaxAttempts of the worker it is parked like every observer's cell. Retry it once the
-// function is mended. Dropping it (observers.Drop) leaves its contributions pending for good.
+// Config.MaxAttempts the worker parks it like every observer's cell. Fix the function, then retry.
+// Dropping it (observers.Drop) leaves its contributions pending for good.
 package combinequeue

@@ -1,5 +1,5 @@
-// Package exportqueue hands what transactions write to systems outside the store: a search service,
-// a cache, a message broker.
+// Package exportqueue delivers what transactions write to systems outside the store: a search
+// service, a cache, a message broker.
 //
 // A transaction cannot send a request to another system: it may run again after a conflict, or not
 // commit at all. Instead it adds an [Entry] to a queue as one of its writes, and an observer
@@ -30,13 +30,13 @@
 // # What is not
 //
 // Two transactions that overlap in time and write no common cell may be delivered in either order:
-// the one with the earlier start timestamp may commit after the other one was delivered. Nor is
-// there an order between partitions.
+// the one with the earlier start timestamp may commit after the other was delivered. Partitions
+// have no order among them.
 //
-// So the receiver should keep the highest (StartTS, Seq) of each key and ignore what is not higher.
-// That also handles repetitions. It then keeps the state that the last transaction left, provided
-// that the transactions that export a key write a common cell, such as the row whose state is
-// exported. If they do not, neither order is right in the sense of the store.
+// So the receiver should keep the highest (StartTS, Seq) of each key and ignore lower or equal
+// ones. That also handles repetitions. It then keeps the state that the last transaction left,
+// provided that the transactions that export a key write a common cell, such as the row whose state
+// is exported. If they do not, neither order is right in the sense of the store.
 //
 // # How it works
 //
@@ -55,12 +55,11 @@
 // snapshot (I15). A writer that has died in the middle of a commit therefore holds up its partition
 // for the time to live of its locks, or until its session ends.
 //
-// Each partition has a weak column and an observer, which a worker runs once at a time. A failed
-// delivery is repeated with the worker's pauses; after Config.MaxAttempts the slice is parked.
-// Entries of later slices cannot overtake it, so the partition stops until somebody retries it. To
-// give up an entry, let the delivery function return nil. Dropping the parked slice
-// (observers.Drop) leaves its entries queued, and nobody delivers them until the slice is notified
-// again.
+// Each partition has a weak column and an observer, which a worker runs once at a time. The worker
+// repeats a failed delivery with its pauses; after Config.MaxAttempts it parks the slice. Entries
+// of later slices cannot overtake it, so the partition stops until an operator retries it. To give
+// up an entry, let the delivery function return nil. Dropping the parked slice (observers.Drop)
+// leaves its entries queued and undelivered until the slice is notified again.
 //
 // A delivery must end within the observer's timeout (observers.Timeout, 30 s). Its entries are not
 // locked meanwhile.

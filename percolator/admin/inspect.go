@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -118,7 +119,8 @@ func (r RowInspection) Empty() bool { return len(r.Columns) == 0 }
 // ColumnInspection is one column of a row, with what observers have left for it.
 type ColumnInspection struct {
 	Column         string
-	Observed, Weak bool // in the schema
+	Observed, Weak bool            // in the schema
+	Type           percolator.Type // as Admin.ColumnType tells it
 	Versions       []VersionInspection
 	More           bool // there are older versions, in some family, than InspectOptions.Versions shows
 	Reader         ReaderView

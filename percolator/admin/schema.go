@@ -50,6 +50,8 @@ type SchemaPlan = meta.SchemaPlan
 //	Table    string           // "" for what concerns the instance
 //	Name     string           // of the column or index; if Bigtable lacks it, TABLE or TABLE:FAMILY
 //	Index    percolator.Index // as it is to be, or was, when the change is one of an index
+//	Column   percolator.ColumnSchema // as it is to be, of a declared column; of a table only the TTL
+//	Was      percolator.ColumnSchema // what was declared for the column, perhaps by a prefix
 //	Backfill bool             // what exists does not get the index, observer or journal by itself
 //
 // With Backfill an index needs BackfillIndex; each observer of a column needs BackfillObserver if
@@ -77,6 +79,10 @@ const (
 	TTLRemoved           = meta.TTLRemoved
 	JournalAdded         = meta.JournalAdded
 	JournalRemoved       = meta.JournalRemoved
+	ColumnDeclared       = meta.ColumnDeclared
+	ColumnRemoved        = meta.ColumnRemoved
+	TypeChanged          = meta.TypeChanged // refused, unless it was bytes
+	TTLChanged           = meta.TTLChanged  // of a table if Name is ""
 )
 
 // ApplySchema is CreateSchema through an app profile; "" is the instance's default. A conditional

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -118,8 +119,16 @@ func formatTime(ts tso.Timestamp) string {
 	return ts.Time().UTC().Format("2006-01-02 15:04:05.000")
 }
 
-// formatValue is the beginning of a value: text where it is text.
-func formatValue(b []byte) string {
+// formatValue is the beginning of a value of so many bytes: the text form of its type, or text where
+// it is text.
+func formatValue(t percolator.Type, b []byte, size int64) string {
+	if int64(len(b)) == size {
+		text, err := t.Format(b)
+		if err != nil {
+			return fmt.Sprintf("%s (%v)", strconv.QuoteToASCII(string(b)), err)
+		}
+		b = []byte(text)
+	}
 	if utf8.Valid(b) && !strings.ContainsFunc(string(b), func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) {
 		return string(b)
 	}

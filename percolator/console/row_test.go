@@ -113,3 +113,40 @@ func TestShownAndBack(t *testing.T) {
 		}
 	}
 }
+
+// Values are shown by the types of their columns, and what is not of its type with what is wrong.
+func TestTypedValues(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.set("100", document("r", "title"))
+	schema := &percolator.Schema{Tables: append([]percolator.Table{{
+		Name: "stock", Columns: []percolator.ColumnSchema{{Name: "onhand", Type: percolator.TypeInt64}, {Name: "since", Type: percolator.TypeTime}, {Name: "picture"}},
+	}}, testSchema.Tables...)}
+	schema.Tables[1].Columns = []percolator.ColumnSchema{{Name: "contents"}, {Name: "recount"}, {Name: "title", Type: percolator.TypeInt64}}
+	if err := percolator.CreateSchema(testContext(t), c.env.Project, c.env.Instance, schema, c.env.Options()...); err != nil {
+		t.Fatal(err)
+	}
+	c.client = c.env.NewClient(c.ownOracle()) // knows the new schema
+	stock := func(column string) percolator.Cell {
+		return percolator.Cell{Table: "stock", Row: "r", Column: column}
+	}
+	c.set("\x00\x00\x00\x00\x00\x00\x00\x7b", stock("onhand"))
+	c.set("\x80\x00\x00\x00\x00\x00\x00\x00", stock("since"))
+	c.set("<pixels>", stock("picture"))
+	h := c.handler(func(cfg *Config) { cfg.ShowValues = true })
+	for path, want := range map[string][]string{
+		rowOf("stock", "r", "values", "1"):     {"<pre>123</pre>", "<pre>1970-01-01T00:00:00Z</pre>", "<pre>&lt;pixels&gt;</pre>", `<span class="tag">int64</span>`},
+		rowOf("documents", "r", "values", "1"): {"<pre>&#34;100&#34; (3 bytes are not an int64)</pre>"},
+		rowOf("stock", "r"):                    {`<span class="tag">time</span>`},
+	} {
+		body := get(t, h, path)
+		for _, part := range want {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s lacks %s:\n%s", path, part, body)
+			}
+		}
+		if strings.Contains(body, `<span class="tag">bytes</span>`) {
+			t.Errorf("%s shows the type of what has none", path)
+		}
+	}
+}

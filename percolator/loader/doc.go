@@ -11,10 +11,10 @@
 //
 // # Speed
 //
-// One transaction for each item would wait for the oracle twice, for the read, for every prewrite
-// and for the commit. Load runs many transactions at once, and each takes as many items as are
-// waiting: they share the two timestamps, the read and the commit point, and their second phase
-// takes few requests. When the source is slow, an item still goes at once.
+// One transaction per item would wait for the oracle twice, for the read, for every prewrite and
+// for the commit. Load runs many transactions at once, and each takes as many items as are waiting:
+// they share the two timestamps, the read and the commit point, and their second phase takes few
+// requests. When the source is slow, an item still goes at once.
 //
 // # What is promised
 //
@@ -25,18 +25,17 @@
 //
 // With a name, Load stores (percolator_meta, row "load:NAME") the position up to which every item
 // is done. The position never lies beyond an item that was neither committed nor reported. The next
-// Load under the name, in any process, asks the source to begin there. A load that has finished
-// begins anew the next time. Of two loaders under one name the later one goes on, and the earlier
-// one ends with ErrTakenOver when it next saves its position.
+// Load under the name, in any process, asks the source to begin there. A finished load begins anew
+// the next time. Of two loaders under one name the later one continues, and the earlier one ends
+// with ErrTakenOver when it next saves its position.
 //
 // # Failures
 //
-// Load divides a transaction that conflicts, or that one of its items makes fail, until the item is
-// alone. It tries that item up to Config.MaxAttempts times and then gives it to Job.Failed, which
-// decides whether the load goes on. Errors of the store or the oracle are no item's fault: Load
-// tries again with growing pauses, and ends, to be resumed, after an outage of
-// Config.OutageTimeout. It takes errors that carry a gRPC status for the store's, also when Write
-// returns them.
+// Load divides a transaction that conflicts, or in which one item fails, until the item is alone.
+// It tries that item up to Config.MaxAttempts times and then gives it to Job.Failed, which decides
+// whether the load continues. Errors of the store or the oracle are no item's fault: Load tries
+// again with growing pauses, and ends, to be resumed, after an outage of Config.OutageTimeout. It
+// takes errors that carry a gRPC status for the store's, even when Write returns them.
 //
 // Load does not catch panics in functions of the job.
 package loader

@@ -10,8 +10,7 @@
 //
 // # Time
 //
-// Locks are judged by the oracle's time, never by a machine's clock, so a test ages them without
-// waiting:
+// The oracle's time, never a machine's clock, judges locks, so a test ages them without waiting:
 //
 //	env.Clock.Advance(11 * time.Second) // a lock with a TTL of 10 s is dead now
 //
@@ -28,9 +27,9 @@
 //		return percolatortest.Pass
 //	})
 //
-// Requests are seen as they leave the client: a request that Google's Bigtable client repeats by
+// Faults see requests as they leave the client: a request that Google's Bigtable client repeats by
 // itself (ReadRows, MutateRow, MutateRows and SampleRowKeys after Unavailable; never
-// CheckAndMutateRow) is seen again. A [Hold] keeps requests back until the test releases them, also
+// CheckAndMutateRow) appears again. A [Hold] keeps requests back until the test releases them, even
 // long after the caller has given up.
 //
 // # Processes
