@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/fixture"
 )
 
 // TestGo compiles and vets every piece of Go in the documentation. A piece is
@@ -20,7 +22,7 @@ import (
 //     The NAME is that of "<!-- snippet: in=NAME -->", or "function".
 func TestGo(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := fixture.BuildDir(t)
 	places, parts := map[string]string{}, 0
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {

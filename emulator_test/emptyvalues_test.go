@@ -160,6 +160,31 @@ var emptyAnswers = map[string]answer{
 	"ScanWith": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
 		return ofScan(c, r.ScanWith(ctx, c.Table, percolator.ScanOptions{ColumnRanges: []percolator.Range{percolator.Prefix("c")}}))
 	},
+	"ScanWith in reverse": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
+		return ofScan(c, r.ScanWith(ctx, c.Table, percolator.ScanOptions{Reverse: true}))
+	},
+	"ScanIndexWith": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
+		return ofScan(c, r.ScanIndexWith(ctx, c.Table, "plain", percolator.ScanIndexOptions{Values: percolator.Exactly(nil), Reverse: true}))
+	},
+	"Column.GetMulti": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
+		values, err := percolator.Bytes(c.Table, c.Column).GetMulti(ctx, r, c.Row)
+		if v, there := values[c.Row]; there && v == nil {
+			return nil, errors.New("a nil value")
+		}
+		return values[c.Row], err
+	},
+	"Rows.Get": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
+		row, err := emptyRowsOf.Get(ctx, r, c.Row)
+		return ofGet(row.value(), err)
+	},
+	"Rows.Scan": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) (v []byte, err error) {
+		for row, err := range emptyRowsOf.Scan(ctx, r, percolator.Row(c.Row)) {
+			if v = row.value(); err != nil || v == nil {
+				return nil, errors.Join(err, errors.New("a row without a value"))
+			}
+		}
+		return v, nil
+	},
 	"ScanIndex of the value": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
 		return ofScan(c, r.ScanIndex(ctx, c.Table, "plain", percolator.Row("")))
 	},
@@ -173,6 +198,21 @@ var emptyAnswers = map[string]answer{
 		return ofGet(r.Get(ctx, c))
 	},
 }
+
+// emptyRow is a row whose pointer tells absence from an empty value.
+type emptyRow struct {
+	Key   string  `percolator:",key"`
+	Value *[]byte `percolator:"c"`
+}
+
+func (r emptyRow) value() []byte {
+	if r.Value == nil {
+		return nil
+	}
+	return *r.Value
+}
+
+var emptyRowsOf, _ = percolator.RowOf[emptyRow](emptyCell("").Table)
 
 // wantEmpty asks in every way for every row.
 func (e *emptyEnv) wantEmpty(t *testing.T, who string, r percolator.Scanner) {

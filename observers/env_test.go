@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -232,14 +233,8 @@ func (j *journal) observer(name string) observers.Func {
 // until waits until cond holds.
 func (e *env) until(what string, cond func() bool) {
 	e.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-e.ctx.Done():
-			e.Fatalf("never happened: %s", what)
-		}
+	if !fixture.Until(e.ctx, cond) {
+		e.Fatalf("never happened: %s", what)
 	}
 }
 

@@ -35,10 +35,16 @@ type Entry = model.Entry
 // or of column names for ScanWith. An empty End is unbounded; the zero Range is everything.
 type Range = model.Range
 
-// ScanOptions{Rows []Range; Columns []string; ColumnRanges []Range} select the cells that ScanWith
-// reads: those in one of the rows, and in a column that is named or lies in one of the ranges.
+// ScanOptions{Rows []Range; Columns []string; ColumnRanges []Range; Reverse bool; Limit int} select
+// the cells that ScanWith reads: those in one of the rows, and in a column that is named or lies in one of the ranges.
 // Without Rows they are of all rows, without both Columns and ColumnRanges of all columns. Ranges
 // may overlap and come in any order; an empty one selects nothing, and is not the same as none.
+//
+// With Reverse the rows come from the last key to the first; the columns of a row ascend as ever.
+// Limit ends the scan after so many rows of which it has given an entry; 0 is no limit,
+// and less is ErrInvalidArgument. A scan with a limit asks for no more rows than it lacks, or for as
+// many as it has found without an entry if those are more. What a transaction has written itself
+// counts like the rest.
 //
 // Cost: one request names up to 512 ranges of rows (480 KiB), so a few ranges cost as many requests
 // as one that has as many rows; Bigtable passes over what lies in the ranges, and skips the rest.
@@ -52,11 +58,20 @@ type Range = model.Range
 // Beyond that: ErrTooLarge, before anything is sent.
 type ScanOptions = model.ScanOptions
 
+// ScanIndexOptions{Values Range; Reverse bool; Limit int} select what ScanIndexWith reads: the
+// entries of an index whose value lies in Values, of all values if that is the zero Range. With
+// Reverse they come from the last to the first. Limit ends the scan after so many entries; 0 is no
+// limit.
+type ScanIndexOptions = model.ScanIndexOptions
+
 // All is every row.
 func All() Range { return model.All() }
 
 // Row is the one row with this key, or the one column with this name.
 func Row(key string) Range { return model.Row(key) }
+
+// Exactly is the one value of an index that has these bytes; Column.Exactly is for typed ones.
+func Exactly(value []byte) Range { return Row(string(value)) }
 
 // Between is the half-open range from ≤ key < to; an empty to is unbounded.
 func Between(from, to string) Range { return model.Between(from, to) }

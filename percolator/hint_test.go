@@ -85,13 +85,8 @@ func hintEnv(t *testing.T) *percolatortest.Env {
 
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	ctx := fixture.Context(t)
-	for !cond() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("never happened: %s", what)
-		case <-time.After(time.Millisecond):
-		}
+	if !fixture.Until(fixture.Context(t), cond) {
+		t.Fatalf("never happened: %s", what)
 	}
 }
 

@@ -47,5 +47,12 @@ func (s *Snapshot) ScanWith(ctx context.Context, table string, o ScanOptions) it
 // ErrSchemaMismatch if the table has no such index or the index is still building;
 // ErrSnapshotTooOld if the snapshot is older than the complete index.
 func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error] {
-	return s.r().ScanIndex(ctx, table, index, values)
+	return s.r().ScanIndex(ctx, table, index, ScanIndexOptions{Values: values})
+}
+
+// ScanIndexWith is ScanIndex of what o selects, which may come from the last entry to the first:
+// values descend, and so do the rows of one value. Errors: those of ScanIndex, and
+// ErrInvalidArgument for a limit below 0.
+func (s *Snapshot) ScanIndexWith(ctx context.Context, table, index string, o ScanIndexOptions) iter.Seq2[Entry, error] {
+	return s.r().ScanIndex(ctx, table, index, o)
 }

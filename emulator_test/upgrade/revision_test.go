@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/fixture"
 )
 
 const root = "../.."
@@ -31,11 +33,11 @@ type programs struct {
 func (p programs) String() string { return p.name }
 
 // ours builds those of this revision, of which the running test is one.
-func ours(t *testing.T, name string) programs {
+func ours(t *testing.T) programs {
 	t.Helper()
 	member, err := os.Executable()
 	must(t, err)
-	p := programs{name, filepath.Join(t.TempDir(), "percolator"), member}
+	p := programs{"new", filepath.Join(t.TempDir(), "percolator"), member}
 	run(t, root, "go", "build", "-o", p.percolator, "./cmd/percolator")
 	return p
 }
@@ -43,8 +45,7 @@ func ours(t *testing.T, name string) programs {
 // theirs builds those of another revision, in a tree of its own.
 func theirs(t *testing.T, revision string) programs {
 	t.Helper()
-	tree := filepath.Join(t.TempDir(), "tree")
-	must(t, os.Mkdir(tree, 0o700))
+	tree := fixture.BuildDir(t)
 	archive := filepath.Join(t.TempDir(), "tree.tar")
 	run(t, root, "git", "archive", "--output", archive, revision)
 	run(t, tree, "tar", "-xf", archive)

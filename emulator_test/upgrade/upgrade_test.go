@@ -34,9 +34,9 @@ type phase struct{ oracle, worker, collector programs }
 // snapshot isolation, no observer has missed a change, and the tables are as they must be. A
 // revision that refuses the other one fails the test with the error that it gives.
 func TestRollingUpgrade(t *testing.T) {
-	now := ours(t, "new")
+	now := ours(t)
 	if *revision == "" {
-		before := ours(t, "old")
+		before := programs{"old", now.percolator, now.member}
 		upgrade(t, before, now, []phase{{before, before, now}, {now, now, before}})
 		return
 	}

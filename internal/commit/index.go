@@ -197,23 +197,22 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 }
 
 // ScanIndex merges the transaction's own entries into a scan of the index.
-func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values model.Range) iter.Seq2[model.Entry, error] {
+func (tx *Txn) ScanIndex(ctx context.Context, table, index string, o model.ScanIndexOptions) iter.Seq2[model.Entry, error] {
 	own, err := tx.ownIn(table, model.ScanOptions{})
 	if err = errors.Join(err, tx.mayRead(model.Cell{Table: table})); err != nil {
-		return reads.Failed(err)
+		return reads.Failed[model.Entry](err)
 	}
-	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, index, values, func(ix model.Index, keys model.Range, stream iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
+	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, index, o, func(ix model.Index, keys model.Range, stream reads.Rows) reads.Rows {
 		mine, err := tx.ownEntries(ctx, ix, own)
 		if err != nil {
-			return reads.Failed(err)
+			return reads.Failed[[]model.Entry](err)
 		}
 		mine = slices.DeleteFunc(mine, func(w Write) bool { return !model.InRange(keys, w.Cell.Row) })
-		return mergeOwn(stream, mine)
+		return mergeOwn(stream, mine, o.Reverse)
 	}))
 }
 
-// ownEntries lists, in order, the entries of one index that the transaction's writes would make or
-// remove.
+// ownEntries lists the entries of one index that the transaction's writes would make or remove.
 func (tx *Txn) ownEntries(ctx context.Context, ix model.Index, own []Write) ([]Write, error) {
 	var writes []*Write
 	for i := range own {
@@ -234,6 +233,5 @@ func (tx *Txn) ownEntries(ctx context.Context, ix model.Index, own []Write) ([]W
 	for i, e := range entries {
 		out[i] = *e
 	}
-	slices.SortFunc(out, func(a, b Write) int { return model.CompareCells(a.Cell, b.Cell) })
 	return out, nil
 }

@@ -1,10 +1,10 @@
 package commit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -120,6 +120,14 @@ func (tx *Txn) Insert(c model.Cell, value []byte) error {
 	return tx.buffer(Write{Cell: c, Kind: layout.KindPut, Value: value, insert: true})
 }
 
+// InsertNothing buffers the promise of an Insert that a cell is absent, and leaves it so.
+func (tx *Txn) InsertNothing(c model.Cell) error {
+	if tx.opts.Blind {
+		return model.CellError(model.ErrInvalidArgument, c, "Insert reads, and the transaction is blind")
+	}
+	return tx.buffer(Write{Cell: c, Kind: layout.KindLock, insert: true})
+}
+
 // Delete buffers a deletion.
 func (tx *Txn) Delete(c model.Cell) error {
 	return tx.buffer(Write{Cell: c, Kind: layout.KindDelete})
@@ -202,6 +210,7 @@ func (tx *Txn) Put(w *Write) error {
 	}
 	old := tx.writes[w.Cell]
 	if old != nil && w.Kind == layout.KindLock {
+		old.insert = old.insert || w.insert
 		return nil // a write conflicts at least as much as a lock
 	}
 	size := w.size()
@@ -320,38 +329,6 @@ func (tx *Txn) GetForUpdate(ctx context.Context, c model.Cell) ([]byte, error) {
 	return tx.Get(ctx, c)
 }
 
-// Scan merges the transaction's own writes into a scan of the snapshot.
-func (tx *Txn) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
-	return tx.ScanWith(ctx, table, model.ScanOptions{Rows: []model.Range{r}, Columns: columns})
-}
-
-// ScanWith merges the transaction's own writes into a scan of the snapshot.
-func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
-	own, err := tx.ownIn(table, o)
-	if err = errors.Join(err, model.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
-		return reads.Failed(err)
-	}
-	return tx.locking(mergeOwn(tx.snap.ScanWith(ctx, table, o), own))
-}
-
-// ownIn lists the transaction's own puts and deletes that the options select, in order.
-func (tx *Txn) ownIn(table string, o model.ScanOptions) ([]Write, error) {
-	rows, columns := model.SelectedRows(o), model.SelectedColumns(o)
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	if tx.done {
-		return nil, errTxnDone()
-	}
-	var own []Write
-	for _, w := range tx.order {
-		if w.Kind.Changes() && w.Cell.Table == table && rows.Contain(w.Cell.Row) && columns.Contain(w.Cell.Column) {
-			own = append(own, *w)
-		}
-	}
-	slices.SortFunc(own, func(a, b Write) int { return model.CompareCells(a.Cell, b.Cell) })
-	return own, nil
-}
-
 // Rollback discards the buffered writes; nothing has been sent.
 func (tx *Txn) Rollback(ctx context.Context) error {
 	tx.mu.Lock()
@@ -361,43 +338,6 @@ func (tx *Txn) Rollback(ctx context.Context) error {
 }
 
 func errTxnDone() error { return fmt.Errorf("percolator: %w", model.ErrTxnDone) }
-
-// mergeOwn lays a transaction's own writes, in order, over a stream of entries of one table.
-func mergeOwn(stream iter.Seq2[model.Entry, error], own []Write) iter.Seq2[model.Entry, error] {
-	if len(own) == 0 {
-		return stream
-	}
-	return func(yield func(model.Entry, error) bool) {
-		rest := own
-		// before hands out own puts that come before cell; false: the consumer has had enough.
-		before := func(cell *model.Cell) bool {
-			for len(rest) > 0 && (cell == nil || model.CompareCells(rest[0].Cell, *cell) < 0) {
-				w := rest[0]
-				rest = rest[1:]
-				if w.Kind == layout.KindPut && !yield(model.Entry{Cell: w.Cell, Value: slices.Clone(w.Value)}, nil) {
-					return false
-				}
-			}
-			return true
-		}
-		for e, err := range stream {
-			if err != nil {
-				yield(e, err)
-				return
-			}
-			if !before(&e.Cell) {
-				return
-			}
-			if len(rest) > 0 && rest[0].Cell == e.Cell {
-				continue // replaced or deleted; before hands it out
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-		before(nil)
-	}
-}
 
 // CommitEntries commits entries of an index in the transaction that planned them. It is Commit
 // without what concerns users' cells: no observer is notified, and no entry has entries of its own.
@@ -422,6 +362,23 @@ func (tx *Txn) Buffered(c model.Cell) (value []byte, written bool, err error) {
 		return nil, ok, err
 	}
 	return reads.NonNil(slices.Clone(w.Value)), true, nil
+}
+
+// Has reports whether the transaction knows, and need not ask, that a cell has this value, or none
+// if it is nil: it has written or read that itself. What was read ahead of it does not count, nor
+// what scans have found.
+func (tx *Txn) Has(c model.Cell, value []byte) (bool, error) {
+	w, written, err := tx.own(c)
+	switch {
+	case err != nil:
+		return false, err
+	case !written:
+		known, ok := tx.snap.Asked(c)
+		return ok && (known == nil) == (value == nil) && bytes.Equal(known, value), nil
+	case w.Kind == layout.KindPut:
+		return value != nil && bytes.Equal(w.Value, value), nil
+	}
+	return value == nil, nil
 }
 
 // IsBlind reports whether the transaction was begun with Blind.

@@ -52,7 +52,7 @@ func TestSelection(t *testing.T) {
 		rows, columns Ranges
 	}{
 		"none":          {ScanOptions{}, Ranges{All()}, Ranges{All()}},
-		"empty slices":  {ScanOptions{[]Range{}, []string{}, []Range{}}, Ranges{All()}, Ranges{All()}},
+		"empty slices":  {ScanOptions{Rows: []Range{}, Columns: []string{}, ColumnRanges: []Range{}}, Ranges{All()}, Ranges{All()}},
 		"an empty row":  {ScanOptions{Rows: []Range{Between("b", "a")}}, nil, Ranges{All()}},
 		"names":         {ScanOptions{Columns: []string{"b", "a", "b"}}, Ranges{All()}, Ranges{Row("a"), Row("b")}},
 		"both":          {ScanOptions{Columns: []string{"b", "d"}, ColumnRanges: []Range{Between("a", "c")}}, Ranges{All()}, Ranges{Between("a", "c"), Row("d")}},

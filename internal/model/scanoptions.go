@@ -1,5 +1,7 @@
 package model
 
+import "fmt"
+
 // MaxColumnRanges is how many ranges of columns a scan names, named columns and all, once those
 // that overlap or touch are one.
 const MaxColumnRanges = 100
@@ -10,6 +12,23 @@ type ScanOptions struct {
 	Rows         []Range  // ranges of row keys; none: all rows
 	Columns      []string // names of columns
 	ColumnRanges []Range  // ranges of names of columns; neither these nor Columns: all columns
+	Reverse      bool     // rows come from the last key to the first, their columns in order as ever
+	Limit        int      // of rows that have an entry; 0: none
+}
+
+// ScanIndexOptions select entries of an index.
+type ScanIndexOptions struct {
+	Values  Range
+	Reverse bool // from the last entry to the first
+	Limit   int  // of entries; 0: none
+}
+
+// CheckLimit refuses a limit below 0.
+func CheckLimit(table string, limit int) error {
+	if limit < 0 {
+		return fmt.Errorf("percolator: scan of table %q: %w: the limit is %d", table, ErrInvalidArgument, limit)
+	}
+	return nil
 }
 
 // SelectedRows is the keys of the rows.

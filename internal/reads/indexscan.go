@@ -2,6 +2,7 @@ package reads
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -20,28 +21,29 @@ func (r *Reader) HoldsValue(ctx context.Context, ts tso.Timestamp, cell model.Ce
 	return err == nil && found[0].Value != nil && string(found[0].Value) == value, err
 }
 
-// ScanIndex streams the indexed cells in the order of their values.
-func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values model.Range) iter.Seq2[model.Entry, error] {
-	return s.reader.ScanIndex(ctx, s, table, index, values, nil)
+// ScanIndex streams the indexed cells that the options select, in the order of their values.
+func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, o model.ScanIndexOptions) iter.Seq2[model.Entry, error] {
+	return s.reader.ScanIndex(ctx, s, table, index, o, nil)
 }
 
 // ScanIndex is Snapshot.ScanIndex; merge, if not nil, puts the entries of buffered writes into the
-// stream.
-func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, values model.Range, merge func(model.Index, model.Range, iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
-	if err := model.CheckContext(ctx); err != nil {
-		return Failed(err)
+// stream of the index's rows.
+func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, o model.ScanIndexOptions, merge func(model.Index, model.Range, Rows) Rows) iter.Seq2[model.Entry, error] {
+	if err := errors.Join(model.CheckContext(ctx), model.CheckLimit(table, o.Limit)); err != nil {
+		return Failed[model.Entry](err)
 	}
 	ix, err := r.completeIndex(ctx, s.ts, table, index)
 	if err != nil {
-		return Failed(err)
+		return Failed[model.Entry](err)
 	}
-	keys := model.Range{Start: model.EscapeValue(values.Start), End: model.EscapeValue(values.End)}
-	stream := r.scan(ctx, s.ts, model.IndexTable(table, ix), model.Union(keys), store.Newest([]string{model.IndexColumn}, s.ts, 1))
+	keys := model.Range{Start: model.EscapeValue(o.Values.Start), End: model.EscapeValue(o.Values.End)}
+	stream := r.scan(ctx, s.ts, model.IndexTable(table, ix), store.Rows{Ranges: model.Union(keys), Reverse: o.Reverse},
+		store.Newest([]string{model.IndexColumn}, s.ts, 1), o.Limit)
 	if merge != nil {
 		stream = merge(ix, keys, stream)
 	}
 	return func(yield func(model.Entry, error) bool) {
-		for e, err := range stream {
+		for e, err := range Entries(stream, o.Limit) {
 			if err != nil {
 				yield(model.Entry{}, err)
 				return

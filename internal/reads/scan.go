@@ -2,6 +2,7 @@ package reads
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -25,6 +26,9 @@ import (
 // consumer breaks off early has cost little.
 var ScanPages = store.PageSize{First: 64, Rows: 4096, Bytes: 4 << 20}
 
+// Rows is a stream of rows with their entries, each of which has one at least.
+type Rows = iter.Seq2[[]model.Entry, error]
+
 // Scan streams the entries of a range.
 func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
 	return s.ScanWith(ctx, table, model.ScanOptions{Rows: []model.Range{r}, Columns: columns})
@@ -32,8 +36,35 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 
 // ScanWith streams the entries that the options select.
 func (s *Snapshot) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
-	if err := s.reader.meta.CheckColumns(table, o.Columns); err != nil {
-		return Failed(err)
+	return Entries(s.ScanRows(ctx, table, o), o.Limit)
+}
+
+// Entries streams the entries of rows, of so many rows at most (0: all). When it has these it asks
+// for no more.
+func Entries(rows Rows, limit int) iter.Seq2[model.Entry, error] {
+	return func(yield func(model.Entry, error) bool) {
+		n := 0
+		for row, err := range rows {
+			if err != nil {
+				yield(model.Entry{}, err)
+				return
+			}
+			for _, e := range row {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if n++; n == limit {
+				return
+			}
+		}
+	}
+}
+
+// ScanRows is ScanWith by rows, and goes on beyond the limit if it is asked for more.
+func (s *Snapshot) ScanRows(ctx context.Context, table string, o model.ScanOptions) Rows {
+	if err := errors.Join(s.reader.meta.CheckColumns(table, o.Columns), model.CheckLimit(table, o.Limit)); err != nil {
+		return Failed[[]model.Entry](err)
 	}
 	size := 0
 	for _, col := range o.Columns {
@@ -43,16 +74,21 @@ func (s *Snapshot) ScanWith(ctx context.Context, table string, o model.ScanOptio
 		return s.scanColumnRanges(ctx, table, o)
 	}
 	if size > model.MaxFilterBytes {
-		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(o.Columns)))
+		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(o.Columns)))
 	}
-	return s.reader.scan(ctx, s.ts, table, model.SelectedRows(o), store.Newest(slices.Clone(o.Columns), s.ts, 1))
+	return s.reader.scan(ctx, s.ts, table, selected(o), store.Newest(slices.Clone(o.Columns), s.ts, 1), o.Limit)
+}
+
+// selected is the rows of a scan in their order.
+func selected(o model.ScanOptions) store.Rows {
+	return store.Rows{Ranges: model.SelectedRows(o), Reverse: o.Reverse}
 }
 
 // usersColumns are the columns that are not this module's own.
 var usersColumns = model.Between(model.Prefix(layout.Reserved).End, "")
 
-// scanColumnRanges is ScanWith for ranges of columns, which named columns join.
-func (s *Snapshot) scanColumnRanges(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+// scanColumnRanges is ScanRows for ranges of columns, which named columns join.
+func (s *Snapshot) scanColumnRanges(ctx context.Context, table string, o model.ScanOptions) Rows {
 	columns := model.SelectedColumns(o).Within(usersColumns)
 	size := 0
 	for _, r := range columns {
@@ -60,41 +96,61 @@ func (s *Snapshot) scanColumnRanges(ctx context.Context, table string, o model.S
 	}
 	switch {
 	case len(columns) > model.MaxColumnRanges:
-		return Failed(fmt.Errorf("percolator: scan of table %q: %w: %d ranges of columns, the limit is %d", table, model.ErrTooLarge, len(columns), model.MaxColumnRanges))
+		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: %d ranges of columns, the limit is %d", table, model.ErrTooLarge, len(columns), model.MaxColumnRanges))
 	case size > model.MaxFilterBytes:
-		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the bounds of %d ranges of columns are more than a filter holds; name fewer, or shorter ones", table, model.ErrTooLarge, len(columns)))
+		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: the bounds of %d ranges of columns are more than a filter holds; name fewer, or shorter ones", table, model.ErrTooLarge, len(columns)))
 	case len(columns) == 0: // not all of them
-		return func(func(model.Entry, error) bool) {}
+		return func(func([]model.Entry, error) bool) {}
 	}
-	return s.reader.scan(ctx, s.ts, table, model.SelectedRows(o), store.NewestIn(columns, s.ts, 1))
+	return s.reader.scan(ctx, s.ts, table, selected(o), store.NewestIn(columns, s.ts, 1), o.Limit)
 }
 
 // Failed is a stream of one error.
-func Failed(err error) iter.Seq2[model.Entry, error] {
-	return func(yield func(model.Entry, error) bool) { yield(model.Entry{}, err) }
+func Failed[T any](err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		yield(none, err)
+	}
 }
 
-// scan streams what a query finds in rows; it also serves the tables of indexes.
-func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys model.Ranges, q store.Query) iter.Seq2[model.Entry, error] {
-	return func(yield func(model.Entry, error) bool) {
-		pass := r.store.NewPassOver(table, keys, q, ScanPages)
+// scan streams what a query finds in rows, of which the consumer probably takes so many (0: all of
+// them). It also serves the tables of indexes.
+func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, rows store.Rows, q store.Query, limit int) Rows {
+	return func(yield func([]model.Entry, error) bool) {
+		pass := r.store.NewPassOver(table, rows, q, ScanPages)
 		defer pass.Close()
-		for more := len(keys) > 0; more; {
+		read, found := 0, 0
+		for more := len(rows.Ranges) > 0; more; {
+			if limit > 0 {
+				pass.Ask(missing(limit, read, found))
+			}
 			var page []*PageRow
 			var err error
 			if page, more, err = r.scanPage(ctx, ts, table, pass); err != nil {
-				yield(model.Entry{}, err)
+				yield(nil, err)
 				return
 			}
 			for _, row := range page {
-				for _, e := range row.Entries {
-					if !yield(e, nil) {
-						return
-					}
+				if len(row.Entries) == 0 {
+					continue
+				}
+				if found++; !yield(row.Entries, nil) {
+					return
 				}
 			}
+			read += len(page)
 		}
 	}
+}
+
+// missing is how many rows a scan with a limit reads next: as many as it lacks, or as many as were
+// read in vain, whatever is more. These have no entry, having been deleted say; after as many as the
+// limit, the consumer has taken none. So where few rows are of use, pages grow.
+func missing(limit, read, found int) int {
+	if found >= limit {
+		found = 0
+	}
+	return max(limit-found, read-found)
 }
 
 // scanPage reads a page and finishes it.

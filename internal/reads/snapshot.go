@@ -143,6 +143,10 @@ func (s *Snapshot) cached(c model.Cell) (value []byte, ok bool) {
 	return value, ok
 }
 
+// Asked returns the value of a cell, nil for absence, if the snapshot was asked for it and has kept
+// the answer.
+func (s *Snapshot) Asked(c model.Cell) (value []byte, ok bool) { return s.cache.asked(c) }
+
 // predict tells the predictor what the caller asks for, and returns what it expects next.
 func (s *Snapshot) predict(ask []model.Cell) []model.Cell {
 	if s.reader.cfg.DisablePrefetch {
@@ -285,10 +289,24 @@ func (rc *readCache) take(c model.Cell) (value []byte, ok, prefetched bool) {
 	defer rc.mu.Unlock()
 	cc := rc.cells[c]
 	if cc == nil {
-		return nil, rc.known[model.Cell{Table: c.Table, Row: c.Row}], false
+		if !rc.known[model.Cell{Table: c.Table, Row: c.Row}] {
+			return nil, false, false
+		}
+		rc.keep(c, &cachedCell{}, readCacheBytes) // for asked
+		return nil, true, false
 	}
 	prefetched, cc.prefetched = cc.prefetched, false
 	return cc.value, true, prefetched
+}
+
+// asked returns a value that the caller has asked for.
+func (rc *readCache) asked(c model.Cell) (value []byte, ok bool) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if cc := rc.cells[c]; cc != nil && !cc.prefetched {
+		return cc.value, true
+	}
+	return nil, false
 }
 
 // put keeps value, which the caller must not modify afterwards, if there is room. Prefetched cells
@@ -303,13 +321,18 @@ func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
 	if prefetched {
 		room /= 2
 	}
-	if !rc.grow(len(c.Row)+len(c.Column)+len(value)+64, room) {
+	return rc.keep(c, &cachedCell{value, prefetched}, room)
+}
+
+// keep caches a cell if there is room; the caller holds rc.mu.
+func (rc *readCache) keep(c model.Cell, cc *cachedCell, room int) bool {
+	if !rc.grow(len(c.Row)+len(c.Column)+len(cc.value)+64, room) {
 		return false
 	}
 	if rc.cells == nil {
 		rc.cells = map[model.Cell]*cachedCell{}
 	}
-	rc.cells[c] = &cachedCell{value, prefetched}
+	rc.cells[c] = cc
 	return true
 }
 

@@ -154,13 +154,17 @@ func (p *pair) readRows() {
 	read := func(b store.Backend) (seen string, err error) {
 		last := ""
 		n := 0
+		order := strings.Compare
+		if rows.Reverse {
+			order = func(a, b string) int { return strings.Compare(b, a) }
+		}
 		err = b.ReadRows(p.ctx, table, rows, q, limit, func(key string) {
-			if key < last {
+			if last != "" && order(key, last) < 0 {
 				p.t.Errorf("passed over %q after %q", key, last)
 			}
 			last = key
 		}, func(r layout.Row) bool {
-			if r.Key <= last {
+			if last != "" && order(r.Key, last) <= 0 {
 				p.t.Errorf("visits %q after %q", r.Key, last)
 			}
 			last = r.Key
@@ -257,6 +261,12 @@ func (p *pair) column() string {
 func (p *pair) at() tso.Timestamp { return tso.Timestamp(1 + p.rand.IntN(12)) }
 
 func (p *pair) rows() store.Rows {
+	rows := p.anyRows()
+	rows.Reverse = rows.Keys == nil && p.rand.IntN(2) == 0
+	return rows
+}
+
+func (p *pair) anyRows() store.Rows {
 	switch p.rand.IntN(4) {
 	case 0:
 		return store.Rows{Keys: []string{p.row(), p.row(), p.row()}}

@@ -3,6 +3,7 @@ package simulated_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,10 +73,19 @@ func (p process) write(rows ...string) ([]error, error) {
 }
 
 // read lists the rows of the table.
-func (p process) read() (rows []string, err error) {
+func (p process) read() (rows []string, err error) { return p.readRows(store.Rows{}) }
+
+// readDown lists the rows of the table, which it reads from the last to the first, in order.
+func (p process) readDown() (rows []string, err error) {
+	rows, err = p.readRows(store.Rows{Reverse: true})
+	slices.Reverse(rows)
+	return rows, err
+}
+
+func (p process) readRows(of store.Rows) (rows []string, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, lifetime)
 	defer cancel()
-	err = p.ReadRows(ctx, "t", store.Rows{}, store.Anything(), 0, nil, func(r layout.Row) bool {
+	err = p.ReadRows(ctx, "t", of, store.Anything(), 0, nil, func(r layout.Row) bool {
 		rows = append(rows, r.Key)
 		return true
 	})

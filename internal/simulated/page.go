@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -15,7 +16,7 @@ type page struct {
 	kept   bool   // the query kept it back
 	looked int    // rows
 	bytes  int64  // of the rows that were looked at
-	next   string // the first key that is left
+	next   string // the first key that is left; of a reverse read, everything below it is
 	end    bool   // nothing is left
 	err    error
 
@@ -39,9 +40,12 @@ func (t *table) page(from store.Rows, q *store.Query, limit int, h hash) (p page
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.recut()
-	if from.Keys != nil {
+	switch {
+	case from.Keys != nil:
 		err = t.pageOfKeys(&p, from.Keys, q, limit, h)
-	} else {
+	case from.Reverse:
+		err = t.pageDownRanges(&p, from.Ranges, q, limit, h)
+	default:
 		err = t.pageOfRanges(&p, from.Ranges, q, limit, h)
 	}
 	if err == nil {
@@ -93,6 +97,45 @@ func (t *table) pageOfRanges(p *page, ranges model.Ranges, q *store.Query, limit
 			p.look(at, q, h)
 			return p.err == nil
 		})
+		if stopped || p.err != nil {
+			return p.err
+		}
+	}
+	p.end = true
+	return nil
+}
+
+// pageDownRanges is pageOfRanges from the last key to the first.
+func (t *table) pageDownRanges(p *page, ranges model.Ranges, q *store.Query, limit int, h hash) error {
+	p.tablet = t.tabletBelow(ranges[len(ranges)-1].End)
+	if err := t.away(p.tablet); err != nil {
+		return err
+	}
+	most := 1 + h.below(pageRows)
+	for _, r := range slices.Backward(ranges) {
+		if r.End != "" && r.End <= p.tablet.start {
+			p.next = r.End
+			return nil
+		}
+		stopped := false
+		each := func(at *row) bool {
+			switch {
+			case r.End != "" && at.key >= r.End:
+				return true
+			case at.key < r.Start:
+				return false
+			case at.key < p.tablet.start || p.full(limit, most):
+				p.next, stopped = at.key+"\x00", true
+				return false
+			}
+			p.look(at, q, h)
+			return p.err == nil
+		}
+		if t.sought.key = r.End; r.End == "" {
+			t.rows.Descend(each)
+		} else {
+			t.rows.DescendLessOrEqual(&t.sought, each)
+		}
 		if stopped || p.err != nil {
 			return p.err
 		}

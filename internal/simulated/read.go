@@ -34,7 +34,7 @@ func (c *Connection) ReadRows(ctx context.Context, table string, rows store.Rows
 	rd := &reading{conn: c, ctx: ctx, table: table, query: &q, limit: limit, passed: passed, visit: visit}
 	if rd.keys = rows.Keys != nil; rd.keys {
 		rd.left.Keys = ascending(rows.Keys)
-	} else if rd.left.Ranges = model.Union(rows.Ranges...); len(rows.Ranges) == 0 {
+	} else if rd.left = (store.Rows{Ranges: model.Union(rows.Ranges...), Reverse: rows.Reverse}); len(rows.Ranges) == 0 {
 		rd.left.Ranges = model.Ranges{{}}
 	}
 	return c.repeat(ctx, attempts, rd.attempt)
@@ -68,8 +68,11 @@ type reading struct {
 
 // first names the row by which faults of the read are decided.
 func (rd *reading) first() string {
-	if rd.keys {
+	switch {
+	case rd.keys:
 		return rd.left.Keys[0]
+	case rd.left.Reverse:
+		return rd.left.Ranges[len(rd.left.Ranges)-1].End
 	}
 	return rd.left.Ranges[0].Start
 }
@@ -117,7 +120,7 @@ func (rd *reading) stream(r request) error {
 		if broken >= 0 && broken <= len(p.rows) {
 			r.conn.cluster.faults.happened(StreamBroken)
 			if broken > 0 && rd.visitAll(p.rows[:broken]) {
-				rd.from(p.rows[broken-1].Key + "\x00")
+				rd.behind(p.rows[broken-1].Key)
 			}
 			if rd.done {
 				return nil
@@ -177,12 +180,25 @@ func (rd *reading) visitAll(rows []layout.Row) (more bool) {
 	return true
 }
 
-// from takes everything before a key from what is left.
+// behind takes everything up to a key, and the key, from what is left.
+func (rd *reading) behind(key string) {
+	if rd.left.Reverse {
+		rd.from(key)
+	} else {
+		rd.from(key + "\x00")
+	}
+}
+
+// from takes everything before a key from what is left; of a reverse read, the key and everything
+// above it.
 func (rd *reading) from(key string) {
-	if rd.keys {
+	switch {
+	case rd.keys:
 		at, _ := slices.BinarySearch(rd.left.Keys, key)
 		rd.left.Keys = rd.left.Keys[at:]
-	} else {
+	case rd.left.Reverse:
+		rd.left.Ranges = rd.left.Ranges.Within(model.Between("", key))
+	default:
 		rd.left.Ranges = rd.left.Ranges.Within(model.Between(key, ""))
 	}
 }

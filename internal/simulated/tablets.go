@@ -58,6 +58,16 @@ func (t *table) tablet(key string) (tb *tablet, end string) {
 	return t.tablets[i-1], end
 }
 
+// tabletBelow is the one that has the keys just below end; "" is the end of the table. The caller
+// holds t.mu.
+func (t *table) tabletBelow(end string) *tablet {
+	i := len(t.tablets)
+	if end != "" {
+		i = sort.Search(len(t.tablets), func(i int) bool { return t.tablets[i].start >= end })
+	}
+	return t.tablets[i-1]
+}
+
 // away refuses what needs a tablet that no server has at present. Time is divided into turns, in
 // some of which it is away for a part. The caller holds t.mu.
 func (t *table) away(tb *tablet) error {

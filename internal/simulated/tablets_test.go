@@ -55,8 +55,10 @@ func TestTabletsSplitAndMerge(t *testing.T) {
 				}
 			}
 			before = keys
-			if got, err := p.read(); err != nil || !slices.Equal(got, rows) {
-				t.Errorf("%d rows, %v", len(got), err)
+			for _, read := range []func() ([]string, error){p.read, p.readDown} {
+				if got, err := read(); err != nil || !slices.Equal(got, rows) {
+					t.Errorf("%d rows, %v", len(got), err)
+				}
 			}
 		}
 		if split < 10 || merged < 10 || split > 200 {

@@ -26,13 +26,13 @@ func NewBudget() *Budget {
 	return b
 }
 
-// ahead reads the parts of a range in parallel and hands out their pages in key order. Its fields
-// from taken on are guarded by the budget's mutex.
+// ahead reads the parts of a range in parallel and hands out their pages in the order of the pass.
+// Its fields from taken on are guarded by the budget's mutex.
 type ahead struct {
 	*Budget
 	pass  *Pass
 	size  PageSize
-	parts []*part
+	parts []*part // likewise in its order
 	end   context.CancelFunc
 	done  sync.WaitGroup
 
@@ -52,7 +52,10 @@ type part struct {
 // cannot be had, the pass stays as it is until its next request is cut off.
 func (p *Pass) readAhead(ctx context.Context) {
 	keys, err := p.store.SampleKeys(ctx, p.table)
-	parts := partsOf(p.rows, p.rest, keys)
+	parts := partsOf(p.rows.Ranges, p.rest, keys)
+	if p.rows.Reverse {
+		slices.Reverse(parts)
+	}
 	if err != nil || len(parts) < 2 {
 		return
 	}
@@ -138,7 +141,7 @@ func (a *ahead) put(i int, page Page, err error) {
 	a.moved.Broadcast()
 }
 
-// next hands out the next page in key order.
+// next hands out the next page.
 func (a *ahead) next(ctx context.Context) (Page, error) {
 	stop := context.AfterFunc(ctx, a.wake)
 	defer stop()
@@ -165,10 +168,14 @@ func (a *ahead) take(p *part) Page {
 	if len(p.pages) == 0 && p.over && p.err == nil {
 		if page.More = a.head+1 < len(a.parts); page.More {
 			a.head++
-			page.Rest.Start = a.parts[a.head].rows.Start
+			page.Rest = a.parts[a.head].rows
 		}
 	}
-	page.Rest.End = a.pass.rest.End
+	if a.pass.rows.Reverse {
+		page.Rest.Start = a.pass.rest.Start
+	} else {
+		page.Rest.End = a.pass.rest.End
+	}
 	a.moved.Broadcast()
 	return page
 }

@@ -51,8 +51,8 @@ type PageSize struct {
 
 // Page is what one request brought.
 type Page struct {
-	Rows []layout.Row // in key order; there may be none
-	Rest model.Range  // what was not looked at; before its start the range is done
+	Rows []layout.Row // in the order of the read; there may be none
+	Rest model.Range  // what was not looked at; outside of it the range is done
 	More bool         // whether there may be rows in Rest
 
 	cut   bool // the request was cut off
@@ -63,12 +63,12 @@ type Page struct {
 // some progress: then the page may hold few rows, or none. Errors that do not pass by themselves
 // end it, and so do PassAttempts requests in a row without progress.
 func (s *Store) ReadPage(ctx context.Context, table string, r model.Range, q Query, size PageSize) (Page, error) {
-	return s.readPageOf(ctx, table, model.Union(r), r, q, size)
+	return s.readPageOf(ctx, table, Rows{Ranges: model.Union(r)}, r, q, size)
 }
 
 // readPageOf is ReadPage of those of the rows that lie in r.
-func (s *Store) readPageOf(ctx context.Context, table string, rows model.Ranges, r model.Range, q Query, size PageSize) (Page, error) {
-	p := Page{Rest: r, More: len(rows.Meeting(r)) > 0}
+func (s *Store) readPageOf(ctx context.Context, table string, rows Rows, r model.Range, q Query, size PageSize) (Page, error) {
+	p := Page{Rest: r, More: len(rows.Ranges.Meeting(r)) > 0}
 	if err := model.CheckContext(ctx); err != nil || !p.More {
 		return p, err
 	}
@@ -83,9 +83,11 @@ func (s *Store) readPageOf(ctx context.Context, table string, rows model.Ranges,
 			return p, nil
 		case ctx.Err() != nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed):
 			return Page{}, err
-		case p.Rest.Start != r.Start:
-			p.cut, p.More = true, len(rows.Meeting(p.Rest)) > 0
+		case p.Rest != r:
+			p.cut, p.More = true, len(rows.Ranges.Meeting(p.Rest)) > 0
 			return p, nil
+		case attempt == PassAttempts && rows.Reverse:
+			return Page{}, fmt.Errorf("percolator: table %q: %d requests in a row got nowhere down from row %q: %w", table, attempt, r.End, err)
 		case attempt == PassAttempts:
 			return Page{}, fmt.Errorf("percolator: table %q: %d requests in a row got nowhere from row %q on: %w", table, attempt, r.Start, err)
 		}
@@ -96,9 +98,9 @@ func (s *Store) readPageOf(ctx context.Context, table string, rows model.Ranges,
 	}
 }
 
-// readPage sends one request, for as many of the rows in p.Rest as it may name. It moves the start
-// of p.Rest behind what was visited or passed over.
-func (s *Store) readPage(ctx context.Context, table string, rows model.Ranges, q Query, size PageSize, p *Page) error {
+// readPage sends one request, for as many of the rows in p.Rest as it may name. It takes out of
+// p.Rest what was visited or passed over.
+func (s *Store) readPage(ctx context.Context, table string, rows Rows, q Query, size PageSize, p *Page) error {
 	if size.Time > 0 {
 		timed, cancel := context.WithTimeout(ctx, size.Time)
 		defer cancel()
@@ -108,12 +110,12 @@ func (s *Store) readPage(ctx context.Context, table string, rows model.Ranges, q
 	full := func() bool {
 		return size.Rows > 0 && len(p.Rows) >= size.Rows || size.Cells > 0 && cells >= size.Cells || size.Bytes > 0 && p.bytes >= size.Bytes
 	}
-	behind := func(key string) { p.Rest.Start = max(p.Rest.Start, key+"\x00") }
-	left := rows.Meeting(p.Rest)
-	ask := nameable(left)
-	more := len(ask) < len(left)
-	ask = ask.Within(p.Rest)
-	err := s.readRows(ctx, table, Rows{Ranges: ask}, q, size.Rows, behind, func(r layout.Row) bool {
+	behind := func(key string) { p.Rest = rows.behind(p.Rest, key) }
+	left := rows.Ranges.Meeting(p.Rest)
+	named := rows.nameable(left)
+	more := len(named) < len(left)
+	ask := Rows{Ranges: named.Within(p.Rest), Reverse: rows.Reverse}
+	err := s.readRows(ctx, table, ask, q, size.Rows, behind, func(r layout.Row) bool {
 		p.Rows = append(p.Rows, r)
 		cells += len(r.Items)
 		p.bytes += weight(r)
@@ -123,10 +125,10 @@ func (s *Store) readPage(ctx context.Context, table string, rows model.Ranges, q
 	switch {
 	case err != nil:
 	case full():
-		p.More = len(rows.Meeting(p.Rest)) > 0
+		p.More = len(rows.Ranges.Meeting(p.Rest)) > 0
 	default:
 		if p.More = more; more {
-			p.Rest.Start = ask[len(ask)-1].End
+			p.Rest = rows.after(p.Rest, model.Range{Start: named[0].Start, End: named[len(named)-1].End})
 		}
 	}
 	return err
@@ -141,13 +143,13 @@ func weight(r layout.Row) int {
 	return n
 }
 
-// Pass reads ranges of a table page by page, in key order. One goroutine uses it.
+// Pass reads ranges of a table page by page, in key order or against it. One goroutine uses it.
 type Pass struct {
 	Budget *Budget // shared with other passes; nil: its own
 
 	store *Store
 	table string
-	rows  model.Ranges
+	rows  Rows
 	rest  model.Range // of the rows
 	query Query
 	size  PageSize
@@ -159,23 +161,31 @@ type Pass struct {
 // NewPass begins a pass over the rows of r that q lets through. The caller closes it, or ranges
 // over its Pages.
 func (s *Store) NewPass(table string, r model.Range, q Query, size PageSize) *Pass {
-	p := s.NewPassOver(table, model.Union(r), q, size)
+	p := s.NewPassOver(table, Rows{Ranges: model.Union(r)}, q, size)
 	p.rest = r
 	return p
 }
 
-// NewPassOver is NewPass for rows of several ranges. The rest of a page is all from where the pass
-// goes on to the end of the last range. One request names many ranges (RequestRows,
-// RequestKeyBytes).
-func (s *Store) NewPassOver(table string, rows model.Ranges, q Query, size PageSize) *Pass {
+// NewPassOver is NewPass for rows of several ranges, in the order that rows says. The rest of a
+// page is all from where the pass goes on to the end of the last range, or against that order to
+// the start of the first one. One request names many ranges (RequestRows, RequestKeyBytes).
+func (s *Store) NewPassOver(table string, rows Rows, q Query, size PageSize) *Pass {
 	p := &Pass{store: s, table: table, rows: rows, query: q, size: size, next: size.Rows}
-	if len(rows) > 0 {
-		p.rest = model.Between(rows[0].Start, rows[len(rows)-1].End)
+	if n := len(rows.Ranges); n > 0 {
+		p.rest = model.Between(rows.Ranges[0].Start, rows.Ranges[n-1].End)
 	}
 	if size.First > 0 {
 		p.next = size.First
 	}
 	return p
+}
+
+// Ask makes the next page end with so many rows, but no more than a page of the pass may have.
+// Parts that are read ahead know no such end.
+func (p *Pass) Ask(rows int) {
+	if p.next = rows; p.size.Rows > 0 {
+		p.next = min(rows, p.size.Rows)
+	}
 }
 
 // Next returns the next page, which may hold no row and tell of progress only. After an error, or a

@@ -56,11 +56,18 @@ func (d *disk) ReadRows(ctx context.Context, _ string, rows Rows, _ Query, limit
 	defer d.inFlight.Add(-1)
 	d.mu.Lock()
 	how := d.script(len(d.sent))
-	d.sent = append(d.sent, rows.Ranges[0].Start)
+	if rows.Reverse {
+		d.sent = append(d.sent, rows.Ranges[len(rows.Ranges)-1].End)
+	} else {
+		d.sent = append(d.sent, rows.Ranges[0].Start)
+	}
 	d.named = append(d.named, len(rows.Ranges))
 	d.mu.Unlock()
 	over, visited := 0, 0
 	for i := range d.rows {
+		if rows.Reverse {
+			i = d.rows - 1 - i
+		}
 		if !rows.Ranges.Contain(diskKey(i)) {
 			continue
 		}
@@ -99,11 +106,14 @@ func (d *disk) SampleKeys(context.Context, string) ([]string, error) {
 
 func (d *disk) store() *Store { return New(context.Background(), d, &telemetry.Counters{}) }
 
-func (d *disk) want(rows model.Ranges) (keys []string) {
+func (d *disk) want(rows Rows) (keys []string) {
 	for i := range d.rows {
-		if rows.Contain(diskKey(i)) && d.matches(i) {
+		if rows.Ranges.Contain(diskKey(i)) && d.matches(i) {
 			keys = append(keys, diskKey(i))
 		}
+	}
+	if rows.Reverse {
+		slices.Reverse(keys)
 	}
 	return keys
 }
@@ -114,7 +124,7 @@ func always(int) bool { return true }
 
 // readAll is the rows of a pass, whose pages must be in order and tell the truth about the rest.
 func readAll(t interface{ Fatalf(string, ...any) }, ctx context.Context, p *Pass) (keys []string, err error) {
-	end := p.rest.End
+	whole := p.rest
 	for page, err := range p.Pages(ctx) {
 		if err != nil {
 			return keys, err
@@ -122,7 +132,14 @@ func readAll(t interface{ Fatalf(string, ...any) }, ctx context.Context, p *Pass
 		for _, r := range page.Rows {
 			keys = append(keys, r.Key)
 		}
-		if len(keys) > 0 && page.More && page.Rest.Start <= keys[len(keys)-1] || page.Rest.End != end {
+		seen, kept := false, page.Rest.End == whole.End
+		if p.rows.Reverse {
+			kept = page.Rest.Start == whole.Start
+		}
+		if len(keys) > 0 {
+			seen = model.InRange(page.Rest, keys[len(keys)-1])
+		}
+		if page.More && seen || !kept {
 			t.Fatalf("after %q the rest is %q", keys, page.Rest)
 		}
 	}
@@ -151,7 +168,8 @@ func TestPassVisitsEachRowOnce(t *testing.T) {
 			}
 			return c
 		}
-		rows := model.Union(rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) model.Range {
+		rows := Rows{Reverse: rapid.Bool().Draw(rt, "reverse")}
+		rows.Ranges = model.Union(rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) model.Range {
 			r := model.Between(diskKey(rapid.IntRange(0, 60).Draw(rt, "from")), "")
 			if to := rapid.IntRange(0, 80).Draw(rt, "to"); to < 70 {
 				r.End = diskKey(to)
@@ -159,7 +177,11 @@ func TestPassVisitsEachRowOnce(t *testing.T) {
 			return r
 		}), 1, 5).Draw(rt, "ranges")...)
 		size := PageSize{Rows: rapid.IntRange(0, 5).Draw(rt, "page"), First: rapid.IntRange(0, 2).Draw(rt, "first"), Cells: rapid.IntRange(0, 7).Draw(rt, "cells")}
-		got, err := readAll(rt, t.Context(), d.store().NewPassOver("t", rows, Pending(), size))
+		pass := d.store().NewPassOver("t", rows, Pending(), size)
+		if ask := rapid.IntRange(0, 3).Draw(rt, "ask"); ask > 0 {
+			pass.Ask(ask)
+		}
+		got, err := readAll(rt, t.Context(), pass)
 		if want := d.want(rows); err != nil || !slices.Equal(got, want) {
 			rt.Fatalf("%q, %v; want %q", got, err, want)
 		}
@@ -176,6 +198,42 @@ func TestPassGoesOnBehindTheLastScannedRow(t *testing.T) {
 	}
 	if want := []string{"", "k00005\x00", "k00011\x00", "k00017\x00"}; !slices.Equal(d.sent, want) {
 		t.Errorf("requests began at %q, want %q", d.sent, want)
+	}
+}
+
+// The same from the last row to the first, in one request at a time and in parts.
+func TestPassGoesOnBelowTheLastScannedRow(t *testing.T) {
+	t.Parallel()
+	for name, samples := range map[string][]string{"one request at a time": nil, "parts": {"k00004", "k00009"}} {
+		d := &disk{rows: 20, matches: func(i int) bool { return i == 0 }, samples: samples, script: func(int) cut { return cut{after: 6, tell: 3, err: errCut} }}
+		got, err := readAll(t, t.Context(), d.store().NewPassOver("t", Rows{Ranges: model.Union(model.All()), Reverse: true}, Pending(), PageSize{}))
+		if err != nil || !slices.Equal(got, []string{"k00000"}) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if want := []string{"", "k00014", "k00008", "k00002"}; samples == nil && !slices.Equal(d.sent, want) {
+			t.Errorf("requests began below %q, want %q", d.sent, want)
+		}
+	}
+}
+
+// A pass that is asked for few rows reads no more of them; then its pages grow as ever.
+func TestPassIsAskedForRows(t *testing.T) {
+	t.Parallel()
+	d := &disk{rows: 100, matches: always, script: uncut}
+	p := d.store().NewPass("t", model.All(), Pending(), PageSize{First: 16, Rows: 64})
+	var got []int
+	for _, ask := range []int{1, 3, 0, 100} {
+		if ask > 0 {
+			p.Ask(ask)
+		}
+		page, err := p.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, len(page.Rows))
+	}
+	if want := []int{1, 3, 6, 64}; !slices.Equal(got, want) {
+		t.Errorf("pages of %d rows, want %d", got, want)
 	}
 }
 
@@ -266,7 +324,7 @@ func TestPassReadsAhead(t *testing.T) {
 			d.samples = append(d.samples, diskKey(100*i+100))
 		}
 		got, err := readAll(t, t.Context(), d.store().NewPass("t", model.All(), Pending(), PageSize{Rows: 100}))
-		if err != nil || !slices.Equal(got, d.want(model.Union(model.All()))) {
+		if err != nil || !slices.Equal(got, d.want(Rows{Ranges: model.Union(model.All())})) {
 			t.Errorf("%q, %v", got, err)
 		}
 		if n := d.most.Load(); n != PassRequests {

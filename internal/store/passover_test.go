@@ -16,19 +16,21 @@ import (
 // nothing.
 func TestPassOverManyRanges(t *testing.T) {
 	t.Parallel()
-	d := &disk{rows: 3000, matches: always, script: uncut}
-	over := 0
-	d.passing = func(context.Context, int) { over++ }
-	var rows model.Ranges
-	for i := 0; i < d.rows; i += 2 {
-		rows = append(rows, model.Row(diskKey(i)))
-	}
-	got, err := readAll(t, t.Context(), d.store().NewPassOver("t", rows, Pending(), PageSize{}))
-	if err != nil || len(got) != 1500 || over != 1500 {
-		t.Errorf("%d rows of %d, %v", len(got), over, err)
-	}
-	if want := []int{512, 512, 476}; !slices.Equal(d.named, want) {
-		t.Errorf("requests named %d ranges, want %d", d.named, want)
+	for _, reverse := range []bool{false, true} {
+		d := &disk{rows: 3000, matches: always, script: uncut}
+		over := 0
+		d.passing = func(context.Context, int) { over++ }
+		rows := Rows{Reverse: reverse}
+		for i := 0; i < d.rows; i += 2 {
+			rows.Ranges = append(rows.Ranges, model.Row(diskKey(i)))
+		}
+		got, err := readAll(t, t.Context(), d.store().NewPassOver("t", rows, Pending(), PageSize{}))
+		if err != nil || !slices.Equal(got, d.want(rows)) || over != 1500 {
+			t.Errorf("%d rows of %d, %v", len(got), over, err)
+		}
+		if want := []int{512, 512, 476}; !slices.Equal(d.named, want) {
+			t.Errorf("requests named %d ranges, want %d", d.named, want)
+		}
 	}
 }
 
@@ -37,7 +39,7 @@ func TestPassOverManyRanges(t *testing.T) {
 func TestPassOverRangesInPages(t *testing.T) {
 	t.Parallel()
 	d := &disk{rows: 100, matches: func(i int) bool { return i < 35 || i > 90 }, script: uncut}
-	rows := model.Ranges{model.Between(diskKey(5), diskKey(10)), model.Between(diskKey(20), diskKey(30)), model.Between(diskKey(40), "")}
+	rows := Rows{Ranges: model.Ranges{model.Between(diskKey(5), diskKey(10)), model.Between(diskKey(20), diskKey(30)), model.Between(diskKey(40), "")}}
 	got, err := readAll(t, t.Context(), d.store().NewPassOver("t", rows, Pending(), PageSize{First: 2, Rows: 8}))
 	if want := d.want(rows); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
@@ -52,12 +54,12 @@ func TestPassOverRangesInPages(t *testing.T) {
 func TestPassOverNothing(t *testing.T) {
 	t.Parallel()
 	d := &disk{rows: 10, matches: always, script: uncut}
-	if got, err := readAll(t, t.Context(), d.store().NewPassOver("t", nil, Pending(), PageSize{})); err != nil || len(got)+len(d.sent) > 0 {
+	if got, err := readAll(t, t.Context(), d.store().NewPassOver("t", Rows{}, Pending(), PageSize{})); err != nil || len(got)+len(d.sent) > 0 {
 		t.Errorf("%q, %v, %d requests", got, err, len(d.sent))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{rows: 10, matches: never, script: func(int) cut { return cut{after: 0, err: errCut} }}
-		_, err := readAll(t, t.Context(), d.store().NewPassOver("t", model.Ranges{model.Row(diskKey(3)), model.Row(diskKey(7))}, Pending(), PageSize{}))
+		_, err := readAll(t, t.Context(), d.store().NewPassOver("t", Rows{Ranges: model.Ranges{model.Row(diskKey(3)), model.Row(diskKey(7))}}, Pending(), PageSize{}))
 		if err == nil || len(d.sent) != PassAttempts || !strings.Contains(err.Error(), "k00003") {
 			t.Errorf("%v after %d requests", err, len(d.sent))
 		}
@@ -80,7 +82,7 @@ func TestPassOverRangesReadsAhead(t *testing.T) {
 		for i := range 31 {
 			d.samples = append(d.samples, diskKey(100*i+100))
 		}
-		rows := model.Ranges{model.Between(diskKey(150), diskKey(550)), model.Row(diskKey(1207)), model.Between(diskKey(2900), diskKey(3150))}
+		rows := Rows{Ranges: model.Ranges{model.Between(diskKey(150), diskKey(550)), model.Row(diskKey(1207)), model.Between(diskKey(2900), diskKey(3150))}}
 		got, err := readAll(t, t.Context(), d.store().NewPassOver("t", rows, Pending(), PageSize{}))
 		if want := d.want(rows); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
@@ -109,11 +111,13 @@ func TestNameableRanges(t *testing.T) {
 		for i := range c.ranges {
 			rs = append(rs, model.Row(long[:c.key-5]+fmt.Sprintf("%05d", i)))
 		}
-		if got := len(nameable(rs)); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		for _, reverse := range []bool{false, true} {
+			if got := len(Rows{Reverse: reverse}.nameable(rs)); got != c.want {
+				t.Errorf("%s, reverse %v: %d, want %d", name, reverse, got, c.want)
+			}
 		}
 	}
-	if got := len(nameable(model.Ranges{model.Row(strings.Repeat("x", RequestKeyBytes))})); got != 1 {
+	if got := len(Rows{}.nameable(model.Ranges{model.Row(strings.Repeat("x", RequestKeyBytes))})); got != 1 {
 		t.Errorf("of one that is too long: %d", got)
 	}
 }

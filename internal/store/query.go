@@ -248,8 +248,9 @@ const RequestKeyBytes = 480 << 10
 
 // Rows names the rows of a read; the zero value is all of them.
 type Rows struct {
-	Keys   []string // these, if not nil
-	Ranges model.Ranges
+	Keys    []string // these, if not nil
+	Ranges  model.Ranges
+	Reverse bool // ranges are read from the last key to the first; nothing within a row changes
 }
 
 // Prefix is where the rows begin with p.
@@ -261,16 +262,43 @@ func From(key string) Rows { return In(model.Between(key, "")) }
 // In is the rows of a range.
 func In(r model.Range) Rows { return Rows{Ranges: model.Ranges{r}} }
 
-// nameable is as many of the ranges, from the first one on, as one request may name.
-func nameable(rs model.Ranges) model.Ranges {
+// nameable is as many of the ranges as one request may name: those with which the read begins.
+func (rows Rows) nameable(rs model.Ranges) model.Ranges {
 	n, bytes := 0, 0
 	for n < len(rs) && n < RequestRows {
-		if bytes += len(rs[n].Start) + len(rs[n].End); n > 0 && bytes > RequestKeyBytes {
+		next := rs[n]
+		if rows.Reverse {
+			next = rs[len(rs)-1-n]
+		}
+		if bytes += len(next.Start) + len(next.End); n > 0 && bytes > RequestKeyBytes {
 			break
 		}
 		n++
 	}
+	if rows.Reverse {
+		return rs[len(rs)-n:]
+	}
 	return rs[:n]
+}
+
+// behind is what is left of a range once the read has come past a key.
+func (rows Rows) behind(r model.Range, key string) model.Range {
+	if !rows.Reverse {
+		r.Start = max(r.Start, key+"\x00")
+	} else if r.End == "" || key < r.End {
+		r.End = key
+	}
+	return r
+}
+
+// after is what is left of a range once the read has come to the end of another one.
+func (rows Rows) after(r, done model.Range) model.Range {
+	if rows.Reverse {
+		r.End = done.Start
+	} else {
+		r.Start = done.End
+	}
+	return r
 }
 
 // KeyChunks cuts keys to what one request may name.

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/percolator"
@@ -20,12 +21,16 @@ var ofPeople = []index{{people, "mail", true}, {people, "city", false}}
 // scanIndex scans a range of values.
 func (r Reader) scanIndex(ctx context.Context, ix index, from, to string) ([]history.Entry, error) {
 	var es []history.Entry
-	for e, err := range r.ScanIndex(ctx, ix.table, ix.name, percolator.Between(from, to)) {
+	o := percolator.ScanIndexOptions{Values: percolator.Between(from, to), Reverse: r.StartTimestamp()%2 == 0}
+	for e, err := range r.ScanIndexWith(ctx, ix.table, ix.name, o) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err
 		}
 		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
+	}
+	if o.Reverse {
+		slices.Reverse(es)
 	}
 	r.rec.IndexScan(ix.table, ix.name, from, to, es)
 	r.keepScan("index "+ix.table+"."+ix.name, from, to, nil, es)

@@ -33,44 +33,64 @@ func (r Reader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, 
 }
 
 func (r Reader) scan(ctx context.Context, table, from, to string, columns ...string) (es []history.Entry, err error) {
-	for e, err := range r.entries(ctx, table, from, to, columns...) {
+	entries, reverse := r.entries(ctx, table, from, to, columns...)
+	for e, err := range entries {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err
 		}
 		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value, Commit: e.CommitTS})
 	}
+	if reverse {
+		es = rowsTurned(es)
+	}
 	r.rec.Scan(table, from, to, columns, es)
 	r.keepScan(table, from, to, columns, es)
 	return es, nil
 }
 
-// entries scans a range by Scan, or by ScanWith of several that overlap and together are the same:
-// the answer is the same.
-func (r Reader) entries(ctx context.Context, table, from, to string, columns ...string) iter.Seq2[percolator.Entry, error] {
+// rowsTurned is what a scan in reverse has found, in key order.
+func rowsTurned(es []history.Entry) (out []history.Entry) {
+	for end := len(es); end > 0; {
+		first := end - 1
+		for first > 0 && es[first-1].Cell.Row == es[end-1].Cell.Row {
+			first--
+		}
+		out, end = append(out, es[first:end]...), first
+	}
+	return out
+}
+
+// entries scans a range by Scan, or by ScanWith of several that overlap and together are the same,
+// in key order or against it: the answer is the same.
+func (r Reader) entries(ctx context.Context, table, from, to string, columns ...string) (es iter.Seq2[percolator.Entry, error], reverse bool) {
 	cuts := []string{"", "a3", "07-", "duty1", "n4", "p5", "wide1", "x"}
 	at := int(r.StartTimestamp() % tso.Timestamp(2*len(cuts)))
 	if at >= len(cuts) {
-		return r.Scan(ctx, table, percolator.Between(from, to), columns...)
+		return r.Scan(ctx, table, percolator.Between(from, to), columns...), false
 	}
 	first, second := percolator.Between(from, cuts[at]+"~"), percolator.Between(max(from, cuts[at]), to)
 	if to != "" && to < first.End {
 		first.End = to
 	}
-	o := percolator.ScanOptions{Rows: []percolator.Range{second, first}}
+	o := percolator.ScanOptions{Rows: []percolator.Range{second, first}, Reverse: at%2 == 0}
 	if len(columns) == 0 {
 		o.ColumnRanges = []percolator.Range{percolator.Between("m", ""), percolator.Between("", "next")}
 	}
 	for _, name := range columns {
 		o.ColumnRanges = append(o.ColumnRanges, percolator.Row(name))
 	}
-	return r.ScanWith(ctx, table, o)
+	return r.ScanWith(ctx, table, o), o.Reverse
 }
 
-// scanFirst stops after n entries: that is a scan of what lies before the end of the last one's
-// row. There must be one column only.
+// scanFirst stops after n entries, by itself or by a limit: that is a scan of what lies before the
+// end of the last one's row. There must be one column only.
 func (r Reader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []history.Entry, err error) {
-	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), column) {
+	o := percolator.ScanOptions{Rows: []percolator.Range{percolator.Between(from, to)}, Columns: []string{column}}
+	if r.StartTimestamp()%2 == 0 {
+		o.Limit = n
+	}
+	for e, err := range r.ScanWith(ctx, table, o) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err

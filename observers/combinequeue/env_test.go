@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
@@ -129,14 +130,8 @@ func (e *env) read(key string) (total, pending int64) {
 // until waits until cond holds.
 func (e *env) until(what string, cond func() bool) {
 	e.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-e.ctx.Done():
-			e.Fatalf("never happened: %s", what)
-		}
+	if !fixture.Until(e.ctx, cond) {
+		e.Fatalf("never happened: %s", what)
 	}
 }
 

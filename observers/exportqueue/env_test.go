@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
@@ -167,14 +168,8 @@ func (e *env) pending() (list []string) {
 // until waits until cond holds.
 func (e *env) until(what string, cond func() bool) {
 	e.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-e.ctx.Done():
-			e.Fatalf("never happened: %s", what)
-		}
+	if !fixture.Until(e.ctx, cond) {
+		e.Fatalf("never happened: %s", what)
 	}
 }
 

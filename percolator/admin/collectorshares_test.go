@@ -109,7 +109,7 @@ func TestCollectorsShareTheErasing(t *testing.T) {
 func shareErasing(t *testing.T, n int) []int {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
-	const clients, rows = 12, 4
+	const clients, rows = 24, 4 // more shares than collectors, however streams fall into shards
 	writeStreams(t, ctx, env, clients, rows)
 	env.Clock.Advance(afterwards)
 

@@ -23,7 +23,7 @@ const withoutJournal = "5a3bff4e301f3f0e41ce38228c699046740eaf57"
 // formerVersion builds testdata/formerversion together with that version.
 func formerVersion(t *testing.T) (program string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := fixture.BuildDir(t)
 	run := func(name string, args ...string) error {
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		cmd.Dir = dir

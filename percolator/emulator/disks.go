@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,12 +149,14 @@ func (c Clean) number(key string) float64 {
 	return float64(binary.BigEndian.Uint64(b[:]))
 }
 
-// diskRead is one ReadRows request that is served from disks, in the order of its keys.
+// diskRead is one ReadRows request that is served from disks, in the order of its keys, or against
+// it.
 type diskRead struct {
 	grpc.ServerStream
 	disks    *Disks
 	id       string // of the table
-	at       string // all keys below are paid for
+	reversed bool
+	at       string // all keys below are paid for; of a reversed read, it and all above, none if it is ""
 	sizes    []rowSize
 	report   bool // the client asked for its progress
 	returned int64
@@ -169,10 +172,10 @@ type rowSize struct {
 // readRows serves req tablet by tablet, and key by key.
 func (d *Disks) readRows(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
 	rows, ok := newRowSet(req.Rows)
-	if !ok || req.Reversed || req.RowsLimit < 0 {
+	if !ok || req.RowsLimit < 0 {
 		return g.scanRows(bt, ss, req)
 	}
-	r := &diskRead{ServerStream: ss, disks: d, id: tableID(req.TableName), reach: math.MaxInt64}
+	r := &diskRead{ServerStream: ss, disks: d, id: tableID(req.TableName), reversed: req.Reversed, reach: math.MaxInt64}
 	if d.Reach > 0 && len(rows.ranges) > 0 {
 		r.reach = d.Reach
 	}
@@ -181,7 +184,11 @@ func (d *Disks) readRows(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream,
 	d.table(r.id).reads++
 	bounds := d.bounds(r.id)
 	d.mu.Unlock()
-	for _, part := range rows.parts(bounds) {
+	parts := rows.parts(bounds)
+	if r.reversed {
+		slices.Reverse(parts)
+	}
+	for _, part := range parts {
 		if err := r.part(g, bt, req, part); err != nil {
 			return err
 		}
@@ -203,7 +210,12 @@ func (r *diskRead) part(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRequ
 	if r.sizes, err = sizesOf(g, bt, r.ServerStream, req, part); err != nil {
 		return err
 	}
-	r.at = from.start
+	first, last := from.start, from.end
+	if r.reversed {
+		slices.Reverse(r.sizes)
+		first, last = last, first
+	}
+	r.at = first
 	asked := proto.CloneOf(req)
 	asked.Rows = part
 	if asked.RowsLimit > 0 {
@@ -215,7 +227,7 @@ func (r *diskRead) part(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRequ
 	if req.RowsLimit > 0 && r.returned >= req.RowsLimit {
 		return nil
 	}
-	return r.passTo(from.end)
+	return r.passTo(last)
 }
 
 // SendMsg pays for everything up to a row, and for the row, before it sends it.
@@ -225,11 +237,11 @@ func (r *diskRead) SendMsg(m any) error {
 		return r.ServerStream.SendMsg(m)
 	}
 	if key := string(row.LastScannedRowKey); key != "" {
-		return r.passTo(successor(key)) // which names it
+		return r.passTo(r.behind(key)) // which names it
 	}
 	if len(row.Chunks) > 0 {
 		key := string(row.Chunks[0].RowKey)
-		if err := r.passTo(key); err != nil {
+		if err := r.passTo(r.before(key)); err != nil {
 			return err
 		}
 		if err := r.passRow(key); err != nil {
@@ -240,12 +252,35 @@ func (r *diskRead) SendMsg(m any) error {
 	return r.ServerStream.SendMsg(m)
 }
 
-// passTo pays for what lies before the key end, all of which the filter has kept back, and names
-// the progress; "" is the end of the table.
+// before is where a read stands that has come to a row, and behind where it has passed over it.
+func (r *diskRead) before(key string) string {
+	if r.reversed {
+		return successor(key)
+	}
+	return key
+}
+
+func (r *diskRead) behind(key string) string {
+	if r.reversed {
+		return key
+	}
+	return successor(key)
+}
+
+// passed reports whether a key lies on the way to end.
+func (r *diskRead) passed(key, end string) bool {
+	if r.reversed {
+		return key >= end
+	}
+	return end == "" || key < end
+}
+
+// passTo pays for what lies on the way to end, all of which the filter has kept back, and names the
+// progress; "" is the end of the table, or the start for a reversed read.
 func (r *diskRead) passTo(end string) error {
-	for len(r.sizes) > 0 && (end == "" || r.sizes[0].key < end) {
+	for len(r.sizes) > 0 && r.passed(r.sizes[0].key, end) {
 		key := r.sizes[0].key
-		if err := r.passClean(key); err != nil {
+		if err := r.passClean(r.before(key)); err != nil {
 			return err
 		}
 		if err := r.passRow(key); err != nil {
@@ -267,7 +302,7 @@ func (r *diskRead) passRow(key string) error {
 			return err
 		}
 	}
-	r.at = successor(key)
+	r.at = r.behind(key)
 	return nil
 }
 
@@ -289,36 +324,54 @@ func (r *diskRead) name(key string) error {
 	return r.ServerStream.SendMsg(&btpb.ReadRowsResponse{LastScannedRowKey: []byte(key)})
 }
 
-// passClean pays for the clean data up to the key end, and names the progress.
+// passClean pays for the clean data on the way to end, and names the progress.
 func (r *diskRead) passClean(end string) error {
-	for _, c := range r.disks.Clean {
+	for i := range r.disks.Clean {
+		c := r.disks.Clean[i]
+		if r.reversed {
+			c = r.disks.Clean[len(r.disks.Clean)-1-i]
+		}
 		if c.Table != r.id {
 			continue
 		}
-		from, to := c.place(r.at), 1.0
-		if end != "" {
-			to = c.place(end)
-		}
-		if to <= from {
-			continue
-		}
-		total := int64((to - from) * float64(c.Bytes))
-		err := r.pay(total, func(done int64) error {
-			key := c.key(from + (to-from)*float64(done)/float64(total))
-			if !r.report || key <= r.at || end != "" && key >= end {
-				return nil
-			}
-			r.at = key
-			return r.name(key)
-		})
-		if err != nil {
+		if err := r.passCleanOf(c, end); err != nil {
 			return err
 		}
 	}
-	if end != "" {
-		r.at = max(r.at, end)
+	if r.reversed || end != "" {
+		r.moveTo(end)
 	}
 	return nil
+}
+
+func (r *diskRead) passCleanOf(c Clean, end string) error {
+	from, to := c.place(r.at), c.place(end)
+	switch {
+	case r.reversed && r.at == "":
+		from = 1
+	case !r.reversed && end == "":
+		to = 1
+	}
+	if to == from || to < from != r.reversed {
+		return nil
+	}
+	total := int64(math.Abs(to-from) * float64(c.Bytes))
+	return r.pay(total, func(done int64) error {
+		key := c.key(from + (to-from)*float64(done)/float64(total))
+		if !r.report || !r.passed(key, end) || !r.moveTo(key) {
+			return nil
+		}
+		return r.name(key)
+	})
+}
+
+// moveTo notes that everything up to a key is paid for, unless it was before.
+func (r *diskRead) moveTo(key string) bool {
+	if r.reversed && r.at != "" && key >= r.at || !r.reversed && key <= r.at {
+		return false
+	}
+	r.at = key
+	return true
 }
 
 // sizesOf reads the rows of a part without the filter.

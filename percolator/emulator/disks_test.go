@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,13 @@ import (
 // asking is a context of a client that asks for progress.
 func asking(t *testing.T, ctx context.Context) context.Context {
 	t.Helper()
-	b, err := proto.Marshal(&btpb.FeatureFlags{LastScannedRowResponses: true})
+	return able(t, ctx, &btpb.FeatureFlags{LastScannedRowResponses: true, ReverseScans: true})
+}
+
+// able is a context of a client that can do what the flags say.
+func able(t *testing.T, ctx context.Context, flags *btpb.FeatureFlags) context.Context {
+	t.Helper()
+	b, err := proto.Marshal(flags)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +102,10 @@ func TestReadsPayForWhatTheyPassOver(t *testing.T) {
 		"two keys":         {&btpb.ReadRowsRequest{Filter: notThere(), Rows: &btpb.RowSet{RowKeys: [][]byte{[]byte("r0001"), []byte("r0099"), []byte("none")}}}, 2_000},
 		"the first row":    {&btpb.ReadRowsRequest{RowsLimit: 1}, 1_000},
 		"to the 60th":      {&btpb.ReadRowsRequest{RowsLimit: 10, Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"r0050", ""}.wire()}}}, 10_000},
+		"the last row":     {&btpb.ReadRowsRequest{RowsLimit: 1, Reversed: true, Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"", "s"}.wire()}}}, 1_000},
+		"down to the 90th": {&btpb.ReadRowsRequest{RowsLimit: 9, Reversed: true, Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"r0010", "r0030"}.wire(), interval{"r0095", "r0099"}.wire()}}}, 9_000},
+		"down two ranges":  {&btpb.ReadRowsRequest{Filter: notThere(), Reversed: true, Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"r0090", "r0095"}.wire(), interval{"r0010", "r0030"}.wire()}}}, 25_000},
+		"down clean data":  {&btpb.ReadRowsRequest{Filter: notThere(), Reversed: true, Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"s\x80", ""}.wire()}}}, 1 << 39},
 		"clean data":       {&btpb.ReadRowsRequest{Filter: notThere(), Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"s", "t"}.wire()}}}, 1 << 40},
 		"half of it":       {&btpb.ReadRowsRequest{Filter: notThere(), Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"s\x80", "t"}.wire()}}}, 1 << 39},
 		"beyond the table": {&btpb.ReadRowsRequest{Rows: &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"z", ""}.wire()}}}, 0},
@@ -105,7 +116,7 @@ func TestReadsPayForWhatTheyPassOver(t *testing.T) {
 		if name == "all" || name == "nothing passes" {
 			c.req.Rows = &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"", "s"}.wire()}}
 		}
-		if _, _, err := follow(testContext(t), client, c.req); err != nil {
+		if _, _, err := follow(able(t, testContext(t), &btpb.FeatureFlags{ReverseScans: true}), client, c.req); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.Passed("t"); math.Abs(float64(got-c.want)) > float64(c.want)/1e6 || d.Reads("t") != 1 {
@@ -187,6 +198,37 @@ func TestReach(t *testing.T) {
 	}
 	if rows, _, err := follow(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t"), Rows: keys}); err != nil || len(rows) != 100 {
 		t.Errorf("%d keys, %v", len(rows), err)
+	}
+}
+
+// TestReachOfAReversedRead: the same from the end to the beginning.
+func TestReachOfAReversedRead(t *testing.T) {
+	t.Parallel()
+	d := &Disks{Reach: 30_000, Clean: []Clean{{"t", "s", "t", 90_000}}, Bounds: map[string][]string{"t": {"r0050", "s\x80"}}}
+	c := onDisks(t, d, 100)
+	ctx := asking(t, testContext(t))
+	to, requests, found := "", 0, ""
+	for more := true; more; requests++ {
+		rows, scanned, err := follow(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t"), Reversed: true,
+			Filter: &btpb.RowFilter{Filter: &btpb.RowFilter_RowKeyRegexFilter{RowKeyRegexFilter: []byte("r0029|r0070")}},
+			Rows:   &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{"", to}.wire()}}})
+		if more = err != nil; more && (status.Code(err) != codes.Canceled || len(scanned) == 0 || requests > 10) {
+			t.Fatalf("request %d down from %q: %v, %v", requests, to, scanned, err)
+		}
+		if !slices.IsSortedFunc(scanned, func(a, b string) int { return strings.Compare(b, a) }) || slices.Contains(scanned, "r0029") || slices.Contains(scanned, "r0070") {
+			t.Errorf("progress %q", scanned)
+		}
+		for _, key := range slices.Concat(rows, scanned) {
+			if to == "" || key < to {
+				to = key
+			}
+		}
+		for _, key := range rows {
+			found += key + " "
+		}
+	}
+	if n := d.Passed("t"); found != "r0070 r0029 " || requests != 7 || n < 189_990 || n > 200_000 {
+		t.Errorf("%d requests passed over %d bytes and found %s", requests, n, found)
 	}
 }
 

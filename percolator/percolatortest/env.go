@@ -56,7 +56,7 @@ func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
 		e.startEmulator(set)
 	} else {
 		e.connect(set.address)
-		t.Cleanup(e.deleteTables)
+		e.cleanUp(e.deleteTables)
 	}
 	e.startOracle(set.listen)
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
@@ -73,6 +73,15 @@ func newEnv(t testing.TB, project, instance string) *Env {
 	e.store = sync.OnceValue(e.openStore)
 	e.inspector = sync.OnceValue(func() *percolator.Client { return e.newClient(e.Oracle, e.Options()) })
 	return e
+}
+
+// cleanUp has f called when the test ends, and what it refers to collected then: a parallel test, with
+// its functions, stays in memory until all others have ended.
+func (e *Env) cleanUp(f func()) {
+	e.t.Cleanup(func() {
+		f()
+		f = nil
+	})
 }
 
 // Options returns the options with which a Bigtable client, or percolator.NewClient, connects to
@@ -93,7 +102,12 @@ func (e *Env) NewClient(opts ...ClientOption) *percolator.Client {
 	f := newFaults(set.name)
 	f.Handle(set.handler)
 	c := e.newClient(clientOracle{faults: f, oracle: e.Oracle}, append(e.Options(), f.options()...), set.configure...)
-	e.t.Cleanup(f.end) // before the client is closed
+	e.cleanUp(func() { // before the client is closed
+		f.end()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.faults, c)
+	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.faults[c] = f
@@ -112,7 +126,7 @@ func (e *Env) newClient(oracle tso.Oracle, opts []option.ClientOption, configure
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
-	e.t.Cleanup(func() {
+	e.cleanUp(func() {
 		if err := c.Close(); err != nil {
 			e.t.Logf("percolatortest: closing a client: %v", err)
 		}
@@ -148,7 +162,7 @@ func (e *Env) openStore() *bigtable.Client {
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
-	e.t.Cleanup(func() { _ = c.Close() })
+	e.cleanUp(func() { _ = c.Close() })
 	return c
 }
 
@@ -165,7 +179,7 @@ func (e *Env) startEmulator(set envSettings) {
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
-	e.t.Cleanup(func() { _ = s.Close() })
+	e.cleanUp(func() { _ = s.Close() })
 	if e.options = s.ClientOptions; set.listen {
 		e.address = s.Addr()
 	}
@@ -180,7 +194,7 @@ func (e *Env) startOracle(listen bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
-	e.t.Cleanup(func() {
+	e.cleanUp(func() {
 		stop()
 		if err := <-done; err != nil {
 			e.t.Errorf("percolatortest: the oracle: %v", err)

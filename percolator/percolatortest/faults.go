@@ -129,6 +129,7 @@ func (f *Faults) end() {
 	f.Resume()
 	f.mu.Lock()
 	f.users.handler, f.journal.handler = nil, nil
+	f.users.recorded, f.journal.recorded = nil, nil
 	f.finish()
 	f.mu.Unlock()
 	f.late.Wait()

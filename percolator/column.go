@@ -1,0 +1,202 @@
+package percolator
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/gopercolator/percolator/internal/model"
+)
+
+// Cell names the column's cell in a row.
+func (c Column[T]) Cell(row string) Cell { return Cell{Table: c.Table, Row: row, Column: c.Name} }
+
+// Decode decodes bytes that the caller got elsewhere, as the value of the column in a row. Errors:
+// ErrCorrupt if they are not of the type.
+func (c Column[T]) Decode(row string, b []byte) (T, error) {
+	v, err := c.decode(b)
+	if err != nil {
+		return v, model.CellError(ErrCorrupt, c.Cell(row), "%v", err)
+	}
+	return v, nil
+}
+
+// Get returns the column's value in a row. Errors: ErrNotFound, ErrCorrupt if the bytes are not of
+// the type, and those of Reader.Get.
+func (c Column[T]) Get(ctx context.Context, r Reader, row string) (T, error) {
+	b, err := r.Get(ctx, c.Cell(row))
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return c.Decode(row, b)
+}
+
+// GetOr is Get, and returns absent where there is no value.
+func (c Column[T]) GetOr(ctx context.Context, r Reader, row string, absent T) (T, error) {
+	v, err := c.Get(ctx, r, row)
+	if errors.Is(err, ErrNotFound) {
+		return absent, nil
+	}
+	return v, err
+}
+
+// GetMulti returns the column's values in several rows, by row, with as few requests as possible. A
+// row without a value is not in the map. Errors: those of Get but ErrNotFound.
+func (c Column[T]) GetMulti(ctx context.Context, r Reader, rows ...string) (map[string]T, error) {
+	cells := make([]Cell, len(rows))
+	for i, row := range rows {
+		cells[i] = c.Cell(row)
+	}
+	found, err := r.GetMulti(ctx, cells...)
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[string]T, len(rows))
+	for i, b := range found {
+		if b == nil {
+			continue
+		}
+		if values[rows[i]], err = c.Decode(rows[i], b); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// GetForUpdate is Get, and makes tx conflict with concurrent writers of the cell
+// (Txn.GetForUpdate).
+func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, error) {
+	b, err := tx.GetForUpdate(ctx, c.Cell(row))
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return c.Decode(row, b)
+}
+
+// Set buffers a value. Errors: ErrInvalidArgument if it cannot be encoded, and those of Txn.Set.
+func (c Column[T]) Set(tx *Txn, row string, v T) error {
+	b, err := c.encoded(row, v)
+	if err != nil {
+		return err
+	}
+	return tx.Set(c.Cell(row), b)
+}
+
+// Insert is Set for a cell that must have no value; otherwise Commit returns ErrExists.
+func (c Column[T]) Insert(tx *Txn, row string, v T) error {
+	b, err := c.encoded(row, v)
+	if err != nil {
+		return err
+	}
+	return tx.Insert(c.Cell(row), b)
+}
+
+func (c Column[T]) encoded(row string, v T) ([]byte, error) {
+	b, err := c.encode(v)
+	if err != nil {
+		return nil, unencodable(c.Cell(row), err)
+	}
+	return b, nil
+}
+
+// unencodable is the error of a value that has no bytes.
+func unencodable(c Cell, err error) error {
+	return model.CellError(ErrInvalidArgument, c, "the value cannot be encoded: %v", err)
+}
+
+// Delete buffers a deletion, as Txn.Delete does.
+func (c Column[T]) Delete(tx *Txn, row string) error { return tx.Delete(c.Cell(row)) }
+
+// Notify buffers a weak notification, as Txn.Notify does.
+func (c Column[T]) Notify(tx *Txn, row string) error { return tx.Notify(c.Cell(row)) }
+
+// Scan streams, in row order, the rows of the range that have a value in the column. An error ends
+// the stream: ErrCorrupt if a value is not of the type, and those of Reader.Scan.
+func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[TypedEntry[T], error] {
+	return c.typed(r.Scan(ctx, c.Table, rows, c.Name))
+}
+
+// ScanWith is Scan of the cells that o selects, all of which have values of the column's type;
+// where o selects no columns, of the column. So a row may hold many values of one type, in columns
+// of which a program reads ranges.
+func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.Seq2[TypedEntry[T], error] {
+	if len(o.Columns)+len(o.ColumnRanges) == 0 {
+		o.Columns = []string{c.Name}
+	}
+	return c.typed(r.ScanWith(ctx, c.Table, o))
+}
+
+// ScanIndex streams the rows whose value in the column lies in values, in the order of values, then
+// rows. index is one over this column; Exactly and Between make ranges of values. Errors end the
+// stream: ErrInvalidArgument if the index is over another column, ErrCorrupt if a value is not of
+// the type, and those of Reader.ScanIndex.
+func (c Column[T]) ScanIndex(ctx context.Context, r Reader, index string, values Range) iter.Seq2[TypedEntry[T], error] {
+	return c.typed(c.indexed(index, r.ScanIndex(ctx, c.Table, index, values)))
+}
+
+// ScanIndexWith is ScanIndex of what o selects: the newest entries first, say, and so many of them.
+func (c Column[T]) ScanIndexWith(ctx context.Context, r Scanner, index string, o ScanIndexOptions) iter.Seq2[TypedEntry[T], error] {
+	return c.typed(c.indexed(index, r.ScanIndexWith(ctx, c.Table, index, o)))
+}
+
+// indexed ends a stream at an entry of another column.
+func (c Column[T]) indexed(index string, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range entries {
+			if err == nil && e.Cell.Column != c.Name {
+				e, err = Entry{}, model.CellError(ErrInvalidArgument, e.Cell, "index %q is not over column %q", index, c.Name)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Exactly is the range of the one value v in an index over the column. Errors: ErrInvalidArgument
+// if v cannot be encoded.
+func (c Column[T]) Exactly(v T) (Range, error) {
+	b, err := c.encoded("", v)
+	return Exactly(b), err
+}
+
+// Between is the half-open range from ≤ value < to in an index over the column, whose bytes must
+// sort as its values do: String, OrderedInt64, Float64, Bool and Time. Whoever wants one bound only
+// makes the other of Start and End the empty string. Errors: ErrInvalidArgument if a bound cannot be
+// encoded.
+func (c Column[T]) Between(from, to T) (Range, error) {
+	start, err := c.encoded("", from)
+	if err != nil {
+		return Range{}, err
+	}
+	end, err := c.encoded("", to)
+	if err != nil {
+		return Range{}, err
+	}
+	return Between(string(start), string(end)), nil
+}
+
+// typed decodes entries.
+func (c Column[T]) typed(entries iter.Seq2[Entry, error]) iter.Seq2[TypedEntry[T], error] {
+	return func(yield func(TypedEntry[T], error) bool) {
+		for e, err := range entries {
+			te := TypedEntry[T]{Entry: e}
+			if err == nil {
+				of := c
+				of.Name = e.Cell.Column
+				te.Value, err = of.Decode(e.Cell.Row, e.Value)
+			}
+			if !yield(te, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// TypedEntry is an Entry with its value decoded.
+type TypedEntry[T any] struct {
+	Entry
+	Value T // shadows Entry.Value, the bytes
+}
