@@ -68,7 +68,7 @@ func decode(t model.Type, stored []byte) (v any, ok bool) {
 	case model.TypeTime:
 		v, err = model.DecodeTime(stored)
 	case model.TypeJSON:
-		return json.RawMessage(stored), model.CheckValue(t, stored) == nil
+		return json.RawMessage(stored), t.Check(stored) == nil
 	default:
 		return stored, true
 	}
@@ -99,7 +99,7 @@ func encode(t model.Type, v any) ([]byte, error) {
 		}
 	case []byte:
 		if t == model.TypeBytes || t == model.TypeString || t == model.TypeJSON {
-			return of, model.CheckValue(t, of)
+			return of, t.Check(of)
 		}
 	}
 	return nil, errors.New("not of the column's type")

@@ -52,7 +52,7 @@ func (t *Tail) Forget(keep func(StreamID) bool) {
 func (t *Tail) Read(ctx context.Context, s *store.Store, take func(StreamID, StreamRow) bool, page func() error) error {
 	t.ended = map[StreamID]bool{}
 	for rest := model.All(); ; {
-		p := s.NewPassOver(model.JournalTable, t.unread().Within(rest), store.JournalCells(), store.PageSize{Rows: tailRows, Bytes: store.PassBytes / 4})
+		p := s.NewPassOver(model.JournalTable, store.Rows{Ranges: t.unread().Within(rest)}, store.JournalCells(), store.PageSize{Rows: tailRows, Bytes: store.PassBytes / 4})
 		got, err := p.Next(ctx)
 		p.Close()
 		if err != nil {

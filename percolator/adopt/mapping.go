@@ -178,7 +178,7 @@ func (t *table) value(c Column, name string, value []byte) ([]byte, error) {
 	if !ok || declared.Type == "" {
 		return value, nil
 	}
-	return model.ParseValue(declared.Type, string(value))
+	return declared.Type.Parse(string(value))
 }
 
 // means reports whether a column of the Percolator table is one that the mapping fills.
