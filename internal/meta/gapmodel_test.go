@@ -51,7 +51,7 @@ func TestGapsOfRepairs(t *testing.T) {
 			}
 		}
 		for _, ts := range []tso.Timestamp{1, to, now, now + 1} {
-			if err := l.Meta.CheckCommit(ctx, ts); errors.Is(err, model.ErrConflict) != (ts <= now) {
+			if err := l.Meta.CheckCommit(ctx, ts, nil); errors.Is(err, model.ErrConflict) != (ts <= now) {
 				t.Errorf("repair %d: a transaction of %d commits after %d: %v", n, ts, now, err)
 			}
 		}
