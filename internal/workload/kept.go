@@ -33,6 +33,27 @@ func (s *Session) viewPast(ctx context.Context) {
 	}, percolator.AsOfTimestamp(ts))
 }
 
+// viewBygone reads as of a commit that is long past. Nobody may answer if the retention is over and
+// no hold keeps it, whether or not a collector has been there.
+func (s *Session) viewBygone(ctx context.Context) {
+	past := s.Past()
+	if len(past) == 0 {
+		return
+	}
+	ts := past[s.Rand.IntN(1+len(past)/4)]
+	bounds, err := admin.New(s.Client).CollectionBounds(ctx) // the client has learned of them then
+	if err != nil || ts >= bounds.Next {
+		return
+	}
+	s.View(ctx, "view bygone", func(ctx context.Context, r Reader) error {
+		err := r.checkBank(ctx)
+		if err == nil {
+			r.rec.Broken("a snapshot is readable that might have been collected up to %d", bounds.Next)
+		}
+		return err
+	}, percolator.AsOfTimestamp(ts))
+}
+
 // keptMost is how many snapshots of the past are read again and again at a time, beside those under
 // holds.
 const keptMost = 4

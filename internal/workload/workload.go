@@ -88,7 +88,7 @@ func Rules() history.Rules {
 			{Name: "divide", Table: chains, Column: "head"},
 			{Name: "carry", Table: chains, Column: "leg"},
 			{Name: "gather", Table: chains, Column: "stop"},
-			{Name: "decide", Table: claims, Column: "claim"},
+			{Name: decider, Table: claims, Column: "claim"},
 			{Name: "file", Table: claims, Column: "claim"},
 		},
 		Unrecorded: []string{exports}, // a delivery is not told its transaction
@@ -231,6 +231,7 @@ var picks = []pick{
 	{5, (*Session).viewPeople},
 	{4, (*Session).viewMany},
 	{4, (*Session).viewPast},
+	{3, (*Session).viewBygone},
 	{3, (*Session).viewStale},
 	{14, (*Session).publish},
 	{8, (*Session).revise},
