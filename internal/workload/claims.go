@@ -54,6 +54,9 @@ func (w *Workload) observeClaims(r *observers.Registry, worker string) {
 		return a.follow(cell(claims, ch.Cell.Row, "decision"), ch, says(ch.Value))
 	}), observers.MaxCells(claimRows), observers.MaxWait(50*time.Millisecond))
 	w.observe(r, worker, "file", claims, "claim", func(_ context.Context, a *attempt, ch observers.Change) error {
+		if a.id%8 == 0 {
+			return observers.Snooze(20 * time.Millisecond)
+		}
 		return a.follow(cell(claims, ch.Cell.Row, "file"), ch, says(ch.Value))
 	})
 }
