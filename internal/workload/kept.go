@@ -33,16 +33,16 @@ func (s *Session) viewPast(ctx context.Context) {
 	}, percolator.AsOfTimestamp(ts))
 }
 
-// viewBygone reads as of a commit that is long past. Nobody may answer if the retention is over and
-// no hold keeps it, whether or not a collector has been there.
-func (s *Session) viewBygone(ctx context.Context) {
+// Bygone reads as of a commit whose retention is over, if there is one that no hold keeps and no
+// collector has announced yet: nobody may answer.
+func (s *Session) Bygone(ctx context.Context) {
 	past := s.Past()
 	if len(past) == 0 {
 		return
 	}
 	ts := past[s.Rand.IntN(1+len(past)/4)]
 	bounds, err := admin.New(s.Client).CollectionBounds(ctx) // the client has learned of them then
-	if err != nil || ts >= bounds.Next {
+	if err != nil || ts >= bounds.Next || ts <= bounds.Safepoint {
 		return
 	}
 	s.View(ctx, "view bygone", func(ctx context.Context, r Reader) error {

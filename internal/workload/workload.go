@@ -231,7 +231,6 @@ var picks = []pick{
 	{5, (*Session).viewPeople},
 	{4, (*Session).viewMany},
 	{4, (*Session).viewPast},
-	{3, (*Session).viewBygone},
 	{3, (*Session).viewStale},
 	{14, (*Session).publish},
 	{8, (*Session).revise},
