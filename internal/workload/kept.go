@@ -36,15 +36,12 @@ func (s *Session) viewPast(ctx context.Context) {
 // Bygone reads as of a commit whose retention is over, if there is one that no hold keeps and no
 // collector has announced yet: nobody may answer.
 func (s *Session) Bygone(ctx context.Context) {
-	past := s.Past()
-	if len(past) == 0 {
-		return
-	}
-	ts := past[s.Rand.IntN(1+len(past)/4)]
 	bounds, err := admin.New(s.Client).CollectionBounds(ctx) // the client has learned of them then
-	if err != nil || ts >= bounds.Next || ts <= bounds.Safepoint {
+	bygone := slices.DeleteFunc(s.Past(), func(ts tso.Timestamp) bool { return ts <= bounds.Safepoint || ts >= bounds.Next })
+	if err != nil || len(bygone) == 0 {
 		return
 	}
+	ts := bygone[s.Rand.IntN(len(bygone))]
 	s.View(ctx, "view bygone", func(ctx context.Context, r Reader) error {
 		err := r.checkBank(ctx)
 		if err == nil {
