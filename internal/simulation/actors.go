@@ -75,7 +75,7 @@ func (w *world) visit(p *process) {
 	sessions.Wait()
 }
 
-const bygoneEvery = 400 * time.Millisecond
+const bygoneEvery = 2 * time.Second
 
 // collect collects one cycle after the other.
 func (w *world) collect(p *process) {
