@@ -142,7 +142,7 @@ func (m *scanModel) crash(behind func(percolatortest.Request) bool) {
 }
 
 // options are of all sorts: none, ranges that overlap, that touch, that are empty or the wrong way
-// round.
+// round; from the last row to the first, and to a limit.
 func (m *scanModel) options() (o percolator.ScanOptions) {
 	anyRange := func(names []string) percolator.Range {
 		name := oneOf(m, names)
@@ -168,6 +168,10 @@ func (m *scanModel) options() (o percolator.ScanOptions) {
 	}
 	for range m.rng.IntN(4) {
 		o.ColumnRanges = append(o.ColumnRanges, anyRange(append([]string{"", "\x00", "\x00a"}, scannedColumns...)))
+	}
+	o.Reverse = m.rng.IntN(2) == 0
+	if m.rng.IntN(2) == 0 {
+		o.Limit = 1 + m.rng.IntN(5)
 	}
 	return o
 }
@@ -198,7 +202,20 @@ func (m *scanModel) want(o percolator.ScanOptions, ts tso.Timestamp, own map[per
 	for c, value := range own {
 		add(c, value, 0)
 	}
-	slices.SortFunc(out, func(a, b percolator.Entry) int { return history.Cell(a.Cell).Compare(history.Cell(b.Cell)) })
+	slices.SortFunc(out, func(a, b percolator.Entry) int {
+		if c := strings.Compare(b.Cell.Row, a.Cell.Row); o.Reverse && c != 0 {
+			return c
+		}
+		return history.Cell(a.Cell).Compare(history.Cell(b.Cell))
+	})
+	rows := 0
+	for i := range out {
+		if i == 0 || out[i].Cell.Row != out[i-1].Cell.Row {
+			if rows++; o.Limit > 0 && rows > o.Limit {
+				return out[:i]
+			}
+		}
+	}
 	return out
 }
 
@@ -218,12 +235,12 @@ func (m *scanModel) check(what string, o percolator.ScanOptions, got iter.Seq2[p
 	var es []percolator.Entry
 	for e, err := range got {
 		if err != nil {
-			m.Fatalf("%s of %q: %v", what, o, err)
+			m.Fatalf("%s of %#v: %v", what, o, err)
 		}
 		es = append(es, e)
 	}
 	if got, want := spelled(es), spelled(want); got != want {
-		m.Errorf("%s of %q:\n%s\nwant\n%s", what, o, got, want)
+		m.Errorf("%s of %#v:\n%s\nwant\n%s", what, o, got, want)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestJSONIsPrintable(t *testing.T) {
 	var whole, streamed bytes.Buffer
 	e := percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("\u009b1m\u202e\x7f")}
 	err := (&outputFlag{format: outputJSON}).emit(&whole, columnTypes(untyped).cell(e), nil)
-	if err := errors.Join(err, (&entryJSON{w: &streamed}).add(e)); err != nil {
+	if err := errors.Join(err, (&entryJSON{w: &streamed, types: untyped}).add(e)); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{whole.String(), streamed.String()} {

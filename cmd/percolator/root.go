@@ -43,6 +43,7 @@ flag that is given wins.
 		newGet(),
 		newSet(),
 		newDel(),
+		newDelRange(),
 		newScan(),
 		newTxn(),
 		newRow(),

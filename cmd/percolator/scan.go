@@ -16,33 +16,46 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// scanFlags choose a range of rows, or of values of an index.
-type scanFlags struct {
-	prefix, from, to, index string
-	limit                   int
-}
+// rangeFlags choose a range of rows.
+type rangeFlags struct{ prefix, from, to string }
 
-func (f *scanFlags) define(flags *pflag.FlagSet) {
+func (f *rangeFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.prefix, "prefix", "", "rows that begin with this")
 	flags.StringVar(&f.from, "from", "", "rows from this one on")
 	flags.StringVar(&f.to, "to", "", "rows before this one")
-	flags.StringVar(&f.index, "index", "", "go through this index: in the order of its values, which --prefix, --from and --to then mean")
-	flags.IntVar(&f.limit, "limit", 100, "how many cells at most; 0: all")
 }
 
-func (f *scanFlags) rows() (percolator.Range, error) {
+func (f *rangeFlags) rows() (percolator.Range, error) {
 	bounds, err := names([]string{f.prefix, f.from, f.to})
 	switch {
 	case err != nil:
 		return percolator.Range{}, err
 	case f.prefix != "" && (f.from != "" || f.to != ""):
 		return percolator.Range{}, usagef("--prefix and --from, --to exclude each other")
-	case f.limit < 0:
-		return percolator.Range{}, usagef("--limit %d is negative", f.limit)
 	case f.prefix != "":
 		return percolator.Prefix(bounds[0]), nil
 	}
 	return percolator.Between(bounds[1], bounds[2]), nil
+}
+
+// scanFlags choose a range of rows, or of values of an index.
+type scanFlags struct {
+	rangeFlags
+	index string
+	limit int
+}
+
+func (f *scanFlags) define(flags *pflag.FlagSet) {
+	f.rangeFlags.define(flags)
+	flags.StringVar(&f.index, "index", "", "go through this index: in the order of its values, which --prefix, --from and --to then mean")
+	flags.IntVar(&f.limit, "limit", 100, "how many cells at most; 0: all")
+}
+
+func (f *scanFlags) rows() (percolator.Range, error) {
+	if err := notNegative("limit", f.limit); err != nil {
+		return percolator.Range{}, err
+	}
+	return f.rangeFlags.rows()
 }
 
 // values are the bounds of an index, by the type of its column.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,7 @@ import (
 
 type applyFlags struct {
 	queryFlags
-	yes, dryRun, backfill, noSample bool
+	yes, dryRun, backfill, drop, noSample bool
 }
 
 func newSchemaApply() *cobra.Command {
@@ -29,6 +30,9 @@ func newSchemaApply() *cobra.Command {
 			if f.backfill && f.oracle.targets == "" {
 				return usagef("--backfill needs --tso or %s", tsoAddrEnv)
 			}
+			if f.drop && f.oracle.targets == "" {
+				return usagef("--drop needs --tso or %s", tsoAddrEnv)
+			}
 			s, err := readSchema(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
@@ -41,6 +45,7 @@ func newSchemaApply() *cobra.Command {
 	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables and indexes that the file does not have, with all their data")
 	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes, and build the journal, that need it")
 	cmd.Flags().BoolVar(&f.noSample, "no-sample", false, "do not look whether values are of the types that their columns get")
 	return cmd
@@ -54,6 +59,11 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	what := cmd.OutOrStdout()
 	if f.output.format == outputJSON { // that is one document, at the end
 		what = cmd.ErrOrStderr()
+	}
+	if f.drop {
+		if plan, err = f.dropFirst(ctx, cmd, s, plan, what); err != nil {
+			return err
+		}
 	}
 	printPlan(what, plan)
 	refused := plan.Refused()
@@ -93,6 +103,9 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 
 // ending says what was done and what has to follow.
 func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.StoredSchema, applied bool) {
+	if len(stored.Dropping) > 0 && !f.drop {
+		_, _ = fmt.Fprintf(w, "a drop is unfinished: %s; schema apply --drop goes on with it\n", strings.Join(stored.Dropping, ", "))
+	}
 	switch {
 	case len(plan.Changes) == 0:
 		_, _ = fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)

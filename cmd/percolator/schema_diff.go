@@ -87,6 +87,7 @@ func changeLine(ch admin.SchemaChange) string {
 		admin.IndexRemoved:         "- " + of + index + "  (refused)",
 		admin.IndexChanged:         "~ " + of + index + "  (refused: it is another one now)",
 		admin.TimingChanged:        "~ timing  (refused)",
+		admin.TTLRemoved:           "- " + of + "ttl of the indexed column " + shown(ch.Name) + "  (refused)",
 		admin.JournalAdded:         "+ journal",
 		admin.JournalRemoved:       "- journal",
 		admin.BigtableTableMissing: "+ bigtable table " + ch.Name + "  (missing in the instance)",

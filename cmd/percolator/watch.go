@@ -77,7 +77,7 @@ func (f *watchFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 	if len(args) == 1 {
 		f.cfg.Columns = []watch.Column{{Table: args[0]}}
 	}
-	out := watchPrinter{w: cmd.OutOrStdout(), json: f.query.output.format == outputJSON}
+	out := watchPrinter{w: cmd.OutOrStdout(), types: typesOf(c), json: f.query.output.format == outputJSON}
 	var at watch.Position
 	n := 0
 	ctx, enough := context.WithCancel(ctx)
@@ -107,8 +107,9 @@ func (f *watchFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 
 // watchPrinter prints a line for each change.
 type watchPrinter struct {
-	w    io.Writer
-	json bool
+	w     io.Writer
+	types columnTypes
+	json  bool
 }
 
 // watchedJSON is a change as programs read it. Position stands with the last change of a batch.
@@ -124,7 +125,7 @@ func (p *watchPrinter) print(b watch.Batch) error {
 		if !p.json {
 			value := "deleted"
 			if !c.Deleted {
-				value = "= " + beginning(c.Value)
+				value = "= " + beginning(p.types(c.Cell.Table, c.Cell.Column), c.Value)
 			}
 			line := fmt.Sprintf("%d  %s  %s  %s", c.CommitTS, shown(c.Cell.Row), shown(c.Cell.Column), value)
 			if _, err := fmt.Fprintln(p.w, printable.Line(line)); err != nil {
@@ -132,9 +133,9 @@ func (p *watchPrinter) print(b watch.Batch) error {
 			}
 			continue
 		}
-		out := watchedJSON{cellJSON: newCellJSON(percolator.Entry{Cell: c.Cell, Value: c.Value, CommitTS: c.CommitTS}), Deleted: c.Deleted, Started: c.StartTS}
+		out := watchedJSON{cellJSON: p.types.cell(percolator.Entry{Cell: c.Cell, Value: c.Value, CommitTS: c.CommitTS}), Deleted: c.Deleted, Started: c.StartTS}
 		if c.Deleted {
-			out.Value = nil
+			out.valueJSON = valueJSON{}
 		}
 		if i == len(b.Changes)-1 {
 			out.Position = &b.Position

@@ -118,7 +118,7 @@ func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 // auditLock decodes a lock as far as the audit needs it: version, kind, flag, time, TTL, then
 // table, row and column of the primary and the session, each after its length.
 func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
-	if len(b) < 11 || b[0] != 1 || !strings.ContainsRune("PDL", rune(b[1])) || b[2] > 1 {
+	if len(b) < 11 || b[0] != 1 && b[0] != 2 || !strings.ContainsRune("PDL", rune(b[1])) || b[2] > 1 {
 		return l, false
 	}
 	b = b[11:]

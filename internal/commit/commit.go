@@ -15,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/dispatch"
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -169,7 +170,7 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	return cm.run(ctx)
 }
 
-// observe decides which writes notify, by the schema as it is now: it may have changed since they
+// observe decides which writes notify, and when values expire, by the schema as it is now: it may have changed since they
 // were buffered.
 func observe(schema *model.Catalog, writes []*Write) error {
 	for _, w := range writes {
@@ -181,6 +182,9 @@ func observe(schema *model.Catalog, writes []*Write) error {
 			return model.CellError(model.ErrSchemaMismatch, w.Cell, "the column has become weak: it can only be notified")
 		}
 		w.observed = info.IsObserved[w.Cell.Column] && w.Kind.Changes()
+		if w.Kind == layout.KindPut {
+			w.Life = layout.Lifetime{For: info.TTLOf(w.Cell.Column)}
+		}
 	}
 	return nil
 }
@@ -391,7 +395,7 @@ func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *store.M
 		mut.ClearNotify(col, cm.startTS)
 	}
 	for _, w := range rw.writes {
-		mut.Commit(w.Cell.Column, w.Kind, cm.startTS, commitTS, w.observed)
+		mut.Commit(w.Cell.Column, w.Kind, cm.startTS, commitTS, w.observed, w.Life)
 	}
 	return mut
 }

@@ -16,6 +16,7 @@ type indexChange struct {
 	ix       model.Index
 	cell     model.Cell // the indexed cell
 	old, new *string
+	life     layout.Lifetime // of the cell and its entry
 
 	// careful: a unique index may be incomplete in the snapshot. Two rows may hold one value, and its
 	// entry belongs to at most one of them. foreign: the entry of old belongs to another row than this
@@ -68,7 +69,8 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 			if err != nil {
 				return nil, err
 			}
-			if ch.old == nil || ch.new == nil || *ch.old != *ch.new {
+			// The entry of the same value is written again where it would expire before the cell.
+			if ch.old == nil || ch.new == nil || *ch.old != *ch.new || ch.life != (layout.Lifetime{}) {
 				changes = append(changes, ch)
 			}
 		}
@@ -77,7 +79,7 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 }
 
 func (tx *Txn) indexChange(ix model.Index, w *Write, old []byte) (indexChange, error) {
-	ch := indexChange{ix: ix, cell: w.Cell}
+	ch := indexChange{ix: ix, cell: w.Cell, life: w.Life}
 	ch.careful = ix.Unique && !tx.c.Meta.IndexState(ix, w.Cell.Table).Complete(tx.StartTimestamp())
 	if old != nil && model.CheckIndexEntry(ix, w.Cell, old) == nil { // a value older than the index may be too long
 		s := string(old)
@@ -149,7 +151,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		if w := byCell[cell]; w != nil && w.Kind == layout.KindPut && string(w.Value) != ch.cell.Row {
 			return nil, model.CellError(model.ErrUnique, ch.cell, "the transaction gives two rows the same value in index %q", ch.ix.Name)
 		}
-		put(&Write{Cell: cell, Kind: layout.KindPut, Value: []byte(ch.cell.Row), Indexed: ch.cell})
+		put(&Write{Cell: cell, Kind: layout.KindPut, Value: []byte(ch.cell.Row), Indexed: ch.cell, Life: ch.life})
 	}
 	return out, nil
 }

@@ -251,7 +251,7 @@ func (cm *commit) prewriteMutation(chunk []*Write) *store.Mutation {
 // lock is the lock that a write leaves, as it is stored.
 func (cm *commit) lock(w *Write) []byte {
 	l := layout.LockRecord{StartTS: cm.startTS, Kind: w.Kind, Primary: cm.primary.Cell, Placed: cm.now(), TTL: max(cm.ttl, cm.c.lockTTL()),
-		Observed: w.observed, Session: cm.c.Locks.Sessions.Own()}
+		Observed: w.observed, Session: cm.c.Locks.Sessions.Own(), Life: w.Life}
 	return l.Encode()
 }
 

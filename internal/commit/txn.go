@@ -49,6 +49,7 @@ type Write struct {
 	insert   bool   // the cell must be absent in the snapshot
 	observed bool
 	Indexed  model.Cell // for an index entry: the cell that the caller wrote
+	Life     layout.Lifetime
 }
 
 // size is what the write counts towards MaxTxnBytes.

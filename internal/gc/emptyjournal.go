@@ -11,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Once the journal is turned off nobody reads what it holds, and no cycle by the journal deletes
@@ -30,32 +31,42 @@ func (s *collecting) emptyJournal(ctx context.Context) error {
 	if s.state.Unjournaled == 0 {
 		return nil
 	}
-	size := store.PageSize{Rows: collectRows}
-	for page, err := range s.e.Store.NewPass(model.JournalTable, journal.NoHeaders(), store.Anything(), size).Pages(ctx) {
-		if errors.Is(err, model.ErrSchemaMismatch) || status.Code(err) == codes.PermissionDenied {
-			return nil // there never was one, or this client has no right to it any more
-		}
-		if err != nil {
-			return err
-		}
-		deadline := time.Now().Add(min(s.e.Store.Timing.RequestLifetime, s.e.Store.Timing.MetaMaxAge)) // before the schema is read
-		if off, err := s.unjournaled(ctx); err != nil || !off {
-			return err
-		}
-		var over []store.RowMutation
-		for _, row := range page.Rows {
-			mut := store.NewMutation(1)
-			mut.EraseRow()
-			over = append(over, store.RowMutation{Table: model.JournalTable, Row: row.Key, Mut: mut, Deadline: deadline})
-		}
-		if err := s.e.Sweeping.Do(ctx, over); err != nil {
-			return err
-		}
-		if err := s.rest(ctx, s.delay(len(over))); err != nil {
+	for _, rows := range []model.Range{journal.NoHeaders(), journal.Expiries(tso.MaxTimestamp)} {
+		if over, err := s.emptyRange(ctx, rows); over || err != nil {
 			return err
 		}
 	}
 	return s.forgetStreams(ctx)
+}
+
+// emptyRange deletes rows of the journal. over: nothing more is to be deleted.
+func (s *collecting) emptyRange(ctx context.Context, rows model.Range) (over bool, err error) {
+	size := store.PageSize{Rows: collectRows}
+	for page, err := range s.e.Store.NewPass(model.JournalTable, rows, store.Anything(), size).Pages(ctx) {
+		if errors.Is(err, model.ErrSchemaMismatch) || status.Code(err) == codes.PermissionDenied {
+			return true, nil // there never was one, or this client has no right to it any more
+		}
+		if err != nil {
+			return false, err
+		}
+		deadline := time.Now().Add(min(s.e.Store.Timing.RequestLifetime, s.e.Store.Timing.MetaMaxAge)) // before the schema is read
+		if off, err := s.unjournaled(ctx); err != nil || !off {
+			return true, err
+		}
+		var gone []store.RowMutation
+		for _, row := range page.Rows {
+			mut := store.NewMutation(1)
+			mut.EraseRow()
+			gone = append(gone, store.RowMutation{Table: model.JournalTable, Row: row.Key, Mut: mut, Deadline: deadline})
+		}
+		if err := s.e.Sweeping.Do(ctx, gone); err != nil {
+			return false, err
+		}
+		if err := s.rest(ctx, s.delay(len(gone))); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // unjournaled reports whether the schema is still the one that disabled the journal.

@@ -29,7 +29,11 @@ type shown struct {
 	stays bool            // something of it is left to a later cycle, whichever entry names it
 	weak  bool            // it holds a notification from before the drain had ended
 	of    []tso.Timestamp // transactions that have a lock there, or a record above the watermark
+	live  []expiring      // what a snapshot at the watermark sees, and later ones do not
 }
+
+// expiring is a value that expires above the watermark.
+type expiring struct{ startTS, at tso.Timestamp }
 
 // eraseShare takes a share and erases all of it. errShareLost: another collector has it.
 func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, keep func(context.Context) error) error {
@@ -101,6 +105,30 @@ func (x *shareEraser) batch(ctx context.Context, id journal.StreamID, rows []jou
 	if len(x.rows) > rememberedRows {
 		clear(x.rows)
 	}
+	if err := x.eraseNamed(ctx, rows); err != nil {
+		return err
+	}
+	var over []uint64
+	later := expiries{}
+	for _, row := range rows {
+		if !slices.ContainsFunc(row.Entries, x.needed) {
+			over = append(over, row.Seq)
+			for _, e := range row.Entries {
+				x.expiresLater(e, later)
+			}
+		}
+	}
+	if err := x.file(ctx, later); err != nil { // before the entries go (J11)
+		return err
+	}
+	if err := x.e.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
+	return x.forget(ctx, id, over)
+}
+
+// eraseNamed erases the garbage of the rows that some entries name, if it has not read them before.
+func (x *shareEraser) eraseNamed(ctx context.Context, rows []journal.StreamRow) error {
 	for table, keys := range named(rows, x.watermark, x.catalog, func(id rowID) bool { _, ok := x.rows[id]; return ok }) {
 		for chunk := range store.KeyChunks(keys) {
 			for len(chunk) > 0 {
@@ -112,16 +140,7 @@ func (x *shareEraser) batch(ctx context.Context, id journal.StreamID, rows []jou
 			}
 		}
 	}
-	var over []uint64
-	for _, row := range rows {
-		if !slices.ContainsFunc(row.Entries, x.needed) {
-			over = append(over, row.Seq)
-		}
-	}
-	if err := x.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
-	return x.forget(ctx, id, over)
+	return nil
 }
 
 // some erases the garbage of the first rows of keys, in order, and returns how many it has dealt
@@ -190,6 +209,10 @@ func (x *shareEraser) show(table string, info *model.TableInfo, row layout.Row, 
 	s.stays = len(p.Corrupt) > 0
 	for col, v := range layout.DecodeRow(table, row) {
 		s.stays = s.stays || v.Corrupt != nil
+		// Where a later put or delete is above the watermark, its entry leads here once more.
+		if b := base(v, x.watermark); b.Expires > x.watermark && b == base(v, tso.MaxTimestamp) {
+			s.live = append(s.live, expiring{b.StartTS, b.Expires})
+		}
 		for _, l := range v.Locks {
 			s.of = append(s.of, l.StartTS)
 		}

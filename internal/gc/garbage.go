@@ -17,6 +17,8 @@ import (
 //	markers and lock records at or below it    their transactions are decided everywhere
 //	data at or below it that no record names and no lock holds
 //	                                           transactions that were rolled back left it
+//	base itself, if it has expired there       with its data: every snapshot that can be read sees
+//	                                           none (I27)
 //	base itself, if it is a deletion           its absence says the same; erased last, and only
 //	                                           if no observer is behind
 //
@@ -185,10 +187,10 @@ func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp)
 	dataGarbage(v, &g, column, base, watermark)
 	switch {
 	case base.CommitTS == 0:
-	case base.Kind == layout.KindPut && hasData(v, base.StartTS):
+	case base.Kind == layout.KindPut && hasData(v, base.StartTS) && !base.Expired(watermark):
 		g.left = true
 	default:
-		// The base says "nothing here", or is the trace of a commit that landed after collection. The
+		// The base says "nothing here", has expired, or is the trace of a commit that landed after collection. The
 		// range takes along whatever lies under it: left behind, it would come back to life.
 		g.last = &erasure{layout.WriteFamily, column, 0, base.CommitTS + 1, 1}
 	}
@@ -215,7 +217,7 @@ func dataGarbage(v *layout.Versions, g *cellGarbage, column string, base layout.
 	named := map[tso.Timestamp]bool{}
 	oldest := base.StartTS // no transaction that began before the base's can commit above it
 	for _, w := range v.Writes {
-		if w.Kind == layout.KindPut && w.CommitTS >= base.CommitTS {
+		if w.Kind == layout.KindPut && w.CommitTS >= base.CommitTS && !(w == base && w.Expired(watermark)) {
 			named[w.StartTS] = true
 			oldest = min(oldest, w.StartTS)
 		}

@@ -58,6 +58,9 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 	if err := s.eraseShares(ctx); err != nil {
 		return err
 	}
+	if err := s.eraseExpired(ctx); err != nil {
+		return err
+	}
 	if err := s.forgetStreams(ctx); err != nil {
 		return err
 	}

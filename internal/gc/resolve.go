@@ -29,6 +29,7 @@ type resolving struct {
 	*Collector
 	safepoint tso.Timestamp
 	requests  *semaphore.Weighted // in flight
+	primaries map[string]bool     // only of transactions whose primary is in one of these tables; nil: of all
 	locks     atomic.Int64        // resolved
 
 	mu   sync.Mutex
@@ -138,6 +139,9 @@ func (r *resolving) take(rows []journal.StreamRow) map[string][]string {
 	if len(r.seen) > rememberedRows {
 		clear(r.seen)
 	}
+	if r.primaries != nil {
+		rows = r.ofPrimaries(rows)
+	}
 	keys := named(rows, r.safepoint, r.e.Meta.Catalog.Load(), func(id rowID) bool { return r.seen[id] })
 	for table, keys := range keys {
 		for _, key := range keys {
@@ -164,6 +168,9 @@ func (r *resolving) rows(ctx context.Context, table string, keys []string) error
 		return err
 	}
 	return eachLock(ctx, table, locked, &r.locks, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
+		if r.primaries != nil && !r.primaries[l.Primary.Table] {
+			return nil
+		}
 		return r.request(ctx, func() error { return r.e.Locks.ResolveDrained(ctx, cell, l) })
 	})
 }

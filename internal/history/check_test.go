@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -34,6 +35,8 @@ func TestCheck(t *testing.T) {
 				switch a.Key {
 				case "lists":
 					rules.List = func(Cell) bool { return true }
+				case "maxage": // in milliseconds, of which a timestamp has many
+					rules.MaxAge = time.Duration(number(t, a.Vals[0])) * time.Millisecond
 				case "unique":
 					rules.Unique = []Column{{"t", "c"}}
 				case "observer":

@@ -57,3 +57,42 @@ func TestExports(t *testing.T) {
 		})
 	}
 }
+
+// TestDrops: a change that an operator has abandoned need not be run for, nor be due in an export. A
+// later one must.
+func TestDrops(t *testing.T) {
+	rules := Rules{Observers: []Observer{{Name: "o", Table: "t", Column: "c"}}}
+	cell, ack := Cell{"t", "r", "c"}, Cell{"t", "r", "ack"}
+	for _, c := range []struct {
+		name string
+		drop func(*Recording)
+		want []Kind
+	}{
+		{"nothing", func(*Recording) {}, []Kind{anomalyUndue, anomalyUnobserved}},
+		{"the change", func(h *Recording) { h.Drops("o", cell, 20, ack); h.Drops("o", cell, 10, ack) }, nil},
+		{"and its acknowledgment", func(h *Recording) {
+			h.Drops("o", cell, 20, ack)
+			h.Found(Record{Cell: ack, Start: 21, Commit: 22})
+		}, nil},
+		{"an acknowledgment of nobody", func(h *Recording) {
+			h.Found(Record{Cell: ack, Start: 21, Commit: 22})
+		}, []Kind{anomalyUndue, anomalyUnobserved, anomalyUnknownRecord}},
+		{"one before", func(h *Recording) { h.Drops("o", cell, 19, ack) }, []Kind{anomalyUndue, anomalyUnobserved}},
+		{"of another observer", func(h *Recording) { h.Drops("p", cell, 20, ack) }, []Kind{anomalyUndue, anomalyUnobserved}},
+		{"of another cell", func(h *Recording) { h.Drops("o", Cell{"t", "s", "c"}, 20, ack) }, []Kind{anomalyUndue, anomalyUnobserved}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := New()
+			writer := h.Begin("c", "write")
+			writer.Started(10)
+			writer.Put(cell, []byte("1"))
+			writer.End(Committed, 20)
+			c.drop(h)
+			export := h.Begin("c", "export")
+			export.StartedAt(30)
+			export.Exported("o")
+			export.End(Committed, 0)
+			expectKinds(t, Check(h, rules).Anomalies, c.want...)
+		})
+	}
+}

@@ -7,7 +7,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// checkTimestamps: unique, and commits above their starts (I1, I5).
+// checkTimestamps: unique, and commits above their starts (I1, I5), but not so far above that
+// collection may have passed the start (I16).
 func (c *Checker) checkTimestamps() {
 	type stamp struct {
 		ts    tso.Timestamp
@@ -25,6 +26,9 @@ func (c *Checker) checkTimestamps() {
 		all = append(all, stamp{t.at, t, !t.settled})
 		if t.at <= t.start && !t.settled {
 			c.report.add(anomalyTimestamps, "%s committed at %d, not above its start", t, t.at)
+		}
+		if age := t.at.Sub(t.start); c.rules.MaxAge > 0 && age > c.rules.MaxAge && !t.settled {
+			c.report.add(anomalyTooOld, "%s committed at %d, %v above its start", t, t.at, age)
 		}
 	}
 	slices.SortFunc(all, func(a, b stamp) int { return cmp.Compare(a.ts, b.ts) })

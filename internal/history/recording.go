@@ -48,6 +48,8 @@ type Recording struct {
 	records []Record
 	judged  []Anomaly
 	calls   []call
+	dropped map[pendingRun]tso.Timestamp
+	spared  map[Cell]bool // acknowledgments that operators have committed
 }
 
 // New returns an empty history.
@@ -80,6 +82,19 @@ func (h *Recording) Judged(found ...Anomaly) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.judged = append(h.judged, found...)
+}
+
+// Drops records that an operator is about to abandon the changes of a cell up to a timestamp, as if
+// the observer had run for them. All that this leaves is a record of its acknowledgment, in a cell.
+func (h *Recording) Drops(observer string, c Cell, through tso.Timestamp, acknowledgment Cell) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dropped == nil {
+		h.dropped, h.spared = map[pendingRun]tso.Timestamp{}, map[Cell]bool{}
+	}
+	run := pendingRun{observer, c}
+	h.dropped[run] = max(h.dropped[run], through)
+	h.spared[acknowledgment] = true
 }
 
 // Begin records that a transaction is about to begin. Call it before the client asks for a start

@@ -22,6 +22,7 @@ const (
 	anomalyOverlap       Kind = "overlap"              // two writers of one cell at the same time
 	anomalyLostUpdate    Kind = "lost update"          // an overlap of transactions that had read the cell before
 	anomalyTimestamps    Kind = "timestamps"           // not unique, or a commit not above its start
+	anomalyTooOld        Kind = "too old"              // committed although its snapshot may have been collected
 	anomalyRealTime      Kind = "real time"            // began after another was acknowledged, with a smaller timestamp
 	anomalyHalfCommit    Kind = "two commits"          // one transaction seen with two commit timestamps
 	anomalyAbortedRecord Kind = "record of an abort"   // in the raw tables

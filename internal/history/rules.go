@@ -1,5 +1,7 @@
 package history
 
+import "time"
+
 // Rules is what Check has to know of the application.
 type Rules struct {
 	// List says that the values of a cell are lists: elements with a blank after each, to which
@@ -10,6 +12,9 @@ type Rules struct {
 	// Observers are those whose runs the history records. After the last transaction each has run for
 	// the newest change of each cell.
 	Observers []Observer
+	// MaxAge is how old a transaction may be that commits something, by the timestamps of the oracle. 0:
+	// any age.
+	MaxAge time.Duration
 	// Unrecorded are tables, those of indexes among them, to which transactions write that the history does not hold.
 	Unrecorded []string
 }

@@ -16,6 +16,7 @@ import (
 //	shard id seq      a batch of entries; seq counts from 1
 //	0x40 hash         a cell for which observers are parked
 //	0x41 shard id     the header of a stream
+//	0x42 time id      rows of tables that hold values which expire before that time (expiry.go)
 //
 // Headers stand together: all of them are one read. Rejected: the header before its stream's rows.
 // Whoever looks for the streams would send a request for each.
@@ -27,6 +28,7 @@ const (
 	shards       = 0x40
 	parkedShard  = 0x40
 	headerShard  = 0x41
+	expiryShard  = 0x42
 	streamBytes  = 17 // shard and id
 	streamKeyLen = streamBytes + 8
 )

@@ -266,13 +266,22 @@ func WriteLow(ctx context.Context, s *store.Store, low map[StreamID]uint64) erro
 
 // Forget deletes rows of a stream.
 func Forget(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) error {
-	for chunk := range slices.Chunk(seqs, store.RequestRows) {
-		keys, muts := make([]string, len(chunk)), make([]*store.Mutation, len(chunk))
-		for i, seq := range chunk {
-			keys[i], muts[i] = id.key(seq), store.NewMutation(1)
+	keys := make([]string, len(seqs))
+	for i, seq := range seqs {
+		keys[i] = id.key(seq)
+	}
+	return eraseRows(ctx, s, keys)
+}
+
+// eraseRows deletes rows of percolator_journal.
+func eraseRows(ctx context.Context, s *store.Store, keys []string) error {
+	for chunk := range slices.Chunk(keys, store.RequestRows) {
+		muts := make([]*store.Mutation, len(chunk))
+		for i := range chunk {
+			muts[i] = store.NewMutation(1)
 			muts[i].EraseRow()
 		}
-		errs, err := s.MutateRows(ctx, model.JournalTable, keys, muts)
+		errs, err := s.MutateRows(ctx, model.JournalTable, chunk, muts)
 		if err = errors.Join(append(errs, err)...); err != nil {
 			return err
 		}

@@ -59,9 +59,10 @@ type WriteRecord struct {
 	CommitTS tso.Timestamp // the cell's timestamp; start_ts for a rollback marker
 	StartTS  tso.Timestamp
 	Kind     Kind
+	Expires  tso.Timestamp // of a put: snapshots from here on see no value; 0: all do
 }
 
-// WriteBytes is the length of a write record.
+// WriteBytes is the length of a write record without further fields.
 const WriteBytes = 9
 
 // EncodeWrite puts start_ts first, so that a value range can ask for the record of one transaction
@@ -76,6 +77,18 @@ func RecordBytes(startTS tso.Timestamp, k Kind) (b [WriteBytes]byte) {
 	binary.BigEndian.PutUint64(b[:], uint64(startTS))
 	b[WriteBytes-1] = byte(k)
 	return b
+}
+
+// fieldExpires marks the eight bytes that follow the kind of a put that expires.
+const fieldExpires = 1
+
+// EncodePut is EncodeWrite of a put that expires, unless expires is 0.
+func EncodePut(startTS, expires tso.Timestamp) []byte {
+	b := EncodeWrite(startTS, KindPut)
+	if expires == 0 {
+		return b
+	}
+	return binary.BigEndian.AppendUint64(append(b, fieldExpires), uint64(expires))
 }
 
 // DecodeWrite accepts bytes after the kind: later versions may add fields.
@@ -93,6 +106,12 @@ func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 		return WriteRecord{}, fmt.Errorf("a write record of unknown kind %#x", b[8])
 	case w.StartTS <= 0 || w.StartTS > commit || (w.Kind == KindRollback) != (w.StartTS == commit):
 		return WriteRecord{}, fmt.Errorf("a write record at %d that names start timestamp %d", commit, w.StartTS)
+	}
+	if rest := b[WriteBytes:]; w.Kind == KindPut && len(rest) > 8 && rest[0] == fieldExpires {
+		w.Expires = tso.Timestamp(binary.BigEndian.Uint64(rest[1:]))
+		if w.Expires <= commit {
+			return WriteRecord{}, fmt.Errorf("a write record at %d that expires at %d", commit, w.Expires)
+		}
 	}
 	return w, nil
 }

@@ -231,7 +231,11 @@ func FuzzDecodeWrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := DecodeWrite(CellTime(w.CommitTS), EncodeWrite(w.StartTS, w.Kind))
+		stored := EncodeWrite(w.StartTS, w.Kind)
+		if w.Kind == KindPut {
+			stored = EncodePut(w.StartTS, w.Expires)
+		}
+		again, err := DecodeWrite(CellTime(w.CommitTS), stored)
 		if err != nil || again != w {
 			t.Errorf("%+v was accepted and comes back as %+v, %v", w, again, err)
 		}
@@ -302,7 +306,7 @@ func TestDecodeRowSortsByColumn(t *testing.T) {
 	}}
 	got := DecodeRow("t", row)
 	want := RowVersions{
-		"a":   {Writes: []WriteRecord{{8, 7, KindPut}}, Data: []DataVersion{{7, []byte("new")}, {3, []byte("old")}}},
+		"a":   {Writes: []WriteRecord{{CommitTS: 8, StartTS: 7, Kind: KindPut}}, Data: []DataVersion{{7, []byte("new")}, {3, []byte("old")}}},
 		"b:c": {Writes: []WriteRecord{}, Data: []DataVersion{{StartTS: 3}}},
 		":":   {Locks: []LockRecord{lock}, Writes: []WriteRecord{}, Data: []DataVersion{}},
 	}

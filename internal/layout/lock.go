@@ -18,19 +18,31 @@ type LockRecord struct {
 	TTL      time.Duration // it may be judged dead after Placed + TTL
 	Observed bool          // its commit writes the notify cell (I10)
 	Session  string        // lease of the client; "" for none
+	Life     Lifetime      // of the value, if it is a put that expires
 }
 
-const lockVersion = 1
+// The versions of a lock. A put that expires says so behind what the first version has.
+const (
+	lockVersion         = 1
+	expiringLockVersion = 2
+)
 
 // Encode is the stored form.
 func (l *LockRecord) Encode() []byte {
 	b := make([]byte, 0, 32+len(l.Primary.Table)+len(l.Primary.Row)+len(l.Primary.Column)+len(l.Session))
-	b = append(b, lockVersion, byte(l.Kind), boolByte(l.Observed))
+	version := byte(lockVersion)
+	if l.Life != (Lifetime{}) {
+		version = expiringLockVersion
+	}
+	b = append(b, version, byte(l.Kind), boolByte(l.Observed))
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Placed))
 	b = binary.AppendUvarint(b, uint64(l.TTL/time.Millisecond))
 	for _, s := range []string{l.Primary.Table, l.Primary.Row, l.Primary.Column, l.Session} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
+	}
+	if version == expiringLockVersion {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(l.Life.For)), uint64(l.Life.Until))
 	}
 	return b
 }
@@ -49,10 +61,11 @@ func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 	if err != nil {
 		return LockRecord{}, err
 	}
-	if len(b) < 11 || b[0] != lockVersion || b[2] > 1 {
+	if len(b) < 11 || b[0] != lockVersion && b[0] != expiringLockVersion || b[2] > 1 {
 		return LockRecord{}, fmt.Errorf("a lock of %d bytes that cannot be decoded", len(b))
 	}
 	l := LockRecord{StartTS: start, Kind: Kind(b[1]), Observed: b[2] == 1, Placed: tso.Timestamp(binary.BigEndian.Uint64(b[3:]))}
+	expires := b[0] == expiringLockVersion
 	b = b[11:]
 	ttl, n := binary.Uvarint(b)
 	if n <= 0 || ttl > uint64(24*time.Hour/time.Millisecond) || (l.Kind != KindLock && !l.Kind.Changes()) || l.Placed < start {
@@ -67,6 +80,11 @@ func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 		}
 		*field = string(b[n : n+int(size)])
 		b = b[n+int(size):]
+	}
+	if expires {
+		if b, err = l.Life.decode(b); err != nil || l.Kind != KindPut {
+			return LockRecord{}, fmt.Errorf("a lock whose value expires at no time")
+		}
 	}
 	if len(b) != 0 || l.Primary.Table == "" || l.Primary.Row == "" || l.Primary.Column == "" {
 		return LockRecord{}, fmt.Errorf("a lock without a primary or with bytes after its end")

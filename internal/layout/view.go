@@ -24,7 +24,7 @@ func (v *Versions) Committed(l LockRecord, commitTS tso.Timestamp, window int) (
 			out.Locks = append(out.Locks, other)
 		}
 	}
-	out.Writes = append(out.Writes, WriteRecord{CommitTS: commitTS, StartTS: l.StartTS, Kind: l.Kind})
+	out.Writes = append(out.Writes, WriteRecord{CommitTS: commitTS, StartTS: l.StartTS, Kind: l.Kind, Expires: l.Life.ExpiresAt(commitTS)})
 	slices.SortFunc(out.Writes, func(a, b WriteRecord) int { return cmp.Compare(b.CommitTS, a.CommitTS) })
 	return out, window + 1
 }
@@ -67,7 +67,7 @@ func (v *Versions) At(ts tso.Timestamp, window int) view {
 		switch {
 		case w.CommitTS > ts || !w.Kind.Changes():
 			continue
-		case w.Kind == KindDelete:
+		case w.Kind == KindDelete || w.Expired(ts):
 			return view{State: ViewAbsent, Record: w}
 		}
 		for _, d := range v.Data {

@@ -12,9 +12,13 @@ func lockAt(ts tso.Timestamp) LockRecord {
 	return LockRecord{StartTS: ts, Kind: KindPut, Primary: model.Cell{Table: "t", Row: "p", Column: "c"}, Placed: ts, TTL: time.Second}
 }
 
-func rec(commit, start tso.Timestamp, k Kind) WriteRecord { return WriteRecord{commit, start, k} }
+func rec(commit, start tso.Timestamp, k Kind) WriteRecord {
+	return WriteRecord{CommitTS: commit, StartTS: start, Kind: k}
+}
 
-func marker(ts tso.Timestamp) WriteRecord { return WriteRecord{ts, ts, KindRollback} }
+func marker(ts tso.Timestamp) WriteRecord {
+	return WriteRecord{CommitTS: ts, StartTS: ts, Kind: KindRollback}
+}
 
 func data(ts tso.Timestamp, v string) DataVersion { return DataVersion{ts, []byte(v)} }
 

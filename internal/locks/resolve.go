@@ -85,11 +85,14 @@ type resolved struct {
 // so on its own primary there is no need to look again whether it is there. A caller that asks
 // again about a lock that it read once is not fresh.
 func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRecord, fresh bool) (resolved, error) {
-	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
-		return resolved{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
-	}
 	if err := r.Meta.CheckRepairing(ctx); err != nil { // a repair decides by its own rules
 		return resolved{}, err
+	}
+	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
+		if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
+			return r.rollBackCell(ctx, cell, l.StartTS) // I26
+		}
+		return resolved{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
 	}
 	id := TxnID{l.Primary, l.StartTS}
 	var suspect layout.LockRecord // seemed dead when last seen
@@ -147,6 +150,10 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 // requests can be under way: it waits for no owner (J6).
 func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
 	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
+		if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
+			_, err := r.rollBackCell(ctx, cell, l.StartTS) // I26
+			return err
+		}
 		return model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
 	}
 	for {
@@ -196,7 +203,7 @@ func (r *Resolver) RollBackPrimary(ctx context.Context, primary model.Cell, star
 // included (I10).
 func (r *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.LockRecord, commitTS tso.Timestamp) (resolved, error) {
 	mut := store.NewMutation(2)
-	mut.Commit(cell.Column, l.Kind, l.StartTS, commitTS, l.Observed)
+	mut.Commit(cell.Column, l.Kind, l.StartTS, commitTS, l.Observed, l.Life)
 	held, err := r.changeHeld(ctx, cell, l.StartTS, mut)
 	if err != nil {
 		return resolved{}, err

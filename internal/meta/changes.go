@@ -35,6 +35,9 @@ const (
 	IndexChanged    SchemaChangeKind = "index changed"
 	ColumnRemoved   SchemaChangeKind = "column declaration removed"
 	TimingChanged   SchemaChangeKind = "timing changed"
+	// TTLRemoved: an indexed column is to live until it is deleted. The entry of a value that is put
+	// again would expire, and the value would not.
+	TTLRemoved SchemaChangeKind = "time to live of an indexed column removed"
 )
 
 // SchemaChange is one difference between the stored schema and another one.
@@ -66,6 +69,8 @@ func (ch SchemaChange) Err() error {
 		return ch.err("index %q of the stored schema is missing in the new one", ch.Name)
 	case IndexChanged:
 		return ch.err("index %q of the stored schema is different in the new one", ch.Name)
+	case TTLRemoved:
+		return ch.err("column %q has an index, so it cannot lose its TTL; choose a long one, or drop the index first", ch.Name)
 	case ColumnRemoved:
 		return ch.err("column %q is declared in the stored schema and not in the new one", ch.Name)
 	case ColumnDeclared, TypeChanged:
@@ -121,6 +126,7 @@ func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 		changes = append(changes, columnChanges(before.Observed, t.Observed, SchemaChange{Kind: ObservedAdded, Table: t.Name, Backfill: existed}, ObservedRemoved)...)
 		changes = append(changes, columnChanges(before.Weak, t.Weak, SchemaChange{Kind: WeakAdded, Table: t.Name}, WeakRemoved)...)
 		changes = append(changes, indexChanges(t.Name, before.Indexes, t.Indexes, existed)...)
+		changes = append(changes, ttlChanges(before, have.Tables[t.Name])...)
 		changes = append(changes, declarationChanges(before, have.Tables[t.Name])...)
 	}
 	return changes
@@ -137,6 +143,17 @@ func columnChanges(old, next []string, added SchemaChange, removed SchemaChangeK
 		if !slices.Contains(old, name) {
 			added.Name = name
 			changes = append(changes, added)
+		}
+	}
+	return changes
+}
+
+// ttlChanges lists the indexed columns that lose their time to live. Any other change of one is in
+// force for what is put from then on.
+func ttlChanges(old, next *model.TableInfo) (changes []SchemaChange) {
+	for _, ix := range next.Indexes {
+		if slices.Contains(old.Indexes, ix) && old.TTLOf(ix.Column) != 0 && next.TTLOf(ix.Column) == 0 {
+			changes = append(changes, SchemaChange{Kind: TTLRemoved, Table: next.Name, Name: ix.Column})
 		}
 	}
 	return changes

@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -60,6 +61,10 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 	}
 	if stored.Schema != nil {
 		if err := covers(s, stored.Schema); err != nil {
+			return err
+		}
+		s = s.WithDropping(stored.Schema.Dropping())
+		if err := cmp.Or(s.Validate(), stored.admits(s)); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,8 @@ const (
 	LoadRowPrefix = "load:"
 	// WatchRowPrefix begins the rows with the positions of watchers.
 	WatchRowPrefix = "watch:"
+	// DeletionRowPrefix begins the rows with the positions of deletions of ranges.
+	DeletionRowPrefix = "delete:"
 	// BackfillObserverRowPrefix and ForgetObserverRowPrefix begin those of walks for observers.
 	BackfillObserverRowPrefix = "observer-backfill:"
 	ForgetObserverRowPrefix   = "observer-forget:"
@@ -67,6 +70,7 @@ type State struct {
 	Imports   map[string]Import // by table
 	Gaps      []Gap             // snapshots that repairs have removed
 	Journal   JournalState      // of the journal, if the schema does not disable it
+	Dropped   Drops             // tables of Bigtable that the schema has had
 }
 
 // Read reads the meta row. Errors: ErrCorrupt, and those of the store.
@@ -99,6 +103,8 @@ func (m *State) decode(column string, value []byte) (err error) {
 		m.Fence, err = decodeFence(value)
 	case column == columnJournal:
 		m.Journal, err = decodeJournalState(value)
+	case column == columnDropped:
+		m.Dropped, err = decodeDrops(value)
 	case column == columnGaps:
 		m.Gaps, err = decodeGaps(value)
 	case column == ColumnVersion:
@@ -135,12 +141,15 @@ func decodeUint64(b []byte) (uint64, error) {
 // version, if m is still what is stored. applied may be false although an attempt whose answer was
 // lost succeeded.
 func (m State) replace(ctx context.Context, s *store.Store, next State) (applied bool, err error) {
-	mut := store.NewMutation(4)
+	mut := store.NewMutation(5)
 	if next.Schema != m.Schema {
 		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, model.EncodeSchema(next.Schema))
 	}
 	if next.Journal != m.Journal {
 		mut.Put(layout.MetaFamily, columnJournal, store.MetaTimestamp, next.Journal.encode())
+	}
+	if !maps.Equal(next.Dropped, m.Dropped) {
+		mut.Put(layout.MetaFamily, columnDropped, store.MetaTimestamp, next.Dropped.encode())
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
@@ -156,7 +165,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	if old.Schema != nil && string(model.EncodeSchema(old.Schema)) == string(model.EncodeSchema(next)) {
 		return nil
 	}
-	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: old.Journal.after(old.Schema, next)})
+	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: old.Journal.after(old.Schema, next), Dropped: old.Dropped.without(next)})
 	if err == nil && applied {
 		return nil
 	}

@@ -23,6 +23,8 @@ type StoredSchema struct {
 	Indexes map[string]IndexState
 	// Journal tells how far the journal can be trusted, if the schema does not disable it.
 	Journal JournalState
+	// Dropping lists the tables of Bigtable whose drop is unfinished.
+	Dropping []string
 }
 
 // IndexState tells how far an index can be trusted. The zero value stands for one that was created
@@ -32,11 +34,13 @@ type IndexState struct {
 	Since    tso.Timestamp `json:",omitempty"` // ScanIndex refuses snapshots below it
 }
 
-func (m State) stored() StoredSchema {
+// Stored is what the meta row says of the schema.
+func (m State) Stored() StoredSchema {
 	s := StoredSchema{Schema: m.Schema, Version: m.Version, Indexes: map[string]IndexState{}, Journal: m.Journal}
 	if m.Schema == nil {
 		return s
 	}
+	s.Dropping = append(m.Schema.Dropping(), m.Dropped.left()...)
 	for _, t := range m.Schema.Tables {
 		for _, ix := range t.Indexes {
 			s.Indexes[model.IndexTable(t.Name, ix)] = m.Indexes[model.IndexTable(t.Name, ix)]
@@ -53,7 +57,7 @@ func ReadSchema(ctx context.Context, project, instance, appProfile string, opts 
 	if err != nil {
 		return StoredSchema{}, err
 	}
-	return m.stored(), nil
+	return m.Stored(), nil
 }
 
 // readFrom reads the meta row over a connection of its own.

@@ -54,6 +54,7 @@ type Entry struct {
 	Cell     Cell
 	Value    []byte        // the caller's own copy
 	CommitTS tso.Timestamp // when it was committed; 0 for a write buffered in the reading transaction
+	Expires  tso.Timestamp // snapshots from here on do not see it; 0: it does not expire
 }
 
 // Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End

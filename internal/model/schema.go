@@ -40,6 +40,8 @@ type Schema struct {
 	// journal has it disabled; CreateSchema gives it one, or turns off the one that there is. See
 	// docs/PROTOCOL.md, "The journal".
 	DisableJournal bool `json:"-"`
+
+	dropping []string // Bigtable tables that only the engine still knows (dropping.go)
 }
 
 // Table describes one table. Its columns need no declaration, except those that notify; a table
@@ -87,6 +89,11 @@ func (s *Schema) Validate() error {
 		}
 		if err := t.validateColumns(); err != nil {
 			return err
+		}
+	}
+	for _, name := range s.dropping {
+		if !bigtableName.MatchString(name) || seen[name] {
+			return fmt.Errorf("percolator: table %q: %w: it is being dropped; finish that first (percolator schema apply --drop)", name, ErrSchemaMismatch)
 		}
 	}
 	return nil
@@ -139,7 +146,7 @@ type TableInfo struct {
 	IsWeak     map[string]bool
 	IndexesOf  map[string][]Index // by column
 	Declared   *Declarations
-	index      bool // this is the table of an index
+	index      bool // this is the table of an index, or is being dropped
 }
 
 // NewCatalog prepares a valid schema.
@@ -152,6 +159,9 @@ func NewCatalog(s *Schema) *Catalog {
 			c.Tables[IndexTable(t.Name, ix)] = &TableInfo{Table: Table{Name: IndexTable(t.Name, ix)}, index: true}
 		}
 		c.Tables[t.Name] = info
+	}
+	for _, name := range s.dropping {
+		c.Tables[name] = &TableInfo{Table: Table{Name: name}, index: true}
 	}
 	return c
 }
@@ -196,7 +206,7 @@ func SetOf(names []string) map[string]bool {
 
 // NormalizeSchema returns s in a fixed order and without the splits, which matter only at creation.
 func NormalizeSchema(s *Schema) *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal}
+	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal, dropping: slices.Sorted(slices.Values(s.dropping))}
 	for i, t := range out.Tables {
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
 		t.Indexes, t.Columns = slices.Clone(t.Indexes), normalizedColumns(t.Columns)
@@ -219,7 +229,7 @@ func EncodeSchema(s *Schema) []byte {
 	})
 	var stored any = out
 	if format := out.format(); format > 1 {
-		with := formattedSchema{Format: format, Timing: out.Timing, DisableJournal: s.DisableJournal}
+		with := formattedSchema{Format: format, Timing: out.Timing, DisableJournal: s.DisableJournal, Dropping: out.dropping}
 		with.Tables.Journaled = out.Tables
 		stored = with
 	}
@@ -230,12 +240,12 @@ func EncodeSchema(s *Schema) []byte {
 	return b
 }
 
-// SameButForJournal reports whether two schemas differ at most in whether there is a journal, which
-// is for whoever operates the instance, and no program depends on it.
+// SameButForJournal reports whether two schemas differ at most in whether there is a journal, and in
+// what is being dropped: that is for whoever operates the instance, and no program depends on it.
 func SameButForJournal(a, b *Schema) bool {
-	c := *b
-	c.DisableJournal = a.DisableJournal
-	return string(EncodeSchema(a)) == string(EncodeSchema(&c))
+	c, d := *a, *b
+	d.DisableJournal, d.dropping, c.dropping = a.DisableJournal, nil, nil
+	return string(EncodeSchema(&c)) == string(EncodeSchema(&d))
 }
 
 // The formats of the stored schema. A later one asks something of clients that earlier versions of
@@ -244,10 +254,13 @@ const (
 	formatPlain    = 1 // and no Format: it has no journal, and declares no columns
 	formatJournal  = 2
 	formatDeclared = 3 // columns are declared, or values expire
+	formatDropping = 4 // tables are being dropped
 )
 
 func (s *Schema) format() int {
 	switch {
+	case len(s.dropping) > 0:
+		return formatDropping
 	case slices.ContainsFunc(s.Tables, func(t Table) bool { return len(t.Columns) > 0 || t.TTL != 0 }):
 		return formatDeclared
 	case !s.DisableJournal:
@@ -261,8 +274,9 @@ func (s *Schema) format() int {
 type formattedSchema struct {
 	Format         int
 	Tables         struct{ Journaled []Table }
-	Timing         Timing `json:",omitzero"`
-	DisableJournal bool   `json:",omitempty"` // from formatDeclared on
+	Timing         Timing   `json:",omitzero"`
+	DisableJournal bool     `json:",omitempty"` // from formatDeclared on
+	Dropping       []string `json:",omitempty"`
 }
 
 // DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named
@@ -270,8 +284,8 @@ type formattedSchema struct {
 // the program has stored it.
 func DecodeSchema(b []byte) (*Schema, error) {
 	var stored struct{ Format int }
-	if json.Unmarshal(b, &stored) == nil && stored.Format > formatDeclared {
-		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, formatDeclared)
+	if json.Unmarshal(b, &stored) == nil && stored.Format > formatDropping {
+		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, formatDropping)
 	}
 	s := &Schema{DisableJournal: true}
 	if stored.Format >= formatJournal {
@@ -279,7 +293,7 @@ func DecodeSchema(b []byte) (*Schema, error) {
 		if err := json.Unmarshal(b, &with); err != nil {
 			return nil, err
 		}
-		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing, DisableJournal: with.DisableJournal}
+		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing, DisableJournal: with.DisableJournal, dropping: with.Dropping}
 	} else if err := json.Unmarshal(b, s); err != nil {
 		return nil, err
 	}

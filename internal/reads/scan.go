@@ -201,7 +201,7 @@ func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string,
 				return err
 			}
 			if res.Value != nil {
-				row.Entries = append(row.Entries, model.Entry{Cell: cell, Value: res.Value, CommitTS: res.Record.CommitTS})
+				row.Entries = append(row.Entries, model.Entry{Cell: cell, Value: res.Value, CommitTS: res.Record.CommitTS, Expires: res.Record.Expires})
 			}
 		}
 		row.Seen = nil

@@ -20,7 +20,7 @@ import (
 // positions begin the rows of percolator_meta that tell how far something has come outside of
 // transactions. What was done above the timestamp of the repair has to be done again, and nothing
 // says how far it had come then.
-var positions = []string{meta.CollectorRow, meta.SweepRow, meta.BackfillRowPrefix, meta.LoadRowPrefix, meta.BackfillObserverRowPrefix, meta.ForgetObserverRowPrefix}
+var positions = []string{meta.CollectorRow, meta.SweepRow, meta.BackfillRowPrefix, meta.LoadRowPrefix, meta.DeletionRowPrefix, meta.BackfillObserverRowPrefix, meta.ForgetObserverRowPrefix}
 
 // finish makes percolator_meta that of the repaired tables, and lifts the fence.
 func (r *run) finish(ctx context.Context) (err error) {

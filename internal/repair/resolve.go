@@ -203,7 +203,7 @@ func (r *run) resolveAll(ctx context.Context, held []heldCell) (resolved int, er
 		}
 		mut := b.of(l.cell.Row)
 		if o.committed != 0 {
-			mut.Commit(l.cell.Column, l.Kind, l.StartTS, o.committed, l.Observed)
+			mut.Commit(l.cell.Column, l.Kind, l.StartTS, o.committed, l.Observed, l.Life)
 		} else {
 			mut.RollBack(l.cell.Column, l.StartTS)
 		}

@@ -32,7 +32,7 @@ func BenchmarkOperations(b *testing.B) {
 	}
 	commit := func(ts tso.Timestamp) *store.Mutation {
 		m := store.NewMutation(2)
-		m.Commit("balance", layout.KindPut, ts, ts+1, false)
+		m.Commit("balance", layout.KindPut, ts, ts+1, false, layout.Lifetime{})
 		m.EraseBetween(layout.WriteFamily, "balance", 0, max(ts-5, 1)) // so that rows stay as small as collection keeps them
 		m.EraseBetween(layout.DataFamily, "balance", 0, max(ts-5, 1))
 		return m

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
@@ -51,15 +52,30 @@ func (w *world) linger(p *process) {
 	sessions.Wait()
 }
 
-// visit looks at the store seldom, after about the retention each time.
+// visit looks at the store seldom, after about the retention each time, and often at what is beyond
+// it, pauses of the sessions or not.
 func (w *world) visit(p *process) {
-	s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
+	session := func() *workload.Session {
+		return w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
+	}
+	seldom, often := session(), session()
+	var sessions sync.WaitGroup
+	sessions.Go(func() {
+		for retry.Sleep(p.ctx, time.Duration(often.Rand.Int64N(int64(bygoneEvery)))) == nil {
+			ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
+			often.Bygone(ctx)
+			cancel()
+		}
+	})
 	for p.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(p.ctx, 2*w.cfg.Retention)
-		s.Visit(ctx, w.cfg.Retention/2+time.Duration(p.rand.Int64N(int64(w.cfg.Retention))))
+		seldom.Visit(ctx, w.cfg.Retention/2+time.Duration(seldom.Rand.Int64N(int64(w.cfg.Retention))))
 		cancel()
 	}
+	sessions.Wait()
 }
+
+const bygoneEvery = 2 * time.Second
 
 // collect collects one cycle after the other.
 func (w *world) collect(p *process) {

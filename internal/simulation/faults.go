@@ -41,6 +41,7 @@ const (
 	restored            fault = "backups restored"
 	headerless          fault = "streams without a header"
 	loaded              fault = "loads ended"
+	dropped             fault = "parked changes abandoned"
 )
 
 // kinds are all of them.

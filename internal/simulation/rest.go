@@ -50,7 +50,9 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err := p.leave(); err != nil {
 		w.problem("closing the last client: %v", err)
 	}
-	return history.Check(w.history, w.work.Rules()), nil
+	rules := w.work.Rules()
+	rules.MaxAge = w.cfg.Retention / 2
+	return history.Check(w.history, rules), nil
 }
 
 // comeToRest waits until no observer has anything left to do.

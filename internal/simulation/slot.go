@@ -14,6 +14,7 @@ type slot struct {
 	w    *world
 	name string
 	work func(p *process)
+	ctx  context.Context // of the work of all
 
 	mu          sync.Mutex
 	incarnation int
@@ -22,7 +23,7 @@ type slot struct {
 
 // occupy makes a slot and starts its process.
 func (w *world) occupy(ctx context.Context, name string, work func(*process)) error {
-	sl := &slot{w: w, name: name, work: work}
+	sl := &slot{w: w, name: name, work: work, ctx: ctx}
 	w.slots = append(w.slots, sl)
 	return sl.begin(ctx)
 }

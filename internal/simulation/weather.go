@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/retry"
@@ -42,6 +43,20 @@ func (w *world) killProcess(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	sl.restart(ctx, time.Duration(r.Int64N(int64(5*time.Second))))
+}
+
+// killSoon kills a process, if it still runs by then, and starts another one in its place.
+func (w *world) killSoon(p *process, after time.Duration) {
+	i := slices.IndexFunc(w.slots, func(sl *slot) bool { return sl.running() == p })
+	if i < 0 || !w.tally.add(processKilled) {
+		return
+	}
+	down := time.Duration(p.rand.Int64N(int64(5 * time.Second)))
+	w.ending.Go(func() {
+		if retry.Sleep(p.ctx, after) == nil && w.slots[i].running() == p {
+			w.slots[i].restart(w.slots[i].ctx, down)
+		}
+	})
 }
 
 // stopProcess stops a process, sometimes past the time to live of its locks, sometimes beyond what

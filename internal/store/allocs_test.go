@@ -41,7 +41,7 @@ func TestAllocations(t *testing.T) {
 	commits := func(columns []string) *Mutation {
 		m := NewMutation(2 * len(columns))
 		for _, c := range columns {
-			m.Commit(c, layout.KindPut, start, end, false)
+			m.Commit(c, layout.KindPut, start, end, false, layout.Lifetime{})
 		}
 		return m
 	}

@@ -80,9 +80,13 @@ func (m *Mutation) EraseColumn(family, column string) { m.EraseBetween(family, c
 func (m *Mutation) EraseRow() { m.changes = append(m.changes, Change{Kind: EraseWholeRow}) }
 
 // Commit commits one cell: its record appears, its lock goes, and the notification comes with them
-// (I10).
-func (m *Mutation) Commit(column string, k layout.Kind, startTS, commitTS tso.Timestamp, observed bool) {
-	m.Put(layout.WriteFamily, column, commitTS, m.encoded(startTS, k))
+// (I10). A put expires as life says (I27).
+func (m *Mutation) Commit(column string, k layout.Kind, startTS, commitTS tso.Timestamp, observed bool, life layout.Lifetime) {
+	if expires := life.ExpiresAt(commitTS); expires != 0 && k == layout.KindPut {
+		m.Put(layout.WriteFamily, column, commitTS, layout.EncodePut(startTS, expires))
+	} else {
+		m.Put(layout.WriteFamily, column, commitTS, m.encoded(startTS, k))
+	}
 	m.Erase(layout.LockFamily, column, startTS)
 	if observed {
 		m.Put(layout.NotifyFamily, column, commitTS, nil)

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -143,10 +144,11 @@ func (im *Import) written(row layout.Row) ImportRow {
 			values[it.Column] = it.Value
 		}
 	}
-	out, put := ImportRow{Row: row.Key}, layout.EncodeWrite(im.cell.Start, layout.KindPut)
+	out := ImportRow{Row: row.Key}
 	for _, it := range row.Of(layout.WriteFamily) {
 		value, there := values[it.Column]
-		if it.Timestamp == commit && there && string(it.Value) == string(put) {
+		put := layout.EncodePut(im.cell.Start, layout.Lifetime{For: im.info.TTLOf(it.Column)}.ExpiresAt(im.cell.Commit))
+		if it.Timestamp == commit && there && bytes.Equal(it.Value, put) {
 			out.Cells = append(out.Cells, ImportCell{it.Column, value})
 		}
 	}

@@ -104,8 +104,9 @@ func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cel
 			mut, size = store.NewMutation(2), 0
 			notified.Weak = false
 		}
-		w.cell(mut, cell, e)
-		notified.Weak = notified.Weak || e.Notified // as nothing but this entry tells of it (J2)
+		life := layout.Lifetime{For: info.TTLOf(cell.Column)} // which begins anew
+		w.cell(mut, cell, e, life)
+		notified.Weak = notified.Weak || e.Notified || life.For > 0 // nothing but this entry leads to it (J2, J11)
 		size += len(row) + len(e.Column) + len(e.Value)
 		if e.Kind != ExportedPut {
 			continue
@@ -119,12 +120,12 @@ func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cel
 
 // cell writes one cell with all that belongs to it. An acknowledgment must not be there without its
 // cell, or a collector would remove it.
-func (w *writer) cell(mut *store.Mutation, cell model.Cell, e *ExportedCell) {
+func (w *writer) cell(mut *store.Mutation, cell model.Cell, e *ExportedCell, life layout.Lifetime) {
 	at := w.stamps
 	switch e.Kind {
 	case ExportedPut:
 		mut.Put(layout.DataFamily, cell.Column, at.start, e.Value)
-		mut.Put(layout.WriteFamily, cell.Column, at.commit, layout.EncodeWrite(at.start, layout.KindPut))
+		mut.Put(layout.WriteFamily, cell.Column, at.commit, layout.EncodePut(at.start, life.ExpiresAt(at.commit)))
 	case ExportedDelete:
 		mut.Put(layout.WriteFamily, cell.Column, at.commit, layout.EncodeWrite(at.start, layout.KindDelete))
 	}
@@ -152,8 +153,9 @@ func (w *writer) entries(ctx context.Context, info *model.TableInfo, cell model.
 		}
 		entry := model.IndexEntryCell(ix, cell.Table, string(value), cell.Row)
 		mut := store.NewMutation(2)
-		w.cell(mut, entry, &ExportedCell{Column: entry.Column, Kind: ExportedPut, Value: []byte(cell.Row)})
-		if err := w.add(ctx, entry.Row, mut, len(entry.Row)+len(cell.Row), journal.Row{Table: entry.Table}); err != nil {
+		life := layout.Lifetime{For: info.TTLOf(cell.Column)}
+		w.cell(mut, entry, &ExportedCell{Column: entry.Column, Kind: ExportedPut, Value: []byte(cell.Row)}, life)
+		if err := w.add(ctx, entry.Row, mut, len(entry.Row)+len(cell.Row), journal.Row{Table: entry.Table, Key: entry.Row, Weak: life.For > 0}); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,7 @@ func (w *Workload) observeChains(r *observers.Registry, worker string) {
 	}), observers.MaxCells(5), observers.MaxWait(10*time.Millisecond))
 	w.observe(r, worker, "gather", chains, "stop", func(ctx context.Context, a *attempt, ch observers.Change) error {
 		return a.gather(ctx, ch.Cell.Row[:strings.LastIndexByte(ch.Cell.Row, '-')])
-	})
+	}, observers.After(100*time.Millisecond, "divide", "carry"))
 }
 
 // follow writes what follows from a change to a cell.

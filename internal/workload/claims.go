@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/observers"
 )
 
@@ -16,6 +18,7 @@ const (
 	claims    = "claims"
 	claimRows = 6
 	difficult = "difficult"
+	decider   = "decide" // the observer
 )
 
 // SetDifficult says whether some claims are too difficult from now on, for an observer of any
@@ -32,14 +35,28 @@ func (s *Session) claim(ctx context.Context) {
 	})
 }
 
+// Spares tells whether an operator may abandon what is parked: a claim that nobody decides then. It
+// records that one does.
+func (w *Workload) Spares(p observers.Parked) bool {
+	if p.Observer != decider {
+		return false
+	}
+	ack := cell(p.Cell.Table, p.Cell.Row, layout.AckColumn(p.Cell.Column, p.Observer))
+	w.History.Drops(p.Observer, history.Cell(p.Cell), p.Through, history.Cell(ack))
+	return true
+}
+
 func (w *Workload) observeClaims(r *observers.Registry, worker string) {
-	r.ObserveBatch("decide", claims, "claim", w.observer(worker, "decide", func(_ context.Context, a *attempt, ch observers.Change) error {
+	r.ObserveBatch(decider, claims, "claim", w.observer(worker, decider, func(_ context.Context, a *attempt, ch observers.Change) error {
 		if says(ch.Value) == difficult && w.difficult.Load() {
 			return errors.New("too difficult")
 		}
 		return a.follow(cell(claims, ch.Cell.Row, "decision"), ch, says(ch.Value))
 	}), observers.MaxCells(claimRows), observers.MaxWait(50*time.Millisecond))
 	w.observe(r, worker, "file", claims, "claim", func(_ context.Context, a *attempt, ch observers.Change) error {
+		if a.id%8 == 0 {
+			return observers.Snooze(20 * time.Millisecond)
+		}
 		return a.follow(cell(claims, ch.Cell.Row, "file"), ch, says(ch.Value))
 	})
 }

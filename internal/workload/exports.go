@@ -43,6 +43,9 @@ func (s *Session) export(ctx context.Context) {
 				return err
 			}
 		}
+		if s.Rand.IntN(4) == 0 { // deliveries go on meanwhile, and must not leave it behind
+			wait(ctx, time.Duration(s.Rand.Int64N(int64(2*time.Second))))
+		}
 		added := map[string]int{}
 		for range 1 + s.Rand.IntN(2)*s.Rand.IntN(4) {
 			keys := exportKeys[s.Rand.IntN(len(exportKeys))]

@@ -33,6 +33,24 @@ func (s *Session) viewPast(ctx context.Context) {
 	}, percolator.AsOfTimestamp(ts))
 }
 
+// Bygone reads as of a commit whose retention is over, if there is one that no hold keeps and no
+// collector has announced yet: nobody may answer.
+func (s *Session) Bygone(ctx context.Context) {
+	bounds, err := admin.New(s.Client).CollectionBounds(ctx) // the client has learned of them then
+	bygone := slices.DeleteFunc(s.Past(), func(ts tso.Timestamp) bool { return ts <= bounds.Safepoint || ts >= bounds.Next })
+	if err != nil || len(bygone) == 0 {
+		return
+	}
+	ts := bygone[s.Rand.IntN(len(bygone))]
+	s.View(ctx, "view bygone", func(ctx context.Context, r Reader) error {
+		err := r.checkBank(ctx)
+		if err == nil {
+			r.rec.Broken("a snapshot is readable that might have been collected up to %d", bounds.Next)
+		}
+		return err
+	}, percolator.AsOfTimestamp(ts))
+}
+
 // keptMost is how many snapshots of the past are read again and again at a time, beside those under
 // holds.
 const keptMost = 4

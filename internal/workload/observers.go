@@ -21,13 +21,13 @@ func (w *Workload) Observers(worker string, client *percolator.Client) *observer
 			return a.delete(cell(copies, ch.Cell.Row, "copy"))
 		}
 		return a.set(cell(copies, ch.Cell.Row, "copy"), ch.Value)
-	})
+	}, observers.HeadStart(10*time.Millisecond))
 	r.ObserveBatch("count", lists, "items", w.observer(worker, "count", func(_ context.Context, a *attempt, ch observers.Change) error {
 		return a.follow(cell(copies, ch.Cell.Row, "count"), ch, fmt.Sprint(strings.Count(string(ch.Value), " ")))
 	}), observers.MaxCells(8), observers.MaxWait(20*time.Millisecond))
 	w.observe(r, worker, "tally", pings, "poke", func(_ context.Context, a *attempt, ch observers.Change) error {
 		return a.set(cell(pings, ch.Cell.Row, "tally"), a.unique(""))
-	})
+	}, observers.Collapse(30*time.Millisecond))
 	r.ObserveBatch("pile", pings, "poke", w.observer(worker, "pile", func(_ context.Context, a *attempt, ch observers.Change) error {
 		return a.set(cell(pings, ch.Cell.Row, "pile"), a.unique(""))
 	}))
@@ -53,11 +53,11 @@ func Observed() map[[2]string][]string {
 type reaction func(context.Context, *attempt, observers.Change) error
 
 // observe registers an observer for one change at a time.
-func (w *Workload) observe(r *observers.Registry, worker, name, table, column string, f reaction) {
+func (w *Workload) observe(r *observers.Registry, worker, name, table, column string, f reaction, opts ...observers.Option) {
 	run := w.observer(worker, name, f)
 	r.Observe(name, table, column, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 		return run(ctx, tx, []observers.Change{ch})
-	})
+	}, opts...)
 }
 
 // observer records a run, of one change or of a batch. Who commits it is the worker, so the outcome

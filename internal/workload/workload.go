@@ -88,7 +88,7 @@ func Rules() history.Rules {
 			{Name: "divide", Table: chains, Column: "head"},
 			{Name: "carry", Table: chains, Column: "leg"},
 			{Name: "gather", Table: chains, Column: "stop"},
-			{Name: "decide", Table: claims, Column: "claim"},
+			{Name: decider, Table: claims, Column: "claim"},
 			{Name: "file", Table: claims, Column: "claim"},
 		},
 		Unrecorded: []string{exports}, // a delivery is not told its transaction

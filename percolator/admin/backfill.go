@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -193,7 +194,7 @@ func (b *backfill) run(ctx context.Context) (meta.IndexState, error) {
 		return meta.IndexState{}, err
 	}
 	// Everything that was written was committed before this timestamp was asked for (I1).
-	since, err := b.now(ctx)
+	since, err := nextTimestamp(ctx, b.e)
 	if err != nil {
 		return meta.IndexState{}, err
 	}
@@ -248,19 +249,6 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	}
 }
 
-// now asks the oracle, again after transient failures.
-func (b *backfill) now(ctx context.Context) (tso.Timestamp, error) {
-	for retry := retry.NewTransient(); ; {
-		ts, err := b.e.Clock.Next(ctx)
-		if err == nil {
-			return ts, nil
-		}
-		if err := retry.After(ctx, err); err != nil {
-			return 0, err
-		}
-	}
-}
-
 // phases runs what is left to do.
 func (b *backfill) phases(ctx context.Context) error {
 	if b.at.Phase == BackfillDrain {
@@ -275,16 +263,36 @@ func (b *backfill) phases(ctx context.Context) error {
 		}
 	}
 	if b.at.Phase == BackfillSweep {
-		w := &indexWalk{e: b.e, table: model.IndexTable(b.table, b.ix), column: model.IndexColumn, opts: b.opts, plan: b.planSweep, done: b.swept, over: b.over}
-		if err := w.run(ctx, ""); err != nil {
+		w := b.walk(model.IndexTable(b.table, b.ix), model.IndexColumn, b.planSweep, b.swept)
+		if err := w.run(ctx, model.All()); err != nil {
 			return err
 		}
 		if err := b.enter(ctx, BackfillFill); err != nil {
 			return err
 		}
 	}
-	w := &indexWalk{e: b.e, table: b.table, column: b.ix.Column, opts: b.opts, plan: b.planFill, done: b.filled, over: b.over}
-	return w.run(ctx, b.at.Row)
+	return b.walk(b.table, b.ix.Column, b.planFill, b.filled).run(ctx, model.Between(b.at.Row, ""))
+}
+
+// walk goes through a column of a table and commits the entries that plan asks for.
+func (b *backfill) walk(
+	table, column string, plan func(context.Context, *commit.Txn, []model.Entry) ([]*commit.Write, error), done func(context.Context, string, walkCounts) error,
+) *tableWalk {
+	return &tableWalk{
+		e: b.e, table: table, done: done, over: b.over,
+		pacing: pacing{concurrency: b.opts.Concurrency, rows: b.opts.RowsPerTransaction, pause: b.opts.Pause},
+		query:  func(at tso.Timestamp) store.Query { return store.Newest([]string{column}, at, 1) },
+		apply: func(ctx context.Context, tx *commit.Txn, cells []model.Entry) (n walkCounts, err error) {
+			writes, err := plan(ctx, tx, cells)
+			if err == nil && len(writes) > 0 {
+				err = tx.CommitEntries(ctx, writes)
+			}
+			if err == nil {
+				n = walkCounts{cells: int64(len(cells)), writes: int64(len(writes))}
+			}
+			return n, err
+		},
+	}
 }
 
 // enter begins a phase. It saves the phase first: a run that resumes relies on what the earlier

@@ -61,7 +61,7 @@ func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.E
 			}
 		}
 		taken[entries[i]] = cell
-		writes = append(writes, &commit.Write{Cell: entries[i], Kind: layout.KindPut, Value: []byte(cell.Row), Indexed: cell})
+		writes = append(writes, &commit.Write{Cell: entries[i], Kind: layout.KindPut, Value: []byte(cell.Row), Indexed: cell, Life: layout.Lifetime{Until: cells[i].Expires}})
 	}
 	return writes, nil
 }

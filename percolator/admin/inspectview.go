@@ -66,7 +66,7 @@ func (in *inspection) view(ctx context.Context, col *inspectedColumn) (ReaderVie
 		view.State = ReaderAbsent
 	default:
 		view.CommitTS, view.StartTS, view.State = w.CommitTS, w.StartTS, ReaderDeleted
-		if w.Kind == layout.KindPut {
+		if w.Kind == layout.KindPut && !w.Expired(ts) {
 			return in.withData(ctx, col, view)
 		}
 	}

@@ -76,6 +76,7 @@ const (
 	IndexRemoved         = meta.IndexRemoved
 	IndexChanged         = meta.IndexChanged
 	TimingChanged        = meta.TimingChanged
+	TTLRemoved           = meta.TTLRemoved
 	JournalAdded         = meta.JournalAdded
 	JournalRemoved       = meta.JournalRemoved
 	ColumnDeclared       = meta.ColumnDeclared

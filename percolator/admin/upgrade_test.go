@@ -129,7 +129,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 
 func testUpgradeUnderLoad(t *testing.T) {
 	env := percolatortest.New(t, bankSchema(true), percolatortest.Configure(shortRetention),
-		percolatortest.Emulator(emulator.OnDisks(&emulator.Disks{Latency: 15 * time.Millisecond}))) // or the load takes no time, and most of the machine's
+		percolatortest.Emulator(emulator.OnDisks(&emulator.Disks{Latency: 5 * time.Millisecond}))) // or the load takes no time
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	b := &bank{T: t, Env: env, ctx: ctx}

@@ -96,7 +96,7 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 
 // stuckAfter is how long an episode may take, in real time: virtual time stands still while anybody
 // waits for a mutex.
-const stuckAfter = 3 * time.Minute
+const stuckAfter = 15 * time.Minute
 
 // arguments are those of a process.
 func (f *flags) arguments(episode uint64) []string {

@@ -3,8 +3,10 @@ package admin
 import (
 	"context"
 	"errors"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
@@ -12,22 +14,25 @@ import (
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // batchesAhead is how many batches, of one transaction each, are under way at once.
 const batchesAhead = 16
 
-// An indexWalk goes through a table in row order, a few rows at a time, each time in a transaction
-// of its own: it reads the rows in the transaction's snapshot, asks plan what to write because of
-// them, and commits that. One goroutine reads ahead, several commit, and finished batches are
+// A tableWalk goes through rows of a table in order, a few at a time, each time in a transaction of
+// its own: it reads the rows in the transaction's snapshot, and apply commits what has to be
+// written because of them. One goroutine reads ahead, several commit, and finished batches are
 // reported in row order.
-type indexWalk struct {
-	e             *engine.Engine
-	table, column string
-	opts          BackfillOptions
+type tableWalk struct {
+	e     *engine.Engine
+	table string
+	query func(at tso.Timestamp) store.Query // what is read of the rows
+	pacing
 
-	// plan returns what to write because of the cells that tx has read.
-	plan func(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error)
+	// apply commits what the cells that tx has read ask for, and counts cells and writes. It may have
+	// committed some of them when it fails: the rows are then read again.
+	apply func(ctx context.Context, tx *commit.Txn, cells []model.Entry) (walkCounts, error)
 	// done learns that everything before row ("": the end) is finished, in order, one call at a time.
 	done func(ctx context.Context, row string, n walkCounts) error
 	// over is asked before each batch; an error ends the walk.
@@ -37,6 +42,14 @@ type indexWalk struct {
 	turn     chan struct{} // of who reports, which takes requests: a mutex would not heed the context
 	next     int           // the batch to be reported next
 	finished map[int]finishedBatch
+}
+
+// pacing is how fast a tableWalk goes.
+type pacing struct {
+	concurrency int           // transactions that commit at once
+	rows        int           // of a transaction; after a conflict fewer for a while
+	pause       time.Duration // between the beginnings of two transactions
+	rate        *rate.Limiter // of rows; nil: none
 }
 
 // walkCounts is what one batch did.
@@ -49,29 +62,30 @@ type finishedBatch struct {
 	n   walkCounts
 }
 
-// walkBatch is some rows as one transaction sees them. end is where the next batch begins, "" at
-// the end of the table.
+// walkBatch is some rows as one transaction sees them. end is where the next batch begins; behind
+// the last one it is the end of the walk.
 type walkBatch struct {
 	tx    *commit.Txn
 	rows  model.Range
 	end   string
+	read  int // rows
 	cells []model.Entry
 }
 
-// run walks from a row to the end of the table.
-func (w *indexWalk) run(ctx context.Context, from string) error {
+// run walks through the rows of r.
+func (w *tableWalk) run(ctx context.Context, r model.Range) error {
 	w.finished = map[int]finishedBatch{}
-	w.slots, w.turn = make(chan struct{}, batchesAhead*w.opts.Concurrency), make(chan struct{}, 1)
+	w.slots, w.turn = make(chan struct{}, batchesAhead*w.concurrency), make(chan struct{}, 1)
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(w.opts.Concurrency)
-	err := w.readAhead(gctx, g, model.Range{Start: from})
+	g.SetLimit(w.concurrency)
+	err := w.readAhead(gctx, g, r)
 	if werr := g.Wait(); werr != nil { // the reader may only have been stopped by it
 		return werr
 	}
 	return err
 }
 
-func (w *indexWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Range) error {
+func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Range) error {
 	for i := 0; ; i++ {
 		if err := w.over(); err != nil {
 			return err
@@ -85,22 +99,25 @@ func (w *indexWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 		if err != nil {
 			return err
 		}
+		if err := w.slowDown(ctx, b.read); err != nil {
+			return err
+		}
 		g.Go(func() error { return w.finish(ctx, i, b) })
-		if b.end == "" {
+		if b.end == r.End {
 			return nil
 		}
 		r.Start = b.end
-		if err := retry.Sleep(ctx, w.opts.Pause); err != nil {
+		if err := retry.Sleep(ctx, w.pause); err != nil {
 			return err
 		}
 	}
 }
 
 // readRetrying reads the first batch of r, again after transient failures.
-func (w *indexWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch, error) {
+func (w *tableWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch, error) {
 	retry := retry.NewTransient()
 	for {
-		b, err := w.read(ctx, r, w.opts.RowsPerTransaction)
+		b, err := w.read(ctx, r, w.rows)
 		if err == nil {
 			return b, nil
 		}
@@ -112,13 +129,13 @@ func (w *indexWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch,
 
 // read begins a transaction and reads up to limit rows of r in its snapshot, with locks resolved.
 // Where few rows have the column, the batch may have none: then it only ends further on.
-func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBatch, error) {
+func (w *tableWalk) read(ctx context.Context, r model.Range, limit int) (walkBatch, error) {
 	tx, err := w.e.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return walkBatch{}, err
 	}
 	b := walkBatch{tx: tx, rows: r, end: r.End}
-	page, err := w.e.Store.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.StartTimestamp(), 1), store.PageSize{Rows: limit, Bytes: reads.ScanPages.Bytes})
+	page, err := w.e.Store.ReadPage(ctx, w.table, r, w.query(tx.StartTimestamp()), store.PageSize{Rows: limit, Bytes: reads.ScanPages.Bytes})
 	rows := reads.SeenIn(w.table, page)
 	if err == nil {
 		err = w.e.Reads.FinishPage(ctx, tx.StartTimestamp(), w.table, rows)
@@ -132,7 +149,7 @@ func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBat
 	if page.More {
 		b.end = page.Rest.Start
 	}
-	b.rows.End = b.end
+	b.rows.End, b.read = b.end, len(rows)
 	for _, row := range rows {
 		b.cells = append(b.cells, row.Entries...)
 	}
@@ -140,39 +157,36 @@ func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBat
 }
 
 // finish applies a batch and reports it.
-func (w *indexWalk) finish(ctx context.Context, i int, b walkBatch) error {
-	n, err := w.apply(ctx, b)
+func (w *tableWalk) finish(ctx context.Context, i int, b walkBatch) error {
+	n, err := w.apply(ctx, b.tx, b.cells)
 	if err != nil {
-		var more walkCounts
-		if more, err = w.redo(ctx, b, err); err != nil {
+		again, err := w.redo(ctx, b, err)
+		if err != nil {
 			return err
 		}
-		n = more
+		again.writes += n.writes
+		n = again
 	}
 	return w.report(ctx, i, finishedBatch{b.end, n})
 }
 
-// apply commits what one batch needs.
-func (w *indexWalk) apply(ctx context.Context, b walkBatch) (n walkCounts, err error) {
-	writes, err := w.plan(ctx, b.tx, b.cells)
-	if err != nil {
-		return n, err
+// slowDown waits until so many rows more may be read.
+func (w *tableWalk) slowDown(ctx context.Context, rows int) error {
+	if w.rate == nil || rows == 0 {
+		return nil
 	}
-	if len(writes) > 0 {
-		if err := b.tx.CommitEntries(ctx, writes); err != nil {
-			return n, err
-		}
+	if err := w.rate.WaitN(ctx, rows); err != nil {
+		return model.WithContext(ctx, err)
 	}
-	return walkCounts{cells: int64(len(b.cells)), writes: int64(len(writes))}, nil
+	return nil
 }
 
 // redo goes through the rows of a batch again in new snapshots, with fewer rows a transaction after
 // each failure and more again after each success.
-func (w *indexWalk) redo(ctx context.Context, failed walkBatch, err error) (total walkCounts, _ error) {
+func (w *tableWalk) redo(ctx context.Context, failed walkBatch, err error) (total walkCounts, _ error) {
 	again := retry.NewTransient()
-	rows, limit := failed.rows, w.opts.RowsPerTransaction
+	rows, limit := failed.rows, w.rows
 	for {
-		var n walkCounts
 		if err != nil {
 			if errors.Is(err, model.ErrConflict) {
 				total.conflicts++
@@ -183,22 +197,24 @@ func (w *indexWalk) redo(ctx context.Context, failed walkBatch, err error) (tota
 			limit = max(1, limit/2)
 		}
 		var b walkBatch
+		var n walkCounts
 		if b, err = w.read(ctx, rows, limit); err == nil {
-			n, err = w.apply(ctx, b)
+			n, err = w.apply(ctx, b.tx, b.cells)
+			total.writes += n.writes
 		}
 		if err != nil {
 			continue
 		}
-		total.cells, total.writes = total.cells+n.cells, total.writes+n.writes
+		total.cells += n.cells
 		if rows.Start = b.end; b.end == failed.end {
 			return total, nil
 		}
-		again, limit = retry.NewTransient(), min(2*limit, w.opts.RowsPerTransaction)
+		again, limit = retry.NewTransient(), min(2*limit, w.rows)
 	}
 }
 
 // report hands finished batches on in row order.
-func (w *indexWalk) report(ctx context.Context, i int, b finishedBatch) error {
+func (w *tableWalk) report(ctx context.Context, i int, b finishedBatch) error {
 	select {
 	case w.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -216,6 +232,19 @@ func (w *indexWalk) report(ctx context.Context, i int, b finishedBatch) error {
 		<-w.slots
 		if err := w.done(ctx, b.end, b.n); err != nil {
 			return err
+		}
+	}
+}
+
+// nextTimestamp asks the oracle, again after transient failures.
+func nextTimestamp(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
+	for again := retry.NewTransient(); ; {
+		ts, err := e.Clock.Next(ctx)
+		if err == nil {
+			return ts, nil
+		}
+		if err := again.After(ctx, err); err != nil {
+			return 0, err
 		}
 	}
 }

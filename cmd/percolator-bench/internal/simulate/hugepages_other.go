@@ -1,0 +1,5 @@
+//go:build !linux
+
+package simulate
+
+func preferHugePages([]byte) {}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// deletionJSON is what "del-range" prints for programs.
+type deletionJSON struct {
+	Table     string        `json:"table"`
+	Before    tso.Timestamp `json:"before"` // what committed later stays
+	Deleted   int64         `json:"deleted"`
+	Kept      int64         `json:"kept"`
+	Conflicts int64         `json:"conflicts"`
+	Resumed   bool          `json:"resumed"`
+	DryRun    bool          `json:"dryRun"`
+}
+
+func (d deletionJSON) String() string {
+	switch {
+	case d.DryRun:
+		return fmt.Sprintf("%d cells would be deleted", d.Deleted)
+	case d.Resumed:
+		return fmt.Sprintf("%d cells deleted, that were there at %s, when an earlier run began; %d written since were kept", d.Deleted, atTime(d.Before), d.Kept)
+	}
+	return fmt.Sprintf("%d cells deleted; %d written since were kept", d.Deleted, d.Kept)
+}
+
+func newDelRange() *cobra.Command {
+	var f queryFlags
+	var which rangeFlags
+	var opts admin.DeleteOptions
+	var all, yes bool
+	cmd := &cobra.Command{
+		Use:               "del-range TABLE [COLUMN…]",
+		ValidArgsFunction: completeTables,
+		Args:              takes(1, anyNumber, "a table, and columns"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := which.rows(); err != nil {
+				return err
+			}
+			if all == (which != rangeFlags{}) {
+				return usagef("%s needs --prefix, --from, --to or --all", cmd.CommandPath())
+			}
+			return aboveZero("rows-per-second", opts.RowsPerSecond)
+		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			if err := ask(ctx, cmd, yes || opts.DryRun, "Delete these cells of %s in %s/%s?", shown(args[0]), f.project, f.instance); err != nil {
+				return err
+			}
+			rows, err := which.rows()
+			if err != nil {
+				return err
+			}
+			opts.Columns = args[1:]
+			return f.deleteRange(ctx, cmd, c, args[0], rows, opts)
+		}),
+	}
+	f.add(cmd, defaultWalkTimeout)
+	which.define(cmd.Flags())
+	cmd.Flags().BoolVar(&all, "all", false, "every row of the table")
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only count the cells")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().IntVar(&opts.RowsPerSecond, "rows-per-second", 1000, "how fast rows are read and deleted")
+	return cmd
+}
+
+func (f *queryFlags) deleteRange(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table string, rows percolator.Range, opts admin.DeleteOptions) error {
+	say, end := statusLine(cmd)
+	opts.Progress = func(p admin.DeleteProgress) {
+		say(fmt.Sprintf("%s: %d cells, at row %s", table, p.Deleted, shown(p.Row)))
+	}
+	p, err := admin.New(c).DeleteRange(ctx, table, rows, opts)
+	end()
+	if err != nil {
+		if p.Before != 0 && !opts.DryRun {
+			err = fmt.Errorf("after %d cells (the same command goes on there): %w", p.Deleted, err)
+		}
+		return err
+	}
+	out := deletionJSON{table, p.Before, p.Deleted, p.Kept, p.Conflicts, p.Resumed, opts.DryRun}
+	return f.output.emitText(cmd.OutOrStdout(), out, out.String())
+}

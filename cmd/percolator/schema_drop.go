@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+)
+
+// dropFirst drops what the plan says that the schema lacks, if there is nothing else in the way, and
+// returns the plan of what is left to do.
+func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *percolator.Schema, plan admin.SchemaPlan, what io.Writer) (admin.SchemaPlan, error) {
+	dropped := slices.ContainsFunc(plan.Changes, admin.SchemaChange.Droppable)
+	refused := slices.ContainsFunc(plan.Changes, func(ch admin.SchemaChange) bool { return ch.Err() != nil && !ch.Droppable() })
+	if refused || !dropped && len(plan.Stored.Dropping) == 0 {
+		return plan, nil
+	}
+	printPlan(what, plan)
+	if f.dryRun {
+		_, _ = fmt.Fprintln(what, "with --drop, what is refused above as removed would be dropped for good")
+		return plan, nil
+	}
+	if err := ask(ctx, cmd, f.yes, "Drop what is removed, with all its data, from %s/%s for good?", f.project, f.instance); err != nil {
+		return plan, err
+	}
+	err := f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		say, end := statusLine(cmd)
+		defer end()
+		deleted, err := admin.New(c).DropFromSchema(ctx, s, admin.DropOptions{
+			ClientOptions: bigtableOptions(ctx), Progress: func(p admin.DropPhase) { say("drop: " + string(p)) },
+		})
+		if err != nil {
+			return fmt.Errorf("unfinished (the same command goes on): %w", err)
+		}
+		_, err = fmt.Fprintf(what, "deleted from Bigtable: %s\n", strings.Join(deleted, ", "))
+		return err
+	})
+	if err != nil {
+		return plan, err
+	}
+	return f.planSchema(ctx, s)
+}

@@ -1,0 +1,18 @@
+package model
+
+import "slices"
+
+// A table that is being dropped is one that only the engine knows: no caller may name it, no column
+// of it notifies, and locks that name a primary in it are resolved (I26). It stands in the stored
+// schema under the names of its Bigtable tables, and not among the tables: what programs declare
+// does not have it.
+
+// Dropping lists the Bigtable tables that are being dropped.
+func (s *Schema) Dropping() []string { return slices.Clone(s.dropping) }
+
+// WithDropping is s with these Bigtable tables as the ones that are being dropped.
+func (s *Schema) WithDropping(names []string) *Schema {
+	out := *s
+	out.dropping = slices.Clone(names)
+	return &out
+}

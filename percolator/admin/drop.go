@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/internal/gc"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// DropOptions configures DropFromSchema. The zero value is useful.
+type DropOptions struct {
+	// ClientOptions are those of the connection by which tables of Bigtable are deleted.
+	ClientOptions []option.ClientOption
+	// RowsPerSecond bounds how fast rows are read in which locks may have to be resolved. 0: 5,000.
+	RowsPerSecond int
+	// Progress, if set, is called at the beginning of each phase. It must not block.
+	Progress func(DropPhase)
+
+	// Wait waits for a drain of the given length. nil: by the clock.
+	Wait func(context.Context, time.Duration) error
+}
+
+// DropPhase is a step of a drop.
+type DropPhase string
+
+// The phases of a drop, in order.
+const (
+	DropClose   DropPhase = "close"   // until everybody knows that an index is not to be read; only of indexes
+	DropDrain   DropPhase = "drain"   // until nobody writes to what is being dropped
+	DropResolve DropPhase = "resolve" // the locks in other tables whose primary is there
+	DropDelete  DropPhase = "delete"  // the tables of Bigtable
+)
+
+// DropFromSchema drops the tables, and the indexes, that the stored schema has and s lacks, with
+// everything in them, for good. It adds nothing: CreateSchema does. It returns the names of the
+// tables of Bigtable that it has deleted. If there is nothing to drop it returns at once.
+//
+// Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails with
+// ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction commits
+// in all its tables or in none. Snapshots from before the drop show other tables as before, and
+// nothing of this one. A table of the same name can be created when the safepoint has passed the
+// drop.
+//
+// It first waits until nobody writes to the table any more (80 s by default, twice as long for an
+// index), then resolves the locks in other tables that depend on it: by the journal, or, without
+// one, by a pass over all tables. Each step is stored. After a crash, or when ctx has ended, the
+// next call goes on, in this or another process; concurrent calls do no harm.
+//
+// It needs the right to delete tables. Errors: ErrSchemaMismatch for other differences that
+// CreateSchema refuses; ErrLocked while there are holds, which keep snapshots of what would go;
+// ErrCorrupt for a lock or a row of the journal that cannot be understood; ErrInvalidArgument; those
+// of the store and the oracle.
+func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts DropOptions) (deleted []string, err error) {
+	ctx = store.InBackground(ctx)
+	opts.RowsPerSecond = cmp.Or(opts.RowsPerSecond, 5000)
+	if opts.Wait == nil {
+		opts.Wait = retry.Sleep
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(DropPhase) {}
+	}
+	err = model.CheckContext(ctx)
+	if err == nil && opts.RowsPerSecond < 0 {
+		err = fmt.Errorf("percolator: %w: DropOptions: RowsPerSecond is negative", model.ErrInvalidArgument)
+	}
+	if err == nil {
+		err = s.Validate()
+	}
+	if err != nil {
+		return nil, err
+	}
+	open, end := a.e.WhileOpen(ctx)
+	defer end()
+	deleted, err = a.drop(open, s, opts)
+	return deleted, a.e.OrClosed(ctx, err)
+}
+
+func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions) (deleted []string, err error) {
+	now, err := nextTimestamp(ctx, a.e)
+	if err != nil {
+		return nil, err
+	}
+	m, err := a.e.Meta.Refresh(ctx)
+	if err == nil && m.Fence != nil {
+		err = m.Fence.Refusal()
+	}
+	if err == nil {
+		err = m.CheckDrop(s, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	timing := a.e.Store.Timing
+	closed, err := a.e.Meta.CloseIndexes(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if closed { // a writer that maintains it no more must find nobody who reads it
+		opts.Progress(DropClose)
+		if err := opts.Wait(ctx, model.DrainTime(timing)); err != nil {
+			return nil, err
+		}
+	}
+	dropping, err := a.e.Meta.BeginDrop(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if len(dropping) > 0 {
+		if err := a.endDrop(ctx, dropping, opts); err != nil {
+			return nil, err
+		}
+	}
+	if m, _ := a.e.Meta.Snapshot(); len(m.Stored().Dropping) == 0 {
+		return nil, nil
+	}
+	return a.deleteDropped(ctx, opts)
+}
+
+// endDrop takes what is being dropped away from the engine. This client has read a schema without
+// it, so the time of the drain runs from the moment when that was stored, or later.
+func (a *Admin) endDrop(ctx context.Context, dropping []string, opts DropOptions) error {
+	opts.Progress(DropDrain)
+	if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
+		return err
+	}
+	opts.Progress(DropResolve)
+	at, err := nextTimestamp(ctx, a.e)
+	if err != nil {
+		return err
+	}
+	if err := gc.ResolveLocksOf(ctx, a.e, dropping, at, opts.RowsPerSecond); err != nil {
+		return err
+	}
+	return a.e.Meta.EndDrop(ctx, dropping, at)
+}
+
+// deleteDropped deletes tables of Bigtable when no client looks for them any more.
+func (a *Admin) deleteDropped(ctx context.Context, opts DropOptions) ([]string, error) {
+	opts.Progress(DropDelete)
+	if err := opts.Wait(ctx, a.e.Store.Timing.MetaMaxAge); err != nil {
+		return nil, err
+	}
+	deleteTable, end, err := meta.TableDeleter(ctx, a.e.Config.Project, a.e.Config.Instance, opts.ClientOptions)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = end() }()
+	return a.e.Meta.DeleteDropped(ctx, deleteTable)
+}
