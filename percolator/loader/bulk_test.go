@@ -102,7 +102,7 @@ func (e *env) wantRows(c *percolator.Client, n int) {
 func TestBulk(t *testing.T) { inBubble(t, testBulk) }
 
 func testBulk(t *testing.T) {
-	const n = 3000
+	const n = 1200
 	e := bulkEnv(t)
 	other := e.NewClient()
 	before, err := other.Begin(e.ctx)
@@ -128,7 +128,7 @@ func testBulk(t *testing.T) {
 	source := func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
 		return func(yield func(loader.Item[loader.Row], error) bool) {
 			for item, err := range rows(n)(ctx, from) {
-				if looks++; looks%1000 == 0 { // the import is in the middle of it
+				if looks++; looks%400 == 0 { // the import is in the middle of it
 					e.wantFenced(other)
 					_, err := other.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error {
 						return tx.Set(percolator.Cell{Table: "o", Row: fmt.Sprint(looks), Column: "c"}, []byte("v"))
@@ -430,13 +430,13 @@ func testBulkFindsDuplicates(t *testing.T) {
 func TestBulkBesideCollection(t *testing.T) { inBubble(t, testBulkBesideCollection) }
 
 func testBulkBesideCollection(t *testing.T) {
-	const n = 1100
+	const n = 700
 	short := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = 10 * time.Minute })
 	e := bulkEnv(t, short)
 	g, err := admin.New(e.NewClient(short)).NewCollector(admin.CollectorConfig{})
 	fixture.Must(t, err)
 	collect := func() tso.Timestamp {
-		time.Sleep(time.Hour)
+		time.Sleep(20 * time.Minute) // more than the retention
 		c, err := g.Collect(e.ctx)
 		fixture.Must(t, err)
 		return c.Safepoint
