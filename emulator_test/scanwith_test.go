@@ -2,6 +2,7 @@ package emulator_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/history"
@@ -105,14 +108,24 @@ func (m *scanModel) step() {
 	fixture.Must(m, m.env.Client.Flush(m.ctx))
 	switch m.rng.IntN(4) {
 	case 0:
-		m.crash(nil)
+		m.crash(false)
 	case 1:
-		m.crash(fixture.IsCommit)
+		m.crash(true)
 	}
 }
 
+// isCommitOf recognizes the commit point of one transaction. Its client may roll others forward
+// before.
+func isCommitOf(tx *percolator.Txn, r percolatortest.Request) bool {
+	m, ok := r.Message.(*btpb.CheckAndMutateRowRequest)
+	return ok && slices.ContainsFunc(m.TrueMutations, func(m *btpb.Mutation) bool {
+		set := m.GetSetCell()
+		return set.GetFamilyName() == "write" && binary.BigEndian.Uint64(set.Value) == uint64(tx.StartTimestamp())
+	})
+}
+
 // crash makes another client die before its commit point, or behind it.
-func (m *scanModel) crash(behind func(percolatortest.Request) bool) {
+func (m *scanModel) crash(behind bool) {
 	c := m.env.NewClient()
 	change := m.change(scannedRows, scannedColumns, 8)
 	tx := fixture.MustBegin(m, m.ctx, c)
@@ -120,17 +133,17 @@ func (m *scanModel) crash(behind func(percolatortest.Request) bool) {
 	done := false
 	m.env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		switch {
-		case behind == nil && fixture.IsCommit(r):
-			return percolatortest.Crash
-		case behind != nil && behind(r):
-			done = true
+		case isCommitOf(tx, r):
+			if done = true; !behind {
+				return percolatortest.Crash
+			}
 		case done && r.Table == "t": // not the client's own reads of percolator_meta, beside the commit
 			return percolatortest.Crash
 		}
 		return percolatortest.Pass
 	})
 	ts, err := tx.Commit(m.ctx)
-	if (err == nil) != (behind != nil) {
+	if (err == nil) != behind {
 		m.Fatalf("a crash, and the commit says %v", err)
 	}
 	m.env.FaultsOf(c).Crash()

@@ -39,12 +39,12 @@ var layers = [][]string{
 	{"percolator/admin", "internal/probe"},
 	{"internal/scanning", "percolator/percolatortest"},
 	{"observers", "percolator/backup", "percolator/loader", "percolator/watch", "internal/fixture"},
-	{"observers/internal/sliced", "internal/export"},
+	{"observers/internal/sliced", "internal/export", "percolator/adopt"},
 	{"observers/combinequeue", "observers/exportqueue", "percolator/console", "internal/webindex/crawl", "internal/webindex/page"},
 	{"internal/webindex/index", "internal/workload"},
 	{"internal/simulation", "internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
 	{"internal/webindex/summary", "internal/webindex/webtest"},
-	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart"},
+	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/orders", "docs/examples/quickstart"},
 	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "emulator_test/upgrade", "internal", "terraform"}, // nothing but tests
 }
 
@@ -55,7 +55,7 @@ var importers = map[string][]string{
 	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine", "internal/settle", "internal/layertest"},
 	"internal/export":     {"cmd/percolator"},
 	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
-	"internal/formats":    {"internal/export"}, // so that no program but percolator links Parquet
+	"internal/formats":    {"internal/export", "cmd/percolator"}, // so that no program but percolator links Parquet
 	"internal/gc":         {"internal/sweep", "percolator/admin"},
 	"internal/lease":      {"internal/gc", "internal/sweep"},
 	"internal/membership": {"percolator/admin", "observers"},
@@ -76,11 +76,12 @@ var importers = map[string][]string{
 	"tso/tsopb":        {"tso", "cmd/percolator"},
 
 	bigtable: {
-		"internal/store", // the adapter
-		"internal/meta",  // creates tables
-		"tso",            // keeps the oracle's record
-		"cmd/percolator", // checks the store itself
-		"internal/probe", // likewise
+		"internal/store",   // the adapter
+		"internal/meta",    // creates tables
+		"tso",              // keeps the oracle's record
+		"cmd/percolator",   // checks the store itself
+		"internal/probe",   // likewise
+		"percolator/adopt", // reads plain tables
 		"internal/fixture", "internal/layertest", "percolator/emulator", "percolator/percolatortest",
 	},
 	spanner: {"tso/spannerstore", "cmd/percolator"},
@@ -89,7 +90,7 @@ var importers = map[string][]string{
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":         {"internal/capacity", "internal/export", "internal/exporters", "internal/printable", "internal/probe"},
+	"cmd/percolator":         {"internal/capacity", "internal/export", "internal/exporters", "internal/formats", "internal/printable", "internal/probe"},
 	"cmd/webindex":           {"internal/exporters", "internal/printable", "internal/webindex"},
 	"docs":                   nil,
 	"internal/webindex":      {"internal/printable", "internal/webindex"},

@@ -26,9 +26,10 @@ const (
 // are byte strings. String quotes them, so that no byte can damage a terminal or a log.
 type Cell = model.Cell
 
-// Entry{Cell Cell; Value []byte; CommitTS tso.Timestamp} is one cell with its value in a snapshot.
-// Value is the caller's own copy. CommitTS is when the value was committed; it is 0 for a write
-// that the reading transaction has buffered.
+// Entry{Cell Cell; Value []byte; CommitTS, Expires tso.Timestamp} is one cell with its value in a
+// snapshot. Value is the caller's own copy. CommitTS is when the value was committed; it is 0 for a
+// write that the reading transaction has buffered. Snapshots from Expires on do not see the value;
+// 0: it does not expire.
 type Entry = model.Entry
 
 // Range{Start, End string} is a half-open range [Start, End) of row keys, of values for ScanIndex,

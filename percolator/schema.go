@@ -16,7 +16,8 @@ import (
 //
 //	Tables         []Table
 //	Timing         Timing
-//	DisableJournal bool // find unfinished work and garbage by passes over the tables
+//	DisableJournal bool     // find unfinished work and garbage by passes over the tables
+//	Dropping       []string // Bigtable tables whose drop is unfinished; only in a stored schema
 //
 // Validate reports what is wrong with it.
 type Schema = model.Schema

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/internal/formats"
-	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/adopt"
@@ -58,9 +57,9 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	if strings.HasPrefix(s.from, plainScheme) {
 		return s.openPlain(ctx, c, table, n)
 	}
-	info, ok := model.NewCatalog(c.Schema()).UserTable(table)
-	if !ok {
-		return nil, "", nil, model.UnknownTable(table)
+	format, err := formats.TableOf(c.Schema(), table)
+	if err != nil {
+		return nil, "", nil, err
 	}
 	file, err := os.Open(s.from)
 	if err != nil {
@@ -73,9 +72,9 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	if err != nil {
 		return nil, "", nil, errors.Join(err, file.Close())
 	}
-	read := jsonRows(formats.NewTable(info), file)
+	read := jsonRows(format, file)
 	if strings.HasSuffix(s.from, ".parquet") {
-		read = formats.NewTable(info).ReadParquet(file, stat.Size())
+		read = format.ReadParquet(file, stat.Size())
 	}
 	name = fmt.Sprintf("%s (%d bytes of %s)", filepath.Base(s.from), stat.Size(), stat.ModTime().UTC().Format(time.RFC3339Nano))
 	return replay(read), name, func() { _ = file.Close() }, nil

@@ -82,7 +82,7 @@ func partText(t percolator.Type, begins []byte, size int64) string {
 	return typedText(t, begins)
 }
 
-// valueJSON is a value in the output for programs, in one of two forms; neither of no value.
+// valueJSON is a value in the output for programs, in one of two forms; without a value neither.
 type valueJSON struct {
 	Value  any     `json:"value,omitempty"`
 	Base64 *[]byte `json:"base64,omitempty"`
@@ -93,8 +93,6 @@ type valueJSON struct {
 func typedJSON(t percolator.Type, value []byte) valueJSON {
 	text, err := t.Format(value)
 	switch {
-	case value == nil:
-		return valueJSON{}
 	case err != nil || !utf8.ValidString(text):
 		return valueJSON{Base64: &value}
 	case t != percolator.TypeBytes && t != percolator.TypeString && t != percolator.TypeTime && json.Valid([]byte(text)): // not NaN
@@ -103,8 +101,11 @@ func typedJSON(t percolator.Type, value []byte) valueJSON {
 	return valueJSON{Value: text}
 }
 
-// partJSON is typedJSON of the beginning of a value, as partText has it.
+// partJSON is typedJSON of the beginning of a value, as partText has it; of nil there is no value.
 func partJSON(t percolator.Type, begins []byte, size int64) valueJSON {
+	if begins == nil {
+		return valueJSON{}
+	}
 	if int64(len(begins)) < size {
 		t = percolator.TypeBytes
 	}

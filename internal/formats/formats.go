@@ -42,6 +42,15 @@ type Table struct{ info *model.TableInfo }
 // NewTable takes the declared columns of a table.
 func NewTable(info *model.TableInfo) *Table { return &Table{info} }
 
+// TableOf is NewTable of a table of a schema. ErrSchemaMismatch: there is no such table.
+func TableOf(s *model.Schema, name string) (*Table, error) {
+	info, ok := model.NewCatalog(s).UserTable(name)
+	if !ok {
+		return nil, model.UnknownTable(name)
+	}
+	return NewTable(info), nil
+}
+
 // typeOf is the type of a column: bytes, if it is not declared.
 func (t *Table) typeOf(column string) model.Type {
 	if c, ok := t.info.Declared.Of(column); ok && c.Type != "" {

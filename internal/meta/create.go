@@ -63,7 +63,7 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 		if err := covers(s, stored.Schema); err != nil {
 			return err
 		}
-		s = s.WithDropping(stored.Schema.Dropping())
+		s = model.WithDropping(s, stored.Schema.Dropping)
 		if err := cmp.Or(s.Validate(), stored.admits(s)); err != nil {
 			return err
 		}

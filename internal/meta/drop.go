@@ -165,13 +165,13 @@ func (w *Watcher) BeginDrop(ctx context.Context, next *model.Schema) (dropping [
 		gone, states := model.SetOf(names), IndexStates{}
 		maps.Copy(states, m.Indexes)
 		maps.DeleteFunc(states, func(name string, _ IndexState) bool { return gone[name] })
-		m.Schema, m.Indexes = without(m.Schema, gone).WithDropping(append(m.Schema.Dropping(), names...)), states
+		m.Schema, m.Indexes = model.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states
 		return m, true
 	})
 	if err != nil {
 		return nil, err
 	}
-	return m.Schema.Dropping(), nil
+	return m.Schema.Dropping, nil
 }
 
 // without is the schema less some tables of Bigtable.
@@ -196,14 +196,14 @@ func (w *Watcher) EndDrop(ctx context.Context, dropping []string, at tso.Timesta
 		var stay []string
 		drops, ended := Drops{}, false
 		maps.Copy(drops, m.Dropped)
-		for _, name := range m.Schema.Dropping() {
+		for _, name := range m.Schema.Dropping {
 			if !ours[name] { // another call began later
 				stay = append(stay, name)
 				continue
 			}
 			drops[name], ended = Drop{At: at, Exists: true}, true
 		}
-		m.Schema, m.Dropped = m.Schema.WithDropping(stay), drops
+		m.Schema, m.Dropped = model.WithDropping(m.Schema, stay), drops
 		return m, ended
 	})
 	return err

@@ -2,6 +2,7 @@ package meta
 
 import (
 	"context"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
@@ -40,7 +41,7 @@ func (m State) Stored() StoredSchema {
 	if m.Schema == nil {
 		return s
 	}
-	s.Dropping = append(m.Schema.Dropping(), m.Dropped.left()...)
+	s.Dropping = slices.Concat(m.Schema.Dropping, m.Dropped.left())
 	for _, t := range m.Schema.Tables {
 		for _, ix := range t.Indexes {
 			s.Indexes[model.IndexTable(t.Name, ix)] = m.Indexes[model.IndexTable(t.Name, ix)]

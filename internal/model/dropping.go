@@ -7,12 +7,9 @@ import "slices"
 // schema under the names of its Bigtable tables, and not among the tables: what programs declare
 // does not have it.
 
-// Dropping lists the Bigtable tables that are being dropped.
-func (s *Schema) Dropping() []string { return slices.Clone(s.dropping) }
-
 // WithDropping is s with these Bigtable tables as the ones that are being dropped.
-func (s *Schema) WithDropping(names []string) *Schema {
+func WithDropping(s *Schema, names []string) *Schema {
 	out := *s
-	out.dropping = slices.Clone(names)
+	out.Dropping = slices.Clone(names)
 	return &out
 }

@@ -41,7 +41,9 @@ type Schema struct {
 	// docs/PROTOCOL.md, "The journal".
 	DisableJournal bool `json:"-"`
 
-	dropping []string // Bigtable tables that only the engine still knows (dropping.go)
+	// Dropping lists the Bigtable tables whose drop is unfinished. Only a stored schema has them;
+	// CreateSchema ignores them.
+	Dropping []string `json:"-"`
 }
 
 // Table describes one table. Its columns need no declaration, except those that notify; a table
@@ -91,7 +93,7 @@ func (s *Schema) Validate() error {
 			return err
 		}
 	}
-	for _, name := range s.dropping {
+	for _, name := range s.Dropping {
 		if !bigtableName.MatchString(name) || seen[name] {
 			return fmt.Errorf("percolator: table %q: %w: it is being dropped; finish that first (percolator schema apply --drop)", name, ErrSchemaMismatch)
 		}
@@ -160,7 +162,7 @@ func NewCatalog(s *Schema) *Catalog {
 		}
 		c.Tables[t.Name] = info
 	}
-	for _, name := range s.dropping {
+	for _, name := range s.Dropping {
 		c.Tables[name] = &TableInfo{Table: Table{Name: name}, index: true}
 	}
 	return c
@@ -206,7 +208,7 @@ func SetOf(names []string) map[string]bool {
 
 // NormalizeSchema returns s in a fixed order and without the splits, which matter only at creation.
 func NormalizeSchema(s *Schema) *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal, dropping: slices.Sorted(slices.Values(s.dropping))}
+	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal, Dropping: slices.Sorted(slices.Values(s.Dropping))}
 	for i, t := range out.Tables {
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
 		t.Indexes, t.Columns = slices.Clone(t.Indexes), normalizedColumns(t.Columns)
@@ -229,7 +231,7 @@ func EncodeSchema(s *Schema) []byte {
 	})
 	var stored any = out
 	if format := out.format(); format > 1 {
-		with := formattedSchema{Format: format, Timing: out.Timing, DisableJournal: s.DisableJournal, Dropping: out.dropping}
+		with := formattedSchema{Format: format, Timing: out.Timing, DisableJournal: s.DisableJournal, Dropping: out.Dropping}
 		with.Tables.Journaled = out.Tables
 		stored = with
 	}
@@ -244,7 +246,7 @@ func EncodeSchema(s *Schema) []byte {
 // what is being dropped: that is for whoever operates the instance, and no program depends on it.
 func SameButForJournal(a, b *Schema) bool {
 	c, d := *a, *b
-	d.DisableJournal, d.dropping, c.dropping = a.DisableJournal, nil, nil
+	d.DisableJournal, d.Dropping, c.Dropping = a.DisableJournal, nil, nil
 	return string(EncodeSchema(&c)) == string(EncodeSchema(&d))
 }
 
@@ -259,7 +261,7 @@ const (
 
 func (s *Schema) format() int {
 	switch {
-	case len(s.dropping) > 0:
+	case len(s.Dropping) > 0:
 		return formatDropping
 	case slices.ContainsFunc(s.Tables, func(t Table) bool { return len(t.Columns) > 0 || t.TTL != 0 }):
 		return formatDeclared
@@ -293,7 +295,7 @@ func DecodeSchema(b []byte) (*Schema, error) {
 		if err := json.Unmarshal(b, &with); err != nil {
 			return nil, err
 		}
-		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing, DisableJournal: with.DisableJournal, dropping: with.Dropping}
+		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing, DisableJournal: with.DisableJournal, Dropping: with.Dropping}
 	} else if err := json.Unmarshal(b, s); err != nil {
 		return nil, err
 	}

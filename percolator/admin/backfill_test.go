@@ -164,6 +164,10 @@ var shortTiming = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge
 // index when they happen to.
 func TestBackfillBesideWriters(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testBackfillBesideWriters)
+}
+
+func testBackfillBesideWriters(t *testing.T) {
 	env := percolatortest.New(t, peopleSchema(shortTiming))
 	ctx, c := fixture.Context(t), env.Client
 	var pairs []string
@@ -182,6 +186,7 @@ func TestBackfillBesideWriters(t *testing.T) {
 			defer wg.Done()
 			rng := rand.New(rand.NewPCG(7, uint64(g)))
 			for i := 0; !stop.Load(); i++ {
+				time.Sleep(time.Duration(rng.Int64N(int64(30 * time.Millisecond)))) // virtual time passes for nothing else
 				row := fixture.Key(rng.IntN(250))
 				err := fixture.Update(ctx, writer, func(tx *percolator.Txn) error {
 					if rng.IntN(4) == 0 {

@@ -37,6 +37,8 @@ type ImportCell = transfer.ImportCell
 //	Cells int64
 //	Bytes int64  // of values
 //	Hash  uint64 // the sum of a 64-bit hash of each cell, its row, column and value
+//
+// Add adds another set, which has none of the cells.
 type ImportSum = transfer.ImportSum
 
 // ImportReport is what Import.Verify has found:

@@ -17,6 +17,8 @@ import (
 //	Version uint64                // grows with each change, and when an index becomes ready
 //	Indexes map[string]IndexState // by the index's Bigtable table, TABLE.INDEX
 //	Journal JournalState          // of the journal, if the schema does not disable it
+//
+//	Dropping []string // Bigtable tables whose drop is unfinished
 type StoredSchema = meta.StoredSchema
 
 // IndexState tells from which snapshot on an index is complete. The zero value is the state of an
@@ -56,7 +58,8 @@ type SchemaPlan = meta.SchemaPlan
 //
 // With Backfill an index needs BackfillIndex; each observer of a column needs BackfillObserver if
 // it is to see existing cells; a journal needs one sweep (Sweeper). Err() is the ErrSchemaMismatch
-// with which CreateSchema refuses the change; nil: it makes the change.
+// with which CreateSchema refuses the change; nil: it makes the change. Droppable reports whether
+// Admin.DropFromSchema makes a change that CreateSchema refuses.
 type SchemaChange = meta.SchemaChange
 
 // SchemaChangeKind says what a SchemaChange is.
