@@ -114,14 +114,21 @@ func removed(old, next *model.Schema) (names, indexes []string) {
 }
 
 // CheckDrop is the ErrSchemaMismatch of what next asks for that neither CreateSchema nor a drop
-// does, and the ErrLocked of a hold, which keeps the snapshots of what would go.
+// does, the ErrLocked of a hold, which keeps the snapshots of what would go, and the ErrImporting of
+// an import that writes there: its fence would outlive the table.
 func (m State) CheckDrop(next *model.Schema, now tso.Timestamp) error {
 	for _, ch := range schemaChanges(m.Schema, next) {
 		if err := ch.Err(); err != nil && !ch.Droppable() {
 			return err
 		}
 	}
-	if names, _ := removed(m.Schema, next); len(names) > 0 && m.HoldsAt(now) > 0 {
+	names, _ := removed(m.Schema, next)
+	for _, name := range names {
+		if table, i := m.importOf(name); i.Phase != "" {
+			return i.Refusal(table)
+		}
+	}
+	if len(names) > 0 && m.HoldsAt(now) > 0 {
 		return fmt.Errorf("percolator: %w: %d holds keep snapshots that show what is to be dropped; release them (percolator gc hold ls)", model.ErrLocked, m.HoldsAt(now))
 	}
 	return nil

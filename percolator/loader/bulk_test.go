@@ -319,6 +319,13 @@ func badRow(n int) loader.Source[loader.Row] {
 	}, nil)
 }
 
+func (e *env) now() tso.Timestamp {
+	e.Helper()
+	ts, err := e.Oracle.Next(e.ctx)
+	fixture.Must(e, err)
+	return ts
+}
+
 // wipe empties tables behind everybody's back, and returns how many rows there were.
 func (e *env) wipe(tables ...string) (n int) {
 	e.Helper()
@@ -417,6 +424,11 @@ func testBulkFindsDuplicates(t *testing.T) {
 	e.mentions(err, "another test")
 	_, err = admin.New(e.Client).BeginRestore(e.ctx, "backup", nil, nil)
 	fixture.WantErr(t, err, admin.ErrImporting)
+	_, err = admin.New(e.Client).DropFromSchema(e.ctx, &percolator.Schema{Tables: imported.Tables[1:]}, admin.DropOptions{})
+	fixture.WantErr(t, err, admin.ErrImporting)
+	for _, err := range admin.New(e.Client).ExportRows(e.ctx, e.now(), "t", percolator.All()) {
+		fixture.WantErr(t, err, admin.ErrImporting)
+	}
 	_, err = admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
 	fixture.Must(t, err)
 	_, err = loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(700))
