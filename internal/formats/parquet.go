@@ -131,7 +131,7 @@ func (t *Table) leaves(s *parquet.Schema) (l leaves, err error) {
 type ParquetWriter struct {
 	table  *Table
 	leaves leaves
-	w      *parquet.Writer
+	w      *parquet.GenericWriter[any]
 	width  int
 	values [][]parquet.Value // of the row, by leaf
 }
@@ -145,7 +145,7 @@ func (t *Table) NewParquetWriter(w io.Writer) *ParquetWriter {
 	}
 	p := &ParquetWriter{table: t, leaves: at, width: len(schema.Columns())}
 	p.values = make([][]parquet.Value, p.width)
-	p.w = parquet.NewWriter(w, schema, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("percolator", "", ""),
+	p.w = parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("percolator", "", ""),
 		parquet.SkipPageBounds(rowName))
 	return p
 }
