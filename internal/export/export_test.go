@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/export"
@@ -122,10 +123,11 @@ func TestInterruptedExport(t *testing.T) {
 	t.Parallel()
 	env, _ := newEnv(t, 50)
 	ctx := fixture.Context(t)
-	place := &failing{Store: backup.Dir(t.TempDir()), puts: 3}
+	place := &failing{Store: backup.Dir(t.TempDir())}
+	place.puts.Store(3)
 	_, err := export.Run(ctx, env.Client, place, export.Options{Table: "typed", PartBytes: 1 << 10, Concurrency: 1})
 	fixture.WantErr(t, err, os.ErrPermission)
-	place.puts = 1000
+	place.puts.Store(1000)
 	m, err := export.Run(ctx, env.Client, place, export.Options{Table: "typed", PartBytes: 1 << 10, Columns: []string{"age"}})
 	if err != nil || m.Total.Rows != 50 || m.Total.Values != 50 {
 		t.Errorf("%+v, %v", m, err)
@@ -137,11 +139,11 @@ func TestInterruptedExport(t *testing.T) {
 
 type failing struct {
 	backup.Store
-	puts int
+	puts atomic.Int64 // that succeed
 }
 
 func (f *failing) Put(ctx context.Context, name string, data []byte) error {
-	if f.puts--; f.puts < 0 {
+	if f.puts.Add(-1) < 0 {
 		return os.ErrPermission
 	}
 	return f.Store.Put(ctx, name, data)

@@ -36,6 +36,9 @@ package watch
 // primary is given up when its stream's low position has passed it, read before the primary: it was
 // decided (J4), or stands above, where the next round reads it.
 //
+// A transaction whose primary was in a table that was dropped is decided by its rows: each of its
+// locks was resolved before the schema forgot the table (I26).
+//
 // In pieces. A stream is read up to its first row with an entry above the frontier that is aimed at,
 // the target: what is behind it commits above the target, since its client had received that start
 // timestamp before it appended the row (J1). So a backlog is worked off in pieces of time that fit

@@ -141,10 +141,14 @@ func (r *reading) fates(ctx context.Context) error {
 	r.asked = nil
 	var alone []*txn
 	for table, list := range byTable {
-		if !r.e.Meta.KnowsTable(ctx, table) { // the schema has lost it, with everything in it
-			for _, t := range list {
-				r.drop(t)
-			}
+		known, err := r.e.Meta.HasTable(ctx, table)
+		if err == nil && !known {
+			err = r.dropped(ctx, list)
+		}
+		if err != nil {
+			return err
+		}
+		if !known {
 			continue
 		}
 		slices.SortFunc(list, func(a, b *txn) int { return int(a.start - b.start) })
@@ -235,6 +239,39 @@ func (t *txn) due(locked bool) bool {
 	t.looks++
 	t.look = now.Add(rest)
 	return t.looks > 1
+}
+
+// dropped asks for the fate of transactions whose primaries were in a table that was dropped. Before
+// the schema forgot it, every lock that depends on them was resolved (I26): their rows tell.
+func (r *reading) dropped(ctx context.Context, list []*txn) error {
+	for _, t := range list {
+		keys := map[string][]string{}
+		for _, row := range t.rows {
+			keys[row.Table] = append(keys[row.Table], row.Key)
+		}
+		for table, of := range keys {
+			slices.Sort(of)
+			for chunk := range store.KeyChunks(slices.Compact(of)) {
+				err := r.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.RecordsFrom(t.start+1, r.now), 0, func(row layout.Row) bool {
+					for _, v := range layout.DecodeRow(table, row) {
+						for _, w := range v.Writes {
+							if w.StartTS == t.start {
+								t.commit = w.CommitTS
+							}
+						}
+					}
+					return t.commit == 0
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+		if t.commit <= r.position { // or it has not committed
+			r.drop(t)
+		}
+	}
+	return nil
 }
 
 // alone asks for the fate of each transaction by itself, and rolls back those that are dead.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/percolator/watch"
 	"github.com/gopercolator/percolator/tso"
@@ -210,6 +212,9 @@ func TestBacklog(t *testing.T) {
 		fixture.Must(t, big.Set(fixture.Cell(fmt.Sprintf("big%04d", i), "c"), []byte("v")))
 	}
 	last = fixture.MustCommit(t, ctx, big)
+	for _, c := range clients {
+		fixture.Must(t, c.Close()) // which moves the low of their streams behind all of it
+	}
 
 	reader, n := env.NewClient(), 0
 	var at watch.Position
@@ -320,4 +325,48 @@ func TestRequestsOfAWatcher(t *testing.T) {
 		}
 		t.Logf("%d changes, %d s: %d reads, %d rows read; 10 s without changes: %d reads, %d rows", changes, seconds, s.Requests["ReadRows"]-idle.Requests["ReadRows"], s.RowsRead-idle.RowsRead, idle.Requests["ReadRows"], idle.RowsRead)
 	})
+}
+
+// A change whose transaction has its primary in a table that is dropped afterwards is told all the
+// same, be it that nobody had finished the transaction (I25, I26).
+func TestChangesBesideADroppedTable(t *testing.T) {
+	t.Parallel()
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
+	from := now(t, ctx, env.Oracle)
+	city := percolator.Cell{Table: "people", Row: "p", Column: "city"}
+	both := func(c *percolator.Client, row string) (tso.Timestamp, error) {
+		tx := fixture.MustBegin(t, ctx, c)
+		fixture.Must(t, tx.Set(city, []byte(row))) // the primary
+		fixture.Must(t, tx.Set(fixture.Cell(row, "c"), []byte("v")))
+		return tx.Commit(ctx)
+	}
+	dying := env.NewClient()
+	env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows {
+			return percolatortest.Crash
+		}
+		return percolatortest.Pass
+	})
+	_, err := both(dying, "a")
+	fixture.Must(t, err)
+	fixture.Eventually(t, "the death", func() bool { _ = dying.Flush(ctx); return env.FaultsOf(dying).Crashed() })
+	_, err = both(env.Client, "b")
+	fixture.Must(t, err)
+	fixture.Must(t, env.Client.Flush(ctx))
+	rolledBack := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, rolledBack.Set(city, []byte("no")))
+	fixture.Must(t, rolledBack.Set(fixture.Cell("no", "c"), []byte("v")))
+	fixture.Must(t, rolledBack.Rollback(ctx))
+	s := fixture.Schema()
+	s.Tables = slices.DeleteFunc(s.Tables, func(t percolator.Table) bool { return t.Name == "people" })
+	_, err = admin.New(env.NewClient()).DropFromSchema(ctx, s, admin.DropOptions{ClientOptions: env.Options(), Wait: func(context.Context, time.Duration) error { return nil }})
+	fixture.Must(t, err)
+	last := fixture.Put(t, ctx, env.NewClient(), "z", "c", "v")
+	if got, _ := until(t, ctx, env.NewClient(), config(from), last); shown(got) != "a.c=v b.c=v z.c=v" {
+		t.Errorf("%s", shown(got))
+	}
+	if got, _ := until(t, ctx, env.Client, config(from), last); shown(got) != "a.c=v b.c=v z.c=v" { // who knows the table
+		t.Errorf("%s", shown(got))
+	}
 }
