@@ -97,11 +97,12 @@ type bulk struct {
 
 	counts   counts
 	phase    atomic.Value // BulkPhase
+	before   atomic.Int64 // rows of an earlier call
 	verified atomic.Int64 // rows
 }
 
 func (b *bulk) show(p Progress) {
-	b.cfg.Progress(BulkProgress{Progress: p, Phase: b.phase.Load().(BulkPhase), Before: b.report.From.Items, Verified: b.verified.Load()})
+	b.cfg.Progress(BulkProgress{Progress: p, Phase: b.phase.Load().(BulkPhase), Before: b.before.Load(), Verified: b.verified.Load()})
 }
 
 func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
@@ -116,6 +117,7 @@ func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
 	}
 	b.saved, b.order = saved, newOrder(from)
 	b.report.Resumed, b.report.From, b.report.FailedBefore = from.Items > 0, Position{Items: from.Items, Token: from.Token}, from.Failed
+	b.before.Store(from.Items)
 	b.phase.Store(BulkLoad)
 	if !from.Done {
 		err = b.load(ctx)

@@ -96,7 +96,7 @@ func testNames(t *testing.T) {
 	time.Sleep(time.Minute)
 	for i := range 3 {
 		ts := fixture.Put(t, ctx, env.Client, key(i), "c", "v")
-		fixture.Eventually(t, "a change", func() bool { _, at := f.seen(); return at >= ts })
+		fixture.Eventually(t, "a change", func() bool { _, at, _ := f.seen(); return at >= ts })
 	}
 	stop()
 	<-f.done
@@ -132,8 +132,8 @@ func testNames(t *testing.T) {
 	time.Sleep(time.Minute)
 	third.cancel()
 	<-third.done
-	if got, _ := third.seen(); got != "" || third.err != nil {
-		t.Errorf("%s was told again, %v", got, third.err)
+	if got, _, err := third.seen(); got != "" || err != nil {
+		t.Errorf("%s was told again, %v", got, err)
 	}
 
 	// A watcher whose hold has expired, and one without, are refused once the safepoint has passed.

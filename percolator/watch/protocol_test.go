@@ -48,18 +48,18 @@ func follow(t testing.TB, ctx context.Context, c *percolator.Client, cfg watch.C
 	return f
 }
 
-func (f *follower) seen() (string, tso.Timestamp) {
+func (f *follower) seen() (string, tso.Timestamp, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return shown(f.changes), f.at.Timestamp()
+	return shown(f.changes), f.at.Timestamp(), f.err
 }
 
 // reaches waits until the follower has come to a timestamp, and checks what it has told.
 func (f *follower) reaches(t testing.TB, ts tso.Timestamp, want string) {
 	t.Helper()
-	fixture.Eventually(t, fmt.Sprintf("the position %d", ts), func() bool { _, at := f.seen(); return at >= ts || f.err != nil })
-	if got, _ := f.seen(); got != want || f.err != nil {
-		t.Errorf("%s, %v, want %s", got, f.err, want)
+	fixture.Eventually(t, fmt.Sprintf("the position %d", ts), func() bool { _, at, err := f.seen(); return at >= ts || err != nil })
+	if got, _, err := f.seen(); got != want || err != nil {
+		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }
 
@@ -98,11 +98,9 @@ func TestCommitsUnderWay(t *testing.T) {
 
 	committing, committed := slow(fixture.IsCommit, "d")
 	two := fixture.Put(t, ctx, env.Client, "e", "c", "2")
-	rounds := env.Client.Stats()
-	_ = rounds
 	position := now(t, ctx, env.Oracle)
 	for range 20 { // rounds of a watcher that would tell of the second change
-		if got, at := f.seen(); got != "b.c=1" || at >= two {
+		if got, at, _ := f.seen(); got != "b.c=1" || at >= two {
 			t.Fatalf("%s at %d", got, at)
 		}
 		if _, at := until(t, ctx, env.Client, config(from).Within(0, time.Nanosecond), one); at.Timestamp() >= two {
@@ -128,7 +126,7 @@ func TestDeadClients(t *testing.T) {
 	env.FaultsOf(env.Client).HandleJournal(nil)
 	last := fixture.Put(t, ctx, env.Client, "z", "c", "v")
 	f := follow(t, ctx, env.NewClient(), config(from).Within(0, time.Millisecond))
-	fixture.Eventually(t, "what committed before the dead", func() bool { got, _ := f.seen(); return got == "a1.c=crashed a2.c=crashed a3.c=crashed" })
+	fixture.Eventually(t, "what committed before the dead", func() bool { got, _, _ := f.seen(); return got == "a1.c=crashed a2.c=crashed a3.c=crashed" })
 	env.Clock.Advance(fixture.LockTTL)
 	f.reaches(t, last, "a1.c=crashed a2.c=crashed a3.c=crashed z.c=v")
 }
@@ -311,7 +309,7 @@ func TestRequestsOfAWatcher(t *testing.T) {
 			last = fixture.Put(t, ctx, writer, fixture.Key(i*7919%*cleanRows), "c", "v")
 			time.Sleep(time.Second / rate)
 		}
-		fixture.Eventually(t, "the last change", func() bool { _, at := f.seen(); return at >= last })
+		fixture.Eventually(t, "the last change", func() bool { _, at, _ := f.seen(); return at >= last })
 		s := c.Stats()
 		changes := int64(seconds * rate)
 		if len(f.changes) != int(changes) {
