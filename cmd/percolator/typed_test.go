@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,8 +76,11 @@ get stock pins
 	s.run(exitUsage, "scan", "stock", "--index", "by-onhand", "--prefix", "1")
 	s.run(exitOK, "row", "stock", "pins", "--column", "onhand", "--values")
 	s.run(exitOK, "row", "stock", "pins", "--column", "item:7", "--column", "onhand", "--values", "-o", "json", "--value-bytes", "16")
-	s.compare("typed.txt")
+	golden(t, "typed.txt", normalized(placeCounts.ReplaceAllString(s.text.String(), "${2}<n>${1}")))
 }
+
+// How many places a sample reads depends on what the emulator says of tablets, which is random.
+var placeCounts = regexp.MustCompile(`\b\d+( places\b)|("places": )\d+`)
 
 // FuzzTypedJSON: whatever is stored, commands show JSON and text, and the text form of what is of
 // the type is that of the JSON.
