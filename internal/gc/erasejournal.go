@@ -20,7 +20,6 @@ type shareEraser struct {
 	*eraser
 	share   *heldShare
 	catalog *model.Catalog
-	keep    func(context.Context) error
 	rows    map[rowID]shown // read in this cycle; at most rememberedRows before a batch
 }
 
@@ -43,7 +42,7 @@ func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, 
 	if err := g.saveShare(ctx, sh, name); err != nil {
 		return err
 	}
-	x := &shareEraser{eraser: g.eraser(sh.Watermark), share: sh, catalog: g.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
+	x := &shareEraser{eraser: &eraser{Collector: g, watermark: sh.Watermark}, share: sh, catalog: g.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
 	x.keep = func(ctx context.Context) error {
 		if err := keep(ctx); err != nil || !sh.cell.Due() {
 			return err
@@ -196,7 +195,7 @@ func (x *shareEraser) eraseRows(ctx context.Context, table string, page []layout
 		s.stays = true
 		x.rows[at] = s
 	}
-	err := x.page(ctx, table, page, info.IsObserved, &did)
+	err := x.page(ctx, info, page, &did)
 	if err == nil {
 		err = x.e.Sweeping.Do(ctx, over)
 	}

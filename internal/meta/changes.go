@@ -26,7 +26,7 @@ const (
 	JournalRemoved       SchemaChangeKind = "journal removed"
 	ColumnDeclared       SchemaChangeKind = "column declared"
 	TypeChanged          SchemaChangeKind = "column type changed"
-	TTLChanged           SchemaChangeKind = "TTL changed"
+	TTLChanged           SchemaChangeKind = "TTL changed" // or whether observers hear of what expires
 
 	TableRemoved    SchemaChangeKind = "table removed"
 	ObservedRemoved SchemaChangeKind = "observed column removed"
@@ -47,7 +47,7 @@ type SchemaChange struct {
 	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
 	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
 	// Column is a declaration as it is to be, and Was as it was, perhaps by another prefix; zero if
-	// there was or will be none. Of a table's TTL they have no more than that.
+	// there was or will be none. Of a table they have TTL and NotifyExpired.
 	Column, Was model.ColumnSchema
 	// Backfill: what is already in the table does not get the new index, observer or journal by
 	// itself. An index needs admin.Admin.BackfillIndex; each observer of a column needs
@@ -182,11 +182,11 @@ func indexChanges(table string, old, next []model.Index, existed bool) (changes 
 // declarationChanges compares TTLs and declared columns.
 func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
 	ttl := func(column, was model.ColumnSchema) {
-		if column.TTL != was.TTL {
+		if column.TTL != was.TTL || column.NotifyExpired != was.NotifyExpired {
 			changes = append(changes, SchemaChange{Kind: TTLChanged, Table: next.Name, Name: column.Name, Column: column, Was: was})
 		}
 	}
-	ttl(model.ColumnSchema{TTL: next.TTL}, model.ColumnSchema{TTL: old.TTL})
+	ttl(model.ColumnSchema{TTL: next.TTL, NotifyExpired: next.NotifyExpired}, model.ColumnSchema{TTL: old.TTL, NotifyExpired: old.NotifyExpired})
 	for _, was := range old.Declared.Columns() {
 		if _, ok := next.Declared.Named(was.Name); !ok {
 			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was})
