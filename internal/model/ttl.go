@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -31,7 +32,11 @@ func (t *Table) validateNotifyExpired() error {
 	}
 	for _, d := range append(slices.Clone(t.Columns), ColumnSchema{TTL: t.TTL, NotifyExpired: t.NotifyExpired}) {
 		if d.NotifyExpired && (d.TTL == 0 || !observed[d.Name]) {
-			return CellError(ErrInvalidArgument, Cell{t.Name, "", d.Name}, "NotifyExpired needs a TTL beside it, and an observed column with that TTL")
+			what := "the table"
+			if d.Name != "" {
+				what = fmt.Sprintf("column %q", d.Name)
+			}
+			return fmt.Errorf("percolator: table %q: %w: NotifyExpired of %s needs a TTL beside it, and an observed column with that TTL", t.Name, ErrInvalidArgument, what)
 		}
 	}
 	return nil

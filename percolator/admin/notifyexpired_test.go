@@ -71,7 +71,7 @@ func (h *hearing) heard() string {
 }
 
 // An observer hears once that a value has expired, if the schema says so, and nobody can tell that
-// from a deletion (I27). Of what was put anew, or deleted, before it expired, it hears that alone.
+// from a deletion (I30). Of what was put anew, or deleted, before it expired, it hears that alone.
 func TestObserversHearOfWhatExpires(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, byPasses}} {
@@ -131,7 +131,8 @@ func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
 
 // A cycle that files what expires later, and one that erases what has expired, tells observers of
 // it, and files the rest again: each of their requests gets lost, its answer does, or it is the last
-// of the collector. What has expired goes all the same, what has not stays, and observers hear once.
+// of the collector. What has expired goes all the same, what has not stays, and observers hear once
+// (I27, I30, J11).
 func TestExpiryInterrupted(t *testing.T) {
 	t.Parallel()
 	for way, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, byPasses}} {
@@ -235,4 +236,42 @@ func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty str
 	mu.Lock()
 	defer mu.Unlock()
 	return slices.Clone(methods)
+}
+
+// What somebody puts while a collector deletes what had expired there stays, and observers hear of
+// that alone (I30).
+func TestExpiredValueThatIsPutAnew(t *testing.T) {
+	t.Parallel()
+	for name, moment := range map[string]func(percolatortest.Request) bool{
+		"before the deletion begins":  func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows },
+		"before the deletion commits": fixture.IsPrewrite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) {
+				env := newCollectorEnv(t, heardSchema)
+				ctx, h, writer := context.Background(), &hearing{TB: t}, env.NewClient()
+				setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
+				h.work(ctx, env.Client)
+				time.Sleep(afterwards)
+				collect(t, ctx, env.Client)
+				h.heard()
+				time.Sleep(ttls["city"] + time.Minute)
+				put := false
+				env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+					if !put && r.Table == "people" && moment(r) {
+						put = true
+						setPeople(t, ctx, writer, fixture.City, "ann", "Oslo")
+					}
+					return percolatortest.Pass
+				})
+				collect(t, ctx, env.Client)
+				h.work(ctx, env.Client)
+				fixture.WantNow(t, ctx, writer, percolator.Cell{Table: "people", Row: "ann", Column: "city"}, "Oslo")
+				if got := h.heard(); !put || got != "ann/city=Oslo, bob/city deleted" {
+					t.Errorf("observers were told of %q", got)
+				}
+			})
+		})
+	}
 }
