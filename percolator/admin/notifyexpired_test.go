@@ -275,3 +275,33 @@ func TestExpiredValueThatIsPutAnew(t *testing.T) {
 		})
 	}
 }
+
+// An observer that runs late for a put which has expired meanwhile is told that the cell is deleted,
+// and not what was in it; it reads the cell as everybody does (I27).
+func TestObserverMeetsAnExpiredValue(t *testing.T) {
+	t.Parallel()
+	expired := func(s *percolator.Schema) {
+		expiringSchema(s)
+		s.Tables[0].Observed = []string{"city", "name"}
+	}
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := newCollectorEnv(t, expired)
+		ctx, h := context.Background(), &hearing{TB: t}
+		setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome")
+		setPeople(t, ctx, env.Client, name, "ann", "Ann")
+		time.Sleep(ttls["city"] + time.Second)
+		h.work(ctx, env.Client)
+		if got := h.heard(); got != "ann/city deleted, ann/name=Ann" {
+			t.Errorf("observers were told of %q", got)
+		}
+		for range 3 {
+			time.Sleep(afterwards + time.Minute)
+			collect(t, ctx, env.Client)
+		}
+		h.work(ctx, env.Client)
+		if got := h.heard(); got != "" {
+			t.Errorf("when the value was collected observers were told of %q", got)
+		}
+		env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+	})
+}
