@@ -60,7 +60,8 @@ type ColumnSchema = model.ColumnSchema
 const MaxDeclaredColumns = model.MaxDeclaredColumns
 
 // Type is the type of a column's values. Check reports what keeps bytes from being one, Format is
-// the text form of one, as commands show it, and Parse its inverse. Their errors never quote values.
+// the text form of one, as commands show it, and Parse its inverse, which refuses NaN. Their errors never quote
+// values.
 type Type = model.Type
 
 // The types of columns, and the Column that reads and writes each. The bytes of string,

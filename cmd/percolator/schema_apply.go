@@ -69,7 +69,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	refused := plan.Refused()
 	var samples []sampleJSON
 	if refused == nil && !f.noSample {
-		samples, refused = f.sample(ctx, what, plan, s)
+		samples, refused = sampleValues(ctx, what, f.instanceName, plan, s, bigtableOptions(ctx)...)
 	}
 	apply := len(plan.Changes) > 0 && !f.dryRun && refused == nil
 	if apply {
