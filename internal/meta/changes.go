@@ -3,6 +3,7 @@ package meta
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gopercolator/percolator/internal/model"
 )
@@ -53,6 +54,8 @@ type SchemaChange struct {
 	// itself. An index needs admin.Admin.BackfillIndex; each observer of a column needs
 	// admin.Admin.BackfillObserver if it is to see existing cells; a journal needs one sweep.
 	Backfill bool
+
+	deletes bool // dropping the declaration deletes the column's cells; no other declaration is dropped
 }
 
 // Err is the ErrSchemaMismatch with which CreateSchema refuses the change; nil: it makes the
@@ -60,19 +63,22 @@ type SchemaChange struct {
 func (ch SchemaChange) Err() error {
 	switch ch.Kind {
 	case TableRemoved:
-		return ch.err("the stored schema has this table, the new one does not")
+		return ch.err("the stored schema has this table, the new one does not; percolator schema apply --drop drops it")
 	case ObservedRemoved:
-		return ch.err("column %q is observed in the stored schema and not in the new one", ch.Name)
+		return ch.err("column %q is observed in the stored schema and not in the new one; deploy workers without its observers, then percolator schema apply --drop", ch.Name)
 	case WeakRemoved:
-		return ch.err("column %q is weak in the stored schema and not in the new one", ch.Name)
+		return ch.err("column %q is weak in the stored schema and not in the new one; deploy workers without its observers, then percolator schema apply --drop", ch.Name)
 	case IndexRemoved:
-		return ch.err("index %q of the stored schema is missing in the new one", ch.Name)
+		return ch.err("index %q of the stored schema is missing in the new one; percolator schema apply --drop drops it", ch.Name)
 	case IndexChanged:
 		return ch.err("index %q of the stored schema is different in the new one", ch.Name)
 	case TTLRemoved:
 		return ch.err("column %q has an index, so it cannot lose its TTL; choose a long one, or drop the index first", ch.Name)
 	case ColumnRemoved:
-		return ch.err("column %q is declared in the stored schema and not in the new one", ch.Name)
+		if ch.deletes {
+			return ch.err("column %q is declared in the stored schema and not in the new one; percolator schema apply --drop deletes its cells", ch.Name)
+		}
+		return ch.err("column %q is declared in the stored schema and not in the new one; only a column of its own name is dropped, where others stay declared and none of them means it", ch.Name)
 	case ColumnDeclared, TypeChanged:
 		if was := ch.Was.Type; was != "" && was != model.TypeBytes && was != ch.Column.Type {
 			return ch.err("column %q is declared %s in the stored schema and %s in the new one; only bytes can become another type", ch.Name, was, ch.Column.Type)
@@ -189,7 +195,9 @@ func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
 	ttl(model.ColumnSchema{TTL: next.TTL, NotifyExpired: next.NotifyExpired}, model.ColumnSchema{TTL: old.TTL, NotifyExpired: old.NotifyExpired})
 	for _, was := range old.Declared.Columns() {
 		if _, ok := next.Declared.Named(was.Name); !ok {
-			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was})
+			_, meant := next.Declared.For(was)
+			deletes := !strings.HasSuffix(was.Name, "*") && next.Declared != nil && !meant
+			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was, deletes: deletes})
 		}
 	}
 	for _, column := range next.Declared.Columns() {
