@@ -22,7 +22,7 @@ const MaxNameBytes = 64
 type Change struct {
 	Cell     percolator.Cell
 	Value    []byte        // the newest value; nil if Deleted or Weak. An empty value is not nil.
-	Deleted  bool          // the newest change deleted the cell
+	Deleted  bool          // the newest change deleted the cell, or was of a value that has expired
 	Weak     bool          // a weak notification: there is no value
 	CommitTS tso.Timestamp // when the change was committed; of a weak one, the newest notification known
 	Attempt  int           // 1 for the first attempt that this worker makes at this change by itself

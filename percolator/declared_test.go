@@ -107,7 +107,7 @@ func testColumnsDeclaredLater(t *testing.T) {
 	fixture.Must(t, buffered.Set(fixture.Cell("r2", "undeclared soon"), []byte("v")))
 	fixture.Must(t, create(percolator.ColumnSchema{Name: "count", Type: percolator.TypeInt64}, percolator.ColumnSchema{Name: "note"}))
 	fixture.Eventually(t, "the client knows the new schema", func() bool { return len(env.Client.Schema().Tables[0].Columns) == 2 })
-	fixture.MustCommit(t, ctx, buffered)
+	fixture.WantErr(t, fixture.ErrOf(buffered.Commit(ctx)), percolator.ErrInvalidArgument) // for the column may have been dropped
 
 	for _, opts := range [][]percolator.TxnOption{nil, {percolator.LockReads()}} {
 		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
@@ -117,7 +117,7 @@ func testColumnsDeclaredLater(t *testing.T) {
 				fixture.Must(t, err)
 				got = append(got, e.Cell.Row+" "+e.Cell.Column+" "+string(e.Value))
 			}
-			if all := strings.Join(got, ", "); all != "r count 100, r old v, r2 undeclared soon v" {
+			if all := strings.Join(got, ", "); all != "r count 100, r old v" {
 				t.Errorf("a scan of whole rows gives %s", all)
 			}
 			fixture.WantErr(t, fixture.ErrOf(percolator.Int64("t", "count").Get(ctx, tx, "r")), percolator.ErrCorrupt)

@@ -31,15 +31,25 @@ type Schema = model.Schema
 //	Splits   []string // initial split keys, used when the table is created
 //	Columns  []ColumnSchema
 //	TTL      time.Duration // 0: values live until they are deleted; at least 1 s
+//	NotifyExpired bool     // observers hear when a value with this TTL has expired
 //
 // A table with Columns has no others: naming one that is not declared, to write it, to read it, or
 // as an observed, weak or indexed one, is ErrInvalidArgument. So is a value that is not of the
 // declared type. Reads never check values, and a Scan of all columns also gives what was written
 // before the columns were declared. At most MaxDeclaredColumns.
+//
+// With NotifyExpired collection deletes what has expired, in transactions: observers of the column
+// run as for any deletion, and watchers are told of it, when the retention has passed since the
+// value expired. Without it nobody hears of that. It stands beside a TTL that an observed column
+// has, or the schema is invalid.
 type Table = model.Table
 
-// ColumnSchema{Name string; Type Type; TTL time.Duration} declares a column. The zero Type is
-// TypeBytes, the zero TTL that of the table.
+// ColumnSchema declares a column, or several:
+//
+//	Name          string
+//	Type          Type          // "": TypeBytes
+//	TTL           time.Duration // 0: that of the table, with its NotifyExpired
+//	NotifyExpired bool          // observers hear when a value with this TTL has expired
 //
 // A Name that ends in "*" declares all columns whose names begin with what stands before it, such as
 // "item:*"; there is no way to declare one column whose name ends in "*". A column's own declaration
@@ -50,7 +60,8 @@ type ColumnSchema = model.ColumnSchema
 const MaxDeclaredColumns = model.MaxDeclaredColumns
 
 // Type is the type of a column's values. Check reports what keeps bytes from being one, Format is
-// the text form of one, as commands show it, and Parse its inverse. Their errors never quote values.
+// the text form of one, as commands show it, and Parse its inverse, which refuses NaN. Their errors never quote
+// values.
 type Type = model.Type
 
 // The types of columns, and the Column that reads and writes each. The bytes of string,

@@ -138,6 +138,8 @@ func schemaOf(t *testing.T, file string) *percolator.Schema {
 			percolator.Table
 			Columns any `json:"columns"` // these concern values, and no tables
 			TTL     any `json:"ttl"`
+
+			NotifyExpired any `json:"notifyExpired"`
 		} `json:"tables"`
 		Timing any `json:"timing"`
 

@@ -53,6 +53,8 @@ func testCellCommands(t *testing.T) {
 	s.run(exitOK, "scan", "documents", "title", "--prefix", "com.", "--limit", "1", "-o", "json")
 	s.run(exitOK, "scan", "documents", "title", "--from", "com.example/copy", "--to", "f", "-o", "json", "--limit", "0")
 	s.run(exitOK, "scan", "documents", "--index", "by-url", "--prefix", "http://")
+	s.run(exitOK, "scan", "documents", "--reverse", "--limit", "3")
+	s.run(exitOK, "scan", "documents", "title", "--prefix", "com.", "--reverse", "--limit", "1", "-o", "json")
 	s.run(exitOK, "scan", "documents", "--from", "x")
 	s.run(exitOK, "scan", "documents", "--from", "x", "-o", "json")
 	s.run(exitOK, "del", "documents", "com.example/", "title")

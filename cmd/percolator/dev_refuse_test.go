@@ -16,7 +16,11 @@ func TestDevRefuses(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "dev.snapshot")
 	f := devDefaults(t)
 	f.data = good
-	runDev(t, f, nil).end()
+	r := runDev(t, f, nil)
+	c := devClient(t, r.devAddresses)
+	devSet(t, c, account("alice", "owner"), "Alice")
+	_ = c.Close()
+	r.end()
 	snapshot, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +45,17 @@ func TestDevRefuses(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"a damaged file":         {func(f *devFlags) { f.data = write("a", flipped) }, exitUsage, "checksum is wrong"},
-		"half a file":            {func(f *devFlags) { f.data = write("b", snapshot[:len(snapshot)/2]) }, exitUsage, "move it away to begin with an empty store"},
-		"an empty file":          {func(f *devFlags) { f.data = write("c", nil) }, exitUsage, "move it away"},
-		"another file":           {func(f *devFlags) { f.data = write("d", bytes.Repeat([]byte("text "), 100)) }, exitUsage, "does not begin with"},
-		"no such directory":      {func(f *devFlags) { f.data = "/nowhere/at/all" }, exitUsage, "/nowhere/at/all"},
-		"no schema":              {func(f *devFlags) { f.schema = "/nowhere/at/all" }, exitUsage, "/nowhere/at/all"},
-		"a bad schema":           {func(f *devFlags) { f.schema = write("e", []byte("tables: [{nam: t}]")) }, exitUsage, "unknown field"},
-		"another schema":         {func(f *devFlags) { f.data, f.schema = write("f", snapshot), write("g", []byte("tables: [{name: t}]")) }, exitFailure, "accounts"},
+		"a damaged file":    {func(f *devFlags) { f.data = write("a", flipped) }, exitUsage, "checksum is wrong"},
+		"half a file":       {func(f *devFlags) { f.data = write("b", snapshot[:len(snapshot)/2]) }, exitUsage, "move it away to begin with an empty store"},
+		"an empty file":     {func(f *devFlags) { f.data = write("c", nil) }, exitUsage, "move it away"},
+		"another file":      {func(f *devFlags) { f.data = write("d", bytes.Repeat([]byte("text "), 100)) }, exitUsage, "does not begin with"},
+		"no such directory": {func(f *devFlags) { f.data = "/nowhere/at/all" }, exitUsage, "/nowhere/at/all"},
+		"no schema":         {func(f *devFlags) { f.schema = "/nowhere/at/all" }, exitUsage, "/nowhere/at/all"},
+		"a bad schema":      {func(f *devFlags) { f.schema = write("e", []byte("tables: [{nam: t}]")) }, exitUsage, "unknown field"},
+		"another schema":    {func(f *devFlags) { f.data, f.schema = write("f", snapshot), write("g", []byte("tables: [{name: t}]")) }, exitFailure, "accounts"},
+		"values of another type": {func(f *devFlags) {
+			f.data, f.schema = write("h", snapshot), write("i", []byte(devSchema+"    columns: [{name: owner, type: int64}]\n"))
+		}, exitFailure, "columns hold what the new schema does not allow"},
 		"a port in use":          {func(f *devFlags) { f.bigtable = taken }, exitUsage, "--bigtable " + taken + ": "},
 		"the oracle's in use":    {func(f *devFlags) { f.oracle = taken }, exitUsage, "--oracle 127.0.0.1:0 takes a free port"},
 		"the console's in use":   {func(f *devFlags) { f.console = taken }, exitUsage, "--console " + taken + ": "},

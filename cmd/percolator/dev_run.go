@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -25,6 +27,7 @@ type devProcess struct {
 	flags  devFlags
 	logger *slog.Logger
 	ready  func(devAddresses) error // called when everything is
+	what   io.Writer                // gets what the values are like that --schema gives types to
 
 	now   func() time.Time // of the oracle; nil: time.Now
 	ticks <-chan time.Time // of the snapshots in between; nil: every --save-every
@@ -42,7 +45,7 @@ func dev(cmd *cobra.Command, f devFlags) error {
 	if err != nil {
 		return err
 	}
-	d := &devProcess{flags: f, logger: logger, ready: func(a devAddresses) error {
+	d := &devProcess{flags: f, logger: logger, what: cmd.ErrOrStderr(), ready: func(a devAddresses) error {
 		return f.output.emit(cmd.OutOrStdout(), a, a.write)
 	}}
 	return d.run(cmd.Context())
@@ -103,7 +106,7 @@ func (d *devProcess) start(ctx context.Context) (devAddresses, error) {
 		return devAddresses{}, err
 	}
 	if schema != nil {
-		if err := percolator.CreateSchema(ctx, d.flags.project, d.flags.instance, schema, store.ClientOptions()...); err != nil {
+		if err := d.applySchema(ctx, schema, store.ClientOptions()); err != nil {
 			return devAddresses{}, fmt.Errorf("--schema %s: %w", d.flags.schema, err)
 		}
 	}
@@ -115,6 +118,22 @@ func (d *devProcess) start(ctx context.Context) (devAddresses, error) {
 		d.startConsole(consoleListener, store.ClientOptions(), a.Oracle)
 	}
 	return a, nil
+}
+
+// applySchema does what "schema apply" does, which looks at values before they get types.
+func (d *devProcess) applySchema(ctx context.Context, s *percolator.Schema, opts []option.ClientOption) error {
+	in := instanceName{d.flags.project, d.flags.instance, ""}
+	plan, err := admin.PlanSchema(ctx, in.project, in.instance, in.appProfile, s, opts...)
+	if err == nil {
+		err = plan.Refused()
+	}
+	if err == nil {
+		_, err = sampleValues(ctx, d.what, in, plan, s, opts...)
+	}
+	if err != nil {
+		return err
+	}
+	return percolator.CreateSchema(ctx, in.project, in.instance, s, opts...)
 }
 
 // listen opens a listener, which its server closes; it is closed here as well in case that none

@@ -71,7 +71,7 @@ func tryDev(t *testing.T, f devFlags, change func(*devProcess)) (*running, error
 		return nil, err
 	}
 	ready := make(chan devAddresses, 1)
-	d := &devProcess{flags: f, logger: slog.New(slog.NewTextHandler(t.Output(), nil)), ready: func(a devAddresses) error { ready <- a; return nil }}
+	d := &devProcess{flags: f, logger: slog.New(slog.NewTextHandler(t.Output(), nil)), what: t.Output(), ready: func(a devAddresses) error { ready <- a; return nil }}
 	if change != nil {
 		change(d)
 	}

@@ -43,6 +43,7 @@ type cycleJSON struct {
 	Rows       int64                 `json:"rows"`
 	Versions   int64                 `json:"versions"`
 	Tombstones int64                 `json:"tombstones"`
+	Expired    int64                 `json:"expired"` // values, deleted so that observers hear of it
 	Postponed  int64                 `json:"postponed"`
 	Corrupt    int64                 `json:"corrupt"`
 	Dispatched int64                 `json:"dispatched"` // that the journal should have led to before
@@ -132,6 +133,7 @@ func (c cycleJSON) print(t table, at func(tso.Timestamp) string) {
 	t.row("  rows read", c.Rows)
 	t.row("  versions removed", c.Versions)
 	t.row("  tombstones removed", c.Tombstones)
+	t.row("  expired values deleted for observers", c.Expired)
 	t.row("  cells postponed", c.Postponed)
 	t.row("  cells corrupt", c.Corrupt)
 }

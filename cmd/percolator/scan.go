@@ -41,14 +41,16 @@ func (f *rangeFlags) rows() (percolator.Range, error) {
 // scanFlags choose a range of rows, or of values of an index.
 type scanFlags struct {
 	rangeFlags
-	index string
-	limit int
+	index   string
+	limit   int
+	reverse bool
 }
 
 func (f *scanFlags) define(flags *pflag.FlagSet) {
 	f.rangeFlags.define(flags)
 	flags.StringVar(&f.index, "index", "", "go through this index: in the order of its values, which --prefix, --from and --to then mean")
 	flags.IntVar(&f.limit, "limit", 100, "how many cells at most; 0: all")
+	flags.BoolVar(&f.reverse, "reverse", false, "from the last row to the first, each with its columns in order; of an index, from the last value")
 }
 
 func (f *scanFlags) rows() (percolator.Range, error) {
@@ -86,17 +88,22 @@ func (f *scanFlags) values(schema *percolator.Schema, types columnTypes, table s
 	return f.rows() // ScanIndex says that there is none
 }
 
-// entries opens the stream.
-func (f *scanFlags) entries(ctx context.Context, r percolator.Reader, schema *percolator.Schema, types columnTypes, table string, columns []string) (iter.Seq2[percolator.Entry, error], error) {
+// entries opens the stream. One entry more than the limit tells whether there are more; of rows that
+// have an entry there are no more than of entries.
+func (f *scanFlags) entries(ctx context.Context, r percolator.Scanner, schema *percolator.Schema, types columnTypes, table string, columns []string) (iter.Seq2[percolator.Entry, error], error) {
+	limit := 0
+	if f.limit > 0 {
+		limit = f.limit + 1
+	}
 	if f.index == "" {
 		rows, err := f.rows()
-		return r.Scan(ctx, table, rows, columns...), err
+		return r.ScanWith(ctx, table, percolator.ScanOptions{Rows: []percolator.Range{rows}, Columns: columns, Reverse: f.reverse, Limit: limit}), err
 	}
 	if len(columns) > 0 {
 		return nil, usagef("--index shows the indexed column and no others")
 	}
 	values, err := f.values(schema, types, table)
-	return r.ScanIndex(ctx, table, f.index, values), err
+	return r.ScanIndexWith(ctx, table, f.index, percolator.ScanIndexOptions{Values: values, Reverse: f.reverse, Limit: limit}), err
 }
 
 func newScan() *cobra.Command {

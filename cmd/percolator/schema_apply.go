@@ -45,7 +45,7 @@ func newSchemaApply() *cobra.Command {
 	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables and indexes that the file does not have, with all their data")
+	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables, indexes and columns that the file does not have, with all their data")
 	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes, and build the journal, that need it")
 	cmd.Flags().BoolVar(&f.noSample, "no-sample", false, "do not look whether values are of the types that their columns get")
 	return cmd
@@ -69,7 +69,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	refused := plan.Refused()
 	var samples []sampleJSON
 	if refused == nil && !f.noSample {
-		samples, refused = f.sample(ctx, what, plan, s)
+		samples, refused = sampleValues(ctx, what, f.instanceName, plan, s, bigtableOptions(ctx)...)
 	}
 	apply := len(plan.Changes) > 0 && !f.dryRun && refused == nil
 	if apply {
@@ -107,7 +107,7 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		_, _ = fmt.Fprintf(w, "a drop is unfinished: %s; schema apply --drop goes on with it\n", strings.Join(stored.Dropping, ", "))
 	}
 	switch {
-	case len(plan.Changes) == 0:
+	case len(plan.Changes) == 0 && !(f.drop && f.dryRun):
 		_, _ = fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
 		return
 	case !applied:

@@ -32,6 +32,8 @@ type changeJSON struct {
 	Was  percolator.Type `json:"was,omitempty"`  // the type that the column has, or had
 	TTL  string          `json:"ttl,omitempty"`  // of a column or table, as it is to be
 
+	NotifyExpired bool `json:"notifyExpired,omitempty"` // likewise
+
 	Refused bool   `json:"refused"`
 	Then    string `json:"then,omitempty"` // the command that does for existing rows what this does for new ones
 }
@@ -43,7 +45,7 @@ func newPlanJSON(plan admin.SchemaPlan) planJSON {
 func newChangeJSON(ch admin.SchemaChange) changeJSON {
 	return changeJSON{
 		Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Column: shownName(ch.Index.Column), Unique: ch.Index.Unique,
-		Type: ch.Column.Type, Was: ch.Was.Type, TTL: durationText(ch.Column.TTL), Refused: ch.Err() != nil, Then: nextStep(ch),
+		Type: ch.Column.Type, Was: ch.Was.Type, TTL: durationText(ch.Column.TTL), NotifyExpired: ch.Column.NotifyExpired, Refused: ch.Err() != nil, Then: nextStep(ch),
 	}
 }
 
@@ -106,7 +108,11 @@ func declarationLine(ch admin.SchemaChange) string {
 		line += "column " + shown(ch.Name) + " "
 	}
 	mark := "~ "
-	switch ttl := durationText(ch.Column.TTL); ch.Kind {
+	ttl := durationText(ch.Column.TTL)
+	if ch.Column.NotifyExpired {
+		ttl += ", notify expired"
+	}
+	switch ch.Kind {
 	case admin.ColumnRemoved:
 		return "- " + line + string(ch.Was.Type) + "  (refused)"
 	case admin.TTLChanged:

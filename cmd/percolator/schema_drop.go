@@ -24,6 +24,7 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 	printPlan(what, plan)
 	if f.dryRun {
 		_, _ = fmt.Fprintln(what, "with --drop, what is refused above as removed would be dropped for good")
+		plan.Changes = slices.DeleteFunc(plan.Changes, admin.SchemaChange.Droppable)
 		return plan, nil
 	}
 	if err := ask(ctx, cmd, f.yes, "Drop what is removed, with all its data, from %s/%s for good?", f.project, f.instance); err != nil {
@@ -38,7 +39,9 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 		if err != nil {
 			return fmt.Errorf("unfinished (the same command goes on): %w", err)
 		}
-		_, err = fmt.Fprintf(what, "deleted from Bigtable: %s\n", strings.Join(deleted, ", "))
+		if len(deleted) > 0 {
+			_, err = fmt.Fprintf(what, "deleted from Bigtable: %s\n", strings.Join(arrayOf(deleted, shown), ", "))
+		}
 		return err
 	})
 	if err != nil {

@@ -40,12 +40,16 @@ type tableFile struct {
 
 	Columns []columnFile `json:"columns,omitempty" yaml:"columns,omitempty"`
 	TTL     string       `json:"ttl,omitempty" yaml:"ttl,omitempty"`
+
+	NotifyExpired bool `json:"notifyExpired,omitempty" yaml:"notifyExpired,omitempty"`
 }
 
 type columnFile struct {
 	Name string          `json:"name" yaml:"name"`
 	Type percolator.Type `json:"type,omitempty" yaml:"type,omitempty"`
 	TTL  string          `json:"ttl,omitempty" yaml:"ttl,omitempty"`
+
+	NotifyExpired bool `json:"notifyExpired,omitempty" yaml:"notifyExpired,omitempty"`
 }
 
 type indexFile struct {
@@ -210,10 +214,10 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 	for i, t := range f.Tables {
 		at := fmt.Sprintf("tables[%d]", i)
 		table := percolator.Table{Name: t.Name, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
-		table.TTL = duration(at+".ttl", t.TTL)
+		table.TTL, table.NotifyExpired = duration(at+".ttl", t.TTL), t.NotifyExpired
 		for j, c := range t.Columns {
 			in := fmt.Sprintf("%s.columns[%d]", at, j)
-			table.Columns = append(table.Columns, percolator.ColumnSchema{Name: name(in+".name", c.Name), Type: c.Type, TTL: duration(in+".ttl", c.TTL)})
+			table.Columns = append(table.Columns, percolator.ColumnSchema{Name: name(in+".name", c.Name), Type: c.Type, TTL: duration(in+".ttl", c.TTL), NotifyExpired: c.NotifyExpired})
 		}
 		for j, ix := range t.Indexes {
 			table.Indexes = append(table.Indexes, percolator.Index{Name: ix.Name, Column: name(fmt.Sprintf("%s.indexes[%d].column", at, j), ix.Column), Unique: ix.Unique})
@@ -237,12 +241,12 @@ func toFile(s *percolator.Schema) schemaFile {
 	}
 	index := func(ix percolator.Index) indexFile { return indexFile{ix.Name, quoted(ix.Column), ix.Unique} }
 	column := func(c percolator.ColumnSchema) columnFile {
-		return columnFile{quoted(c.Name), c.Type, durationText(c.TTL)}
+		return columnFile{quoted(c.Name), c.Type, durationText(c.TTL), c.NotifyExpired}
 	}
 	f := schemaFile{DisableJournal: s.DisableJournal, Tables: arrayOf(s.Tables, func(t percolator.Table) tableFile {
 		return tableFile{
 			t.Name, arrayOf(t.Observed, quoted), arrayOf(t.Weak, quoted), arrayOf(t.Indexes, index), arrayOf(t.Splits, quoted),
-			arrayOf(t.Columns, column), durationText(t.TTL),
+			arrayOf(t.Columns, column), durationText(t.TTL), t.NotifyExpired,
 		}
 	})}
 	if s.Timing != (percolator.Timing{}) {

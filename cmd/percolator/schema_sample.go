@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -36,10 +37,10 @@ func newSampleJSON(s admin.ValueSample) sampleJSON {
 	})}
 }
 
-// sample looks at values to which a plan gives types, and prints what it has seen. The error is
-// ErrSchemaMismatch if some are of others.
-func (f *applyFlags) sample(ctx context.Context, w io.Writer, plan admin.SchemaPlan, s *percolator.Schema) ([]sampleJSON, error) {
-	samples, err := admin.SampleValues(ctx, f.project, f.instance, f.appProfile, plan, s, bigtableOptions(ctx)...)
+// sampleValues looks at values to which a plan gives types, and prints what it has seen. The error
+// is ErrSchemaMismatch if some are of others.
+func sampleValues(ctx context.Context, w io.Writer, in instanceName, plan admin.SchemaPlan, s *percolator.Schema, opts ...option.ClientOption) ([]sampleJSON, error) {
+	samples, err := admin.SampleValues(ctx, in.project, in.instance, in.appProfile, plan, s, opts...)
 	if status.Code(err) == codes.PermissionDenied {
 		return nil, fmt.Errorf("looking at values before they get types: %w; somebody who may read the tables can look with --dry-run, and --no-sample does without", err)
 	}

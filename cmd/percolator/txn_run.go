@@ -34,7 +34,7 @@ type scriptRead struct {
 }
 
 // run runs the statements in order. tx is nil for a script that only reads.
-func (a *attempt) run(ctx context.Context, r percolator.Reader, tx *percolator.Txn, script []statement) error {
+func (a *attempt) run(ctx context.Context, r percolator.Scanner, tx *percolator.Txn, script []statement) error {
 	for _, s := range script {
 		if err := a.step(ctx, r, tx, s); err != nil {
 			return s.fail(err)
@@ -43,7 +43,7 @@ func (a *attempt) run(ctx context.Context, r percolator.Reader, tx *percolator.T
 	return nil
 }
 
-func (a *attempt) step(ctx context.Context, r percolator.Reader, tx *percolator.Txn, s statement) error {
+func (a *attempt) step(ctx context.Context, r percolator.Scanner, tx *percolator.Txn, s statement) error {
 	if s.writes() && s.verb != "get-for-update" {
 		a.writes++
 	}
@@ -86,7 +86,7 @@ func (a *attempt) get(ctx context.Context, r percolator.Reader, s statement, col
 	return nil
 }
 
-func (a *attempt) scan(ctx context.Context, r percolator.Reader, s statement) error {
+func (a *attempt) scan(ctx context.Context, r percolator.Scanner, s statement) error {
 	entries, err := s.scan.entries(ctx, r, a.in.Schema(), typesOf(a.in), s.cell.Table, s.args)
 	if err != nil {
 		return err

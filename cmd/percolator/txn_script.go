@@ -18,7 +18,7 @@ const maxScriptReads = 64 << 20
 
 const scriptHelp = `  get TABLE ROW [COLUMN…]                      read, as percolator get
   get-for-update TABLE ROW COLUMN              and conflict with whoever changes it meanwhile
-  scan [FLAGS] TABLE [COLUMN…]                 --prefix, --from, --to, --index, --limit
+  scan [FLAGS] TABLE [COLUMN…]                 --prefix, --from, --to, --index, --limit, --reverse
   require [FORM] TABLE ROW COLUMN = VALUE      end unless the cell has this value …
   require TABLE ROW COLUMN absent|present      … or has none, or any
   set [FORM] TABLE ROW COLUMN VALUE            FORM: --hex or --raw, as of percolator set

@@ -87,6 +87,7 @@ type Record struct {
 	Cell          model.Cell
 	Start, Commit tso.Timestamp // equal in a marker
 	Kind          byte          // 'P', 'D', 'L' or 'R', as in docs/PROTOCOL.md
+	Expires       tso.Timestamp // of a put: snapshots from here on see no value; 0: all do
 }
 
 // Report is what an audit saw.
@@ -179,8 +180,9 @@ type auditor struct {
 	journaled bool          // it is complete, and was read
 	journal   []*journalRow
 	entries   map[rowName][]journalEntry
-	headers   map[string]*journalHeader // by stream
-	listed    map[string]*listedParked  // by row of the journal and column
+	filed     map[rowName][]tso.Timestamp // when something in a row expires, as the journal says
+	headers   map[string]*journalHeader   // by stream
+	listed    map[string]*listedParked    // by row of the journal and column
 	listedIn  map[rowName][]*listedParked
 	stray     []strayLock
 }

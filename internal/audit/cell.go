@@ -91,12 +91,16 @@ func (c *auditedCell) add(a *auditor, it layout.Item) bool {
 	return true
 }
 
-// addWrite decodes a write record: the start timestamp in eight bytes, then the kind.
+// addWrite decodes a write record: the start timestamp in eight bytes, then the kind, and of
+// a put that expires 0x01 and when.
 func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 	if len(b) < 9 {
 		return false
 	}
-	r := Record{model.Cell{Table: c.table.name, Row: c.row, Column: c.column}, tso.Timestamp(binary.BigEndian.Uint64(b)), ts, b[8]}
+	r := Record{model.Cell{Table: c.table.name, Row: c.row, Column: c.column}, tso.Timestamp(binary.BigEndian.Uint64(b)), ts, b[8], 0}
+	if b = b[9:]; r.Kind == 'P' && len(b) > 8 && b[0] == 1 {
+		r.Expires = tso.Timestamp(binary.BigEndian.Uint64(b[1:]))
+	}
 	switch r.Kind {
 	case 'R':
 		if r.Start != ts {
@@ -153,6 +157,11 @@ func (c *auditedCell) newest(ts tso.Timestamp) (Record, bool) {
 		}
 	}
 	return Record{}, false
+}
+
+// expired reports whether no snapshot above the watermark sees the value of a put.
+func (r Record) expired(watermark tso.Timestamp) bool {
+	return r.Expires != 0 && r.Expires <= watermark
 }
 
 // cell checks one cell. cells are those of its row.
@@ -306,6 +315,9 @@ func (a *auditor) garbage(c *auditedCell) {
 	}
 	if len(kept) == 1 && kept[0].Kind == 'D' && len(c.notify) == 0 {
 		a.findCell(c, RuleGarbage, "the deletion at %d", kept[0].Commit)
+	}
+	if _, observed := c.table.observed[c.column]; len(kept) == 1 && kept[0].expired(watermark) && !observed {
+		a.findCell(c, RuleGarbage, "a put at %d that expired at %d", kept[0].Commit, kept[0].Expires)
 	}
 }
 

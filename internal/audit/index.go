@@ -34,10 +34,11 @@ func (a *auditor) collectIndexed(t *auditedTable, cells map[string]*auditedCell)
 	}
 }
 
-// value is what a snapshot at ts sees; ok is false where there is nothing.
-func (c *auditedCell) value(ts tso.Timestamp) (v string, ok bool) {
+// value is what a snapshot at ts sees, of what has not expired at the watermark: an indexed cell and
+// its entry, which expire together, go one after the other. ok is false where there is nothing.
+func (c *auditedCell) value(ts, watermark tso.Timestamp) (v string, ok bool) {
 	r, found := c.newest(ts)
-	if !found || r.Kind != 'P' {
+	if !found || r.Kind != 'P' || r.expired(watermark) {
 		return "", false
 	}
 	b, ok := c.data[r.Start]
@@ -80,13 +81,13 @@ func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
 	name := ix.table + "." + ix.Name
 	entries := map[string]*auditedCell{} // by row of the entry
 	for _, e := range ix.entries {
-		if _, ok := e.value(at); ok {
+		if _, ok := e.value(at, a.report.GCWatermark); ok {
 			entries[e.row] = e
 		}
 	}
 	a.report.IndexEntries += len(entries)
 	for _, c := range ix.cells {
-		v, ok := c.value(at)
+		v, ok := c.value(at, a.report.GCWatermark)
 		if !ok {
 			continue
 		}
@@ -96,10 +97,14 @@ func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
 			key += c.row
 		}
 		e := entries[key]
+		var pointer Record
+		if e != nil {
+			pointer, _ = e.newest(at)
+		}
 		switch {
 		case e == nil:
 			a.findCell(c, RuleIndex, "index %q has no entry for the value committed at %d", ix.Name, r.Commit)
-		case pointsTo(e, at) != c.row:
+		case string(e.data[pointer.Start]) != c.row:
 			a.findCell(c, RuleIndex, "the entry of index %q for the value committed at %d names another row", ix.Name, r.Commit)
 		}
 		delete(entries, key)
@@ -108,9 +113,4 @@ func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
 		r, _ := e.newest(at)
 		a.find(RuleIndex, name, e.row, e.column, "the entry committed at %d belongs to no cell", r.Commit)
 	}
-}
-
-func pointsTo(e *auditedCell, at tso.Timestamp) string {
-	row, _ := e.value(at)
-	return row
 }

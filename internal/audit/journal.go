@@ -48,6 +48,7 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 	if a.journaled = !a.cfg.SkipJournal && !a.cfg.Schema.DisableJournal && !a.building; !a.journaled {
 		return nil
 	}
+	a.filed = map[rowName][]tso.Timestamp{}
 	a.entries, a.headers, a.listed = map[rowName][]journalEntry{}, map[string]*journalHeader{}, map[string]*listedParked{}
 	err := read(ctx, model.JournalTable, func(r layout.Row) {
 		switch {
@@ -55,16 +56,10 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 			a.parkedRow(r)
 		case len(r.Key) == 18 && r.Key[0] == 0x41:
 			a.header(r)
-		case len(r.Key) != 25 || r.Key[0] >= 0x40:
-			a.findJournal(r, "its key is of no stream")
+		case len(r.Key) == 25 && (r.Key[0] < 0x40 || r.Key[0] == 0x42):
+			a.batch(r)
 		default:
-			entries, ok := a.batch(r)
-			if !ok {
-				a.findJournal(r, "its entries cannot be decoded")
-			}
-			for _, e := range entries {
-				a.entries[e.name] = append(a.entries[e.name], e.journalEntry)
-			}
+			a.findJournal(r, "its key is of no stream")
 		}
 	})
 	if err != nil {
@@ -120,20 +115,39 @@ type namedRow struct {
 	name rowName
 }
 
-// batch decodes a row of a stream: version, names of tables, then entries: start_ts, whether there
-// is a primary, that, and rows. Names are their lengths and bytes.
-func (a *auditor) batch(r layout.Row) (list []namedRow, ok bool) {
+// batch takes in a row of a stream, or one that says in which rows of tables something expires.
+func (a *auditor) batch(r layout.Row) {
+	row := &journalRow{key: r.Key, seq: binary.BigEndian.Uint64([]byte(r.Key[17:]))}
+	named, entries, ok := decodeBatch(r, row)
+	if !ok {
+		a.findJournal(r, "its entries cannot be decoded")
+	}
+	if r.Key[0] == 0x42 { // and then the time, and an id
+		at := tso.Timestamp(binary.BigEndian.Uint64([]byte(r.Key[1:])))
+		for _, e := range named {
+			a.filed[e.name] = append(a.filed[e.name], at)
+		}
+		return
+	}
+	a.journal = append(a.journal, row)
+	a.report.Entries += entries
+	for _, e := range named {
+		a.entries[e.name] = append(a.entries[e.name], e.journalEntry)
+	}
+}
+
+// decodeBatch decodes entries: version, names of tables, then for each start_ts, whether there is a
+// primary, that, and rows. Names are their lengths and bytes.
+func decodeBatch(r layout.Row, row *journalRow) (list []namedRow, entries int, ok bool) {
 	i := slices.IndexFunc(r.Items, func(it layout.Item) bool { return it.Column == "batch" })
 	if i < 0 || len(r.Items[i].Value) == 0 || r.Items[i].Value[0] != 1 {
-		return nil, false
+		return nil, entries, false
 	}
-	row := &journalRow{key: r.Key, seq: binary.BigEndian.Uint64([]byte(r.Key[17:]))}
-	a.journal = append(a.journal, row)
 	b := bytesOf{rest: r.Items[i].Value[1:]}
 	var tables []string
 	for range b.number() {
 		if tables = append(tables, b.name()); b.bad {
-			return nil, false
+			return nil, entries, false
 		}
 	}
 	table := func(n uint64) string {
@@ -149,19 +163,19 @@ func (a *auditor) batch(r layout.Row) (list []namedRow, ok bool) {
 			b.name()
 			b.name()
 		}
-		a.report.Entries++
+		entries++
 		row.newest = max(row.newest, e.start)
 		for range b.number() {
 			head := b.number()
 			name := rowName{table(head >> 2), b.name()}
 			if b.bad {
-				return nil, false
+				return nil, entries, false
 			}
 			e.weak = head&2 != 0
 			list = append(list, namedRow{e, name})
 		}
 	}
-	return list, !b.bad
+	return list, entries, !b.bad
 }
 
 // bytesOf reads numbers and names; after it has failed, zeros.
@@ -204,6 +218,7 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 		}
 		if !c.broken {
 			a.committed(c, entries)
+			a.expiring(c, entries)
 		}
 		a.parkedOf(t, key, c, cells)
 		if t.notifies(c.column) && !a.cfg.SkipNotifications {
@@ -227,6 +242,24 @@ func (a *auditor) committed(c *auditedCell, entries []journalEntry) {
 		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == r.Start }) {
 			a.findCell(c, RuleEntry, "no entry names the record of transaction %d at %d", r.Start, r.Commit)
 		}
+	}
+}
+
+// filedWithin is how much later than its expiry a value is filed: times are rounded up to minutes.
+const filedWithin = 4096 * 1000 * 60
+
+// expiring checks that the journal leads to a value when it has expired: an entry of its
+// transaction, one without a primary, which stands for all before it, or the time of its expiry
+// (J11).
+func (a *auditor) expiring(c *auditedCell, entries []journalEntry) {
+	r, ok := c.newest(tso.MaxTimestamp)
+	if !ok || r.Expires <= a.report.GCWatermark || r.Start <= a.since ||
+		slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == r.Start || !e.primary }) {
+		return
+	}
+	filed := func(at tso.Timestamp) bool { return at >= r.Expires && at-r.Expires < filedWithin }
+	if !slices.ContainsFunc(a.filed[rowName{c.table.name, c.row}], filed) {
+		a.findCell(c, RuleEntry, "nothing in the journal leads to the value that expires at %d", r.Expires)
 	}
 }
 
@@ -274,7 +307,7 @@ func (a *auditor) keeps(t *auditedTable, e journalEntry, cells map[string]*audit
 		if strings.HasPrefix(c.column, "\x00weak\x00") && len(c.markers) > 0 {
 			return true
 		}
-		if base, ok := c.newest(watermark); ok && base.Kind == 'D' && len(c.notify) > 0 {
+		if base, ok := c.newest(watermark); ok && (base.Kind == 'D' || base.expired(watermark)) && len(c.notify) > 0 {
 			return true // observers have yet to see the deletion
 		}
 		if t.notifies(c.column) && slices.ContainsFunc(c.notify, func(ts tso.Timestamp) bool { return e.weak || ts <= watermark }) && parked(cells, c.column) == 0 {

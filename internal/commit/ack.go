@@ -20,7 +20,7 @@ import (
 type Acknowledgment struct {
 	Run      bool          // the cell changed since the last successful run: run the observer and commit
 	Value    []byte        // the newest value at or below the start timestamp; nil when deleted
-	Deleted  bool          // the newest change is a deletion
+	Deleted  bool          // the newest change is a deletion, or a put that has expired
 	CommitTS tso.Timestamp // of the newest change, put or delete; 0: none
 	LastRun  tso.Timestamp // start timestamp of the observer's last successful run; 0: never
 	Finished bool          // no other observer of the column has work left; without Run, none at all
@@ -88,7 +88,7 @@ func (tx *Txn) mayAcknowledge(c model.Cell, observer string, observers []string)
 
 func acknowledgmentOf(found reads.AckedCell, observer string) Acknowledgment {
 	change := found.Change
-	ack := Acknowledgment{Value: change.Value, CommitTS: change.Record.CommitTS, Deleted: change.Record.Kind == layout.KindDelete,
+	ack := Acknowledgment{Value: change.Value, CommitTS: change.Record.CommitTS, Deleted: change.Value == nil && change.Record.CommitTS != 0,
 		LastRun: found.Runs[observer], Finished: true}
 	ack.Run = ack.CommitTS > ack.LastRun
 	for name, last := range found.Runs {

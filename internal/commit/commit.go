@@ -183,6 +183,9 @@ func observe(schema *model.Catalog, writes []*Write) error {
 		}
 		w.observed = info.IsObserved[w.Cell.Column] && w.Kind.Changes()
 		if w.Kind == layout.KindPut {
+			if err := info.Declared.Check(w.Cell); err != nil { // the column was dropped since
+				return err
+			}
 			w.Life = layout.Lifetime{For: info.TTLOf(w.Cell.Column)}
 		}
 	}

@@ -193,8 +193,13 @@ func (s *collecting) publish(ctx context.Context) error {
 // eraseRows removes the garbage of some rows. It needs no condition where no column is observed: no
 // observer waits for a deletion.
 func (s *collecting) eraseRows(ctx context.Context, table string, rows []layout.Row) error {
+	info, known := s.e.Meta.Catalog.Load().Tables[table]
+	if !known { // it was dropped meanwhile
+		return nil
+	}
 	var did erased
-	err := s.eraser(s.state.Safepoint).page(ctx, table, rows, s.e.Meta.Catalog.Load().Tables[table].IsObserved, &did)
+	x := &eraser{s.Collector, s.state.Safepoint, s.keep}
+	err := x.page(ctx, info, rows, &did)
 	all := s.state.tally()
 	all.add(did.tally(len(rows)))
 	s.state.setTally(all)

@@ -1,5 +1,5 @@
 // Package gc removes versions that no snapshot can read any more. It stands above package engine
-// and knows locks, metadata, and storage, but no transactions. Its one idea: what is garbage once
+// and knows locks, metadata, and storage. Its one idea: what is garbage once
 // stays garbage, so a collector may stop anywhere and another one may repeat its work.
 package gc
 
@@ -97,6 +97,7 @@ type Collection struct {
 	Rows       int64 // read in search of garbage
 	Versions   int64 // cells of Bigtable removed
 	Tombstones int64 // deleted cells removed with their last record
+	Expired    int64 // values that had expired and were deleted, so that observers hear of it
 	Postponed  int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
 	Corrupt    int64 // cells that cannot be decoded, left as they are
 	Dispatched int64 // notifications older than the safepoint, of which the journal should have told before

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -18,14 +20,13 @@ import (
 type eraser struct {
 	*Collector
 	watermark tso.Timestamp
+	keep      func(context.Context) error // keeps the lease, as often as it is due
 }
-
-func (g *Collector) eraser(watermark tso.Timestamp) *eraser { return &eraser{g, watermark} }
 
 // erased counts what was done to a page.
 type erased struct {
-	versions, tombstones, postponed, corrupt atomic.Int64
-	left                                     func(row string) // hears of rows with garbage that stays; nil: nobody does
+	versions, tombstones, expired, postponed, corrupt atomic.Int64
+	left                                              func(row string) // hears of rows with garbage that stays; nil: nobody does
 }
 
 func (e *erased) leave(row string, n int64) {
@@ -37,17 +38,18 @@ func (e *erased) leave(row string, n int64) {
 
 // tally is what erasing did, as it is stored (Collection).
 type tally struct {
-	Rows, Versions, Tombstones, Postponed, Corrupt, Dispatched int64 `json:",omitempty"`
+	Rows, Versions, Tombstones, Expired, Postponed, Corrupt, Dispatched int64 `json:",omitempty"`
 }
 
 func (e *erased) tally(rows int) tally {
-	return tally{Rows: int64(rows), Versions: e.versions.Load(), Tombstones: e.tombstones.Load(), Postponed: e.postponed.Load(), Corrupt: e.corrupt.Load()}
+	return tally{Rows: int64(rows), Versions: e.versions.Load(), Tombstones: e.tombstones.Load(), Expired: e.expired.Load(), Postponed: e.postponed.Load(), Corrupt: e.corrupt.Load()}
 }
 
 func (t *tally) add(o tally) {
 	t.Rows += o.Rows
 	t.Versions += o.Versions
 	t.Tombstones += o.Tombstones
+	t.Expired += o.Expired
 	t.Postponed += o.Postponed
 	t.Corrupt += o.Corrupt
 	t.Dispatched += o.Dispatched
@@ -55,16 +57,16 @@ func (t *tally) add(o tally) {
 
 // less is what was done since.
 func (t tally) less(before tally) tally {
-	return tally{t.Rows - before.Rows, t.Versions - before.Versions, t.Tombstones - before.Tombstones, t.Postponed - before.Postponed, t.Corrupt - before.Corrupt, t.Dispatched - before.Dispatched}
+	return tally{t.Rows - before.Rows, t.Versions - before.Versions, t.Tombstones - before.Tombstones, t.Expired - before.Expired, t.Postponed - before.Postponed, t.Corrupt - before.Corrupt, t.Dispatched - before.Dispatched}
 }
 
 func (c *Collection) tally() tally {
-	return tally{c.Rows, c.Versions, c.Tombstones, c.Postponed, c.Corrupt, c.Dispatched}
+	return tally{c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched}
 }
 
 // setTally says what was erased in all.
 func (c *Collection) setTally(t tally) {
-	c.Rows, c.Versions, c.Tombstones, c.Postponed, c.Corrupt, c.Dispatched = t.Rows, t.Versions, t.Tombstones, t.Postponed, t.Corrupt, t.Dispatched
+	c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched = t.Rows, t.Versions, t.Tombstones, t.Expired, t.Postponed, t.Corrupt, t.Dispatched
 }
 
 // removed counts cells that are gone.
@@ -74,20 +76,31 @@ func (x *eraser) removed(did *erased, versions int) {
 }
 
 // page removes the garbage of some rows of a table.
-func (x *eraser) page(ctx context.Context, table string, page []layout.Row, observed map[string]bool, did *erased) error {
+func (x *eraser) page(ctx context.Context, info *model.TableInfo, page []layout.Row, did *erased) error {
 	var muts []store.RowMutation
+	var expired []model.Cell
+	var locked []lockedCell // expired values, which nobody can delete
+	table := info.Name
 	versions, tombstones := 0, 0
 	g, vctx := errgroup.WithContext(ctx)
 	g.SetLimit(collectParallel)
 	for _, row := range page {
-		garbage := collectible(layout.DecodeRow(table, row), x.watermark)
-		tombstones += garbage.eraseUnobserved(observed)
+		cells := layout.DecodeRow(table, row)
+		garbage := collectible(cells, x.watermark)
+		locked = append(locked, lockedExpired(info, row.Key, cells, x.watermark)...)
+		tombstones += garbage.eraseUnobserved(info.IsObserved)
 		garbage.limit()
 		if mut := garbage.mutation(); mut != nil {
 			muts = append(muts, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
 			versions += versionsOf(garbage.erasures)
 		}
 		for _, v := range garbage.tombstones {
+			if v.expired && info.NotifiesExpired(v.column) {
+				if len(cells[v.column].Locks) == 0 {
+					expired = append(expired, model.Cell{Table: table, Row: row.Key, Column: v.column})
+				}
+				continue
+			}
 			g.Go(func() error { return x.tombstone(vctx, table, row.Key, v, did) })
 		}
 		did.leave(row.Key, int64(garbage.postponed))
@@ -102,7 +115,12 @@ func (x *eraser) page(ctx context.Context, table string, page []layout.Row, obse
 		x.removed(did, versions)
 		did.tombstones.Add(int64(tombstones))
 	}
-	return errors.Join(err, g.Wait())
+	if err = errors.Join(err, g.Wait()); err != nil || len(expired)+len(locked) == 0 {
+		return err
+	}
+	return lease.While(ctx, x.cfg.Lease, x.keep, func(ctx context.Context) error {
+		return errors.Join(x.deleteExpired(ctx, expired, did), x.resolveExpired(ctx, locked, did))
+	})
 }
 
 func (g rowGarbage) mutation() *store.Mutation {

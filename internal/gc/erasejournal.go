@@ -20,7 +20,6 @@ type shareEraser struct {
 	*eraser
 	share   *heldShare
 	catalog *model.Catalog
-	keep    func(context.Context) error
 	rows    map[rowID]shown // read in this cycle; at most rememberedRows before a batch
 }
 
@@ -43,7 +42,7 @@ func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, 
 	if err := g.saveShare(ctx, sh, name); err != nil {
 		return err
 	}
-	x := &shareEraser{eraser: g.eraser(sh.Watermark), share: sh, catalog: g.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
+	x := &shareEraser{eraser: &eraser{Collector: g, watermark: sh.Watermark}, share: sh, catalog: g.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
 	x.keep = func(ctx context.Context) error {
 		if err := keep(ctx); err != nil || !sh.cell.Due() {
 			return err
@@ -182,7 +181,7 @@ func (x *shareEraser) eraseRows(ctx context.Context, table string, page []layout
 	for _, row := range page {
 		p := layout.DecodePending(table, row)
 		x.rows[rowID{table, row.Key}] = x.show(table, info, row, p)
-		if mut := strayStates(p); mut != nil {
+		if mut := stray(x.e.Meta.Catalog.Load().Tables[table], p, x.watermark); mut != nil {
 			over = append(over, store.RowMutation{Table: table, Row: row.Key, Mut: mut, Deadline: time.Now().Add(x.e.Store.Timing.RequestLifetime)})
 		}
 	}
@@ -196,7 +195,7 @@ func (x *shareEraser) eraseRows(ctx context.Context, table string, page []layout
 		s.stays = true
 		x.rows[at] = s
 	}
-	err := x.page(ctx, table, page, info.IsObserved, &did)
+	err := x.page(ctx, info, page, &did)
 	if err == nil {
 		err = x.e.Sweeping.Do(ctx, over)
 	}
@@ -249,17 +248,25 @@ func (x *shareEraser) show(table string, info *model.TableInfo, row layout.Row, 
 	return s
 }
 
-// strayStates erases the observer states of columns without a notification, which mean nothing
-// (I19); nil: there is none.
-func strayStates(p layout.Pending) (mut *store.Mutation) {
-	for _, st := range p.States {
-		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return n.Cell == st.Cell }) {
-			continue
-		}
+// stray erases what means nothing: the observer states of columns without a notification (I19), and
+// notifications of columns that the schema has ceased to observe. What was notified since a column
+// is observed again is above the watermark. nil: there is nothing.
+func stray(info *model.TableInfo, p layout.Pending, watermark tso.Timestamp) (mut *store.Mutation) {
+	erase := func(column string, upTo tso.Timestamp) {
 		if mut == nil {
 			mut = store.NewMutation(2)
 		}
-		mut.ClearNotify(layout.StateColumn(st), st.Through)
+		mut.ClearNotify(column, upTo)
+	}
+	for _, st := range p.States {
+		if !slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return n.Cell == st.Cell }) {
+			erase(layout.StateColumn(st), st.Through)
+		}
+	}
+	for _, n := range p.Notified {
+		if col := n.Cell.Column; info != nil && !info.IsObserved[col] && !info.IsWeak[col] && n.Timestamp <= watermark {
+			erase(col, watermark)
+		}
 	}
 	return mut
 }

@@ -68,7 +68,7 @@ func (s *collecting) eraseExpired(ctx context.Context) error {
 	}
 	sh := &heldShare{}
 	sh.Watermark, sh.Asked = s.state.Safepoint, asked
-	x := &shareEraser{eraser: s.eraser(sh.Watermark), share: sh, catalog: s.e.Meta.Catalog.Load(), rows: map[rowID]shown{}, keep: s.keep}
+	x := &shareEraser{eraser: &eraser{s.Collector, sh.Watermark, s.keep}, share: sh, catalog: s.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
 	for list, err := range journal.ReadExpiries(ctx, s.e.Store, sh.Watermark) {
 		if err != nil {
 			return s.optional(err)

@@ -50,6 +50,7 @@ func (e erasure) apply(mut *store.Mutation) {
 type tombstone struct {
 	column   string
 	erasures []erasure
+	expired  bool // nobody has deleted the cell: its newest change is a put that has expired
 }
 
 func versionsOf(erasures []erasure) (n int) {
@@ -76,6 +77,7 @@ type cellGarbage struct {
 	erasures []erasure
 	last     *erasure // the base, where it is a deletion or names data that does not exist
 	left     bool     // something of the cell remains besides last
+	expired  bool     // last is a put that has expired, and nothing has changed the cell since
 }
 
 // collectible decides what of a row is garbage at the GC watermark. It is pure.
@@ -145,7 +147,7 @@ func tombstoneOf(col string, cells map[string]cellGarbage, acks []string) tombst
 	v := tombstone{column: col}
 	c := cells[col]
 	if c.last != nil {
-		v.erasures = append(v.erasures, *c.last)
+		v.erasures, v.expired = append(v.erasures, *c.last), c.expired
 	}
 	if c.left {
 		return v
@@ -168,7 +170,7 @@ func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp)
 		return collectibleAck(v, column, watermark)
 	}
 	var g cellGarbage
-	base := base(v, watermark)
+	base, newest := base(v, watermark), base(v, tso.MaxTimestamp)
 	g.left = len(v.Locks) > 0
 	older := erasure{layout.WriteFamily, column, 0, base.CommitTS, 0}
 	for _, w := range v.Writes {
@@ -193,6 +195,7 @@ func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp)
 		// The base says "nothing here", has expired, or is the trace of a commit that landed after collection. The
 		// range takes along whatever lies under it: left behind, it would come back to life.
 		g.last = &erasure{layout.WriteFamily, column, 0, base.CommitTS + 1, 1}
+		g.expired = base.Expired(watermark) && base == newest
 	}
 	return g
 }

@@ -3,6 +3,7 @@ package meta
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gopercolator/percolator/internal/model"
 )
@@ -26,7 +27,7 @@ const (
 	JournalRemoved       SchemaChangeKind = "journal removed"
 	ColumnDeclared       SchemaChangeKind = "column declared"
 	TypeChanged          SchemaChangeKind = "column type changed"
-	TTLChanged           SchemaChangeKind = "TTL changed"
+	TTLChanged           SchemaChangeKind = "TTL changed" // or whether observers hear of what expires
 
 	TableRemoved    SchemaChangeKind = "table removed"
 	ObservedRemoved SchemaChangeKind = "observed column removed"
@@ -47,12 +48,14 @@ type SchemaChange struct {
 	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
 	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
 	// Column is a declaration as it is to be, and Was as it was, perhaps by another prefix; zero if
-	// there was or will be none. Of a table's TTL they have no more than that.
+	// there was or will be none. Of a table they have TTL and NotifyExpired.
 	Column, Was model.ColumnSchema
 	// Backfill: what is already in the table does not get the new index, observer or journal by
 	// itself. An index needs admin.Admin.BackfillIndex; each observer of a column needs
 	// admin.Admin.BackfillObserver if it is to see existing cells; a journal needs one sweep.
 	Backfill bool
+
+	deletes bool // dropping the declaration deletes the column's cells; no other declaration is dropped
 }
 
 // Err is the ErrSchemaMismatch with which CreateSchema refuses the change; nil: it makes the
@@ -60,19 +63,22 @@ type SchemaChange struct {
 func (ch SchemaChange) Err() error {
 	switch ch.Kind {
 	case TableRemoved:
-		return ch.err("the stored schema has this table, the new one does not")
+		return ch.err("the stored schema has this table, the new one does not; percolator schema apply --drop drops it")
 	case ObservedRemoved:
-		return ch.err("column %q is observed in the stored schema and not in the new one", ch.Name)
+		return ch.err("column %q is observed in the stored schema and not in the new one; deploy workers without its observers, then percolator schema apply --drop", ch.Name)
 	case WeakRemoved:
-		return ch.err("column %q is weak in the stored schema and not in the new one", ch.Name)
+		return ch.err("column %q is weak in the stored schema and not in the new one; deploy workers without its observers, then percolator schema apply --drop", ch.Name)
 	case IndexRemoved:
-		return ch.err("index %q of the stored schema is missing in the new one", ch.Name)
+		return ch.err("index %q of the stored schema is missing in the new one; percolator schema apply --drop drops it", ch.Name)
 	case IndexChanged:
 		return ch.err("index %q of the stored schema is different in the new one", ch.Name)
 	case TTLRemoved:
 		return ch.err("column %q has an index, so it cannot lose its TTL; choose a long one, or drop the index first", ch.Name)
 	case ColumnRemoved:
-		return ch.err("column %q is declared in the stored schema and not in the new one", ch.Name)
+		if ch.deletes {
+			return ch.err("column %q is declared in the stored schema and not in the new one; percolator schema apply --drop deletes its cells", ch.Name)
+		}
+		return ch.err("column %q is declared in the stored schema and not in the new one; only a column of its own name is dropped, where others stay declared and none of them means it", ch.Name)
 	case ColumnDeclared, TypeChanged:
 		if was := ch.Was.Type; was != "" && was != model.TypeBytes && was != ch.Column.Type {
 			return ch.err("column %q is declared %s in the stored schema and %s in the new one; only bytes can become another type", ch.Name, was, ch.Column.Type)
@@ -182,14 +188,16 @@ func indexChanges(table string, old, next []model.Index, existed bool) (changes 
 // declarationChanges compares TTLs and declared columns.
 func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
 	ttl := func(column, was model.ColumnSchema) {
-		if column.TTL != was.TTL {
+		if column.TTL != was.TTL || column.NotifyExpired != was.NotifyExpired {
 			changes = append(changes, SchemaChange{Kind: TTLChanged, Table: next.Name, Name: column.Name, Column: column, Was: was})
 		}
 	}
-	ttl(model.ColumnSchema{TTL: next.TTL}, model.ColumnSchema{TTL: old.TTL})
+	ttl(model.ColumnSchema{TTL: next.TTL, NotifyExpired: next.NotifyExpired}, model.ColumnSchema{TTL: old.TTL, NotifyExpired: old.NotifyExpired})
 	for _, was := range old.Declared.Columns() {
 		if _, ok := next.Declared.Named(was.Name); !ok {
-			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was})
+			_, meant := next.Declared.For(was)
+			deletes := !strings.HasSuffix(was.Name, "*") && next.Declared != nil && !meant
+			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was, deletes: deletes})
 		}
 	}
 	for _, column := range next.Declared.Columns() {

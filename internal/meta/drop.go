@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
@@ -23,6 +26,14 @@ import (
 //	dropped    it is gone for the engine as well, and the meta row says until when it was there
 //	deleted    its tables of Bigtable
 //
+// What is observed or weak in the schema stops to be, in the step "dropping" and no other: writers
+// notify no more, and collection erases the notifications that nobody observes. A declared column is
+// deleted:
+//
+//	dropping   it is declared no more, and stands among what was dropped; one drain later nobody
+//	           writes it
+//	deleted    its cells, by transactions (DeleteRange), and then it is forgotten
+//
 // A lock whose primary was in a table that was dropped, and of a transaction that began before, is
 // one that no entry led to: its transaction has never committed (J8), and it is rolled back.
 
@@ -36,8 +47,45 @@ type Drop struct {
 	Exists bool          `json:",omitempty"` // it has still to be deleted
 }
 
-// Drops is keyed by the name in Bigtable.
+// Drops is keyed by the name in Bigtable, or, of a column of which there may still be cells, by
+// columnKey.
 type Drops map[string]Drop
+
+// columnKey is the table and the column, quoted as in a stored schema if that is no UTF-8. No table
+// has a colon in its name.
+func columnKey(table, column string) string {
+	if !utf8.ValidString(column) || strings.HasPrefix(column, `"`) {
+		column = strconv.QuoteToASCII(column)
+	}
+	return table + ":" + column
+}
+
+// DroppedColumns lists the columns with cells that have still to be deleted.
+func (m State) DroppedColumns() (columns []model.Cell) {
+	for _, key := range slices.Sorted(maps.Keys(m.Dropped)) {
+		table, column, ok := strings.Cut(key, ":")
+		if unquoted, err := strconv.Unquote(column); err == nil && strings.HasPrefix(column, `"`) {
+			column = unquoted
+		}
+		if ok {
+			columns = append(columns, model.Cell{Table: table, Column: column})
+		}
+	}
+	return columns
+}
+
+// ForgetColumn ends the drop of a column whose cells were deleted.
+func (w *Watcher) ForgetColumn(ctx context.Context, c model.Cell) error {
+	_, err := w.publish(ctx, func(m State) (State, bool) {
+		key := columnKey(c.Table, c.Column)
+		_, there := m.Dropped[key]
+		drops := maps.Clone(m.Dropped)
+		delete(drops, key)
+		m.Dropped = drops
+		return m, there
+	})
+	return err
+}
 
 func (d Drops) encode() []byte {
 	b, err := json.Marshal(d)
@@ -63,7 +111,7 @@ func (d Drops) without(s *model.Schema) Drops {
 	return out
 }
 
-// left lists what has to be deleted.
+// left lists what has to be deleted, columns among it.
 func (d Drops) left() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(d)) {
 		if d[name].Exists {
@@ -77,6 +125,11 @@ func (d Drops) left() (names []string) {
 // read: the new table would show less than there was then.
 func (m State) admits(s *model.Schema) error {
 	for _, t := range s.Tables {
+		for _, c := range t.Columns {
+			if m.Dropped[columnKey(t.Name, c.Name)].Exists {
+				return fmt.Errorf("percolator: table %q: %w: column %q is being dropped; finish that first (percolator schema apply --drop)", t.Name, model.ErrSchemaMismatch, c.Name)
+			}
+		}
 		for _, name := range model.BigtableNames(t) {
 			switch d := m.Dropped[name]; {
 			case d.Exists:
@@ -123,7 +176,7 @@ func (m State) CheckDrop(next *model.Schema, now tso.Timestamp) error {
 		}
 	}
 	names, _ := removed(m.Schema, next)
-	for _, name := range names {
+	for _, name := range append(slices.Clone(names), deletedFrom(m.Schema, next)...) {
 		if table, i := m.importOf(name); i.Phase != "" {
 			return i.Refusal(table)
 		}
@@ -134,8 +187,24 @@ func (m State) CheckDrop(next *model.Schema, now tso.Timestamp) error {
 	return nil
 }
 
+// deletedFrom lists the tables that next keeps without some of their columns' cells.
+func deletedFrom(old, next *model.Schema) (tables []string) {
+	for _, ch := range schemaChanges(old, next) {
+		if ch.deletes {
+			tables = append(tables, ch.Table)
+		}
+	}
+	return tables
+}
+
 // Droppable reports whether a drop makes the change.
-func (ch SchemaChange) Droppable() bool { return ch.Kind == TableRemoved || ch.Kind == IndexRemoved }
+func (ch SchemaChange) Droppable() bool {
+	switch ch.Kind {
+	case TableRemoved, IndexRemoved, ObservedRemoved, WeakRemoved:
+		return true
+	}
+	return ch.deletes
+}
 
 // CloseIndexes has nobody read the indexes of tables that next keeps without them. It reports
 // whether there are any.
@@ -159,13 +228,23 @@ func (w *Watcher) CloseIndexes(ctx context.Context, next *model.Schema) (closed 
 func (w *Watcher) BeginDrop(ctx context.Context, next *model.Schema) (dropping []string, err error) {
 	m, err := w.publish(ctx, func(m State) (State, bool) {
 		names, _ := removed(m.Schema, next)
-		if len(names) == 0 {
+		columns := slices.DeleteFunc(schemaChanges(m.Schema, next), func(ch SchemaChange) bool {
+			return ch.Kind != ObservedRemoved && ch.Kind != WeakRemoved && !ch.deletes
+		})
+		if len(names)+len(columns) == 0 {
 			return m, false
 		}
-		gone, states := model.SetOf(names), IndexStates{}
+		gone, states, drops := model.SetOf(names), IndexStates{}, Drops{}
 		maps.Copy(states, m.Indexes)
 		maps.DeleteFunc(states, func(name string, _ IndexState) bool { return gone[name] })
+		maps.Copy(drops, m.Dropped)
+		for _, ch := range columns {
+			if ch.deletes {
+				drops[columnKey(ch.Table, ch.Name)] = Drop{Exists: true}
+			}
+		}
 		m.Schema, m.Indexes = model.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states
+		m.Schema, m.Dropped = withoutColumns(m.Schema, next, columns), drops
 		return m, true
 	})
 	if err != nil {
@@ -184,6 +263,35 @@ func without(s *model.Schema, gone map[string]bool) *model.Schema {
 		}
 		t.Indexes = slices.DeleteFunc(slices.Clone(t.Indexes), func(ix model.Index) bool { return gone[model.IndexTable(t.Name, ix)] })
 		out.Tables = append(out.Tables, t)
+	}
+	return &out
+}
+
+// withoutColumns is the schema less what some changes remove of columns. Of those whose expiry
+// observers hear it has what next has: what is no more observed cannot be among them.
+func withoutColumns(s, next *model.Schema, changes []SchemaChange) *model.Schema {
+	out, have := *s, model.NewCatalog(next)
+	out.Tables = slices.Clone(s.Tables)
+	for i := range out.Tables {
+		t := &out.Tables[i]
+		is, of := have.Tables[t.Name], slices.DeleteFunc(slices.Clone(changes), func(ch SchemaChange) bool { return ch.Table != t.Name })
+		if len(of) == 0 {
+			continue
+		}
+		removed := func(kind SchemaChangeKind) func(string) bool {
+			return func(name string) bool {
+				return slices.ContainsFunc(of, func(ch SchemaChange) bool { return ch.Kind == kind && ch.Name == name })
+			}
+		}
+		t.Observed = slices.DeleteFunc(slices.Clone(t.Observed), removed(ObservedRemoved))
+		t.Weak = slices.DeleteFunc(slices.Clone(t.Weak), removed(WeakRemoved))
+		t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c model.ColumnSchema) bool { return removed(ColumnRemoved)(c.Name) })
+		t.NotifyExpired = t.NotifyExpired && is.NotifyExpired
+		for j := range t.Columns {
+			c := &t.Columns[j]
+			named, _ := is.Declared.Named(c.Name)
+			c.NotifyExpired = c.NotifyExpired && named.NotifyExpired
+		}
 	}
 	return &out
 }
@@ -215,7 +323,7 @@ func (w *Watcher) DeleteDropped(ctx context.Context, deleteTable func(ctx contex
 	if err != nil {
 		return nil, err
 	}
-	names := m.Dropped.left()
+	names := slices.DeleteFunc(m.Dropped.left(), func(name string) bool { return strings.Contains(name, ":") })
 	for _, name := range names {
 		if err := w.deleteOne(ctx, name, deleteTable); err != nil {
 			return nil, err

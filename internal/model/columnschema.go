@@ -14,6 +14,8 @@ type ColumnSchema struct {
 	Name string        // up to a final "*", the prefix of the names of columns
 	Type Type          `json:",omitempty"` // "": TypeBytes
 	TTL  time.Duration `json:",omitempty"` // 0: that of the table
+
+	NotifyExpired bool `json:",omitempty"` // observers of the column hear when a value has expired; only with a TTL
 }
 
 // minTTL is the shortest TTL.
@@ -38,8 +40,8 @@ func (t *Table) validateDeclarations() error {
 	if err := validateTTL(t.Name, "the table", t.TTL); err != nil {
 		return err
 	}
-	if len(t.Columns) == 0 {
-		return nil
+	if err := t.validateNotifyExpired(); err != nil || len(t.Columns) == 0 {
+		return err
 	}
 	if len(t.Columns) > MaxDeclaredColumns {
 		return fmt.Errorf("percolator: table %q: %w: it declares %d columns, the limit is %d; declare families by a prefix", t.Name, ErrTooLarge, len(t.Columns), MaxDeclaredColumns)

@@ -56,6 +56,8 @@ type Table struct {
 	Splits   []string       `json:",omitempty"` // initial split keys, used when the table is created
 	Columns  []ColumnSchema `json:",omitempty"` // empty: any column, of bytes
 	TTL      time.Duration  `json:",omitempty"` // 0: values live until they are deleted
+
+	NotifyExpired bool `json:",omitempty"` // observers hear when a value with this TTL has expired
 }
 
 // Index is a secondary index over the bytes of one column, maintained in the transaction that
@@ -257,10 +259,16 @@ const (
 	formatJournal  = 2
 	formatDeclared = 3 // columns are declared, or values expire
 	formatDropping = 4 // tables are being dropped
+	formatExpiring = 5 // observers hear of what expires, so collectors delete it before they erase it
+
+	lastFormat = formatExpiring
 )
 
 func (s *Schema) format() int {
+	notifies := func(d ColumnSchema) bool { return d.NotifyExpired }
 	switch {
+	case slices.ContainsFunc(s.Tables, func(t Table) bool { return t.NotifyExpired || slices.ContainsFunc(t.Columns, notifies) }):
+		return formatExpiring
 	case len(s.Dropping) > 0:
 		return formatDropping
 	case slices.ContainsFunc(s.Tables, func(t Table) bool { return len(t.Columns) > 0 || t.TTL != 0 }):
@@ -286,8 +294,8 @@ type formattedSchema struct {
 // the program has stored it.
 func DecodeSchema(b []byte) (*Schema, error) {
 	var stored struct{ Format int }
-	if json.Unmarshal(b, &stored) == nil && stored.Format > formatDropping {
-		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, formatDropping)
+	if json.Unmarshal(b, &stored) == nil && stored.Format > lastFormat {
+		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, lastFormat)
 	}
 	s := &Schema{DisableJournal: true}
 	if stored.Format >= formatJournal {

@@ -91,6 +91,42 @@ func TestFormerVersionsRefuseDeclaredColumns(t *testing.T) {
 	}
 }
 
+// A collector that does not know NotifyExpired would erase what observers are to hear of, so the
+// format keeps its version out. Whether they hear, the declaration says that has the TTL.
+func TestNotifyExpired(t *testing.T) {
+	t.Parallel()
+	columns := []ColumnSchema{{Name: "a:*", TTL: time.Hour, NotifyExpired: true}, {Name: "a:quiet", TTL: time.Minute}, {Name: "b"}, {Name: "c", TTL: time.Hour}}
+	for want, table := range map[string]Table{
+		"a:1":   {Observed: []string{"a:1", "a:quiet", "b", "c"}, TTL: time.Hour, Columns: columns},
+		"a:1 b": {Observed: []string{"a:1", "a:quiet", "b", "c"}, TTL: time.Hour, NotifyExpired: true, Columns: columns},
+		"b":     {Observed: []string{"b"}, TTL: time.Hour, NotifyExpired: true},
+	} {
+		table.Name = "t"
+		s := &Schema{Tables: []Table{table}}
+		if err := s.Validate(); err != nil {
+			t.Error(err)
+		}
+		b := EncodeSchema(s)
+		var stored struct{ Format int }
+		if err := json.Unmarshal(b, &stored); err != nil || stored.Format != 5 {
+			t.Errorf("%s: format %d, %v", b, stored.Format, err)
+		}
+		got, err := DecodeSchema(b)
+		if err != nil || !reflect.DeepEqual(got, NormalizeSchema(s)) {
+			t.Errorf("%s: decoded to %+v, %v", b, got, err)
+		}
+		var hear []string
+		for _, column := range []string{"a:1", "a:2", "a:quiet", "b", "c"} {
+			if NewCatalog(got).Tables["t"].NotifiesExpired(column) {
+				hear = append(hear, column)
+			}
+		}
+		if strings.Join(hear, " ") != want {
+			t.Errorf("%s: observers hear of %q, want %q", b, hear, want)
+		}
+	}
+}
+
 func TestInvalidDeclarations(t *testing.T) {
 	t.Parallel()
 	columns := func(names ...string) (list []ColumnSchema) {
@@ -110,6 +146,10 @@ func TestInvalidDeclarations(t *testing.T) {
 		"an unknown type":       {Table{Columns: []ColumnSchema{{Name: "a", Type: "Int64"}}}, "ordered_int64"},
 		"a short TTL":           {Table{Columns: []ColumnSchema{{Name: "a", TTL: time.Second - 1}}}, "1s"},
 		"a negative TTL":        {Table{TTL: -time.Hour}, "1s"},
+		"nothing that expires":  {Table{Columns: []ColumnSchema{{Name: "a", NotifyExpired: true}}, Observed: []string{"a"}, TTL: time.Hour}, "NotifyExpired"},
+		"nobody who hears":      {Table{Columns: []ColumnSchema{{Name: "a", TTL: time.Hour, NotifyExpired: true}}}, "NotifyExpired"},
+		"another TTL":           {Table{Columns: []ColumnSchema{{Name: "a", TTL: time.Hour}}, Observed: []string{"a"}, TTL: time.Hour, NotifyExpired: true}, "NotifyExpired"},
+		"nobody in the table":   {Table{TTL: time.Hour, NotifyExpired: true}, "NotifyExpired"},
 		"observed":              {Table{Columns: columns("contents"), Observed: []string{"content"}}, `did you mean "contents"`},
 		"weak":                  {Table{Columns: columns("contents"), Weak: []string{"recount"}}, "not this one"},
 		"an index":              {Table{Columns: columns("item:*"), Indexes: []Index{{Name: "ix", Column: "items"}}}, "not this one"},

@@ -184,7 +184,9 @@ func (t Type) Parse(text string) (b []byte, err error) {
 		}
 	case TypeFloat64:
 		var v float64
-		v, err = strconv.ParseFloat(text, 64)
+		if v, err = strconv.ParseFloat(text, 64); v != v {
+			err = strconv.ErrSyntax // as a Float64 column refuses it
+		}
 		b = EncodeFloat64(v)
 	case TypeBool:
 		if b = EncodeBool(text == "true"); text != "true" && text != "false" {
@@ -205,7 +207,7 @@ func (t Type) Parse(text string) (b []byte, err error) {
 	return b, nil
 }
 
-// Format is the text form of a value, which Parse takes. Times are in UTC. Bytes are their own text
+// Format is the text form of a value, which Parse takes, but for NaN. Times are in UTC. Bytes are their own text
 // form, UTF-8 or not. The error is that of Check.
 func (t Type) Format(b []byte) (string, error) {
 	switch t {

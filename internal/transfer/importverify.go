@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -147,8 +146,10 @@ func (im *Import) written(row layout.Row) ImportRow {
 	out := ImportRow{Row: row.Key}
 	for _, it := range row.Of(layout.WriteFamily) {
 		value, there := values[it.Column]
-		put := layout.EncodePut(im.cell.Start, layout.Lifetime{For: im.info.TTLOf(it.Column)}.ExpiresAt(im.cell.Commit))
-		if it.Timestamp == commit && there && bytes.Equal(it.Value, put) {
+		if it.Timestamp != commit || !there {
+			continue
+		}
+		if w, err := layout.DecodeWrite(it.Timestamp, it.Value); err == nil && w.Kind == layout.KindPut && w.StartTS == im.cell.Start {
 			out.Cells = append(out.Cells, ImportCell{it.Column, value})
 		}
 	}

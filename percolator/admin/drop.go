@@ -21,6 +21,7 @@ type DropOptions struct {
 	// ClientOptions are those of the connection by which tables of Bigtable are deleted.
 	ClientOptions []option.ClientOption
 	// RowsPerSecond bounds how fast rows are read in which locks may have to be resolved. 0: 5,000.
+	// Cells of columns are deleted as DeleteRange does by default.
 	RowsPerSecond int
 	// Progress, if set, is called at the beginning of each phase. It must not block.
 	Progress func(DropPhase)
@@ -37,12 +38,21 @@ const (
 	DropClose   DropPhase = "close"   // until everybody knows that an index is not to be read; only of indexes
 	DropDrain   DropPhase = "drain"   // until nobody writes to what is being dropped
 	DropResolve DropPhase = "resolve" // the locks in other tables whose primary is there
+	DropColumns DropPhase = "columns" // the cells of declared columns
 	DropDelete  DropPhase = "delete"  // the tables of Bigtable
 )
 
-// DropFromSchema drops the tables, and the indexes, that the stored schema has and s lacks, with
-// everything in them, for good. It adds nothing: CreateSchema does. It returns the names of the
-// tables of Bigtable that it has deleted. If there is nothing to drop it returns at once.
+// DropFromSchema drops the tables, the indexes and the declared columns that the stored schema has
+// and s lacks, with everything in them, for good; and that a column is observed or weak. It adds
+// nothing: CreateSchema does. It returns the names of the tables of Bigtable that it has deleted,
+// and the columns, as TABLE:COLUMN, whose cells it has. If there is nothing to drop it returns at
+// once.
+//
+// A column is dropped by its own name, from a table that goes on declaring others, and its cells are
+// deleted in transactions: earlier snapshots show them. A column that was observed or weak stays as
+// it is, and notifies no more, everywhere within Timing.MetaMaxAge. Notifications that wait go with
+// collection by the journal; without a journal they stay, and mean nothing. A worker that still has
+// an observer for the column fails with ErrSchemaMismatch for what is in its queue.
 //
 // Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails with
 // ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction commits
@@ -119,10 +129,42 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 			return nil, err
 		}
 	}
+	if deleted, err = a.deleteColumns(ctx, len(dropping) > 0, opts); err != nil {
+		return nil, err
+	}
 	if m, _ := a.e.Meta.Snapshot(); len(m.Stored().Dropping) == 0 {
+		return deleted, nil
+	}
+	tables, err := a.deleteDropped(ctx, opts)
+	return append(tables, deleted...), err
+}
+
+// deleteColumns deletes the cells of columns when nobody writes them any more; drained: that is so.
+func (a *Admin) deleteColumns(ctx context.Context, drained bool, opts DropOptions) (deleted []string, err error) {
+	m, _ := a.e.Meta.Snapshot()
+	columns := m.DroppedColumns()
+	if len(columns) == 0 {
 		return nil, nil
 	}
-	return a.deleteDropped(ctx, opts)
+	if !drained {
+		opts.Progress(DropDrain)
+		if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
+			return nil, err
+		}
+	}
+	opts.Progress(DropColumns)
+	for _, c := range columns {
+		if _, known := a.e.Meta.Catalog.Load().UserTable(c.Table); known { // else they have gone with it
+			if _, err := a.DeleteRange(ctx, c.Table, model.All(), DeleteOptions{Columns: []string{c.Column}}); err != nil {
+				return nil, err
+			}
+		}
+		if err := a.e.Meta.ForgetColumn(ctx, c); err != nil {
+			return nil, err
+		}
+		deleted = append(deleted, c.Table+":"+c.Column)
+	}
+	return deleted, nil
 }
 
 // endDrop takes what is being dropped away from the engine. This client has read a schema without

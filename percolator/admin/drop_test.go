@@ -232,3 +232,93 @@ func TestDropDrains(t *testing.T) {
 	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).DropFromSchema(ctx, &percolator.Schema{Tables: s.Tables[1:]}, opts)))
 	fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("row", "c"), "v")
 }
+
+// columnsSchema declares columns, two of them observed and one weak.
+func columnsSchema() *percolator.Schema {
+	return &percolator.Schema{Tables: []percolator.Table{{
+		Name: "people", Observed: []string{"city", "name"}, Weak: []string{"poke"}, TTL: time.Hour, NotifyExpired: true,
+		Columns: []percolator.ColumnSchema{{Name: "city"}, {Name: "mail"}, {Name: "name"}, {Name: "poke"}, {Name: "x:*"}},
+	}}}
+}
+
+// A declared column goes with its cells, and what was observed or weak notifies no more: what is
+// pending is collected. What is interrupted after any step the next call ends.
+func TestDropColumns(t *testing.T) {
+	t.Parallel()
+	for stop, at := range map[string]admin.DropPhase{"not": "", "before the drain": admin.DropDrain, "before the deletion": admin.DropColumns} {
+		t.Run("interrupted "+stop, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) { dropColumns(t, at) })
+		})
+	}
+}
+
+func dropColumns(t *testing.T, interruptedAt admin.DropPhase) {
+	env := newCollectorEnv(t, func(s *percolator.Schema) { s.Tables = columnsSchema().Tables })
+	ctx, c := context.Background(), env.Client
+	town(t, ctx, c)
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return tx.Notify(percolator.Cell{Table: "people", Row: "a", Column: "poke"})
+	}))
+	late := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, fixture.City.Set(late, "late", "Rome"))
+
+	next := columnsSchema()
+	next.Timing = c.Schema().Timing
+	people := &next.Tables[0]
+	people.Observed, people.Weak, people.NotifyExpired = nil, nil, false
+	people.Columns = slices.DeleteFunc(people.Columns, func(c percolator.ColumnSchema) bool { return c.Name == "city" || c.Name == "poke" })
+	none := *next
+	none.Tables = []percolator.Table{{Name: "people", TTL: time.Hour}}
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).DropFromSchema(ctx, &none, noWait(env))), percolator.ErrSchemaMismatch) // it would declare nothing
+
+	opts, stopped := noWait(env), errors.New("stopped")
+	opts.Wait = func(ctx context.Context, d time.Duration) error { time.Sleep(d); return nil }
+	if interruptedAt != "" {
+		interrupted, cancel := context.WithCancelCause(ctx)
+		first := opts
+		first.Progress = func(p admin.DropPhase) {
+			if p == interruptedAt {
+				cancel(stopped)
+			}
+		}
+		first.Wait = func(ctx context.Context, _ time.Duration) error { return context.Cause(ctx) }
+		if err := fixture.ErrOf(admin.New(c).DropFromSchema(interrupted, next, first)); err == nil {
+			t.Error("it was not interrupted")
+		}
+		stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+		if fixture.Must(t, err); fmt.Sprint(stored.Dropping) != "[people:city people:poke]" {
+			t.Errorf("being dropped: %v", stored.Dropping)
+		}
+		again := columnsSchema()
+		again.Timing = next.Timing
+		fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, again, env.Options()...), percolator.ErrSchemaMismatch)
+	}
+	deleted, err := admin.New(env.NewClient()).DropFromSchema(ctx, next, opts)
+	if fixture.Must(t, err); fmt.Sprint(deleted) != "[people:city people:poke]" {
+		t.Errorf("deleted: %v", deleted)
+	}
+	if err := fixture.ErrOf(late.Commit(ctx)); err == nil {
+		t.Error("a transaction that began before has written the column")
+	}
+	fixture.WantErr(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.City.Set(tx, "a", "Rome") }), percolator.ErrInvalidArgument)
+	s, err := c.Snapshot(ctx)
+	fixture.Must(t, err)
+	for e, err := range s.Scan(ctx, "people", percolator.All()) {
+		if fixture.Must(t, err); e.Cell.Column == "city" {
+			t.Errorf("%s is left", e.Cell)
+		}
+	}
+	plan, err := admin.PlanSchema(ctx, env.Project, env.Instance, "", next, env.Options()...)
+	if fixture.Must(t, err); len(plan.Changes) > 0 || len(plan.Stored.Dropping) > 0 {
+		t.Errorf("%+v is left to do", plan)
+	}
+	for range 2 {
+		time.Sleep(afterwards)
+		collect(t, ctx, c)
+	}
+	if n := fixture.CellsOf(t, ctx, env, "people", "notify"); n != 0 {
+		t.Errorf("%d notifications are left", n)
+	}
+	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.Schema = true, next })
+}

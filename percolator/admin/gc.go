@@ -37,6 +37,7 @@ type Hold = meta.Hold
 //	Rows       int64 // read in search of garbage
 //	Versions   int64 // cells of Bigtable removed
 //	Tombstones int64 // deleted cells removed with their last record
+//	Expired    int64 // values that had expired and were deleted, so that observers hear of it
 //	Postponed  int64 // cells left to the next cycle, for an old lock or an observer that is behind
 //	Corrupt    int64 // cells that cannot be decoded, left as they are
 //	Dispatched int64 // notifications below Safepoint that the journal should have led to before

@@ -85,7 +85,7 @@ const (
 	ColumnDeclared       = meta.ColumnDeclared
 	ColumnRemoved        = meta.ColumnRemoved
 	TypeChanged          = meta.TypeChanged // refused, unless it was bytes
-	TTLChanged           = meta.TTLChanged  // of a table if Name is ""
+	TTLChanged           = meta.TTLChanged  // or NotifyExpired; of a table if Name is ""
 )
 
 // ApplySchema is CreateSchema through an app profile; "" is the instance's default. A conditional

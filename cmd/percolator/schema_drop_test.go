@@ -1,0 +1,37 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// TestDropSession: an index, then columns that are declared, observed and weak, then a table are
+// left out of the schema file, which is refused until --drop is given.
+func TestDropSession(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testDropSession)
+}
+
+func testDropSession(t *testing.T) {
+	const dir = "testdata/schema/drop-"
+	cl := newCluster(t, nil)
+	s := session{c: cl}
+	s.run(exitOK, "schema", "apply", dir+"nothing.yaml", "--yes")
+	cl.client = cl.newClient(percolator.Config{})
+	cl.set(map[percolator.Cell]string{
+		{Table: "stock", Row: "bolts", Column: "colour"}: "red", {Table: "stock", Row: "bolts", Column: "name"}: "bolts", {Table: "old", Row: "r", Column: "c"}: "v",
+	})
+	for _, what := range []string{"index", "columns", "table"} {
+		file := dir + what + ".yaml"
+		s.run(exitFindings, "schema", "diff", file)
+		s.run(exitFailure, "schema", "apply", file, "--yes")
+		s.run(exitOK, "schema", "apply", file, "--drop", "--dry-run")
+		s.run(exitOK, "schema", "apply", file, "--drop", "--yes")
+		s.run(exitOK, "schema", "apply", file, "--drop", "--yes")
+	}
+	s.run(exitOK, "scan", "stock")
+	s.run(exitOK, "schema", "show")
+	s.compare("drop.txt")
+}

@@ -1,0 +1,307 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// heardSchema has two observed columns with values that expire: observers of city hear of it, and
+// those of name do not.
+func heardSchema(s *percolator.Schema) {
+	expiringSchema(s)
+	s.Tables[0].Observed = []string{"city", "name"}
+	s.Tables[0].Columns[1].NotifyExpired = true
+	s.Timing.MetaMaxAge = 40 * time.Second // or rereading it in all this virtual time is most of the work
+}
+
+var name = percolator.String("people", "name")
+
+// hearing is what the observers of city and name have been told.
+type hearing struct {
+	testing.TB
+	mu      sync.Mutex
+	changes []string
+}
+
+// work runs a worker until there is nothing to do.
+func (h *hearing) work(ctx context.Context, c *percolator.Client) {
+	h.Helper()
+	registry := observers.NewRegistry()
+	for _, column := range []string{"city", "name"} {
+		registry.Observe("of "+column, "people", column, func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			text := ch.Cell.Row + "/" + column + "=" + string(ch.Value)
+			if ch.Deleted {
+				text = ch.Cell.Row + "/" + column + " deleted"
+			}
+			h.changes = append(h.changes, text)
+			return nil
+		})
+	}
+	w, err := observers.NewWorker(c, registry, observers.Config{DisableCollection: true, SweepInterval: -1, ReportInterval: -1})
+	fixture.Must(h, err)
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(running) }()
+	fixture.Must(h, w.WaitIdle(ctx))
+	stop()
+	fixture.Must(h, <-done)
+}
+
+// heard is what observers were told of since the last call.
+func (h *hearing) heard() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := strings.Join(slices.Sorted(slices.Values(h.changes)), ", ")
+	h.changes = nil
+	return all
+}
+
+// An observer hears once that a value has expired, if the schema says so, and nobody can tell that
+// from a deletion (I30). Of what was put anew, or deleted, before it expired, it hears that alone.
+func TestObserversHearOfWhatExpires(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, byPasses}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) { hearOfWhatExpires(t, newCollectorEnv(t, change...)) })
+		})
+	}
+}
+
+func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
+	ctx, c, h := context.Background(), env.Client, &hearing{TB: t}
+	want := func(what, changes string) {
+		t.Helper()
+		h.work(ctx, c)
+		if got := h.heard(); got != changes {
+			t.Errorf("%s: observers were told of %q, want %q", what, got, changes)
+		}
+	}
+	begun := time.Now()
+	setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Oslo")
+	setPeople(t, ctx, c, name, "ann", "Ann")
+	setPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+	want("puts", "ann/city=Rome, ann/name=Ann, bob/city=Bern, cid/city=Oslo")
+	time.Sleep(ttls["city"] - 10*time.Second)
+	setPeople(t, ctx, c, fixture.City, "bob", "Rome")
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.City.Delete(tx, "cid") }))
+	want("changes", "bob/city=Rome, cid/city deleted")
+	time.Sleep(11 * time.Second)
+	collect(t, ctx, c)
+	want("expired, and still seen by earlier snapshots", "")
+	if got := people(t, ctx, c); got != "ann/name bob/city" {
+		t.Errorf("there is %s", got)
+	}
+	time.Sleep(time.Until(begun.Add(ttls["city"] + time.Minute + afterwards))) // times are filed by the minute
+	col := collect(t, ctx, c)
+	want("the first ones have expired", "ann/city deleted")
+	if col.Expired != 1 {
+		t.Errorf("%d values were deleted", col.Expired)
+	}
+	wantRight(t, ctx, c, "city")
+	for range 3 {
+		time.Sleep(2 * time.Minute)
+		collect(t, ctx, c)
+	}
+	want("all have expired", "bob/city deleted")
+	time.Sleep(ttls["name"])
+	for range 3 {
+		time.Sleep(2 * time.Minute)
+		collect(t, ctx, c)
+	}
+	want("so has name", "")
+	if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
+		t.Errorf("%d cells are left, and %d rows are filed", cells, filed)
+	}
+}
+
+// A cycle that files what expires later, and one that erases what has expired, tells observers of
+// it, and files the rest again: each of their requests gets lost, its answer does, or it is the last
+// of the collector. What has expired goes all the same, what has not stays, and observers hear once
+// (I27, I30, J11).
+func TestExpiryInterrupted(t *testing.T) {
+	t.Parallel()
+	for way, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, byPasses}} {
+		for _, cycle := range []string{"file", "erase"} {
+			if way == "passes" && cycle == "file" {
+				continue
+			}
+			t.Run(way+"/"+cycle, func(t *testing.T) {
+				t.Parallel()
+				var methods []string
+				percolatortest.Bubble(t, func(t *testing.T) {
+					methods = interruptExpiry(t, change, cycle, func(int) percolatortest.Action { return percolatortest.Pass })
+				})
+				if len(methods) < 10 {
+					t.Fatalf("the cycle has %d requests: there is too little to do", len(methods))
+				}
+				for at, method := range methods {
+					for _, fault := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
+						if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
+							continue
+						}
+						t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
+							t.Parallel()
+							percolatortest.Bubble(t, func(t *testing.T) {
+								interruptExpiry(t, change, cycle, func(seq int) percolatortest.Action {
+									if seq == at {
+										return fault
+									}
+									return percolatortest.Pass
+								})
+							})
+						})
+					}
+				}
+			})
+		}
+	}
+}
+
+// interruptExpiry has the requests of one of two cycles meet a fault, and other collectors go on.
+// It returns the methods of these requests, but for reads of the meta table, which a client makes at
+// any time.
+func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty string, fault func(seq int) percolatortest.Action) []string {
+	env := newCollectorEnv(t, change...)
+	ctx, h := context.Background(), &hearing{TB: t}
+	setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.City.Set(tx, "cid", "Oslo"), name.Set(tx, "cid", "Cid"), fixture.Mail.Set(tx, "cid", "cid@x"))
+	}))
+	h.work(ctx, env.Client)
+	h.heard()
+	var mu sync.Mutex
+	var methods []string
+	handler := func(r percolatortest.Request) percolatortest.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Table == "percolator_meta" && r.Method == percolatortest.ReadRows {
+			return percolatortest.Pass
+		}
+		methods = append(methods, r.Method)
+		return fault(len(methods) - 1)
+	}
+	cycle := func(name string) {
+		c := env.NewClient(percolatortest.Configure(shortRetention))
+		if name == faulty {
+			env.FaultsOf(c).Handle(handler)
+			env.FaultsOf(c).HandleJournal(handler)
+		}
+		_, err := collector(t, c, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
+		_ = c.Flush(ctx)
+		env.FaultsOf(c).Crash()
+		_ = c.Close()
+		if err == nil {
+			return
+		}
+		if name != faulty {
+			t.Errorf("%s: %v", name, err)
+		}
+		time.Sleep(31 * time.Second) // its lease
+		collect(t, ctx, env.Client)
+	}
+	time.Sleep(afterwards)
+	cycle("file")
+	time.Sleep(ttls["city"] + time.Minute) // which is how exactly times are filed
+	cycle("erase")
+	h.work(ctx, env.Client)
+	for range 3 { // what was left to later cycles
+		time.Sleep(afterwards)
+		collect(t, ctx, env.Client)
+		h.work(ctx, env.Client)
+	}
+	all := h.heard()
+	if want := "ann/city deleted, bob/city deleted, cid/city deleted"; all != want {
+		t.Errorf("observers were told of %q, want %q", all, want)
+	}
+	fixture.WantNow(t, ctx, env.Client, percolator.Cell{Table: "people", Row: "cid", Column: "name"}, "Cid")
+	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+	if cells, filed := leftovers(t, ctx, env); cells != 3 || env.Client.Schema().DisableJournal == (filed > 0) { // name, its record, and its acknowledgment
+		t.Errorf("%d cells are left, and %d rows are filed", cells, filed)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(methods)
+}
+
+// What somebody puts while a collector deletes what had expired there stays, and observers hear of
+// that alone (I30).
+func TestExpiredValueThatIsPutAnew(t *testing.T) {
+	t.Parallel()
+	for name, moment := range map[string]func(percolatortest.Request) bool{
+		"before the deletion begins":  func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows },
+		"before the deletion commits": fixture.IsPrewrite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) {
+				env := newCollectorEnv(t, heardSchema)
+				ctx, h, writer := context.Background(), &hearing{TB: t}, env.NewClient()
+				setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
+				h.work(ctx, env.Client)
+				time.Sleep(afterwards)
+				collect(t, ctx, env.Client)
+				h.heard()
+				time.Sleep(ttls["city"] + time.Minute)
+				put := false
+				env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+					if !put && r.Table == "people" && moment(r) {
+						put = true
+						setPeople(t, ctx, writer, fixture.City, "ann", "Oslo")
+					}
+					return percolatortest.Pass
+				})
+				collect(t, ctx, env.Client)
+				h.work(ctx, env.Client)
+				fixture.WantNow(t, ctx, writer, percolator.Cell{Table: "people", Row: "ann", Column: "city"}, "Oslo")
+				if got := h.heard(); !put || got != "ann/city=Oslo, bob/city deleted" {
+					t.Errorf("observers were told of %q", got)
+				}
+			})
+		})
+	}
+}
+
+// An observer that runs late for a put which has expired meanwhile is told that the cell is deleted,
+// and not what was in it; it reads the cell as everybody does (I27).
+func TestObserverMeetsAnExpiredValue(t *testing.T) {
+	t.Parallel()
+	expired := func(s *percolator.Schema) {
+		expiringSchema(s)
+		s.Tables[0].Observed = []string{"city", "name"}
+	}
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := newCollectorEnv(t, expired)
+		ctx, h := context.Background(), &hearing{TB: t}
+		setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome")
+		setPeople(t, ctx, env.Client, name, "ann", "Ann")
+		time.Sleep(ttls["city"] + time.Second)
+		h.work(ctx, env.Client)
+		if got := h.heard(); got != "ann/city deleted, ann/name=Ann" {
+			t.Errorf("observers were told of %q", got)
+		}
+		for range 3 {
+			time.Sleep(afterwards + time.Minute)
+			collect(t, ctx, env.Client)
+		}
+		h.work(ctx, env.Client)
+		if got := h.heard(); got != "" {
+			t.Errorf("when the value was collected observers were told of %q", got)
+		}
+		env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+	})
+}
