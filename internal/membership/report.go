@@ -54,7 +54,7 @@ type Report struct {
 	Host    string        `json:"host,omitempty"`
 	PID     int           `json:"pid,omitempty"`
 	Version string        `json:"version,omitempty"` // of this module, as built
-	Started tso.Timestamp `json:"started"`           // when the worker or the client began
+	Started tso.Timestamp `json:"started"`           // when its client began
 	Written tso.Timestamp `json:"written"`
 	Expires tso.Timestamp `json:"expires"` // the process is taken for dead then, unless it reports again
 
@@ -106,7 +106,6 @@ type Reporter struct {
 	e        *engine.Engine
 	report   Report
 	interval time.Duration
-	made     time.Time
 	stored   int // times
 	others   int // that reported when it looked last
 }
@@ -121,10 +120,25 @@ func NewReporter(e *engine.Engine, name string, interval time.Duration) (*Report
 	if interval <= 0 || interval > MaxReportInterval {
 		return nil, fmt.Errorf("percolator: %w: reports every %v, which is not between 0 and %v", model.ErrInvalidArgument, interval, MaxReportInterval)
 	}
+	return &Reporter{e: e, interval: interval, report: newReport(e, name)}, nil
+}
+
+func newReport(e *engine.Engine, name string) Report {
 	host, _ := os.Hostname() // "" is shown as it is
-	return &Reporter{e: e, interval: interval, made: time.Now(), report: Report{
-		Name: name, Client: e.ID, Host: host[:min(len(host), 128)], PID: os.Getpid(), Version: ModuleVersion(),
-	}}, nil
+	return Report{Name: name, Client: e.ID, Host: host[:min(len(host), 128)], PID: os.Getpid(), Version: ModuleVersion()}
+}
+
+// OwnReport is what a client would report now, by itself or by the worker of that name. It asks
+// nobody: where the oracle's time is not known, this machine's stands for it.
+func OwnReport(e *engine.Engine, name string, w WorkerReport) Report {
+	r := newReport(e, name)
+	r.Stats, r.Worker = e.Stats(), w
+	var known bool
+	if r.Written, known = e.Clock.EstimatedTime(); !known {
+		r.Written = tso.At(time.Now())
+	}
+	r.Started = r.Written.Add(-time.Since(e.Began))
+	return r
 }
 
 // Store replaces the stored report. It costs one unconditional write, and now and then a read and
@@ -140,7 +154,7 @@ func (r *Reporter) Store(ctx context.Context, w WorkerReport) error {
 		}
 	}
 	if r.report.Started == 0 {
-		r.report.Started = now.Add(-time.Since(r.made))
+		r.report.Started = now.Add(-time.Since(r.e.Began))
 	}
 	r.report.Written, r.report.Expires = now, now.Add(reportLeases*r.interval+reportGrace)
 	r.report.Stats, r.report.Worker = r.e.Stats(), w

@@ -43,7 +43,7 @@ type TableBounds = membership.TableBounds
 //	Host    string
 //	PID     int
 //	Version string        // of this module, as built
-//	Started tso.Timestamp // when the worker or the client began
+//	Started tso.Timestamp // when its client began
 //	Written tso.Timestamp
 //	Expires tso.Timestamp // the process is taken for dead then, unless it reports again
 //
@@ -186,3 +186,6 @@ func (a *Admin) NewReporter(name string, interval time.Duration) (*Reporter, err
 func (a *Admin) Reports(ctx context.Context) ([]Report, error) {
 	return membership.Reports(ctx, a.e)
 }
+
+// OwnReport is what this client would report now. It asks nobody.
+func (a *Admin) OwnReport() Report { return membership.OwnReport(a.e, a.e.ID, WorkerReport{}) }

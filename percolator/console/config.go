@@ -19,14 +19,16 @@ const (
 	MaxStreams = 64
 	// MaxFormBytes is the largest form that the console accepts, in bytes.
 	MaxFormBytes = 64 << 10
-	// MaxListed is how many rows of a table a poll reads, and how many rows a list shows.
-	MaxListed = 200
+	// MaxListed is how many lines a list has: locks of a table, parked cells, streams.
+	MaxListed = 1000
+	// MaxCounted is how many rows with notifications or locks of each table a poll counts.
+	MaxCounted = 100_000
 	// MinPasswordBytes is the length of the shortest password.
 	MinPasswordBytes = 12
 	// MaxOracles is how many servers of the oracle are asked, as in tso.Dial.
 	MaxOracles = 64
-	// History is for how long samples are kept.
-	History = 30 * time.Minute
+	// History is for how long samples are kept at least, whether somebody watches or not.
+	History = time.Hour
 )
 
 // Config is how a Handler works. The zero value shows what the client knows to browsers on the same
