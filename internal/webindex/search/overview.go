@@ -105,13 +105,15 @@ func (o *overview) survey(ctx context.Context, r *percolator.Snapshot) error {
 		return err
 	}
 	f := index.Fetch(ctx, r, contentCells(top)...)
+	var titles [][]string
 	for _, m := range top {
 		content := index.Get(f, index.ServedContent, m.URL)
-		o.addExample(content.Title)
+		titles = append(titles, page.Terms(content.Title))
 		if len(o.Top) < shownTop {
 			o.Top = append(o.Top, result{URL: m.URL, Stored: storedLink(m.URL, ""), Title: cmp.Or(content.Title, m.URL), Rank: index.FormatRank(m.Rank)})
 		}
 	}
+	o.addExamples(titles)
 	return f.Err()
 }
 
@@ -137,14 +139,35 @@ func contentCells(matches []match) []percolator.Cell {
 	return cells
 }
 
-// addExample makes a query of a title: all its terms are in that document, so it finds something.
-func (o *overview) addExample(title string) {
-	terms := page.Terms(title)
-	long := slices.SortedStableFunc(slices.Values(terms), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	long = long[:min(len(long), queryTerms)] // they say more
-	query := strings.Join(slices.DeleteFunc(terms, func(t string) bool { return !slices.Contains(long, t) }), " ")
-	known := slices.ContainsFunc(o.Examples, func(e example) bool { return e.Query == query })
-	if query != "" && !known && len(query) <= maxQuery && len(o.Examples) < shownQueries {
-		o.Examples = append(o.Examples, example{query, link("/", "q", query)})
+// addExamples makes queries of the terms of titles: all of one are in that document, so it finds
+// something. Terms that other titles have, such as the name of the site, say little.
+func (o *overview) addExamples(titles [][]string) {
+	titlesWith := map[string]int{}
+	for _, terms := range titles {
+		for _, term := range unique(terms) {
+			titlesWith[term]++
+		}
 	}
+	for _, terms := range titles {
+		rare := unique(terms)
+		slices.SortStableFunc(rare, func(a, b string) int {
+			return cmp.Or(cmp.Compare(titlesWith[a], titlesWith[b]), cmp.Compare(len(b), len(a)))
+		})
+		rare = rare[:min(len(rare), queryTerms)]
+		query := strings.Join(slices.DeleteFunc(unique(terms), func(t string) bool { return !slices.Contains(rare, t) }), " ")
+		known := slices.ContainsFunc(o.Examples, func(e example) bool { return e.Query == query })
+		if query != "" && !known && len(query) <= maxQuery && len(o.Examples) < shownQueries {
+			o.Examples = append(o.Examples, example{query, link("/", "q", query)})
+		}
+	}
+}
+
+// unique are the terms, each once, in the order of their first appearance.
+func unique(terms []string) (once []string) {
+	for _, term := range terms {
+		if !slices.Contains(once, term) {
+			once = append(once, term)
+		}
+	}
+	return once
 }
