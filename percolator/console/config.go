@@ -57,7 +57,8 @@ type Config struct {
 	// ShowValues lets the row inspector show values, one row at a time.
 	ShowValues bool
 
-	// PollInterval is the time between two polls while a page is open. 0: 2 s. From 100 ms to 1 min.
+	// PollInterval is the time between two polls while a page is open; it is 10 s at least while none
+	// is. 0: 2 s. From 100 ms to 1 min.
 	PollInterval time.Duration
 
 	// Logger receives each change made through the console, with the user and the remote address,

@@ -16,7 +16,7 @@ func (p *poller) publish(turn int64) {
 	next := &snapshot{Seq: 1, Turn: turn, At: now, State: p.state}
 	if p.latest != nil {
 		next.Seq = p.latest.Seq + 1
-		if now.Sub(p.latest.At) > 3*(p.pace()+pollTimeout) { // this process stood still: the charts have a gap there
+		if now.Sub(p.latest.At) > 3*(max(p.interval, idleInterval)+pollTimeout) { // this process stood still: the charts have a gap there
 			p.history.add(unknown(next.Seq, p.latest.At.Add(p.interval)))
 			next.Seq++
 		}
