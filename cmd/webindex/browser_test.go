@@ -38,7 +38,7 @@ func TestSearchPageInBrowser(t *testing.T) {
 	address := awaitAddress(t, stdout)
 	browser := openBrowser(t, path)
 	for name, page := range map[string]string{
-		"start": "/", "results": "/?q=glossary+harbour", "nothing": "/?q=lighthouse+zebra",
+		"start": "/", "results": "/?q=lighthouse+keeper", "nothing": "/?q=lighthouse+zebra",
 		"stored": "/stored?q=glossary+harbour&url=http%3A%2F%2Fharbours.example%2Fglossary%2F", "document": "/document?url=http%3A%2F%2Flights.example%2F",
 	} {
 		for _, width := range []int64{1280, 400} {
@@ -71,7 +71,7 @@ func openBrowser(t *testing.T, path string) context.Context {
 // look loads a page at a width and in a scheme of colours.
 func look(t *testing.T, ctx context.Context, url, name string, width int64, scheme string) {
 	t.Helper()
-	err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+	err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 600), chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
 		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})

@@ -46,7 +46,8 @@ type poller struct {
 	history  history
 	latest   *snapshot
 	changed  chan struct{} // closed with every new snapshot
-	wake     chan struct{} // holds one when the next poll should not wait
+	wake     chan struct{} // holds one when the pause before the next poll may have changed
+	hurried  bool          // the next poll should not wait
 }
 
 func newPoller(src source, interval time.Duration) *poller {
@@ -80,18 +81,15 @@ func (p *poller) watch(page string) (release func()) {
 	})
 }
 
-// look notes that somebody looks at a page, and ends the pause of a poll that nobody watched. The
+// look notes that somebody looks at a page, which may shorten the pause before the next poll. The
 // caller holds mu.
 func (p *poller) look(page string) {
-	idle := !p.watched("")
 	p.interest[page] = time.Now()
-	if idle {
-		p.hasten()
-	}
+	p.stir()
 }
 
-// hasten ends the pause before the next poll.
-func (p *poller) hasten() {
+// stir has the poll think again about its pause.
+func (p *poller) stir() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -101,13 +99,28 @@ func (p *poller) hasten() {
 func (p *poller) run() {
 	for p.lifetime.Err() == nil {
 		p.step()
+		p.rest(time.Now())
+	}
+}
+
+// rest is the pause before the next poll.
+func (p *poller) rest(began time.Time) {
+	for {
 		p.mu.Lock()
-		pause := p.pace()
+		left := time.Until(began.Add(p.pace()))
+		if p.hurried {
+			p.hurried, left = false, 0
+		}
 		p.mu.Unlock()
+		if left <= 0 {
+			return
+		}
 		select {
 		case <-p.lifetime.Done():
+			return
 		case <-p.wake:
-		case <-time.After(pause):
+		case <-time.After(left):
+			return
 		}
 	}
 }

@@ -115,7 +115,10 @@ func (p *poller) renew(ctx context.Context, page string) {
 
 // hurry has the next poll begin now and waits for what it finds, but not for long.
 func (p *poller) hurry(ctx context.Context, turn int64) *snapshot {
-	p.hasten()
+	p.mu.Lock()
+	p.hurried = true
+	p.mu.Unlock()
+	p.stir()
 	ctx, cancel := context.WithTimeout(ctx, 2*pollTimeout)
 	defer cancel()
 	found, _ := p.next(ctx, func(s *snapshot) bool { return s.Turn > turn }) // what there is will do
