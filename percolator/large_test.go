@@ -132,49 +132,53 @@ func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
 		for _, alive := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, met a lock %v", name, alive), func(t *testing.T) {
 				t.Parallel()
-				env := fixture.NewEnv(t)
-				ctx := fixture.Context(t)
-				tx := fixture.MustBegin(t, ctx, env.Client)
-				var last percolator.Cell
-				for i := range s.rows {
-					for j := range s.columns {
-						last = fixture.Cell(fixture.Key(i), fmt.Sprint("c", j))
-						fixture.Must(t, tx.Set(last, []byte("v")))
-					}
-				}
-				other := env.NewClient()
-				hold := percolatortest.NewHold()
-				if alive {
-					env.FaultsOf(other).Handle(fixture.AtMost(100, fixture.IsCommit, hold))
-				}
-				done := make(chan error, 1)
-				go func() {
-					_, err := other.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(last, []byte("other")) })
-					done <- err
-				}()
-				if alive {
-					hold.Wait(t, 1)
-				} else {
-					fixture.Must(t, <-done)
-				}
-				_, err := tx.Commit(ctx)
-				var conflict *percolator.ConflictError
-				if !errors.As(err, &conflict) || conflict.Cell != last || conflict.Locked != alive {
-					t.Errorf("%v, want a conflict on %s", err, last)
-				}
-				if alive {
-					hold.Release()
-					fixture.Must(t, <-done)
-				}
-				got := storedCells(t, ctx, env, "t")
-				if got["lock"] != 0 || got["data"] != 1 || got["write"] > 2 {
-					t.Errorf("left behind: %v", got)
-				}
-				fixture.WantNow(t, ctx, env.Client, last, "other")
-				fixture.WantNow(t, ctx, env.Client, fixture.Cell(fixture.Key(0), "c0"), "")
+				percolatortest.Bubble(t, func(t *testing.T) { losesOnItsLastCell(t, s.rows, s.columns, alive) })
 			})
 		}
 	}
+}
+
+func losesOnItsLastCell(t *testing.T, rows, columns int, alive bool) {
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	var last percolator.Cell
+	for i := range rows {
+		for j := range columns {
+			last = fixture.Cell(fixture.Key(i), fmt.Sprint("c", j))
+			fixture.Must(t, tx.Set(last, []byte("v")))
+		}
+	}
+	other := env.NewClient()
+	hold := percolatortest.NewHold()
+	if alive {
+		env.FaultsOf(other).Handle(fixture.AtMost(100, fixture.IsCommit, hold))
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := other.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(last, []byte("other")) })
+		done <- err
+	}()
+	if alive {
+		hold.Wait(t, 1)
+	} else {
+		fixture.Must(t, <-done)
+	}
+	_, err := tx.Commit(ctx)
+	var conflict *percolator.ConflictError
+	if !errors.As(err, &conflict) || conflict.Cell != last || conflict.Locked != alive {
+		t.Errorf("%v, want a conflict on %s", err, last)
+	}
+	if alive {
+		hold.Release()
+		fixture.Must(t, <-done)
+	}
+	got := storedCells(t, ctx, env, "t")
+	if got["lock"] != 0 || got["data"] != 1 || got["write"] > 2 {
+		t.Errorf("left behind: %v", got)
+	}
+	fixture.WantNow(t, ctx, env.Client, last, "other")
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell(fixture.Key(0), "c0"), "")
 }
 
 // What is too large is refused before anything is sent, by an error that says where.

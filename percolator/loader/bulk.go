@@ -238,7 +238,7 @@ func (b *bulk) read(ctx context.Context, g *errgroup.Group) error {
 		if err := b.take(batch, index, item); err != nil {
 			return err
 		}
-		if index++; batch.items >= bulkRows || batch.bytes >= bulkBytes {
+		if index++; batch.items >= b.cfg.batchRows || batch.bytes >= bulkBytes {
 			if err := write(); err != nil {
 				return err
 			}

@@ -228,12 +228,12 @@ func TestBulkAbortedAnywhere(t *testing.T) {
 }
 
 func testBulkEndedAnywhere(t *testing.T, effect percolatortest.Effect, abort bool) {
-	const n = 514 // two batches
+	const n = 20 // three batches
 	e := bulkEnv(t)
 	other := e.NewClient()
 	errDies := errors.New("dies")
 	for nth, ended := 1, false; !ended; nth++ {
-		cfg := bulkConfig()
+		cfg := bulkConfig().InBatches(8)
 		cfg.OutageTimeout = time.Millisecond // a crashed client's requests fail at once
 		if effect != percolatortest.Crash {
 			cfg.OutageTimeout = time.Minute

@@ -49,6 +49,8 @@ type BulkConfig struct {
 
 	// Logger receives what the caller is not told otherwise, without contents. nil: discard.
 	Logger *slog.Logger
+
+	batchRows int64 // that are written at once. 0: bulkRows; a test makes do with less
 }
 
 // BulkPhase is a step of Bulk.
@@ -78,6 +80,7 @@ func (cfg BulkConfig) withDefaults() (BulkConfig, error) {
 		bound("OutageTimeout", &cfg.OutageTimeout, time.Minute, longest),
 		bound("CheckpointInterval", &cfg.CheckpointInterval, time.Second, longest),
 		bound("ProgressInterval", &cfg.ProgressInterval, time.Second, longest),
+		bound("batchRows", &cfg.batchRows, bulkRows, bulkRows),
 	)
 	if err != nil {
 		return cfg, err

@@ -195,7 +195,7 @@ func (m *model) write() {
 // batch is lost with it.
 func (m *model) consume(columns []watch.Column, from watch.Position, batches int, upTo tso.Timestamp) watch.Position {
 	text := from.String()
-	cfg := watch.Config{Columns: columns, Interval: 50 * time.Millisecond}.Within(1+m.rand.IntN(40), time.Second)
+	cfg := watch.Config{Columns: columns, Interval: 400 * time.Millisecond}.Within(1+m.rand.IntN(40), time.Second)
 	fixture.Must(m, cfg.From.UnmarshalText([]byte(text)))
 	c := m.NewClient(percolatortest.Configure(withRetention))
 	ctx, cancel := context.WithTimeout(m.ctx, time.Duration(m.rand.IntN(20))*time.Second)
@@ -223,6 +223,7 @@ func (m *model) consume(columns []watch.Column, from watch.Position, batches int
 		}
 	}
 	m.FaultsOf(c).Crash()
+	_ = c.Close()
 	return from
 }
 
