@@ -58,8 +58,9 @@ type Report struct {
 	Written tso.Timestamp `json:"written"`
 	Expires tso.Timestamp `json:"expires"` // the process is taken for dead then, unless it reports again
 
-	Stats  telemetry.Stats `json:"stats"`  // of its client, since NewClient
-	Worker WorkerReport    `json:"worker"` // since NewWorker; empty without one
+	Uptime time.Duration   `json:"uptime,omitempty"` // since NewClient, when Stats were read; nanoseconds in JSON
+	Stats  telemetry.Stats `json:"stats"`            // of its client, since NewClient
+	Worker WorkerReport    `json:"worker"`           // since NewWorker; empty without one
 }
 
 // HasWorker tells a worker's report from that of a client without one.
@@ -132,12 +133,12 @@ func newReport(e *engine.Engine, name string) Report {
 // nobody: where the oracle's time is not known, this machine's stands for it.
 func OwnReport(e *engine.Engine, name string, w WorkerReport) Report {
 	r := newReport(e, name)
-	r.Stats, r.Worker = e.Stats(), w
+	r.Stats, r.Uptime, r.Worker = e.Stats(), time.Since(e.Began), w
 	var known bool
 	if r.Written, known = e.Clock.EstimatedTime(); !known {
 		r.Written = tso.At(time.Now())
 	}
-	r.Started = r.Written.Add(-time.Since(e.Began))
+	r.Started = r.Written.Add(-r.Uptime)
 	return r
 }
 
@@ -157,7 +158,7 @@ func (r *Reporter) Store(ctx context.Context, w WorkerReport) error {
 		r.report.Started = now.Add(-time.Since(r.e.Began))
 	}
 	r.report.Written, r.report.Expires = now, now.Add(reportLeases*r.interval+reportGrace)
-	r.report.Stats, r.report.Worker = r.e.Stats(), w
+	r.report.Stats, r.report.Uptime, r.report.Worker = r.e.Stats(), time.Since(r.e.Began), w
 	b, err := r.report.encode()
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ type TableBounds = membership.TableBounds
 //	Written tso.Timestamp
 //	Expires tso.Timestamp // the process is taken for dead then, unless it reports again
 //
+//	Uptime time.Duration    // since NewClient, when Stats were read; the times above are estimates
 //	Stats  percolator.Stats // of its client, since NewClient
 //	Worker WorkerReport     // since NewWorker; empty without one
 //

@@ -23,7 +23,7 @@ func clientsOf(reports []admin.Report) []client {
 	for _, r := range reports {
 		c, known := byID[clientID(r)]
 		sum := c.Worker
-		if !known || r.Written > c.Written {
+		if !known || r.Uptime > c.Uptime || r.Uptime == c.Uptime && r.Written > c.Written {
 			c.Report = r
 		}
 		if r.HasWorker() {

@@ -23,6 +23,7 @@ func newRates() *rates { return &rates{map[string]*pace{}, map[string]*served{}}
 // pace is what a client or a worker did between two readings of its counters.
 type pace struct {
 	at      tso.Timestamp
+	uptime  time.Duration // of the client; 0: not known
 	last    counters
 	between float64 // seconds; 0: there is only one reading
 	done    counters
@@ -67,26 +68,33 @@ const justBegun = 30 * time.Second
 func (r *rates) process(list []admin.Report) {
 	live := map[string]*pace{}
 	for _, c := range clientsOf(list) {
-		p := r.read(live, "client "+clientID(c.Report), c.Written, clientCounters(c.Stats))
-		if age := c.Written.Sub(c.Started); p.between == 0 && c.Client != "" && age > 0 && age <= justBegun {
-			p.done, p.between = p.last, age.Seconds()
+		p := r.read(live, "client "+clientID(c.Report), c.Report, clientCounters(c.Stats))
+		if p.between == 0 && c.Uptime > 0 && c.Uptime <= justBegun {
+			p.done, p.between = p.last, c.Uptime.Seconds()
 		}
 	}
 	for _, report := range list {
 		if report.HasWorker() {
-			r.read(live, fmt.Sprint("worker ", report.Name, " ", int64(report.Started)), report.Written, workerCounters(report.Worker))
+			r.read(live, fmt.Sprint("worker ", report.Name, " ", int64(report.Started)), report, workerCounters(report.Worker))
 		}
 	}
 	r.processes = live
 }
 
-// read takes a reading of a client or a worker over.
-func (r *rates) read(live map[string]*pace, id string, at tso.Timestamp, now counters) *pace {
+// read takes a reading of a client or a worker over. When it was read, the client's own clock knows
+// best: the oracle's time is an estimate, as good as the oracle is quick.
+func (r *rates) read(live map[string]*pace, id string, report admin.Report, now counters) *pace {
 	p := r.processes[id]
 	if p == nil {
-		p = &pace{at: at, last: now}
-	} else if seconds := at.Sub(p.at).Seconds(); seconds > 0 {
-		p.done, p.between, p.last, p.at = now.minus(p.last), seconds, now, at
+		p = &pace{at: report.Written, uptime: report.Uptime, last: now}
+	} else {
+		between := report.Written.Sub(p.at)
+		if report.Uptime > 0 && p.uptime > 0 {
+			between = report.Uptime - p.uptime
+		}
+		if between > 0 {
+			*p = pace{at: report.Written, uptime: report.Uptime, last: now, between: between.Seconds(), done: now.minus(p.last)}
+		}
 	}
 	live[id] = p
 	return p

@@ -109,6 +109,21 @@ func TestClientsCountOnce(t *testing.T) {
 	}
 }
 
+// Rates go by the client's own clock: the times of reports are estimates.
+func TestRatesByUptime(t *testing.T) {
+	t.Parallel()
+	r, s := newRates(), unknown(1, time.Now())
+	for i, uptime := range []time.Duration{100 * time.Second, 110 * time.Second} {
+		report := counted("c", 0, 100+i, int64(500*i)) // a second apart, as far as the oracle's time is known
+		report.Client, report.Uptime = "c", uptime
+		r.process([]admin.Report{report})
+	}
+	r.sample(&s)
+	if s.Values[committed] != 50 {
+		t.Errorf("%v transactions a second, want 500 in 10 s", s.Values[committed])
+	}
+}
+
 // What a client has counted that has just begun is a rate of now; of an older one it may be from
 // long ago.
 func TestRateOfANewClient(t *testing.T) {
@@ -116,7 +131,7 @@ func TestRateOfANewClient(t *testing.T) {
 	for age, want := range map[int]float64{5: 20, 3600: math.NaN()} {
 		r, s := newRates(), unknown(1, time.Now())
 		report := counted("new", 0, age, 100)
-		report.Client = "new"
+		report.Client, report.Uptime = "new", time.Duration(age)*time.Second
 		r.process([]admin.Report{report})
 		r.sample(&s)
 		if got := s.Values[committed]; got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
