@@ -58,7 +58,7 @@ var importers = map[string][]string{
 	"internal/formats":    {"internal/export", "cmd/percolator"}, // so that no program but percolator links Parquet
 	"internal/gc":         {"internal/sweep", "percolator/admin"},
 	"internal/lease":      {"internal/gc", "internal/sweep"},
-	"internal/membership": {"percolator/admin", "observers"},
+	"internal/membership": {"percolator", "percolator/admin", "observers"},
 	"internal/printable":  {"cmd/percolator", "cmd/webindex", "internal/webindex/verify"},
 	"internal/probe":      {"cmd/percolator"},
 	"internal/repair":     {"percolator/admin"},

@@ -84,8 +84,9 @@ type Config struct {
 	// once. 0: 7 days; negative: this worker never sweeps, as one that lacks a table must not.
 	SweepInterval time.Duration
 
-	// ReportInterval is how often this worker stores a report about itself (admin.Admin.Reports), a
-	// write of at most 4 KiB. 0: 10 s; negative: never. At most 10 min.
+	// ReportInterval is how often this worker stores a report about itself and its client
+	// (admin.Admin.Reports), a write of at most 4 KiB. 0: 10 s; negative: never, and the client reports
+	// by itself (percolator.Config.DisableReports). At most 10 min.
 	ReportInterval time.Duration
 
 	// MeterProvider and TracerProvider receive the metrics, and the span of each run, that
@@ -114,7 +115,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
 	cfg.Grace = cmp.Or(cfg.Grace, 5*time.Second)
-	cfg.ReportInterval = cmp.Or(cfg.ReportInterval, reportInterval)
+	cfg.ReportInterval = cmp.Or(cfg.ReportInterval, membership.ReportInterval)
 	if cfg.ReportInterval > membership.MaxReportInterval {
 		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, membership.MaxReportInterval)
 	}

@@ -3,23 +3,13 @@ package observers
 import (
 	"context"
 	"math/rand/v2"
-	"time"
 
 	"github.com/gopercolator/percolator/internal/membership"
-	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// Every worker stores reports, so that a console in any process sees all of them with one read
-// (admin.Admin.Reports).
-const (
-	reportInterval    = 10 * time.Second
-	reportTimeout     = 5 * time.Second
-	minReportTimeout  = time.Second
-	deregisterTimeout = 2 * time.Second
-)
-
-// reporting stores reports until ctx ends.
+// reporting stores reports until ctx ends, so that a console in any process sees all of them with
+// one read (admin.Admin.Reports).
 func (w *Worker) reporting(ctx context.Context) {
 	interval := w.cfg.ReportInterval
 	reporter, err := membership.NewReporter(w.engine, w.name, interval)
@@ -27,29 +17,7 @@ func (w *Worker) reporting(ctx context.Context) {
 		w.log.Warn("observers: this worker does not report", "err", err)
 		return
 	}
-	keepReporting(ctx, interval, func(within context.Context) {
-		if err := reporter.Store(within, w.report()); err != nil && ctx.Err() == nil {
-			w.log.Debug("observers: a report was not stored", "err", err)
-		}
-	})
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deregisterTimeout)
-	defer cancel()
-	if err := reporter.Remove(ctx); err != nil {
-		w.log.Debug("observers: the report was not removed, and expires", "err", err)
-	}
-}
-
-// keepReporting calls store every interval, or up to a fifth sooner: processes started together
-// should not write together. The first call comes soon. One that gets no answer does not put the
-// next one off, so two in a row do not make the process look dead (membership.Report).
-func keepReporting(ctx context.Context, interval time.Duration, store func(ctx context.Context)) {
-	for pause := rand.N(interval/10 + 1); retry.Sleep(ctx, pause) == nil; {
-		begun := time.Now()
-		within, cancel := context.WithTimeout(ctx, min(reportTimeout, max(interval*3/5, minReportTimeout)))
-		store(within)
-		cancel()
-		pause = interval - rand.N(interval/5+1) - time.Since(begun)
-	}
+	reporter.Run(ctx, rand.N(interval/10+1), func() (admin.WorkerReport, bool) { return w.report(), true })
 }
 
 // report returns what this worker stores.
@@ -58,6 +26,9 @@ func (w *Worker) report() admin.WorkerReport {
 	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
 	return r
 }
+
+// Report is what this worker would report now (admin.Admin.Reports). It asks nobody.
+func (w *Worker) Report() admin.Report { return membership.OwnReport(w.engine, w.name, w.report()) }
 
 // Report returns s as a worker stores it for other processes to read, without the columns that the
 // worker takes. Durations are in milliseconds.

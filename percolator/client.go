@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/store"
@@ -25,6 +27,8 @@ import (
 type Client struct {
 	e      *engine.Engine
 	dialed *tso.Client // the oracle, when NewClient dialed it
+
+	stopReporting func() // and wait for it
 }
 
 // NewClient connects to the instance and to the oracle, reads the stored schema, and compares it
@@ -53,14 +57,25 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	if err != nil {
 		return nil, fmt.Errorf("%w (endpoint: %s)", err, endpoint)
 	}
-	c := &Client{e: e}
+	c := &Client{e: e, stopReporting: func() {}}
 	if err := c.connect(ctx, cfg); err != nil {
 		e.Abandon()
 		c.hangUp()
 		return nil, err
 	}
+	if !cfg.DisableReports {
+		c.stopReporting = report(e)
+	}
 	runtime.AddCleanup(c, warnUnlessClosed, e)
 	return c, nil
+}
+
+// report has a client report until stop is called.
+func report(e *engine.Engine) (stop func()) {
+	ctx, cancel := context.WithCancel(e.Store.Background)
+	var running sync.WaitGroup
+	running.Go(func() { membership.ReportClient(ctx, e) })
+	return func() { cancel(); running.Wait() }
 }
 
 // warnUnlessClosed does not close the engine: a transaction or a worker may outlive the handle.
@@ -119,6 +134,7 @@ func (c *Client) Flush(ctx context.Context) error {
 // Lock resolution finishes the rest, so nothing is lost. Later calls of other methods return
 // ErrClosed. A second Close does nothing.
 func (c *Client) Close() error {
+	c.stopReporting()
 	first, err := c.e.Close()
 	if first { // a later one must not end the session of locks that this one turns into records
 		c.hangUp()

@@ -89,6 +89,13 @@ type Config struct {
 	// a request a second while this client writes.
 	DisableHints bool
 
+	// DisableReports keeps this client from reporting what it has counted (Stats), where the console
+	// and admin.Admin.Reports find it: every 10 s one write of at most 4 KiB to percolator_meta, from 5 s
+	// after NewClient on, and a timestamp a minute if the client asks for none. While a worker of the
+	// client reports, the client does not. Reports are limited to 1,024 clients of an instance: those
+	// that come later report when others have ended.
+	DisableReports bool
+
 	// MaxParallelism is how many requests one commit or GetMulti has in flight at once. 0: 64.
 	MaxParallelism int
 

@@ -197,7 +197,7 @@ func runningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerIn
 	}
 	live := seen.Live
 	for _, r := range reports {
-		if !slices.ContainsFunc(seen.Live, func(w admin.WorkerInfo) bool { return w.Name == r.Name }) {
+		if r.HasWorker() && !slices.ContainsFunc(seen.Live, func(w admin.WorkerInfo) bool { return w.Name == r.Name }) {
 			live = append(live, admin.WorkerInfo{Name: r.Name, Version: r.Version, Started: r.Started, Expires: r.Expires,
 				Observers: slices.Sorted(maps.Keys(r.Worker.Observers)), Columns: r.Worker.Columns, Takes: r.Worker.Takes})
 		}

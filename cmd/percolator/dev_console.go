@@ -90,7 +90,7 @@ func (c *devConsole) open(ctx context.Context) (*console.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := percolator.NewClient(ctx, percolator.Config{Project: c.flags.project, Instance: c.flags.instance, Oracle: oracle}, c.options...)
+	client, err := percolator.NewClient(ctx, percolator.Config{Project: c.flags.project, Instance: c.flags.instance, Oracle: oracle, DisableReports: true}, c.options...)
 	if err != nil {
 		return nil, errors.Join(err, oracle.Close())
 	}

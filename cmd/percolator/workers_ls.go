@@ -61,6 +61,9 @@ func newWorkersLs() *cobra.Command {
 func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 	byName := map[string]workerJSON{}
 	for _, r := range reports {
+		if !r.HasWorker() {
+			continue
+		}
 		byName[r.Name] = workerJSON{Name: shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
 			Observers: arrayOf(slices.Sorted(maps.Keys(r.Worker.Observers)), shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
 	}

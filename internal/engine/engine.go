@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -34,6 +36,12 @@ const closeTimeout = 10 * time.Second
 
 // Engine is a client's layers, wired together. Each layer calls only those above it in this list.
 type Engine struct {
+	// ID names the client in reports, and Began says since when it counts. WorkerReported is when a
+	// worker of the client stored a report last.
+	ID             string
+	Began          time.Time
+	WorkerReported atomic.Pointer[time.Time]
+
 	Config    model.Settings
 	providers Providers
 
@@ -67,7 +75,7 @@ type Providers struct {
 // Open puts an engine on a store, which it owns from then on, and reads the meta row. The caller
 // calls Start next, or Abandon.
 func Open(ctx context.Context, cfg model.Settings, to Providers, backend store.Backend) (*Engine, error) {
-	e := &Engine{Config: cfg, providers: to}
+	e := &Engine{ID: uuid.NewString(), Began: time.Now(), Config: cfg, providers: to}
 	if err := e.build(backend); err != nil {
 		e.Store.Stop()
 		backend.Close()

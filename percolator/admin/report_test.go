@@ -154,9 +154,19 @@ func TestReportLimits(t *testing.T) {
 	// More processes than may report.
 	stored, err := json.Marshal(admin.Report{Expires: reportsOf(t, env.Client)[0].Expires})
 	fixture.Must(t, err)
-	for i := range admin.MaxReports {
-		plantReport(t, env, fmt.Sprintf("report:p%03d", i), string(stored))
+	plant := func(from, to int) {
+		for i := from; i < to; i++ {
+			plantReport(t, env, fmt.Sprintf("report:p%04d", i), string(stored))
+		}
 	}
+	const clients = admin.MaxReports - admin.MaxWorkers
+	plant(0, clients-1)
+	client := mustReporter(t, env.Client, env.Client.Engine().ID)
+	fixture.WantErr(t, client.Store(ctx, admin.WorkerReport{}), percolator.ErrTooLarge) // with one
+	worker := mustReporter(t, env.Client, "worker")
+	fixture.Must(t, worker.Store(ctx, admin.WorkerReport{})) // there is still room for workers
+	fixture.Must(t, worker.Remove(ctx))
+	plant(clients-1, admin.MaxReports)
 	fixture.WantErr(t, mustReporter(t, env.Client, "late").Store(ctx, admin.WorkerReport{}), percolator.ErrTooLarge)
 	fixture.Must(t, one.Store(ctx, admin.WorkerReport{})) // whoever is in stays in
 	if got := reportsOf(t, env.Client); len(got) != admin.MaxReports {

@@ -36,18 +36,22 @@ type Workers = membership.Workers
 //	Keys []string      // in order, without repetition
 type TableBounds = membership.TableBounds
 
-// Report is what a process with a worker tells operators:
+// Report is what a client tells operators, by itself or by one of its workers:
 //
-//	Name    string // at most 64 bytes; also its worker's in Workers, if it is listed there
+//	Name    string // at most 64 bytes: its worker's, as in Workers, or else Client
+//	Client  string // names the client that Stats are of: its workers report the same ones
 //	Host    string
 //	PID     int
 //	Version string        // of this module, as built
-//	Started tso.Timestamp // when it reported first
+//	Started tso.Timestamp // when its client began
 //	Written tso.Timestamp
 //	Expires tso.Timestamp // the process is taken for dead then, unless it reports again
 //
+//	Uptime time.Duration    // since NewClient, when Stats were read; the times above are estimates
 //	Stats  percolator.Stats // of its client, since NewClient
-//	Worker WorkerReport     // since NewWorker
+//	Worker WorkerReport     // since NewWorker; empty without one
+//
+// HasWorker() tells a worker's report from that of a client without one.
 type Report = membership.Report
 
 // WorkerReport is what package observers counts in one worker (observers.Stats):
@@ -82,9 +86,9 @@ type WorkerReport = membership.WorkerReport
 //	Panics    int64
 type ObserverReport = membership.ObserverReport
 
-// Reporter stores the reports of one process. One goroutine uses it. Store(ctx, report) replaces
-// the stored report; ErrTooLarge: MaxReports processes report already. Remove(ctx) takes the report
-// out of the list before it expires.
+// Reporter stores the reports of one worker or client. One goroutine uses it. Store(ctx, report)
+// replaces the stored report; ErrTooLarge: MaxReports others report already. Remove(ctx) takes the
+// report out of the list before it expires. Run(ctx, pause, tell) does both until ctx ends.
 type Reporter = membership.Reporter
 
 // LatencyCounts is a histogram of durations since NewClient. The difference of two readings (Sub)
@@ -122,8 +126,9 @@ const (
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys  = membership.MaxBoundKeys
 	MaxBoundBytes = membership.MaxBoundBytes
-	// MaxReports is how many processes report. Each counts them before it stores its own report, so
-	// processes that begin at the same time may exceed it.
+	// MaxReports is how many clients and workers report, the last MaxWorkers of them only workers.
+	// Each counts them before it stores its first report, so those that begin at the same time may
+	// exceed it.
 	MaxReports = membership.MaxReports
 	// MaxReportBytes is the size of a report as it is stored. It omits observers that have no room.
 	MaxReportBytes = membership.MaxReportBytes
@@ -169,15 +174,19 @@ func (a *Admin) SetBounds(ctx context.Context, seen Workers, next map[string]Tab
 	return membership.SetBounds(ctx, a.e, seen, next)
 }
 
-// NewReporter returns the reporter of the process's worker of that name, 1 to 64 bytes of UTF-8,
-// which is unique among all processes. The caller stores a report every interval, which is at most
+// NewReporter returns the reporter of a worker of that name, 1 to 64 bytes of UTF-8, which is unique
+// among all processes. The caller stores a report every interval, which is at most
 // MaxReportInterval. ErrInvalidArgument: the name or the interval.
 func (a *Admin) NewReporter(name string, interval time.Duration) (*Reporter, error) {
 	return membership.NewReporter(a.e, name, interval)
 }
 
-// Reports lists the reports of live processes, by host and process, at most MaxReports. It costs
-// one read, and a timestamp if the client has not got any lately. It omits what it cannot decode.
+// Reports lists the reports of live clients and workers, by host and process, at most MaxReports. It
+// costs one read, and a timestamp if the client has not got any lately. It omits what it cannot
+// decode.
 func (a *Admin) Reports(ctx context.Context) ([]Report, error) {
 	return membership.Reports(ctx, a.e)
 }
+
+// OwnReport is what this client would report now. It asks nobody.
+func (a *Admin) OwnReport() Report { return membership.OwnReport(a.e, a.e.ID, WorkerReport{}) }

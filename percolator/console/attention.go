@@ -13,7 +13,12 @@ type concern struct {
 	Text   string
 	Remedy string
 	Page   string // where to see more
+
+	Runbook string // the anchor of what to do; "": none
 }
+
+// RunbookLink is the address of what to do; "" for none.
+func (c concern) RunbookLink() string { return runbookLink(c.Runbook) }
 
 // Ages beyond which something needs attention.
 const (
@@ -36,13 +41,13 @@ func oracleConcerns(st *state) (list []concern) {
 	for _, s := range st.Oracle.Value {
 		leads = leads || s.Leading
 		if s.Failed != nil {
-			list = append(list, concern{false, "Server " + s.Address + " of the oracle does not answer.", "Is it running, and reachable from here?", pageOracle})
+			list = append(list, concern{false, "Server " + s.Address + " of the oracle does not answer.", "Is it running, and reachable from here?", pageOracle, "alert-percolator-oracle-no-spare"})
 		} else if !s.Ready && !s.Leading {
-			list = append(list, concern{false, "Server " + s.Address + " of the oracle is not ready: " + s.Reason + ".", "Its log says more.", pageOracle})
+			list = append(list, concern{false, "Server " + s.Address + " of the oracle is not ready: " + s.Reason + ".", "Its log says more.", pageOracle, "alert-percolator-oracle-no-spare"})
 		}
 	}
 	if !leads {
-		list = append(list, concern{true, "No server of the oracle leads: no transaction can begin or commit.", "percolator tso status; docs/RUNBOOK.md.", pageOracle})
+		list = append(list, concern{true, "No server of the oracle leads: no transaction can begin or commit.", "percolator tso status", pageOracle, "alert-percolator-oracle-without-leader"})
 	}
 	return list
 }
@@ -53,49 +58,68 @@ func pendingConcerns(st *state, now time.Time) (list []concern) {
 	p := st.Pending.Value
 	if age := since(now, p.Oldest); age > lateNotification {
 		remedy := "Look for an observer that fails or a worker that is missing; add workers if all of them are busy."
-		if st.Workers.Known() && len(st.Running()) == 0 {
-			remedy = "No worker has announced itself or reports: start one."
-		}
-		list = append(list, concern{false, "A notification has been waiting for " + formatDuration(age) + ".", remedy, pageObservers})
+		list = append(list, concern{false, "A notification has been waiting for " + formatDuration(age) + ".", remedy, pageObservers, "alert-percolator-notification-backlog"})
 	}
-	if n := len(p.Parked); n > 0 {
+	if n := p.ParkedCells; n > 0 {
 		verb := "are"
 		if n == 1 {
 			verb = "is"
 		}
 		list = append(list, concern{false, fmt.Sprintf("%s %s parked: the observer failed too often.", plural(n, "cell", "cells"), verb),
-			"Read the reason, remove the cause, retry.", pageObservers})
+			"Read the reason, remove the cause, retry.", pageObservers, "alert-percolator-parked-rows"})
 	}
 	if n, oldest := p.expired(now); n > 0 {
 		list = append(list, concern{false, fmt.Sprintf("%s older than the time to live, the oldest %s.", plural(n, "lock is", "locks are"), formatDuration(oldest)),
-			"The next reader of the cell resolves it, and so do the client that left it and workers; percolator locks resolve does it now.", pageLocks})
+			"The next reader of the cell resolves it, and so do the client that left it and workers; percolator locks resolve does it now.", pageLocks, "alert-percolator-stuck-locks"})
 	}
 	if n := len(p.Corrupt); n > 0 {
 		list = append(list, concern{true, plural(n, "notification or lock", "notifications or locks") + " cannot be decoded.",
-			"Something else has written to the tables. Look at the rows before anything is changed.", pageObservers})
+			"Something else has written to the tables. Look at the rows before anything is changed.", pageObservers, "something-is-corrupt"})
 	}
 	return list
 }
 
-func workerConcerns(st *state) []concern {
+func workerConcerns(st *state) (list []concern) {
+	if columns := st.untaken(); len(columns) > 0 {
+		remedy := "Their notifications wait: start a worker with their observers."
+		if len(st.workers()) == 0 {
+			remedy = "No worker runs: start one."
+		}
+		list = append(list, concern{false, "No worker takes " + nameColumns(columns) + ".", remedy, pageObservers, "alert-percolator-no-worker"})
+	}
 	versions := map[string]bool{}
 	for _, version := range st.Running() {
 		versions[version] = true
 	}
-	if len(versions) < 2 {
-		return nil
+	if len(versions) > 1 {
+		list = append(list, concern{false, "Workers run different versions.", "Fine during a roll-out; finish it otherwise.", pageWorkers, ""})
 	}
-	return []concern{{false, "Workers run different versions.", "Fine during a roll-out; finish it otherwise.", pageWorkers}}
+	return list
+}
+
+// namedColumns is how many columns a concern names.
+const namedColumns = 4
+
+func nameColumns(columns []waitingColumn) string {
+	var names []string
+	for _, c := range columns[:min(len(columns), namedColumns)] {
+		names = append(names, c.Table+" "+shown(c.Column))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(columns) - namedColumns; more > 0 {
+		text += " and " + plural(more, "other column", "other columns")
+	}
+	return text
 }
 
 func storageConcerns(st *state, now time.Time) (list []concern) {
 	s := st.Storage.Value
 	if s.Safepoint != 0 && since(now, s.Safepoint) > lateCollection {
 		text := "Versions older than " + formatDuration(since(now, s.Safepoint)) + " have not been collected."
-		list = append(list, concern{false, text, "A hold may keep them, or no worker collects.", pageStorage})
+		list = append(list, concern{false, text, "A hold may keep them, or no worker collects.", pageStorage, "alert-percolator-collection-lag"})
 	}
 	if s.Corrupt > 0 {
-		list = append(list, concern{true, "Collection met " + plural(int(s.Corrupt), "cell", "cells") + " that cannot be decoded.", "They were left as they are. The log of the collector names them.", pageStorage})
+		list = append(list, concern{true, "Collection met " + plural(int(s.Corrupt), "cell", "cells") + " that cannot be decoded.", "They were left as they are. The log of the collector names them.", pageStorage, "something-is-corrupt"})
 	}
 	return list
 }
@@ -104,7 +128,7 @@ func storageConcerns(st *state, now time.Time) (list []concern) {
 func sourceConcerns(st *state) (list []concern) {
 	for _, s := range st.sources() {
 		if s.Failed != nil {
-			list = append(list, concern{false, "The last look at " + s.Name + " failed: " + firstLine(s.Failed) + ".", "What is shown of it is older.", ""})
+			list = append(list, concern{false, "The last look at " + s.Name + " failed: " + firstLine(s.Failed) + ".", "What is shown of it is older.", "", ""})
 		}
 	}
 	return list

@@ -2,10 +2,15 @@ package console
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // In a real browser every page loads under its policy without a word of complaint, at the width of
@@ -15,12 +20,19 @@ func TestPagesInBrowser(t *testing.T) {
 	o := new(observer)
 	c.work(c.client, o)
 	c.park(o, "com.example/a-row-with-a-name-that-is-longer-than-a-telephone-is-wide", "no luck")
+	c.strand(time.Hour, document("com.example/a-row-with-a-lock", "title"), percolator.Cell{Table: "words", Row: "ferry", Column: "count"})
 	h := c.handler(func(cfg *Config) { cfg.AllowChanges, cfg.ShowValues = true, true })
 	b := openBrowser(t, h, 1280)
+	paths := slices.Concat(slices.Collect(maps.Keys(everyPage)), []string{rowOf("documents", "com.example/a-row-with-a-lock", "values", "1"), rowOf("documents", "com", "browse", "1")})
 	for _, width := range []int64{1280, 400} {
 		b.do(chromedp.EmulateViewport(width, 800))
-		for path := range everyPage {
+		for _, path := range paths {
 			b.open(path)
+			if width == 400 {
+				if n := evaluate[int](b, `Array.from(document.querySelectorAll(".scroll")).filter((e) => e.scrollWidth > e.clientWidth).length`); n > 0 {
+					t.Errorf("%s hides columns of %d tables behind a scroll", path, n)
+				}
+			}
 			if over := evaluate[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 				t.Errorf("%s sticks out by %d pixels at a width of %d", path, over, width)
 			}
@@ -146,6 +158,38 @@ func TestParkedInBrowser(t *testing.T) {
 	b.await(`document.querySelector("details.confirm").open`)                            // and the question stays
 	b.do(chromedp.Click(chromedp.CSS(`details button.danger`)))
 	b.await(`document.querySelector(".notice")?.textContent === "` + notices["dropped"] + `" && document.body.textContent.includes("Nothing is parked")`)
+	b.quiet()
+}
+
+// A person filters the list of parked cells, groups it by reason, and finds one group; what is shown
+// stays so while the page is kept up to date.
+func TestListsInBrowser(t *testing.T) {
+	c := newCluster(t, 1)
+	o := new(observer)
+	c.work(c.client, o)
+	for row, reason := range map[string]string{"first": "a cause", "second": "a cause", "third": "another"} {
+		c.park(o, row, reason)
+	}
+	b := openBrowser(t, c.handler(), 1000)
+	rows := `Array.from(document.querySelectorAll("#parked ~ .scroll tbody tr td:nth-child(2)"), (e) => e.textContent.trim()).join()`
+	b.open("/observers")
+	b.do(chromedp.Click(chromedp.CSS(`.group-by a[href*="group=reason"]`)))
+	b.await(`document.querySelectorAll("#parked ~ .scroll tbody tr").length === 2`)
+	b.do(chromedp.Click(chromedp.CSS(`a[href*="another"]`)))
+	b.await(rows + ` === "third"`)
+	b.do(chromedp.Click(chromedp.CSS(`.count a`)))
+	b.await(rows + `.split(",").length === 3`)
+	b.do(chromedp.Click(chromedp.CSS(`thead a[href*="sort=row"]`)))
+	b.await(rows + ` === "first,second,third"`)
+	b.do(chromedp.Click(chromedp.CSS(`thead a[href*="sort=row"]`)))
+	b.await(rows + ` === "third,second,first"`)
+	b.do(chromedp.Focus(chromedp.CSS(`.filter input`)))
+	b.press("sec" + kb.Enter)
+	b.await(rows + ` === "second"`)
+	b.await(`document.getElementById("live").dataset.state === "live"`)
+	seen := evaluate[string](b, `document.querySelector("#waiting ~ .hint").textContent`)
+	b.await(`document.querySelector("#waiting ~ .hint").textContent !== "` + seen + `"`) // the page was renewed
+	b.await(rows + ` === "second"`)
 	b.quiet()
 }
 

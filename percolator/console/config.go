@@ -19,14 +19,16 @@ const (
 	MaxStreams = 64
 	// MaxFormBytes is the largest form that the console accepts, in bytes.
 	MaxFormBytes = 64 << 10
-	// MaxListed is how many rows of a table a poll reads, and how many rows a list shows.
-	MaxListed = 200
+	// MaxListed is how many lines a list has: locks of a table, parked cells, streams.
+	MaxListed = 1000
+	// MaxCounted is how many rows with notifications or locks of each table a poll counts.
+	MaxCounted = 100_000
 	// MinPasswordBytes is the length of the shortest password.
 	MinPasswordBytes = 12
 	// MaxOracles is how many servers of the oracle are asked, as in tso.Dial.
 	MaxOracles = 64
-	// History is for how long samples are kept.
-	History = 30 * time.Minute
+	// History is for how long samples are kept at least, whether somebody watches or not.
+	History = time.Hour
 )
 
 // Config is how a Handler works. The zero value shows what the client knows to browsers on the same
@@ -55,7 +57,8 @@ type Config struct {
 	// ShowValues lets the row inspector show values, one row at a time.
 	ShowValues bool
 
-	// PollInterval is the time between two polls while a page is open. 0: 2 s. From 100 ms to 1 min.
+	// PollInterval is the time between two polls while a page is open; it is 10 s at least while none
+	// is. 0: 2 s. From 100 ms to 1 min.
 	PollInterval time.Duration
 
 	// Logger receives each change made through the console, with the user and the remote address,

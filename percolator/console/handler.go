@@ -93,7 +93,7 @@ func (h *Handler) enter() bool {
 
 func (h *Handler) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, page := range []string{pageOverview, pageLocks, pageObservers, pageWorkers, pageOracle, pageJournal, pageStorage} {
+	for _, page := range []string{pageOverview, pageLocks, pageContention, pageObservers, pageWorkers, pageOracle, pageJournal, pageStorage} {
 		at := page
 		if page == pageOverview {
 			at = "{$}"

@@ -16,8 +16,11 @@ import (
 
 // The pages, by the last part of their path.
 const (
-	pageOverview  = "overview"
-	pageRow       = "row"
+	pageOverview = "overview"
+	pageRow      = "row"
+
+	pageContention = "contention"
+
 	pageLocks     = "locks"
 	pageObservers = "observers"
 	pageWorkers   = "workers"
@@ -33,6 +36,7 @@ var tabs = []tab{
 	{pageOverview, "Overview", "./", "o"},
 	{pageRow, "Row", "row", "r"},
 	{pageLocks, "Locks", "locks", "l"},
+	{pageContention, "Contention", "contention", "x"},
 	{pageObservers, "Observers", "observers", "n"},
 	{pageWorkers, "Workers", "workers", "w"},
 	{pageOracle, "Oracle", "oracle", "t"},
@@ -58,6 +62,7 @@ type page struct {
 	Tables       []string
 	Notice       string
 	Live         bool // it is kept up to date
+	Query        listQuery
 
 	Local    time.Time     // when this was true, by this process's clock
 	Now      time.Time     // the same by the oracle's
@@ -73,10 +78,10 @@ type page struct {
 type problem struct{ Text, Remedy string }
 
 // newPage is a page of a snapshot; nil: nothing is known yet.
-func (h *Handler) newPage(name string, s *snapshot) *page {
+func (h *Handler) newPage(name string, s *snapshot, q listQuery) *page {
 	p := &page{
 		Name: name, Instance: h.cfg.Title, AllowChanges: h.cfg.AllowChanges, ShowValues: h.cfg.ShowValues,
-		Local: time.Now(), Now: time.Now(), Interval: h.cfg.PollInterval, state: &state{},
+		Local: time.Now(), Now: time.Now(), Interval: h.cfg.PollInterval, state: &state{}, Query: q,
 	}
 	for _, t := range h.c.Schema().Tables {
 		p.Tables = append(p.Tables, t.Name)
@@ -122,8 +127,8 @@ func (p *page) Left(ts tso.Timestamp) string {
 type figure struct {
 	chart
 
-	Key   string // the number that stands above it: that of the first line
-	Lines []figureLine
+	Key, Of string // the number that stands above it: of what
+	Lines   []figureLine
 }
 
 type figureLine struct {
@@ -132,21 +137,29 @@ type figureLine struct {
 	Now, Least, Most string
 }
 
+// RunbookLink is the address of what to do when the chart looks wrong.
+func (f figure) RunbookLink() string { return runbookLink(f.Runbook) }
+
 // Figures are the charts of a page, in the order of the overview; without ids, all of them.
 func (p *page) Figures(ids ...string) (list []figure) {
 	for _, c := range charts {
 		if len(ids) > 0 && !slices.Contains(ids, c.ID) {
 			continue
 		}
-		f := figure{chart: c, Key: "–"}
+		f := figure{chart: c, Of: cmp.Or(c.Sum, c.Lines[0].Name)}
+		key := math.NaN()
 		for i, l := range c.Lines {
+			l.Unit = cmp.Or(l.Unit, c.Unit)
 			s := summarize(p.Samples, l.Series)
-			f.Lines = append(f.Lines, figureLine{l, formatUnit(c.Unit, s.Now), formatUnit(c.Unit, s.Least), formatUnit(c.Unit, s.Most)})
-			if i == 0 && !math.IsNaN(s.Now) {
-				f.Key = formatUnit(c.Unit, s.Now)
+			f.Lines = append(f.Lines, figureLine{l, formatUnit(l.Unit, s.Now), formatUnit(l.Unit, s.Least), formatUnit(l.Unit, s.Most)})
+			if i == 0 {
+				key = s.Now
+			} else if c.Sum != "" && !math.IsNaN(s.Now) {
+				key = s.Now + orZero(key)
 			}
 		}
-		if (c.ID == "backlog" || c.ID == "stuck") && len(p.Pending.Value.More) > 0 { // counted in the first MaxListed rows of a table
+		f.Key = formatUnit(c.Unit, key)
+		if (c.ID == "backlog" || c.ID == "stuck") && len(p.Pending.Value.More) > 0 { // counted in the first rows of a table
 			f.Key = atLeast(f.Key)
 			for i := range f.Lines {
 				f.Lines[i].Now = atLeast(f.Lines[i].Now)
@@ -155,6 +168,13 @@ func (p *page) Figures(ids ...string) (list []figure) {
 		list = append(list, f)
 	}
 	return list
+}
+
+func orZero(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
 }
 
 func atLeast(text string) string {
@@ -172,12 +192,12 @@ func (p *page) Span() string {
 	return "the last " + formatDuration(p.Samples[len(p.Samples)-1].At.Sub(p.Samples[0].At).Round(time.Second))
 }
 
-// observerLine is an observer in all processes together.
+// observerLine is an observer in all workers together.
 type observerLine struct {
 	Name string
 	admin.ObserverReport
 
-	Processes int
+	Workers int
 }
 
 // Observers sums the counters of observers up, by name.
@@ -195,44 +215,13 @@ func (p *page) Observers() (list []observerLine) {
 				l = &observerLine{Name: name}
 				byName[name] = l
 			}
-			l.Processes++
-			l.Runs, l.Attempts, l.Conflicts = l.Runs+o.Runs, l.Attempts+o.Attempts, l.Conflicts+o.Conflicts
-			l.Errors, l.Panics = l.Errors+o.Errors, l.Panics+o.Panics
+			l.Workers, l.ObserverReport = l.Workers+1, plus(l.ObserverReport, o)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		list = append(list, *byName[name])
 	}
 	return list
-}
-
-// contendedLine is a contended cell in all processes together.
-type contendedLine struct {
-	admin.ContendedCell
-	Processes int
-}
-
-// Contended sums conflicts up by cell, the most contended first.
-func (p *page) Contended() (list []contendedLine) {
-	byCell := map[string]contendedLine{}
-	for _, r := range p.Processes.Value {
-		for _, c := range r.Stats.Contention.Cells {
-			l := byCell[c.Cell]
-			l.Cell, l.Conflicts, l.Waiting, l.Processes = c.Cell, l.Conflicts+c.Conflicts, l.Waiting+c.Waiting, l.Processes+1
-			byCell[c.Cell] = l
-		}
-	}
-	return slices.SortedFunc(maps.Values(byCell), func(a, b contendedLine) int {
-		return cmp.Or(cmp.Compare(b.Conflicts, a.Conflicts), cmp.Compare(a.Cell, b.Cell))
-	})
-}
-
-// WaitingUpdates is how many Updates of all processes wait for an attempt.
-func (p *page) WaitingUpdates() (n int64) {
-	for _, r := range p.Processes.Value {
-		n += int64(r.Stats.Contention.Waiting)
-	}
-	return n
 }
 
 // Share is a part of a whole in percent.
@@ -247,14 +236,14 @@ func (p *page) Share(part, whole int64) string {
 func (h *Handler) showPage(w http.ResponseWriter, r *http.Request, name string) {
 	ctx, cancel := hurry(r)
 	defer cancel()
-	p := h.newPage(name, h.poll.fresh(ctx, name))
+	p := h.newPage(name, h.poll.fresh(ctx, name), readQuery(r.URL.Query()))
 	p.Notice, p.Live = notices[r.URL.Query().Get("done")], true
 	h.write(w, r, http.StatusOK, p)
 }
 
 // fail answers with a page that says what is wrong and what to do.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, text, remedy string) {
-	p := h.newPage("", nil)
+	p := h.newPage("", nil, listQuery{})
 	p.Problem = &problem{text, remedy}
 	h.write(w, r, status, p)
 }
@@ -284,8 +273,20 @@ func (p *page) Leader() *oracleServer {
 // left.
 func (p *page) Ahead(ts tso.Timestamp) string { return formatDuration(ts.Time().Sub(p.Now)) }
 
-// IsOwn tells whether a report is this process's own reading.
-func (p *page) IsOwn(r admin.Report) bool { return r.Name == ownName }
+// Clients are the clients that report, and this process's.
+func (p *page) Clients() []client { return p.clients() }
+
+// MostClients is how many clients can report.
+func (p *page) MostClients() int { return admin.MaxReports - admin.MaxWorkers }
+
+// Failures is how often the workers of a client have failed.
+func (p *page) Failures(c client) string { return grouped(c.Worker.Errors + c.Worker.Panics) }
+
+// LiveWorkers are the workers that percolator workers ls lists.
+func (p *page) LiveWorkers() []admin.WorkerInfo { return p.workers() }
+
+// IsOwn tells whether a client is this process's.
+func (p *page) IsOwn(c client) bool { return c.Client == p.Own }
 
 // phase is a step of collection.
 type phase struct {

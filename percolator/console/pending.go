@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,16 +11,25 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// pending is what the walk over notifications and locks finds, in at most MaxListed rows of each
-// table.
+// pending is what the walk over notifications and locks counts, in at most MaxCounted rows of each
+// table, and the first MaxListed of what a person has to look at.
 type pending struct {
-	Columns []waitingColumn
-	Parked  []observers.Parked
-	Corrupt []percolator.Cell
-	Locks   []admin.Lock
-	Oldest  tso.Timestamp // the oldest notification that somebody has to work on; 0: none
-	Waiting int           // notifications that are not merely parked
-	More    []string      // tables with more rows than were looked at
+	Columns     []waitingColumn
+	Parked      []observers.Parked
+	ParkedCells int
+	Corrupt     []percolator.Cell
+	Locks       int
+	Oldest      tso.Timestamp // the oldest notification that somebody has to work on; 0: none
+	Waiting     int           // notifications that are not merely parked
+	More        []string      // tables with more rows than were counted
+
+	lives []lockLife // of the first MaxCounted locks
+}
+
+// lockLife is when a lock was placed, and for how long.
+type lockLife struct {
+	placed tso.Timestamp
+	ttl    time.Duration
 }
 
 // waitingColumn sums up the notifications of a column.
@@ -33,78 +41,86 @@ type waitingColumn struct {
 	Oldest        tso.Timestamp
 }
 
-// locksPerRow is how many locks of a row are kept: a row can have thousands of them.
-const locksPerRow = 8
-
 // expired returns how many locks have outlived their time to live, and the age of the oldest.
 func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
-	for _, l := range p.Locks {
-		if age := since(now, l.Placed); age > l.TTL {
+	for _, l := range p.lives {
+		if age := since(now, l.placed); age > l.ttl {
 			n, oldest = n+1, max(oldest, age)
 		}
 	}
 	return n, oldest
 }
 
-// pending reads the first rows of each table.
-func (s clientSource) pending(ctx context.Context) (found pending, err error) {
-	rows := map[string][]admin.Pending{}
-	for row, err := range s.ListPending(ctx, "", percolator.All(), admin.PendingOptions{Enough: MaxListed + 1}) {
+// countLimit is for how long a walk counts before it says what it has.
+const countLimit = 20 * time.Second
+
+// pending counts what is unfinished, table by table.
+func (s clientSource) pending(ctx context.Context) (pending, error) {
+	t := newTally(s.c.Schema())
+	ends, counted := time.Now().Add(countLimit), map[string]int{}
+	for row, err := range s.ListPending(ctx, "", percolator.All(), admin.PendingOptions{Enough: MaxCounted + 1}) {
 		if err != nil {
 			return pending{}, err
 		}
-		if n := len(rows[row.Table]); n < MaxListed {
-			rows[row.Table] = append(rows[row.Table], row)
-		} else if !slices.Contains(found.More, row.Table) {
-			found.More = append(found.More, row.Table)
+		if counted[row.Table]++; counted[row.Table] <= MaxCounted {
+			t.add(row)
+		} else if !slices.Contains(t.found.More, row.Table) {
+			t.found.More = append(t.found.More, row.Table)
+		}
+		if time.Now().After(ends) {
+			t.found.More = append(t.found.More, row.Table)
+			break
 		}
 	}
-	for _, t := range s.c.Schema().Tables {
-		found.addTable(t, rows[t.Name])
-		for _, ix := range t.Indexes {
-			found.addLocks(rows[t.Name+"."+ix.Name])
-		}
-	}
-	return found, nil
+	return t.pending(), nil
 }
 
-func (p *pending) addLocks(rows []admin.Pending) {
-	for _, row := range rows {
-		p.Locks = append(p.Locks, row.Locks[:min(len(row.Locks), locksPerRow)]...)
-		p.Corrupt = append(p.Corrupt, row.Corrupt...)
+// tally adds up what rows hold. It knows every column that can have notifications, so that none
+// waiting shows as 0.
+type tally struct {
+	found   pending
+	columns []*waitingColumn // in the order of the schema
+}
+
+func newTally(s *percolator.Schema) *tally {
+	t := new(tally)
+	for _, table := range s.Tables {
+		for _, name := range slices.Sorted(slices.Values(slices.Concat(table.Observed, table.Weak))) {
+			t.column(table.Name, name).Weak = slices.Contains(table.Weak, name)
+		}
+	}
+	return t
+}
+
+func (t *tally) column(table, name string) *waitingColumn {
+	for _, c := range t.columns {
+		if c.Table == table && c.Column == name {
+			return c
+		}
+	}
+	c := &waitingColumn{Table: table, Column: name}
+	t.columns = append(t.columns, c)
+	return c
+}
+
+func (t *tally) add(row admin.Pending) {
+	p := &t.found
+	p.Locks += len(row.Locks)
+	for _, l := range row.Locks[:min(len(row.Locks), MaxCounted-len(p.lives))] {
+		p.lives = append(p.lives, lockLife{l.Placed, l.TTL})
+	}
+	p.Corrupt = append(p.Corrupt, row.Corrupt[:min(len(row.Corrupt), MaxListed-len(p.Corrupt))]...)
+	for _, n := range row.Notified {
+		t.addNotification(t.column(n.Cell.Table, n.Cell.Column), row, n)
 	}
 }
 
-// addTable adds the rows of a table. It lists every column that can have notifications, so that
-// none waiting shows as 0.
-func (p *pending) addTable(t percolator.Table, rows []admin.Pending) {
-	columns := map[string]*waitingColumn{}
-	column := func(name string) *waitingColumn {
-		if columns[name] == nil {
-			columns[name] = &waitingColumn{Table: t.Name, Column: name}
-		}
-		return columns[name]
-	}
-	for _, name := range t.Observed {
-		column(name)
-	}
-	for _, name := range t.Weak {
-		column(name).Weak = true
-	}
-	p.addLocks(rows)
-	for _, row := range rows {
-		for _, n := range row.Notified {
-			p.addNotification(column(n.Cell.Column), row, n)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(columns)) {
-		p.Columns = append(p.Columns, *columns[name])
-	}
-}
-
-func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n admin.Notification) {
+func (t *tally) addNotification(col *waitingColumn, row admin.Pending, n admin.Notification) {
+	p := &t.found
 	for _, s := range row.Parked(n) {
-		p.Parked = append(p.Parked, parked(s))
+		if p.ParkedCells++; len(p.Parked) < MaxListed {
+			p.Parked = append(p.Parked, parked(s))
+		}
 	}
 	if row.OnlyParked(n) {
 		col.Parked++
@@ -114,6 +130,13 @@ func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n admin
 	p.Waiting++
 	col.Oldest = older(col.Oldest, n.Timestamp)
 	p.Oldest = older(p.Oldest, n.Timestamp)
+}
+
+func (t *tally) pending() pending {
+	for _, c := range t.columns {
+		t.found.Columns = append(t.found.Columns, *c)
+	}
+	return t.found
 }
 
 // parked is an observer state in the form that observers.Retry and Drop take.

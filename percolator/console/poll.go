@@ -7,8 +7,12 @@ import (
 )
 
 const (
-	// idleAfter is how long the poll goes on when no page is open any more.
+	// idleAfter is how long the poll keeps its pace when no page is open any more.
 	idleAfter = 30 * time.Second
+	// idleInterval is the least time between two polls while no page is open, and idleWalks that
+	// between two walks over the journal or the tables.
+	idleInterval = 10 * time.Second
+	idleWalks    = time.Minute
 	// pollTimeout is how long a poll waits for its sources before it shows what it has.
 	pollTimeout = time.Second
 )
@@ -24,7 +28,7 @@ type snapshot struct {
 	rendered rendered
 }
 
-// poller keeps the newest snapshot while a page is open.
+// poller keeps the newest snapshot and the samples of the last while, until it is closed.
 type poller struct {
 	interval time.Duration
 	src      source
@@ -36,36 +40,34 @@ type poller struct {
 	probes   []*probe
 	interest map[string]time.Time // by page: when somebody looked last
 	watchers map[string]int       // by page: who is kept up to date
-	running  bool
-	closed   bool
-	turn     int64 // counts the polls that have begun
+	turn     int64                // counts the polls that have begun
 	state    state
 	rates    *rates
 	history  history
 	latest   *snapshot
 	changed  chan struct{} // closed with every new snapshot
-	wake     chan struct{} // holds one when the next poll should not wait
+	wake     chan struct{} // holds one when the pause before the next poll may have changed
+	hurried  bool          // the next poll should not wait
 }
 
 func newPoller(src source, interval time.Duration) *poller {
 	ctx, end := context.WithCancel(context.Background())
-	return &poller{
+	p := &poller{
 		interval: interval, src: src, lifetime: ctx, end: end,
 		probes: newProbes(src, interval), interest: map[string]time.Time{}, watchers: map[string]int{},
 		rates: newRates(), history: history{most: int(History / interval)}, changed: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
+	p.all.Go(p.run)
+	return p
 }
 
 // close ends the poll and waits for what it has asked.
 func (p *poller) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
 	p.end()
 	p.all.Wait()
 }
 
-// watch keeps the poll going for a page until release is called.
+// watch keeps a page up to date until release is called.
 func (p *poller) watch(page string) (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,34 +81,61 @@ func (p *poller) watch(page string) (release func()) {
 	})
 }
 
-// look starts the poll if it does not run. The caller holds mu.
+// look notes that somebody looks at a page, which may shorten the pause before the next poll. The
+// caller holds mu.
 func (p *poller) look(page string) {
 	p.interest[page] = time.Now()
-	if p.running || p.closed {
-		return
+	p.stir()
+}
+
+// stir has the poll think again about its pause.
+func (p *poller) stir() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
-	p.running = true
-	p.all.Go(p.run)
 }
 
 func (p *poller) run() {
-	for p.step() {
+	for p.lifetime.Err() == nil {
+		p.step()
+		p.rest(time.Now())
+	}
+}
+
+// rest is the pause before the next poll.
+func (p *poller) rest(began time.Time) {
+	for {
+		p.mu.Lock()
+		left := time.Until(began.Add(p.pace()))
+		if p.hurried {
+			p.hurried, left = false, 0
+		}
+		p.mu.Unlock()
+		if left <= 0 {
+			return
+		}
 		select {
 		case <-p.lifetime.Done():
+			return
 		case <-p.wake:
-		case <-time.After(p.interval):
+		case <-time.After(left):
+			return
 		}
 	}
 }
 
-// step polls once, unless nobody watches any more.
-func (p *poller) step() (more bool) {
-	p.mu.Lock()
-	if p.lifetime.Err() != nil || !p.watched("") {
-		p.running = false
-		p.mu.Unlock()
-		return false
+// pace is the time between two polls now. The caller holds mu.
+func (p *poller) pace() time.Duration {
+	if p.watched("") {
+		return p.interval
 	}
+	return max(p.interval, idleInterval)
+}
+
+// step polls once.
+func (p *poller) step() {
+	p.mu.Lock()
 	p.turn++
 	turn, asked := p.turn, p.askDue()
 	p.mu.Unlock()
@@ -116,7 +145,6 @@ func (p *poller) step() (more bool) {
 	case <-p.lifetime.Done():
 	}
 	p.publish(turn)
-	return true
 }
 
 // watched tells whether somebody looks at a page, "" for any. The caller holds mu.
@@ -133,12 +161,15 @@ func (p *poller) watched(page string) bool {
 // answered. The caller holds mu.
 func (p *poller) askDue() <-chan struct{} {
 	var asked sync.WaitGroup
-	now := time.Now()
+	now, idle := time.Now(), !p.watched("")
 	for _, probe := range p.probes {
+		if idle && probe.walks && now.Sub(probe.began) < idleWalks {
+			continue
+		}
 		if probe.busy || now.Before(probe.due) || probe.page != "" && !p.watched(probe.page) {
 			continue
 		}
-		probe.busy = true
+		probe.busy, probe.began = true, now
 		asked.Add(1)
 		p.all.Go(func() {
 			defer asked.Done()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -24,6 +25,9 @@ type fakeSource struct {
 	asked map[string]int
 	hang  string // the source that answers only when its context ends
 	fail  string // the source that fails
+
+	workers []admin.WorkerInfo
+	reports []admin.Report
 }
 
 func (f *fakeSource) ask(ctx context.Context, name string) error {
@@ -50,19 +54,26 @@ func (f *fakeSource) counts() map[string]int {
 	return maps.Clone(f.asked)
 }
 
-func (f *fakeSource) own() admin.Report { return admin.Report{Name: ownName} }
-func (f *fakeSource) works() bool       { return false }
+func (f *fakeSource) own() admin.Report {
+	return admin.Report{Name: "own", Client: "own", Written: tso.At(time.Now())}
+}
 func (f *fakeSource) Reports(ctx context.Context) ([]admin.Report, error) {
-	return nil, f.ask(ctx, "reports")
+	err := f.ask(ctx, "reports")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reports, err
 }
 func (f *fakeSource) InspectWorkers(ctx context.Context) (admin.Workers, error) {
-	return admin.Workers{Now: tso.At(time.Now())}, f.ask(ctx, "workers")
+	err := f.ask(ctx, "workers")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return admin.Workers{Now: tso.At(time.Now()), Live: f.workers}, err
 }
 func (f *fakeSource) storage(ctx context.Context) (storage, error) {
 	return storage{}, f.ask(ctx, "storage")
 }
 func (f *fakeSource) pending(ctx context.Context) (pending, error) {
-	return pending{}, f.ask(ctx, "pending")
+	return newTally(testSchema).pending(), f.ask(ctx, "pending")
 }
 func (f *fakeSource) locks(ctx context.Context) (lockList, error) {
 	return lockList{}, f.ask(ctx, "locks")
@@ -71,7 +82,7 @@ func (f *fakeSource) journal(ctx context.Context) (journalState, error) {
 	return journalState{}, f.ask(ctx, "journal")
 }
 func (f *fakeSource) oracle(ctx context.Context) ([]oracleServer, error) {
-	return []oracleServer{{Address: "a:1", Leading: true}}, f.ask(ctx, "oracle")
+	return []oracleServer{{Address: "a:1", Server: "a", Leading: true}}, f.ask(ctx, "oracle")
 }
 
 // viewer is a page that is kept live.
@@ -182,26 +193,79 @@ func TestOnePollForAllViewers(t *testing.T) {
 	}
 }
 
-// When the last viewer has left, the poll goes on for a little while and then stops; the next one
-// starts it again.
+// While nobody watches, the poll goes on at a slow pace, so that whoever comes finds the last hour.
 func TestNobodyWatches(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
-		if time.Sleep(time.Hour); len(src.counts()) != 0 {
-			t.Errorf("asked %v before anybody watched", src.counts())
+		time.Sleep(2 * time.Hour)
+		asked := src.counts()
+		if n := asked["oracle"]; n < 715 || n > 721 {
+			t.Errorf("asked the oracle %d times in two hours, want once in 10 s", n)
+		}
+		if n := asked["pending"]; n < 100 || n > 121 {
+			t.Errorf("walked %d times in two hours, want once a minute", n)
+		}
+		if asked["locks"] != 0 || asked["journal"] != 0 {
+			t.Errorf("asked %v for pages that nobody looks at", asked)
+		}
+		kept := h.poll.history.last()
+		if span := kept[len(kept)-1].At.Sub(kept[0].At); span < History {
+			t.Errorf("kept %v", span)
+		}
+		for i, s := range kept {
+			if math.IsNaN(s.Values[timestamps]) && i > 0 {
+				t.Fatalf("there is a gap at %v", s.At)
+			}
 		}
 		v := watch(h, pageOverview)
 		time.Sleep(10 * time.Second)
+		if n := src.counts()["oracle"] - asked["oracle"]; n < 5 {
+			t.Errorf("asked %d times in 10 s while somebody watches", n)
+		}
 		v.leave()
 		<-v.gone
 		time.Sleep(idleAfter + 5*time.Second)
-		stopped := src.counts()
-		if time.Sleep(time.Hour); !maps.Equal(src.counts(), stopped) {
-			t.Errorf("asked %v an hour later, %v when the poll should have stopped", src.counts(), stopped)
+		asked = src.counts()
+		time.Sleep(time.Minute)
+		if n := src.counts()["oracle"] - asked["oracle"]; n > 7 {
+			t.Errorf("asked %d times in a minute when nobody watches any more", n)
 		}
+	})
+}
+
+// A column that nobody takes is named within 10 s, also when its worker has just left, and agrees
+// with the list of workers.
+func TestNoWorkerTakesAColumn(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
+		src.workers = []admin.WorkerInfo{{Name: "w", Takes: map[string][][]byte{"documents": {[]byte("contents")}}}}
 		watch(h, pageOverview)
 		time.Sleep(10 * time.Second)
-		if src.counts()["oracle"] <= stopped["oracle"] {
-			t.Error("the poll does not start again")
+		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes documents recount.") {
+			t.Errorf("the overview does not name the column that nobody takes:\n%s", body)
+		}
+		if body := get(t, h, "/workers"); strings.Contains(body, "No worker has announced itself") {
+			t.Error("the page of workers has none")
+		}
+		src.mu.Lock()
+		src.workers = nil
+		src.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes documents contents, documents recount.") || !strings.Contains(body, "No worker runs: start one.") {
+			t.Errorf("10 s after the worker has left:\n%s", body)
+		}
+		if body := get(t, h, "/workers"); !strings.Contains(body, "No worker has announced itself") {
+			t.Error("the page of workers still has one")
+		}
+		src.mu.Lock()
+		src.reports = []admin.Report{{Name: "without Partition", Client: "c", Written: tso.At(time.Now()), Worker: admin.WorkerReport{
+			Takes: map[string][][]byte{"documents": {[]byte("contents"), []byte("recount")}},
+		}}}
+		src.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		if body := get(t, h, "/"); strings.Contains(body, "No worker takes") {
+			t.Errorf("a worker that only reports takes them:\n%s", body)
+		}
+		if body := get(t, h, "/workers"); strings.Contains(body, "No worker has announced itself") || !strings.Contains(body, "without Partition") {
+			t.Error("the page of workers lacks the one that only reports")
 		}
 	})
 }

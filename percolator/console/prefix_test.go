@@ -38,6 +38,9 @@ func TestPathPrefix(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if target.Host != "" { // the runbook
+					continue
+				}
 				if strings.HasPrefix(link[0], "action") && target.Path != "/proxied"+prefix+"row" {
 					if !strings.HasPrefix(target.Path, "/proxied"+prefix) {
 						t.Errorf("%s: a form leads to %s", page, target)

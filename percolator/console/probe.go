@@ -17,8 +17,9 @@ type probe struct {
 	walks bool          // it reads all of the journal, or of the tables
 	ask   func(ctx context.Context) (store func(*state))
 
-	due  time.Time
-	busy bool
+	due   time.Time
+	began time.Time // the last attempt
+	busy  bool
 	// outdated: something was changed while it was busy, so its answer may be from before.
 	outdated bool
 }

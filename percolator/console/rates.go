@@ -5,7 +5,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // rates turns cumulative counters of processes and servers, which arrive at different times, into
@@ -18,9 +20,11 @@ type rates struct {
 
 func newRates() *rates { return &rates{map[string]*pace{}, map[string]*served{}} }
 
-// pace is what a process did between two readings of its counters.
+// pace is what a client or a worker did between two readings of its counters.
 type pace struct {
-	last    admin.Report
+	at      tso.Timestamp
+	uptime  time.Duration // of the client; 0: not known
+	last    counters
 	between float64 // seconds; 0: there is only one reading
 	done    counters
 }
@@ -34,17 +38,19 @@ type counters struct {
 	commit, get admin.LatencyCounts
 }
 
-func countersOf(r admin.Report) counters {
-	st, w := r.Stats, r.Worker
+func clientCounters(st percolator.Stats) counters {
 	return counters{
 		series: [seriesCount]float64{
 			committed: float64(st.Transactions), conflicts: float64(st.Conflicts), aborts: float64(st.Aborts),
-			lockWaits: float64(st.LockWaits), lockWaitTime: st.LockWaitTime.Seconds(),
-			runs: float64(w.Runs), failures: float64(w.Errors + w.Panics), reads: float64(st.Requests["ReadRows"]),
+			lockWaits: float64(st.LockWaits), lockWaitTime: st.LockWaitTime.Seconds(), reads: float64(st.Requests["ReadRows"]),
 			conditional: float64(st.Requests["CheckAndMutateRow"]), mutations: float64(st.Requests["MutateRows"]),
 		},
 		commit: st.Latency["commit"], get: st.Latency["get"].Add(st.Latency["get_multi"]),
 	}
+}
+
+func workerCounters(w admin.WorkerReport) counters {
+	return counters{series: [seriesCount]float64{runs: float64(w.Runs), failures: float64(w.Errors + w.Panics)}}
 }
 
 func (c counters) minus(o counters) counters {
@@ -55,20 +61,43 @@ func (c counters) minus(o counters) counters {
 	return c
 }
 
-// process reads the counters of all live processes, and forgets the others.
+// justBegun is the age up to which what a client has counted since it began is a rate of now.
+const justBegun = 30 * time.Second
+
+// process reads the counters of all live clients and workers, and forgets the others.
 func (r *rates) process(list []admin.Report) {
 	live := map[string]*pace{}
-	for _, report := range list {
-		id := fmt.Sprint(report.Name, " ", int64(report.Started))
-		p := r.processes[id]
-		if p == nil {
-			p = &pace{last: report}
-		} else if seconds := report.Written.Sub(p.last.Written).Seconds(); seconds > 0 {
-			p.done, p.between, p.last = countersOf(report).minus(countersOf(p.last)), seconds, report
+	for _, c := range clientsOf(list) {
+		p := r.read(live, "client "+clientID(c.Report), c.Report, clientCounters(c.Stats))
+		if p.between == 0 && c.Uptime > 0 && c.Uptime <= justBegun {
+			p.done, p.between = p.last, c.Uptime.Seconds()
 		}
-		live[id] = p
+	}
+	for _, report := range list {
+		if report.HasWorker() {
+			r.read(live, fmt.Sprint("worker ", report.Name, " ", int64(report.Started)), report, workerCounters(report.Worker))
+		}
 	}
 	r.processes = live
+}
+
+// read takes a reading of a client or a worker over. When it was read, the client's own clock knows
+// best: the oracle's time is an estimate, as good as the oracle is quick.
+func (r *rates) read(live map[string]*pace, id string, report admin.Report, now counters) *pace {
+	p := r.processes[id]
+	if p == nil {
+		p = &pace{at: report.Written, uptime: report.Uptime, last: now}
+	} else {
+		between := report.Written.Sub(p.at)
+		if report.Uptime > 0 && p.uptime > 0 {
+			between = report.Uptime - p.uptime
+		}
+		if between > 0 {
+			*p = pace{at: report.Written, uptime: report.Uptime, last: now, between: between.Seconds(), done: now.minus(p.last)}
+		}
+	}
+	live[id] = p
+	return p
 }
 
 // served is how many timestamps a server of the oracle has handed out.

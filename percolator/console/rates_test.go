@@ -83,29 +83,59 @@ func TestOracleRate(t *testing.T) {
 	}
 }
 
-// This process's reading and its reports are not both counted.
-func TestOwnProcessCountsOnce(t *testing.T) {
+// Two workers of one client count it once, and so do this process's reading and its reports.
+func TestClientsCountOnce(t *testing.T) {
 	t.Parallel()
-	own := admin.Report{Name: ownName, Host: "h", PID: 1}
-	mine, other, namesake := admin.Report{Name: "m", Host: "h", PID: 1}, admin.Report{Name: "o", Host: "h", PID: 2}, admin.Report{Name: "n", Host: "g", PID: 1}
-	for _, test := range []struct {
-		works   bool
-		reports []admin.Report
-		want    string
-	}{
-		{false, nil, "console"}, {true, nil, "console"},
-		{false, []admin.Report{other, namesake}, "o n console"}, {true, []admin.Report{other, namesake}, "o n console"},
-		{false, []admin.Report{mine, other}, "m o"}, {true, []admin.Report{mine, other}, "o console"},
-	} {
-		got := ""
-		for i, r := range withOwn(own, test.works, test.reports) {
-			if i > 0 {
-				got += " "
-			}
-			got += r.Name
-		}
-		if got != test.want {
-			t.Errorf("works %v, %d reports: %s, want %s", test.works, len(test.reports), got, test.want)
+	of := func(client, name string, second int, transactions int64, runs int64) admin.Report {
+		r := counted(name, 0, second, transactions)
+		r.Client, r.Worker.Runs = client, runs
+		return r
+	}
+	reports := []admin.Report{of("c", "one", 100, 50, 3), of("c", "two", 102, 60, 4), of("c", "c", 90, 10, 0), of("d", "d", 100, 7, 0)}
+	list := clientsOf(reports)
+	if len(list) != 2 || list[0].Stats.Transactions != 60 || list[0].Workers != 2 || list[0].Worker.Runs != 7 || list[1].Stats.Transactions != 7 || list[1].Workers != 0 {
+		t.Errorf("%+v", list)
+	}
+	r, s := newRates(), unknown(1, time.Now())
+	r.process(reports)
+	r.process([]admin.Report{of("c", "one", 110, 150, 13), of("c", "two", 112, 160, 24), of("d", "d", 110, 17, 0)})
+	r.sample(&s)
+	if s.Values[committed] != 10+1 || s.Values[runs] != 1+2 {
+		t.Errorf("%v transactions and %v runs a second", s.Values[committed], s.Values[runs])
+	}
+	own := of("c", "c", 120, 170, 0)
+	if list = clientsOf(withOwn(own, reports)); len(list) != 2 || list[0].Stats.Transactions != 170 || list[0].Workers != 2 {
+		t.Errorf("with this process's reading %+v", list)
+	}
+}
+
+// Rates go by the client's own clock: the times of reports are estimates.
+func TestRatesByUptime(t *testing.T) {
+	t.Parallel()
+	r, s := newRates(), unknown(1, time.Now())
+	for i, uptime := range []time.Duration{100 * time.Second, 110 * time.Second} {
+		report := counted("c", 0, 100+i, int64(500*i)) // a second apart, as far as the oracle's time is known
+		report.Client, report.Uptime = "c", uptime
+		r.process([]admin.Report{report})
+	}
+	r.sample(&s)
+	if s.Values[committed] != 50 {
+		t.Errorf("%v transactions a second, want 500 in 10 s", s.Values[committed])
+	}
+}
+
+// What a client has counted that has just begun is a rate of now; of an older one it may be from
+// long ago.
+func TestRateOfANewClient(t *testing.T) {
+	t.Parallel()
+	for age, want := range map[int]float64{5: 20, 3600: math.NaN()} {
+		r, s := newRates(), unknown(1, time.Now())
+		report := counted("new", 0, age, 100)
+		report.Client, report.Uptime = "new", time.Duration(age)*time.Second
+		r.process([]admin.Report{report})
+		r.sample(&s)
+		if got := s.Values[committed]; got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Errorf("%d s old: %v transactions a second, want %v", age, got, want)
 		}
 	}
 }

@@ -29,6 +29,7 @@ func (r reading[T]) renewed(value T, at time.Time, err error) reading[T] {
 
 // state is everything that the poll knows.
 type state struct {
+	Own       string // this process's client
 	Processes reading[[]admin.Report]
 	Workers   reading[admin.Workers]
 	Storage   reading[storage]
@@ -80,17 +81,14 @@ func (s oracleServer) State() string {
 	return "not ready"
 }
 
-// Running maps the names of the live workers to their versions: those that announce themselves, and
-// those that only report because they have no Config.Partition.
+// Running maps the names of the live workers to their versions.
 func (st *state) Running() map[string]string {
 	running := map[string]string{}
-	for _, r := range st.Processes.Value {
-		if r.Name != ownName || len(r.Worker.Observers) > 0 {
-			running[r.Name] = r.Version
-		}
-	}
-	for _, w := range st.Workers.Value.Live {
+	for _, w := range st.workers() {
 		running[w.Name] = w.Version
 	}
 	return running
 }
+
+// clients are the clients that report, and this process's.
+func (st *state) clients() []client { return clientsOf(st.Processes.Value) }

@@ -18,7 +18,13 @@ type rowPage struct {
 	Values           bool
 	Asked            bool
 	Found            admin.RowInspection
-	HideURL, ShowURL string // the same page with and without values
+	Browsed          *browsed // instead of a row
+	HideURL, ShowURL string   // the same page with and without values
+}
+
+// browseLink is the address of the first rows of a table.
+func browseLink(table string) string {
+	return "row?" + url.Values{"table": {table}, "row": {""}, "browse": {"1"}}.Encode()
 }
 
 // rowLink is the address of the inspector for a row.
@@ -30,7 +36,7 @@ func rowLink(table, row string) string {
 func (h *Handler) showRow(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := hurry(r)
 	defer cancel()
-	p := h.newPage(pageRow, nil)
+	p := h.newPage(pageRow, nil, listQuery{})
 	q := r.URL.Query()
 	p.Row = &rowPage{Table: q.Get("table"), Key: q.Get("row"), AsOf: q.Get("asof"), Asked: q.Has("row")}
 	p.Row.Values = q.Get("values") == "1" && h.cfg.ShowValues
@@ -39,12 +45,18 @@ func (h *Handler) showRow(w http.ResponseWriter, r *http.Request) {
 	q.Del("values")
 	p.Row.HideURL = "row?" + q.Encode()
 	status := http.StatusOK
+	look := h.inspect
+	if p.Row.Asked && (q.Get("browse") == "1" || p.Row.Key == "") {
+		look = func(ctx context.Context, p *rowPage) error { return h.browse(ctx, p, q.Get("after")) }
+	}
 	if p.Row.Asked {
-		if err := h.inspect(ctx, p.Row); err != nil {
+		if err := look(ctx, p.Row); err != nil {
 			p.Problem = new(problem)
 			p.Problem.Text, p.Problem.Remedy, status = explain(err)
 		}
-		p.Now = p.Row.Found.Now.Time()
+		if p.Row.Browsed == nil {
+			p.Now = p.Row.Found.Now.Time()
+		}
 	}
 	h.write(w, r, status, p)
 }

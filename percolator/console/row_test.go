@@ -75,7 +75,8 @@ func TestRowThatCannotBeShown(t *testing.T) {
 	h := newCluster(t, 1).handler()
 	for path, want := range map[string]int{
 		rowOf("none", "r"):                                      http.StatusNotFound,
-		rowOf("documents", ""):                                  http.StatusBadRequest,
+		rowOf("none", "", "browse", "1"):                        http.StatusNotFound,
+		rowOf("documents", `"open`, "browse", "1"):              http.StatusBadRequest,
 		rowOf("documents", `"open`):                             http.StatusBadRequest,
 		rowOf("documents", "r", "asof", "yesterday"):            http.StatusBadRequest,
 		rowOf("documents", "r", "asof", "2999-01-01T00:00:00Z"): http.StatusBadRequest,

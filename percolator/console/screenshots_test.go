@@ -79,7 +79,7 @@ func TestScreenshots(t *testing.T) {
 	<-enough.Done()
 	pages := map[string]string{
 		"overview": "/", "row": "/row?table=documents&row=com.example/harbour&values=1", "locks": "/locks", "observers": "/observers",
-		"workers": "/workers", "oracle": "/oracle", "journal": "/journal", "storage": "/storage", "row-parked": "/row?table=documents&row=com.example/lighthouse",
+		"workers": "/workers", "contention": "/contention", "browse": "/row?table=documents&row=com.example/&browse=1", "oracle": "/oracle", "journal": "/journal", "storage": "/storage", "row-parked": "/row?table=documents&row=com.example/lighthouse",
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefer(scheme)

@@ -44,7 +44,7 @@ func get(t *testing.T, h http.Handler, path string) string {
 }
 
 var everyPage = map[string]string{
-	"/": "Transactions", "/row": "Look at a row", "/locks": "Locks", "/observers": "Parked", "/workers": "Processes", "/oracle": "High-water mark", "/storage": "Holds", "/journal": "Last sweep",
+	"/": "Transactions", "/row": "Look at a row", "/locks": "Locks", "/contention": "contended cells", "/observers": "Parked", "/workers": "Clients", "/oracle": "High-water mark", "/storage": "Holds", "/journal": "Last sweep",
 }
 
 func TestEveryPage(t *testing.T) {
@@ -65,11 +65,11 @@ func TestEveryPage(t *testing.T) {
 	}
 }
 
-// The locks page lists the cells on which transactions have conflicted.
+// The contention page lists the cells on which transactions have conflicted.
 func TestContendedCells(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	if body := get(t, c.handler(), "/locks"); !strings.Contains(body, "No process has reported a conflict lately") {
+	if body := get(t, c.handler(), "/contention"); !strings.Contains(body, "No client has reported a conflict lately") {
 		t.Error(body)
 	}
 	ctx, contested := testContext(t), percolator.Cell{Table: "words", Row: "<the>", Column: "n"}
@@ -88,8 +88,9 @@ func TestContendedCells(t *testing.T) {
 	if _, err = a.Commit(ctx); !errors.Is(err, percolator.ErrConflict) {
 		t.Fatalf("%v, want a conflict", err)
 	}
-	body := get(t, c.handler(), "/locks")
-	if want := `<th scope="row">words/&#34;&lt;the&gt;&#34;/&#34;n&#34;</th><td class="number">1</td><td class="number">0</td><td class="number">1</td>`; !strings.Contains(body, want) {
+	body := get(t, c.handler(), "/contention")
+	if want := `<th scope="row" class="key" data-label="Cell"><a class="wide" href="row?row=%3Cthe%3E&amp;table=words">words/&#34;&lt;the&gt;&#34;/&#34;n&#34;</a></th>` +
+		`<td class="number" data-label="Conflicts">1</td><td class="number" data-label="Updates that wait">0</td><td class="number" data-label="Clients">1</td>`; !strings.Contains(body, want) {
 		t.Errorf("%s lacks %s", body, want)
 	}
 }

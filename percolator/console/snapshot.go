@@ -16,7 +16,7 @@ func (p *poller) publish(turn int64) {
 	next := &snapshot{Seq: 1, Turn: turn, At: now, State: p.state}
 	if p.latest != nil {
 		next.Seq = p.latest.Seq + 1
-		if now.Sub(p.latest.At) > 3*(p.interval+pollTimeout) { // nobody watched: the charts have a gap there
+		if now.Sub(p.latest.At) > 3*(max(p.interval, idleInterval)+pollTimeout) { // this process stood still: the charts have a gap there
 			p.history.add(unknown(next.Seq, p.latest.At.Add(p.interval)))
 			next.Seq++
 		}
@@ -27,7 +27,8 @@ func (p *poller) publish(turn int64) {
 	if !p.watched(pageJournal) {
 		next.State.Journal.Failed = nil
 	}
-	next.State.Processes.Value = withOwn(own, p.src.works(), p.state.Processes.Value)
+	next.State.Processes.Value = withOwn(own, p.state.Processes.Value)
+	next.State.Own = own.Client
 	p.history.add(p.sample(next))
 	next.Samples = p.history.last()
 	p.latest = next
@@ -45,7 +46,7 @@ func (p *poller) sample(next *snapshot) sample {
 	if st.Pending.Known() && st.Pending.Failed == nil {
 		found, at := st.Pending.Value, st.now(st.Pending.At)
 		expired, _ := found.expired(at)
-		s.Values[waiting], s.Values[parkedCells], s.Values[expiredLocks] = float64(found.Waiting), float64(len(found.Parked)), float64(expired)
+		s.Values[waiting], s.Values[parkedCells], s.Values[expiredLocks] = float64(found.Waiting), float64(found.ParkedCells), float64(expired)
 		s.Values[waitingAge] = max(since(at, found.Oldest), backlog(st.Processes.Value)).Seconds()
 	}
 	return s
@@ -58,25 +59,6 @@ func backlog(reports []admin.Report) (oldest time.Duration) {
 		oldest = max(oldest, time.Duration(r.Worker.BacklogMillis)*time.Millisecond)
 	}
 	return oldest
-}
-
-// withOwn adds this process's own reading, and counts nothing twice. A reading with a worker is
-// newer than the reports of this process and takes their place; one without knows less than they
-// do.
-func withOwn(own admin.Report, works bool, reports []admin.Report) []admin.Report {
-	all := make([]admin.Report, 0, len(reports)+1)
-	reported := false
-	for _, r := range reports {
-		same := r.Host == own.Host && r.PID == own.PID
-		reported = reported || same
-		if !same || !works {
-			all = append(all, r)
-		}
-	}
-	if works || !reported {
-		all = append(all, own)
-	}
-	return all
 }
 
 // next waits for a snapshot that will do, until ctx ends, and returns the newest in any case; nil:
@@ -103,7 +85,7 @@ func (p *poller) next(ctx context.Context, willDo func(*snapshot) bool) (*snapsh
 // be learned in time.
 func (p *poller) fresh(ctx context.Context, page string) *snapshot {
 	p.mu.Lock()
-	old := !p.running || p.latest == nil
+	old := p.latest == nil || time.Since(p.latest.At) > 2*(p.interval+pollTimeout)
 	for _, probe := range p.probes {
 		if probe.page == page && !p.watched(page) {
 			old, probe.due = true, time.Time{}
@@ -133,10 +115,10 @@ func (p *poller) renew(ctx context.Context, page string) {
 
 // hurry has the next poll begin now and waits for what it finds, but not for long.
 func (p *poller) hurry(ctx context.Context, turn int64) *snapshot {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.mu.Lock()
+	p.hurried = true
+	p.mu.Unlock()
+	p.stir()
 	ctx, cancel := context.WithTimeout(ctx, 2*pollTimeout)
 	defer cancel()
 	found, _ := p.next(ctx, func(s *snapshot) bool { return s.Turn > turn }) // what there is will do

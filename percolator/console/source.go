@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"os"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 // fail without harm to the others.
 type source interface {
 	own() admin.Report // of this process; never slow
-	works() bool       // whether own knows of a worker
 	Reports(ctx context.Context) ([]admin.Report, error)
 	InspectWorkers(ctx context.Context) (admin.Workers, error) // changes nothing
 	storage(ctx context.Context) (storage, error)
@@ -29,32 +27,21 @@ type source interface {
 type clientSource struct {
 	*admin.Admin
 
-	c       *percolator.Client
-	cfg     Config
-	started time.Time
-	host    string
+	c   *percolator.Client
+	cfg Config
 }
 
 func newClientSource(c *percolator.Client, cfg Config) clientSource {
-	host, _ := os.Hostname() // without one, this process's own report counts as another's
-	return clientSource{Admin: admin.New(c), c: c, cfg: cfg, started: time.Now(), host: host}
+	return clientSource{Admin: admin.New(c), c: c, cfg: cfg}
 }
 
 // own is what this process would report, read now.
 func (s clientSource) own() admin.Report {
-	r := admin.Report{
-		Name: ownName, Host: s.host, PID: os.Getpid(), Started: tso.At(s.started), Written: tso.At(time.Now()), Stats: s.c.Stats(),
-	}
 	if s.cfg.Worker != nil {
-		r.Worker = s.cfg.Worker.Stats().Report()
+		return s.cfg.Worker.Report()
 	}
-	return r
+	return s.OwnReport()
 }
-
-func (s clientSource) works() bool { return s.cfg.Worker != nil }
-
-// ownName is the name of this process's reading; those of reports are longer.
-const ownName = "console"
 
 func (s clientSource) storage(ctx context.Context) (storage, error) {
 	done, err := s.Collection(ctx)

@@ -47,11 +47,11 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.poll.watch(name)()
-	h.follow(r, e, name)
+	h.follow(r, e, name, readQuery(r.URL.Query()))
 }
 
 // follow sends every snapshot until the client is gone, the handler is closed or the stream is old.
-func (h *Handler) follow(r *http.Request, e *events, name string) {
+func (h *Handler) follow(r *http.Request, e *events, name string, q listQuery) {
 	seen, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // what is no number is as good as nothing
 	old := time.Now().Add(streamLimit)
 	last, first := int64(0), true
@@ -66,7 +66,7 @@ func (h *Handler) follow(r *http.Request, e *events, name string) {
 		}
 		err = e.samples(first, after(s.Samples, seen), s.Seq)
 		if err == nil {
-			err = h.sendMain(e, s, name)
+			err = h.sendMain(e, s, name, q)
 		}
 		if err != nil {
 			return
@@ -75,9 +75,9 @@ func (h *Handler) follow(r *http.Request, e *events, name string) {
 	}
 }
 
-func (h *Handler) sendMain(e *events, s *snapshot, name string) error {
-	content, err := s.rendered.of(name, func() ([]byte, error) {
-		html, err := h.views.renderMain(h.newPage(name, s))
+func (h *Handler) sendMain(e *events, s *snapshot, name string, q listQuery) error {
+	content, err := s.rendered.of(name+"?"+q.encode(), func() ([]byte, error) {
+		html, err := h.views.renderMain(h.newPage(name, s, q))
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,8 @@ func (h *Handler) sendMain(e *events, s *snapshot, name string) error {
 	return e.write(content, "event: main\ndata: ")
 }
 
-// rendered is the content of the pages of one snapshot, each made once for all who watch.
+// rendered is the content of the pages of one snapshot, each made once for all who watch it with the
+// same query: at most MaxStreams of them.
 type rendered struct {
 	mu    sync.Mutex
 	pages map[string][]byte

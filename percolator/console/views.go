@@ -31,7 +31,7 @@ func newViews() (*views, error) {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	v := &views{pages: map[string]*template.Template{}, version: version}
-	shared, err := template.New("").Funcs(functions(version)).ParseFS(files, "templates/layout.html", "templates/parts.html")
+	shared, err := template.New("").Funcs(functions(version)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/list.html")
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
@@ -58,6 +58,8 @@ func functions(version string) template.FuncMap {
 		"shown":    shown,
 		"duration": formatDuration,
 		"count":    grouped,
+		"count64":  func(n int) string { return grouped(int64(n)) },
+		"runbook":  runbookLink,
 		"bytes":    formatBytes,
 		"time":     formatTime,
 		"value":    formatValue,
@@ -65,6 +67,7 @@ func functions(version string) template.FuncMap {
 		"plural":   plural,
 		"join":     strings.Join,
 		"rowLink":  rowLink,
+		"browse":   browseLink,
 		"ackOf":    ackOf,
 		"used":     used,
 		"date":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },

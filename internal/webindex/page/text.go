@@ -5,9 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// foldedText is text on one line: white space is one space, and there is none at the ends.
+// foldedText is text on one line: white space is one space, and there is none at the ends. With
+// lines, what separate divides is on lines of its own.
 type foldedText struct {
 	max   int // bytes
+	lines bool
+	end   bool // of a line, since the last character
 	cut   bool
 	space bool // there was white space since the last character
 	text  []byte
@@ -35,15 +38,18 @@ func (t *foldedText) addChar(c []byte) {
 		t.cut = true
 		return
 	}
-	if need > len(c) {
+	switch {
+	case need > len(c) && t.end:
+		t.text = append(t.text, '\n')
+	case need > len(c):
 		t.text = append(t.text, ' ')
 	}
-	t.space = false
+	t.space, t.end = false, false
 	t.text = append(t.text, c...)
 }
 
 // separate makes what is added next another word.
-func (t *foldedText) separate() { t.space = true }
+func (t *foldedText) separate() { t.space, t.end = true, t.lines }
 
 func (t *foldedText) String() string { return string(t.text) }
 

@@ -25,6 +25,7 @@ const (
 type documentPage struct {
 	Query       string
 	URL, Title  string
+	Stored      string // the page as it was crawled
 	Hash        string
 	Canonical   string // URL
 	IsCanonical bool
@@ -58,7 +59,7 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 		s.notFound(w, r)
 		return
 	}
-	p := &documentPage{URL: url}
+	p := &documentPage{URL: url, Stored: storedLink(url, "")}
 	var at time.Time
 	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
 		at = snap.StartTimestamp().Time()

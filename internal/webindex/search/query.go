@@ -17,6 +17,9 @@ import (
 const (
 	maxTerms   = 8      // further terms are ignored
 	maxMatches = 10_000 // documents looked at for one term; the rest is ignored
+	maxTitles  = 100    // of the best matches, whose titles are read to order them
+
+	titleScore = 2 // what a term in the title contributes to the score
 )
 
 // match is a document that has all terms of a query.
@@ -30,6 +33,14 @@ type match struct {
 type found struct {
 	Matches []match // best first
 	Partial bool    // there may be more
+	Terms   []termCount
+}
+
+// termCount is how many documents have one term of a query.
+type termCount struct {
+	Term, URL string // the address of a search for it alone
+	Pages     int
+	Partial   bool
 }
 
 // find looks the terms of a query up and returns the documents that have all of them.
@@ -51,12 +62,16 @@ func find(ctx context.Context, r percolator.Scanner, query string) (found, error
 			return f, err
 		}
 		f.Partial = f.Partial || partial
+		f.Terms = append(f.Terms, termCount{term, link("/", "q", term), len(frequencies), partial})
 		scores = intersect(scores, frequencies)
-		if len(scores) == 0 {
-			return f, nil
-		}
 	}
-	return f, f.order(ctx, r, scores)
+	if len(scores) == 0 {
+		return f, nil
+	}
+	if err := f.order(ctx, r, scores); err != nil {
+		return f, err
+	}
+	return f, f.preferTitles(ctx, r, terms)
 }
 
 // intersect keeps the documents that have the next term as well, and adds what the term contributes
@@ -83,10 +98,26 @@ func (f *found) order(ctx context.Context, r percolator.Scanner, scores map[stri
 	for i, url := range urls {
 		f.Matches = append(f.Matches, match{URL: url, Rank: accounts[i].Rank, score: scores[url] + prominence(accounts[i].Rank)})
 	}
-	slices.SortFunc(f.Matches, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.URL, b.URL))
-	})
+	slices.SortFunc(f.Matches, better)
 	return nil
+}
+
+func better(a, b match) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.URL, b.URL)) }
+
+// preferTitles orders the best matches again: a document whose title has the terms is about them.
+func (f *found) preferTitles(ctx context.Context, r percolator.Scanner, terms []string) error {
+	best := f.Matches[:min(len(f.Matches), maxTitles)]
+	contents := index.Fetch(ctx, r, contentCells(best)...)
+	for i := range best {
+		title := page.Terms(index.Get(contents, index.ServedContent, best[i].URL).Title)
+		for _, term := range terms {
+			if slices.Contains(title, term) {
+				best[i].score += titleScore
+			}
+		}
+	}
+	slices.SortFunc(best, better)
+	return contents.Err()
 }
 
 // prominence is what a rank contributes to the score: 0 for a document that no other links to, or

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -28,11 +29,14 @@ type resultsPage struct {
 	Milliseconds   int64
 	From           int // number of the first result on this page, from 1
 	Results        []result
-	Previous, Next string // links; "" if there is no such page
+	Terms          []termCount // how often each occurs, where nothing has all of them
+	Previous, Next string      // links; "" if there is no such page
+	Overview       *overview   // of the start page; nil: not known
 }
 
 type result struct {
 	URL, Document string
+	Stored        string // the page as it was crawled
 	Title         string
 	Snippet       []page.Fragment
 	Anchors       []index.Anchor
@@ -49,6 +53,10 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(query) > maxQuery {
 		s.say(w, http.StatusBadRequest, "Too long", "A query has at most 500 bytes.")
+		return
+	}
+	if strings.TrimSpace(query) == "" {
+		s.show(w, http.StatusOK, "results.html", &resultsPage{Overview: s.overview(r.Context())})
 		return
 	}
 	p, err := s.search(r.Context(), query, number)
@@ -74,7 +82,7 @@ func (s *Server) search(ctx context.Context, query string, number int) (*results
 		}
 		first := min((min(number, len(f.Matches)+1)-1)*perPage, len(f.Matches))
 		last := min(first+perPage, len(f.Matches))
-		p.Total, p.Partial, p.From = len(f.Matches), f.Partial, first+1
+		p.Total, p.Partial, p.From, p.Terms = len(f.Matches), f.Partial, first+1, f.Terms
 		if number > 1 {
 			p.Previous = link("/", "q", query, "page", strconv.Itoa(number-1))
 		}
@@ -111,7 +119,7 @@ func describe(ctx context.Context, r percolator.Reader, query string, matches []
 			title = m.URL
 		}
 		out = append(out, result{
-			URL: m.URL, Document: documentLink(m.URL), Title: title, Rank: index.FormatRank(m.Rank),
+			URL: m.URL, Document: documentLink(m.URL), Stored: storedLink(m.URL, query), Title: title, Rank: index.FormatRank(m.Rank),
 			Snippet: page.Highlight(page.Snippet(content.Excerpt, query, snippetRunes), query),
 			Anchors: anchors[:shown], More: len(anchors) - shown,
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -56,7 +57,7 @@ func get(t *testing.T, s http.Handler, path string) *httptest.ResponseRecorder {
 }
 
 // variable is what differs from run to run.
-var variable = regexp.MustCompile(`\d+ ms|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC|at=\d+`)
+var variable = regexp.MustCompile(`\d+ ms|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})? UTC|at=\d+`)
 
 // TestPages compares whole pages with files that were looked at once. Write them anew with -update.
 func TestPages(t *testing.T) {
@@ -66,6 +67,9 @@ func TestPages(t *testing.T) {
 		"start":          "/",
 		"results":        "/?q=LAMPS",
 		"none":           "/?q=lamps+zebra",
+		"no words":       "/?q=the+of",
+		"stored":         "/stored?q=lamps&url=" + url.QueryEscape(target),
+		"not stored":     "/stored?url=" + url.QueryEscape(absent),
 		"document":       "/document?url=" + url.QueryEscape(target),
 		"duplicate":      "/document?url=" + url.QueryEscape(mirror),
 		"redirect":       "/document?url=" + url.QueryEscape(moved),
@@ -252,5 +256,102 @@ func TestSnapshotsAreLimited(t *testing.T) {
 		if rec := get(t, s, path); rec.Code != http.StatusOK {
 			t.Errorf("%s with a slot: status %d", path, rec.Code)
 		}
+	}
+}
+
+// A document whose title has the words comes before one that only repeats them.
+func TestTitlesCount(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t, 1)
+	w.Put("http://a.test/", webtest.Page("Recipes", strings.Repeat("lamp ", 5)))
+	w.Put("http://b.test/", webtest.Page("The lamp", "A lamp."))
+	w.Put("http://c.test/", webtest.Page("Lamp rooms", "Rooms."))
+	w.Check()
+	s := search.NewServer(w.Client, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	want := []string{"http://b.test/", "http://c.test/", "http://a.test/"}
+	if diff := cmp.Diff(want, results(get(t, s, "/?q=lamp").Body.String())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+var hrefs = regexp.MustCompile(`href="(/[^"]*)"`)
+
+// From the start page on, every link within the site leads to a page: examples find something,
+// results and links lead to stored pages, redirects to their targets.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	_, s := newSite(t)
+	seen, open := map[string]bool{}, []string{"/"}
+	for len(open) > 0 {
+		path := open[0]
+		open = open[1:]
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		rec := get(t, s, path)
+		body := rec.Body.String()
+		switch {
+		case rec.Code == http.StatusSeeOther:
+			open = append(open, rec.Header().Get("Location"))
+		case strings.Contains(path, url.QueryEscape(absent)) && strings.HasPrefix(path, "/stored"): // it says so, and leads on
+			if rec.Code != http.StatusNotFound || !strings.Contains(body, "/document?url=") {
+				t.Errorf("%s: %d\n%s", path, rec.Code, body)
+			}
+		case rec.Code != http.StatusOK:
+			t.Errorf("%s: %d", path, rec.Code)
+		case strings.HasPrefix(path, "/?q=") && len(results(body)) == 0:
+			t.Errorf("the example %s finds nothing", path)
+		}
+		for _, m := range hrefs.FindAllStringSubmatch(body, -1) {
+			open = append(open, html.UnescapeString(m[1]))
+		}
+	}
+	for _, path := range []string{"/stored?url=" + url.QueryEscape(target), "/document?url=" + url.QueryEscape(target), "/?q=guide+lighthouses", "/stored?url=" + url.QueryEscape(moved)} {
+		if !seen[path] {
+			t.Errorf("nothing leads to %s; seen were %v", path, seen)
+		}
+	}
+}
+
+// What strangers wrote is text, and never markup, also where words are marked.
+func TestNothingOfAPageIsMarkup(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t, 1)
+	const evil = "http://evil.test/"
+	w.Put(evil, webtest.Page(`lamp &lt;script&gt;alert(1)&lt;/script&gt;`, `&lt;img src=x onerror=alert(2)&gt; lamp &lt;/p&gt;`))
+	w.Check()
+	s := search.NewServer(w.Client, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	for _, path := range []string{"/", "/?q=lamp", "/?q=%3Cscript%3E+lamp", "/stored?q=lamp+img&url=" + url.QueryEscape(evil), "/?q=%3Cscript%3Ealert%3C%2Fscript%3E"} {
+		body := get(t, s, path).Body.String()
+		if strings.Contains(body, "<script") || strings.Contains(body, "<img") {
+			t.Errorf("%s: markup of others:\n%s", path, body)
+		}
+	}
+	if body := get(t, s, "/stored?q=lamp+img&url="+url.QueryEscape(evil)).Body.String(); !strings.Contains(body, "<mark>img</mark>") || !strings.Contains(body, "<mark>lamp</mark>") {
+		t.Errorf("words are not marked:\n%s", body)
+	}
+}
+
+// The start page is there whether the index answers or not, and surveys it once in a while.
+func TestStartPage(t *testing.T) {
+	t.Parallel()
+	w, s := newSite(t)
+	if body := get(t, s, "/").Body.String(); !strings.Contains(body, "<dt>Pages</dt><dd>3</dd>") || !strings.Contains(body, "<dt>Sites</dt><dd>3</dd>") {
+		t.Errorf("no statistics:\n%s", body)
+	}
+	before := w.Client.Stats().RowsRead
+	for range 20 {
+		get(t, s, "/")
+	}
+	if n := w.Client.Stats().RowsRead - before; n > 10 {
+		t.Errorf("loading the start page again read %d rows", n)
+	}
+	if err := w.Client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fresh := search.NewServer(w.Client, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if rec := get(t, fresh, "/"); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "Search what was crawled") {
+		t.Errorf("without an index: %d\n%s", rec.Code, rec.Body)
 	}
 }

@@ -3,7 +3,7 @@
 //
 // Results are in the order of a score: for each term of the query 1 and the logarithm of how often
 // the document has it, and the logarithm of how many times the least rank the document's rank is.
-// Ranks are those of the snapshot that answers the query, so a rank that has just changed changes
+// The best of them are ordered again with 2 more for each term in the document's title. Ranks are those of the snapshot that answers the query, so a rank that has just changed changes
 // the order at once, and nothing has to be exported for it.
 package search
 
@@ -33,7 +33,8 @@ var errBusy = errors.New("too many requests are being answered")
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"date": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+	"second": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"date":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
 }).ParseFS(files, "templates/*.html"))
 
 // Server answers requests. It is an http.Handler and may be used concurrently.
@@ -42,6 +43,8 @@ type Server struct {
 	log    *slog.Logger
 	mux    *http.ServeMux
 	views  chan struct{} // a slot for each snapshot that is read
+
+	overviews overviews
 }
 
 // NewServer returns a search page for the index that client reads.
@@ -49,6 +52,7 @@ func NewServer(client *percolator.Client, log *slog.Logger) *Server {
 	s := &Server{client: client, log: log, mux: http.NewServeMux(), views: make(chan struct{}, maxViews)}
 	s.mux.HandleFunc("GET /{$}", s.results)
 	s.mux.HandleFunc("GET /document", s.document)
+	s.mux.HandleFunc("GET /stored", s.stored)
 	s.mux.HandleFunc("GET /raw", s.raw)
 	s.mux.HandleFunc("GET /style.css", s.style)
 	s.mux.HandleFunc("GET /", s.notFound)
@@ -92,8 +96,9 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, data any) 
 }
 
 type message struct {
-	Query       string
-	Title, Text string
+	Query          string
+	Title, Text    string
+	Link, LinkText string // where to go on; "": nowhere
 }
 
 func (s *Server) say(w http.ResponseWriter, status int, title, text string) {

@@ -1,6 +1,6 @@
 // The charts: uPlot over the points that the server has sent. A point is [milliseconds, value of every series…].
 
-const span = 30 * 60; // seconds that are kept
+const span = 60 * 60; // seconds that are kept
 const drawn = new Map(); // chart's id → {plot, place, series}
 let points = [];
 
@@ -87,7 +87,7 @@ function tooltip(place, swatches, write) {
           const row = line("", `${s.parentElement.textContent.trim()} `);
           const swatch = s.cloneNode(false);
           const number = document.createElement("b");
-          number.textContent = v == null ? "–" : write(v);
+          number.textContent = v == null ? "–" : (units[s.dataset.unit] ?? write)(v);
           row.prepend(swatch);
           row.append(number);
           return row;

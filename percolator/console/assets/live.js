@@ -13,7 +13,9 @@ export function follow(page, badge, handlers) {
 
   const open = () => {
     if (source || document.hidden) return;
-    source = new EventSource("events?page=" + encodeURIComponent(page));
+    const query = new URLSearchParams(location.search); // what the page's list shows
+    query.set("page", page);
+    source = new EventSource("events?" + query);
     source.onerror = () => {
       say("lost", "reconnecting");
       if (source && source.readyState === EventSource.CLOSED) { // refused: too many pages are live, or access has ended
