@@ -367,7 +367,7 @@ func TestSearchConnections(t *testing.T) {
 	l := &accepting{Listener: tcp}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- (&app{stdout: output(t)}).serve(ctx, l, nil) }() // the first page needs no client
+	go func() { ended <- (&app{stdout: output(t)}).serve(ctx, l, nil) }() // a style sheet needs no client
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -380,7 +380,7 @@ func TestSearchConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /style.css HTTP/1.1\r\nHost: test\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		return c
