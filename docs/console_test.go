@@ -101,7 +101,7 @@ func build(t *testing.T) string {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/percolator", "./docs/examples/quickstart")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/percolator", "./docs/examples/quickstart", "./docs/examples/phones")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
