@@ -20,7 +20,7 @@ const (
 // layers are all packages of the module, the lowest first. A package imports only from the lines
 // above its own, so those of one line never import each other.
 var layers = [][]string{
-	{"internal/capacity", "internal/exporters", "internal/gcloudemulator", "internal/printable", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
+	{"internal/capacity", "internal/emulatorhost", "internal/exporters", "internal/gcloudemulator", "internal/printable", "internal/suggest", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
 		"tso/internal/record", "tso/tsopb"},
 	{"internal/spanneremulator"},
 	{"tso"},
@@ -90,7 +90,7 @@ var importers = map[string][]string{
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":         {"internal/capacity", "internal/export", "internal/exporters", "internal/formats", "internal/printable", "internal/probe"},
+	"cmd/percolator":         {"internal/capacity", "internal/emulatorhost", "internal/export", "internal/exporters", "internal/formats", "internal/printable", "internal/probe", "internal/suggest"},
 	"cmd/webindex":           {"internal/exporters", "internal/printable", "internal/webindex"},
 	"docs":                   nil,
 	"internal/webindex":      {"internal/printable", "internal/webindex"},

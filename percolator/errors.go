@@ -9,7 +9,7 @@ var (
 	// ErrExists: Insert met a cell that has a value. Read it, or use Set to overwrite it.
 	ErrExists = model.ErrExists
 	// ErrUnique: another row already holds this value in a unique index. Choose another value or
-	// change the row that holds it; the message names the index.
+	// change the row that holds it; the message names both.
 	ErrUnique = model.ErrUnique
 )
 

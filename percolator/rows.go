@@ -30,7 +30,7 @@ func (r Rows[T]) Get(ctx context.Context, from Reader, key string) (T, error) {
 	}
 	exists, err := r.decode(&row, key, values)
 	if err == nil && !exists {
-		err = fmt.Errorf("percolator: table %q, row %q: %w: no column of %T has a value", r.table, key, ErrNotFound, row)
+		err = fmt.Errorf("percolator: %s/%q: %w: no column of %T has a value", r.table, key, ErrNotFound, row)
 	}
 	return row, err
 }

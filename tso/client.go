@@ -34,6 +34,9 @@ type Client struct {
 	// failure is what the last attempt failed with, nil after a success.
 	failure atomic.Pointer[error]
 
+	// heard: some attempt has failed otherwise than by a refused connection.
+	heard atomic.Bool
+
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
 	sender sync.WaitGroup
@@ -44,8 +47,8 @@ type Client struct {
 // which any may lead now or later. Give all of them: the client finds the leader from any of them,
 // but needs one that lives.
 //
-// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s; the error
-// names the targets and the last failure. ErrInvalidArgument: targets is no such list, or the
+// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s, or for 2 s if
+// every server refuses the connection; the error names the targets and the last failure. ErrInvalidArgument: targets is no such list, or the
 // client would speak plaintext with another machine (see [WithPlaintext]). The caller has to Close
 // the client.
 func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, error) {
@@ -69,10 +72,29 @@ func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, err
 
 	ctx, cancelWait := context.WithTimeout(ctx, o.timeout)
 	defer cancelWait()
+	var refused atomic.Bool
+	defer time.AfterFunc(refusalPatience, func() {
+		if refused.Store(c.lastFailure() != nil && !c.heard.Load()); refused.Load() {
+			cancelWait()
+		}
+	}).Stop()
 	if _, err := c.Next(ctx); err != nil {
+		if refused.Load() {
+			err = fmt.Errorf("tso: %w: nothing listens at %s: %w", ErrUnavailable, c.names, c.lastFailure())
+		}
 		return nil, fmt.Errorf("%w%s", err, closing(c.Close()))
 	}
 	return c, nil
+}
+
+// refusalPatience is how long Dial waits for servers of which every one refuses the connection: they
+// may have been started just now.
+const refusalPatience = 2 * time.Second
+
+// isRefusal reports whether nothing listens where an attempt was sent. gRPC tells that by its text
+// alone.
+func isRefusal(err error) bool {
+	return status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "connection refused")
 }
 
 func closing(err error) string {
@@ -212,6 +234,9 @@ func (c *Client) askAgain(n int, deadline time.Time, err error) (Timestamp, erro
 func (c *Client) noteFailure(err error, cut bool) {
 	if cut && status.Code(err) == codes.DeadlineExceeded && c.failure.Load() != nil {
 		return
+	}
+	if !isRefusal(err) {
+		c.heard.Store(true)
 	}
 	c.failure.Store(&err)
 }

@@ -95,8 +95,8 @@ type backupSummary struct {
 	Complete   bool                 `json:"complete"`
 	Resumed    bool                 `json:"resumed"`
 	Snapshot   int64                `json:"snapshot"`
-	Time       time.Time            `json:"snapshot_time"`
-	MissedWeak bool                 `json:"missed_weak"`
+	Time       time.Time            `json:"snapshotTime"`
+	MissedWeak bool                 `json:"missedWeak"`
 	Tables     []backupTableSummary `json:"tables"`
 	Chunks     int                  `json:"chunks"`
 	Total      backup.Counts        `json:"total"`

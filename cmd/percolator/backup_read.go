@@ -71,9 +71,9 @@ func verifyBackup(ctx context.Context, cmd *cobra.Command, s backup.Store, out *
 // verificationSummary is what is printed of it.
 type verificationSummary struct {
 	ID       string           `json:"id"`
-	Time     time.Time        `json:"snapshot_time"`
+	Time     time.Time        `json:"snapshotTime"`
 	Chunks   int              `json:"chunks"` // that are as they should be
-	All      int              `json:"all_chunks"`
+	All      int              `json:"allChunks"`
 	Verified backup.Counts    `json:"verified"`
 	Problems []backup.Problem `json:"problems"`
 }

@@ -41,7 +41,7 @@ func backedUp(t *testing.T) *cluster {
 
 // How backups are cut into objects depends on what the emulator says of tablets, which is random.
 var (
-	byteCounts  = regexp.MustCompile(`("(?:raw_bytes|bytes|chunks|all_chunks)": )\d+`)
+	byteCounts  = regexp.MustCompile(`("(?:raw_bytes|bytes|chunks|allChunks)": )\d+`)
 	storedBytes = regexp.MustCompile(`\b\d+ B\b`)
 	chunkCounts = regexp.MustCompile(`\b\d+( of \d+)? chunks\b`)
 	objectNames = regexp.MustCompile(`chunks/[a-z]+/[0-9a-f-]+\.zst`)

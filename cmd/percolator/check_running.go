@@ -245,26 +245,47 @@ func checkObservers(ctx context.Context, x *checker) []finding {
 	return judgeObservers(x.client.Schema(), live)
 }
 
-// judgeObservers looks for columns whose notifications pile up.
+// judgeObservers looks for columns whose notifications pile up. It has one finding for all of a
+// table: a queue has a column for each of its parts.
 func judgeObservers(s *percolator.Schema, live []admin.WorkerInfo) (out []finding) {
 	n := 0
 	for _, t := range s.Tables {
+		var waiting, unsure []string
 		for _, column := range slices.Concat(t.Observed, t.Weak) {
 			n++
-			taken, unsure := false, false
+			taken, silent := false, false
 			for _, w := range live {
 				takes, known := w.TakesColumn(t.Name, column)
-				taken, unsure = taken || takes, unsure || !known
+				taken, silent = taken || takes, silent || !known
 			}
-			name := t.Name + " " + shown(column)
 			switch {
 			case taken:
-			case unsure:
-				out = append(out, notChecked("%s: some workers do not say which columns they take", name)...)
+			case silent:
+				unsure = append(unsure, shown(column))
 			default:
-				out = append(out, found(levelWarning, "percolator notify ls "+t.Name, "no worker takes %s: its notifications wait", name))
+				waiting = append(waiting, shown(column))
 			}
+		}
+		if len(unsure) > 0 {
+			out = append(out, notChecked("%s: some workers do not say which columns they take", columnsOf(t.Name, unsure))...)
+		}
+		if len(waiting) > 0 {
+			out = append(out, found(levelWarning, "percolator notify ls "+t.Name, "no worker takes %s: notifications wait", columnsOf(t.Name, waiting)))
 		}
 	}
 	return elseOK(out, "columns: %d, each has a worker", n)
+}
+
+// columnsNamed is how many columns of a table a finding names.
+const columnsNamed = 3
+
+func columnsOf(table string, columns []string) string {
+	if len(columns) == 1 {
+		return fmt.Sprintf("the column %s of %s", columns[0], table)
+	}
+	named := strings.Join(columns[:min(len(columns), columnsNamed)], ", ")
+	if len(columns) > columnsNamed {
+		named += ", …"
+	}
+	return fmt.Sprintf("%d columns of %s (%s)", len(columns), table, named)
 }

@@ -35,6 +35,7 @@ func (f *clientFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	flags.StringVar(&f.serverName, "tls-server-name", "", "name in the servers' certificates, if it is not the host in --tso; turns TLS on [$"+tso.EnvServerName+"]")
 	flags.BoolVar(&f.alts, "alts", false, "secure the connection by ALTS, on Google Cloud [$PERCOLATOR_TSO_ALTS]")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext to addresses other than loopback [$"+tso.EnvInsecure+"]")
+	markConnection(flags, "tso", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "alts", "insecure")
 	flags.DurationVar(&f.timeout, "timeout", timeout, "how long to wait [$PERCOLATOR_TSO_TIMEOUT]")
 }
 

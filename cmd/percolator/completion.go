@@ -1,12 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"io"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -36,8 +42,11 @@ func newCompletion() *cobra.Command {
 	return cmd
 }
 
-// completionTimeout is how long somebody who has pressed tab waits for the names of tables.
+// completionTimeout is how long somebody who has pressed tab waits.
 const completionTimeout = 2 * time.Second
+
+// mostCompleted is how many rows, or parked cells, are offered.
+const mostCompleted = 50
 
 // tablesToComplete are none if the instance is not known or does not answer: then nothing is
 // completed.
@@ -90,4 +99,136 @@ func completeIndexes(cmd *cobra.Command, args []string, begun string) (list []co
 		}
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completed is what the shell is offered of names: as they are shown, without those that do not go
+// on as what was begun.
+func completed(begun string, names iter.Seq2[string, error]) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+	for name, err := range names {
+		if err != nil {
+			break
+		}
+		if text := shown(name); strings.HasPrefix(text, begun) && !slices.Contains(list, text) {
+			if list = append(list, text); len(list) == mostCompleted {
+				break
+			}
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// fromInstance completes with what find finds in the instance that the command line names, if it and
+// its oracle answer.
+func fromInstance(
+	cmd *cobra.Command, args []string, begun string, find func(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[string, error],
+) (list []cobra.Completion, directive cobra.ShellCompDirective) {
+	named, err := names(args)
+	if err != nil || applyEnv(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var f dataFlags
+	own := new(cobra.Command)
+	f.add(own, completionTimeout)
+	own.SetContext(cmp.Or(cmd.Context(), context.Background()))
+	own.SetErr(io.Discard)
+	own.Flags().VisitAll(func(flag *pflag.Flag) {
+		if given := cmd.Flags().Lookup(flag.Name); given != nil && flag.Name != "timeout" {
+			_ = flag.Value.Set(given.Value.String())
+			flag.Changed = given.Changed
+		}
+	})
+	_ = f.with(own, func(ctx context.Context, c *percolator.Client) error {
+		list, directive = completed(begun, find(ctx, c, named))
+		return nil
+	})
+	return list, directive | cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeCells completes a table, a row and columns of the row.
+func completeCells(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch {
+	case len(args) == 0:
+		return completeTables(cmd, args, begun)
+	case len(args) > 2 && !strings.Contains(cmd.Use, "…"):
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	prefix, err := fromShown(begun)
+	if err != nil { // the closing quote is still to come
+		prefix = ""
+	}
+	return fromInstance(cmd, args, begun, func(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[string, error] {
+		rows, of := percolator.Prefix(prefix), func(cell percolator.Cell) string { return cell.Row }
+		if len(args) > 1 {
+			rows, of = percolator.Row(args[1]), func(cell percolator.Cell) string { return cell.Column }
+		}
+		return func(yield func(string, error) bool) {
+			_ = c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				for e, err := range s.Scan(ctx, args[0], rows) {
+					if !yield(of(e.Cell), err) {
+						break
+					}
+				}
+				return nil
+			})
+		}
+	})
+}
+
+// completeParked completes a cell for which an observer is parked, and the observer.
+func completeParked(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return fromInstance(cmd, args, begun, func(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for p, err := range observers.ListParked(ctx, c) {
+				parts := []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}
+				if err == nil && (len(args) >= len(parts) || !slices.Equal(parts[:len(args)], args)) {
+					continue
+				}
+				if !yield(parts[min(len(args), len(parts)-1)], err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// completeObservers completes a table, one of its observed columns, and an observer that some worker
+// has.
+func completeObservers(cmd *cobra.Command, args []string, begun string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return completeTables(cmd, args, begun)
+	case 1:
+		return completed(begun, func(yield func(string, error) bool) {
+			for _, t := range tablesToComplete(cmd) {
+				for _, column := range t.Observed {
+					if t.Name == args[0] && !yield(column, nil) {
+						return
+					}
+				}
+			}
+		})
+	case 2:
+		return observerNames(cmd, nil, begun)
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// observerNames are those that workers have.
+func observerNames(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return fromInstance(cmd, nil, begun, func(ctx context.Context, c *percolator.Client, _ []string) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			workers, err := runningWorkers(ctx, c)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, w := range workers {
+				for _, o := range w.Observers {
+					if !yield(o, nil) {
+						return
+					}
+				}
+			}
+		}
+	})
 }

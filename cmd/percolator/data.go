@@ -24,6 +24,7 @@ func (n *instanceName) add(flags *pflag.FlagSet) {
 	flags.StringVar(&n.project, "project", "", "project of the Bigtable instance [$PERCOLATOR_PROJECT]")
 	flags.StringVar(&n.instance, "instance", "", "Bigtable instance [$PERCOLATOR_INSTANCE]")
 	flags.StringVar(&n.appProfile, "app-profile", "", "Bigtable application profile: single-cluster routing, transactional writes [$PERCOLATOR_APP_PROFILE]")
+	markConnection(flags, "project", "instance", "app-profile")
 }
 
 func (n instanceName) check() error {
@@ -52,6 +53,7 @@ type dataFlags struct {
 func (f *dataFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.instanceName.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.background, "background-app-profile", "", "application profile for what passes over tables, of low priority, for the same cluster (default that of --app-profile) [$PERCOLATOR_BACKGROUND_APP_PROFILE]")
+	markConnection(cmd.Flags(), "background-app-profile")
 	f.oracle.add(cmd, timeout)
 	cmd.Flags().Lookup("timeout").Usage = "how long the command may take" // all of it, so the environment's for one request is not meant
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -85,6 +86,9 @@ func exitCode(err error) int {
 		if slices.ContainsFunc(e.errs, func(target error) bool { return errors.Is(err, target) }) {
 			return e.code
 		}
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return exitUnavailable
 	}
 	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
 		return exitUnavailable

@@ -54,7 +54,7 @@ type exportJSON struct {
 	Location     string    `json:"location"`
 	Format       string    `json:"format"`
 	Snapshot     int64     `json:"snapshot"`
-	SnapshotTime time.Time `json:"snapshot_time"`
+	SnapshotTime time.Time `json:"snapshotTime"`
 	Files        int       `json:"files"`
 	export.Counts
 }

@@ -58,7 +58,7 @@ func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold,
 var holdArg = takes(1, 1, "the id of a hold")
 
 func newHoldLs() *cobra.Command {
-	var f queryFlags
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:  "ls",
 		Args: noArgs,
@@ -149,8 +149,14 @@ func newHoldExtend() *cobra.Command {
 	return cmd
 }
 
+// releasedJSON is what "gc hold release" prints for programs.
+type releasedJSON struct {
+	holdJSON
+	DryRun bool `json:"dryRun"`
+}
+
 func newHoldRelease() *cobra.Command {
-	var f dataFlags
+	var f queryFlags
 	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use:  "release ID",
@@ -170,8 +176,7 @@ func newHoldRelease() *cobra.Command {
 				}
 				did = "released"
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: hold %s at %s\n", did, h.ID, atTime(h.Timestamp))
-			return err
+			return f.output.emitText(cmd.OutOrStdout(), releasedJSON{newHoldJSON(h), dryRun}, fmt.Sprintf("%s: hold %s at %s", did, h.ID, atTime(h.Timestamp)))
 		}),
 	}
 	f.add(cmd, defaultCellTimeout)

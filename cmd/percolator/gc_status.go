@@ -53,7 +53,7 @@ type cycleJSON struct {
 const noCycle admin.CollectionPhase = "none"
 
 func newGCStatus() *cobra.Command {
-	var f queryFlags
+	var f listFlags
 	var keep retentionFlag
 	cmd := &cobra.Command{
 		Use:     "status",

@@ -30,7 +30,7 @@ func newGet() *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
 		Use:               "get TABLE ROW [COLUMN…]",
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeCells,
 		Args:              takes(2, anyNumber, "a table, a row, and columns"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if raw && len(args) != 3 {
@@ -67,9 +67,9 @@ func showRow(ctx context.Context, w io.Writer, r percolator.Reader, types column
 	}
 	switch {
 	case len(missing) > 0:
-		return fmt.Errorf("row %s of table %s: %w: column %s", shown(row), table, percolator.ErrNotFound, strings.Join(found.Missing, ", "))
+		return fmt.Errorf("%s: %w: column %s", rowName(table, row), percolator.ErrNotFound, strings.Join(found.Missing, ", "))
 	case len(entries) == 0:
-		return fmt.Errorf("row %s of table %s: %w", shown(row), table, percolator.ErrNotFound)
+		return fmt.Errorf("%s: %w", rowName(table, row), percolator.ErrNotFound)
 	}
 	return nil
 }

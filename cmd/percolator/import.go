@@ -67,7 +67,7 @@ type importJSON struct {
 	Skipped int64     `json:"skipped"`
 	Hash    string    `json:"checksum"`
 	Since   int64     `json:"since"` // the oldest snapshot that sees the rows
-	Time    time.Time `json:"since_time"`
+	Time    time.Time `json:"sinceTime"`
 	Seconds float64   `json:"seconds"` // with the wait and the check
 
 	Duplicates []importDuplicate `json:"duplicates"`

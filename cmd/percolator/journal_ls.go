@@ -16,7 +16,7 @@ import (
 
 // journalFlags are what "journal ls" is told.
 type journalFlags struct {
-	queryFlags
+	listFlags
 	stream string
 	from   uint64
 	limit  int

@@ -24,7 +24,7 @@ type locksJSON struct {
 }
 
 func newLocksLs() *cobra.Command {
-	var f queryFlags
+	var f listFlags
 	var opts admin.LockOptions
 	limit := 100
 	cmd := &cobra.Command{

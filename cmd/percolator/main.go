@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -43,10 +44,13 @@ func execute(ctx context.Context, args []string, in io.Reader, out, log io.Write
 	root.SetErr(log)
 	err := cmp.Or(root.ExecuteContext(ctx), printed.failed)
 	if err != nil {
-		_, _ = fmt.Fprintln(log, "percolator:", printable.Lines(err.Error()))
+		_, _ = fmt.Fprintln(log, "percolator:", printable.Lines(ownPrefix.ReplaceAllString(err.Error(), "$1")))
 	}
 	return exitCode(err)
 }
+
+// ownPrefix is what the library's errors begin with, and those that they wrap: one says enough.
+var ownPrefix = regexp.MustCompile(`(^|\n|: )percolator: `)
 
 // stickyWriter remembers that it could not be written, so that a command need not look after each
 // line.

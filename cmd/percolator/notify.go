@@ -14,7 +14,7 @@ import (
 
 // parkedFlags choose parked cells: one by its name, or all of an observer's, or all.
 type parkedFlags struct {
-	dataFlags
+	queryFlags
 	all      bool
 	observer string
 	dryRun   bool
@@ -23,10 +23,11 @@ type parkedFlags struct {
 const parkedArgs = "[TABLE ROW COLUMN OBSERVER]"
 
 func (f *parkedFlags) add(cmd *cobra.Command) {
-	f.dataFlags.add(cmd, defaultDataTimeout)
+	f.queryFlags.add(cmd, defaultDataTimeout)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "every parked cell")
 	flags.StringVar(&f.observer, "observer", "", "every parked cell of this observer")
+	_ = cmd.RegisterFlagCompletionFunc("observer", observerNames)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 }
 
@@ -83,36 +84,44 @@ func (f *parkedFlags) run(
 	})
 }
 
+// handledJSON is what "notify retry" and "notify drop" print for programs.
+type handledJSON struct {
+	Done   string       `json:"done"` // retried or dropped
+	DryRun bool         `json:"dryRun"`
+	Cells  []parkedCell `json:"cells"`
+}
+
 // each does something with every chosen cell and says so. What has changed meanwhile does not keep
 // it from the others.
 func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did string, do func(p observers.Parked) error) error {
+	var changed, failed error
+	out := handledJSON{Done: did, DryRun: f.dryRun, Cells: []parkedCell{}}
 	if f.dryRun {
 		did = "would be " + did
 	}
-	var changed error
-	n := 0
 	for _, p := range chosen {
 		if !f.dryRun {
-			switch err := do(p); {
-			case errors.Is(err, percolator.ErrConflict):
+			if err := do(p); errors.Is(err, percolator.ErrConflict) {
 				changed = errors.Join(changed, err)
 				continue
-			case err != nil:
-				return errors.Join(changed, err)
+			} else if failed = err; failed != nil {
+				break
 			}
 		}
-		n++
-		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s %s %s\n", did, shown(p.Cell.Table), shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer))
+		out.Cells = append(out.Cells, newParkedCell(p))
+		if f.output.format != outputJSON {
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: observer %s on %s\n", did, shown(p.Observer), cellText(p.Cell))
+		}
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, did)
-	return errors.Join(changed, err)
+	err := f.output.emitText(cmd.OutOrStdout(), out, fmt.Sprintf("%d %s", len(out.Cells), did))
+	return errors.Join(changed, failed, err)
 }
 
 func newNotifyRetry() *cobra.Command {
 	var f parkedFlags
 	cmd := &cobra.Command{
 		Use:               "retry " + parkedArgs,
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeParked,
 		PreRunE:           f.check,
 		RunE:              f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
 	}
@@ -125,7 +134,7 @@ func newNotifyDrop() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:               "drop " + parkedArgs,
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeParked,
 		PreRunE:           f.check,
 		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {
 			return ask(ctx, cmd, yes || f.dryRun || n == 0, "Give up %d changes for good?", n)

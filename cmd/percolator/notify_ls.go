@@ -48,8 +48,12 @@ type parkedCell struct {
 	Reason   string    `json:"reason"`
 }
 
+func newParkedCell(p observers.Parked) parkedCell {
+	return parkedCell{p.Cell.Table, shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer), p.Attempts, p.Since, p.Reason}
+}
+
 func newNotifyLs() *cobra.Command {
-	var f queryFlags
+	var f listFlags
 	limit, onlyParked := 100, false
 	cmd := &cobra.Command{
 		Use:               "ls [TABLE…]",
@@ -101,7 +105,7 @@ func findNotifications(ctx context.Context, c *percolator.Client, tables []strin
 			found.More = true
 			break
 		}
-		found.Parked = append(found.Parked, parkedCell{p.Cell.Table, shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer), p.Attempts, p.Since, p.Reason})
+		found.Parked = append(found.Parked, newParkedCell(p))
 	}
 	for _, col := range slices.SortedFunc(maps.Values(columns), func(a, b *waitingColumn) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Column, b.Column))

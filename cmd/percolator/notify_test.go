@@ -150,13 +150,13 @@ docs   in      3         3            AGO
 	}
 
 	s.want(s.run(exitOK, "notify", "retry", "--all", "--dry-run"), `
-would be retried: docs a in index
-would be retried: docs "b\x00\xff" in index
-would be retried: docs c in index
+would be retried: observer index on docs/"a"/"in"
+would be retried: observer index on docs/"b\x00\xff"/"in"
+would be retried: observer index on docs/"c"/"in"
 3 would be retried`)
 	s.broken.Store(false)
 	s.want(s.run(exitOK, "notify", "retry", "docs", `"b\x00\xff"`, "in", "index"), `
-retried: docs "b\x00\xff" in index
+retried: observer index on docs/"b\x00\xff"/"in"
 1 retried`)
 	s.idle()
 	if s.runs.Load() != 1 {
@@ -164,10 +164,10 @@ retried: docs "b\x00\xff" in index
 	}
 	s.run(exitUsage, "notify", "drop", "--all") // nobody says yes
 	s.want(s.run(exitOK, "notify", "drop", "docs", "a", "in", "index", "--yes"), `
-dropped: docs a in index
+dropped: observer index on docs/"a"/"in"
 1 dropped`)
 	s.want(s.run(exitOK, "notify", "retry", "--observer", "index"), `
-retried: docs c in index
+retried: observer index on docs/"c"/"in"
 1 retried`)
 	s.idle()
 	s.want(s.run(exitOK, "notify", "ls"), "no notifications")
@@ -190,7 +190,7 @@ func TestObserversBackfillAndForget(t *testing.T) {
 	s.broken.Store(false)
 	s.set("a", "b", "c")
 	s.want(s.run(exitOK, "observers", "backfill", "docs", "in", "index"), "3 rows, 0 notified")
-	s.want(s.run(exitOK, "observers", "forget", "docs", "in", "index", "--yes"), "3 rows, 3 acknowledgments deleted")
+	s.want(s.run(exitOK, "observers", "forget", "docs", "in", "index", "--yes"), "3 rows, 3 freed of their acknowledgments")
 	s.want(s.run(exitOK, "observers", "backfill", "docs", "in", "index", "--rows-per-page", "2"), "3 rows, 3 notified")
 	s.idle()
 	if s.runs.Load() != 6 {

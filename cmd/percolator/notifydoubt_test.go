@@ -76,7 +76,7 @@ func TestNamesThatAreNotReadable(t *testing.T) {
 	}
 
 	s.want(s.run(exitOK, "notify", "retry", "docs", "r", shown(column), shown(observer), "--dry-run"), `
-would be retried: docs r "c\xff" "an index"
+would be retried: observer "an index" on docs/"r"/"c\xff"
 1 would be retried`)
 	if out := s.run(exitOK, "notify", "retry", "--observer", shown(observer), "--dry-run"); !strings.Contains(out, "1 would") {
 		t.Errorf("--observer does not understand a name as it is shown: %s", out)

@@ -13,12 +13,21 @@ import (
 
 // walkFlags are those of the commands that go through a table for an observer.
 type walkFlags struct {
-	dataFlags
+	queryFlags
 	opts admin.ObserverOptions
 }
 
+// walkJSON is what such a command prints for programs.
+type walkJSON struct {
+	Rows    int64 `json:"rows"`    // looked at, of those that have the column
+	Changed int64 `json:"changed"` // notified, or freed of an acknowledgment
+	Resumed bool  `json:"resumed"` // an earlier run had begun
+	DryRun  bool  `json:"dryRun"`
+}
+
 func (f *walkFlags) add(cmd *cobra.Command) {
-	f.dataFlags.add(cmd, defaultWalkTimeout)
+	f.queryFlags.add(cmd, defaultWalkTimeout)
+	cmd.Flags().BoolVar(&f.opts.DryRun, "dry-run", false, "only count the rows that would be changed")
 	cmd.Flags().IntVar(&f.opts.RowsPerPage, "rows-per-page", 1000, "rows that are looked at with one request")
 	cmd.Flags().DurationVar(&f.opts.Pause, "pause", 0, "pause between two pages, to leave room for others")
 }
@@ -37,15 +46,17 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 		opts.Count, opts.Progress = bar != nil, bar
 		p, err := which(admin.New(c), ctx, args[0], args[1], args[2], opts)
 		done()
-		again := ""
+		text := fmt.Sprintf("%d rows, %d %s", p.Rows, p.Changed, did)
+		if opts.DryRun {
+			text = fmt.Sprintf("%d rows, %d would be %s", p.Rows, p.Changed, did)
+		}
 		if p.Resumed {
-			again = ", going on where an earlier run ended"
+			text += ", going on where an earlier run ended"
 		}
 		if err != nil {
 			return fmt.Errorf("after %d rows (the same command goes on there): %w", p.Rows, err)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d rows, %d %s%s\n", p.Rows, p.Changed, did, again)
-		return err
+		return f.output.emitText(cmd.OutOrStdout(), walkJSON{p.Rows, p.Changed, p.Resumed, opts.DryRun}, text)
 	})
 }
 
@@ -56,7 +67,7 @@ func newObserversBackfill() *cobra.Command {
 	var f walkFlags
 	cmd := &cobra.Command{
 		Use:               "backfill TABLE COLUMN OBSERVER",
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeObservers,
 		Args:              observerArgs,
 		RunE:              f.run("notified", (*admin.Admin).BackfillObserver),
 	}
@@ -69,12 +80,12 @@ func newObserversForget() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:               "forget TABLE COLUMN OBSERVER",
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeObservers,
 		Args:              observerArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return ask(cmd.Context(), cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
+			return ask(cmd.Context(), cmd, yes || f.opts.DryRun, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
 		},
-		RunE: f.run("acknowledgments deleted", (*admin.Admin).ForgetObserver),
+		RunE: f.run("freed of their acknowledgments", (*admin.Admin).ForgetObserver),
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

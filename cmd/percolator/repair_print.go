@@ -15,17 +15,17 @@ type repairJSON struct {
 	To     tso.Timestamp `json:"to"`
 	Floor  tso.Timestamp `json:"floor"`           // snapshots at or below it are refused
 	Until  tso.Timestamp `json:"until,omitempty"` // so are those above To, up to here
-	DryRun bool          `json:"dry_run"`
+	DryRun bool          `json:"dryRun"`
 
-	RolledForward  int64 `json:"rolled_forward"`
-	RolledBack     int64 `json:"rolled_back"`
+	RolledForward  int64 `json:"rolledForward"`
+	RolledBack     int64 `json:"rolledBack"`
 	Records        int64 `json:"records"`
 	Markers        int64 `json:"markers"`
 	Values         int64 `json:"values"`
 	Notifications  int64 `json:"notifications"`
 	States         int64 `json:"states"`
 	Renotified     int64 `json:"renotified"`
-	WeakRenotified int64 `json:"weak_renotified"`
+	WeakRenotified int64 `json:"weakRenotified"`
 	Holds          int   `json:"holds"`
 	Positions      int   `json:"positions"`
 

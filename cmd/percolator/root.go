@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"os"
 	"regexp"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/gopercolator/percolator/internal/suggest"
 )
 
 func newRoot() *cobra.Command {
@@ -18,6 +21,9 @@ func newRoot() *cobra.Command {
 
 The default of a flag can be set by the environment variable that its help names; a
 flag that is given wins.
+
+Messages write a cell as documents/"com.example/"/"title". A command that takes a table, a
+row and a column takes that too, in one argument.
 
 ` + exitHelp,
 		SilenceUsage:  true, // an error is not a question about usage
@@ -32,45 +38,64 @@ flag that is given wins.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(wrongFlag)
 	addHealthcheck(root)
-	root.AddCommand(
-		newDev(),
-		newInit(),
-		group("tso", "The timestamp oracle", newTSOServe(), newTSOStatus(), newTSONext(), newTSORaise()),
-		group("schema", "Show and change the tables, observed columns and indexes of an instance",
-			newSchemaShow(), newSchemaDiff(), newSchemaApply(), newSchemaBackfill(), newSchemaVerify()),
-		newGet(),
-		newSet(),
-		newDel(),
-		newDelRange(),
-		newScan(),
-		newTxn(),
-		newRow(),
-		group("locks", "Look at locks, and resolve those of transactions that are over", newLocksLs(), newLocksResolve()),
-		newCheck(),
-		group("journal", "Look at the record of what transactions have written", newJournalLs()),
-		group("notify", "Look at notifications, and deal with those whose observers have failed",
-			newNotifyLs(), newNotifyWait(), newNotifyRetry(), newNotifyDrop()),
-		group("observers", "Change which observers a column has", newObserversBackfill(), newObserversForget()),
-		group("workers", "Look at the processes that run observers", newWorkersLs()),
-		group("gc", "Look at the collection of old versions, run it, and hold it back", newGCStatus(), newGCRun(),
-			group("hold", "Keep old versions from collection, for readers that take long", newHoldLs(), newHoldTake(), newHoldExtend(), newHoldRelease())),
-		newSweep(),
-		newBackup(),
-		newRestore(),
-		newExport(),
-		newWatch(),
-		newRepair(),
-		newImport(),
-		newAdopt(),
-		newUI(),
-		newCapacity(),
-		newVersion(),
-		newCompletion(),
-	)
+	root.SetUsageFunc(usage)
+	for _, g := range commandGroups() {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newConnectionTopic())
+	takeCells(root)
 	describeAll(root)
 	return root
+}
+
+// commandGroup is what the help lists together.
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// commandGroups are all commands, in the order of the help.
+func commandGroups() []commandGroup {
+	return []commandGroup{
+		{"Begin", []*cobra.Command{
+			newDev(),
+			newInit(),
+			group("tso", "The timestamp oracle", newTSOServe(), newTSOStatus(), newTSONext(), newTSORaise()),
+			group("schema", "Show and change the tables, observed columns and indexes of an instance",
+				newSchemaShow(), newSchemaDiff(), newSchemaApply(), newSchemaBackfill(), newSchemaVerify()),
+			newCapacity(),
+		}},
+		{"Read and write", []*cobra.Command{newGet(), newSet(), newDel(), newDelRange(), newScan(), newTxn(), newWatch()}},
+		{"Look", []*cobra.Command{
+			newUI(),
+			newCheck(),
+			newRow(),
+			group("locks", "Look at locks, and resolve those of transactions that are over", newLocksLs(), newLocksResolve()),
+			group("journal", "Look at the record of what transactions have written", newJournalLs()),
+		}},
+		{"Observers", []*cobra.Command{
+			group("notify", "Look at notifications, and deal with those whose observers have failed",
+				newNotifyLs(), newNotifyWait(), newNotifyRetry(), newNotifyDrop()),
+			group("observers", "Change which observers a column has", newObserversBackfill(), newObserversForget()),
+			group("workers", "Look at the processes that run observers", newWorkersLs()),
+		}},
+		{"Keep", []*cobra.Command{
+			group("gc", "Look at the collection of old versions, run it, and hold it back", newGCStatus(), newGCRun(),
+				group("hold", "Keep old versions from collection, for readers that take long", newHoldLs(), newHoldTake(), newHoldExtend(), newHoldRelease())),
+			newSweep(),
+			newBackup(),
+			newRestore(),
+			newRepair(),
+		}},
+		{"Move data", []*cobra.Command{newExport(), newImport(), newAdopt()}},
+		{"This program", []*cobra.Command{newVersion(), newCompletion()}},
+	}
 }
 
 // unknownCommand is the Args of a command that only has others below it.
@@ -78,7 +103,38 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+	hint := suggest.DidYouMean(args[0], namesOf(cmd.Commands())...)
+	if hint == "" {
+		hint = "; see " + cmd.CommandPath() + " --help"
+	}
+	return usagef("%s: unknown command %q%s", cmd.CommandPath(), args[0], hint)
+}
+
+func namesOf(commands []*cobra.Command) (names []string) {
+	for _, c := range commands {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// wrongFlag is the error of a flag that cannot be parsed, with the one that may be meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usageError{err}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			names = append(names, flag.Name)
+		}
+	})
+	if near := suggest.Nearest(unknown.GetSpecifiedName(), names...); near != "" && unknown.GetSpecifiedShortnames() == "" {
+		return usagef("%w; did you mean --%s?", err, near)
+	}
+	return usagef("%w; see %s --help", err, cmd.CommandPath())
 }
 
 // group is a command that only has others below it.

@@ -20,7 +20,7 @@ func newRow() *cobra.Command {
 	opts := admin.InspectOptions{Versions: 20}
 	cmd := &cobra.Command{
 		Use:               "row TABLE ROW",
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeCells,
 		Args:              takes(2, 2, "a table and a row"),
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			opts.Columns, err = names(columns)
@@ -64,7 +64,7 @@ type shownRow struct {
 
 func (r shownRow) emit(w io.Writer, output outputFlag) error {
 	if r.in.Empty() && r.in.Truncated == "" && len(r.named) == 0 {
-		return fmt.Errorf("row %s of table %s: %w: nothing is stored", shown(r.in.Row), r.in.Table, percolator.ErrNotFound)
+		return fmt.Errorf("%s: %w: nothing is stored", rowName(r.in.Table, r.in.Row), percolator.ErrNotFound)
 	}
 	out := newInspectionJSON(r.in)
 	if r.journal {

@@ -276,9 +276,9 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// cellText names a cell in a line of text.
+// cellText is percolator.Cell.String with the row of an index entry, which that leaves out.
 func cellText(c percolator.Cell) string {
-	return shown(c.Table) + "/" + shown(c.Row) + " " + shown(c.Column)
+	return rowName(shown(c.Table), c.Row) + "/" + strconv.Quote(c.Column)
 }
 
 // valueLine is the beginning of a value in one line: text where it is readable, else hexadecimal.

@@ -129,8 +129,9 @@ func oneDocument(text []byte) error {
 	return nil
 }
 
-// knownFields refuses fields that a struct does not have. Go's decoder would take them in any case
-// of letters, and other readers of the file would not.
+// knownFields refuses fields that a struct does not have, and what YAML does not read as a text where
+// one is wanted. Go's decoder would take fields in any case of letters, and other readers of the file
+// would not.
 func knownFields(path string, v any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -159,6 +160,10 @@ func knownFields(path string, v any, t reflect.Type) error {
 			if err := knownFields(at, v[name], field); err != nil {
 				return err
 			}
+		}
+	case bool, float64:
+		if t.Kind() == reflect.String {
+			return fmt.Errorf("%s: YAML reads this as %v and not as a text, as it does numbers, true, false, y, n, yes, no, on and off: put it in quotes", path, v)
 		}
 	}
 	return nil

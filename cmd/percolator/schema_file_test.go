@@ -20,7 +20,7 @@ func TestReadSchema(t *testing.T) {
 # all of it
 tables:
   - name: documents
-    observed: [contents, "a b"]
+    observed: [contents, "a b", "y", "on", "7", "~"]
     weak: ['"\xff"']
     indexes:
       - {name: by-url, column: url, unique: true}
@@ -37,7 +37,7 @@ timing: {requestLifetime: 10s, metaMaxAge: 20s}
 	}
 	want := &percolator.Schema{
 		Tables: []percolator.Table{
-			{Name: "documents", Observed: []string{"contents", "a b"}, Weak: []string{"\xff"}, Splits: []string{"g", "\x00"},
+			{Name: "documents", Observed: []string{"contents", "a b", "y", "on", "7", "~"}, Weak: []string{"\xff"}, Splits: []string{"g", "\x00"},
 				Indexes: []percolator.Index{{Name: "by-url", Column: "url", Unique: true}}},
 			{Name: "links"},
 		},
@@ -74,9 +74,11 @@ func TestWrongSchemaFiles(t *testing.T) {
 		"tables: [{name: t, obsrved: [a]}]":  "tables[0].obsrved",
 		"Tables: [{name: t}]":                "Tables",
 		"tables: [{name: t, indexes: [{name: i, column: c, Unique: true}]}]": "tables[0].indexes[0].Unique",
-		"tables: [{name: 7}]":                                 "tables.name",
+		"tables: [{name: 7}]":                                 "tables[0].name: YAML reads this as 7",
+		"tables: [{name: t, columns: [{name: y}]}]":           "tables[0].columns[0].name: YAML reads this as true",
+		"tables: [{name: t, weak: [a, n]}]":                   "tables[0].weak[1]: YAML reads this as false",
 		"tables: [{name: t, observed: c}]":                    "tables.observed",
-		"tables: [{name: t, observed: [on]}]":                 "tables.observed",
+		"tables: [{name: t, observed: [on]}]":                 "put it in quotes",
 		"tables: t":                                           "tables",
 		"- name: t":                                           "array",
 		"tables: [{name: t, observed: ['\"a']}]":              "tables[0].observed[0]",

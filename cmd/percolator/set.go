@@ -17,7 +17,7 @@ func newSet() *cobra.Command {
 	var insert bool
 	cmd := &cobra.Command{
 		Use:               "set TABLE ROW COLUMN [VALUE]",
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeCells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed("file")
 			if len(args) != 4 && !(len(args) == 3 && given) || len(args) == 4 && given {
@@ -85,7 +85,7 @@ func newDel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "del TABLE ROW COLUMN",
 		Args:              oneCell,
-		ValidArgsFunction: completeTables,
+		ValidArgsFunction: completeCells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return commitOne(cmd, f, args, func(tx *percolator.Txn, _ columnTypes, cell percolator.Cell) error { return tx.Delete(cell) })
 		},

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/spanner"
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
@@ -55,12 +56,20 @@ func (f *storeFlags) choose(cmd *cobra.Command) error {
 // open opens the store of the oracle's record.
 func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (store tso.Store, closeStore func() error, err error) {
 	if f.spanner != "" {
+		if err := emulatorhost.Await(ctx, emulatorhost.Spanner); err != nil {
+			return nil, nil, err
+		}
 		db, err := spanner.NewClient(ctx, f.spanner)
 		if err != nil {
 			return nil, nil, fmt.Errorf("opening %s: %w", f.spanner, err)
 		}
 		logger.Info("the oracle's record is kept in Spanner", "database", f.spanner)
 		return spannerstore.New(db, f.name), func() error { db.Close(); return nil }, nil
+	}
+	if len(bigtableOptions(ctx)) == 0 {
+		if err := emulatorhost.Await(ctx, emulatorhost.Bigtable); err != nil {
+			return nil, nil, err
+		}
 	}
 	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance, bigtable.ClientConfig{
 		AppProfile: f.appProfile, MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true,

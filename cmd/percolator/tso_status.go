@@ -44,10 +44,10 @@ type serverStatus struct {
 	Leader        string `json:"leader,omitempty"`
 	Epoch         int64  `json:"epoch,omitempty"`
 	Record        int64  `json:"record,omitempty"`
-	HighWater     int64  `json:"high_water,omitempty"`
-	HighWaterTime string `json:"high_water_time,omitempty"`
+	HighWater     int64  `json:"highWater,omitempty"`
+	HighWaterTime string `json:"highWaterTime,omitempty"`
 	Served        int64  `json:"served"`
-	StoreAnswered *int64 `json:"store_answered_ms,omitempty"`
+	StoreAnswered *int64 `json:"storeAnsweredMs,omitempty"`
 	Server        string `json:"server,omitempty"`
 	Version       string `json:"version,omitempty"`
 }

@@ -121,7 +121,7 @@ func (a *attempt) count(e percolator.Entry) error {
 func insert(ctx context.Context, tx *percolator.Txn, s statement) error {
 	switch _, err := tx.Get(ctx, s.cell); {
 	case err == nil:
-		return fmt.Errorf("%s/%s/%s: %w", s.cell.Table, shown(s.cell.Row), shown(s.cell.Column), percolator.ErrExists)
+		return fmt.Errorf("%s: %w", s.cell, percolator.ErrExists)
 	case !errors.Is(err, percolator.ErrNotFound):
 		return err
 	}
@@ -145,9 +145,9 @@ func require(ctx context.Context, r percolator.Reader, tx *percolator.Txn, s sta
 	case s.must == "absent" && absent, s.must == "present" && !absent, s.must == "=" && !absent && bytes.Equal(value, s.value):
 		return nil
 	case s.must == "=":
-		return fmt.Errorf("%s/%s/%s: %w", s.cell.Table, shown(s.cell.Row), shown(s.cell.Column), errRequirement)
+		return fmt.Errorf("%s: %w", s.cell, errRequirement)
 	}
-	return fmt.Errorf("%s/%s/%s: %w: %s", s.cell.Table, shown(s.cell.Row), shown(s.cell.Column), errRequirement, s.must)
+	return fmt.Errorf("%s: %w: %s", s.cell, errRequirement, s.must)
 }
 
 // print shows what was read, in one table.

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -77,6 +81,40 @@ func names(args []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// rowName is a row as messages write it, and percolator.Cell a cell.
+func rowName(table, row string) string { return table + "/" + strconv.Quote(row) }
+
+// writtenCell is a row or a cell as messages write it: documents/"com.example/"/"title".
+var writtenCell = regexp.MustCompile(`^([\w-]+)/("(?:[^"\\]|\\.)*")(?:/("(?:[^"\\]|\\.)*"))?$`)
+
+// takeCells lets the commands below parent that take a table, a row and perhaps a column take what a
+// message writes, in one argument.
+func takeCells(parent *cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		takeCells(cmd)
+		if !strings.Contains(cmd.Use, "TABLE ROW") {
+			continue
+		}
+		for _, do := range []*func(*cobra.Command, []string) error{(*func(*cobra.Command, []string) error)(&cmd.Args), &cmd.PreRunE, &cmd.RunE} {
+			if with := *do; with != nil {
+				*do = func(cmd *cobra.Command, args []string) error { return with(cmd, apart(args)) }
+			}
+		}
+	}
+}
+
+// apart divides the first argument if it is a row or a cell as messages write it.
+func apart(args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	parts := writtenCell.FindStringSubmatch(args[0])
+	if parts == nil {
+		return args
+	}
+	return slices.Concat(slices.DeleteFunc(parts[1:], func(part string) bool { return part == "" }), args[1:])
 }
 
 // oneCell is the Args of a command that takes one cell.

@@ -36,7 +36,7 @@ type workerJSON struct {
 }
 
 func newWorkersLs() *cobra.Command {
-	var f queryFlags
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:  "ls",
 		Args: noArgs,

@@ -177,7 +177,7 @@ func observe(schema *model.Catalog, writes []*Write) error {
 		info, ok := schema.UserTable(w.Cell.Table)
 		switch {
 		case !ok:
-			return model.UnknownTable(w.Cell.Table)
+			return schema.UnknownTable(w.Cell.Table)
 		case info.IsWeak[w.Cell.Column]:
 			return model.CellError(model.ErrSchemaMismatch, w.Cell, "the column has become weak: it can only be notified")
 		}

@@ -149,7 +149,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		}
 		cell := model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row)
 		if w := byCell[cell]; w != nil && w.Kind == layout.KindPut && string(w.Value) != ch.cell.Row {
-			return nil, model.CellError(model.ErrUnique, ch.cell, "the transaction gives two rows the same value in index %q", ch.ix.Name)
+			return nil, model.CellError(model.ErrUnique, ch.cell, "the transaction gives row %q the same value in index %q", w.Value, ch.ix.Name)
 		}
 		put(&Write{Cell: cell, Kind: layout.KindPut, Value: []byte(ch.cell.Row), Indexed: ch.cell, Life: ch.life})
 	}
@@ -193,7 +193,7 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 				continue // left by a client that did not know the index
 			}
 		}
-		return model.CellError(model.ErrUnique, of[i].cell, "another row holds this value in index %q", of[i].ix.Name)
+		return model.CellError(model.ErrUnique, of[i].cell, "row %q holds this value in index %q", r.Value, of[i].ix.Name)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 	column := over[0].Cell
 	info, ok := c.Meta.Catalog.Load().UserTable(column.Table)
 	if !ok {
-		return model.UnknownTable(column.Table)
+		return c.Meta.Catalog.Load().UnknownTable(column.Table)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

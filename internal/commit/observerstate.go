@@ -182,7 +182,7 @@ func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.
 	info, ok := c.Meta.Catalog.Load().UserTable(cell.Table)
 	switch {
 	case !ok:
-		return nil, model.UnknownTable(cell.Table)
+		return nil, c.Meta.Catalog.Load().UnknownTable(cell.Table)
 	case !info.IsObserved[cell.Column] && !info.IsWeak[cell.Column]:
 		return nil, model.CellError(model.ErrSchemaMismatch, cell, "the column is neither observed nor weak in the schema")
 	}

@@ -165,7 +165,7 @@ const maxWeak = 100_000
 func (tx *Txn) check(c model.Cell) (*model.TableInfo, error) {
 	info, ok := tx.c.Meta.Catalog.Load().UserTable(c.Table)
 	if !ok {
-		return nil, model.UnknownTable(c.Table)
+		return nil, tx.c.Meta.Catalog.Load().UnknownTable(c.Table)
 	}
 	if err := model.ValidateRow(c); err != nil {
 		return nil, err

@@ -21,6 +21,9 @@ func (c *Committer) Update(ctx context.Context, f func(ctx context.Context, tx *
 	ended := telemetry.ErrPanicked // of f, whose panic goes on
 	defer func() { span.End(ended) }()
 	ts, attempts, err := c.update(ctx, f, o)
+	if errors.Is(err, model.ErrConflict) && attempts > 1 {
+		err = fmt.Errorf("%w (after %d attempts)", err, attempts)
+	}
 	ended = err
 	c.Store.Metrics.Attempted(ctx, attempts, err)
 	span.Count("percolator.attempts", attempts)

@@ -44,9 +44,10 @@ func NewTable(info *model.TableInfo) *Table { return &Table{info} }
 
 // TableOf is NewTable of a table of a schema. ErrSchemaMismatch: there is no such table.
 func TableOf(s *model.Schema, name string) (*Table, error) {
-	info, ok := model.NewCatalog(s).UserTable(name)
+	catalog := model.NewCatalog(s)
+	info, ok := catalog.UserTable(name)
 	if !ok {
-		return nil, model.UnknownTable(name)
+		return nil, catalog.UnknownTable(name)
 	}
 	return NewTable(info), nil
 }

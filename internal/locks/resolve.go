@@ -55,7 +55,7 @@ type Resolver struct {
 // holds. Errors: ErrCorrupt for a lock that contradicts the protocol, and the errors of the store.
 func (r *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolution, error) {
 	if !r.Meta.KnowsTable(ctx, l.Cell.Table) {
-		return model.LockAlive, model.UnknownTable(l.Cell.Table)
+		return model.LockAlive, r.Meta.Catalog.Load().UnknownTable(l.Cell.Table)
 	}
 	if l.StartTS <= 0 {
 		return model.LockAlive, model.CellError(model.ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)

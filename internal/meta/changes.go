@@ -3,6 +3,7 @@ package meta
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -87,6 +88,41 @@ func (ch SchemaChange) Err() error {
 		return fmt.Errorf("percolator: %w: the stored schema has other Timing, which cannot be changed while clients may run", model.ErrSchemaMismatch)
 	}
 	return nil
+}
+
+// String names what changes, as the command that applies it does: "observed column added:
+// documents/contents".
+func (ch SchemaChange) String() string {
+	switch {
+	case ch.Table == "" && ch.Name == "":
+		return string(ch.Kind)
+	case ch.Table == "":
+		return fmt.Sprintf("%s: %s", ch.Kind, ch.Name)
+	case ch.Name == "":
+		return fmt.Sprintf("%s: %s", ch.Kind, ch.Table)
+	}
+	return fmt.Sprintf("%s: %s/%s", ch.Kind, ch.Table, strconv.Quote(ch.Name))
+}
+
+// mostDrift bounds the changes that one error names.
+const mostDrift = 8
+
+// drift says how next differs from the stored schema, but for what SameButForJournal leaves out.
+func drift(stored, next *model.Schema) string {
+	like := *next
+	like.DisableJournal = stored.DisableJournal
+	changes := schemaChanges(stored, &like)
+	var b strings.Builder
+	for i, ch := range changes[:min(len(changes), mostDrift)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(ch.String())
+	}
+	if n := len(changes) - mostDrift; n > 0 {
+		fmt.Fprintf(&b, " and %d more", n)
+	}
+	return b.String()
 }
 
 func (ch SchemaChange) err(format string, args ...any) error {

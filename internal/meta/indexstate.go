@@ -3,7 +3,6 @@ package meta
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -73,11 +72,11 @@ func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
 func (w *Watcher) FindIndex(table, index string) (model.Index, error) {
 	info, ok := w.Catalog.Load().UserTable(table)
 	if !ok {
-		return model.Index{}, model.UnknownTable(table)
+		return model.Index{}, w.Catalog.Load().UnknownTable(table)
 	}
 	at := slices.IndexFunc(info.Indexes, func(ix model.Index) bool { return ix.Name == index })
 	if at < 0 {
-		return model.Index{}, fmt.Errorf("percolator: table %q: %w: it has no index %q", table, model.ErrSchemaMismatch, index)
+		return model.Index{}, info.UnknownIndex(index)
 	}
 	return info.Indexes[at], nil
 }

@@ -77,7 +77,7 @@ type State struct {
 func Read(ctx context.Context, s *store.Store) (State, error) {
 	row, err := s.ReadRow(ctx, model.MetaTable, RowKey, store.Cells("", 0))
 	if err != nil {
-		return State{}, fmt.Errorf("percolator: reading %s (does the instance have a schema? CreateSchema makes it): %w", model.MetaTable, err)
+		return State{}, err
 	}
 	var m State
 	for _, item := range row.Of(layout.MetaFamily) {
@@ -314,7 +314,8 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 			return err
 		}
 		if !model.SameButForJournal(m.Schema, want) {
-			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", model.ErrSchemaMismatch, m.Version)
+			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d) by: %s; apply it with CreateSchema or leave Config.Schema nil",
+				model.ErrSchemaMismatch, m.Version, drift(m.Schema, want))
 		}
 	}
 	w.Catalog.Store(model.NewCatalog(m.Schema))
@@ -360,7 +361,7 @@ func (w *Watcher) HasTable(ctx context.Context, table string) (bool, error) {
 // CheckTable returns ErrSchemaMismatch for a table that the schema does not declare.
 func (w *Watcher) CheckTable(table string) error {
 	if _, ok := w.Catalog.Load().UserTable(table); !ok {
-		return model.UnknownTable(table)
+		return w.Catalog.Load().UnknownTable(table)
 	}
 	return nil
 }
@@ -369,7 +370,7 @@ func (w *Watcher) CheckTable(table string) error {
 func (w *Watcher) CheckReadable(cell model.Cell) error {
 	info, ok := w.Catalog.Load().UserTable(cell.Table)
 	if !ok {
-		return model.UnknownTable(cell.Table)
+		return w.Catalog.Load().UnknownTable(cell.Table)
 	}
 	if err := model.ValidateRow(cell); err != nil {
 		return err
@@ -381,7 +382,7 @@ func (w *Watcher) CheckReadable(cell model.Cell) error {
 func (w *Watcher) CheckColumns(table string, columns []string) error {
 	info, ok := w.Catalog.Load().UserTable(table)
 	if !ok {
-		return model.UnknownTable(table)
+		return w.Catalog.Load().UnknownTable(table)
 	}
 	for _, col := range columns {
 		if err := info.CheckColumn(model.Cell{Table: table, Column: col}); err != nil {

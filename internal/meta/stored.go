@@ -73,7 +73,7 @@ func readFrom(ctx context.Context, project, instance, appProfile string, opts []
 		return State{}, err
 	}
 	defer bt.Close()
-	return Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
+	return Read(ctx, store.New(context.WithoutCancel(ctx), bt, &telemetry.Counters{}))
 }
 
 // SchemaPlan is what CreateSchema would find and do.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/suggest"
 )
 
 // ColumnSchema declares a column of a table, or all columns whose names begin with a prefix. An
@@ -195,48 +197,15 @@ func (d *Declarations) checkPut(c Cell, value []byte) error {
 	return nil
 }
 
-// longestMeant bounds the work of looking for a similar name.
-const longestMeant = 64
-
-// meant says which declared name is nearest, if one is near.
+// meant says which declared name is nearest, if one is near: of a family, the column's own with the
+// prefix corrected.
 func (d *Declarations) meant(column string) string {
-	best, nearest := "", longestMeant
-	for _, c := range d.columns {
-		name, isPrefix := c.prefix()
-		if len(column) > longestMeant || len(name) > longestMeant {
-			continue
-		}
-		given := column
-		if isPrefix {
-			given = column[:min(len(name), len(column))]
-		}
-		if n := editDistance(given, name); n <= min(len(name)/2, 3) && n < nearest {
-			best, nearest = c.Name, n
+	names := make([]string, len(d.columns))
+	for i, c := range d.columns {
+		names[i] = c.Name
+		if p, isPrefix := c.prefix(); isPrefix {
+			names[i] = p + column[min(len(p), len(column)):]
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// editDistance is how many bytes have to be inserted, removed or replaced to make b of a.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return suggest.DidYouMean(column, names...)
 }

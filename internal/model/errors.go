@@ -18,7 +18,7 @@ var (
 	// ErrExists: Insert met a cell that has a value. Read it, or use Set to overwrite it.
 	ErrExists = errors.New("already exists")
 	// ErrUnique: another row holds this value in a unique index. Choose another value or change the
-	// row that holds it; the message names the index.
+	// row that holds it; the message names both.
 	ErrUnique = errors.New("unique index violated")
 )
 

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/tso"
+
+	"github.com/gopercolator/percolator/internal/suggest"
 )
 
 // MetaTable holds one row with the schema, the safepoint and the GC watermark, and the oracle's row
@@ -339,6 +341,26 @@ func (s *Schema) eachColumn(f func(string) string) {
 }
 
 // UnknownTable is ErrSchemaMismatch for a table that the schema lacks.
-func UnknownTable(table string) error {
-	return fmt.Errorf("percolator: table %q: %w: it is not in the schema; add it with CreateSchema", table, ErrSchemaMismatch)
+func (c *Catalog) UnknownTable(table string) error {
+	hint := suggest.DidYouMean(table, c.tableNames()...)
+	if hint == "" {
+		hint = "; add it with CreateSchema"
+	}
+	return fmt.Errorf("percolator: table %q: %w: it is not in the schema%s", table, ErrSchemaMismatch, hint)
+}
+
+func (c *Catalog) tableNames() (names []string) {
+	for _, t := range c.Schema.Tables {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// UnknownIndex is ErrSchemaMismatch for an index that the table lacks.
+func (t *TableInfo) UnknownIndex(index string) error {
+	names := make([]string, len(t.Indexes))
+	for i, ix := range t.Indexes {
+		names[i] = ix.Name
+	}
+	return fmt.Errorf("percolator: table %q: %w: it has no index %q%s", t.Name, ErrSchemaMismatch, index, suggest.DidYouMean(index, names...))
 }

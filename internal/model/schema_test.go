@@ -187,7 +187,7 @@ func TestWhichDeclaration(t *testing.T) {
 		}
 	}
 	for column, want := range map[string]string{
-		"on_hand": "onhand", "onhnad": "onhand", "Onhand": "onhand", "plane": "plain", "itme:x": "item:*", "quantity": "", "x": "", strings.Repeat("onhand", 100): "",
+		"on_hand": "onhand", "onhnad": "onhand", "Onhand": "onhand", "plane": "plain", "itme:x": "item:x", "quantity": "", "x": "", strings.Repeat("onhand", 100): "",
 	} {
 		err := d.Check(Cell{"t", "r", column})
 		if !errors.Is(err, ErrInvalidArgument) || strings.Contains(err.Error(), "did you mean") != (want != "") || !strings.Contains(err.Error(), want) {

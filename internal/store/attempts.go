@@ -9,6 +9,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 )
 
 // Google's client hides where a request goes, that it is sent again, and how far a read has come
@@ -38,8 +40,8 @@ func (e *Endpoint) String() string {
 	if t := e.target.Load(); t != nil {
 		return *t
 	}
-	if host := os.Getenv("BIGTABLE_EMULATOR_HOST"); host != "" {
-		return "BIGTABLE_EMULATOR_HOST, " + host
+	if host := os.Getenv(emulatorhost.Bigtable); host != "" {
+		return emulatorhost.Bigtable + ", " + host
 	}
 	return "that of the client options, or Bigtable's default"
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/model"
 )
 
@@ -86,6 +88,11 @@ func ConnectWith(ctx context.Context, project, instance string, profiles AppProf
 			return there.backend, nil
 		}
 	}
+	if !connects(opts) {
+		if err := emulatorhost.Await(ctx, emulatorhost.Bigtable); err != nil {
+			return nil, fmt.Errorf("percolator: %w", model.WithContext(ctx, err))
+		}
+	}
 	if cfg.Connections > 0 {
 		opts = append(slices.Clone(opts), option.WithGRPCConnectionPool(cfg.Connections))
 	}
@@ -102,6 +109,12 @@ func ConnectWith(ctx context.Context, project, instance string, profiles AppProf
 		return nil, err
 	}
 	return &google{foreground, background}, nil
+}
+
+// connects reports whether opts bring a connection, which Google's client prefers to the emulator's.
+func connects(opts []option.ClientOption) bool {
+	own := reflect.TypeOf(option.WithGRPCConn(nil))
+	return slices.ContainsFunc(opts, func(o option.ClientOption) bool { return reflect.TypeOf(o) == own })
 }
 
 // connection is a client of Google's, for one app profile.

@@ -110,7 +110,7 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
-		return failedExport(model.UnknownTable(table))
+		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
 	}
 	x := &exporter{e: e, ts: ts, info: info}
 	return x.export(ctx, x.passed(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0)), x.row)
@@ -136,7 +136,7 @@ func AwaitWeak(ctx context.Context, e *engine.Engine) error {
 func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
-		return failedExport(model.UnknownTable(table))
+		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
 	}
 	if len(info.Weak) == 0 {
 		return func(func(ExportedRow, error) bool) {}

@@ -77,7 +77,7 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 		im := &Import{e: e, table: table}
 		info, known := e.Meta.Catalog.Load().UserTable(table)
 		if im.info = info; !known {
-			return nil, model.UnknownTable(table)
+			return nil, e.Meta.Catalog.Load().UnknownTable(table)
 		}
 		at, there := m.Imports[table]
 		switch {

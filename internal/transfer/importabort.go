@@ -32,7 +32,7 @@ func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting fu
 		}
 		info, known := e.Meta.Catalog.Load().UserTable(table)
 		if !known {
-			return false, model.UnknownTable(table)
+			return false, e.Meta.Catalog.Load().UnknownTable(table)
 		}
 		at := m.Imports[table]
 		im := &Import{e: e, table: table, info: info, cell: at}

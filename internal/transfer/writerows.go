@@ -28,7 +28,7 @@ const (
 func (r *Restore) WriteRows(ctx context.Context, table string, rows []ExportedRow) error {
 	info, ok := r.e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
-		return model.UnknownTable(table)
+		return r.e.Meta.Catalog.Load().UnknownTable(table)
 	}
 	w := &writer{store: r.e.Store, stamps: stamps{r.cell.Start, r.cell.Commit, r.cell.AckStart, r.cell.AckCommit},
 		skips: func(table string, ix model.Index) bool { return r.building[model.IndexTable(table, ix)] },

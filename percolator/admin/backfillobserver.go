@@ -50,8 +50,8 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 		}
 		cells = append(cells, model.Cell{Table: w.table, Row: row.key, Column: w.column})
 	}
-	if len(cells) == 0 {
-		return 0, nil
+	if len(cells) == 0 || w.opts.DryRun {
+		return int64(len(cells)), nil
 	}
 	a, err := w.e.Commits.Announce(ctx, commit.WeakRows(cells))
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer stri
 	}
 	w.columns, w.page = []string{layout.AckColumn(column, observer)}, w.forgetAcks
 	p, err := w.run(ctx)
-	if err == nil {
+	if err == nil && !opts.DryRun {
 		err = a.forgetStatesOf(ctx, table, column, observer)
 	}
 	return p, err
@@ -117,26 +117,26 @@ const forgottenAtOnce = 128 // rows of a transaction
 // forgetAcks deletes the acknowledgments in rows.
 func (w *observerWalk) forgetAcks(ctx context.Context, rows []walkedRow) (changed int64, err error) {
 	column := layout.AckColumn(w.column, w.observer)
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row walkedRow) bool {
+		v := row.seen[column]
+		return v == nil || v.Corrupt != nil || nothingToForget(v)
+	})
+	if w.opts.DryRun {
+		return int64(len(rows)), nil
+	}
 	for chunk := range slices.Chunk(rows, forgottenAtOnce) {
-		deleted := int64(0)
 		_, err := w.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error {
-			deleted = 0
 			for _, row := range chunk {
-				v := row.seen[column]
-				if v == nil || v.Corrupt != nil || nothingToForget(v) {
-					continue
-				}
 				if err := tx.Put(&commit.Write{Cell: model.Cell{Table: w.table, Row: row.key, Column: column}, Kind: layout.KindDelete}); err != nil {
 					return err
 				}
-				deleted++
 			}
 			return nil
 		}, commit.TxnOptions{})
 		if err != nil {
 			return changed, err
 		}
-		changed += deleted
+		changed += int64(len(chunk))
 	}
 	return changed, nil
 }

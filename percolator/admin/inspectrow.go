@@ -68,7 +68,7 @@ func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
 		return err
 	}
 	if !a.e.Meta.KnowsTable(ctx, at.Table) {
-		return model.UnknownTable(at.Table)
+		return a.e.Meta.Catalog.Load().UnknownTable(at.Table)
 	}
 	return nil
 }

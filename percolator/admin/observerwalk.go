@@ -34,6 +34,8 @@ type ObserverOptions struct {
 	Pause time.Duration
 	// Count counts the rows first, in one more pass over the table, and sets ObserverProgress.Total.
 	Count bool
+	// DryRun only counts in Changed what would be changed, from where an earlier run was interrupted.
+	DryRun bool
 	// Progress, if set, is called after every page, one call at a time. It must not block.
 	Progress func(ObserverProgress)
 }
@@ -100,7 +102,7 @@ func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column
 	info, ok := a.e.Meta.Catalog.Load().UserTable(table)
 	switch {
 	case !ok:
-		return nil, model.UnknownTable(table)
+		return nil, a.e.Meta.Catalog.Load().UnknownTable(table)
 	case !info.IsObserved[column]:
 		return nil, model.CellError(model.ErrSchemaMismatch, model.Cell{Table: table, Column: column}, "the column is not observed in the schema")
 	}
@@ -123,8 +125,10 @@ func (w *observerWalk) walk(ctx context.Context) error {
 	if err := w.resume(ctx); err != nil {
 		return err
 	}
-	if err := w.undone.forget(ctx); err != nil {
-		return err
+	if !w.opts.DryRun {
+		if err := w.undone.forget(ctx); err != nil {
+			return err
+		}
 	}
 	if w.opts.Count && w.at.Total == 0 {
 		if err := w.count(ctx); err != nil {
@@ -138,7 +142,7 @@ func (w *observerWalk) walk(ctx context.Context) error {
 		}
 		w.opts.Progress(w.at)
 		if !more {
-			return w.position.forget(ctx)
+			return w.finish(ctx)
 		}
 		if w.opts.Pause > 0 {
 			if err := retry.Sleep(ctx, w.opts.Pause); err != nil {
@@ -219,7 +223,17 @@ func (w *observerWalk) resume(ctx context.Context) error {
 	return nil
 }
 
+func (w *observerWalk) finish(ctx context.Context) error {
+	if w.opts.DryRun {
+		return nil
+	}
+	return w.position.forget(ctx)
+}
+
 func (w *observerWalk) save(ctx context.Context) error {
+	if w.opts.DryRun {
+		return nil
+	}
 	return w.position.save(ctx, walkCell{w.at, []byte(w.at.Row)})
 }
 

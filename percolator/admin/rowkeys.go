@@ -22,7 +22,7 @@ func (a *Admin) RowKeys(ctx context.Context, table string, r percolator.Range, l
 		return nil, false, fmt.Errorf("percolator: %w: RowKeys: a limit of %d, not 1 to %d", model.ErrInvalidArgument, limit, MaxRowKeys)
 	}
 	if !a.e.Meta.KnowsTable(ctx, table) {
-		return nil, false, model.UnknownTable(table)
+		return nil, false, a.e.Meta.Catalog.Load().UnknownTable(table)
 	}
 	ctx = store.InBackground(ctx)
 	for {

@@ -61,7 +61,7 @@ func SampleValues(ctx context.Context, project, instance, appProfile string, pla
 		return nil, err
 	}
 	defer bt.Close()
-	st := store.New(ctx, bt, &telemetry.Counters{})
+	st := store.New(context.WithoutCancel(ctx), bt, &telemetry.Counters{})
 	was, is := model.NewCatalog(plan.Stored.Schema), model.NewCatalog(s)
 	samples := make([]ValueSample, len(tables))
 	for i, table := range tables {

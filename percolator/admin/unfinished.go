@@ -6,7 +6,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -54,7 +53,9 @@ var unfinishedPages = store.PageSize{Rows: 512, Cells: 4096}
 func (a *Admin) unfinished(ctx context.Context, table string, r percolator.Range, opts PendingOptions, q store.Query) iter.Seq2[journal.NamedPage, error] {
 	knows := func(table string) (bool, error) { return a.e.Meta.HasTable(ctx, table) }
 	if table != "" && !a.e.Meta.KnowsTable(ctx, table) {
-		return func(yield func(journal.NamedPage, error) bool) { yield(journal.NamedPage{}, model.UnknownTable(table)) }
+		return func(yield func(journal.NamedPage, error) bool) {
+			yield(journal.NamedPage{}, a.e.Meta.Catalog.Load().UnknownTable(table))
+		}
 	}
 	oneRow := r.Start != "" && r == percolator.Row(r.Start)
 	if a.e.Meta.ByJournal() && !opts.Scan && !oneRow {

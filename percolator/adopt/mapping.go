@@ -134,9 +134,10 @@ func (m *Mapping) of(client *percolator.Client, name string) (*table, error) {
 	if err := m.validate(); err != nil {
 		return nil, err
 	}
-	info, ok := model.NewCatalog(client.Schema()).UserTable(name)
+	catalog := model.NewCatalog(client.Schema())
+	info, ok := catalog.UserTable(name)
 	if !ok {
-		return nil, model.UnknownTable(name)
+		return nil, catalog.UnknownTable(name)
 	}
 	return &table{m, name, info}, nil
 }

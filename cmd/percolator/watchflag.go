@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// watchFlag has a list printed again and again.
+type watchFlag struct{ every time.Duration }
+
+// watchEvery is the pause of --watch without a value.
+const watchEvery = 2 * time.Second
+
+func (f *watchFlag) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.every, "watch", 0, "print again after this pause, until interrupted; on a terminal in place of what stood there")
+	cmd.Flags().Lookup("watch").NoOptDefVal = watchEvery.String()
+}
+
+// listFlags are those of a command that lists what there is now.
+type listFlags struct {
+	queryFlags
+	watch watchFlag
+}
+
+func (f *listFlags) add(cmd *cobra.Command, timeout time.Duration) {
+	f.queryFlags.add(cmd, timeout)
+	f.watch.add(cmd)
+}
+
+// run is the RunE of such a command. --timeout bounds one list, or all of them if it is given.
+func (f *listFlags) run(list action, configure ...func(*percolator.Config)) func(*cobra.Command, []string) error {
+	again := func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+		for listed := false; ; listed = true {
+			if terminal(cmd.OutOrStdout()) != nil {
+				_, _ = fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J")
+			}
+			if err := list(ctx, cmd, c, args); err != nil && (ctx.Err() == nil || !listed) {
+				return err
+			}
+			select {
+			case <-time.After(f.watch.every):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		if err := notNegative("watch", f.watch.every); err != nil {
+			return err
+		}
+		if f.watch.every == 0 {
+			return f.queryFlags.run(list, configure...)(cmd, args)
+		}
+		if !cmd.Flags().Changed("timeout") {
+			f.oracle.timeout = defaultWalkTimeout
+		}
+		return f.queryFlags.run(again, configure...)(cmd, args)
+	}
+}
