@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +14,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/gcloudemulator"
 )
 
 // TestConsole runs the commands of the blocks that are marked ```console, page by page and in
@@ -22,13 +27,17 @@ import (
 //
 //	background=NAME until=TEXT [with="FLAGS"]   the command goes on in the background, without
 //	                                            its log; FLAGS are added to it here
+//	background=NAME logged=TEXT [with="FLAGS"]  the same, until its log has the text
 //	of=NAME                                     no command: what the one in the background has
 //	                                            printed since
 //	stop=NAME                                   afterwards that one is interrupted, and ends
+//	needs=NAME                                  the block runs in a shell of its own, with the
+//	                                            others that need it, and only where NAME is
+//	                                            installed
 //
 // Addresses that a background command prints replace those in the page, in later commands, and the
 // variables that it says should be exported are. So the page shows the usual ports and the test
-// takes free ones.
+// takes free ones. What a command exports, later commands have.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	programs := build(t)
@@ -40,15 +49,21 @@ func TestConsole(t *testing.T) {
 			}
 			t.Run(filepath.Base(p.path), func(t *testing.T) {
 				t.Parallel()
-				s := newShell(t, programs)
-				var edits []edit
+				shells, edits := map[string]*shell{}, []edit(nil)
 				for _, b := range p.blocks {
-					if b.isConsole() {
-						edits = append(edits, edit{b, s.block(b)})
-						ran.Add(1)
+					needs := b.directive["needs"]
+					if !b.isConsole() || !installed(t, needs) {
+						continue
 					}
+					if shells[needs] == nil {
+						shells[needs] = newShell(t, programs, needs)
+					}
+					edits = append(edits, edit{b, shells[needs].block(b)})
+					ran.Add(1)
 				}
-				s.end()
+				for _, s := range shells {
+					s.end()
+				}
 				if *update {
 					p.rewrite(t, edits)
 				}
@@ -62,13 +77,31 @@ func TestConsole(t *testing.T) {
 
 func (b block) isConsole() bool { return b.language == "console" }
 
+// tools are the programs behind what a block can need.
+var tools = map[string][]string{"gcloud": {"gcloud", "cbt"}}
+
+func installed(t *testing.T, needs string) bool {
+	t.Helper()
+	for _, tool := range tools[needs] {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Logf("NOT RUN, what needs %s: %v", needs, err)
+			return false
+		}
+	}
+	if _, err := gcloudemulator.Find(os.Getenv); needs == "gcloud" && err != nil {
+		t.Logf("NOT RUN, what needs %s: %v", needs, err)
+		return false
+	}
+	return true
+}
+
 // build compiles what pages run into a directory.
 func build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/percolator", "./docs/examples/quickstart")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/percolator", "./docs/examples/quickstart", "./docs/examples/phones")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -79,18 +112,40 @@ func build(t *testing.T) string {
 // shell runs the commands of one page.
 type shell struct {
 	t          *testing.T
-	dir        string // where programs are
 	env        []string
+	exported   string   // a script that exports what commands have exported
 	replace    []string // addresses of the page, and what they are here
 	background map[string]*process
 }
 
-func newShell(t *testing.T, programs string) *shell {
+func newShell(t *testing.T, programs, needs string) *shell {
+	t.Helper()
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "PERCOLATOR_") || strings.HasSuffix(strings.SplitN(v, "=", 2)[0], "_EMULATOR_HOST")
 	})
-	env = append(env, "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir(), "TERM=dumb")
-	return &shell{t: t, dir: programs, env: env, background: map[string]*process{}}
+	home := t.TempDir()
+	env = append(env, "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+home, "TERM=dumb")
+	s := &shell{t: t, env: env, exported: filepath.Join(home, "exported"), background: map[string]*process{}}
+	write(t, s.exported, "")
+	if needs != "" { // its servers cannot tell which port they took
+		s.replace = []string{"localhost:8086", freePort(t, "localhost"), "127.0.0.1:7070", freePort(t, "127.0.0.1")}
+	}
+	return s
+}
+
+// freePort returns an address that nothing listens on. No port 0 and no outgoing connection takes
+// one of these ports meanwhile: systems draw theirs from above.
+func freePort(t *testing.T, host string) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("%s:%d", host, 20000+rand.IntN(10000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port found")
+	return ""
 }
 
 var goRun = regexp.MustCompile(`go run \./(?:cmd|docs/examples)/([a-z]+)`)
@@ -100,7 +155,7 @@ func (s *shell) block(b block) string {
 	s.t.Helper()
 	place := fmt.Sprintf("%s:%d", b.page.path, b.first+1)
 	if name := b.directive["of"]; name != "" {
-		got := s.background[name].next(s.t, place, b.text())
+		got := s.background[name].out.next(s.t, place, b.text())
 		s.compare(place, "", b.text(), got)
 		return got
 	}
@@ -147,35 +202,41 @@ var hereDocument = regexp.MustCompile(`<<'?([A-Z]+)'?`)
 
 func (s *shell) run(place string, c command, said map[string]string) string {
 	s.t.Helper()
-	line := strings.NewReplacer(s.replace...).Replace(goRun.ReplaceAllString(c.line, "$1"))
-	name := said["background"]
+	name, here := said["background"], strings.NewReplacer(s.replace...)
+	line := here.Replace(goRun.ReplaceAllString(c.line, "$1"))
 	if name == "" {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 		defer cancel()
-		cmd := s.command(ctx, line)
+		cmd := s.command(ctx, line+"\nstatus=$?; export -p >"+s.exported+"; exit $status")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			s.t.Fatalf("%s: %s: %v\n%s", place, c.line, err, out)
 		}
 		return string(out)
 	}
-	if !*update && said["with"] != "" {
-		line += " " + said["with"]
+	if said["with"] != "" && (!*update || said["needs"] != "") {
+		line += " " + here.Replace(said["with"])
 	}
-	p := &process{cmd: s.command(s.t.Context(), "exec "+line), grown: make(chan struct{}, 1)}
-	p.cmd.Stdout, p.cmd.Stderr = p, &p.log
+	p := &process{cmd: s.command(s.t.Context(), "exec "+line), out: newOutput(), log: newOutput()}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.log
+	// gcloud starts the emulator as a child, which a terminal interrupts with it.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: said["needs"] != ""}
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.background[name] = p
-	s.t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // of a test that failed
-	got := p.until(s.t, place, said["until"])
+	s.t.Cleanup(func() { _ = p.signal(syscall.SIGKILL) }) // of a test that failed
+	if said["logged"] != "" {
+		p.log.until(s.t, place, said["logged"])
+		return ""
+	}
+	got := p.out.until(s.t, place, said["until"])
 	s.learn(c.output, got)
 	return got
 }
 
 func (s *shell) command(ctx context.Context, line string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd := exec.CommandContext(ctx, "sh", "-c", ". "+s.exported+"\n"+line)
 	cmd.Dir, cmd.Env = root, s.env
 	return cmd
 }
@@ -215,45 +276,62 @@ func (s *shell) end() {
 // process is a command in the background.
 type process struct {
 	cmd *exec.Cmd
-	log bytes.Buffer // what goes to the standard error, which pages leave out; read when the process has ended
+	out *output
+	log *output // the standard error, which pages leave out
+}
 
+// signal sends a signal to the process, and to its children if it leads a group.
+func (p *process) signal(sig syscall.Signal) error {
+	if p.cmd.ProcessState != nil {
+		return os.ErrProcessDone
+	}
+	if p.cmd.SysProcAttr.Setpgid {
+		return syscall.Kill(-p.cmd.Process.Pid, sig)
+	}
+	return p.cmd.Process.Signal(sig)
+}
+
+// output is what a process prints.
+type output struct {
 	mu    sync.Mutex
-	out   bytes.Buffer
-	seen  int // what next has returned
+	buf   bytes.Buffer
+	seen  int // what until has returned
 	grown chan struct{}
 }
 
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func newOutput() *output { return &output{grown: make(chan struct{}, 1)} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	select {
-	case p.grown <- struct{}{}:
+	case o.grown <- struct{}{}:
 	default:
 	}
-	return p.out.Write(b)
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
 }
 
 // until waits until the process has printed a line with the text, after what was returned before.
-func (p *process) until(t *testing.T, place, text string) string {
+func (o *output) until(t *testing.T, place, text string) string {
 	t.Helper()
 	limit := time.NewTimer(2 * time.Minute)
 	defer limit.Stop()
 	for {
-		p.mu.Lock()
-		fresh := p.out.String()[p.seen:]
-		at := strings.Index(fresh, text)
-		end := 0
-		if at >= 0 {
-			end = at + strings.IndexByte(fresh[at:], '\n') + 1
+		fresh := o.String()[o.seen:]
+		if at := strings.Index(fresh, text); at >= 0 {
+			if end := strings.IndexByte(fresh[at:], '\n'); end >= 0 {
+				o.seen += at + end + 1
+				return fresh[:at+end+1]
+			}
 		}
-		if at >= 0 && end > at {
-			p.seen += end
-			p.mu.Unlock()
-			return fresh[:end]
-		}
-		p.mu.Unlock()
 		select {
-		case <-p.grown:
+		case <-o.grown:
 		case <-limit.C:
 			t.Fatalf("%s: the command in the background has not printed %q but\n%s", place, text, fresh)
 		}
@@ -261,18 +339,18 @@ func (p *process) until(t *testing.T, place, text string) string {
 }
 
 // next waits for as many lines as the page shows.
-func (p *process) next(t *testing.T, place, shown string) string {
+func (o *output) next(t *testing.T, place, shown string) string {
 	t.Helper()
 	var got string
 	for range strings.Count(shown, "\n") {
-		got += p.until(t, place, "\n")
+		got += o.until(t, place, "\n")
 	}
 	return got
 }
 
 func (p *process) interrupt(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := p.signal(syscall.SIGINT); err != nil {
 		t.Error(err)
 		return
 	}
@@ -280,12 +358,13 @@ func (p *process) interrupt(t *testing.T) {
 	go func() { ended <- p.cmd.Wait() }()
 	select {
 	case err := <-ended:
-		if err != nil {
-			t.Errorf("%v: %v\n%s%s", p.cmd.Args, err, p.out.String(), p.log.String())
+		ended := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if err != nil && !(p.cmd.SysProcAttr.Setpgid && ended.Signal() == syscall.SIGINT) { // gcloud dies of it
+			t.Errorf("%v: %v\n%s%s", p.cmd.Args, err, p.out, p.log)
 		}
 	case <-time.After(2 * time.Minute):
 		t.Errorf("%v does not end", p.cmd.Args)
-		_ = p.cmd.Process.Kill()
+		_ = p.signal(syscall.SIGKILL)
 	}
 }
 
@@ -295,9 +374,10 @@ var changing = []struct {
 	name    string
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "id"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?`), "time"},
+	{regexp.MustCompile(`\d{4}[-/]\d\d[-/]\d\d[-T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?`), "time"},
 	{regexp.MustCompile(`\b\d{15,19}\b`), "ts"},
-	{address, "address"},
+	{regexp.MustCompile(`"\\x00\\x00(?:[^"\\]|\\.)*P"`), "record"},
+	{regexp.MustCompile(`(?:127\.0\.0\.1|localhost):\d+`), "address"},
 	{regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:s|ms|µs)\b`), "duration"},
 	{regexp.MustCompile(`go1\.[0-9.]+|\(devel\)|v0\.0\.0-\S+`), "version"},
 	{regexp.MustCompile(`\b(?:none|open|ended)\b`), "session"}, // a process that has just begun, or just died
