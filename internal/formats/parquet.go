@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/gopercolator/percolator/internal/model"
 )
@@ -145,7 +146,8 @@ func (t *Table) NewParquetWriter(w io.Writer) *ParquetWriter {
 	}
 	p := &ParquetWriter{table: t, leaves: at, width: len(schema.Columns())}
 	p.values = make([][]parquet.Value, p.width)
-	p.w = parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("percolator", "", ""),
+	codec := &zstd.Codec{Level: parquet.Zstd.Level} // the library's own keeps its encoders for other writers, and so for good
+	p.w = parquet.NewGenericWriter[any](w, schema, parquet.Compression(codec), parquet.CreatedBy("percolator", "", ""),
 		parquet.SkipPageBounds(rowName))
 	return p
 }

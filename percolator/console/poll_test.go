@@ -131,10 +131,14 @@ func watch(h *Handler, page string, header ...string) *viewer {
 
 // inBubble runs f with a handler on a source that is not real, by a clock that is not either.
 func inBubble(t *testing.T, interval time.Duration, f func(t *testing.T, h *Handler, src *fakeSource)) {
+	t.Helper()
+	inBubbleWith(t, interval, new(fakeSource), f)
+}
+
+func inBubbleWith(t *testing.T, interval time.Duration, src *fakeSource, f func(t *testing.T, h *Handler, src *fakeSource)) {
 	t.Parallel()
 	client := newCluster(t, 1).client // only its schema is looked at
 	synctest.Test(t, func(t *testing.T) {
-		src := new(fakeSource)
 		cfg, err := Config{PollInterval: interval}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +211,9 @@ func TestNobodyWatches(t *testing.T) {
 		if asked["locks"] != 0 || asked["journal"] != 0 {
 			t.Errorf("asked %v for pages that nobody looks at", asked)
 		}
+		h.poll.mu.Lock()
 		kept := h.poll.history.last()
+		h.poll.mu.Unlock()
 		if span := kept[len(kept)-1].At.Sub(kept[0].At); span < History {
 			t.Errorf("kept %v", span)
 		}
@@ -235,8 +241,8 @@ func TestNobodyWatches(t *testing.T) {
 // A column that nobody takes is named within 10 s, also when its worker has just left, and agrees
 // with the list of workers.
 func TestNoWorkerTakesAColumn(t *testing.T) {
-	inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
-		src.workers = []admin.WorkerInfo{{Name: "w", Takes: map[string][][]byte{"documents": {[]byte("contents")}}}}
+	worker := admin.WorkerInfo{Name: "w", Takes: map[string][][]byte{"documents": {[]byte("contents")}}}
+	inBubbleWith(t, 0, &fakeSource{workers: []admin.WorkerInfo{worker}}, func(t *testing.T, h *Handler, src *fakeSource) {
 		watch(h, pageOverview)
 		time.Sleep(10 * time.Second)
 		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes documents recount.") {
@@ -302,12 +308,11 @@ func TestSourceThatDoesNotAnswer(t *testing.T) {
 		{"a list hangs", "workers", "the list of workers", "context deadline exceeded", 11},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
-				if test.why == "broken pipe" {
-					src.fail = test.source
-				} else {
-					src.hang = test.source
-				}
+			src := &fakeSource{hang: test.source}
+			if test.why == "broken pipe" {
+				src = &fakeSource{fail: test.source}
+			}
+			inBubbleWith(t, 0, src, func(t *testing.T, h *Handler, src *fakeSource) {
 				v := watch(h, pageOverview)
 				time.Sleep(2*time.Minute - time.Second)
 				if n := src.counts()["oracle"]; n < 30 {
