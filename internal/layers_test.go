@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"internal/webindex/index", "internal/workload"},
 	{"internal/simulation", "internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
 	{"internal/webindex/summary", "internal/webindex/webtest"},
-	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/orders", "docs/examples/quickstart"},
+	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/orders", "docs/examples/phones", "docs/examples/quickstart"},
 	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "emulator_test/upgrade", "internal", "terraform"}, // nothing but tests
 }
 
@@ -76,12 +76,13 @@ var importers = map[string][]string{
 	"tso/tsopb":        {"tso", "cmd/percolator"},
 
 	bigtable: {
-		"internal/store",   // the adapter
-		"internal/meta",    // creates tables
-		"tso",              // keeps the oracle's record
-		"cmd/percolator",   // checks the store itself
-		"internal/probe",   // likewise
-		"percolator/adopt", // reads plain tables
+		"internal/store",       // the adapter
+		"internal/meta",        // creates tables
+		"tso",                  // keeps the oracle's record
+		"cmd/percolator",       // checks the store itself
+		"internal/probe",       // likewise
+		"percolator/adopt",     // reads plain tables
+		"docs/examples/phones", // has one
 		"internal/fixture", "internal/layertest", "percolator/emulator", "percolator/percolatortest",
 	},
 	spanner: {"tso/spannerstore", "cmd/percolator"},
