@@ -48,9 +48,9 @@ type Client struct {
 // but needs one that lives.
 //
 // Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s, or for 2 s if
-// every server refuses the connection; the error names the targets and the last failure. ErrInvalidArgument: targets is no such list, or the
-// client would speak plaintext with another machine (see [WithPlaintext]). The caller has to Close
-// the client.
+// every server refuses the connection; the error names the targets and the last failure.
+// ErrInvalidArgument: targets is no such list, or the client would speak plaintext with another
+// machine (see [WithPlaintext]). The caller has to Close the client.
 func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, error) {
 	addresses, err := parseTargets(targets)
 	if err != nil {
