@@ -141,7 +141,7 @@ func TestServerFlags(t *testing.T) {
 		t.Fatalf("found %d flags", len(flags))
 	}
 	for _, f := range flags {
-		if !regexp.MustCompile(`(?m)^ +` + f[1] + `\b`).MatchString(help) {
+		if !regexp.MustCompile(`(?m)^ +(?:--\S+ )*` + f[1] + `\b`).MatchString(help) {
 			t.Errorf("percolator tso serve has no %s", f[1])
 		}
 	}
