@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 )
 
@@ -39,6 +40,7 @@ import (
 // variables that it says should be exported are. So the page shows the usual ports and the test
 // takes free ones. What a command exports, later commands have.
 func TestConsole(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	programs := build(t)
 	var ran atomic.Int64
@@ -98,13 +100,11 @@ func installed(t *testing.T, needs string) bool {
 // build compiles what pages run into a directory.
 func build(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/percolator", "./docs/examples/quickstart", "./docs/examples/phones")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir, err := fixture.Programs(ctx, root, "./cmd/percolator", "./docs/examples/quickstart", "./docs/examples/phones")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

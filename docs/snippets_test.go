@@ -21,6 +21,7 @@ import (
 //   - otherwise a fragment, put into testdata/snippets/NAME.go in place of the line "// SNIPPET".
 //     The NAME is that of "<!-- snippet: in=NAME -->", or "function".
 func TestGo(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	dir := fixture.BuildDir(t)
 	places, parts := map[string]string{}, 0

@@ -29,6 +29,7 @@ const (
 // A process that commits a transaction is killed, or stopped until its locks are dead and resolved
 // and then continued, before and after each of its requests.
 func TestProcessesThatAreKilledOrStopped(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	plain := slices.DeleteFunc(scenarios(), func(s *scenario) bool { return s.name != "commit" })
 	runMatrix(t, processEnvs, processFloor, plain, processFaults(), percolatortest.Address(storeAddr), percolatortest.Listen())

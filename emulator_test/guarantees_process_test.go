@@ -18,6 +18,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -79,6 +80,7 @@ func TestGuaranteeChild(t *testing.T) {
 // others are stopped by SIGSTOP until their locks are dead and others have done their work, and
 // then continued.
 func TestGuaranteesOfProcesses(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const changes, rounds, workers = 300, 8, 3
 	p := newGuaranteeProcesses(t)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -37,6 +38,7 @@ const guaranteeLockTTL = 2 * time.Second
 //
 //	go test ./emulator_test -run 'TestGuarantees$' -v -timeout 30m -changes 10000
 func TestGuarantees(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	cfg := defaultGuarantees(*guaranteeChanges)
 	if *guaranteeSeed != 0 {

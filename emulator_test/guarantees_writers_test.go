@@ -108,8 +108,8 @@ func (w *guaranteeWrites) one(ctx context.Context, c *percolator.Client, name st
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		// With a primary elsewhere, the observed cell is committed by phase two: its notification depends
-		// on others if the writer dies.
+		// With a primary elsewhere, the observed cell is committed by phase two: its notification
+		// depends on others if the writer dies.
 		if cell.Row[len(cell.Row)-1]%2 == 0 {
 			if err := tx.Set(percolator.Cell{Table: guaranteeRuns, Row: "writer " + name, Column: "last"}, value); err != nil {
 				return err

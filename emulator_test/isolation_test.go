@@ -295,7 +295,8 @@ func TestLongFork(t *testing.T) {
 		t4 := s.begin("T4")
 		t1.commits()
 		t3 := s.begin("T3")
-		// T4 is going to see T2 without T1. So T3, which sees T1, must not be told that y is still 20.
+		// T4 is going to see T2 without T1. So T3, which sees T1, must not be told that y is still
+		// 20.
 		t3.reads("x", "11")
 		looked := percolatortest.NewHold()
 		t3.faults.Handle(func(percolatortest.Request) percolatortest.Action { return looked.Copy() })

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -95,6 +96,7 @@ func (x *session) readsBy(how readSet, want map[string]string) {
 // G2-item, write skew, by every way to read: allowed without LockReads, prevented with it, whoever
 // of the two has it.
 func TestWriteSkewOfReadSets(t *testing.T) {
+	fixture.Long(t)
 	both := map[string]string{"x": "10", "y": "20"}
 	for _, how := range readSets {
 		t.Run(how.name, func(t *testing.T) {

@@ -5,8 +5,8 @@
 //  1. the one that BIGTABLE_EMULATOR_HOST (host:port) names, when it is set;
 //  2. else, with PERCOLATOR_TEST_EMULATOR = "gcloud", gcloud's cbtemulator, if there is one: in
 //     PATH, or in the gcloud SDK (CLOUDSDK_ROOT_DIR, or where the command gcloud is installed);
-//  3. without it, or with "module", the same emulator, built from the module that go.mod requires as
-//     a tool;
+//  3. without it, or with "module", the same emulator, built from the module that go.mod requires
+//     as a tool;
 //  4. else package emulator in this process, which refuses what the service refuses.
 //
 // The first three are Google's own, in a process of its own, and have a defect that package

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/workload"
@@ -224,6 +225,7 @@ const cutsOfASoak = 70
 
 // TestRepair: after the repair of a cut, every snapshot at or below its timestamp is as it was.
 func TestRepair(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	soaks, cuts := (*repairedCuts+cutsOfASoak-1)/cutsOfASoak, min(*repairedCuts, cutsOfASoak)
 	var repaired, damaged atomic.Int64

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -106,7 +107,7 @@ func testRepairInterrupted(t *testing.T) {
 	turns := make(chan struct{}, 8)
 	for at := range whole.sent.Load() {
 		for _, applied := range []bool{false, true} {
-			if testing.Short() && (at%3 != 0 || applied) {
+			if !fixture.Sampled(fmt.Sprint(at, applied)) {
 				continue
 			}
 			runs.Go(func() {

@@ -45,6 +45,7 @@ type scanModel struct {
 }
 
 func TestScansOfRangesMatchTheModel(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for name, opts := range map[string][]percolatortest.Option{"store": {percolatortest.Address(storeAddr)}, "embedded": nil} {
 		t.Run(name, func(t *testing.T) {

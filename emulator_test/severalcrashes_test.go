@@ -24,6 +24,7 @@ var crashRounds = flag.Int("crashes.rounds", 24, "how many instances TestSeveral
 // who come after them die too. In the end one worker and one collector deal with all of it: rows
 // agree, every notification led to a run, and nothing is left that collection should have found.
 func TestSeveralCrashes(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	slots := make(chan struct{}, 2)
 	var all sync.WaitGroup

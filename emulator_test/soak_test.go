@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/percolator"
@@ -57,6 +58,7 @@ func defaultSoak(d time.Duration) soakConfig {
 //
 //	go test ./emulator_test -run 'TestSoak$' -v -timeout 30m -soak 10m
 func TestSoak(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	cfg := defaultSoak(*soakFor)
 	if *soakSeed != 0 {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
@@ -53,27 +55,17 @@ func startGcloud(getenv func(string) string) (*store, error) {
 	if err != nil {
 		return startModule()
 	}
-	return startCommand("gcloud's "+path, path, func() {})
+	return startCommand("gcloud's "+path, path)
 }
 
 func startModule() (*store, error) {
-	dir, err := os.MkdirTemp("", "emulator")
+	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
+	defer cancel()
+	dir, err := fixture.Programs(ctx, "..", toolPackage)
 	if err != nil {
 		return nil, err
 	}
-	remove := func() { _ = os.RemoveAll(dir) }
-	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
-	defer cancel()
-	path := filepath.Join(dir, "cbtemulator")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, toolPackage).CombinedOutput(); err != nil {
-		remove()
-		return nil, fmt.Errorf("building %s: %w: %s", toolPackage, err, out)
-	}
-	s, err := startCommand("the emulator built from "+toolPackage, path, remove)
-	if err != nil {
-		remove()
-	}
-	return s, err
+	return startCommand("the emulator built from "+toolPackage, filepath.Join(dir, path.Base(toolPackage)))
 }
 
 func startInProcess() (*store, error) {
@@ -85,15 +77,12 @@ func startInProcess() (*store, error) {
 }
 
 // startCommand runs an emulator on a free port.
-func startCommand(name, path string, cleanUp func()) (*store, error) {
+func startCommand(name, path string) (*store, error) {
 	e, err := gcloudemulator.Start(path)
 	if err != nil {
 		return nil, err
 	}
-	return &store{name: name, addr: e.Addr, outside: true, stop: func() {
-		e.Stop()
-		cleanUp()
-	}}, nil
+	return &store{name: name, addr: e.Addr, outside: true, stop: e.Stop}, nil
 }
 
 func environment(vars map[string]string) func(string) string {
@@ -124,7 +113,7 @@ func TestStoreThatDoesNotServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := startCommand("no emulator", path, func() {}); err == nil {
+	if s, err := startCommand("no emulator", path); err == nil {
 		s.stop()
 		t.Error("it was taken for an emulator")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -17,8 +18,8 @@ const (
 	terabyte    = 1 << 40
 	interesting = 1000
 	tablets     = 8
-	// No request passes over more than half of a tablet. Bytes cut it off instead of time, of which a
-	// slow machine needs more.
+	// No request passes over more than half of a tablet. Bytes cut it off instead of time, of which
+	// a slow machine needs more.
 	reach     = terabyte / tablets / 2
 	scanSpeed = 220e6 // bytes a second that Google gives for a scan by a node with SSD
 )
@@ -131,6 +132,7 @@ func (b *bigTable) passes(what string, least, most float64, f func()) {
 // pass over half of one of 8 tablets. With the journal only what a user asked for passes over the
 // table; without it everything does, and pays for each byte about once.
 func TestTerabyte(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	t.Run("by the journal", func(t *testing.T) { t.Parallel(); terabytes(t, false) })
 	t.Run("by passes", func(t *testing.T) { t.Parallel(); terabytes(t, true) })
@@ -138,8 +140,8 @@ func TestTerabyte(t *testing.T) {
 
 func terabytes(t *testing.T, disableJournal bool) {
 	b := newBigTable(t, disableJournal)
-	// bounds are those of what looks for work: rows that are read by their names pass over their own
-	// blocks, which is hardly anything.
+	// bounds are those of what looks for work: rows that are read by their names pass over their
+	// own blocks, which is hardly anything.
 	bounds := func(least, most float64) (float64, float64) {
 		if disableJournal {
 			return least, most
@@ -221,8 +223,8 @@ func (b *bigTable) observe() {
 		seen <- ch.Cell.Row
 		return nil
 	})
-	// One scan finds everything; WaitIdle makes its own, and not the time. A pass takes none here: the
-	// worker would make many until it took what another one may have.
+	// One scan finds everything; WaitIdle makes its own, and not the time. A pass takes none here:
+	// the worker would make many until it took what another one may have.
 	w, err := observers.NewWorker(c, r, observers.Config{DisableCollection: true, ScanInterval: time.Hour, SweepInterval: -1, Grace: -1})
 	if err != nil {
 		b.Fatal(err)

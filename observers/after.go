@@ -29,7 +29,7 @@ func After(limit time.Duration, observers ...string) Option {
 type upstream struct {
 	awaits    []*lane
 	awaitedBy []*lane
-	busy      int       // its own tasks that are queued, wait or run; failed ones only while they run
+	busy      int       // its tasks that queue, wait or run; failed ones only in a run
 	noisy     int       // of awaits, those that are busy
 	held      list.List // of *entry: delayed cells with a task that waits for awaits
 }

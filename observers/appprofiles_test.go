@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -69,6 +70,7 @@ func toTheEnd[T any](s iter.Seq2[T, error]) error {
 // What passes over tables travels under the app profile for background work, and everything else
 // under that of transactions.
 func TestAppProfiles(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	routed := emulator.AppProfile{SingleCluster: true, TransactionalWrites: true}
 	store, err := emulator.Start(emulator.AppProfiles(map[string]emulator.AppProfile{"live": routed, "batch": routed}))

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -47,6 +48,7 @@ func aged(t *testing.T, rows int) (*env, *journal, *observers.Registry) {
 // TestAnAddedObserverRunsFromNowOn: unless existing cells are backfilled; then it runs once for
 // each of them, and no other observer does.
 func TestAnAddedObserverRunsFromNowOn(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const rows, page = 250, 40
 	e, j, r := aged(t, rows)
@@ -143,6 +145,7 @@ func TestBackfillIsResumed(t *testing.T) {
 // TestForgetObserverCleansUp: nothing is left of a removed observer after a collection, and under
 // its old name it starts anew.
 func TestForgetObserverCleansUp(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const rows = 30
 	e, j, r := aged(t, rows)

@@ -118,6 +118,7 @@ func TestForgetBesideThePhaseTwoOfABatch(t *testing.T) {
 
 // TestForgetSkipsWhatAnEarlierForgetHadDone is the same the other way round.
 func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const rows = 30
 	e, j, r := aged(t, rows)

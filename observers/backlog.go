@@ -11,7 +11,7 @@ import (
 
 // backlog is how far behind the work is. Each scanner keeps what it met in its last complete round
 // and in the current one, so that a long round hides nothing. A round may skip what another scanner
-// works on; then that one has met it. An adopter keeps what it has found in the journal and nobody
+// works on; then that one has met it. An adopter keeps what it has found in the journal and no one
 // has dealt with yet.
 type backlog struct {
 	mu     sync.Mutex

@@ -21,38 +21,38 @@ type Column struct{ Table, Name string }
 
 // Config configures a worker. The zero value is useful.
 type Config struct {
-	// Concurrency is how many runs, each for a cell or a batch, may be under way at once. At most half
-	// of them are for cells whose observer has already failed for the same change. 0: 16 ×
+	// Concurrency is how many runs, each for a cell or a batch, may be under way at once. At most
+	// half of them are for cells whose observer has already failed for the same change. 0: 16 ×
 	// GOMAXPROCS.
 	Concurrency int
 	// Scanners is the number of goroutines that search the tables for notifications and stranded
 	// locks, where the instance has no journal or builds it. 0: 2.
 	Scanners int
-	// ScanInterval is the pause between two searches by one scanner. 0: adaptive, from 50 ms after a
-	// search that found something new, doubling up to 2 s while there is nothing.
+	// ScanInterval is the pause between two searches by one scanner. 0: adaptive, from 50 ms after
+	// a search that found something new, doubling up to 2 s while there is nothing.
 	ScanInterval time.Duration
 	// MaxAttempts is the number of attempts at a change after which the worker parks the cell. An
-	// attempt does not count if the store was unreachable before the observer was called or during the
-	// commit. A cell is not parked because of the lock of another transaction, which may have died: it
-	// is tried again for as long as that lock lasts. 0: 20.
+	// attempt does not count if the store was unreachable before the observer was called or during
+	// the commit. A cell is not parked because of the lock of another transaction, which may have
+	// died: it is tried again for as long as that lock lasts. 0: 20.
 	MaxAttempts int
 	// DrainTimeout is how long Run waits for runs under way when its context ends; then it cancels
 	// them. 0: 10 s.
 	DrainTimeout time.Duration
 
 	// MinBackoff and MaxBackoff bound the pause before the next attempt at a cell. It starts at
-	// MinBackoff, doubles with each failure in a row up to MaxBackoff, and is shortened at random by
-	// up to half. After a conflict it is at most MaxBackoff/10: another transaction made progress, so
-	// the next attempt is likely to succeed. 0: 10 ms and 5 s.
+	// MinBackoff, doubles with each failure in a row up to MaxBackoff, and is shortened at random
+	// by up to half. After a conflict it is at most MaxBackoff/10: another transaction made
+	// progress, so the next attempt is likely to succeed. 0: 10 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
 	// Grace is how long a notification may stand, beyond the Collapse, MaxWait and After of its
-	// observers, before this worker runs for it if it comes across it in a search and another worker
-	// may have it in its queue. Cells that it has handed over have twice that time. What was lost with
-	// a process that died does not wait. 0: 5 s; negative: it runs for whatever it comes across.
+	// observers, before this worker runs for it if it comes across it in a search and another
+	// worker may have it in its queue. Cells that it has handed over have twice that time. What was
+	// lost with a process that died does not wait. 0: 5 s; negative: it runs for whatever it comes
+	// across.
 	Grace time.Duration
-	// QueueLength bounds how many directly dispatched cells wait in memory; the journal leads to the
-	// rest, or a scan without one.
-	// 0: 65,536, which take 20 MB and their row keys.
+	// QueueLength bounds how many directly dispatched cells wait in memory; the journal leads to
+	// the rest, or a scan without one. 0: 65,536, which take 20 MB and their row keys.
 	QueueLength int
 	// DisableDispatch leaves to the journal, or to the scan without one, what this process's own
 	// client writes and what clients of other processes hint at. It is for comparison.
@@ -63,8 +63,8 @@ type Config struct {
 
 	// RowLocks keeps the scanners of different workers apart, where there is no journal or it is
 	// building. nil: those of the client's oracle if it keeps any (tso.RowLocks), unless
-	// DisableRowLocks is set. Without them, or while they do not answer, workers do some work twice,
-	// which transactions make harmless.
+	// DisableRowLocks is set. Without them, or while they do not answer, workers do some work
+	// twice, which transactions make harmless.
 	RowLocks        tso.RowLocks
 	DisableRowLocks bool
 
@@ -85,8 +85,8 @@ type Config struct {
 	SweepInterval time.Duration
 
 	// ReportInterval is how often this worker stores a report about itself and its client
-	// (admin.Admin.Reports), a write of at most 4 KiB. 0: 10 s; negative: never, and the client reports
-	// by itself (percolator.Config.DisableReports). At most 10 min.
+	// (admin.Admin.Reports), a write of at most 4 KiB. 0: 10 s; negative: never, and the client
+	// reports by itself (percolator.Config.DisableReports). At most 10 min.
 	ReportInterval time.Duration
 
 	// MeterProvider and TracerProvider receive the metrics, and the span of each run, that
@@ -94,8 +94,8 @@ type Config struct {
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
-	// Logger receives failures with the names of observer, table and column. At debug level only, it
-	// also receives row keys and the texts of errors. It never receives values. nil: discard.
+	// Logger receives failures with the names of observer, table and column. At debug level only,
+	// it also receives row keys and the texts of errors. It never receives values. nil: discard.
 	Logger *slog.Logger
 }
 

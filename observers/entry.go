@@ -18,7 +18,7 @@ type entry struct {
 	class  entryClass
 	tasks  []task    // one for each observer of the column
 	turn   int       // the task that is running, in stateRunning
-	due    time.Time // when it becomes ready, in stateDelayed; in lane.gathered, since when it waits
+	due    time.Time // ready at, in stateDelayed; in lane.gathered: waiting since
 	index  int       // in the heap of delayed entries
 	asOf   uint64    // queue.sequence when it learned its observer states
 	stored bool      // the row holds, or held, observer states of the cell
@@ -64,7 +64,7 @@ func (c *column) class(how entryClass) entryClass {
 type task struct {
 	ran      tso.Timestamp // done for notifications up to here
 	parked   tso.Timestamp // parked for notifications up to here
-	due      time.Time     // not to be run before; while it runs: zero, unless it was notified again
+	due      time.Time     // ready at; zero while it runs, unless notified again
 	failures int           // in a row; the pause grows with them
 	attempts int           // those failures that the cell or the observer is to blame for
 	alone    bool          // it has failed by itself, and joins no batch until it succeeds

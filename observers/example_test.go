@@ -42,8 +42,8 @@ func Example() {
 	})
 
 	// Second step. It changes the counts by the difference to what was counted before, in the
-	// transaction that also remembers what is counted now: run again after a conflict, or for several
-	// changes at once, the counts are right.
+	// transaction that also remembers what is counted now: run again after a conflict, or for
+	// several changes at once, the counts are right.
 	observers.Observe(r, "count", words, func(ctx context.Context, tx *percolator.Txn, ch observers.Change, now []string) error {
 		before, err := old.GetOr(ctx, tx, ch.Cell.Row, nil)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -29,7 +30,8 @@ func TestUnknownOutcomeIsNoSecondRun(t *testing.T) {
 func testUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"), observers.Timeout(time.Second))
-	// The worker's first commit is applied; then its client gets no answers until the run times out.
+	// The worker's first commit is applied; then its client gets no answers until the run times
+	// out.
 	c := e.NewClient()
 	var deaf atomic.Bool
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -112,6 +114,7 @@ func TestOutageByJournalParksNothing(t *testing.T) {
 }
 
 func TestScannersTeleport(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	synctest.Test(t, testScannersTeleport)
 }

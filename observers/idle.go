@@ -24,10 +24,10 @@ import (
 // columns that this worker does not take, but not for parked cells. While transactions keep writing
 // it does not return. Some worker has to run, not necessarily this one.
 //
-// Three things can escape it: a chain of weak notifications in another process whose observers write
-// nothing, a transaction that commits later and then notifies a weak column, and what a client
-// committed that did not know that its session had ended and its stream's header was deleted, until
-// the next cycle of collection has found that stream.
+// Three things can escape it: a chain of weak notifications in another process whose observers
+// write nothing, a transaction that commits later and then notifies a weak column, and what a
+// client committed that did not know that its session had ended and its stream's header was
+// deleted, until the next cycle of collection has found that stream.
 //
 // It returns an error only if ctx ends (it wraps the context's error and says what is left) or the
 // client is closed (percolator.ErrClosed).
@@ -147,7 +147,8 @@ func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, 
 			case accepted, joined, known:
 				left.here++
 			default:
-				if !row.OnlyParked(n) { // another worker may have parked what this one does not take or run for
+				// Another worker may have parked an observer that this one does not have.
+				if !row.OnlyParked(n) {
 					left.elsewhere++
 				}
 			}

@@ -95,8 +95,8 @@ func (w *Worker) ageOf(left settle.Backlog) (m met) {
 }
 
 // behind is how far behind the work is: what scanners and adopter have met, what this process's own
-// client has notified and nobody is known to have dealt with, and what looks at its entries, those
-// that it has taken over from the dead among them, have found.
+// client has notified and that are unprocessed, and what looks at its entries, those that it has
+// taken over from the dead among them, have found.
 func (w *Worker) behind() met {
 	m := w.backlog.seen()
 	if w.engine.Meta.Journaled() {
@@ -118,7 +118,7 @@ func (w *Worker) found() settle.Found {
 			v = w.offerFound(ctx, n, states, young)
 		}
 		if v == elsewhere && !sight.Elsewhere {
-			w.pass(n) // nobody else tells the owner
+			w.pass(n) // no one else tells the owner
 		}
 		return v != foreign && v != refused && v != full
 	}

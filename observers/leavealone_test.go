@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -17,6 +18,7 @@ import (
 // What waits in one worker's collapse window, or for its batch, is not run by another one, whether
 // it scans, starts and looks at every stream, or waits until nothing is left.
 func TestNobodyRunsWhatAnotherWorkerCollapses(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	eachFinding(t, "", func(t *testing.T, by finding) { testLeftAlone(t, by, false) })
 	eachFinding(t, "in batches", func(t *testing.T, by finding) { testLeftAlone(t, by, true) })

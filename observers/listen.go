@@ -18,8 +18,8 @@ const (
 	hintsRest   = 5 * time.Second  // after a request that failed, at random up to twice as long
 	hintsBusy   = time.Second      // between requests of a worker that has enough to do
 
-	// hintsFirst is the age up to which a hint is of the notification's writer, and not of one who has
-	// looked again.
+	// hintsFirst is the age up to which a hint is of the notification's writer, and not of one who
+	// has looked again.
 	hintsFirst = 4 * time.Second
 )
 
@@ -94,7 +94,7 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 // hinted queues what another process has notified. If it does not fit, it is found later. It
 // counts as found: because of a look or a scan, another worker may handle it as well. young: it
 // comes of a look, and another worker may have heard the writer's hint. What was passed on to this
-// worker is nobody else's.
+// worker belongs to it alone.
 func (w *Worker) hinted(n model.Notification, young bool) {
 	if v, _ := w.offer(n, arrival{how: found, young: young}); v == accepted || v == joined {
 		w.counters.hinted.Add(1)

@@ -152,6 +152,7 @@ func testLostHint(t *testing.T) {
 
 // A worker is killed with a full queue, which nobody else knows of.
 func TestLostQueue(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	synctest.Test(t, testLostQueue)
 }

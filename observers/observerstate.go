@@ -28,8 +28,8 @@ func (e *entry) hasParked() bool {
 	return false
 }
 
-// adopt makes stored states those of e, unless e knows newer ones. Somebody may have retried what
-// e holds to be parked; what has run has run.
+// adopt makes stored states those of e, unless e knows newer ones. An operator may have retried
+// what e holds to be parked; what has run has run.
 func (e *entry) adopt(stored *storedStates, now uint64) {
 	newer := stored.asOf > e.asOf
 	if newer {
@@ -66,7 +66,7 @@ func (q *queue) recall(key cellKey, e *entry, stored *storedStates) {
 	}
 }
 
-// update applies stored states to a queued cell: another worker may have parked it, or somebody
+// update applies stored states to a queued cell: another worker may have parked it, or an operator
 // may have retried it.
 func (q *queue) update(e *entry, stored *storedStates) verdict {
 	if stored == nil {

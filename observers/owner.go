@@ -16,7 +16,7 @@ import (
 // Every worker derives from the list of live workers who that is. So it takes a request to
 // percolator_meta every 1 to 10 s, and no agreement: while the list changes, two workers may run
 // for a cell, and conflict as they would without the option. Workers pass notifications on to the
-// owner through the oracle. What it does not run for longer than Config.Grace is anybody's.
+// owner through the oracle. What it does not run for longer than Config.Grace any worker may run.
 func OneWorker() Option { return func(o *options) { o.owned = max(o.owned, byColumn) } }
 
 // OneWorkerPerCell is for an observer that many workers have reason to run for the same cell, such
@@ -75,7 +75,7 @@ func (o *owners) fingerprint() string {
 	return fingerprintOf(names)
 }
 
-// assign learns who lives. Workers with equal sets of columns divide these; nobody leaves anything
+// assign learns who lives. Workers with equal sets of columns divide these; none leaves anything
 // to a worker of another set, or while it is not on the list itself.
 func (o *owners) assign(self membership.WorkerInfo, live []membership.WorkerInfo) {
 	var peers []peer

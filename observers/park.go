@@ -51,7 +51,8 @@ func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverSt
 	for i := range states {
 		states[i].Cell = tn.entry.column.cell(tn.entry.row)
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*w.cfg.MaxBackoff)) // the observer is tried again then
+	// After that the worker tries the observer again.
+	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*w.cfg.MaxBackoff))
 	defer cancel()
 	w.queue.setStored(tn) // also if the answer is lost
 	if err := w.engine.Commits.SetObserverStates(ctx, states...); err != nil {

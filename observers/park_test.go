@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -142,6 +143,7 @@ func TestRetryRunsAParkedObserverAgain(t *testing.T) {
 }
 
 func TestDropGivesUpOnAChange(t *testing.T) {
+	fixture.Long(t)
 	eachColumn(t, func(t *testing.T, by finding, column string) {
 		e := newParkEnv(t, by)
 		w, _ := e.start(e.client, e.registry, parkSoon)
@@ -188,6 +190,7 @@ func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 // The change is never lost: the next worker tries it or finds it parked, and after a retry the
 // observer runs.
 func TestKilledWhileParking(t *testing.T) {
+	fixture.Long(t)
 	eachColumn(t, func(t *testing.T, by finding, column string) {
 		for kill := 1; ; kill++ {
 			e := newParkEnv(t, by)

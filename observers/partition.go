@@ -29,7 +29,7 @@ type partition struct {
 	tables    []string
 	self      membership.WorkerInfo
 	owners    *owners
-	deaf      func() bool     // nobody can pass anything on to this worker
+	deaf      func() bool     // no one can pass anything on to this worker
 	cannot    func(err error) // is told about a look that failed
 
 	shares atomic.Pointer[shares]
@@ -211,8 +211,8 @@ func (m *partition) divide(seen membership.Workers) {
 }
 
 // renewBounds proposes bounds for tables that have none, or old ones: the boundaries of tablets if
-// there are enough, otherwise rows that were met while everybody searched the whole table. Once
-// such bounds are old, everybody searches the whole table again for a while, because its rows may
+// there are enough, otherwise rows that were met while all searched the whole table. Once
+// such bounds are old, all search the whole table again for a while, because its rows may
 // be elsewhere by now.
 func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) error {
 	next, renewed := map[string]membership.TableBounds{}, false

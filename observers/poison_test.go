@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -180,6 +181,7 @@ func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 // While the observer runs for healthy rows, poisoned ones get few attempts: their pauses grow, each
 // by itself.
 func TestPoisonBacksOffRowByRow(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
 	const healthy, each = 300, 10

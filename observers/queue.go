@@ -20,11 +20,14 @@ type queue struct {
 	delayed  delayed
 	lanes    []*lane
 	finished *simplelru.LRU[cellKey, tso.Timestamp]
-	aside    *simplelru.LRU[cellKey, storedStates] // of cells with a parked observer and nothing left to do
-	sequence uint64                                // counts what is learned of observer states, and reads of them when they begin
-	wake     chan struct{}                         // closed on what somebody may wait for; nil: nobody waits
-	dropped  bool                                  // whether a dispatched notification was, since the last send to missed
-	missed   chan struct{}                         // receives when there is room again for dropped notifications
+	aside    *simplelru.LRU[cellKey, storedStates] // cells with a parked observer and no other work
+	// Counts learned observer states and starts of their reads.
+	sequence uint64
+	wake     chan struct{} // closed on events; nil: no goroutine waits
+	// A dispatched notification was dropped since the last send to missed.
+	dropped bool
+	// Receives when there is room for dropped notifications.
+	missed   chan struct{}
 	limits   [classes]int
 	counts   [classes]int
 	running  int

@@ -24,8 +24,8 @@ type Change struct {
 	Value    []byte        // the newest value; nil if Deleted or Weak. An empty value is not nil.
 	Deleted  bool          // the newest change deleted the cell, or was of a value that has expired
 	Weak     bool          // a weak notification: there is no value
-	CommitTS tso.Timestamp // when the change was committed; of a weak one, the newest notification known
-	Attempt  int           // 1 for the first attempt that this worker makes at this change by itself
+	CommitTS tso.Timestamp // of the change; of a weak one, the newest notification known
+	Attempt  int           // 1 for this worker's first attempt at this change alone
 }
 
 // Func is an observer. It reads and writes through tx and must neither commit it nor roll it back:

@@ -27,7 +27,7 @@ func (w *Worker) report() admin.WorkerReport {
 	return r
 }
 
-// Report is what this worker would report now (admin.Admin.Reports). It asks nobody.
+// Report is what this worker would report now (admin.Admin.Reports). It asks no server.
 func (w *Worker) Report() admin.Report { return membership.OwnReport(w.engine, w.name, w.report()) }
 
 // Report returns s as a worker stores it for other processes to read, without the columns that the

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -126,6 +127,7 @@ func TestScannersWithoutRowLockService(t *testing.T) {
 	service.set(true, true)
 	var runs sync.Map
 	w, stop := e.start(e.NewClient(), counting(&runs), observers.Config{RowLocks: service})
+	fixture.Eventually(t, "a search", func() bool { _, asked := service.locked(); return asked > 0 })
 	e.idle(w)
 	if n := w.Stats().Runs; n != 20 {
 		t.Errorf("%d runs, want 20", n)

@@ -125,7 +125,8 @@ func (w *Worker) failed(r *run, err error, at stage) outcome {
 	}
 	// The text of an error may name a row, or hold whatever the observer put into it.
 	fields := []any{"kind", kind, "observer", l.name, "table", l.table, "column", l.column, "attempt", tn.attempt, "cells", len(r.part)}
-	first := tn.attempt == 1 && (len(r.part) == 1 || !r.halves) // a bisection is told of where it begins and ends
+	// The log tells where a bisection begins and ends.
+	first := tn.attempt == 1 && (len(r.part) == 1 || !r.halves)
 	switch {
 	case panicked != nil && first:
 		w.log.Error("observers: an observer panicked", append(fields, "stack", panicked.Stack)...)

@@ -16,13 +16,13 @@ const (
 	shareAtOnce    = 256                    // cells that are offered at most
 	shareFewest    = 32                     // and at least
 	shareAgain     = 10 * time.Millisecond  // after an offer of which some was taken
-	shareRarely    = 250 * time.Millisecond // after offers that nobody has taken
+	shareRarely    = 250 * time.Millisecond // after offers that were not taken
 	shareFailed    = 5 * time.Second
 	shareUnheardOf = time.Minute // with an oracle of a version that hands nothing over
 )
 
 // share hands ready cells that this worker will not run soon to workers that wait for work, until
-// ctx ends. What nobody waits for stays.
+// ctx ends. Cells without a taker stay.
 func (w *Worker) share(ctx context.Context) {
 	pause, most := shareAgain, shareFewest
 	for w.queue.awaitSurplus(ctx) {
@@ -52,7 +52,7 @@ func (w *Worker) share(ctx context.Context) {
 	}
 }
 
-// handOver makes offers to other workers, and keeps the cells that nobody takes.
+// handOver makes offers to other workers, and keeps the cells that none takes.
 func (w *Worker) handOver(ctx context.Context, offers [][]offered) (taken int, err error) {
 	if len(offers) == 0 {
 		return 0, nil

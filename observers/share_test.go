@@ -11,6 +11,7 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -143,6 +144,7 @@ func (e *env) share(workers, slots, cells, batch int, d time.Duration) (out shar
 // One worker's client writes everything, and all workers run for it: each for its share, none
 // twice, with hardly more requests than one worker makes.
 func TestWorkersShare(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	eachFinding(t, "", func(t *testing.T, by finding) { testShare(t, by, 0) })
 	eachFinding(t, "in batches", func(t *testing.T, by finding) { testShare(t, by, 5) })
@@ -255,6 +257,7 @@ func TestAnOracleThatHandsNothingOver(t *testing.T) {
 
 // A worker is killed with cells that it was handed: the one that has written them finds them again.
 func TestLostHandOver(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const cells = 200
 	eachFinding(t, "", func(t *testing.T, by finding) {

@@ -81,7 +81,7 @@ func (s *spread) add(key cellKey, upTo tso.Timestamp, now time.Time) {
 	s.given.Add(key, given{upTo, until})
 }
 
-// signal tells whoever waits on a channel with room for one.
+// signal wakes the goroutine that waits on a channel with room for one.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -255,7 +255,7 @@ func (e *entry) shareable() bool {
 	return true
 }
 
-// keep ends offers that nobody has taken. They are in the order of takeSurplus.
+// keep ends offers that were not taken. They are in the order of takeSurplus.
 func (q *queue) keep(offers [][]offered) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -321,7 +321,8 @@ func (q *queue) miss() {
 		return
 	}
 	signal(q.missed)
-	if rest := time.Until(q.spread.until); rest > 0 { // some were handed over since the timer was set
+	// The worker handed over cells since it set the timer.
+	if rest := time.Until(q.spread.until); rest > 0 {
 		q.spread.timer = time.AfterFunc(rest, q.miss)
 	}
 }

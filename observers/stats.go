@@ -12,27 +12,27 @@ import (
 type Stats struct {
 	ObserverStats // of all observers together
 
-	Found         int64 // notifications that a scan, or a look by the journal, found and that were new to this worker
+	Found         int64 // notifications that were new to this worker in scans and looks
 	Dispatched    int64 // notifications of this client that were queued or joined a queued cell
 	Dropped       int64 // notifications of this client for which there was no room
 	Hinted        int64 // hints from other processes that were queued or joined a queued cell
-	HandedOver    int64 // cells that this worker had too many of and others have taken, or itself, if it had asked before
+	HandedOver    int64 // surplus cells that others took, or itself if it had asked before
 	Received      int64 // cells that other workers have handed over
 	Searches      int64 // rounds of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
 	Teleports     int64 // times that a scanner met another one and went elsewhere
-	LocksResolved int64 // locks of dead transactions that the worker's scanners, or its client by the journal, have resolved
+	LocksResolved int64 // locks of the dead that its scanners, or its client's looks, resolved
 	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
-	// Backlog is the age of the oldest notification that the scanners met in their last round, apart
-	// from parked ones. StrandedFor is how long the oldest lock they met has been past its time to
-	// live. With a journal they are those that the adopter, or a look at the entries of this worker's
-	// own client, has found and nobody has dealt with, or could not resolve; and Backlog is at least
-	// the age of the oldest change of that client of which it does not know that all observers have
-	// run. Both are as exact as the client's estimate of the oracle's time.
+	// Backlog is the age of the oldest notification that the scanners met in their last round,
+	// apart from parked ones. StrandedFor is how long the oldest lock they met has been past its
+	// time to live. With a journal they are those that the adopter, or a look at the entries of
+	// this worker's own client, has found and is unprocessed, or could not resolve; and
+	// Backlog is at least the age of the oldest change of that client of which it does not know
+	// that all observers have run. Both are as exact as the client's estimate of the oracle's time.
 	Backlog, StrandedFor time.Duration
-	// ParkedCells counts cells that only wait for a parked observer, as met in the last round. With a
-	// journal the one worker that adopts counts what that lists as parked, every 10 s.
+	// ParkedCells counts cells that only wait for a parked observer, as met in the last round. With
+	// a journal the one worker that adopts counts what that lists as parked, every 10 s.
 	ParkedCells int
 
 	Queued, Running int // cells now: waiting for a turn or a pause; being run for
@@ -51,7 +51,7 @@ type ObserverStats struct {
 	Panics       int64 // attempts that panicked
 	Acknowledged int64 // cells for which there was nothing left to do
 	Snoozes      int64 // attempts that postponed the change (Snooze)
-	Retries      int64 // attempts after one that failed for the same change, those for the halves of a batch among them
+	Retries      int64 // attempts after a failed one for the same change, halves included
 	Parked       int64 // times that this worker parked a cell (ListParked lists those parked now)
 }
 

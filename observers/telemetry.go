@@ -27,7 +27,8 @@ type telemetry struct {
 	meter     metric.Meter
 	durations metric.Float64Histogram
 	sizes     metric.Int64Histogram
-	series    map[*lane]map[string]metric.MeasurementOption // by outcome, made once; "": without one
+	// series is by outcome, made once; "" is without one.
+	series map[*lane]map[string]metric.MeasurementOption
 }
 
 // Outcomes of a run, in metrics and spans.

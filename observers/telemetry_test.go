@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -78,6 +79,7 @@ func TestSpansOfRuns(t *testing.T) {
 
 // What waits shows with its age until it is done. Parked cells do not count as waiting.
 func TestBacklog(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in"}})
 	reader := metric.NewManualReader()

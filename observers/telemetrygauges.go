@@ -48,7 +48,7 @@ func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	received := o.Counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
 	dropped := o.Counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them, or the client by its journal")
 	handed := o.Counter("percolator.notifications.handed_over", "{cell}", "Cells that this worker had too many of and others have taken, or itself, if it had asked before")
-	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest notification that scanners or adopter have met and nobody has dealt with, parked ones apart")
+	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest unprocessed notification that scanners or adopter have met, parked ones apart")
 	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round or the journal lists them")
 	stuck := o.Seconds("percolator.lock.expired.age", "How long the oldest lock that scanners or adopter have met has been past its time to live")
 	rounds := o.Counter("percolator.scan.rounds", "{round}", "Rounds of a scanner through all tables")

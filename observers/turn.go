@@ -161,7 +161,7 @@ type outcome struct {
 	unread      bool      // the cell had no room in it
 	undecodable []int     // the changes whose values cannot be decoded
 	alone       bool      // the cell runs by itself from now on
-	due         time.Time // when all cells that waited together are due again; zero: each for itself
+	due         time.Time // when cells that waited together are due; zero: each for itself
 	counted     bool      // congestion knows
 }
 

@@ -15,8 +15,8 @@ import (
 
 // Remaining counts unfinished work in the tables.
 type Remaining struct {
-	Notifications int64 // of observed and weak columns, without those that wait only for parked observers
-	Locks         int64 // under which an observed cell may have been committed without its notification
+	Notifications int64 // of observed and weak columns, except for parked observers alone
+	Locks         int64 // on observed cells, which may hide a missing notification
 }
 
 // String describes r for people.

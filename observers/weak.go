@@ -66,7 +66,7 @@ func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, o
 func (w *Worker) handled(tn turn, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, over bool) {
 	if !row.Notifies(cell, tso.MaxTimestamp, 1) { // another worker has run for it
 		tn.lane.counters.acknowledged.Add(1)
-		// It says nothing about later ones: anybody can leave a hint with any timestamp.
+		// It says nothing about later ones: any client can leave a hint with any timestamp.
 		return outcome{start: tn.newest, erased: true}, true
 	}
 	switch ran, over := w.queue.learn(tn, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {

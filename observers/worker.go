@@ -210,7 +210,8 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 // when the worker stops, runs when it has drained.
 func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup, current *run) {
 	defer func() {
-		if current != nil { // the observer ended its goroutine: runtime.Goexit, or FailNow of a test
+		// The observer ended its goroutine: runtime.Goexit, or FailNow of a test.
+		if current != nil {
 			w.endPart(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
 			go w.work(ctx, runs, runners, current)
 			return

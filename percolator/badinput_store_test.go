@@ -174,6 +174,7 @@ func TestStoreDownAtCreateSchema(t *testing.T) {
 
 // An oracle that is down when the client starts likewise; and one that nobody has named.
 func TestOracleDownAtStart(t *testing.T) {
+	fixture.Long(t)
 	env := fixture.NewEnv(t)
 	open := func(limit time.Duration) error {
 		ctx, cancel := context.WithTimeout(fixture.Context(t), limit)

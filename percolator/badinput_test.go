@@ -374,6 +374,7 @@ func TestSlicesAreNobodyElses(t *testing.T) {
 
 // The largest value is accepted, and one byte more is not; names are measured in bytes.
 func TestLimitsAreExact(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)

@@ -37,15 +37,16 @@ type Entry = model.Entry
 type Range = model.Range
 
 // ScanOptions{Rows []Range; Columns []string; ColumnRanges []Range; Reverse bool; Limit int} select
-// the cells that ScanWith reads: those in one of the rows, and in a column that is named or lies in one of the ranges.
-// Without Rows they are of all rows, without both Columns and ColumnRanges of all columns. Ranges
-// may overlap and come in any order; an empty one selects nothing, and is not the same as none.
+// the cells that ScanWith reads: those in one of the rows, and in a column that is named or lies in
+// one of the ranges. Without Rows they are of all rows, without both Columns and ColumnRanges of
+// all columns. Ranges may overlap and come in any order; an empty one selects nothing, and is not
+// the same as none.
 //
 // With Reverse the rows come from the last key to the first; the columns of a row ascend as ever.
-// Limit ends the scan after so many rows of which it has given an entry; 0 is no limit,
-// and less is ErrInvalidArgument. A scan with a limit asks for no more rows than it lacks, or for as
-// many as it has found without an entry if those are more. What a transaction has written itself
-// counts like the rest.
+// Limit ends the scan after so many rows of which it has given an entry; 0 is no limit, and less is
+// ErrInvalidArgument. A scan with a limit asks for no more rows than it lacks, or for as many as it
+// has found without an entry if those are more. What a transaction has written itself counts like
+// the rest.
 //
 // Cost: one request names up to 512 ranges of rows (480 KiB), so a few ranges cost as many requests
 // as one that has as many rows; Bigtable passes over what lies in the ranges, and skips the rest.

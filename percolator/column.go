@@ -163,9 +163,9 @@ func (c Column[T]) Exactly(v T) (Range, error) {
 }
 
 // Between is the half-open range from ≤ value < to in an index over the column, whose bytes must
-// sort as its values do: String, OrderedInt64, Float64, Bool and Time. Whoever wants one bound only
-// makes the other of Start and End the empty string. Errors: ErrInvalidArgument if a bound cannot be
-// encoded.
+// sort as its values do: String, OrderedInt64, Float64, Bool and Time. For one bound only
+// makes the other of Start and End the empty string. Errors: ErrInvalidArgument if a bound cannot
+// be encoded.
 func (c Column[T]) Between(from, to T) (Range, error) {
 	start, err := c.encoded("", from)
 	if err != nil {

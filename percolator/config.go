@@ -35,38 +35,39 @@ type BigtableConfig = store.BigtableConfig
 type Config struct {
 	Project, Instance string
 
-	// AppProfile is the Bigtable app profile; "" is the default one. In production it must route to a
-	// single cluster and allow single-row transactions: conditional mutations on two clusters would
-	// not exclude each other.
+	// AppProfile is the Bigtable app profile; "" is the default one. In production it must route to
+	// a single cluster and allow single-row transactions: conditional mutations on two clusters
+	// would not exclude each other.
 	AppProfile string
 
-	// BackgroundAppProfile, if set, is the app profile, of a low priority, for what reads much while
-	// nobody's transaction waits: looks and adoption by the journal, sweeps, or without a journal the
-	// workers' scans for notifications and locks; collection, exports and restores, backfills and
-	// verifications of indexes, and the lists of package admin. It must route to the same cluster as
-	// AppProfile and allow single-row transactions as well. It costs a second pool of connections.
-	// "": AppProfile.
+	// BackgroundAppProfile, if set, is the app profile, of a low priority, for what reads much
+	// while no transaction waits: looks and adoption by the journal, sweeps, or without a
+	// journal the workers' scans for notifications and locks; collection, exports and restores,
+	// backfills and verifications of indexes, and the lists of package admin. It must route to the
+	// same cluster as AppProfile and allow single-row transactions as well. It costs a second pool
+	// of connections. "": AppProfile.
 	BackgroundAppProfile string
 
-	// Bigtable tunes Google's client: its metrics, its connections, direct access. The zero value has
-	// neither metrics nor direct access.
+	// Bigtable tunes Google's client: its metrics, its connections, direct access. The zero value
+	// has neither metrics nor direct access.
 	Bigtable BigtableConfig
 
-	// Oracle gives timestamps. nil: dial the servers that the environment variable PERCOLATOR_TSO_ADDR
-	// names, with the certificates that tso.DialOptionsFromEnv finds. With an oracle that keeps
-	// sessions (tso.Sessions) other clients learn early that this process has died: its locks carry
-	// the ID of its session and count as dead as soon as the session has ended, and after LockTTL at
-	// the latest.
+	// Oracle gives timestamps. nil: dial the servers that the environment variable
+	// PERCOLATOR_TSO_ADDR names, with the certificates that tso.DialOptionsFromEnv finds. With an
+	// oracle that keeps sessions (tso.Sessions) other clients learn early that this process has
+	// died: its locks carry the ID of its session and count as dead as soon as the session has
+	// ended, and after LockTTL at the latest.
 	Oracle tso.Oracle
 
-	// Schema, if set, must equal the stored one; NewClient returns ErrSchemaMismatch otherwise. nil:
-	// take the stored one.
+	// Schema, if set, must equal the stored one; NewClient returns ErrSchemaMismatch otherwise.
+	// nil: take the stored one.
 	Schema *Schema
 
-	// LockTTL is the age at which other clients may judge a lock dead, counted from when it was placed
-	// or last refreshed. A long commit refreshes its locks, so LockTTL need only exceed the longest
-	// pause of a healthy process. On a slow store locks live longer: for four requests as slow as the
-	// slowest of the last seconds, up to the request lifetime. 0: 10 s. From 100 ms to 1 h.
+	// LockTTL is the age at which other clients may judge a lock dead, counted from when it was
+	// placed or last refreshed. A long commit refreshes its locks, so LockTTL need only exceed the
+	// longest pause of a healthy process. On a slow store locks live longer: for four requests as
+	// slow as the slowest of the last seconds, up to the request lifetime. 0: 10 s. From 100 ms to
+	// 1 h.
 	LockTTL time.Duration
 
 	// Retention is how far back snapshots reach. A transaction older than half of it refuses to
@@ -74,33 +75,34 @@ type Config struct {
 	Retention time.Duration
 
 	// DisableBatching sends one request for each row that Get and GetMulti read, instead of joining
-	// the rows of one call and of concurrent calls (section 2.5 of the paper). It is for comparison.
+	// the rows of one call and of concurrent calls (section 2.5 of the paper). It is for
+	// comparison.
 	DisableBatching bool
-	// DisablePrefetch sends one request for each column of a row that Get and GetMulti read, instead
-	// of joining the columns of one call and reading ahead what transactions of the same shape went on
-	// to read (section 2.5 of the paper). It is for comparison. With DisableBatching as well, every
-	// cell is a request of its own.
+	// DisablePrefetch sends one request for each column of a row that Get and GetMulti read,
+	// instead of joining the columns of one call and reading ahead what transactions of the same
+	// shape went on to read (section 2.5 of the paper). It is for comparison. With DisableBatching
+	// as well, every cell is a request of its own.
 	DisablePrefetch bool
 
 	// DisableHints keeps this client from telling the oracle which cells it has notified, and from
 	// asking for the cells that other processes notified. Hints (tso.Hints) let a worker in another
 	// process react within milliseconds instead of at its next scan. They hold row keys, which the
-	// oracle's leader keeps in memory until a worker takes them. Without workers elsewhere hints cost
-	// a request a second while this client writes.
+	// oracle's leader keeps in memory until a worker takes them. Without workers elsewhere hints
+	// cost a request a second while this client writes.
 	DisableHints bool
 
-	// DisableReports keeps this client from reporting what it has counted (Stats), where the console
-	// and admin.Admin.Reports find it: every 10 s one write of at most 4 KiB to percolator_meta, from 5 s
-	// after NewClient on, and a timestamp a minute if the client asks for none. While a worker of the
-	// client reports, the client does not. Reports are limited to 1,024 clients of an instance: those
-	// that come later report when others have ended.
+	// DisableReports keeps this client from reporting what it has counted (Stats), where the
+	// console and admin.Admin.Reports find it: every 10 s one write of at most 4 KiB to
+	// percolator_meta, from 5 s after NewClient on, and a timestamp a minute if the client asks for
+	// none. While a worker of the client reports, the client does not. Reports are limited to 1,024
+	// clients of an instance: those that come later report when others have ended.
 	DisableReports bool
 
 	// MaxParallelism is how many requests one commit or GetMulti has in flight at once. 0: 64.
 	MaxParallelism int
 
-	// Logger receives rare events: lock resolution that failed, rows that phase two gave up. It never
-	// receives values. nil: discard.
+	// Logger receives rare events: lock resolution that failed, rows that phase two gave up. It
+	// never receives values. nil: discard.
 	Logger *slog.Logger
 	// MeterProvider receives the metrics that docs/TELEMETRY.md lists. nil: none, at no cost.
 	MeterProvider metric.MeterProvider

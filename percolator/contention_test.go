@@ -76,6 +76,7 @@ func runBurst(t testing.TB, ctx context.Context, c *percolator.Client, updates, 
 
 // A burst of Updates that contend for a few rows costs few attempts, however many begin at once.
 func TestBurstOfUpdates(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for shared, updates := range map[int]int{100: 1000, 1: 300} {
 		t.Run(fmt.Sprint(shared, " shared rows"), func(t *testing.T) {

@@ -22,9 +22,9 @@ var (
 	// writer gets ErrConflict as well and may run again. From a collector: another one is at work.
 	ErrLocked = model.ErrLocked
 	// ErrOutcomeUnknown: the transaction may have committed, may commit later, or may never have
-	// committed: the context ended or the client was closed before the store said which, or the record
-	// has been collected. Never retry blindly: read what the transaction should have written first. A
-	// commit whose context does not end waits until the store answers.
+	// committed: the context ended or the client was closed before the store said which, or the
+	// record has been collected. Never retry blindly: read what the transaction should have written
+	// first. A commit whose context does not end waits until the store answers.
 	ErrOutcomeUnknown = model.ErrOutcomeUnknown
 	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has not learned the
 	// safepoint for too long, or the index was not complete at the snapshot. Begin again; for long

@@ -36,8 +36,8 @@ func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client
 	}
 }
 
-// Orders are structs, whose keys say who has ordered and when. They are read newest first, a page at
-// a time.
+// Orders are structs, whose keys say who has ordered and when. They are read newest first, a page
+// at a time.
 func ExampleRowOf() {
 	type Item struct {
 		Article string

@@ -20,6 +20,7 @@ import (
 // Requests and answers that are lost, once or often, in any phase: the transaction commits exactly
 // once (I3, I17).
 func TestLostRequestsAndAnswers(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	phases := map[string]func(percolatortest.Request) bool{
 		"prewrite":  fixture.IsPrewrite,
@@ -514,6 +515,7 @@ func TestDuplicatedPrewriteDoesNotCommitHalfATransaction(t *testing.T) {
 // The store does not answer for longer than the requests of a commit live, and the context goes on:
 // the caller learns how its commit has ended.
 func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for _, lands := range []bool{true, false} {
 		t.Run(fmt.Sprint("the commit lands: ", lands), func(t *testing.T) {

@@ -3,6 +3,7 @@ package percolator_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -114,7 +115,11 @@ func TestUniqueIndex(t *testing.T) {
 		}
 	}
 	fixture.Must(t, set("ann", "a@x", "bob", "b@x"))
-	fixture.WantErr(t, set("cid", "a@x"), percolator.ErrUnique)
+	err := set("cid", "a@x")
+	fixture.WantErr(t, err, percolator.ErrUnique)
+	if !strings.Contains(err.Error(), `row "ann" holds this value in index "mail"`) || strings.Contains(err.Error(), "a@x") {
+		t.Errorf("the error does not name the other row, or tells the value: %v", err)
+	}
 	fixture.WantErr(t, set("cid", "c@x", "dan", "c@x"), percolator.ErrUnique)
 	fixture.WantErr(t, set("ann", "b@x"), percolator.ErrUnique)
 	want("refused", "a@x:ann b@x:bob")

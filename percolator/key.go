@@ -22,9 +22,9 @@ import (
 //
 // The tuple layer of FoundationDB and the keys of CockroachDB do the same in bytes, with the
 // terminator 0x00 and a code for each type. Here a part is text that "!" ends, so that a key can be
-// read in a log and typed at a prompt, where 0x00 cannot stand at all; for that, keys of numbers are
-// up to three times as long. Types are not part of a key: parts in one position have one type, by
-// the program's own convention.
+// read in a log and typed at a prompt, where 0x00 cannot stand at all; for that, keys of numbers
+// are up to three times as long. Types are not part of a key: parts in one position have one type,
+// by the program's own convention.
 //
 //	string     as it is; bytes up to "#", among them the space, as "#" and two hexadecimal digits
 //	[]byte     two hexadecimal digits for each byte

@@ -70,6 +70,7 @@ func testLargeTransactionOutlivesItsTTL(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- fixture.ErrOf(tx.Commit(ctx)) }()
 	hold.Wait(t, 1)
+	fixture.Eventually(t, "the other rows are locked", func() bool { return fixture.CellsOf(t, ctx, env, "t", "lock") == n-1 })
 
 	primary := lockOf(t, ctx, c, fixture.Key(0))
 	for round := range 3 {
@@ -127,6 +128,7 @@ func testLargeTransactionOutlivesItsTTL(t *testing.T) {
 // A large transaction that cannot commit because of its last cell leaves nothing of itself behind
 // but the marker on its primary.
 func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for name, s := range map[string]struct{ rows, columns int }{"many rows": {2000, 1}, "wide rows": {3, 600}} {
 		for _, alive := range []bool{false, true} {

@@ -240,6 +240,7 @@ func loopback(t *testing.T) net.Listener {
 // With a real oracle: a client whose process has gone is known to be dead long before its locks'
 // TTL, an hour, has passed; one that lives survives a change of the oracle's leader.
 func TestSessionsOfARealOracle(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)

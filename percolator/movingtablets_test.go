@@ -16,6 +16,7 @@ import (
 // TestTransfersWhileTabletsMove: tablets that move and split under transactions, so that requests
 // of them are refused, also in the middle of a batch, lose no transfer and double none.
 func TestTransfersWhileTabletsMove(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testTransfersWhileTabletsMove)
 }

@@ -14,6 +14,7 @@ import (
 
 // A client that dials the oracle itself takes the certificates from the environment.
 func TestOracleOverTLSFromTheEnvironment(t *testing.T) {
+	fixture.Long(t)
 	env := fixture.NewEnv(t)
 	dir, ca := t.TempDir(), testca.New(t)
 	cert := ca.Issue(t, "127.0.0.1", time.Now().Add(time.Hour))

@@ -52,6 +52,7 @@ type reading struct {
 // Hundreds of readers, whose requests travel together or alone, read cells that writers change,
 // delete, lock and abandon. Every answer is the one of its snapshot.
 func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for _, way := range []struct{ batching, wholeRows bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
 		t.Run(fmt.Sprintf("%+v", way), func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 type Reader interface {
 	// StartTimestamp returns the timestamp of the snapshot.
 	StartTimestamp() tso.Timestamp
-	// Get returns a cell's value, or ErrNotFound where there is none. An empty value is not absence.
+	// Get returns a cell's value, or ErrNotFound where there is none. An empty value is not
+	// absence.
 	Get(ctx context.Context, c Cell) ([]byte, error)
 	// GetMulti returns the values in order, nil where there is none.
 	GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error)
@@ -29,6 +30,7 @@ type Scanner interface {
 	Reader
 	// ScanWith streams the entries that o selects, in the order of Scan, or of rows that descend.
 	ScanWith(ctx context.Context, table string, o ScanOptions) iter.Seq2[Entry, error]
-	// ScanIndexWith streams the indexed cells that o selects, in the order of ScanIndex, or against it.
+	// ScanIndexWith streams the indexed cells that o selects, in the order of ScanIndex, or against
+	// it.
 	ScanIndexWith(ctx context.Context, table, index string, o ScanIndexOptions) iter.Seq2[Entry, error]
 }

@@ -100,29 +100,48 @@ func (rc requestCase) run(t *testing.T) {
 	if rc.gather != nil {
 		release = g.occupyPhaseTwo(rc.gather...)
 	}
+	if wrong := g.miscounted(); wrong != "" {
+		t.Errorf("before: %s", wrong)
+	}
 	g.count()
 	rc.do(g)
 	release()
 	fixture.Must(t, g.c.Flush(g.ctx))
+	if wrong := g.miscounted(); wrong != "" {
+		t.Error(wrong)
+	}
 	requests := env.FaultsOf(g.c).Requests()
 	if got := costOf(requests); !maps.Equal(got, rc.want) {
 		t.Errorf("sent %v\nwant %v", got, rc.want)
 	}
-	// A commit has one append more, whatever it writes, and shares that with those that run beside it;
-	// one that fails has none if it has failed before that. Headers and low positions follow the time.
+	// A commit has one append more, whatever it writes, and shares that with those that run beside
+	// it; one that fails has none if it has failed before that. Headers and low positions follow
+	// the time.
 	appended := env.FaultsOf(g.c).JournalRequests()
 	after := g.c.Stats()
 	commits, failed := after.Transactions-g.before.Transactions, after.Conflicts+after.Aborts-g.before.Conflicts-g.before.Aborts
 	if n := int64(batches(appended)); n > commits+failed || rc.gather == nil && n < commits {
 		t.Errorf("%d commits, and %d that failed, appended %d rows to the journal", commits, failed, n)
 	}
-	requests = append(requests, appended...) // the client's own counters tell the same
-	for method := range after.Requests {
-		sent := len(slices.DeleteFunc(slices.Clone(requests), func(r percolatortest.Request) bool { return r.Method != method }))
-		if counted := int(after.Requests[method] - g.before.Requests[method]); counted != sent {
-			t.Errorf("Stats counts %d %s, %d were sent", counted, method, sent)
+}
+
+// miscounted waits until the client's own counters tell what was sent since the last count, as a
+// client appends headers at times of its own, and says what they tell instead.
+func (g *guard) miscounted() (wrong string) {
+	ctx, cancel := context.WithTimeout(g.ctx, 30*time.Second)
+	defer cancel()
+	fixture.Until(ctx, func() bool {
+		wrong = ""
+		sent := slices.Concat(g.env.FaultsOf(g.c).Requests(), g.env.FaultsOf(g.c).JournalRequests())
+		for method, counted := range g.c.Stats().Requests {
+			n := len(slices.DeleteFunc(slices.Clone(sent), func(r percolatortest.Request) bool { return r.Method != method }))
+			if counted -= g.before.Requests[method]; counted != int64(n) {
+				wrong = fmt.Sprintf("Stats counts %d %s, %d were sent", counted, method, n)
+			}
 		}
-	}
+		return wrong == ""
+	})
+	return wrong
 }
 
 // count counts from now on.

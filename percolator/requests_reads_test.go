@@ -120,6 +120,7 @@ func readInTurn(n int, columns ...string) func(*guard) {
 // A scan reads pages of 64, 128, 256 … rows. One that ends with its page cannot know that
 // there are no more.
 func TestRequestsOfScans(t *testing.T) {
+	fixture.Long(t)
 	rows := func(n int) func(*guard) {
 		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(n)...) }) }
 	}

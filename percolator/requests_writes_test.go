@@ -111,7 +111,8 @@ func TestRequestsOfWrites(t *testing.T) {
 			}, percolator.LockReads())
 		}, want: cost{"Oracle": 2, "ReadRows 2": 1, "CheckAndMutateRow": 4, "MutateRows 2": 1}},
 
-		// It has no prewrites with which its entry could travel, and dates the entry by itself (J2).
+		// It has no prewrites with which its entry could travel, and dates the entry by itself
+		// (J2).
 		{name: "a weak notification alone", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error { return tx.Notify(fixture.Cell("r", "poke")) })
 		}, want: cost{"Oracle": 3, "MutateRows 1": 1}},
@@ -212,8 +213,8 @@ func TestRequestsOfBlindTransactions(t *testing.T) {
 			g.wantBlind(rc.want)
 		})
 	}
-	// What this client has written since the timestamp was asked for would be a conflict: it asks for
-	// a new one.
+	// What this client has written since the timestamp was asked for would be a conflict: it asks
+	// for a new one.
 	t.Run("a row that it has just written", func(t *testing.T) {
 		t.Parallel()
 		g := newBlindGuard(t)

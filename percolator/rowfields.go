@@ -27,9 +27,9 @@ import (
 //	}
 //
 // The types are string, []byte, int and its sizes, float64, bool and time.Time, types made of them,
-// a pointer to a generated message, and with the option json any type. They are stored as the Column
-// of the type does it. A pointer to one of them is nil where the column has no value; another field
-// is zero there.
+// a pointer to a generated message, and with the option json any type. They are stored as the
+// Column of the type does it. A pointer to one of them is nil where the column has no value;
+// another field is zero there.
 //
 // Errors: ErrInvalidArgument for a T that is not such a struct, and says what is wrong with which
 // field; ErrTooLarge if the names of the columns are more than a filter holds (16 KiB, 4 bytes for

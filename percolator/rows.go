@@ -20,8 +20,8 @@ type Rows[T any] struct {
 	columns []rowColumn
 }
 
-// Get returns the row with a key, which takes one request. Errors: ErrNotFound if it does not exist,
-// ErrCorrupt if a value is not of its field's type, and those of Reader.GetMulti.
+// Get returns the row with a key, which takes one request. Errors: ErrNotFound if it does not
+// exist, ErrCorrupt if a value is not of its field's type, and those of Reader.GetMulti.
 func (r Rows[T]) Get(ctx context.Context, from Reader, key string) (T, error) {
 	var row T
 	values, err := from.GetMulti(ctx, r.cells(nil, key)...)
@@ -35,8 +35,8 @@ func (r Rows[T]) Get(ctx context.Context, from Reader, key string) (T, error) {
 	return row, err
 }
 
-// GetMulti returns the rows with these keys, by key, in as few requests as possible. A row that does
-// not exist is not in the map. Errors: those of Get but ErrNotFound.
+// GetMulti returns the rows with these keys, by key, in as few requests as possible. A row that
+// does not exist is not in the map. Errors: those of Get but ErrNotFound.
 func (r Rows[T]) GetMulti(ctx context.Context, from Reader, keys ...string) (map[string]T, error) {
 	var cells []Cell
 	for _, key := range keys {
@@ -59,8 +59,8 @@ func (r Rows[T]) GetMulti(ctx context.Context, from Reader, keys ...string) (map
 	return rows, nil
 }
 
-// Scan streams the rows of a range that exist, in the order of their keys. An error ends the stream:
-// ErrCorrupt if a value is not of its field's type, and those of Reader.Scan.
+// Scan streams the rows of a range that exist, in the order of their keys. An error ends the
+// stream: ErrCorrupt if a value is not of its field's type, and those of Reader.Scan.
 func (r Rows[T]) Scan(ctx context.Context, from Reader, keys Range) iter.Seq2[T, error] {
 	return r.rows(from.Scan(ctx, r.table, keys, r.names()...))
 }
@@ -78,12 +78,12 @@ func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter
 	return r.rows(from.ScanWith(ctx, r.table, o))
 }
 
-// Put makes the row what v says. It buffers only what differs from what tx knows of the row: what it
-// has written, and what Get and GetMulti (and those of Reader) have read; not what scans have found.
-// So after a Get in the same transaction, fields that stay as they are neither conflict nor notify;
-// of a row that tx has not read, Put writes all fields, and overwrites what others have committed
-// before tx began. A nil pointer deletes its column. Any other field is stored as it is, also if it
-// is zero.
+// Put makes the row what v says. It buffers only what differs from what tx knows of the row: what
+// it has written, and what Get and GetMulti (and those of Reader) have read; not what scans have
+// found. So after a Get in the same transaction, fields that stay as they are neither conflict nor
+// notify; of a row that tx has not read, Put writes all fields, and overwrites what others have
+// committed before tx began. A nil pointer deletes its column. Any other field is stored as it is,
+// also if it is zero.
 //
 // Errors: ErrInvalidArgument if a field cannot be encoded, and those of Txn.Set, after which a part
 // of the row may be buffered.
@@ -99,9 +99,9 @@ func (r Rows[T]) Put(tx *Txn, v T) error {
 	})
 }
 
-// Insert is Put of a row that must not exist in the snapshot; otherwise Commit returns ErrExists. It
-// writes all fields, and conflicts with whoever writes one of T's columns meanwhile, also where a
-// pointer is nil. Other columns of the row may have values.
+// Insert is Put of a row that must not exist in the snapshot; otherwise Commit returns ErrExists.
+// It writes all fields, and conflicts with other writers of T's columns meanwhile, also where
+// a pointer is nil. Other columns of the row may have values.
 func (r Rows[T]) Insert(tx *Txn, v T) error {
 	return r.write(tx, v, func(c Cell, value []byte) error {
 		if value == nil {
@@ -161,8 +161,8 @@ func (r Rows[T]) names() []string {
 	return names
 }
 
-// decode sets the fields of a row to the values of its columns, nil for absence, and reports whether
-// there are any.
+// decode sets the fields of a row to the values of its columns, nil for absence, and reports
+// whether there are any.
 func (r Rows[T]) decode(to *T, key string, values [][]byte) (exists bool, err error) {
 	row := reflect.ValueOf(to).Elem()
 	row.FieldByIndex(r.key).SetString(key)

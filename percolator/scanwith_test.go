@@ -149,6 +149,7 @@ func TestScanWithLimits(t *testing.T) {
 
 // Of a row with 10,000 columns a range brings its own cells, and nothing of the others travels.
 func TestColumnRangeOfAWideRow(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)

@@ -40,8 +40,8 @@ type Schema = model.Schema
 //
 // With NotifyExpired collection deletes what has expired, in transactions: observers of the column
 // run as for any deletion, and watchers are told of it, when the retention has passed since the
-// value expired. Without it nobody hears of that. It stands beside a TTL that an observed column
-// has, or the schema is invalid.
+// value expired. Without it no observer hears of that. It stands beside a TTL that an observed
+// column has, or the schema is invalid.
 type Table = model.Table
 
 // ColumnSchema declares a column, or several:
@@ -51,17 +51,17 @@ type Table = model.Table
 //	TTL           time.Duration // 0: that of the table, with its NotifyExpired
 //	NotifyExpired bool          // observers hear when a value with this TTL has expired
 //
-// A Name that ends in "*" declares all columns whose names begin with what stands before it, such as
-// "item:*"; there is no way to declare one column whose name ends in "*". A column's own declaration
-// goes before that of a prefix, and a long prefix before a short one.
+// A Name that ends in "*" declares all columns whose names begin with what stands before it, such
+// as "item:*"; there is no way to declare one column whose name ends in "*". A column's own
+// declaration goes before that of a prefix, and a long prefix before a short one.
 type ColumnSchema = model.ColumnSchema
 
 // MaxDeclaredColumns is how many Columns a Table may have.
 const MaxDeclaredColumns = model.MaxDeclaredColumns
 
 // Type is the type of a column's values. Check reports what keeps bytes from being one, Format is
-// the text form of one, as commands show it, and Parse its inverse, which refuses NaN. Their errors never quote
-// values.
+// the text form of one, as commands show it, and Parse its inverse, which refuses NaN. Their errors
+// never quote values.
 type Type = model.Type
 
 // The types of columns, and the Column that reads and writes each. The bytes of string,
@@ -73,8 +73,9 @@ const (
 	TypeOrderedInt64 = model.TypeOrderedInt64 // 8 bytes big-endian, the sign bit flipped
 	TypeFloat64      = model.TypeFloat64      // 8 bytes that sort as the numbers do
 	TypeBool         = model.TypeBool         // one byte, 0 or 1
-	TypeTime         = model.TypeTime         // nanoseconds since 1970 in UTC as ordered_int64; 1678 to 2262
-	TypeJSON         = model.TypeJSON         // one JSON text: JSON
+	// UTC nanoseconds since 1970, as ordered_int64; 1678 to 2262.
+	TypeTime = model.TypeTime
+	TypeJSON = model.TypeJSON // one JSON text: JSON
 )
 
 // Index{Name, Column string; Unique bool} is a secondary index over the bytes of one column,
@@ -87,7 +88,9 @@ const (
 type Index = model.Index
 
 // Timing is what every client of an instance must agree on: a collector infers from it what other
-// clients can no longer do. It is stored with the schema and can never be changed:
+// clients can no longer do. It is stored with the schema and can never be changed. A schema that
+// leaves it open, with zeros, fits whatever is stored; the first one of an instance gets the
+// defaults, or what admin.ProposeTiming has stored:
 //
 //	RequestLifetime time.Duration // no request is sent or repeated after it; 0: 30 s; 100 ms to 30 s
 //	MetaMaxAge      time.Duration // a client whose knowledge of schema and safepoint is older
@@ -123,8 +126,9 @@ type Stats = telemetry.Stats
 // of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
 // tables, observed columns, weak columns, indexes or Columns, that has other TTLs, or another type
 // for what was bytes, replaces the stored one. A schema that lacks something of the stored one, or
-// has another Timing or type, is refused with ErrSchemaMismatch; nothing is ever deleted. CreateSchema sets no native garbage collection: an age policy would compare the
-// oracle's timestamps with Bigtable's clock.
+// has another Timing or type, is refused with ErrSchemaMismatch; nothing is ever deleted.
+// CreateSchema sets no native garbage collection: an age policy would compare the oracle's
+// timestamps with Bigtable's clock.
 //
 // A new instance has a journal, complete at once, unless DisableJournal is set. An instance without
 // one gets it when DisableJournal is not set: it is building until a sweep has ended
@@ -138,8 +142,8 @@ type Stats = telemetry.Stats
 //
 // CreateSchema does not look at the data of a table that declares columns, or types, from now on:
 // `percolator schema apply` does, before. Values that are not of the new type are read as they are,
-// and typed columns give ErrCorrupt. A schema with Columns or a TTL is stored in a form that programs
-// of versions which do not know them refuse.
+// and typed columns give ErrCorrupt. A schema with Columns or a TTL is stored in a form that
+// programs of versions which do not know them refuse.
 //
 // A writer that has not yet seen the new schema omits its notifications and index entries. Clients
 // re-read the schema, adopt additions, and refuse to commit on knowledge older than

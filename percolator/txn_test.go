@@ -449,7 +449,7 @@ func TestUpdateAgainAfterConflict(t *testing.T) {
 	})
 	fixture.Must(t, err)
 	if attempts != 3 || ts == 0 {
-		t.Errorf("%d attempts, committed at %d", attempts, ts)
+		t.Errorf("%d attempts, committed at %d: %v", attempts, ts, err)
 	}
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "3")
 
@@ -460,7 +460,7 @@ func TestUpdateAgainAfterConflict(t *testing.T) {
 		return tx.Set(fixture.Cell("r", "c"), nil)
 	}, percolator.MaxAttempts(4))
 	fixture.WantErr(t, err, percolator.ErrConflict)
-	if attempts != 4 || ts != 0 {
+	if attempts != 4 || ts != 0 || !strings.HasSuffix(err.Error(), "(after 4 attempts)") {
 		t.Errorf("%d attempts, committed at %d", attempts, ts)
 	}
 	if n := env.Client.Stats().Conflicts; n != 6 {

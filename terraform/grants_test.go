@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/fixture"
 )
 
 // grant is a role of an identity with its permissions, on the instance or on a table.
@@ -124,6 +126,7 @@ func has(grants []grant, on, permission string) bool {
 // instance, reads percolator_meta, and has no right to data on the instance. Who writes a table
 // writes percolator_meta and percolator_journal, and its indexes with the table.
 func TestIdentitiesCanConnect(t *testing.T) {
+	fixture.Long(t)
 	for _, c := range grantsCases {
 		identities := granted(t, c)
 		tables := planned(t, c.schemaFile)

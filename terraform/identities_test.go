@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -137,6 +138,7 @@ func (s *site) get(c *percolator.Client, table, column string) error {
 // TestIdentitiesDoTheirWork runs every identity of the module with its rights, and no others, from
 // its first connection on, which takes a right of its own.
 func TestIdentitiesDoTheirWork(t *testing.T) {
+	fixture.Long(t)
 	for _, c := range grantsCases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, c)
@@ -217,6 +219,7 @@ func (s *site) checkTables(who string, creates, sees bool) {
 // TestProbeKnowsTheRoles: what percolator check --live expects of each identity is what the module
 // grants, and nothing else.
 func TestProbeKnowsTheRoles(t *testing.T) {
+	fixture.Long(t)
 	for _, c := range grantsCases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, c)

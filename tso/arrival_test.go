@@ -63,6 +63,9 @@ func TestArrivals(t *testing.T) {
 // Calls that begin and never end their message are ended, on each connection, and leave nothing
 // behind; a call that has waited since before does not notice.
 func TestServerEndsUnfinishedCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	s := serve(t, NewMemoryStore(), ServerConfig{PeerShare: 1})
 	client := dial(t, s.address)

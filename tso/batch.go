@@ -100,21 +100,21 @@ func (p *part) delay() {
 
 // shard is where the callers of one processor gather.
 type shard struct {
-	forming atomic.Pointer[part] // takes callers; nil if nobody has arrived since the last was taken
+	forming atomic.Pointer[part] // takes callers; nil until the first one arrives
 	mu      sync.Mutex           // of changes of forming, and of full
 	full    []*part              // take no more callers
 	_       [24]byte
 }
 
 // batcher collects callers in batches. A batch takes callers until it is sent or full: the client
-// asks for a timestamp after everybody who gets one of that request has asked (docs/PROTOCOL.md,
+// asks for a timestamp after all callers that get one of that request have asked (docs/PROTOCOL.md,
 // I1).
 type batcher struct {
 	shards []shard
 	here   sync.Pool // of *shard: the one of the processor that the caller runs on
 	full   int       // callers in a part
 
-	// ready, with room for one, tells the sender that somebody waits.
+	// ready, with room for one, tells the sender that a caller waits.
 	ready chan struct{}
 
 	// closed is why the batcher takes no more callers.
@@ -190,7 +190,7 @@ func (q *batcher) begin(s *shard, old *part) (*part, error) {
 }
 
 // take removes the oldest part of each shard and returns the parts with the number of their
-// callers, 0 if nobody waits. Nobody joins them any more. The caller has to answer them.
+// callers, 0 if none waits. No one joins them any more. The caller has to answer them.
 func (q *batcher) take() (parts []*part, n int) {
 	for i := range q.shards {
 		if p := q.shards[i].take(q.full); p != nil {

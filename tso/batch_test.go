@@ -80,6 +80,9 @@ func (c *crowdOf) ask(ctx context.Context) (closed bool) {
 // way before, whatever the sizes of parts and the moments at which contexts end and the
 // batcher is closed.
 func TestBatcherUnderPressure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	for _, full := range []int{1, 3, 7, MaxBatch} {
 		c := &crowdOf{T: t, q: newBatcher()}

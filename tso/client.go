@@ -47,8 +47,8 @@ type Client struct {
 // which any may lead now or later. Give all of them: the client finds the leader from any of them,
 // but needs one that lives.
 //
-// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s, or for 2 s if
-// every server refuses the connection; the error names the targets and the last failure.
+// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s, or for 2 s
+// if every server refuses the connection; the error names the targets and the last failure.
 // ErrInvalidArgument: targets is no such list, or the client would speak plaintext with another
 // machine (see [WithPlaintext]). The caller has to Close the client.
 func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, error) {
@@ -87,8 +87,8 @@ func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, err
 	return c, nil
 }
 
-// refusalPatience is how long Dial waits for servers of which every one refuses the connection: they
-// may have been started just now.
+// refusalPatience is how long Dial waits for servers of which every one refuses the connection:
+// they may have been started just now.
 const refusalPatience = 2 * time.Second
 
 // isRefusal reports whether nothing listens where an attempt was sent. gRPC tells that by its text
@@ -185,8 +185,8 @@ func (c *Client) send() {
 		}
 		first, err := c.ask(n)
 		c.batch.answer(first, err)
-		// The callers that have just got their answer come first: many will ask again at once, and should
-		// find room in the next batch.
+		// The callers that have just got their answer come first: many will ask again at once, and
+		// should find room in the next batch.
 		runtime.Gosched()
 	}
 }

@@ -26,23 +26,24 @@ const (
 
 // ServerConfig configures a [Server]. The zero value is useful.
 type ServerConfig struct {
-	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls it
-	// from many goroutines. The process's monotonic clock measures leases instead.
+	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls
+	// it from many goroutines. The process's monotonic clock measures leases instead.
 	Now func() time.Time
 
-	// Window is how much time's worth of timestamps, 4.096 million a second, the server reserves ahead
-	// in the store. 0: 3 s; from 1 ms to 1 h. It is how far timestamps jump ahead of the clock when
-	// the leader changes, and how long the leader goes on when the store does not answer. Keep it well
-	// below the time that locks live (10 s).
+	// Window is how much time's worth of timestamps, 4.096 million a second, the server reserves
+	// ahead in the store. 0: 3 s; from 1 ms to 1 h. It is how far timestamps jump ahead of the
+	// clock when the leader changes, and how long the leader goes on when the store does not
+	// answer. Keep it well below the time that locks live (10 s).
 	Window time.Duration
 
-	// Lease is how long after the death of the leader another server leads. 0: 3 s; from 10 ms to 1 h.
-	// Several requests to the store have to fit into it. Servers of one oracle may have different
-	// leases.
+	// Lease is how long after the death of the leader another server leads. 0: 3 s; from 10 ms to 1
+	// h. Several requests to the store have to fit into it. Servers of one oracle may have
+	// different leases.
 	Lease time.Duration
 
-	// Advertise is the host:port, at most 512 bytes, that followers hand to clients when this server
-	// leads. "": the listener's address, which must not be an unspecified one such as 0.0.0.0.
+	// Advertise is the host:port, at most 512 bytes, that followers hand to clients when this
+	// server leads. "": the listener's address, which must not be an unspecified one such as
+	// 0.0.0.0.
 	Advertise string
 
 	// Credentials secure the connections of clients, see [TLSFiles]. nil: plaintext.
@@ -51,13 +52,14 @@ type ServerConfig struct {
 	// AllowPlaintext permits plaintext on addresses other than loopback.
 	AllowPlaintext bool
 
-	// MaxConnections is how many clients may be connected at once; more wait to be accepted. Those of
-	// an address that has its share (PeerShare) are closed instead, and so are those above 512, and
-	// its share of them, that have not completed their handshake. 0: 4,096.
+	// MaxConnections is how many clients may be connected at once; more wait to be accepted. Those
+	// of an address that has its share (PeerShare) are closed instead, and so are those above 512,
+	// and its share of them, that have not completed their handshake. 0: 4,096.
 	MaxConnections int
 
-	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client] has
-	// one for timestamps, and few others. 0: 100, the least that HTTP/2 recommends; at most 1,048,576.
+	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client]
+	// has one for timestamps, and few others. 0: 100, the least that HTTP/2 recommends; at most
+	// 1,048,576.
 	MaxStreams int
 
 	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
@@ -65,69 +67,69 @@ type ServerConfig struct {
 	// health do not count; there may be as many, and 4,096 and 1,024 at most.
 	MaxCalls int
 
-	// PeerShare is how many percent of what there is one peer may take, so that none shuts the others
-	// out. 0: 25; from 1 to 100. A peer is an identity: what the certificate that it has proven to own
-	// is for, or its service account with ALTS. Without one it is an address, or an IPv6 network of 64
-	// bits; connections, and the 16 MiB that the server reads in a second, are shared out by addresses
-	// always. Choose more if most clients share an identity, or come through one address. Callers in
-	// the server's process have no share, but the whole.
+	// PeerShare is how many percent of what there is one peer may take, so that none shuts the
+	// others out. 0: 25; from 1 to 100. A peer is an identity: what the certificate that it has
+	// proven to own is for, or its service account with ALTS. Without one it is an address, or an
+	// IPv6 network of 64 bits; connections, and the 16 MiB that the server reads in a second, are
+	// shared out by addresses always. Choose more if most clients share an identity, or come
+	// through one address. Callers in the server's process have no share, but the whole.
 	PeerShare int
 
-	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS or
-	// without; then the server closes it. 0: 5 s.
+	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS
+	// or without; then the server closes it. 0: 5 s.
 	HandshakeTimeout time.Duration
 
-	// IdleTimeout is how long the server keeps a connection without a call. A [Client] connects again
-	// when it needs to. 0: 15 min.
+	// IdleTimeout is how long the server keeps a connection without a call. A [Client] connects
+	// again when it needs to. 0: 15 min.
 	IdleTimeout time.Duration
 
 	// Register is called with the gRPC server before it serves, to add services such as reflection,
 	// which is off otherwise. nil: none.
 	Register func(*grpc.Server)
 
-	// Version is the version of the program, for operators who ask the server for its status. At most
-	// 128 bytes.
+	// Version is the version of the program, for operators who ask the server for its status. At
+	// most 128 bytes.
 	Version string
 
 	// RequireRecord makes a server that finds no record in its store refuse to start, with
-	// ErrNoRecord. Set it wherever [Initialize] is part of the setup: a missing record then is a loss
-	// of data. false: the server begins a new oracle.
+	// ErrNoRecord. Set it wherever [Initialize] is part of the setup: a missing record then is a
+	// loss of data. false: the server begins a new oracle.
 	RequireRecord bool
 
-	// Served returns the greatest timestamp that is known, from elsewhere than the store, to have been
-	// handed out; 0 when none is. A server calls it before it first reads the record, and again after
-	// transient errors. It refuses to start, with ErrCorrupt, when the record's mark is below: then
-	// the record was lost, or restored from a backup. nil: nothing is known.
+	// Served returns the greatest timestamp that is known, from elsewhere than the store, to have
+	// been handed out; 0 when none is. A server calls it before it first reads the record, and
+	// again after transient errors. It refuses to start, with ErrCorrupt, when the record's mark is
+	// below: then the record was lost, or restored from a backup. nil: nothing is known.
 	Served func(ctx context.Context) (Timestamp, error)
 
-	// SessionLease is how long a session lives after its last renewal (see [Sessions]). 0: 5 s; from
-	// 100 ms to 1 h. Clients renew three times in it. Make it longer than Lease, so that a change of
-	// leader, which begins all leases anew, ends no session.
+	// SessionLease is how long a session lives after its last renewal (see [Sessions]). 0: 5 s;
+	// from 100 ms to 1 h. Clients renew three times in it. Make it longer than Lease, so that a
+	// change of leader, which begins all leases anew, ends no session.
 	SessionLease time.Duration
 
-	// MaxSessions is how many sessions may be open at once; more get ErrLimit. A process needs one. 0:
-	// 10,000; at most 100,000.
+	// MaxSessions is how many sessions may be open at once; more get ErrLimit. A process needs one.
+	// 0: 10,000; at most 100,000.
 	MaxSessions int
 
 	// MaxRowLocks is how many rows may be locked at once (see [RowLocks]); more get ErrLimit. Each
 	// takes some 100 bytes of memory. 0: 1,000,000; at most 10,000,000.
 	MaxRowLocks int
 
-	// MaxHints is how many hints may wait at once (see [Hints]), with 32 MiB of data; the server drops
-	// more. 0: 65,536; at most 1,000,000.
+	// MaxHints is how many hints may wait at once (see [Hints]), with 32 MiB of data; the server
+	// drops more. 0: 65,536; at most 1,000,000.
 	MaxHints int
 
-	// Logger gets the changes of leader and the failures of the store and the clock, and nothing about
-	// requests. nil: no log.
+	// Logger gets the changes of leader and the failures of the store and the clock, and nothing
+	// about requests. nil: no log.
 	Logger *slog.Logger
 
 	// MeterProvider gets the instruments percolator.tso.timestamps (handed out),
 	// percolator.tso.store.writes, percolator.tso.elections, percolator.tso.leading (1 while this
 	// server can serve), percolator.tso.sessions (open ones), percolator.tso.row_locks, and what
 	// [Status] reports: percolator.tso.ready, percolator.tso.epoch, and in seconds
-	// percolator.tso.lease.left, percolator.tso.window.left (timestamps reserved and not handed out),
-	// percolator.tso.high_water.ahead (of this machine's clock) and percolator.tso.store.silence. nil:
-	// none.
+	// percolator.tso.lease.left, percolator.tso.window.left (timestamps reserved and not handed
+	// out), percolator.tso.high_water.ahead (of this machine's clock) and
+	// percolator.tso.store.silence. nil: none.
 	MeterProvider metric.MeterProvider
 }
 

@@ -13,27 +13,28 @@ import (
 )
 
 const (
-	// maxHandshakes is how many connections may be in their handshake at once, with TLS and without:
-	// one that stays silent costs its peer a place here, and others nothing.
+	// maxHandshakes is how many connections may be in their handshake at once, with TLS and
+	// without: one that stays silent costs its peer a place here, and others nothing.
 	maxHandshakes = 512
 
-	// maxRequestRate is how many bytes the server reads in a second. A peer that sends more than its
-	// share waits, not those who send less. While others are connected each call counts callBytes
-	// more, for the work that it makes.
+	// maxRequestRate is how many bytes the server reads in a second. A peer that sends more than
+	// its share waits, not those who send less. While others are connected each call counts
+	// callBytes more, for the work that it makes.
 	maxRequestRate = 16 << 20
 	callBytes      = 384
 
-	// requestBurst is how much a peer may send at once, before that; it is more than one read returns.
+	// requestBurst is how much a peer may send at once, before that; it is more than one read
+	// returns.
 	requestBurst = 256 << 10
 
-	// maxWrite is how long a peer may take to receive what one write sends: answers that nobody reads
-	// must not pile up.
+	// maxWrite is how long a peer may take to receive what one write sends: answers that no one
+	// reads must not pile up.
 	maxWrite = 10 * time.Second
 )
 
 // connGuard is a listener that closes new connections of peers that have their share already, of
 // all or of those in their handshake, and slows down peers that send too much. A peer is an address
-// here: nobody has proven an identity yet.
+// here: no peer has proven an identity yet.
 type connGuard struct {
 	net.Listener
 	open, shaking *quota

@@ -51,7 +51,7 @@ func WithTransportCredentials(creds credentials.TransportCredentials) DialOption
 	return func(o *dialOptions) { o.credentials = creds }
 }
 
-// WithPlaintext permits plaintext to addresses other than loopback, where anybody on the network
+// WithPlaintext permits plaintext to addresses other than loopback, where everyone on the network
 // path can read timestamps and, worse, forge them: two transactions with one timestamp corrupt
 // data. It is for networks that are trusted or encrypted below.
 func WithPlaintext() DialOption {
@@ -77,7 +77,7 @@ func WithGRPCDialOptions(opts ...grpc.DialOption) DialOption {
 	return func(o *dialOptions) { o.grpc = append(o.grpc, opts...) }
 }
 
-// checkPlaintext returns an error if somebody could tamper with a connection to address. A name
+// checkPlaintext returns an error if others could tamper with a connection to address. A name
 // other than localhost may be any machine's.
 func (o dialOptions) checkPlaintext(address string) error {
 	host, _, err := net.SplitHostPort(address)
@@ -107,8 +107,8 @@ func (o dialOptions) dial(address string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: serverPingAfter, Timeout: serverPingWait}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)),
 		grpc.WithDisableServiceConfig(),
-		// A window of fixed size: estimating a better one sends a ping for each answer, and an answer is
-		// a few bytes.
+		// A window of fixed size: estimating a better one sends a ping for each answer, and an
+		// answer is a few bytes.
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithIdleTimeout(0), // a server that stands by has to be reached quickly
 	}, o.grpc...)...)

@@ -7,11 +7,11 @@ import (
 )
 
 var (
-	// ErrCorrupt means that a store holds a record that no server wrote: it cannot be decoded, is out
-	// of range, is incomplete or contradicts itself, is older than one that was read before, or its
-	// mark is below what is known to have been served. The message says what was found. A server that
-	// meets it stops or refuses to start, because it cannot know what has been served. [Raise] is the
-	// way back.
+	// ErrCorrupt means that a store holds a record that no server wrote: it cannot be decoded, is
+	// out of range, is incomplete or contradicts itself, is older than one that was read before, or
+	// its mark is below what is known to have been served. The message says what was found. A
+	// server that meets it stops or refuses to start, because it cannot know what has been served.
+	// [Raise] is the way back.
 	ErrCorrupt = record.ErrCorrupt
 
 	// ErrNoRecord means that a store holds no record although one is required
@@ -20,8 +20,8 @@ var (
 	// ([Raise]) above every timestamp that may have been handed out.
 	ErrNoRecord = record.ErrNoRecord
 
-	// ErrFenced means that a store holds another record than the one to be replaced, because another
-	// server has written it. Nothing was changed.
+	// ErrFenced means that a store holds another record than the one to be replaced, because
+	// another server has written it. Nothing was changed.
 	ErrFenced = record.ErrFenced
 
 	// ErrNotLeader means that a server does not hold the lease.

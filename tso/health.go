@@ -43,7 +43,7 @@ func serving(yes bool) healthpb.HealthCheckResponse_ServingStatus {
 // store that has been silent for too long.
 const healthPoll = 100 * time.Millisecond
 
-// reportHealth keeps the health service up to date until ctx ends or somebody calls stop; after
+// reportHealth keeps the health service up to date until ctx ends or a caller calls stop; after
 // that everything is NOT_SERVING.
 func (s *Server) reportHealth(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -8,15 +8,15 @@ import (
 
 // Status is what a [Server] knows about itself and its oracle.
 type Status struct {
-	// Server identifies the server; a new one every time it starts. Address is where clients find it,
-	// "" without a listener.
+	// Server identifies the server; a new one every time it starts. Address is where clients find
+	// it, "" without a listener.
 	Server, Address string
 
 	// Running: Run or Serve has begun and not ended.
 	Running bool
 
-	// Leading: this server can hand out timestamps. LeaseLeft is for how long it can, should the store
-	// not answer any more.
+	// Leading: this server can hand out timestamps. LeaseLeft is for how long it can, should the
+	// store not answer any more.
 	Leading   bool
 	LeaseLeft time.Duration
 
@@ -31,8 +31,8 @@ type Status struct {
 	// Served is how many timestamps this server has handed out.
 	Served int64
 
-	// StoreAnswered is how long ago the store answered last, negative if it never has. StoreError is
-	// what the last request to it failed with, nil if it succeeded.
+	// StoreAnswered is how long ago the store answered last, negative if it never has. StoreError
+	// is what the last request to it failed with, nil if it succeeded.
 	StoreAnswered time.Duration
 	StoreError    error
 

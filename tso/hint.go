@@ -36,25 +36,26 @@ type Hint struct {
 }
 
 // Hints is an oracle that forwards hints from those who make work to those who do it, each to one
-// of them, so that nobody has to search for it first (the direct dispatch of observers, between
+// of them, so that no worker has to search for it first (the direct dispatch of observers, between
 // processes). Hints are in the leader's memory and get lost with it, or when there are too many:
-// whoever does the work also searches for it.
+// workers also search for it.
 type Hints interface {
 	// LeaveHints leaves hints, at most 256 with 48 KiB of data. It returns the topics of which it
-	// dropped some, because nobody has asked for them recently, or too many wait.
+	// dropped some, because no one has asked for them recently, or too many wait.
 	LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error)
 
-	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of them, which is
-	// from 1 to 256. It waits for the first, up to 30 s; to get none after that time is no error.
+	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of them, which
+	// is from 1 to 256. It waits for the first, up to 30 s; to get none after that time is no
+	// error.
 	TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error)
 }
 
 // Handover is a [Hints] that passes hints on only to those who wait for them.
 type Handover interface {
 	// HandHints hands hints, at most 256 with 48 KiB of data, to callers of TakeHints that wait for
-	// their topics now, each to one of them, and none of these more than it asked for. It returns the
-	// indexes of those hints, in ascending order, and forgets the others. A hint that was handed over
-	// gets lost if its taker dies.
+	// their topics now, each to one of them, and none of these more than it asked for. It returns
+	// the indexes of those hints, in ascending order, and forgets the others. A hint that was
+	// handed over gets lost if its taker dies.
 	HandHints(ctx context.Context, hints []Hint) (taken []int, err error)
 }
 
@@ -71,12 +72,12 @@ type hintTable struct {
 	bytes  int // of their data
 }
 
-// hintTopic is the hints of a topic that somebody has asked for.
+// hintTopic is the hints of a topic that was asked for.
 type hintTopic struct {
 	peer    string // that has asked for it first
 	waiting []string
 	takers  list.List     // *hintTaker that wait for a hint
-	asked   time.Duration // when somebody last asked, by the monotonic clock
+	asked   time.Duration // of the last request, by the monotonic clock
 }
 
 func newHintTable(most, share int, mono func() time.Duration) *hintTable {
@@ -103,7 +104,7 @@ func checkHints(ctx context.Context, hints []Hint) error {
 	return nil
 }
 
-// checkTakeHints returns an error unless somebody may take hints like this.
+// checkTakeHints returns an error unless a call may take hints like this.
 func checkTakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) error {
 	switch {
 	case ctx.Err() != nil:
@@ -139,7 +140,7 @@ func (t *hintTable) leave(hints []Hint) (refused []uint64) {
 	return refused
 }
 
-// wanted reports whether somebody waits for hints of the topic, or will ask again.
+// wanted reports whether a call waits for hints of the topic, or will come again.
 func (t *hintTopic) wanted(now time.Duration) bool {
 	return t.takers.Len() > 0 || now-t.asked < hintInterest
 }
@@ -162,7 +163,8 @@ func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
 			size += len(topic.waiting[n])
 		}
 		t.drop(topic, n)
-		if len(topic.waiting) > 0 && topic.takers.Len() > 0 { // they were perhaps not woken for these
+		// The takers may not have been woken for these.
+		if len(topic.waiting) > 0 && topic.takers.Len() > 0 {
 			topic.wakeOne()
 		}
 	}
@@ -200,7 +202,7 @@ func (t *hintTable) drop(topic *hintTopic, n int) {
 	}
 }
 
-// run forgets topics that nobody asks for any more, until ctx ends.
+// run forgets topics that no one asks for any more, until ctx ends.
 func (t *hintTable) run(ctx context.Context) {
 	for sleep(ctx, hintInterest) == nil {
 		t.sweep()

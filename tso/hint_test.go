@@ -211,6 +211,9 @@ func TestHintsEndWithTheLeader(t *testing.T) {
 // Over gRPC: a question outlives the timeout of other calls, and a server that stops does not wait
 // for it.
 func TestHintsOverGRPC(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	server := serve(t, NewMemoryStore(), ServerConfig{})
 	worker, writer := dial(t, server.address, WithTimeout(time.Second)), dial(t, server.address)

@@ -15,8 +15,8 @@ type hintTaker struct {
 	given []Hint // handed to it
 	bytes int    // of their data
 
-	// places are where it stands in the queues of its topics, so that to leave them costs no more than
-	// to join them, however many wait.
+	// places are where it stands in the queues of its topics, so that to leave them costs no more
+	// than to join them, however many wait.
 	places []hintPlace
 }
 

@@ -64,8 +64,8 @@ type elector struct {
 	leader  atomic.Pointer[string]
 
 	// seen is the record that was read or written last. ambiguous: a write was given up without
-	// knowing whether it replaced seen. renewed is when the write by which this server leads was sent,
-	// by the monotonic clock.
+	// knowing whether it replaced seen. renewed is when the write by which this server leads was
+	// sent, by the monotonic clock.
 	seen      State
 	ambiguous bool
 	renewed   time.Duration
@@ -259,8 +259,8 @@ func (e *elector) lead(ctx context.Context) error {
 				"epoch", next.Epoch, "now", e.seen.Epoch, "leader", e.seen.Address)
 			return nil
 		}
-		// A swap that took long to succeed may have got a lease that is already over. The loop renews it
-		// at once, and nothing is served until then.
+		// A swap that took long to succeed may have got a lease that is already over. The loop
+		// renews it at once, and nothing is served until then.
 		e.alloc.extend(next.HighWater, e.renewed+e.serve)
 	}
 }

@@ -16,7 +16,8 @@ func (e *elector) start(ctx context.Context) error {
 	pause := backoff.NewConstantBackOff(max(e.retry, 100*time.Millisecond))
 	served := Timestamp(0)
 	if e.served != nil {
-		// Before the record is read, because another server may serve, and extend its mark, in between.
+		// Before the record is read, because another server may serve, and extend its mark, in
+		// between.
 		err := retry(ctx, e.logger, "what was served is not known", pause, func(ctx context.Context) (err error) {
 			served, err = e.served(ctx)
 			return forGood(err)

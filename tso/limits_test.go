@@ -193,6 +193,9 @@ func TestServerLimitsStreams(t *testing.T) {
 
 // Calls, and streams, beyond the limit of the server are refused at once.
 func TestServerLimitsCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	store, clock := newFaultyStore(NewMemoryStore()), &warpedClock{}
 	s := serve(t, store, ServerConfig{MaxCalls: 2, PeerShare: 100, Lease: time.Minute, Window: time.Second, Now: clock.now})

@@ -13,12 +13,12 @@ import (
 // It renews itself in the background until it is closed. When the oracle has ended it, because no
 // renewal arrived for too long, it opens another one, with another id.
 type Session interface {
-	// ID returns the id of the session, at most 64 bytes, and "" while this process does not know that
-	// it has one. It never waits.
+	// ID returns the id of the session, at most 64 bytes, and "" while this process does not know
+	// that it has one. It never waits.
 	ID() string
 
-	// Close ends the session: others learn at once that its owner is gone. Without an answer the lease
-	// runs out by itself.
+	// Close ends the session: others learn at once that its owner is gone. Without an answer the
+	// lease runs out by itself.
 	Close(ctx context.Context) error
 }
 
@@ -36,8 +36,8 @@ type Sessions interface {
 // in the leader's memory and go with it. Rows are named by a hash.
 type RowLocks interface {
 	// LockRows locks rows, 1,024 at most, in their order, up to the first that another holder has
-	// locked, and returns how many holder has now. It renews what holder already has. The locks live
-	// for ttl, from 1 ms to 1 min, unless they are unlocked.
+	// locked, and returns how many holder has now. It renews what holder already has. The locks
+	// live for ttl, from 1 ms to 1 min, unless they are unlocked.
 	LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (locked int, err error)
 
 	// UnlockRows unlocks those of rows that holder has locked.

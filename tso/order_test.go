@@ -75,6 +75,9 @@ func (c *cluster) leader(t *testing.T, notThis int) (leader int) {
 // have their clocks set; former leaders are called at their own addresses all the
 // time.
 func TestOrderAcrossFailovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	c := startCluster(t)
 	targets := c.servers[0].address + "," + c.servers[1].address + "," + c.servers[2].address
@@ -152,6 +155,9 @@ func TestOrderAcrossFailovers(t *testing.T) {
 // A former leader refuses at its own address as soon as it cannot know any more
 // whether it leads.
 func TestOrderFormerLeaderRefuses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	c := startCluster(t)
 	var former int

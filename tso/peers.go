@@ -33,8 +33,8 @@ const (
 	// they may, for a moment, name each other.
 	maxFollowed = 3
 
-	// shunned is how long a client avoids a server that did not answer, although another server says
-	// that it leads.
+	// shunned is how long a client avoids a server that did not answer, although another server
+	// says that it leads.
 	shunned = 500 * time.Millisecond
 )
 

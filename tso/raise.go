@@ -121,7 +121,7 @@ func initialize(ctx context.Context, store Store, mark Timestamp) error {
 	one := State{}.successor()
 	one.HighWater = mark
 	err = store.CompareAndSwap(ctx, State{}, one)
-	if errors.Is(err, ErrFenced) { // somebody else has initialized it
+	if errors.Is(err, ErrFenced) { // another process has initialized it
 		return nil
 	}
 	if err != nil {

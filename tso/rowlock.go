@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	rowLockSweep = 10 * time.Second // between sweeps, when nobody locks rows
+	rowLockSweep = 10 * time.Second // between sweeps, while no rows are locked
 
 	// rowLockSweepRows is how many expired locks one sweep removes, with the table locked.
 	rowLockSweepRows = 1000
@@ -127,7 +127,7 @@ func (t *rowLockTable) forget(l *rowLock) {
 	t.held.release(l.peer, 1)
 }
 
-// run sweeps until ctx ends, so that memory is freed when nobody locks rows any more.
+// run sweeps until ctx ends, so that memory is freed when no rows are locked any more.
 func (t *rowLockTable) run(ctx context.Context) {
 	for sleep(ctx, rowLockSweep) == nil {
 		for t.sweepSome() == rowLockSweepRows {

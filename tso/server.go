@@ -28,8 +28,8 @@ type Server struct {
 	warning string                 // of the store, for the log
 	started atomic.Bool
 
-	// lost limits reports of lost timestamps in the log to one a minute, so that a client with a wrong
-	// number neither fills the log nor hides a loss for good.
+	// lost limits reports of lost timestamps in the log to one a minute, so that a client with a
+	// wrong number neither fills the log nor hides a loss for good.
 	lost rate.Sometimes
 
 	ended chan struct{} // closed when Run has returned

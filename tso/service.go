@@ -22,7 +22,7 @@ const MaxBatch = 1 << 16
 const (
 	maxRequestBytes   = maxSessionsBytes
 	maxHeaderBytes    = 16 << 10
-	requestWindow     = 1<<16 - 1        // the least of HTTP/2: what a client may send ahead on each stream
+	requestWindow     = 1<<16 - 1        // HTTP/2's least: what a client may send ahead on a stream
 	clientPingAfter   = 30 * time.Second // a connection without traffic is tested then
 	clientPingTimeout = 10 * time.Second
 	clientPingLeast   = 5 * time.Second // clients that ping more often are cut off
@@ -58,16 +58,21 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 		opts = append(opts, grpc.Creds(s.cfg.Credentials))
 	}
 	rpc := grpc.NewServer(opts...)
-	tsopb.RegisterOracleServer(rpc, &service{server: s})
-	tsopb.RegisterSessionsServer(rpc, &sessionService{keeper: serverSessions{s}})
-	tsopb.RegisterRowLocksServer(rpc, &rowLockService{server: s})
-	tsopb.RegisterHintsServer(rpc, &hintService{server: s})
-	tsopb.RegisterStatusServer(rpc, &statusService{server: s})
+	s.register(rpc)
 	healthpb.RegisterHealthServer(rpc, s.health)
 	if s.cfg.Register != nil {
 		s.cfg.Register(rpc)
 	}
 	return rpc, netutil.LimitListener(guard, s.cfg.MaxConnections)
+}
+
+// register adds the oracle's services.
+func (s *Server) register(to grpc.ServiceRegistrar) {
+	tsopb.RegisterOracleServer(to, &service{server: s})
+	tsopb.RegisterSessionsServer(to, &sessionService{keeper: serverSessions{s}})
+	tsopb.RegisterRowLocksServer(to, &rowLockService{server: s})
+	tsopb.RegisterHintsServer(to, &hintService{server: s})
+	tsopb.RegisterStatusServer(to, &statusService{server: s})
 }
 
 // stopGracefully lets the calls in flight finish, but not for long.

@@ -15,8 +15,8 @@ const maxOpenSessions = 64
 //
 // Its methods are idempotent, safe for concurrent use, and return when their context ends. Unlike
 // the record, sessions are not fenced: a leader that was stopped may continue and remove a session
-// that its successor keeps, or add one that nobody has. The next leader forgets the first,
-// whereupon its owner opens another one, and gives the second a lease that nobody renews. Neither
+// that its successor keeps, or add one without an owner. The next leader forgets the first,
+// whereupon its owner opens another one, and gives the second a lease that no one renews. Neither
 // needs more care, because wrong knowledge of a session only costs work: the primary decides every
 // rollback (docs/PROTOCOL.md, I8).
 type SessionStore interface {

@@ -100,7 +100,7 @@ type clientSessions struct {
 }
 
 func (k clientSessions) open(ctx context.Context) (grant, error) {
-	// Without an answer there may be a session that nobody renews, and another is opened.
+	// Without an answer there may be a session that no one renews, and another is opened.
 	var since time.Duration
 	resp, err := callLeader(ctx, k.client, 0, "opening a session", func(ctx context.Context, p *peer) (*tsopb.OpenSessionResponse, error) {
 		since = k.mono()

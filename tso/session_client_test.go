@@ -117,6 +117,9 @@ func (set *sessionSet) keeper(s Session) sessionKeeper { return s.(*session).kee
 // The session of a client that nobody answers any more is gone for it, and for the
 // others; when it gets through again, it has another one.
 func TestClientSessionIsCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	server := serve(t, NewMemoryStore(), ServerConfig{SessionLease: 500 * time.Millisecond})
 	var cut atomic.Bool

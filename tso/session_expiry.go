@@ -53,7 +53,7 @@ type expiry struct {
 // round ends the sessions that are due.
 //
 // When this server has not served for a while, because it was stopped or its own lease had run out,
-// nobody could renew: then every session gets a whole lease once more.
+// no one could renew: then every session gets a whole lease once more.
 func (x *expiry) round(ctx context.Context) {
 	now := x.mono()
 	defer func() { x.ended = x.mono() }()

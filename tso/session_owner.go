@@ -11,9 +11,9 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 )
 
-// Whoever reads a lock learns the id of its session. So the id of a session whose owner has proven
-// an identity is bound to it: 16 random bytes and a hash of them and of the identity. Any leader
-// can check that, whichever it succeeds, and nothing else has to be stored.
+// Every reader of a lock learns the id of its session. So the id of a session whose owner has
+// proven an identity is bound to it: 16 random bytes and a hash of them and of the identity. Any
+// leader can check that, whichever it succeeds, and nothing else has to be stored.
 const (
 	randomIDBytes = 16
 	ownerBytes    = 8
@@ -35,7 +35,7 @@ func ownerOf(ctx context.Context) string {
 	return identityOf(p.AuthInfo)
 }
 
-// newSessionID returns an id that nobody can guess, because without an identity the id suffices to
+// newSessionID returns an id that no one can guess, because without an identity the id suffices to
 // end the session. It is short, because every lock contains it (docs/PROTOCOL.md, Cells).
 func newSessionID(owner string) string {
 	random := uuid.New()
@@ -46,7 +46,7 @@ func newSessionID(owner string) string {
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
-// mayEnd reports whether owner may renew and end the session id. Everybody may where none is bound
+// mayEnd reports whether owner may renew and end the session id. All may where none is bound
 // to it: its owner has no identity, or opened it at a server of an earlier version.
 func mayEnd(id, owner string) bool {
 	if len(id) != boundIDChars {

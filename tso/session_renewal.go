@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// renewTimeout bounds one attempt to open or to renew a session. The keeper gives up earlier when
-	// it knows that nobody answers.
+	// renewTimeout bounds one attempt to open or to renew a session. The keeper gives up earlier
+	// when it knows that no server answers.
 	renewTimeout = 10 * time.Second
 
-	// quickRenewals is how many attempts to renew a session in a row have a quarter of its lease each.
-	// As the first leaves when a third has passed, they may remain without an answer, and the next one
-	// leaves before the lease ends.
+	// quickRenewals is how many attempts to renew a session in a row have a quarter of its lease
+	// each. As the first leaves when a third has passed, they may remain without an answer, and the
+	// next one leaves before the lease ends.
 	quickRenewals = 2
 
 	// unsupportedPause is how long an oracle that keeps no sessions is left alone.
@@ -85,7 +85,8 @@ func (s *session) Close(ctx context.Context) error {
 // have given every session a new lease.
 func (s *session) run(ctx context.Context) {
 	defer close(s.done)
-	pause := newPause(20*time.Millisecond, time.Second) // after a change of leader all clients retry at once
+	// After a change of leader all clients retry at once.
+	pause := newPause(20*time.Millisecond, time.Second)
 	id, lease, failed := "", time.Duration(0), 0
 	for {
 		timeout := renewTimeout
@@ -105,8 +106,8 @@ func (s *session) run(ctx context.Context) {
 			s.held.Store(&g)
 			id, lease, failed = g.id, g.lease, 0
 			pause.Reset()
-			// A third of the lease, or up to a tenth less: clients that started together should not stay
-			// together.
+			// A third of the lease, or up to a tenth less: clients that started together should not
+			// stay together.
 			wait = lease/3 - rand.N(lease/30+1)
 		case errors.Is(err, errSessionEnded):
 			s.held.Store(nil)

@@ -42,7 +42,7 @@ func (s *Server) EndedSessions(ctx context.Context, ids ...string) (ended []stri
 	return ended, err
 }
 
-// checkAskedSessions returns an error unless somebody can ask for ids. An id that no session can
+// checkAskedSessions returns an error unless a client can ask for ids. An id that no session can
 // have is allowed, because a lock may contain it; the empty one means no session, and asking for it
 // is a mistake.
 func checkAskedSessions(ids []string) error {

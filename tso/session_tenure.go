@@ -51,7 +51,7 @@ type sessionTenure struct {
 
 	// opening counts the sessions that are being stored. ambiguous holds ids whose storing failed,
 	// perhaps after it was applied: the next sessions of the same owner use them, so that nothing
-	// stays in the store that nobody removes.
+	// stays in the store that no one removes.
 	opening   int
 	ambiguous map[string][]string
 }
@@ -84,8 +84,8 @@ func (t *sessionTenure) ready() error {
 	return nil
 }
 
-// begin opens a session. It stores the session before anybody learns of it: a successor knows all
-// sessions that were ever answered.
+// begin opens a session. It stores the session before any client learns of it: a successor knows
+// all sessions that were ever answered.
 func (t *sessionTenure) begin(ctx context.Context) (string, error) {
 	peer, owner := peerOf(ctx), ownerOf(ctx)
 	id, err := t.reserve(peer, owner)

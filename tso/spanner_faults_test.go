@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/spanneremulator"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
@@ -61,6 +62,7 @@ func (u *unreliable) options() []grpc.DialOption {
 // A swap that succeeds has stored its record, one that fails has stored it or not, and a store that
 // has a record to itself is never told that somebody else has changed it.
 func TestStoreSpannerUnderFaults(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	address := spanneremulator.Start(t)
 	db := createSpannerDatabase(t, address)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/spanneremulator"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
@@ -91,6 +92,7 @@ func openSpanner(t *testing.T, address, name string, opts ...grpc.DialOption) *s
 }
 
 func TestStoreSpanner(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	address := spanneremulator.Start(t)
 	db := createSpannerDatabase(t, address)
@@ -176,6 +178,7 @@ func TestStoreSpanner(t *testing.T) {
 }
 
 func TestSessionStoreSpanner(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	address := spanneremulator.Start(t)
 	db := createSpannerDatabase(t, address)

@@ -20,29 +20,29 @@ type State struct {
 	// Version counts the writes, from 1.
 	Version int64
 
-	// Nonce is unique to the write, up to 64 bytes. By the nonce the writer finds out whether a write
-	// without an answer has been applied.
+	// Nonce is unique to the write, up to 64 bytes. By the nonce the writer finds out whether a
+	// write without an answer has been applied.
 	Nonce string
 
 	// Epoch counts the leaders. It grows by one whenever a server takes the lease.
 	Epoch int64
 
-	// Holder identifies the server that holds the lease, up to 128 bytes. A server has a new one every
-	// time it starts. It is empty when the leader has handed its lease over.
+	// Holder identifies the server that holds the lease, up to 128 bytes. A server has a new one
+	// every time it starts. It is empty when the leader has handed its lease over.
 	Holder string
 
-	// Address is the host:port of the holder, up to 512 bytes; empty when nobody can reach it.
+	// Address is the host:port of the holder, up to 512 bytes; empty when no client can reach it.
 	Address string
 
 	// Lease is how long other servers wait before they take the lease, counted from when they first
-	// saw this record. 0 when nobody holds the lease, at most 1 h.
+	// saw this record. 0 when no server holds the lease, at most 1 h.
 	Lease time.Duration
 
 	// HighWater is the greatest timestamp that may have been handed out. It never decreases.
 	HighWater Timestamp
 }
 
-// held reports whether somebody holds the lease.
+// held reports whether a server holds the lease.
 func (st State) held() bool { return st.Holder != "" }
 
 // successor returns the record that follows st, with a new version and nonce. The caller fills in

@@ -16,18 +16,19 @@ import (
 // A store that cannot promise all of this may also have a method Warning() string; servers log what
 // it returns once, when they start.
 type Store interface {
-	// Load returns the record, or the zero State when nothing has been stored. ErrCorrupt: the store
-	// holds something that is no record, or a part of one.
+	// Load returns the record, or the zero State when nothing has been stored. ErrCorrupt: the
+	// store holds something that is no record, or a part of one.
 	Load(ctx context.Context) (State, error)
 
-	// CompareAndSwap replaces old by next if the store holds exactly old; the zero State as old stores
-	// the first record. It is idempotent: a second call with the same arguments succeeds if the store
-	// holds next.
+	// CompareAndSwap replaces old by next if the store holds exactly old; the zero State as old
+	// stores the first record. It is idempotent: a second call with the same arguments succeeds if
+	// the store holds next.
 	//
-	// After nil, next is stored. After ErrFenced it is not and never will be: the store holds another
-	// record than old and next. (It may have held next in between.) After ErrInvalidArgument nothing
-	// was tried, because next does not follow old. After any other error the outcome is ambiguous: the
-	// swap may have been applied, or may still be. Call again, or Load.
+	// After nil, next is stored. After ErrFenced it is not and never will be: the store holds
+	// another record than old and next. (It may have held next in between.) After
+	// ErrInvalidArgument nothing was tried, because next does not follow old. After any other error
+	// the outcome is ambiguous: the swap may have been applied, or may still be. Call again, or
+	// Load.
 	CompareAndSwap(ctx context.Context, old, next State) error
 }
 

@@ -15,7 +15,7 @@ import (
 // collection, because each cell has one version.
 //
 // One CheckAndMutateRow writes all cells of the record: the state, a witness that repeats its
-// version, epoch and mark, and the fact that there is a record. They agree, or somebody has edited,
+// version, epoch and mark, and the fact that there is a record. They agree, or someone has edited,
 // partly deleted or partly restored the row.
 const (
 	BigtableTable  = "percolator_meta"
@@ -25,8 +25,8 @@ const (
 	bigtableWitness     = "witness"
 	bigtableInitialized = "initialized"
 
-	// bigtableTimestamp is the timestamp of every version of a cell, so that a write replaces the cell
-	// instead of adding a version.
+	// bigtableTimestamp is the timestamp of every version of a cell, so that a write replaces the
+	// cell instead of adding a version.
 	bigtableTimestamp = bigtable.Timestamp(1000)
 )
 
@@ -143,8 +143,8 @@ func (r *bigtableRow) Swap(ctx context.Context, old, next recordState) error {
 		return err
 	}
 	// The first record needs the absence of any cell, a later one the presence of exactly the old
-	// state. The witness need not be compared: a leader that goes on from a state knows its witness,
-	// and writes it anew.
+	// state. The witness need not be compared: a leader that goes on from a state knows its
+	// witness, and writes it anew.
 	if old == (recordState{}) {
 		return r.apply(ctx, recordCells(), nil, set)
 	}
@@ -185,7 +185,7 @@ func storing(m *bigtable.Mutation, st recordState) (*bigtable.Mutation, error) {
 }
 
 // Remains implements [record.Backend]. The repair is conditional on the state's cell, so that
-// neither it nor a late copy of it replaces what somebody else has written since.
+// neither it nor a late copy of it replaces what another server has written since.
 func (r *bigtableRow) Remains(ctx context.Context) (found recordState, repair func(context.Context, recordState) error, err error) {
 	cells, err := r.read(ctx)
 	if err != nil {

@@ -61,6 +61,9 @@ func startBigtable(t *testing.T, table string) (open func(t *testing.T, opts ...
 }
 
 func TestStoreBigtable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	table := startBigtable(t, BigtableTable)
 	open := func(t *testing.T, name string) Store { return NewBigtableStore(table(t), name) }

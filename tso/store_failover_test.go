@@ -8,6 +8,9 @@ import (
 )
 
 func TestStoreFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()

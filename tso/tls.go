@@ -30,19 +30,19 @@ type TLSFiles struct {
 	Cert, Key string
 
 	// CA holds the authorities that this side trusts. With it, a server demands from every client a
-	// certificate that one of them has signed (mutual TLS). A client without it trusts the authorities
-	// of its system.
+	// certificate that one of them has signed (mutual TLS). A client without it trusts the
+	// authorities of its system.
 	CA string
 
-	// ServerName is what the certificate of the server has to be for. "": the host in the address that
-	// is dialed. Clients only.
+	// ServerName is what the certificate of the server has to be for. "": the host in the address
+	// that is dialed. Clients only.
 	ServerName string
 
 	// Refresh is how old the knowledge of the files may be when a connection is made. 0: 10 s.
 	Refresh time.Duration
 
-	// Logger gets a line when certificates change, cannot be used, or are about to expire; never their
-	// contents. nil: no log.
+	// Logger gets a line when certificates change, cannot be used, or are about to expire; never
+	// their contents. nil: no log.
 	Logger *slog.Logger
 }
 

@@ -32,10 +32,10 @@ type allocator struct {
 	expires time.Duration // when the lease ends, by the monotonic clock
 	demand  Timestamp     // what the waiting calls need the window to contain
 	failure error         // why the last attempt to extend the window failed
-	changed chan struct{} // closed when one of the above changes; nil if nobody waits
+	changed chan struct{} // closed when one of the above changes; nil if no one waits
 
-	// While the clock is more than a window behind, timestamps advance from anchor, at half the speed
-	// of the monotonic clock since anchorAt.
+	// While the clock is more than a window behind, timestamps advance from anchor, at half the
+	// speed of the monotonic clock since anchorAt.
 	behind   bool
 	anchor   Timestamp
 	anchorAt time.Duration

@@ -28,8 +28,8 @@ func TestBenchLatency(t *testing.T) {
 		t.Errorf("%q, want %q with the one that is read", r.Notes, want)
 	}
 	exactly := func(f report.Figure, n int) bool { return *f.Spread == report.Spread{Min: float64(n), Max: float64(n)} }
-	// In the order of the report; MutateRows depends on how phase two was gathered, and the oracle of
-	// a blind one on what was at hand.
+	// In the order of the report; MutateRows depends on how phase two was gathered, and the oracle
+	// of a blind one on what was at hand.
 	for i, want := range []struct {
 		reads, checked, oracle int
 		bulk, blind            bool

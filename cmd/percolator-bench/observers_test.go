@@ -14,7 +14,7 @@ func TestBenchObservers(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"observers", "--duration", "2s", "--writers", "4,8", "--hops", "3", "--chains", "40",
-		"--clean", "600", "--dirty", "7", "--rounds", "2", "--workers", "2", "--idle", "300ms"}
+		"--clean", "600", "--dirty", "7", "--rounds", "2", "--workers", "2", "--idle", "1s"}
 	r := measured(t, append(args, "--plot", charts)...)
 	sane := func(row *report.Row, least float64) {
 		t.Helper()

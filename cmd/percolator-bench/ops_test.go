@@ -50,7 +50,8 @@ func checkOpsPhase(t *testing.T, r *report.Report, phase, variant string, pages 
 	byOrigin := 0.
 	for _, o := range r.Table("reads of " + phase + ", " + variant).Rows {
 		byOrigin += o.Value("requests")
-		// What a scan has to read again, as a lock was in its way, it reads row by row in all variants.
+		// What a scan has to read again, as a lock was in its way, it reads row by row in all
+		// variants.
 		scanned := strings.HasPrefix(o.Name, "get accounts") || strings.HasPrefix(o.Name, "get passing")
 		if !strings.HasPrefix(o.Name, "get ") || strings.Contains(o.Name, "ack") || scanned {
 			continue

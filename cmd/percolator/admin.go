@@ -94,5 +94,5 @@ func answer(w http.ResponseWriter, well string, wrong error) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		well = wrong.Error()
 	}
-	_, _ = fmt.Fprintln(w, well) // whoever asked may be gone
+	_, _ = fmt.Fprintln(w, well) // the client may be gone
 }

@@ -17,7 +17,7 @@ import (
 type asOfFlag struct{ text string }
 
 func (f *asOfFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.text, "as-of", "", `read what was there then: a time (RFC 3339), a timestamp, or a duration before now such as 10m`)
+	cmd.Flags().StringVar(&f.text, "as-of", "", `read as of a time (RFC 3339), a timestamp, or a duration before now such as 10m`)
 }
 
 // reading is a client's configuration for commands that only read. How far back they may is for the
@@ -62,7 +62,8 @@ func parseAsOf(text string) (ts tso.Timestamp, before time.Duration, err error) 
 		return tso.Timestamp(n), 0, nil
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return max(tso.At(at), 1), 0, nil // before the first timestamp: the client says that it is too old
+		// If this is before the first timestamp, the client says that it is too old.
+		return max(tso.At(at), 1), 0, nil
 	}
 	if d, err := time.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil && d > 0 {
 		return 0, d, nil

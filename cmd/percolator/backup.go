@@ -43,9 +43,9 @@ func newBackup() *cobra.Command {
 	f.add(cmd, backupTimeout)
 	at.add(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&opts.MissWeak, "miss-weak", false, "do without weak notifications that are run for while the backup is made, and without the wait")
-	flags.BoolVar(&opts.Restart, "restart", false, "give up what was begun in DEST and is not complete, and begin anew")
-	flags.IntVar(&opts.Concurrency, "concurrency", 4, "ranges of rows that are read at once")
+	flags.BoolVar(&opts.MissWeak, "miss-weak", false, "leave out weak notifications that are processed during the backup, and the wait")
+	flags.BoolVar(&opts.Restart, "restart", false, "give up an incomplete backup in DEST, and start over")
+	flags.IntVar(&opts.Concurrency, "concurrency", 4, "ranges of rows to read at once")
 	flags.Int64Var(&chunk, "chunk", 32, "size of an object before compression, in MiB")
 	flags.DurationVar(&opts.HoldTTL, "hold", 6*time.Hour, "how long an interrupted backup can be resumed; collection waits for it")
 	cmd.AddCommand(newBackupVerify(), newBackupLs())
@@ -58,9 +58,10 @@ func makeBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, d
 		return err
 	}
 	defer closeStore()
-	opts.Waiting = saysWaiting(cmd, "every client knows of the backup")
+	wait := newCountdown(cmd, "every client knows of the backup")
+	opts.Waiting = wait.begin
 	resumed := false
-	show, end := showBar(cmd, "backup")
+	show, end := showBar(cmd, "backup", wait)
 	opts.Progress = func(p backup.Progress) {
 		resumed = p.Resumed
 		show(p)
@@ -68,7 +69,7 @@ func makeBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, d
 	m, err := backup.Run(ctx, c, store, opts)
 	end()
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("the same command goes on from here within %v: %w", opts.HoldTTL, err)
+		return fmt.Errorf("the same command resumes within %v: %w", opts.HoldTTL, err)
 	}
 	if m == nil {
 		return err
@@ -79,13 +80,6 @@ func makeBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, d
 		err = perr
 	}
 	return err
-}
-
-// saysWaiting tells people why nothing happens.
-func saysWaiting(cmd *cobra.Command, until string) func(time.Duration) {
-	return func(d time.Duration) {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "waiting %v until %s\n", d.Round(time.Second), until)
-	}
 }
 
 // backupSummary is what is printed of a backup.
@@ -99,19 +93,30 @@ type backupSummary struct {
 	MissedWeak bool                 `json:"missedWeak"`
 	Tables     []backupTableSummary `json:"tables"`
 	Chunks     int                  `json:"chunks"`
-	Total      backup.Counts        `json:"total"`
+	Total      backupCounts         `json:"total"`
 }
 
 type backupTableSummary struct {
 	Name string `json:"name"`
-	backup.Counts
+	backupCounts
+}
+
+// backupCounts is backup.Counts in the output for programs, whose keys are not those of manifests.
+type backupCounts struct {
+	Rows     int64 `json:"rows"`
+	Values   int64 `json:"values"`
+	Deletes  int64 `json:"deletes"`
+	Weak     int64 `json:"weak"`
+	Notified int64 `json:"notified"`
+	RawBytes int64 `json:"rawBytes"` // before compression
+	Bytes    int64 `json:"bytes"`    // as stored
 }
 
 func summarize(m *backup.Manifest, location string) *backupSummary {
 	s := &backupSummary{ID: m.ID, Source: location, Complete: true, Snapshot: int64(m.Snapshot), Time: m.SnapshotTime, MissedWeak: m.MissedWeak,
-		Tables: []backupTableSummary{}, Chunks: len(m.Chunks), Total: m.Total}
+		Tables: []backupTableSummary{}, Chunks: len(m.Chunks), Total: backupCounts(m.Total)}
 	for i, counts := range m.PerTable() {
-		s.Tables = append(s.Tables, backupTableSummary{m.Tables[i].Name, counts})
+		s.Tables = append(s.Tables, backupTableSummary{m.Tables[i].Name, backupCounts(counts)})
 	}
 	return s
 }

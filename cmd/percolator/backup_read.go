@@ -59,7 +59,7 @@ func newBackupVerify() *cobra.Command {
 }
 
 func verifyBackup(ctx context.Context, cmd *cobra.Command, s backup.Store, out *outputFlag) error {
-	show, end := showBar(cmd, "verify")
+	show, end := showBar(cmd, "verify", nil)
 	v, err := backup.Verify(ctx, s, show)
 	end()
 	if err != nil {
@@ -74,12 +74,12 @@ type verificationSummary struct {
 	Time     time.Time        `json:"snapshotTime"`
 	Chunks   int              `json:"chunks"` // that are as they should be
 	All      int              `json:"allChunks"`
-	Verified backup.Counts    `json:"verified"`
+	Verified backupCounts     `json:"verified"`
 	Problems []backup.Problem `json:"problems"`
 }
 
 func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) error {
-	s := verificationSummary{v.Manifest.ID, v.Manifest.SnapshotTime, v.Chunks, len(v.Manifest.Chunks), v.Verified, v.Problems}
+	s := verificationSummary{v.Manifest.ID, v.Manifest.SnapshotTime, v.Chunks, len(v.Manifest.Chunks), backupCounts(v.Verified), v.Problems}
 	if s.Problems == nil {
 		s.Problems = []backup.Problem{}
 	}
@@ -119,7 +119,7 @@ func newBackupLs() *cobra.Command {
 
 func printUnfinished(w io.Writer, out *outputFlag, location string, found *backup.Summary) error {
 	s := &backupSummary{ID: found.Plan.ID, Source: location, Snapshot: int64(found.Plan.Snapshot), Time: found.Plan.SnapshotTime,
-		MissedWeak: found.Plan.MissedWeak, Tables: []backupTableSummary{}, Chunks: found.Progress.Chunks, Total: found.Progress.Counts}
+		MissedWeak: found.Plan.MissedWeak, Tables: []backupTableSummary{}, Chunks: found.Progress.Chunks, Total: backupCounts(found.Progress.Counts)}
 	return out.emit(w, s, func(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "not complete: backup %s, snapshot of %s, %d of %d ranges, %d rows, %s\nthe command that began it goes on with it\n",
 			s.ID, s.Time.Format(time.RFC3339), found.Progress.Done, found.Ranges, s.Total.Rows, bytesShown(s.Total.Bytes))

@@ -16,8 +16,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
-// Where backups are kept. Only Cloud Storage is linked besides directories: whoever runs this has
-// Google's libraries already, while those of another provider would double what the program
+// Where backups are kept. Only Cloud Storage is linked besides directories: users of this program
+// have Google's libraries already, while those of another provider would double what the program
 // consists of. Its own tools copy a directory there.
 
 // openStore opens a directory, or a bucket by its URL: gs://BUCKET/PATH, with the query parameters

@@ -8,11 +8,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/memblob"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -24,7 +24,6 @@ var backupSchema = &percolator.Schema{
 		{Name: "documents", Observed: []string{"contents"}, Weak: []string{"recount"}, Indexes: []percolator.Index{{Name: "by-url", Column: "url", Unique: true}}},
 		{Name: "clusters"},
 	},
-	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
 }
 
 func backedUp(t *testing.T) *cluster {
@@ -41,7 +40,7 @@ func backedUp(t *testing.T) *cluster {
 
 // How backups are cut into objects depends on what the emulator says of tablets, which is random.
 var (
-	byteCounts  = regexp.MustCompile(`("(?:raw_bytes|bytes|chunks|allChunks)": )\d+`)
+	byteCounts  = regexp.MustCompile(`("(?:rawBytes|bytes|chunks|allChunks)": )\d+`)
 	storedBytes = regexp.MustCompile(`\b\d+ B\b`)
 	chunkCounts = regexp.MustCompile(`\b\d+( of \d+)? chunks\b`)
 	objectNames = regexp.MustCompile(`chunks/[a-z]+/[0-9a-f-]+\.zst`)
@@ -58,6 +57,7 @@ func (s *session) compareBackup(name, dir string) {
 }
 
 func TestBackupAndRestore(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testBackupAndRestore)
 }

@@ -189,7 +189,8 @@ func quantity(n float64, unit string) string {
 	case unit == "s" && n == 0:
 		return "never"
 	case unit == "s":
-		return briefAge(time.Duration(min(n, 9e9) * float64(time.Second))) // a Duration holds 292 years
+		// A Duration holds 292 years.
+		return briefAge(time.Duration(min(n, 9e9) * float64(time.Second)))
 	case unit == "%" && n >= 999.5:
 		return fmt.Sprintf("%.0f %%", n)
 	}

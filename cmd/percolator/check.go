@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -162,9 +163,9 @@ func newCheck() *cobra.Command {
 	flags.StringSliceVar(&f.only, "only", nil, "only these checks")
 	flags.StringSliceVar(&f.skip, "skip", nil, "all but these checks")
 	flags.BoolVar(&f.strict, "strict", false, "warnings count as failures")
-	flags.StringVar(&f.schema, "schema", "", "file with the schema that is to be stored")
+	flags.StringVar(&f.schema, "schema", "", "file with the expected schema")
 	flags.IntVar(&f.stranded, "stranded-ttls", 6, "how many times its TTL a lock may stand before it counts as stranded")
-	flags.BoolVar(&f.scan, "scan", false, "look for locks in the whole tables, not only in the rows that the journal names")
+	flags.BoolVar(&f.scan, "scan", false, "look for locks in whole tables, not only in the rows that the journal names")
 	f.live.add(cmd)
 	for _, name := range []string{"only", "skip"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(slices.Concat(checkNames(), liveNames()), cobra.ShellCompDirectiveNoFileComp))
@@ -198,6 +199,11 @@ func (f *checkFlags) choose(known []string) (chosen []string, err error) {
 
 // run runs checks, those for which the client is needed too if there is none: they say so.
 func (f *checkFlags) run(cmd *cobra.Command, chosen []string) error {
+	if len(bigtableOptions(cmd.Context())) == 0 {
+		if err := emulatorhost.Await(cmd.Context(), emulatorhost.Bigtable); err != nil {
+			return err // there is nothing to check
+		}
+	}
 	x := &checker{flags: f, now: time.Now}
 	if f.schema != "" {
 		var err error

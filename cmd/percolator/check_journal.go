@@ -10,8 +10,8 @@ import (
 // Bounds of the check of the journal.
 const (
 	streamsChecked = 1000
-	// adoptionSlow is how old an unsettled entry of a dead client may be: a worker adopts its stream
-	// within seconds, and then waits for observers.
+	// adoptionSlow is how old an unsettled entry of a dead client may be: a worker adopts its
+	// stream within seconds, and then waits for observers.
 	adoptionSlow = 10 * time.Minute
 )
 
@@ -26,7 +26,7 @@ func checkJournal(ctx context.Context, x *checker) []finding {
 	return judgeJournal(list, more, x.now())
 }
 
-// judgeJournal looks for streams that nobody can read, or works off.
+// judgeJournal looks for streams that no worker can read, or works off.
 func judgeJournal(list []admin.JournalStream, more bool, now time.Time) (out []finding) {
 	left, oldest := 0, time.Duration(0)
 	for _, s := range list {

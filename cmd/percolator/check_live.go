@@ -32,13 +32,13 @@ const maxLiveTime = probe.LeftoverAge / 2
 
 func (f *liveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "live", false, "prove on the instance what transactions rely on, in scratch tables that are removed; all further flags need it")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what it would cost at most")
+	flags.BoolVar(&f.on, "live", false, "test on the instance what transactions rely on, in tables that it removes; all further flags need it")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only announce its greatest cost")
 	flags.StringArrayVar(&f.identities, "identity", nil, "ROLE[:TABLE,…]=SERVICE_ACCOUNT: try what it may do, by impersonation; may be repeated")
 	flags.StringVar(&f.SeveralClusters, "several-clusters", "", "app profile that routes to several clusters (default one that the instance has)")
 	flags.BoolVar(&f.LargeValues, "large-values", false, "also write values at Bigtable's limit, 200 MiB in all")
-	flags.Int64Var(&f.ProgressBytes, "progress-bytes", 0, "write so many bytes for the line progress")
-	flags.DurationVar(&f.ProgressWithin, "progress-within", time.Second, "the deadline that is to cut a read of them")
+	flags.Int64Var(&f.ProgressBytes, "progress-bytes", 0, "how many bytes to write for the line progress")
+	flags.DurationVar(&f.ProgressWithin, "progress-within", time.Second, "the deadline that cuts a read of them")
 	flags.DurationVar(&f.MaxLatency, "max-latency", time.Second, "most that the p99 of an operation may be")
 	flags.IntVar(&f.maxRequests, "max-requests", 20_000, "refuse to begin if more may be needed")
 	flags.DurationVar(&f.maxTime, "max-time", probe.DefaultMaxTime, "how long it may take, in place of --timeout; at most "+maxLiveTime.String())
@@ -159,7 +159,7 @@ func costText(a probe.Announcement) string {
 	return text
 }
 
-// identityKey is the context key of the options by which a caller becomes somebody else on an
+// identityKey is the context key of the options by which a caller becomes another identity on an
 // emulator.
 type identityKey struct{}
 

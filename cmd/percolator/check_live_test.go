@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -71,6 +72,7 @@ var measured = []struct {
 }
 
 func TestCheckLiveSession(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testCheckLiveSession)
 }
@@ -104,6 +106,7 @@ func testCheckLiveSession(t *testing.T) {
 
 // A program reads what "check --live" prints as it reads what "check" prints, and what was sent.
 func TestCheckLiveAsJSON(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testCheckLiveAsJSON)
 }

@@ -87,7 +87,7 @@ func checkLocks(ctx context.Context, x *checker) []finding {
 			}
 		case l.State == admin.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
 			out = append(out, found(levelFailed, rowCommand(l.Cell),
-				"the lock of %s says that it was placed in the future: nobody will resolve it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
+				"the lock of %s says that it was placed in the future: no client will resolve it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
 		case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
 			stranded++
 			oldest = max(oldest, l.Age)
@@ -150,7 +150,8 @@ func judgeCollection(b admin.CollectionBounds, col admin.Collection) (out []find
 	}
 	back := b.Now.Sub(b.Safepoint)
 	about := fmt.Sprintf("the safepoint is %s back, for a retention of %s", briefAge(back), b.Retention)
-	if b.Watermark > 0 && b.Now.Sub(b.Watermark) > collectionSlow*b.Retention { // announced again and again, and never carried out
+	// Collectors announce collection again and again, and never finish.
+	if b.Watermark > 0 && b.Now.Sub(b.Watermark) > collectionSlow*b.Retention {
 		back = b.Now.Sub(b.Watermark)
 		about = fmt.Sprintf("what is %s old has not been collected, for a retention of %s", briefAge(back), b.Retention)
 	}
@@ -165,7 +166,7 @@ func judgeCollection(b admin.CollectionBounds, col admin.Collection) (out []find
 	if held {
 		remedy, about = "percolator gc hold ls", about+", held by "+b.HeldBy.ID
 		if level == levelFailed {
-			level = levelWarning // somebody wanted it so, but the store grows
+			level = levelWarning // on purpose, but the store grows
 		} else {
 			level = levelOK
 		}

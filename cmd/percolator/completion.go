@@ -42,7 +42,7 @@ func newCompletion() *cobra.Command {
 	return cmd
 }
 
-// completionTimeout is how long somebody who has pressed tab waits.
+// completionTimeout bounds the wait after a press of tab.
 const completionTimeout = 2 * time.Second
 
 // mostCompleted is how many rows, or parked cells, are offered.
@@ -117,8 +117,8 @@ func completed(begun string, names iter.Seq2[string, error]) (list []cobra.Compl
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
-// fromInstance completes with what find finds in the instance that the command line names, if it and
-// its oracle answer.
+// fromInstance completes with what find finds in the instance that the command line names, if it
+// and its oracle answer.
 func fromInstance(
 	cmd *cobra.Command, args []string, begun string, find func(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[string, error],
 ) (list []cobra.Completion, directive cobra.ShellCompDirective) {
@@ -191,8 +191,8 @@ func completeParked(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 	})
 }
 
-// completeObservers completes a table, one of its observed columns, and an observer that some worker
-// has.
+// completeObservers completes a table, one of its observed columns, and an observer that some
+// worker has.
 func completeObservers(cmd *cobra.Command, args []string, begun string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:

@@ -55,7 +55,8 @@ func (f *dataFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	cmd.Flags().StringVar(&f.background, "background-app-profile", "", "application profile for what passes over tables, of low priority, for the same cluster (default that of --app-profile) [$PERCOLATOR_BACKGROUND_APP_PROFILE]")
 	markConnection(cmd.Flags(), "background-app-profile")
 	f.oracle.add(cmd, timeout)
-	cmd.Flags().Lookup("timeout").Usage = "how long the command may take" // all of it, so the environment's for one request is not meant
+	// The flag limits the whole command, so the environment's limit of a request does not apply.
+	cmd.Flags().Lookup("timeout").Usage = "how long the command may take"
 }
 
 // queryFlags are those of a command that prints what it has found or done.

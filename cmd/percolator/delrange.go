@@ -67,7 +67,7 @@ func newDelRange() *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "every row of the table")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only count the cells")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().IntVar(&opts.RowsPerSecond, "rows-per-second", 1000, "how fast rows are read and deleted")
+	cmd.Flags().IntVar(&opts.RowsPerSecond, "rows-per-second", 1000, "rows to read and delete in a second, at most")
 	return cmd
 }
 
@@ -80,7 +80,7 @@ func (f *queryFlags) deleteRange(ctx context.Context, cmd *cobra.Command, c *per
 	end()
 	if err != nil {
 		if p.Before != 0 && !opts.DryRun {
-			err = fmt.Errorf("after %d cells (the same command goes on there): %w", p.Deleted, err)
+			err = fmt.Errorf("after %d cells (the same command resumes there): %w", p.Deleted, err)
 		}
 		return err
 	}

@@ -42,7 +42,7 @@ func (f *devFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.instance, "instance", "dev", "what the Bigtable instance is called [$PERCOLATOR_INSTANCE]")
 	flags.StringVar(&f.data, "data", "", "file of the snapshot: read at the start, written at the end; without it all is lost at the end [$PERCOLATOR_DEV_DATA]")
 	flags.StringVar(&f.schema, "schema", "", "file of a schema to apply at the start [$PERCOLATOR_DEV_SCHEMA]")
-	flags.DurationVar(&f.saveEvery, "save-every", time.Minute, "how often a changed store is written to --data as well; 0 for only at the end [$PERCOLATOR_DEV_SAVE_EVERY]")
+	flags.DurationVar(&f.saveEvery, "save-every", time.Minute, "how often to write a changed store to --data; 0: only at the end [$PERCOLATOR_DEV_SAVE_EVERY]")
 	_ = cmd.MarkFlagFilename("data")
 	_ = cmd.MarkFlagFilename("schema", "yaml", "yml", "json")
 	f.output.add(cmd)
@@ -75,7 +75,7 @@ func checkLoopback(flag, address string) error {
 		return usagef("--%s: %w", flag, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usagef("--%s %s is not a loopback address: everybody who reaches it could read and change everything", flag, address)
+		return usagef("--%s %s is not a loopback address: all who reach it could read and change everything", flag, address)
 	}
 	return nil
 }

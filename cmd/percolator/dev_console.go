@@ -24,8 +24,31 @@ const devConsoleOpenLimit = 10 * time.Second
 func (d *devProcess) startConsole(l net.Listener, opts []option.ClientOption, oracle string) {
 	c := &devConsole{flags: d.flags, options: opts, oracle: oracle, logger: d.logger}
 	d.serve("console", func(ctx context.Context) error {
+		opened := make(chan struct{})
+		go func() { defer close(opened); c.openSoon(ctx) }()
+		defer func() { <-opened }()
 		return consoleServer(c, c.close).Serve(ctx, l)
 	})
+}
+
+// devConsoleLooks is the pause between two looks whether there is a schema.
+const devConsoleLooks = time.Second
+
+// openSoon opens the console as soon as there is a schema, whether anybody looks at it or not: its
+// charts begin then.
+func (c *devConsole) openSoon(ctx context.Context) {
+	tick := time.NewTicker(devConsoleLooks)
+	defer tick.Stop()
+	for {
+		if _, err := c.open(ctx); err == nil || errors.Is(err, errConsoleClosed) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // devConsole is the console from when there is a schema: without one no client can be opened. Until
@@ -74,7 +97,7 @@ var waitingPage = template.Must(template.New("waiting").Parse(`<!DOCTYPE html>
 {{else}}<p>The console cannot be opened: {{.Error}}
 {{end}}`))
 
-// open returns the console's handler and makes it when it is asked for first.
+// open returns the console's handler, and makes it once there is a schema.
 func (c *devConsole) open(ctx context.Context) (*console.Handler, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

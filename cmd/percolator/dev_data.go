@@ -24,7 +24,8 @@ type dataFile struct {
 
 // openDataFile takes the file, which need not exist.
 func openDataFile(path string) (*dataFile, error) {
-	if to, err := filepath.EvalSymlinks(path); err == nil { // one file, one lock; and the file is replaced, not the link to it
+	// A file has one lock, whatever links to it; and saving replaces the file, not the link.
+	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -86,7 +87,8 @@ func (d *dataFile) save(ctx context.Context, frozen *emulator.Frozen) (contents 
 			err = fmt.Errorf("--data %s could not be written, and is as it was: %w", d.path, err)
 		}
 	}()
-	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // it has what users stored
+	// The file contains what users stored.
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return emulator.Contents{}, err
 	}

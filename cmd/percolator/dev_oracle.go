@@ -49,7 +49,7 @@ type emulatedStore struct {
 	tso.SessionStore
 }
 
-// resumeOracle frees the lease of a process that has not ended in order, which nobody holds any
+// resumeOracle frees the lease of a process that has crashed, which no process holds any
 // more as the store was down with it, and lifts the mark above what is stored. The record of a
 // snapshot is above that by itself, as the snapshot is of one instant and the mark is stored before
 // a timestamp is handed out (docs/PROTOCOL.md, I1), unless another oracle has served this instance
@@ -77,7 +77,8 @@ func newestTimestamp(f devFlags, found emulator.Contents) tso.Timestamp {
 		if !strings.HasPrefix(t.Name, prefix) || strings.Join(t.Families, " ") != "data lock notify write" {
 			continue
 		}
-		if ts := tso.Timestamp(t.Newest / 1000); ts <= tso.MaxTimestamp { // a cell's timestamp is in microseconds, milliseconds count
+		// Cells have timestamps in microseconds, of which milliseconds count.
+		if ts := tso.Timestamp(t.Newest / 1000); ts <= tso.MaxTimestamp {
 			newest = max(newest, ts)
 		}
 	}

@@ -22,6 +22,10 @@ import (
 // devStartLimit bounds the start, most of which is reading the snapshot.
 const devStartLimit = 10 * time.Minute
 
+// devTiming has commands that drain wait for 11 s, and not for 80 s. A breakpoint within a request
+// may cost a transaction its outcome.
+var devTiming = percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second}
+
 // devProcess is a running "percolator dev".
 type devProcess struct {
 	flags  devFlags
@@ -103,6 +107,9 @@ func (d *devProcess) start(ctx context.Context) (devAddresses, error) {
 		return devAddresses{}, err
 	}
 	if err := d.startOracle(ctx, store, found, oracleListener); err != nil {
+		return devAddresses{}, err
+	}
+	if err := admin.ProposeTiming(ctx, d.flags.project, d.flags.instance, devTiming, store.ClientOptions()...); err != nil {
 		return devAddresses{}, err
 	}
 	if schema != nil {

@@ -22,7 +22,7 @@ type runningMark struct {
 	done chan struct{}
 }
 
-// afterCrash waits, if the process before has crashed, until nobody carries on with what the
+// afterCrash waits, if the process before has crashed, until no process continues what the
 // snapshot does not have: phase two of a commit that is lost would leave records without data.
 func afterCrash(ctx context.Context, path string, logger *slog.Logger) error {
 	info, err := os.Stat(path)

@@ -14,7 +14,8 @@ import (
 
 // How long writing a snapshot may take: in between, while writes wait, and in the end.
 const (
-	saveLimit      = 2 * time.Second // less than the lease of the oracle, whose record cannot be written meanwhile
+	// Less than the oracle's lease: its record cannot be written meanwhile.
+	saveLimit      = 2 * time.Second
 	finalSaveLimit = 10 * time.Minute
 )
 
@@ -54,7 +55,9 @@ func (s *saver) run(ctx context.Context, store *emulator.Server, ticks <-chan ti
 		}
 		if err := s.between(ctx, store); err == nil {
 			failed = 0
-		} else if ctx.Err() == nil { // every try stops all writers: try a store that has become too large less and less often
+		} else if ctx.Err() == nil {
+			// A try stops all writers, so try a store that is too large less and less
+			// often.
 			failed = min(failed+1, 6)
 			skip = 1<<failed - 1
 			s.logger.Warn("a snapshot was given up; the former one stays, if there is one, and a crash would lose what has changed since",

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -110,6 +111,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 func TestDevIdle(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := devDefaults(t)
 	f.data = filepath.Join(t.TempDir(), "dev.snapshot")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -176,6 +177,7 @@ func startDev(t *testing.T, f devFlags) (*program, devAddresses) {
 
 // A life of the process: what is written is there after SIGTERM and a new start, and time goes on.
 func TestDevProcess(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := devDefaults(t)
 	f.data = filepath.Join(t.TempDir(), "dev.snapshot")
@@ -279,6 +281,54 @@ func TestDevConsoleWithoutSchema(t *testing.T) {
 	}
 	awaitPage(t, page, http.StatusOK, "<title>Overview")
 	r.end()
+}
+
+// The console's charts begin when there is a schema, and not with the first visit.
+func TestDevConsoleOpensByItself(t *testing.T) {
+	fixture.Long(t)
+	t.Parallel()
+	f := devDefaults(t)
+	f.schema, f.console = "", consoleOff
+	r := runDev(t, f, nil)
+	c := &devConsole{flags: f, options: emulator.Connect(r.Bigtable), oracle: r.Oracle, logger: slog.New(slog.DiscardHandler)}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.openSoon(ctx) }()
+	t.Cleanup(func() { stop(); <-ended; _ = c.close() })
+	if err := percolator.CreateSchema(ctx, r.Project, r.Instance, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}}, emulator.Connect(r.Bigtable)...); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(clusterLimit):
+		t.Fatal("the console has not opened")
+	}
+	if c.mu.Lock(); c.handler == nil {
+		t.Error("there is no console")
+	}
+	c.mu.Unlock()
+}
+
+// Whoever creates the schema, nothing waits for 80 s.
+func TestDevTiming(t *testing.T) {
+	t.Parallel()
+	for by, file := range map[string]bool{"--schema": true, "a program": false} {
+		f := devDefaults(t)
+		if !file {
+			f.schema = ""
+		}
+		r := runDev(t, f, nil)
+		if !file {
+			s := &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}}
+			if err := percolator.CreateSchema(t.Context(), r.Project, r.Instance, s, emulator.Connect(r.Bigtable)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := devClient(t, r.devAddresses).Schema().Timing; got != devTiming {
+			t.Errorf("a schema of %s has %+v, want %+v", by, got, devTiming)
+		}
+		r.end()
+	}
 }
 
 // What is printed, for people and for programs.

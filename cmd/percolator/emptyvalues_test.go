@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
 
 // TestEmptyValues: an empty value is a value, in every form that a command reads or prints; what is
 // absent is not found, and is not there.
 func TestEmptyValues(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "ix", Column: "c"}}}}})
 	for row, args := range map[string][]string{"argument": {""}, "file": {"--file", "/dev/null"}, "input": {"--file", "-"}, "hex": {"", "--hex"}, "inserted": {"", "--insert"}} {

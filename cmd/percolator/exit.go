@@ -23,10 +23,10 @@ const (
 	exitOK          = 0
 	exitFailure     = 1 // anything else
 	exitUsage       = 2 // a flag, an argument or a file is wrong; trying again is useless
-	exitUnavailable = 3 // the oracle or the store cannot be reached, or nobody leads; try again
+	exitUnavailable = 3 // the oracle or the store cannot be reached, or no server leads; try again
 	exitRecord      = 4 // the oracle's record is missing or damaged: see docs/ORACLE.md
 	exitFindings    = 5 // the command worked, and what it checked is not as it should be
-	exitConflict    = 6 // a conflict, a lock in the way, a value that is there already, or a commit with an unknown outcome
+	exitConflict    = 6 // a conflict, a lock in the way, an existing value, or an unknown outcome
 	exitNotFound    = 7 // what was asked for does not exist
 )
 
@@ -34,7 +34,7 @@ const exitHelp = `Exit status: 0 success, 1 failure, 2 wrong usage, 3 oracle or 
 4 the oracle's record is missing or damaged, 5 a check found something, 6 conflict,
 7 not found.`
 
-// usageError is an error of whoever typed the command.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

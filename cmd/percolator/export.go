@@ -42,7 +42,7 @@ func newExport() *cobra.Command {
 	at.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar((*string)(&o.Format), "format", string(export.Parquet), "parquet or jsonl")
-	flags.IntVar(&o.Concurrency, "concurrency", 4, "ranges of rows that are read at once")
+	flags.IntVar(&o.Concurrency, "concurrency", 4, "ranges of rows to read at once")
 	flags.Int64Var(&part, "part", 64, "size of a file before compression, in MiB")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{string(export.Parquet), string(export.JSONLines)}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

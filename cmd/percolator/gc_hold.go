@@ -22,7 +22,7 @@ type holdJSON struct {
 	Expires   time.Time     `json:"expires"`
 	Reason    string        `json:"reason"`
 
-	To tso.Timestamp `json:"to,omitempty"` // with --for-backup: what repair --to can bring copies to
+	To tso.Timestamp `json:"to,omitempty"` // with --for-backup: for repair --to
 }
 
 func newHoldJSON(h admin.Hold) holdJSON {
@@ -115,9 +115,9 @@ func newHoldTake() *cobra.Command {
 	at.add(cmd)
 	cmd.Flags().Lookup("as-of").Usage = "from then on: a time (RFC 3339), a timestamp, or a duration before now such as 10m"
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it lasts, at most a week")
-	cmd.Flags().StringVar(&reason, "reason", "", "what it is for, for the people who find it")
-	cmd.Flags().BoolVar(&forBackup, "for-backup", false, "stop collection, and print the timestamp to which copies of the tables can be repaired that begin when the command has ended")
-	cmd.Flags().BoolVar(&replicated, "replicated", false, "with --for-backup: wait until every cluster of the instance has what committed up to that timestamp")
+	cmd.Flags().StringVar(&reason, "reason", "", "its purpose, for those who find it")
+	cmd.Flags().BoolVar(&forBackup, "for-backup", false, "stop collection, and print the timestamp for a repair of copies that begin after the command")
+	cmd.Flags().BoolVar(&replicated, "replicated", false, "with --for-backup: wait until every cluster has what committed up to that timestamp")
 	return cmd
 }
 

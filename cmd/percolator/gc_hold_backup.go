@@ -17,7 +17,10 @@ import (
 
 // takeForBackup takes a hold beside which collection stands still.
 func (f *queryFlags) takeForBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, ttl time.Duration, reason string, replicated bool) error {
-	h, to, err := admin.New(c).TakeBackupHold(ctx, ttl, reason, saysWaiting(cmd, "every client knows of the hold, and everything up to the timestamp has committed"))
+	wait := newCountdown(cmd, "every client knows of the hold, and everything up to the timestamp has committed")
+	_, end := waitingLine(cmd, wait)
+	h, to, err := admin.New(c).TakeBackupHold(ctx, ttl, reason, wait.begin)
+	end()
 	if err != nil {
 		return err
 	}

@@ -30,14 +30,14 @@ func newGCRun() *cobra.Command {
 	f.keep.add(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	cmd.Flags().IntVar(&f.rowsPerSecond, "rows-per-second", 5000, "how fast tables are read")
+	cmd.Flags().IntVar(&f.rowsPerSecond, "rows-per-second", 5000, "rows to read in a second, at most")
 	return cmd
 }
 
 // gcPlanJSON is what "gc run --dry-run" prints for programs.
 type gcPlanJSON struct {
 	gcJSON
-	Collects bool `json:"collects"` // there is something newer to collect up to, or a cycle to finish
+	Collects bool `json:"collects"` // a cycle would collect something newer, or finish another
 }
 
 func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
@@ -54,8 +54,9 @@ func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percola
 	if err := ask(ctx, cmd, f.yes, "Remove for good what only snapshots up to %s read?", atTime(b.Next)); err != nil {
 		return err
 	}
-	say, end := statusLine(cmd)
-	g, err := admin.New(c).NewCollector(admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Progress: func(col admin.Collection) {
+	wait := newCountdown(cmd, "no client reads what is removed")
+	say, end := waitingLine(cmd, wait)
+	g, err := admin.New(c).NewCollector(admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Waiting: wait.begin, Progress: func(col admin.Collection) {
 		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Page, col.Rows, col.Versions))
 	}})
 	var col admin.Collection
@@ -64,7 +65,7 @@ func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percola
 	}
 	end()
 	if err != nil {
-		return fmt.Errorf("collection, in phase %q (the next one goes on there): %w", col.Phase, err)
+		return fmt.Errorf("collection, in phase %q (the next one resumes there): %w", col.Phase, err)
 	}
 	out, err := readGC(ctx, c)
 	if err != nil {
@@ -81,7 +82,7 @@ func (f *gcRunFlags) agree(cmd *cobra.Command, b admin.CollectionBounds) error {
 	if b.Safepoint == 0 || given.Changed || given.Value.String() != given.DefValue || kept <= f.keep.retention+f.keep.retention/10 {
 		return nil
 	}
-	return usagef("the last cycle kept %v, more than %v: say --retention %v to keep as much, or what you mean", kept, f.keep.retention, kept)
+	return usagef("the last cycle kept %v, more than %v: give --retention %v to keep as much, or another value", kept, f.keep.retention, kept)
 }
 
 func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator.Client, b admin.CollectionBounds) error {

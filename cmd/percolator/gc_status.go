@@ -20,7 +20,7 @@ type gcJSON struct {
 	Safepoint     tso.Timestamp `json:"safepoint"`   // reads at or below it are refused
 	GCWatermark   tso.Timestamp `json:"gcWatermark"` // nothing newer has been removed
 	Retention     string        `json:"retention"`
-	BehindSeconds float64       `json:"behindSeconds"` // of the GC watermark, to where the retention would have it
+	BehindSeconds float64       `json:"behindSeconds"` // of the GC watermark behind the retention
 	Next          tso.Timestamp `json:"next"`          // the safepoint of a cycle that began now
 	HeldBy        string        `json:"heldBy"`        // the hold that keeps it back; "": none does
 	Cycle         cycleJSON     `json:"cycle"`
@@ -43,10 +43,10 @@ type cycleJSON struct {
 	Rows       int64                 `json:"rows"`
 	Versions   int64                 `json:"versions"`
 	Tombstones int64                 `json:"tombstones"`
-	Expired    int64                 `json:"expired"` // values, deleted so that observers hear of it
+	Expired    int64                 `json:"expired"` // expired values deleted for observers
 	Postponed  int64                 `json:"postponed"`
 	Corrupt    int64                 `json:"corrupt"`
-	Dispatched int64                 `json:"dispatched"` // that the journal should have led to before
+	Dispatched int64                 `json:"dispatched"` // that the journal missed
 }
 
 // noCycle is the phase of a cycle if there never was one.
@@ -142,7 +142,7 @@ func (c cycleJSON) print(t table, at func(tso.Timestamp) string) {
 type retentionFlag struct{ retention time.Duration }
 
 func (f *retentionFlag) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.retention, "retention", time.Hour, "how far back snapshots are to reach; that of the workers [$PERCOLATOR_RETENTION]")
+	cmd.Flags().DurationVar(&f.retention, "retention", time.Hour, "how far back snapshots reach; that of the workers [$PERCOLATOR_RETENTION]")
 }
 
 func (f *retentionFlag) check() error {

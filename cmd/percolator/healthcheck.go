@@ -22,7 +22,7 @@ func addHealthcheck(root *cobra.Command) {
 	var wanted bool
 	var address string
 	flags := root.Flags()
-	flags.BoolVar(&wanted, "healthcheck", false, "ask a server on this machine whether it is well: exit status 0, or 1")
+	flags.BoolVar(&wanted, "healthcheck", false, "ask a server on this machine for its health: exit status 0 or 1")
 	flags.StringVar(&address, "admin", "127.0.0.1:7071", "the server's --admin, for --healthcheck [$PERCOLATOR_TSO_ADMIN]")
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -47,14 +47,16 @@ func healthcheck(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() { // it listens everywhere, here too
+	// A server that listens everywhere listens here, too.
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/healthz", http.NoBody)
 	if err != nil {
 		return err
 	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req) // without a proxy
+	// The transport uses no proxy.
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/fixture"
 )
 
 func TestHealthcheck(t *testing.T) {
@@ -49,6 +51,7 @@ func TestHealthcheck(t *testing.T) {
 // A server that accepts and says nothing is not well after healthcheckLimit, with the exit status 1
 // and not that of a timeout.
 func TestHealthcheckLimit(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

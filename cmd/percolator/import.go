@@ -46,11 +46,11 @@ func newImport() *cobra.Command {
 	f.add(cmd, backupTimeout)
 	f.source.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.source.at, "at", "", "of a plain Bigtable table: leave out cells that are newer, as 2026-11-25T12:00:00Z")
+	flags.StringVar(&f.source.at, "at", "", "of a plain Bigtable table: leave out newer cells, as 2026-11-25T12:00:00Z")
 	flags.BoolVar(&f.bulk.Quiet, "quiet", false, "notify no observer")
-	flags.BoolVar(&f.skip, "skip", false, "tell what cannot be read or stored, and go on without it")
-	flags.IntVar(&f.bulk.Concurrency, "concurrency", 8, "requests that are under way at once")
-	flags.BoolVar(&f.abort, "abort", false, "without --from: remove what an unfinished import has written")
+	flags.BoolVar(&f.skip, "skip", false, "name what cannot be read or stored, and leave it out")
+	flags.IntVar(&f.bulk.Concurrency, "concurrency", 8, "requests under way at once")
+	flags.BoolVar(&f.abort, "abort", false, "without --from: remove what an unfinished import wrote")
 	flags.BoolVar(&f.yes, "yes", false, "with --abort: do not ask")
 	return cmd
 }
@@ -92,7 +92,8 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 		return werr
 	}
 	cfg := f.bulk
-	cfg.Source, cfg.Waiting = name, saysWaiting(cmd, "every client knows of the import")
+	wait := newCountdown(cmd, "every client knows of the import")
+	cfg.Source, cfg.Waiting = name, wait.begin
 	if f.skip {
 		cfg.Failed = func(failed loader.Failure[loader.Row]) error { return tell(failed.Err) }
 		cfg.SourceFailed = func(err error) error {
@@ -103,7 +104,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 		}
 	}
 	var end func()
-	cfg.Progress, cfg.ProgressInterval, end = showImport(cmd)
+	cfg.Progress, cfg.ProgressInterval, end = showImport(cmd, wait)
 	began := time.Now()
 	r, err := loader.Bulk(ctx, c, cfg, source)
 	end()
@@ -124,7 +125,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	case errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrImporting):
 		return err
 	case r.Elapsed > 0 && !errors.Is(err, percolator.ErrCorrupt):
-		return fmt.Errorf("table %s cannot be used until the import has ended; the same command goes on from here, and --abort removes what was written: %w", shown(f.bulk.Table), err)
+		return fmt.Errorf("table %s cannot be used until the import has ended; the same command resumes it, and --abort removes what was written: %w", shown(f.bulk.Table), err)
 	default:
 		return err
 	}
@@ -156,8 +157,8 @@ func (out importJSON) print(w io.Writer) {
 
 // showImport shows how far an import is: a line that changes on a terminal, one every half minute
 // elsewhere.
-func showImport(cmd *cobra.Command) (show func(loader.BulkProgress), every time.Duration, end func()) {
-	say, end := statusLine(cmd)
+func showImport(cmd *cobra.Command, wait *countdown) (show func(loader.BulkProgress), every time.Duration, end func()) {
+	say, end := waitingLine(cmd, wait)
 	every = time.Second
 	if terminal(cmd.ErrOrStderr()) == nil {
 		every = 30 * time.Second
@@ -180,9 +181,10 @@ func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *pe
 	if err := ask(ctx, cmd, f.yes, "Remove everything that the unfinished import has written into table %s of %s/%s?", shown(f.bulk.Table), f.project, f.instance); err != nil {
 		return err
 	}
-	say, end := statusLine(cmd)
+	wait := newCountdown(cmd, "every process knows that the import ends")
+	say, end := waitingLine(cmd, wait)
 	removed := int64(0)
-	aborted, err := admin.New(c).AbortImport(ctx, f.bulk.Table, saysWaiting(cmd, "every process knows that the import ends"), func(rows int64) {
+	aborted, err := admin.New(c).AbortImport(ctx, f.bulk.Table, wait.begin, func(rows int64) {
 		removed = rows
 		say(fmt.Sprintf("%d rows removed", rows))
 	})

@@ -89,7 +89,8 @@ func jsonRows(t *formats.Table, file io.ReadSeeker) iter.Seq2[formats.Row, error
 			return
 		}
 		r := t.NewJSONReader(file)
-		for line := -1; line != r.Line(); { // where it does not move on it has come to an end, or fails for good
+		// A line that stands still is the end, or fails for good.
+		for line := -1; line != r.Line(); {
 			line = r.Line()
 			row, err := r.Read()
 			if errors.Is(err, io.EOF) || !yield(row, err) {

@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
@@ -47,6 +48,7 @@ func (s *session) compareImport(name, dir string) {
 }
 
 func TestImport(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testImport)
 }

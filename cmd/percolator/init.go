@@ -140,7 +140,7 @@ func createDatabase(ctx context.Context, admin *database.DatabaseAdminClient, in
 	if err == nil {
 		_, err = creation.Wait(ctx)
 	}
-	if status.Code(err) == codes.AlreadyExists { // somebody else was faster; its tables follow
+	if status.Code(err) == codes.AlreadyExists { // another process was faster; its tables follow
 		return false, nil
 	}
 	if err != nil {

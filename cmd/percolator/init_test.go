@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/spanneremulator"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -40,6 +41,7 @@ func initialized(t *testing.T, env []string, args ...string) (out, highWater str
 
 // Repeating init changes nothing, and a schema can be created before and after.
 func TestInitBigtable(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for _, schemaFirst := range []bool{false, true} {
 		address, _ := startEmulator(t)
@@ -118,6 +120,7 @@ func startSpanner(t *testing.T) string {
 }
 
 func TestInitSpanner(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	env := []string{"SPANNER_EMULATOR_HOST=" + startSpanner(t)}
 	const db = "projects/p/instances/inst/databases/oracle-db"

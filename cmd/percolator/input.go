@@ -19,8 +19,8 @@ const (
 	maxValueFileBytes = 2*percolator.MaxValueBytes + 2 // in hexadecimal, with a line break
 )
 
-// readInput has parse read a file that whoever typed the command has named: all of it, because what
-// is cut off must not count. "-" is in, unless that is nil.
+// readInput has parse read a file named on the command line: all of it, because what is cut off
+// must not count. "-" is in, unless that is nil.
 func readInput(ctx context.Context, path string, in io.Reader, most int64, parse func(text []byte) error) error {
 	name := path
 	if path == "-" && in != nil {
@@ -62,7 +62,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// await returns what do returns, or ctx's error: a read of a terminal, or of a pipe to which nobody
+// await returns what do returns, or ctx's error: a read of a terminal, or of a pipe to which no one
 // writes, cannot be broken off and is left behind.
 func await[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {

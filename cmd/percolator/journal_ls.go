@@ -44,7 +44,7 @@ func newJournalLs() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.stream, "stream", "", "list the entries of this stream")
 	flags.Uint64Var(&f.from, "from", 0, "from this row of the stream on; 0: from its first one")
-	flags.IntVar(&f.limit, "limit", 100, "how many streams, or entries, are listed")
+	flags.IntVar(&f.limit, "limit", 100, "how many streams or entries to list")
 	return cmd
 }
 

@@ -42,14 +42,14 @@ func newLocksLs() *cobra.Command {
 	}
 	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().DurationVar(&opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
-	cmd.Flags().IntVar(&limit, "limit", limit, "how many locks are listed")
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many locks to list")
 	scanFlag(cmd, &opts)
 	return cmd
 }
 
 // scanFlag says that the tables are to be passed over.
 func scanFlag(cmd *cobra.Command, opts *admin.LockOptions) {
-	cmd.Flags().BoolVar(&opts.Scan, "scan", false, "pass over the whole tables, not only over the rows that the journal names")
+	cmd.Flags().BoolVar(&opts.Scan, "scan", false, "pass over whole tables, not only the rows that the journal names")
 }
 
 func findLocks(

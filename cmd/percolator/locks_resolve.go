@@ -20,18 +20,19 @@ type resolvedJSON struct {
 	Resolved    []resolvedLock `json:"resolved"`
 	More        bool           `json:"more"`        // more were resolved than are listed
 	Counts      countsJSON     `json:"counts"`      // of all
-	Undecodable []*lockJSON    `json:"undecodable"` // nobody can resolve these
+	Undecodable []*lockJSON    `json:"undecodable"` // no client can resolve these
 }
 
 type resolvedLock struct {
-	Lock   *lockJSON `json:"lock"`
-	Became string    `json:"became"` // rolled forward, rolled back, gone or alive; with --dry-run what it would be
+	Lock *lockJSON `json:"lock"`
+	// Rolled forward, rolled back, gone or alive; with --dry-run: expected.
+	Became string `json:"became"`
 }
 
 type countsJSON struct {
 	RolledForward int `json:"rolledForward"`
 	RolledBack    int `json:"rolledBack"`
-	Gone          int `json:"gone"`  // somebody else was faster
+	Gone          int `json:"gone"`  // another client was faster
 	Alive         int `json:"alive"` // left alone
 	Undecodable   int `json:"undecodable"`
 }
@@ -147,7 +148,7 @@ func (r *resolution) resolveAll(ctx context.Context, locks iter.Seq2[admin.LockI
 	return r.resolve(ctx)
 }
 
-// refuse notes a lock that nobody can resolve.
+// refuse notes a lock that no client can resolve.
 func (r *resolution) refuse(l admin.LockInspection) {
 	r.found.Counts.Undecodable++
 	if len(r.found.Undecodable) < resolvedInJSON {

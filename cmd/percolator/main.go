@@ -1,8 +1,8 @@
-// Command percolator runs the parts of Percolator that are programs of their own, and
-// the tools of their operators. docs/README.md leads to what they are for.
+// Command percolator runs the servers of Percolator and the tools of its operators; docs/README.md
+// leads to the pages about them.
 //
-// What a command has to say goes to the standard output, the log and errors to the
-// standard error. The exit status tells what kind of failure it was, see exit.go.
+// Results go to the standard output, log and errors to the standard error. The exit status tells
+// the kind of failure, see exit.go.
 package main
 
 import (
@@ -27,7 +27,9 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, func() { // a second signal ends the process at once, but not one that belongs to the first (timeout(1) sends two)
+	// A second signal ends the process at once, but not one that belongs to the first (timeout(1)
+	// sends two).
+	context.AfterFunc(ctx, func() {
 		time.Sleep(secondSignal)
 		stop()
 	})
@@ -49,8 +51,9 @@ func execute(ctx context.Context, args []string, in io.Reader, out, log io.Write
 	return exitCode(err)
 }
 
-// ownPrefix is what the library's errors begin with, and those that they wrap: one says enough.
-var ownPrefix = regexp.MustCompile(`(^|\n|: )percolator: `)
+// ownPrefix is what the library's errors begin with, and those that they wrap, and what the path of
+// a command begins with: one says enough.
+var ownPrefix = regexp.MustCompile(`(^|\n|: )percolator: |^percolator `)
 
 // stickyWriter remembers that it could not be written, so that a command need not look after each
 // line.

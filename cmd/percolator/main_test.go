@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -180,6 +181,7 @@ func take(t *testing.T, client *tso.Client) tso.Timestamp {
 // A life of an oracle: planned and unplanned changes of leader, and a leader that was
 // stopped.
 func TestServeChangesOfLeader(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	emulator := startBigtable(t)
 	lease := []string{"--lease", "1500ms", "--window", "1s"}

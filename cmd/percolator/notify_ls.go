@@ -68,7 +68,7 @@ func newNotifyLs() *cobra.Command {
 		}),
 	}
 	f.add(cmd, defaultDataTimeout)
-	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells are listed")
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells to list")
 	cmd.Flags().BoolVar(&onlyParked, "parked", false, "list only the cells whose observers are parked")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -125,6 +126,7 @@ func (s *parkedStore) want(got, want string) {
 }
 
 func TestNotify(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	s := newParkedStore(t)
 	s.want(s.run(exitOK, "notify", "ls"), "no notifications")
@@ -185,6 +187,7 @@ retried: observer index on docs/"c"/"in"
 }
 
 func TestObserversBackfillAndForget(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	s := newParkedStore(t)
 	s.broken.Store(false)

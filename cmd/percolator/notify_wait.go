@@ -16,7 +16,7 @@ import (
 type waitJSON struct {
 	Idle          bool  `json:"idle"`
 	Notifications int64 `json:"notifications"` // left for workers; parked ones do not count
-	Locks         int64 `json:"locks"`         // under which an observed cell may have been committed
+	Locks         int64 `json:"locks"`         // on observed cells that may have committed
 }
 
 func newNotifyWait() *cobra.Command {

@@ -28,7 +28,7 @@ type walkJSON struct {
 func (f *walkFlags) add(cmd *cobra.Command) {
 	f.queryFlags.add(cmd, defaultWalkTimeout)
 	cmd.Flags().BoolVar(&f.opts.DryRun, "dry-run", false, "only count the rows that would be changed")
-	cmd.Flags().IntVar(&f.opts.RowsPerPage, "rows-per-page", 1000, "rows that are looked at with one request")
+	cmd.Flags().IntVar(&f.opts.RowsPerPage, "rows-per-page", 1000, "rows of one request")
 	cmd.Flags().DurationVar(&f.opts.Pause, "pause", 0, "pause between two pages, to leave room for others")
 }
 
@@ -54,7 +54,7 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 			text += ", going on where an earlier run ended"
 		}
 		if err != nil {
-			return fmt.Errorf("after %d rows (the same command goes on there): %w", p.Rows, err)
+			return fmt.Errorf("after %d rows (the same command resumes there): %w", p.Rows, err)
 		}
 		return f.output.emitText(cmd.OutOrStdout(), walkJSON{p.Rows, p.Changed, p.Resumed, opts.DryRun}, text)
 	})

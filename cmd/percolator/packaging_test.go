@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/fixture"
 )
 
 const repository = "../.."
@@ -59,6 +61,7 @@ func dockerfile(t *testing.T, kind, with string) string {
 // The command by which the image is built is one that go accepts, and what it makes is what is
 // copied and run.
 func TestDockerfileBuilds(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	line := dockerfile(t, "RUN", "go build")
 	_, build, _ := strings.Cut(line, "go build ")

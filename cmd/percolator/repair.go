@@ -32,7 +32,7 @@ func newRepair() *cobra.Command {
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if f.to == "" || strings.HasPrefix(f.to, "now") {
-				return usagef("--to is needed: the timestamp that percolator gc hold take --for-backup has printed")
+				return usagef("--to is needed: the timestamp that percolator gc hold take --for-backup printed")
 			}
 			if f.options.To, err = parseMark(f.to, time.Now()); err != nil {
 				return err
@@ -49,8 +49,8 @@ func newRepair() *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "what committed above it goes: a timestamp, or a time such as 2026-06-01T12:00:00Z")
 	flags.BoolVar(&f.options.DryRun, "dry-run", false, "only count what would be done")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
-	flags.BoolVar(&f.options.WithoutHold, "without-hold", false, "also if no hold kept collection away: locks whose records may be gone are reported, and nothing below --to can be read")
-	flags.BoolVar(&f.options.DespiteFindings, "despite-findings", false, "let everybody in although the audit has found something")
+	flags.BoolVar(&f.options.WithoutHold, "without-hold", false, "repair although no hold kept collection away: locks whose records may be gone are reported, and nothing below --to can be read")
+	flags.BoolVar(&f.options.DespiteFindings, "despite-findings", false, "open the instance although the audit has found something")
 	flags.StringVar(&f.record.spanner, "spanner", "", "Spanner database with the oracle's record, projects/P/instances/I/databases/D; otherwise it is in the instance [$PERCOLATOR_SPANNER]")
 	flags.StringVar(&f.record.name, "name", "default", "name of the oracle [$PERCOLATOR_TSO_NAME]")
 	return cmd
@@ -59,20 +59,21 @@ func newRepair() *cobra.Command {
 func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 	opts := f.options
 	if !opts.DryRun {
-		if err := ask(ctx, cmd, f.yes, "Remove for good what committed after %s in %s/%s, which nobody can use meanwhile?", atTime(opts.To), f.project, f.instance); err != nil {
+		if err := ask(ctx, cmd, f.yes, "Remove for good what committed after %s in %s/%s? Meanwhile no client can use it.", atTime(opts.To), f.project, f.instance); err != nil {
 			return err
 		}
 	}
-	opts.Waiting = saysWaiting(cmd, "every client knows of the repair")
+	wait := newCountdown(cmd, "every client knows of the repair")
+	opts.Waiting = wait.begin
 	opts.Raise = f.raise
-	say, end := statusLine(cmd)
+	say, end := waitingLine(cmd, wait)
 	opts.Progress = func(phase admin.RepairPhase, r admin.RepairReport) { say(fmt.Sprintf("%s, %d rows", phase, r.Rows)) }
 	report, err := admin.New(c).Repair(ctx, opts)
 	end()
 	switch {
 	case err == nil || errors.Is(err, admin.ErrRepairFindings):
 	case report.Unfinished:
-		return fmt.Errorf("the instance is not usable until the repair has ended; the same command goes on from here: %w", err)
+		return fmt.Errorf("the instance is not usable until the repair has ended; the same command resumes it: %w", err)
 	default:
 		return err
 	}
@@ -100,8 +101,8 @@ func (f *repairFlags) raise(ctx context.Context, above tso.Timestamp) (err error
 	return advise(tso.Raise(ctx, store, above))
 }
 
-// compareIndexes verifies the indexes that are complete. The audit, of which nobody could read, has
-// left them out.
+// compareIndexes verifies the indexes that are complete. The audit, during which no client could
+// read, has left them out.
 func compareIndexes(ctx context.Context, c *percolator.Client, building []string) (list []verifyJSON, err error) {
 	for _, t := range c.Schema().Tables {
 		for _, ix := range t.Indexes {

@@ -58,7 +58,7 @@ func newRepairJSON(r admin.RepairReport, dryRun bool) repairJSON {
 		Audit: arrayOf(r.Audit, admin.AuditFinding.String)}
 }
 
-// wrong reports whether somebody has to look.
+// wrong reports whether an operator has to look.
 func (out repairJSON) wrong() bool {
 	n := int64(out.Found + out.Audited)
 	for _, v := range out.Indexes {
@@ -73,7 +73,7 @@ func (out repairJSON) print(w io.Writer) {
 	case out.DryRun:
 		say("a repair to %s would do this:", atTime(out.To))
 	case out.Until == 0:
-		say("nobody can use the instance: the audit has found something")
+		say("no client can use the instance: the audit has found something")
 	default:
 		say("repaired to %s; snapshots above it are refused up to %s", atTime(out.To), atTime(out.Until))
 	}

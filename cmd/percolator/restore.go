@@ -53,7 +53,7 @@ func newRestore() *cobra.Command {
 			if dryRun {
 				return verifyBackup(ctx, cmd, store, &f.output)
 			}
-			if err := ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s, which nobody can use meanwhile?",
+			if err := ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s? Meanwhile no client can use it.",
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
 				return err
 			}
@@ -69,15 +69,15 @@ func newRestore() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&dryRun, "dry-run", false, "verify the backup, look at the schema of the instance, and write nothing")
 	flags.BoolVar(&yes, "yes", false, "do not ask")
-	flags.BoolVar(&abandon, "abandon", false, "without SRC: give up an unfinished restore, after all tables were emptied")
-	flags.IntVar(&opts.Concurrency, "concurrency", 4, "objects that are restored at once")
+	flags.BoolVar(&abandon, "abandon", false, "without SRC: give up an unfinished restore, once all tables are empty")
+	flags.IntVar(&opts.Concurrency, "concurrency", 4, "objects to restore at once")
 	return cmd
 }
 
 // abandonRestore is --abandon.
 func abandonRestore(cmd *cobra.Command, f dataFlags, yes bool) error {
 	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-		if err := ask(ctx, cmd, yes, "Give up the restore into %s/%s? Everybody can use it then, with empty tables.", f.project, f.instance); err != nil {
+		if err := ask(ctx, cmd, yes, "Give up the restore into %s/%s? All clients can use it then, with empty tables.", f.project, f.instance); err != nil {
 			return err
 		}
 		if err := admin.New(c).AbandonRestore(ctx); err != nil {
@@ -88,7 +88,7 @@ func abandonRestore(cmd *cobra.Command, f dataFlags, yes bool) error {
 	})
 }
 
-// checkTarget refuses an instance with another schema before anybody is asked.
+// checkTarget refuses an instance with another schema before asking.
 func checkTarget(ctx context.Context, f instanceName, schema *percolator.Schema) error {
 	stored, err := f.readSchema(ctx)
 	switch {
@@ -96,15 +96,26 @@ func checkTarget(ctx context.Context, f instanceName, schema *percolator.Schema)
 		return nil
 	case err != nil:
 		return err
-	case stored.Schema != nil && string(admin.EncodeSchema(stored.Schema)) != string(admin.EncodeSchema(schema)):
+	case stored.Schema != nil && !sameSchema(stored.Schema, schema):
 		return fmt.Errorf("%w: %s/%s has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch, f.project, f.instance)
 	}
 	return nil
 }
 
+// sameSchema leaves out the timing where that of the backup is the default one: it goes by what is
+// stored.
+func sameSchema(stored, backup *percolator.Schema) bool {
+	want := *backup
+	if want.Timing == (percolator.Timing{}) {
+		want.Timing = stored.Timing
+	}
+	return string(admin.EncodeSchema(stored)) == string(admin.EncodeSchema(&want))
+}
+
 func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, store backup.Store, source string, opts backup.RestoreOptions, out *outputFlag) error {
-	opts.Waiting = saysWaiting(cmd, "every client knows of the restore")
-	show, end := showBar(cmd, "restore")
+	wait := newCountdown(cmd, "every client knows of the restore")
+	opts.Waiting = wait.begin
+	show, end := showBar(cmd, "restore", wait)
 	opts.Progress = show
 	report, err := backup.Restore(ctx, c, store, opts)
 	end()
@@ -113,7 +124,7 @@ func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 	case errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrRestoring):
 		return err
 	default:
-		return fmt.Errorf("the instance is not usable until the restore has ended; the same command goes on from here: %w", err)
+		return fmt.Errorf("the instance is not usable until the restore has ended; the same command resumes it: %w", err)
 	}
 	s := summarize(report.Manifest, source)
 	s.Resumed = report.Resumed

@@ -83,6 +83,8 @@ func commandGroups() []commandGroup {
 			group("notify", "Look at notifications, and deal with those whose observers have failed",
 				newNotifyLs(), newNotifyWait(), newNotifyRetry(), newNotifyDrop()),
 			group("observers", "Change which observers a column has", newObserversBackfill(), newObserversForget()),
+			group("exports", "Look at entries of export queues that receivers have refused, and deal with them",
+				newExportsLs(), newExportsRetry(), newExportsDrop()),
 			group("workers", "Look at the processes that run observers", newWorkersLs()),
 		}},
 		{"Keep", []*cobra.Command{

@@ -18,14 +18,15 @@ type inspectionJSON struct {
 	AsOf        tso.Timestamp     `json:"asOf"`
 	Safepoint   tso.Timestamp     `json:"safepoint"`
 	GCWatermark tso.Timestamp     `json:"gcWatermark"`
-	Truncated   string            `json:"truncated"` // what was left out; "": nothing, but for versions
+	Truncated   string            `json:"truncated"` // what is left out apart from versions
 	Columns     []inspectedColumn `json:"columns"`
 	Journal     *namedInJSON      `json:"journal,omitempty"` // with --journal
 }
 
 type inspectedColumn struct {
-	Column         string              `json:"column"`
-	Type           percolator.Type     `json:"type,omitempty"` // absent for bytes, and where none is declared
+	Column string `json:"column"`
+	// Absent for bytes and undeclared columns.
+	Type           percolator.Type     `json:"type,omitempty"`
 	Observed       bool                `json:"observed"`
 	Weak           bool                `json:"weak"`
 	More           bool                `json:"more"` // older versions than --versions shows

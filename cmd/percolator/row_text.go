@@ -103,7 +103,8 @@ func (t rowText) addVersion(g *grid, col admin.ColumnInspection, v admin.Version
 // data says what a data cell is; the note is its value.
 func (t rowText) data(col admin.ColumnInspection, v admin.VersionInspection) ([]line, line) {
 	out := lines(size(v.Data.Size))
-	if v.Data.CommitTS == 0 && v.Lock == nil && !col.More { // an aborted transaction's, or of a record that is collected
+	// The data is an aborted transaction's, or its record was collected.
+	if v.Data.CommitTS == 0 && v.Lock == nil && !col.More {
 		out = append(out, line{"of no record", dim})
 	}
 	if v.Data.Value == nil {
@@ -127,8 +128,8 @@ func (t rowText) record(v admin.VersionInspection) []line {
 	return lines(fmt.Sprintf("%s of %d", v.Write.Kind, v.Write.StartTS))
 }
 
-// lock says where the primary is, what has become of the transaction, and what whoever meets the
-// lock does.
+// lock says where the primary is, what has become of the transaction, and what a client that meets
+// the lock does.
 func (t rowText) lock(l admin.LockInspection) []line {
 	if l.Kind == "" {
 		return []line{{"undecodable", red}, {shortened(oneLine(l.Reason), refWidth), red}}
@@ -153,7 +154,7 @@ func lockWords(l admin.LockInspection) (state, does string, s style) {
 	case admin.LockStateDead:
 		return "dead, " + lifeText(l), "roll back by any reader", red
 	}
-	return "corrupt: " + oneLine(l.Reason), "nobody can resolve it", red
+	return "corrupt: " + oneLine(l.Reason), "no client can resolve it", red
 }
 
 // lifeText says by what a lock was judged.

@@ -48,7 +48,7 @@ type scanFlags struct {
 
 func (f *scanFlags) define(flags *pflag.FlagSet) {
 	f.rangeFlags.define(flags)
-	flags.StringVar(&f.index, "index", "", "go through this index: in the order of its values, which --prefix, --from and --to then mean")
+	flags.StringVar(&f.index, "index", "", "read this index, by its values, which --prefix, --from and --to then mean")
 	flags.IntVar(&f.limit, "limit", 100, "how many cells at most; 0: all")
 	flags.BoolVar(&f.reverse, "reverse", false, "from the last row to the first, each with its columns in order; of an index, from the last value")
 }
@@ -88,8 +88,8 @@ func (f *scanFlags) values(schema *percolator.Schema, types columnTypes, table s
 	return f.rows() // ScanIndex says that there is none
 }
 
-// entries opens the stream. One entry more than the limit tells whether there are more; of rows that
-// have an entry there are no more than of entries.
+// entries opens the stream. One entry more than the limit tells whether there are more; of rows
+// that have an entry there are no more than of entries.
 func (f *scanFlags) entries(ctx context.Context, r percolator.Scanner, schema *percolator.Schema, types columnTypes, table string, columns []string) (iter.Seq2[percolator.Entry, error], error) {
 	limit := 0
 	if f.limit > 0 {
@@ -198,7 +198,8 @@ func (t *entryTable) end(more bool) error {
 
 func (t *entryTable) cut() error { return t.end(false) }
 
-func (j *entryJSON) cut() error { return nil } // the document stays open, so that nobody takes it for a whole one
+// cut leaves the document open, so that it cannot pass for a whole one.
+func (j *entryJSON) cut() error { return nil }
 
 // shownBytes is where the table of a scan cuts values.
 const shownBytes = 64

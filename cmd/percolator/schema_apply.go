@@ -45,9 +45,9 @@ func newSchemaApply() *cobra.Command {
 	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables, indexes and columns that the file does not have, with all their data")
+	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables, indexes and columns that the file lacks, with all their data")
 	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes, and build the journal, that need it")
-	cmd.Flags().BoolVar(&f.noSample, "no-sample", false, "do not look whether values are of the types that their columns get")
+	cmd.Flags().BoolVar(&f.noSample, "no-sample", false, "do not check that values are of the types that their columns get")
 	return cmd
 }
 

@@ -20,7 +20,7 @@ type backfillJSON struct {
 	Removed   int64         `json:"removed"`
 	Conflicts int64         `json:"conflicts"`
 	Resumed   bool          `json:"resumed"`
-	Since     tso.Timestamp `json:"since"` // snapshots from here on can be read by the index; 0: all
+	Since     tso.Timestamp `json:"since"` // the index serves snapshots from here on; 0: all
 }
 
 func (b backfillJSON) String() string {
@@ -51,7 +51,7 @@ func newSchemaBackfill() *cobra.Command {
 	}
 	f.add(cmd, defaultWalkTimeout)
 	cmd.Flags().IntVar(&opts.Concurrency, "concurrency", 4, "how many transactions commit entries at once, at most 64")
-	cmd.Flags().IntVar(&opts.RowsPerTransaction, "rows-per-transaction", 128, "how many rows one transaction looks at, at most 1000")
+	cmd.Flags().IntVar(&opts.RowsPerTransaction, "rows-per-transaction", 128, "rows that one transaction looks at, at most 1000")
 	cmd.Flags().DurationVar(&opts.Pause, "pause", 0, "pause between two transactions, to leave room for others")
 	return cmd
 }
@@ -60,7 +60,9 @@ func newSchemaBackfill() *cobra.Command {
 var tableAndIndex = takes(2, 2, "a table and an index")
 
 func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts admin.BackfillOptions) (backfillJSON, error) {
-	say, end := statusLine(cmd)
+	wait := newCountdown(cmd, "every client writes the index")
+	say, end := waitingLine(cmd, wait)
+	opts.Wait = wait.wait
 	opts.Progress = func(p admin.BackfillProgress) {
 		say(fmt.Sprintf("%s.%s: %s, %d cells, %d entries written", table, index, p.Phase, p.Cells, p.Written))
 	}
@@ -70,7 +72,7 @@ func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 	case err != nil && r.Phase == "": // not begun
 		return backfillJSON{}, err
 	case err != nil:
-		return backfillJSON{}, fmt.Errorf("after %d cells (the same command goes on there): %w", r.Cells, err)
+		return backfillJSON{}, fmt.Errorf("after %d cells (the same command resumes there): %w", r.Cells, err)
 	}
 	return backfillJSON{table, index, r.Cells, r.Written, r.Removed, r.Conflicts, r.Resumed, r.Since}, nil
 }

@@ -35,7 +35,7 @@ type changeJSON struct {
 	NotifyExpired bool `json:"notifyExpired,omitempty"` // likewise
 
 	Refused bool   `json:"refused"`
-	Then    string `json:"then,omitempty"` // the command that does for existing rows what this does for new ones
+	Then    string `json:"then,omitempty"` // the command that does the same for existing rows
 }
 
 func newPlanJSON(plan admin.SchemaPlan) planJSON {

@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// dropFirst drops what the plan says that the schema lacks, if there is nothing else in the way, and
-// returns the plan of what is left to do.
+// dropFirst drops what the plan says that the schema lacks, if there is nothing else in the way,
+// and returns the plan of what is left to do.
 func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *percolator.Schema, plan admin.SchemaPlan, what io.Writer) (admin.SchemaPlan, error) {
 	dropped := slices.ContainsFunc(plan.Changes, admin.SchemaChange.Droppable)
 	refused := slices.ContainsFunc(plan.Changes, func(ch admin.SchemaChange) bool { return ch.Err() != nil && !ch.Droppable() })
@@ -31,10 +31,11 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 		return plan, err
 	}
 	err := f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-		say, end := statusLine(cmd)
+		wait := newCountdown(cmd, "no process writes what is dropped")
+		say, end := waitingLine(cmd, wait)
 		defer end()
 		deleted, err := admin.New(c).DropFromSchema(ctx, s, admin.DropOptions{
-			ClientOptions: bigtableOptions(ctx), Progress: func(p admin.DropPhase) { say("drop: " + string(p)) },
+			ClientOptions: bigtableOptions(ctx), Wait: wait.wait, Progress: func(p admin.DropPhase) { say("drop: " + string(p)) },
 		})
 		if err != nil {
 			return fmt.Errorf("unfinished (the same command goes on): %w", err)

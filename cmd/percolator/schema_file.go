@@ -129,9 +129,9 @@ func oneDocument(text []byte) error {
 	return nil
 }
 
-// knownFields refuses fields that a struct does not have, and what YAML does not read as a text where
-// one is wanted. Go's decoder would take fields in any case of letters, and other readers of the file
-// would not.
+// knownFields refuses fields that a struct does not have, and what YAML does not read as a text
+// where one is wanted. Go's decoder would take fields in any case of letters, and other readers of
+// the file would not.
 func knownFields(path string, v any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

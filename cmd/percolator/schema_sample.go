@@ -25,8 +25,9 @@ type sampleJSON struct {
 
 // sampledJSON is a column with values that the new schema does not allow.
 type sampledJSON struct {
-	Column string          `json:"column"`
-	Type   percolator.Type `json:"type,omitempty"` // that the values do not have; absent: the column is not declared
+	Column string `json:"column"`
+	// Expected type; absent: the column is undeclared.
+	Type   percolator.Type `json:"type,omitempty"`
 	Values int             `json:"values"`
 	Rows   []string        `json:"rows"` // some of them
 }
@@ -42,10 +43,10 @@ func newSampleJSON(s admin.ValueSample) sampleJSON {
 func sampleValues(ctx context.Context, w io.Writer, in instanceName, plan admin.SchemaPlan, s *percolator.Schema, opts ...option.ClientOption) ([]sampleJSON, error) {
 	samples, err := admin.SampleValues(ctx, in.project, in.instance, in.appProfile, plan, s, opts...)
 	if status.Code(err) == codes.PermissionDenied {
-		return nil, fmt.Errorf("looking at values before they get types: %w; somebody who may read the tables can look with --dry-run, and --no-sample does without", err)
+		return nil, fmt.Errorf("sampling values before they get types: %w; sample with --dry-run as an identity that may read the tables, then use --no-sample", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at values before they get types (--no-sample does without): %w", err)
+		return nil, fmt.Errorf("sampling values before they get types (--no-sample leaves that out): %w", err)
 	}
 	wrong := 0
 	for _, table := range samples {

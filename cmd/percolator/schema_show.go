@@ -29,7 +29,7 @@ type indexJSON struct {
 	Table string        `json:"table"`
 	Name  string        `json:"name"`
 	State string        `json:"state"`           // building or ready
-	Since tso.Timestamp `json:"since,omitempty"` // snapshots from here on can be read by it; absent: all
+	Since tso.Timestamp `json:"since,omitempty"` // it serves snapshots from here on; absent: all
 }
 
 // The states of an index and of the journal.
@@ -108,6 +108,9 @@ func (out storedJSON) print(w io.Writer, schema []byte) {
 	}
 	if out.Journal == stateBuilding {
 		_, _ = fmt.Fprintf(w, "# the journal is %s; workers finish it, or this does: %s\n", out.Journal, sweepCommand)
+	}
+	if out.Schema.Timing != nil {
+		_, _ = fmt.Fprintln(w, "# leave the timing out for another instance, which has its own")
 	}
 	_, _ = w.Write(schema)
 }

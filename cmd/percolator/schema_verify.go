@@ -23,7 +23,7 @@ type findingJSON struct {
 	Damage string `json:"damage"`
 	Row    string `json:"row,omitempty"`
 	Other  string `json:"other,omitempty"` // the row that has the entry of the same value
-	Entry  string `json:"entry,omitempty"` // of an entry that cannot be decoded: hash and length of its key
+	Entry  string `json:"entry,omitempty"` // of an undecodable entry: hash and length of its key
 }
 
 func newSchemaVerify() *cobra.Command {
@@ -43,7 +43,7 @@ func newSchemaVerify() *cobra.Command {
 	}
 	f.add(cmd, defaultWalkTimeout)
 	at.add(cmd)
-	cmd.Flags().IntVar(&opts.MaxFindings, "limit", 100, "how many findings are listed, at most 10000; all are counted")
+	cmd.Flags().IntVar(&opts.MaxFindings, "limit", 100, "how many findings to list, at most 10000; all are counted")
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -33,6 +34,7 @@ func announce(t *testing.T, address string, ts tso.Timestamp) {
 
 // A record that is older than what transactions have left behind is refused, until it is raised.
 func TestServeRefusesAnOldRecord(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	emulator := startBigtable(t)
 	env := onBigtable(emulator)

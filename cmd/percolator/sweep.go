@@ -71,7 +71,7 @@ func newSweep() *cobra.Command {
 		}),
 	}
 	f.add(cmd, defaultWalkTimeout)
-	cmd.Flags().IntVar(&rowsPerSecond, "rows-per-second", 5000, "how fast tables are read")
+	cmd.Flags().IntVar(&rowsPerSecond, "rows-per-second", 5000, "rows to read in a second, at most")
 	return cmd
 }
 
@@ -89,7 +89,7 @@ func sweepNow(ctx context.Context, cmd *cobra.Command, c *percolator.Client, row
 	case err != nil && done.Phase == "": // not begun
 		return done, err
 	case err != nil:
-		return done, fmt.Errorf("sweep, in phase %q (the next one goes on there): %w", done.Phase, err)
+		return done, fmt.Errorf("sweep, in phase %q (the next one resumes there): %w", done.Phase, err)
 	}
 	return done, nil
 }

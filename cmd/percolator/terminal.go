@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,31 +33,39 @@ func terminal(w io.Writer) *os.File {
 
 // statusLine shows on a terminal what goes on, for work whose end is not known, and nothing
 // elsewhere.
-func statusLine(cmd *cobra.Command) (say func(text string), end func()) {
+func statusLine(cmd *cobra.Command) (say func(text string), end func()) { return waitingLine(cmd, nil) }
+
+// waitingLine is statusLine with a countdown, which stands in the line while the command waits.
+func waitingLine(cmd *cobra.Command, wait *countdown) (say func(text string), end func()) {
 	stderr := terminal(cmd.ErrOrStderr())
 	if stderr == nil {
-		return func(string) {}, func() {}
+		return func(string) {}, wait.end
 	}
 	var text atomic.Pointer[string]
 	text.Store(new(string))
 	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(1))
 	bar := bars.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.AppendDecorators(
-		decor.Any(func(decor.Statistics) string { return " " + *text.Load() + " " }), decor.Elapsed(decor.ET_STYLE_MMSS)))
+		decor.Any(func(decor.Statistics) string { return " " + cmp.Or(wait.text(), *text.Load()) + " " }), decor.Elapsed(decor.ET_STYLE_MMSS)))
 	return func(now string) { text.Store(&now) }, func() {
+		wait.end()
 		bar.SetTotal(-1, true)
 		bars.Wait()
 	}
 }
 
-// showBar shows on a terminal how far a backup or a restore is, and nothing elsewhere.
-func showBar(cmd *cobra.Command, what string) (show func(backup.Progress), end func()) {
+// showBar shows on a terminal how far a backup or a restore is, with a countdown before it begins
+// (nil: it does not wait), and elsewhere the countdown alone.
+func showBar(cmd *cobra.Command, what string, wait *countdown) (show func(backup.Progress), end func()) {
 	stderr := terminal(cmd.ErrOrStderr())
 	if stderr == nil {
-		return func(backup.Progress) {}, func() {}
+		return func(backup.Progress) {}, wait.end
 	}
 	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
 	var last backup.Progress
 	counts := decor.Any(func(decor.Statistics) string {
+		if text := wait.text(); text != "" {
+			return " " + text
+		}
 		return fmt.Sprintf(" %d rows, %s", last.Counts.Rows, bytesShown(last.Counts.Bytes))
 	})
 	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name(what+" ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), counts, decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
@@ -66,6 +75,7 @@ func showBar(cmd *cobra.Command, what string) (show func(backup.Progress), end f
 		bar.SetCurrent(int64(p.Done))
 	}
 	return show, func() {
+		wait.end()
 		bar.Abort(false)
 		bars.Wait()
 	}
@@ -116,7 +126,7 @@ func (p painter) paint(s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// ask returns an error unless whoever typed the command agrees to what cannot be undone.
+// ask returns an error unless the user agrees to what cannot be undone.
 func ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args ...any) error {
 	if yes {
 		return nil

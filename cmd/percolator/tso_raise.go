@@ -43,9 +43,9 @@ func newTSORaise() *cobra.Command {
 	f.store.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", `"now", "now+DURATION", a time such as 2026-06-01T12:00:00Z, or a timestamp`)
-	flags.BoolVar(&f.fence, "fence", false, "also while a server leads; it stops leading")
-	flags.BoolVar(&f.damaged, "replace-damaged", false, "also if the record is damaged or missing; all servers are stopped")
-	flags.BoolVar(&f.far, "far", false, "also to more than an hour ahead of this machine's clock")
+	flags.BoolVar(&f.fence, "fence", false, "raise while a server leads; it stops leading")
+	flags.BoolVar(&f.damaged, "replace-damaged", false, "replace a damaged or missing record; all servers must be stopped")
+	flags.BoolVar(&f.far, "far", false, "raise to more than an hour ahead of this machine's clock")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long it may take; longer than the lease")
 	return cmd
 }

@@ -52,7 +52,7 @@ func (f *serveFlags) addListener(cmd *cobra.Command) {
 	flags.StringVar(&f.server.Advertise, "advertise", "", "host:port under which clients find this server (default the listening address) [$PERCOLATOR_TSO_ADVERTISE]")
 	flags.StringVar(&f.cert, "tls-cert", "", "file of this server's certificate; turns TLS on [$PERCOLATOR_TSO_SERVER_CERT]")
 	flags.StringVar(&f.key, "tls-key", "", "file of its private key [$PERCOLATOR_TSO_SERVER_KEY]")
-	flags.StringVar(&f.clientCA, "tls-client-ca", "", "file of the authorities that clients' certificates have to be from (mutual TLS) [$PERCOLATOR_TSO_CLIENT_CA]")
+	flags.StringVar(&f.clientCA, "tls-client-ca", "", "file of the authorities that sign clients' certificates (mutual TLS) [$PERCOLATOR_TSO_CLIENT_CA]")
 	flags.BoolVar(&f.alts, "alts", false, "secure connections by ALTS, on Google Cloud [$PERCOLATOR_TSO_ALTS]")
 	flags.BoolVar(&f.server.AllowPlaintext, "insecure", false, "allow plaintext on addresses other than loopback [$PERCOLATOR_TSO_SERVER_INSECURE]")
 	flags.BoolVar(&f.reflection, "reflection", false, "offer gRPC reflection [$PERCOLATOR_TSO_REFLECTION]")
@@ -60,18 +60,18 @@ func (f *serveFlags) addListener(cmd *cobra.Command) {
 
 func (f *serveFlags) addLimits(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.server.Window, "window", 3*time.Second, "how much time's worth of timestamps is reserved ahead [$PERCOLATOR_TSO_WINDOW]")
+	flags.DurationVar(&f.server.Window, "window", 3*time.Second, "how much time's worth of timestamps to reserve ahead [$PERCOLATOR_TSO_WINDOW]")
 	flags.DurationVar(&f.server.Lease, "lease", 3*time.Second, "how long after the leader's death another server leads [$PERCOLATOR_TSO_LEASE]")
 	flags.IntVar(&f.server.MaxConnections, "max-connections", 4096, "how many clients may be connected; more wait [$PERCOLATOR_TSO_MAX_CONNECTIONS]")
-	flags.IntVar(&f.server.MaxStreams, "max-streams", 100, "how many calls a connection may have on the way; more wait [$PERCOLATOR_TSO_MAX_STREAMS]")
-	flags.IntVar(&f.server.MaxCalls, "max-calls", 16384, "how many calls are worked on at once; more are refused [$PERCOLATOR_TSO_MAX_CALLS]")
-	flags.IntVar(&f.server.PeerShare, "peer-share", 25, "how many percent of each limit one identity, or one address without, may take [$PERCOLATOR_TSO_PEER_SHARE]")
-	flags.DurationVar(&f.server.HandshakeTimeout, "handshake-timeout", 5*time.Second, "when a connection that does not speak is cut [$PERCOLATOR_TSO_HANDSHAKE_TIMEOUT]")
-	flags.DurationVar(&f.server.IdleTimeout, "idle-timeout", 15*time.Minute, "when a connection without calls is closed [$PERCOLATOR_TSO_IDLE_TIMEOUT]")
+	flags.IntVar(&f.server.MaxStreams, "max-streams", 100, "how many calls a connection may have under way; more wait [$PERCOLATOR_TSO_MAX_STREAMS]")
+	flags.IntVar(&f.server.MaxCalls, "max-calls", 16384, "how many calls may be under way; more are refused [$PERCOLATOR_TSO_MAX_CALLS]")
+	flags.IntVar(&f.server.PeerShare, "peer-share", 25, "how many percent of each limit one identity, or one address without identity, may take [$PERCOLATOR_TSO_PEER_SHARE]")
+	flags.DurationVar(&f.server.HandshakeTimeout, "handshake-timeout", 5*time.Second, "when to cut a silent connection [$PERCOLATOR_TSO_HANDSHAKE_TIMEOUT]")
+	flags.DurationVar(&f.server.IdleTimeout, "idle-timeout", 15*time.Minute, "when to close a connection without calls [$PERCOLATOR_TSO_IDLE_TIMEOUT]")
 	flags.DurationVar(&f.server.SessionLease, "session-lease", 5*time.Second, "how long a session lives after its last renewal [$PERCOLATOR_TSO_SESSION_LEASE]")
 	flags.IntVar(&f.server.MaxSessions, "max-sessions", 10_000, "how many sessions may be open; more are refused [$PERCOLATOR_TSO_MAX_SESSIONS]")
 	flags.IntVar(&f.server.MaxRowLocks, "max-row-locks", 1_000_000, "how many rows may be locked; more are refused [$PERCOLATOR_TSO_MAX_ROW_LOCKS]")
-	flags.IntVar(&f.server.MaxHints, "max-hints", 65_536, "how many hints at work may wait; more are thrown away [$PERCOLATOR_TSO_MAX_HINTS]")
+	flags.IntVar(&f.server.MaxHints, "max-hints", 65_536, "how many hints may wait; more are dropped [$PERCOLATOR_TSO_MAX_HINTS]")
 }
 
 func serve(cmd *cobra.Command, f serveFlags) (err error) {

@@ -128,7 +128,7 @@ func insert(ctx context.Context, tx *percolator.Txn, s statement) error {
 	return tx.Insert(s.cell, s.value)
 }
 
-// require reads a cell, in a transaction so that it conflicts with whoever changes the cell
+// require reads a cell, in a transaction so that it conflicts with other changes of the cell
 // meanwhile: else it would have held at the start timestamp, and need not any more when the
 // transaction commits (section 2.2 of the paper).
 func require(ctx context.Context, r percolator.Reader, tx *percolator.Txn, s statement) error {

@@ -17,7 +17,7 @@ import (
 const maxScriptReads = 64 << 20
 
 const scriptHelp = `  get TABLE ROW [COLUMN…]                      read, as percolator get
-  get-for-update TABLE ROW COLUMN              and conflict with whoever changes it meanwhile
+  get-for-update TABLE ROW COLUMN              and conflict with other changes to it meanwhile
   scan [FLAGS] TABLE [COLUMN…]                 --prefix, --from, --to, --index, --limit, --reverse
   require [FORM] TABLE ROW COLUMN = VALUE      end unless the cell has this value …
   require TABLE ROW COLUMN absent|present      … or has none, or any

@@ -88,14 +88,15 @@ type valueJSON struct {
 	Base64 *[]byte `json:"base64,omitempty"`
 }
 
-// typedJSON is a number for int64, ordered_int64 and float64, true or false, the JSON of json, and a
-// string otherwise. Bytes that are not UTF-8, and what is not of the type, are Base64.
+// typedJSON is a number for int64, ordered_int64 and float64, true or false, the JSON of json, and
+// a string otherwise. Bytes that are not UTF-8, and what is not of the type, are Base64.
 func typedJSON(t percolator.Type, value []byte) valueJSON {
 	text, err := t.Format(value)
 	switch {
 	case err != nil || !utf8.ValidString(text):
 		return valueJSON{Base64: &value}
-	case t != percolator.TypeBytes && t != percolator.TypeString && t != percolator.TypeTime && json.Valid([]byte(text)): // not NaN
+	case t != percolator.TypeBytes && t != percolator.TypeString && t != percolator.TypeTime && json.Valid([]byte(text)):
+		// NaN is no JSON.
 		return valueJSON{Value: json.RawMessage(text)}
 	}
 	return valueJSON{Value: text}

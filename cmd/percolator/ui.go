@@ -16,7 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/console"
 )
 
-// uiPasswordEnv holds the password of the console: a flag would show it to everybody who lists
+// uiPasswordEnv holds the password of the console: a flag would show it to all who list
 // processes.
 const uiPasswordEnv = "PERCOLATOR_UI_PASSWORD"
 
@@ -56,7 +56,7 @@ func (f *uiFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.user, "user", "", "name that basic authentication asks for; the password is in $"+uiPasswordEnv+" [$PERCOLATOR_UI_USER]")
 	flags.StringVar(&f.pathPrefix, "path-prefix", "/", "path below which the pages are [$PERCOLATOR_UI_PATH_PREFIX]")
 	flags.BoolVar(&f.allowChanges, "allow-changes", false, "add the buttons that change something [$PERCOLATOR_UI_ALLOW_CHANGES]")
-	flags.BoolVar(&f.showValues, "show-values", false, "let values be shown in the row inspector [$PERCOLATOR_UI_SHOW_VALUES]")
+	flags.BoolVar(&f.showValues, "show-values", false, "allow values in the row inspector [$PERCOLATOR_UI_SHOW_VALUES]")
 }
 
 // password is the one from the environment, if a user is asked for.
@@ -71,7 +71,7 @@ func (f *uiFlags) password() (string, error) {
 	return password, nil
 }
 
-// listener opens the port. Whoever is elsewhere needs a password, and is told so before anything
+// listener opens the port. Viewers elsewhere need a password, which it says before anything
 // else happens.
 func (f *uiFlags) listener(ctx context.Context) (net.Listener, error) {
 	return listen(ctx, "listen", f.listen, func(ip net.IP) error {

@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// connectionFlag is the annotation of the flags that say where the instance and its oracle are. Most
-// commands have them, so their help stands in one place: "percolator help connection".
+// connectionFlag is the annotation of the flags that say where the instance and its oracle are.
+// Most commands have them, so their help stands in one place: "percolator help connection".
 const connectionFlag = "connection"
 
 func markConnection(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		_ = flags.SetAnnotation(name, connectionFlag, nil) // it fails for a flag that does not exist, which the help's test would show
+		// SetAnnotation fails only for an unknown flag, which the test of the help would show.
+		_ = flags.SetAnnotation(name, connectionFlag, nil)
 	}
 }
 

@@ -33,8 +33,8 @@ type cellJSON struct {
 	Column string          `json:"column"`
 	Type   percolator.Type `json:"type,omitempty"` // absent for bytes, and where none is declared
 	valueJSON
-	// Committed is the timestamp of the transaction that wrote the value, absent for what a script has
-	// written itself.
+	// Committed is the timestamp of the transaction that wrote the value, absent for what a script
+	// has written itself.
 	Committed   tso.Timestamp `json:"committed,omitempty"`
 	CommittedAt *time.Time    `json:"committedAt,omitempty"`
 }
@@ -89,8 +89,8 @@ func rowName(table, row string) string { return table + "/" + strconv.Quote(row)
 // writtenCell is a row or a cell as messages write it: documents/"com.example/"/"title".
 var writtenCell = regexp.MustCompile(`^([\w-]+)/("(?:[^"\\]|\\.)*")(?:/("(?:[^"\\]|\\.)*"))?$`)
 
-// takeCells lets the commands below parent that take a table, a row and perhaps a column take what a
-// message writes, in one argument.
+// takeCells lets the commands below parent that take a table, a row and perhaps a column take what
+// a message writes, in one argument.
 func takeCells(parent *cobra.Command) {
 	for _, cmd := range parent.Commands() {
 		takeCells(cmd)

@@ -18,7 +18,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// watchTimeout is the default of --timeout: whoever watches stops by a signal.
+// watchTimeout is the default of --timeout: a watch stops by a signal.
 const watchTimeout = 10 * 365 * 24 * time.Hour
 
 // watchFlags are the flags of "watch".
@@ -42,8 +42,8 @@ func newWatch() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.since, "since", "", `what has changed since then: a time (RFC 3339), a timestamp, a duration before now such as 10m, or a position (default now)`)
 	flags.StringVar(&f.cfg.Name, "name", "", "the instance keeps the position under this name, and holds collection back")
-	flags.BoolVar(&f.cfg.Restart, "restart", false, "give up the position that --name has")
-	flags.DurationVar(&f.cfg.HoldTTL, "hold", time.Hour, "for how long collection waits for a --name that is not watching")
+	flags.BoolVar(&f.cfg.Restart, "restart", false, "give up the position of --name")
+	flags.DurationVar(&f.cfg.HoldTTL, "hold", time.Hour, "how long collection waits for an absent --name")
 	flags.IntVar(&f.limit, "limit", 0, "end after so many changes, and those that come with the last; 0: never")
 	return cmd
 }

@@ -19,20 +19,22 @@ import (
 
 // workerJSON is a worker in the output for programs. What it has not told is absent.
 type workerJSON struct {
-	Name      string    `json:"name"`
-	Host      string    `json:"host,omitempty"`
-	PID       int       `json:"pid,omitempty"`
-	Version   string    `json:"version,omitempty"`
-	Session   string    `json:"session,omitempty"`
-	Started   time.Time `json:"started"`
-	Expires   time.Time `json:"expires"`           // unless it tells of itself again
-	Columns   string    `json:"columns,omitempty"` // workers that take the same columns have the same here, and divide the tables
-	Observers []string  `json:"observers"`         // names as shown
+	Name    string    `json:"name"`
+	Host    string    `json:"host,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Version string    `json:"version,omitempty"`
+	Session string    `json:"session,omitempty"`
+	Started time.Time `json:"started"`
+	Expires time.Time `json:"expires"` // unless it tells of itself again
+	// Identifies its columns: workers with equal ones divide the tables.
+	Columns   string   `json:"columns,omitempty"`
+	Observers []string `json:"observers"` // names as shown
 
-	Reported      *time.Time `json:"reported,omitempty"` // when the rest was so
-	Queued        int        `json:"queued"`
-	Running       int        `json:"running"`
-	BacklogMillis int64      `json:"backlogMillis"` // age of the oldest notification in the last round of its scanners
+	Reported *time.Time `json:"reported,omitempty"` // when the rest was so
+	Queued   int        `json:"queued"`
+	Running  int        `json:"running"`
+	// Oldest notification in its scanners' last round.
+	BacklogMillis int64 `json:"backlogMillis"`
 }
 
 func newWorkersLs() *cobra.Command {
@@ -64,7 +66,7 @@ func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 		if !r.HasWorker() {
 			continue
 		}
-		byName[r.Name] = workerJSON{Name: shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
+		byName[r.Name] = workerJSON{Name: shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Session: r.Session, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
 			Observers: arrayOf(slices.Sorted(maps.Keys(r.Worker.Observers)), shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
 	}
 	for _, w := range seen.Live {

@@ -28,9 +28,9 @@ func newRoot(a *app) *cobra.Command {
 		Use:   "webindex",
 		Short: "A live index of web pages, kept by transactions and observers",
 		Long: `Webindex loads crawled pages into Bigtable, by transactions. Observers turn them into an index: they find
-duplicates, count who links to whom, attach the texts of links to their targets, and publish what the search page shows.
+duplicates, count the links between pages, attach the texts of links to their targets, and publish what the search page shows.
 
-Start with "webindex demo": it needs nothing else. The other commands work on a store that is running: a Bigtable
+Start with "webindex demo": it needs nothing else. The other commands work on a running store: a Bigtable
 instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle named by --tso or PERCOLATOR_TSO_ADDR.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -55,7 +55,7 @@ instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle named by
 }
 
 // openSummary creates the summary file before the work begins: a path that cannot be written is
-// better known now, and so is a pipe that nobody reads. Without a path nothing is kept.
+// better known now, and so is a pipe without a reader. Without a path nothing is kept.
 func (a *app) openSummary() (err error) {
 	a.summaryFile, err = os.OpenFile(cmp.Or(a.summaryPath, os.DevNull), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o666)
 	return err

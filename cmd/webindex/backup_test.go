@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -25,6 +26,7 @@ import (
 // TestRestoredIndexPassesVerify backs the index up, restores it into another instance, and has
 // "webindex verify" judge that one.
 func TestRestoredIndexPassesVerify(t *testing.T) {
+	fixture.Long(t)
 	store := runStore(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -61,6 +63,7 @@ func TestRestoredIndexPassesVerify(t *testing.T) {
 // their results are gone or too new by then. Workers on the restored index do what was not done in
 // the snapshot, and it is right.
 func TestIndexBackedUpWhileItIsBuilt(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -25,10 +25,10 @@ func newLoadCommand(a *app) *cobra.Command {
 		Use:   "load --input PATH…",
 		Short: "Load crawls: WARC files, gzipped or not, or directories of HTML",
 		Long: `Load brings the pages of each input into the store, some of them in each transaction. The index follows as soon as a
-worker runs, here or elsewhere. Pages that are in the store already, byte for byte, are not written again.
+worker runs, here or elsewhere. It does not write again what the store has already, byte for byte.
 
-A load that was interrupted goes on where it was when it is run again with an input that brings the same pages. Of two
-loads of the same pages at once the later one goes on, and the earlier one ends.`,
+An interrupted load resumes when it runs again with the same pages. Of two concurrent loads of the same pages the later
+one continues, and the earlier one ends.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sources := sourcesOf(append(inputs, args...))
 			if len(sources) == 0 {
@@ -39,7 +39,7 @@ loads of the same pages at once the later one goes on, and the earlier one ends.
 	}
 	t.addFlags(cmd)
 	addInputFlag(cmd, &inputs)
-	cmd.Flags().BoolVar(&restart, "restart", false, "look at every page, also at those that an interrupted load has brought")
+	cmd.Flags().BoolVar(&restart, "restart", false, "look at every page, even those of an interrupted load")
 	return cmd
 }
 

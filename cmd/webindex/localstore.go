@@ -60,7 +60,8 @@ func (s *localStore) startOracle(ctx context.Context) (tso.Oracle, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is needed until everything else has ended
+	// The store must outlive everything else.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- oracle.Run(ctx) }()
 	s.closers = append(s.closers, func() error { cancel(); return <-ended })

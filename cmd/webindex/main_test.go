@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -98,6 +99,7 @@ func site(t *testing.T, change string) string {
 }
 
 func TestDemoSummarizesEachInput(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "summary.json")
 	before, after := site(t, ""), site(t, " changed")
@@ -115,13 +117,13 @@ func TestDemoSummarizesEachInput(t *testing.T) {
 		expect(t, s, index)
 	}
 	expect(t, list[0], map[string]float64{"changed": 4, "unchanged": 0})
-	expect(t, list[1], map[string]float64{"changed": 0, "unchanged": 4, "transactions": 0, "observer_runs": 0, "notifications": 0})
+	expect(t, list[1], map[string]float64{"changed": 0, "unchanged": 4, "transactions": 0, "observerRuns": 0, "notifications": 0})
 	expect(t, list[2], map[string]float64{"changed": 1, "unchanged": 3})
 	if runs := list[0]["observers"].(map[string]any)["process"].(float64); runs < 1 || runs > 4 { // in batches
 		t.Errorf("process ran %v times for 4 pages", runs)
 	}
 	for i, searchable := range []float64{3, 0, 1} {
-		latency := list[i]["latency_ms"].(map[string]any)
+		latency := list[i]["latencyMillis"].(map[string]any)
 		if latency["pages"] != searchable {
 			t.Errorf("input %d made %v pages searchable, want %v", i, latency["pages"], searchable)
 		}
@@ -135,6 +137,7 @@ func TestDemoSummarizesEachInput(t *testing.T) {
 }
 
 func TestDemoGoesOnAfterBadInput(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "summary.json")
 	absent := filepath.Join(t.TempDir(), "absent.warc.gz")
@@ -143,13 +146,14 @@ func TestDemoGoesOnAfterBadInput(t *testing.T) {
 		t.Errorf("status %d, want 1 and the name of the file in: %s", status, stderr)
 	}
 	list := summaries(t, file)
-	expect(t, list[0], map[string]float64{"pages": 0, "bad_inputs": 1, "differences": 0})
-	expect(t, list[1], map[string]float64{"pages": 4, "bad_inputs": 0, "differences": 0})
+	expect(t, list[0], map[string]float64{"pages": 0, "badInputs": 1, "differences": 0})
+	expect(t, list[1], map[string]float64{"pages": 4, "badInputs": 0, "differences": 0})
 }
 
 // TestDemo does what a newcomer does: without an input it indexes the bundled crawl; then they
 // search it, and end it.
 func TestDemo(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -173,7 +177,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("status %d after Ctrl-C, want 0", status)
 	}
 	s := summaries(t, file)[0]
-	expect(t, s, map[string]float64{"differences": 0, "bad_inputs": 0})
+	expect(t, s, map[string]float64{"differences": 0, "badInputs": 0})
 	if s["documents"].(float64) <= s["clusters"].(float64) || s["redirects"].(float64) == 0 || s["links"].(float64) == 0 {
 		t.Errorf("a crawl without duplicates, redirects or links: %v", s)
 	}
@@ -216,6 +220,7 @@ func fetch(t *testing.T, url string) string {
 // theirs. It sets an environment variable, as such a person would, so it cannot run beside other
 // tests.
 func TestCommandsOnARunningStore(t *testing.T) {
+	fixture.Long(t)
 	store := runStore(t)
 	file := filepath.Join(t.TempDir(), "summary.json")
 	do := func(wantStatus int, args ...string) (stdout, stderr string) {

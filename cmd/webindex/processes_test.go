@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 
@@ -41,6 +42,7 @@ const processLimit = 2 * time.Minute
 // Three worker processes share the work; one of them is killed in the middle of the crawl, and
 // another one joins. In the end the index is what the pages say.
 func TestWorkerProcesses(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	s := startStore(t)
 	s.run("init")

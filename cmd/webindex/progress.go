@@ -101,7 +101,7 @@ func every(interval time.Duration, f func()) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// isTerminal reports whether f is a terminal, or at least a device: nobody minds a progress bar in
+// isTerminal reports whether f is a terminal, or at least a device: a progress bar does no harm in
 // /dev/null.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()

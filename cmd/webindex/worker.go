@@ -25,10 +25,9 @@ func newWorkerCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run the observers that keep the index",
-		Long: `Worker joins the store and runs observers until it is interrupted (SIGINT, SIGTERM); then it finishes the runs that are
-under way. Any number of workers may run, on any number of machines, and they may come, go and die at any time.
+		Long: `Worker joins the store and runs observers until SIGINT or SIGTERM; then it finishes the runs under way. Any number of workers may run, on any number of machines, and they may come, go and die at any time.
 
-With OTEL_EXPORTER_OTLP_ENDPOINT metrics and traces are sent to an OpenTelemetry collector by gRPC (docs/TELEMETRY.md).`,
+With OTEL_EXPORTER_OTLP_ENDPOINT it sends metrics and traces to an OpenTelemetry collector by gRPC (docs/TELEMETRY.md).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every <= 0 {
@@ -74,7 +73,8 @@ func (a *app) work(ctx context.Context, client *percolator.Client, t target, unt
 	}
 	err = errors.Join(err, w.stop())
 	done()
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingLimit) // an interrupted worker has something to say as well
+	// An interrupted worker reports, too.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingLimit)
 	defer cancel()
 	err = errors.Join(err, w.failures(ending))
 	s := m.stop(summary.Summary{Worked: w.runs()})

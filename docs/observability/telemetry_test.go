@@ -83,10 +83,11 @@ func runWorkload(t *testing.T) *measured {
 	cl.env = percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"in"}}}})
 	cl.c = cl.client()
 	cl.meetLock() // before a scanner could
-	stopWorker := cl.startWorker()
+	idle, stopWorker := cl.startWorker()
 	cl.write()
 	cl.fail()
 	cl.collect()
+	idle()
 	m := cl.readMetrics()
 	stopWorker()
 	cl.readSpans(m)
@@ -121,7 +122,7 @@ func (cl *cluster) client() *percolator.Client {
 }
 
 // startWorker runs an observer that fails for one row, until it is given up.
-func (cl *cluster) startWorker() (stop func()) {
+func (cl *cluster) startWorker() (idle, stop func()) {
 	r := observers.NewRegistry()
 	r.Observe("copy", "t", "in", func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 		if ch.Cell.Row == "bad" {
@@ -135,8 +136,8 @@ func (cl *cluster) startWorker() (stop func()) {
 	ctx, cancel := context.WithCancel(cl.ctx)
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	return func() {
-		cl.must(w.WaitIdle(cl.ctx))
+	idle = func() { cl.must(w.WaitIdle(cl.ctx)) }
+	return idle, func() {
 		if s := w.Stats(); s.Runs < 2 || s.ObserverStats.Parked != 1 || s.Retries != 1 {
 			cl.Errorf("the worker did %+v", s)
 		}

@@ -42,9 +42,10 @@ func newBuild(t *testing.T, texts map[string][]byte) *build {
 	return b
 }
 
-// environ has the overlay, so that what is built is the mutant, also by a test.
+// environ has the overlay, so that what is built is the mutant, also by a test, and makes tests run
+// every case.
 func (b *build) environ() []string {
-	return append(os.Environ(), fmt.Sprintf("GOFLAGS=%s '-overlay=%s'", os.Getenv("GOFLAGS"), b.overlay))
+	return append(os.Environ(), "PERCOLATOR_TEST_EVERY_CASE=1", fmt.Sprintf("GOFLAGS=%s '-overlay=%s'", os.Getenv("GOFLAGS"), b.overlay))
 }
 
 // once makes a file of this name by a command, unless it is there, and returns its path.

@@ -150,8 +150,8 @@ func declares(pkg, function string) bool {
 	})
 }
 
-// apply returns the files that the diff changes, as it leaves them, by their absolute names. The test
-// fails, and goes on, if it does not apply.
+// apply returns the files that the diff changes, as it leaves them, by their absolute names. The
+// test fails, and goes on, if it does not apply.
 func (m *mutant) apply(t *testing.T) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()

@@ -35,8 +35,9 @@ func newSimulator(t *testing.T) *simulator {
 	return s
 }
 
-// find simulates a mutant with each seed. It returns the median of how many transactions were judged
-// until an episode failed, 0 where at most half of the seeds made one fail, and how it was with each.
+// find simulates a mutant with each seed. It returns the median of how many transactions were
+// judged until an episode failed, 0 where at most half of the seeds made one fail, and how it was
+// with each.
 func (s *simulator) find(t *testing.T, p program) (median int, found []int) {
 	t.Helper()
 	simulated := p.once(t, "percolator-bench", func(path string) (string, []string) {

@@ -37,9 +37,9 @@ func ours(t *testing.T) programs {
 	t.Helper()
 	member, err := os.Executable()
 	must(t, err)
-	p := programs{"new", filepath.Join(t.TempDir(), "percolator"), member}
-	run(t, root, "go", "build", "-o", p.percolator, "./cmd/percolator")
-	return p
+	dir, err := fixture.Programs(t.Context(), root, "./cmd/percolator")
+	must(t, err)
+	return programs{"new", filepath.Join(dir, "percolator"), member}
 }
 
 // theirs builds those of another revision, in a tree of its own.

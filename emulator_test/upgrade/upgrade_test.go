@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -34,6 +35,7 @@ type phase struct{ oracle, worker, collector programs }
 // snapshot isolation, no observer has missed a change, and the tables are as they must be. A
 // revision that refuses the other one fails the test with the error that it gives.
 func TestRollingUpgrade(t *testing.T) {
+	fixture.Long(t)
 	now := ours(t)
 	if *revision == "" {
 		before := programs{"old", now.percolator, now.member}
@@ -124,7 +126,7 @@ func (r *rolling) phase(p phase, clients []*process) {
 // rest brings everything to its end, and judges.
 func (r *rolling) rest(of programs) {
 	r.Helper()
-	r.Skew.Add(int64(2 * lockTTL))
+	r.Skew.Add(int64(time.Minute + lockTTL)) // no lock lives, and no lease of a sweep whose worker has crashed
 	r.percolator(of, "sweep")
 	env := percolatortest.Join(r.T, r.at)
 	client := env.NewClient(percolatortest.Configure(configure))

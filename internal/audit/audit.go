@@ -19,20 +19,28 @@ type Rule string
 
 // The rules that hold in every table at every time, however its clients died.
 const (
-	RuleDecodable   Rule = "undecodable"                      // every cell is one that the protocol writes
-	RuleOneLock     Rule = "two locks"                        // a cell has one lock at most (I2)
-	RuleLockOrWrite Rule = "lock beside its record"           // of one transaction, on one cell: the record replaces the lock
-	RuleOverlap     Rule = "overlapping writers"              // (start, commit] of a cell's records are disjoint, and a lock is newer than all (I2)
-	RuleMarker      Rule = "marker beside a record"           // a transaction that was rolled back has no records (I8)
-	RuleOneCommit   Rule = "two commit timestamps"            // all records of a transaction have one
-	RuleData        Rule = "record without data"              // every put above the GC watermark has its data
-	RuleObserved    Rule = "change not notified"              // the newest change of an observed cell is acknowledged, or a notify cell tells of it (I10, I13)
-	RuleIndex       Rule = "index differs"                    // entries and indexed cells agree
-	RulePrimary     Rule = "lock without a primary"           // a lock names a primary in a table of the schema
-	RuleGarbage     Rule = "left after collection"            // only with Config.Collected
-	RuleWatermark   Rule = "GC watermark above the safepoint" // collection does not outrun what readers are told (I16)
-	RuleEntry       Rule = "not in the journal"               // an entry leads to each lock of a transaction that commits (J1), and to each notification (J4)
-	RuleParked      Rule = "parked beside the journal"        // the journal lists whatever is parked
+	RuleDecodable Rule = "undecodable" // every cell is one of the protocol's
+	RuleOneLock   Rule = "two locks"   // a cell has one lock at most (I2)
+	// On one cell, a transaction's record replaces its lock.
+	RuleLockOrWrite Rule = "lock beside its record"
+	// (start, commit] intervals are disjoint, and locks newer than all (I2).
+	RuleOverlap Rule = "overlapping writers"
+	// A rolled back transaction has no records (I8).
+	RuleMarker    Rule = "marker beside a record"
+	RuleOneCommit Rule = "two commit timestamps" // of all records of a transaction
+	// Puts above the GC watermark have data.
+	RuleData Rule = "record without data"
+	// An observed cell's newest change is acknowledged or notified (I10, I13).
+	RuleObserved Rule = "change not notified"
+	RuleIndex    Rule = "index differs" // entries and indexed cells agree
+	// Primaries are in a table of the schema, or a dropped one unnamed by entries (I26).
+	RulePrimary Rule = "lock without a primary"
+	RuleGarbage Rule = "left after collection" // only with Config.Collected
+	// Collection stays at or below the safepoint (I16).
+	RuleWatermark Rule = "GC watermark above the safepoint"
+	// An entry leads to each committing lock (J1) and each notification (J4).
+	RuleEntry  Rule = "not in the journal"
+	RuleParked Rule = "parked beside the journal" // the journal lists all parked cells
 )
 
 // Finding is something that must not be in the tables. Values are left out.
@@ -52,24 +60,26 @@ func (f Finding) String() string {
 type Config struct {
 	Schema *model.Schema // of the instance
 
-	// Observers lists the names of the observers of each observed column, keyed by table and column. A
-	// column that is not there must have a notify cell, or at least one acknowledgment, for the newest
-	// change, and an entry in the journal for each notify cell, whoever has run.
+	// Observers lists the names of the observers of each observed column, keyed by table and
+	// column. A column that is not there must have a notify cell, or at least one acknowledgment,
+	// for the newest change, and an entry in the journal for each notify cell, whichever observer
+	// has run.
 	Observers map[[2]string][]string
 
-	// Repeated reports whether a request that arrived twice is known to have set a notification again.
+	// Repeated reports whether a request that arrived twice is known to have set a notification
+	// again.
 	Repeated func(table, row, column string, ts tso.Timestamp) bool
 
-	// Collected says that a cycle of collection was the last thing to happen: nothing unreferenced may
-	// be left at or below the GC watermark.
+	// Collected says that a cycle of collection was the last thing to happen: nothing unreferenced
+	// may be left at or below the GC watermark.
 	Collected bool
 
-	// Transactions bounds those that are compared across rows (RuleOneCommit, RuleMarker): the first
-	// ones that were met. 0: all.
+	// Transactions bounds those that are compared across rows (RuleOneCommit, RuleMarker): the
+	// first ones that were met. 0: all.
 	Transactions int
 
 	// SkipNotifications spares RuleObserved, which is for instances whose observers are known: a
-	// column that became observed later has cells of which nobody was to tell.
+	// column that became observed later has cells without notifications.
 	SkipNotifications bool
 
 	// SkipIndexes leaves indexes to others: they are not compared with the cells that they cover.
@@ -99,13 +109,13 @@ type Report struct {
 	Data          int // data versions
 	Locks         int
 	Notifications int // notify cells
-	Orphans       int // data versions above the GC watermark that nothing names: left by prewrites of transactions that were rolled back
-	LateRecords   int // put records at or below the GC watermark without data: left by commits that landed after collection
+	Orphans       int // unnamed data above the GC watermark: left by prewrites rolled back
+	LateRecords   int // puts without data at or below the GC watermark: commits that came late
 	IndexEntries  int // compared with indexed cells
 	Uncompared    int // records beyond Config.Transactions
 	Entries       int // of the journal
 	StrayLocks    int // without an entry in the journal: of transactions that never commit (J8)
-	Repeated      int // notify cells of settled changes for which Config.Observers have run: set again by a request that arrived twice
+	Repeated      int // notify cells of settled changes: set again by duplicate requests
 
 	Findings []Finding // at most 1000
 	Found    int       // all of them
@@ -138,7 +148,7 @@ func (r *Report) String() string {
 type Source func(ctx context.Context, table string, visit func(layout.Row)) error
 
 // Run reads the raw tables of an instance, and lists what contradicts docs/PROTOCOL.md. It reads
-// row by row, so nobody may write meanwhile. It fails indexes whose backfill has not ended.
+// row by row, so no client may write meanwhile. It fails indexes whose backfill has not ended.
 // Memory: a few dozen bytes for each transaction that has a record (Config.Transactions), the
 // indexed cells (Config.SkipIndexes), and the names in the journal (Config.SkipJournal).
 func Run(ctx context.Context, read Source, cfg Config) (*Report, error) {
@@ -172,8 +182,10 @@ type auditor struct {
 	tables  map[string]bool
 	txns    map[tso.Timestamp]auditedTxn
 	oldest  tso.Timestamp // start of the oldest lock; 0: there is none
+	newest  tso.Timestamp // commit
 	indexes []*auditedIndex
-	filled  map[string]indexState // of indexes younger than their tables
+	filled  map[string]indexState    // of indexes younger than their tables
+	dropped map[string]tso.Timestamp // until when tables were there
 
 	building  bool          // the journal
 	since     tso.Timestamp // what is older it need not name
@@ -236,6 +248,8 @@ func (a *auditor) bounds(row layout.Row) {
 			a.building, a.since = journalState(it.Value)
 		case "indexes":
 			a.filled = indexStates(it.Value)
+		case "dropped":
+			a.dropped = drops(it.Value)
 		}
 		at := map[string]*tso.Timestamp{"safepoint": &a.report.Safepoint, "mark": &a.report.GCWatermark}[it.Column]
 		if at != nil && len(it.Value) == 8 {
@@ -295,6 +309,7 @@ func (a *auditor) record(r Record) {
 	if a.cfg.Visit != nil {
 		a.cfg.Visit(r)
 	}
+	a.newest = max(a.newest, r.Commit)
 	t, known := a.txns[r.Start]
 	if !known {
 		if a.cfg.Transactions > 0 && len(a.txns) >= a.cfg.Transactions {

@@ -68,7 +68,8 @@ func (c *auditedCell) add(a *auditor, it layout.Item) bool {
 		a.report.Data++
 		c.data[ts] = it.Value
 	case "notify":
-		if strings.HasPrefix(c.column, "\x00park\x00") || strings.HasPrefix(c.column, "\x00done\x00") { // how an observer stands: no notification (I19)
+		// These cells hold an observer's state, and are no notifications (I19).
+		if strings.HasPrefix(c.column, "\x00park\x00") || strings.HasPrefix(c.column, "\x00done\x00") {
 			c.state = max(c.state, ts)
 			return true
 		}
@@ -120,17 +121,21 @@ func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 }
 
 // auditLock decodes a lock as far as the audit needs it: version, kind, flag, time, TTL, then
-// table, row and column of the primary and the session, each after its length.
+// table, row and column of the primary and the session, each after its length; of a put that
+// expires (version 2) how long it lives, and until when.
 func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
-	if len(b) < 11 || b[0] != 1 && b[0] != 2 || !strings.ContainsRune("PDL", rune(b[1])) || b[2] > 1 {
+	if len(b) < 11 || b[0] != 1 && (b[0] != 2 || b[1] != 'P') || !strings.ContainsRune("PDL", rune(b[1])) || b[2] > 1 {
 		return l, false
 	}
-	b = b[11:]
-	_, n := binary.Uvarint(b)
+	numbers := 0 // behind the session
+	if b[0] == 2 {
+		numbers = 2
+	}
+	_, n := binary.Uvarint(b[11:])
 	if n <= 0 {
 		return l, false
 	}
-	b = b[n:]
+	b = b[11+n:]
 	var fields [4]string
 	for i := range fields {
 		size, n := binary.Uvarint(b)
@@ -138,6 +143,13 @@ func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
 			return l, false
 		}
 		fields[i], b = string(b[n:n+int(size)]), b[n+int(size):]
+	}
+	for range numbers {
+		_, n := binary.Uvarint(b)
+		if n <= 0 {
+			return l, false
+		}
+		b = b[n:]
 	}
 	return auditedLock{ts, model.Cell{Table: fields[0], Row: fields[1], Column: fields[2]}}, len(b) == 0 && fields[1] != "" && fields[2] != ""
 }
@@ -159,10 +171,8 @@ func (c *auditedCell) newest(ts tso.Timestamp) (Record, bool) {
 	return Record{}, false
 }
 
-// expired reports whether no snapshot above the watermark sees the value of a put.
-func (r Record) expired(watermark tso.Timestamp) bool {
-	return r.Expires != 0 && r.Expires <= watermark
-}
+// expired reports whether no snapshot from ts on sees the value of a put.
+func (r Record) expired(ts tso.Timestamp) bool { return r.Expires != 0 && r.Expires <= ts }
 
 // cell checks one cell. cells are those of its row.
 func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
@@ -187,7 +197,7 @@ func (a *auditor) writers(c *auditedCell) {
 		if i > 0 {
 			a.findCell(c, RuleOneLock, "transactions %d and %d both hold it", c.locks[i-1].start, l.start)
 		}
-		if !a.tables[l.primary.Table] {
+		if !a.tables[l.primary.Table] && !(a.journaled && a.dropped[l.primary.Table] >= l.start) {
 			a.findCell(c, RulePrimary, "the lock of transaction %d names a primary in table %q", l.start, l.primary.Table)
 		}
 		if slices.Contains(c.markers, l.start) {
@@ -213,7 +223,7 @@ func (a *auditor) writers(c *auditedCell) {
 	}
 }
 
-// values checks that puts have data and data has somebody who names it.
+// values checks that puts have data and records name all data.
 func (a *auditor) values(c *auditedCell) {
 	named := map[tso.Timestamp]bool{}
 	for _, l := range c.locks {
@@ -262,7 +272,7 @@ func lastRuns(column string, cells map[string]*auditedCell) map[string]tso.Times
 	return runs
 }
 
-// observed checks that somebody will run, or has run, for the newest change: the notify cell is
+// observed checks that observers will run, or have run, for the newest change: the notify cell is
 // written with the record, and goes when every observer has acknowledged.
 func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names []string) {
 	change, ok := c.newest(tso.MaxTimestamp)

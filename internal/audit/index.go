@@ -34,11 +34,10 @@ func (a *auditor) collectIndexed(t *auditedTable, cells map[string]*auditedCell)
 	}
 }
 
-// value is what a snapshot at ts sees, of what has not expired at the watermark: an indexed cell and
-// its entry, which expire together, go one after the other. ok is false where there is nothing.
-func (c *auditedCell) value(ts, watermark tso.Timestamp) (v string, ok bool) {
+// value is what a snapshot at ts sees. ok is false where there is nothing.
+func (c *auditedCell) value(ts tso.Timestamp) (v string, ok bool) {
 	r, found := c.newest(ts)
-	if !found || r.Kind != 'P' || r.expired(watermark) {
+	if !found || r.Kind != 'P' || r.expired(ts) {
 		return "", false
 	}
 	b, ok := c.data[r.Start]
@@ -47,8 +46,9 @@ func (c *auditedCell) value(ts, watermark tso.Timestamp) (v string, ok bool) {
 
 // compareIndexes compares entries with indexed cells at a snapshot below the oldest lock: whatever
 // has committed up to there is complete. If that snapshot has been collected, nothing can be said.
+// Without a lock it is that of the newest commit: later ones would see less of what expires.
 func (a *auditor) compareIndexes() {
-	at := tso.MaxTimestamp
+	at := max(a.newest, a.report.GCWatermark)
 	if a.oldest != 0 {
 		at = a.oldest - 1
 	}
@@ -81,13 +81,13 @@ func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
 	name := ix.table + "." + ix.Name
 	entries := map[string]*auditedCell{} // by row of the entry
 	for _, e := range ix.entries {
-		if _, ok := e.value(at, a.report.GCWatermark); ok {
+		if _, ok := e.value(at); ok {
 			entries[e.row] = e
 		}
 	}
 	a.report.IndexEntries += len(entries)
 	for _, c := range ix.cells {
-		v, ok := c.value(at, a.report.GCWatermark)
+		v, ok := c.value(at)
 		if !ok {
 			continue
 		}

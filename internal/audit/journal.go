@@ -212,8 +212,12 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 	entries := a.entries[rowName{t.name, key}]
 	for _, c := range cells {
 		for _, l := range c.locks {
-			if !slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == l.start }) {
+			switch led := slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == l.start }); {
+			case !led:
 				a.stray = append(a.stray, strayLock{l.start, model.Cell{Table: t.name, Row: key, Column: c.column}})
+			case a.dropped[l.primary.Table] >= l.start:
+				// The drop has resolved all locks that entries lead to.
+				a.findCell(c, RulePrimary, "the lock of transaction %d has an entry, and its primary was in table %q, which was dropped", l.start, l.primary.Table)
 			}
 		}
 		if !c.broken {
@@ -346,6 +350,19 @@ func (a *auditor) unjournaled() {
 		}
 	}
 	a.unparked()
+}
+
+// drops reads until when the tables were there that were dropped.
+func drops(b []byte) map[string]tso.Timestamp {
+	var stored map[string]struct{ At tso.Timestamp }
+	if json.Unmarshal(b, &stored) != nil {
+		return nil
+	}
+	at := map[string]tso.Timestamp{}
+	for table, d := range stored {
+		at[table] = d.At
+	}
+	return at
 }
 
 // journalState reads whether the journal is still being built, and what it is complete from.

@@ -1,5 +1,5 @@
 // Package capacity computes what a workload needs of Bigtable, of the oracle and of money, and
-// which limit it reaches first. It is arithmetic: it asks nobody and knows no clock.
+// which limit it reaches first. It is arithmetic: it asks no server and knows no clock.
 package capacity
 
 import (
@@ -20,7 +20,7 @@ type Input struct {
 	Value  *float64 `json:"value,omitempty"` // nil: unknown
 	Unit   string   `json:"unit,omitempty"`
 	Source string   `json:"source,omitempty"`
-	Read   string   `json:"read,omitempty"` // when somebody looked at the source
+	Read   string   `json:"read,omitempty"` // the date of a look at the source
 }
 
 // Inputs are all numbers by name. inputs.yaml lists the names.

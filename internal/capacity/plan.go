@@ -40,19 +40,21 @@ type Limits struct {
 
 // Limit is one of them.
 type Limit struct {
-	Name   string  `json:"name"`
-	Used   float64 `json:"used"`           // 1: all of it
-	Full   float64 `json:"full,omitempty"` // changes a second that use all of it, where use grows with the workload
+	Name string  `json:"name"`
+	Used float64 `json:"used"` // 1: all of it
+	// Changes a second that use it up, where use grows with the workload.
+	Full   float64 `json:"full,omitempty"`
 	Remedy string  `json:"remedy"`
 }
 
 // Storage is what Bigtable charges for and passes read, and what percolator backup keeps elsewhere.
 type Storage struct {
-	All              float64 `json:"all" unit:"B"`
-	Live             float64 `json:"live" unit:"B"`
-	OldVersions      float64 `json:"oldVersions" unit:"B"`   // of the retention and a cycle
-	DeletedAtMost    float64 `json:"deletedAtMost" unit:"B"` // versions, locks and entries that are not compacted away yet
-	Journal          float64 `json:"journal" unit:"B"`       // entries that are not collected yet
+	All         float64 `json:"all" unit:"B"`
+	Live        float64 `json:"live" unit:"B"`
+	OldVersions float64 `json:"oldVersions" unit:"B"` // of the retention and a cycle
+	// Versions, locks and entries not yet compacted away.
+	DeletedAtMost    float64 `json:"deletedAtMost" unit:"B"`
+	Journal          float64 `json:"journal" unit:"B"` // entries that are not collected yet
 	PercolatorBackup float64 `json:"percolatorBackup" unit:"B"`
 }
 
@@ -164,11 +166,13 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	runs := w.Changes * w.Observers
 	rows := w.Changes + runs*w.ObserverWrites // that get values in a second
 	written := rows*row + runs*ack
-	erased := (rows*w.Columns+runs)*lock + w.Changes*min(w.Observers, 1)*cell // locks and notifications
+	// Locks and notifications are erased.
+	erased := (rows*w.Columns+runs)*lock + w.Changes*min(w.Observers, 1)*cell
 	entries := w.journalBytes()
 
 	live, deleted := w.Rows*(row+w.Observers*ack), (written+erased+entries)*in.get("deletedDays")*24*60*60
-	pass := (live + deleted + written*w.Retention.Seconds()) / (in.get("scanBytes") * nodes) // the first of a cycle
+	// This is the first pass of a cycle.
+	pass := (live + deleted + written*w.Retention.Seconds()) / (in.get("scanBytes") * nodes)
 	cycle := in.get("drain") + pass + max(pass, w.Rows/w.CollectorRows)
 	if !w.DisableJournal {
 		cycle = p.cycleByJournal(in)
@@ -179,7 +183,8 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	p.Storage = Storage{All: all, Live: live, OldVersions: written * kept, DeletedAtMost: deleted, Journal: entries * kept}
 	p.Passes = Passes{
 		BackupsEvery: w.BackupInterval.Seconds(), CycleTakes: cycle, VersionsAreKept: kept,
-		RowsCollected: w.Rows / period * -math.Expm1(-rows*period/w.Rows), // different rows, if all are changed alike
+		// These are different rows, if all change equally often.
+		RowsCollected: w.Rows / period * -math.Expm1(-rows*period/w.Rows),
 	}
 	if w.DisableJournal {
 		p.Passes.CollectorEvery, p.Passes.ScannersEvery = period/2, w.ScanInterval.Seconds()

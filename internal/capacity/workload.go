@@ -17,10 +17,11 @@ type Workload struct {
 	Columns  float64 `json:"columns"`  // among which these are divided
 	KeyBytes float64 `json:"keyBytes"` // of a row key and a column's name together
 
-	Changes            float64 `json:"changes"`            // rows that transactions write in a second; observers apart
+	// Rows that transactions write in a second, without observers.
+	Changes            float64 `json:"changes"`
 	RowsPerTransaction float64 `json:"rowsPerTransaction"` // that such a transaction writes
 	ReadsPerChange     float64 `json:"readsPerChange"`     // rows that it reads for each
-	Blind              bool    `json:"blind"`              // it begins with percolator.Blind, and reads none
+	Blind              bool    `json:"blind"`              // uses percolator.Blind, and reads none
 
 	Observers      float64 `json:"observers"`      // runs for a change, one after the other
 	ObserverReads  float64 `json:"observerReads"`  // rows that a run reads beside the changed one
@@ -28,19 +29,23 @@ type Workload struct {
 
 	Reads           float64 `json:"reads"`           // rows that snapshots read in a second
 	RowsPerSnapshot float64 `json:"rowsPerSnapshot"` // for one timestamp
-	Batch           float64 `json:"batch"`           // rows that a ReadRows brings: reads that travel together
+	// Rows of a ReadRows: reads that travel together.
+	Batch float64 `json:"batch"`
 
-	Retention         Duration `json:"retention"`
-	CollectorInterval Duration `json:"collectorInterval"` // pause between two cycles; 0: a twelfth of Retention
-	CollectorRows     float64  `json:"collectorRows"`     // pace of each collector in rows a second
-	Collectors        float64  `json:"collectors"`        // workers among which erasing by the journal is divided
-	DisableJournal    bool     `json:"disableJournal"`    // work and garbage are found by passes
-	JournalBatch      float64  `json:"journalBatch"`      // transactions whose entries share a row of the journal
-	SweepInterval     Duration `json:"sweepInterval"`     // between two sweeps; 0: none; with a journal only
-	ScanInterval      Duration `json:"scanInterval"`      // between two passes of all scanners together; 0: none; without a journal only
-	BackupInterval    Duration `json:"backupInterval"`    // of percolator backup; 0: none
-	Backups           float64  `json:"backups"`           // of percolator backup that are kept
-	TableBackups      float64  `json:"tableBackups"`      // of Bigtable's own that are kept
+	Retention Duration `json:"retention"`
+	// Between cycles; 0: a twelfth of Retention.
+	CollectorInterval Duration `json:"collectorInterval"`
+	CollectorRows     float64  `json:"collectorRows"` // pace of each collector in rows a second
+	// Workers that share erasing by the journal.
+	Collectors     float64  `json:"collectors"`
+	DisableJournal bool     `json:"disableJournal"` // work and garbage are found by passes
+	JournalBatch   float64  `json:"journalBatch"`   // transactions whose entries share a row
+	SweepInterval  Duration `json:"sweepInterval"`  // between sweeps, with a journal; 0: none
+	// Between passes of all scanners, without a journal; 0: none.
+	ScanInterval   Duration `json:"scanInterval"`
+	BackupInterval Duration `json:"backupInterval"` // of percolator backup; 0: none
+	Backups        float64  `json:"backups"`        // of percolator backup that are kept
+	TableBackups   float64  `json:"tableBackups"`   // of Bigtable's own that are kept
 
 	OracleRecord string `json:"oracleRecord"` // where the oracle keeps it: spanner or bigtable
 }
@@ -114,9 +119,10 @@ type Requests struct {
 	ReadRows          float64 `json:"ReadRows"`
 	RowsRead          float64 `json:"rowsRead"`
 	CheckAndMutateRow float64 `json:"CheckAndMutateRow"`
-	MutateRows        float64 `json:"MutateRows"` // at most: phase two of several transactions travels together
+	MutateRows        float64 `json:"MutateRows"` // at most: transactions share phase two
 	RowsMutated       float64 `json:"rowsMutated"`
-	JournalRows       float64 `json:"journalRows"` // that are appended, each by a MutateRows of its own beside those above
+	// Appended, each by its own MutateRows beside those above.
+	JournalRows float64 `json:"journalRows"`
 }
 
 // rowsPerMutateRows is the most rows that one request names (docs/PROTOCOL.md, By tablet).
@@ -171,7 +177,8 @@ func (w Workload) named() float64 { return w.Changes + w.Changes*w.Observers*(1+
 func (w Workload) Requests() Requests {
 	own := w.transactions(w.Changes/w.RowsPerTransaction, w.ReadsPerChange*w.RowsPerTransaction, w.RowsPerTransaction)
 	own.Timestamps += own.Transactions * w.restarts()
-	runs := w.transactions(w.Changes*w.Observers, 1+w.ObserverReads, 1+w.ObserverWrites) // the changed row: its cell, its acknowledgment
+	// Add the changed row: a read of its cell, a write of its acknowledgment.
+	runs := w.transactions(w.Changes*w.Observers, 1+w.ObserverReads, 1+w.ObserverWrites)
 	return Requests{
 		Transactions: own.Transactions + runs.Transactions,
 		Timestamps:   own.Timestamps + runs.Timestamps + w.Reads/w.RowsPerSnapshot,

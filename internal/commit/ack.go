@@ -18,12 +18,13 @@ import (
 
 // Acknowledgment is what a run of an observer has to know about its cell.
 type Acknowledgment struct {
-	Run      bool          // the cell changed since the last successful run: run the observer and commit
+	// Run: the cell changed since the last successful run, so run the observer and commit.
+	Run      bool
 	Value    []byte        // the newest value at or below the start timestamp; nil when deleted
 	Deleted  bool          // the newest change is a deletion, or a put that has expired
 	CommitTS tso.Timestamp // of the newest change, put or delete; 0: none
 	LastRun  tso.Timestamp // start timestamp of the observer's last successful run; 0: never
-	Finished bool          // no other observer of the column has work left; without Run, none at all
+	Finished bool          // no other observer of the column has work left; without Run: none has
 }
 
 // Acknowledge begins a run of observer on c: AcknowledgeAll for one cell.

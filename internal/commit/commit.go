@@ -72,13 +72,13 @@ type commit struct {
 	weak    []model.Cell
 	ttl     time.Duration // of its locks, or longer: what refreshes go by
 	// until is one lifetime after the commit timestamp arrived, before the last check of the
-	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent later
-	// (I14): the collector may have removed the record by then, and what would look like an abort is
-	// none.
+	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent
+	// later (I14): the collector may have removed the record by then, and what would look like an
+	// abort is none.
 	until time.Time
 
 	entry      *journal.Append     // nil: there is no journal
-	appended   time.Time           // from when on somebody may read it
+	appended   time.Time           // when others may first read it
 	announced  Announcement        // of weak notifications to which entry may no longer lead
 	toldWeakly bool                // weak notifications may have been written
 	underWay   *semaphore.Weighted // bytes of values in prewrite requests
@@ -133,7 +133,8 @@ func (tx *Txn) seal() (writes []*Write, weak []model.Cell, err error) {
 	for c := range tx.weak {
 		weak = append(weak, c)
 	}
-	tx.writes = nil // a finished transaction answers nothing from it, and a large one needs the room
+	// A finished transaction does not need its writes, and a large one frees memory.
+	tx.writes = nil
 	return tx.order, weak, nil
 }
 
@@ -170,8 +171,8 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	return cm.run(ctx)
 }
 
-// observe decides which writes notify, and when values expire, by the schema as it is now: it may have changed since they
-// were buffered.
+// observe decides which writes notify, and when values expire, by the schema as it is now: it may
+// have changed since they were buffered.
 func observe(schema *model.Catalog, writes []*Write) error {
 	for _, w := range writes {
 		info, ok := schema.UserTable(w.Cell.Table)
@@ -259,13 +260,15 @@ func (cm *commit) checkAge(ctx context.Context) error {
 	if err := cm.c.Meta.CheckCommit(ctx, cm.startTS, cm.tables); err != nil {
 		return err
 	}
-	if cm.c.Meta.Catalog.Load() != cm.schema { // the prewritten cells might lack notifications or index entries (I10)
+	// The prewritten cells might lack notifications or index entries (I10).
+	if cm.c.Meta.Catalog.Load() != cm.schema {
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
 	}
 	return nil
 }
 
-// tables yields the table of everything that the transaction writes or notifies; one may come again.
+// tables yields the table of everything that the transaction writes or notifies; one may come
+// again.
 func (cm *commit) tables(yield func(string) bool) {
 	last := ""
 	for _, rw := range cm.rows {

@@ -17,20 +17,20 @@ import (
 // the more of them lose. So Update queues twice:
 //
 //   - A client makes only so many attempts at once. Of as many attempts as the limit allows, a
-//     quarter may conflict; if more do, it falls by half. If fewer than a sixteenth do and somebody
-//     had to wait, it grows by a quarter.
+//     quarter may conflict; if more do, it falls by half. If fewer than a sixteenth do and an
+//     attempt had to wait, it grows by a quarter.
 //   - After a conflict the next attempt waits its turn at the cells on which the Update has
 //     conflicted. Those that lost there follow one another, instead of losing to each other again.
 //     An attempt that would write a cell at which another has its turn ends before it sends its
 //     prewrites, and queues there: so a first attempt does not win against one that has waited.
 //
 // Both queues are first come, first served, but attempts after a conflict go before first ones.
-// Turns are taken in the order of cells, so nobody waits in a circle; who needs several first waits
-// in the longest queue, without any. All of it only saves work; correctness rests on prewrite. So
-// nothing may wait for it for ever: an Update within the function of another passes the queues by,
-// and where no attempt has ended for a second (functions that wait for each other) they open, twice
-// as wide each time; the queue of a cell closes again as those end that were stuck. Nor does an
-// Update give way more than a few times.
+// Attempts take turns in the order of cells, so none waits in a circle; one with several first
+// waits in the longest queue, without any. All of it only saves work; correctness rests on
+// prewrite. So nothing may wait for it for ever: an Update within the function of another passes
+// the queues by, and where no attempt has ended for a second (functions that wait for each other)
+// they open, twice as wide each time; the queue of a cell closes again as those end that were
+// stuck. Nor does an Update give way more than a few times.
 //
 // Rejected: a limit without the queues of cells. One that suits 500 contested cells lets the
 // Updates of a single one lose to each other in turn, and one that suits a single cell holds up all

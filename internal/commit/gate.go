@@ -14,7 +14,7 @@ import (
 type gate struct {
 	limit, running int
 	waiting        [2]list.List // of *waiter: after a conflict, and others
-	moved          time.Time    // when somebody last left, or nobody waited
+	moved          time.Time    // when an attempt last left, or none waited
 	opened         int          // how often
 	stuck          int          // of those who are in, who were when it last opened
 }
@@ -48,7 +48,7 @@ func (g *gate) leave(opened int) {
 	}
 }
 
-// open lets more in if nobody has left for a time.
+// open lets more in if no attempt has left for a time.
 func (g *gate) open() {
 	if time.Since(g.moved) >= stalled {
 		g.limit *= 2

@@ -18,9 +18,9 @@ type indexChange struct {
 	old, new *string
 	life     layout.Lifetime // of the cell and its entry
 
-	// careful: a unique index may be incomplete in the snapshot. Two rows may hold one value, and its
-	// entry belongs to at most one of them. foreign: the entry of old belongs to another row than this
-	// one.
+	// careful: a unique index may be incomplete in the snapshot. Two rows may hold one value, and
+	// its entry belongs to at most one of them. foreign: the entry of old belongs to another row
+	// than this one.
 	careful, foreign bool
 }
 
@@ -81,12 +81,14 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 func (tx *Txn) indexChange(ix model.Index, w *Write, old []byte) (indexChange, error) {
 	ch := indexChange{ix: ix, cell: w.Cell, life: w.Life}
 	ch.careful = ix.Unique && !tx.c.Meta.IndexState(ix, w.Cell.Table).Complete(tx.StartTimestamp())
-	if old != nil && model.CheckIndexEntry(ix, w.Cell, old) == nil { // a value older than the index may be too long
+	// A value older than the index may be too long.
+	if old != nil && model.CheckIndexEntry(ix, w.Cell, old) == nil {
 		s := string(old)
 		ch.old = &s
 	}
 	if w.Kind == layout.KindPut {
-		if err := model.CheckIndexEntry(ix, w.Cell, w.Value); err != nil { // buffered, perhaps, before the index was known
+		// The value may have been buffered before the index was known.
+		if err := model.CheckIndexEntry(ix, w.Cell, w.Value); err != nil {
 			return ch, err
 		}
 		s := string(w.Value)

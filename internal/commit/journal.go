@@ -61,13 +61,13 @@ func (rw *rowWrites) notified() (cells []model.Cell) {
 // backfill, a retry (J2).
 type Announcement struct {
 	TS       tso.Timestamp // of the notify cells
-	Deadline time.Time     // nothing of the work is sent after it; the rest needs a new announcement
+	Deadline time.Time     // sends nothing of the work after it; the rest is announced anew
 	entry    *journal.Append
 }
 
 // Announce has rows in the journal before anything is written to them. The order is what matters:
 // deadline, the entry's timestamp, the entry, the timestamp of the notify cells, the age. So all
-// requests end within a lifetime of the moment in which somebody may first read the entry, and a
+// requests end within a lifetime of the moment in which others may first read the entry, and a
 // process that was suspended in between sends nothing.
 func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announcement, err error) {
 	begun := time.Now()
@@ -78,7 +78,7 @@ func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announc
 		if err != nil {
 			return a, err
 		}
-		oldest = &start // once collected, an entry leads nobody to what is written after it
+		oldest = &start // a collected entry leads to nothing written after it
 		if a.entry, err = c.Journal.Append(ctx, &journal.Entry{StartTS: start, Rows: rows}); err != nil {
 			return a, err
 		}

@@ -13,7 +13,7 @@ import (
 const refreshesPerTTL = 4
 
 // requestsPerTTL is for how many requests, as slow as recent ones, a lock lives without a refresh:
-// where requests take as long as the locks live, whoever comes next would find every lock dead, and
+// where requests take as long as the locks live, the next client would find every lock dead, and
 // the fastest client would win each time.
 const requestsPerTTL = 4
 

@@ -125,6 +125,7 @@ func (c *Committer) traceTime(ctx context.Context) (tso.Timestamp, error) {
 
 // leaveTrace adds a trace to the mutation that erases weak notifications of column.
 func leaveTrace(mut *store.Mutation, column string, ts tso.Timestamp) {
-	mut.EraseBetween(layout.WriteFamily, layout.TracePrefix+column, 0, ts) // the newest one says all
+	// The newest trace suffices.
+	mut.EraseBetween(layout.WriteFamily, layout.TracePrefix+column, 0, ts)
 	mut.Put(layout.WriteFamily, layout.TracePrefix+column, ts, layout.EncodeWrite(ts, layout.KindRollback))
 }

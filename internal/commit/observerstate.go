@@ -137,7 +137,7 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 }
 
 // drop erases the sign that an observer is parked: others of the cell may then have work, or its
-// notification may have nobody who is to see it, and only the journal leads there (J2).
+// notification may have no observer, and only the journal leads there (J2).
 func (c *Committer) drop(ctx context.Context, s layout.ObserverState, mut *store.Mutation) error {
 	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
 	if err == nil {

@@ -74,7 +74,7 @@ type prewriteOutcome int
 
 const (
 	notSent prewriteOutcome = iota
-	refused                 // the store refused every request of the row: the transaction left nothing there
+	refused                 // the store refused all requests of the row, and left nothing there
 	touched                 // a lock of the transaction is or may be there
 )
 
@@ -216,7 +216,8 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 			cm.note(rw, refused)
 			if err := cm.resolveConflicts(ctx, rw, columns); err != nil {
 				if first && !errors.Is(err, model.ErrConflict) {
-					cm.note(rw, touched) // the lock found may be our own: the request may have been delivered twice
+					// The lock found may be our own: the request may have been delivered twice.
+					cm.note(rw, touched)
 				}
 				return err
 			}

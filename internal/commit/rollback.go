@@ -24,7 +24,7 @@ const (
 // clean-up has a deadline of its own.
 //
 // If the primary's table or one of its families is missing, no marker can be placed. None is needed
-// to erase the other locks: no commit request has been sent, so nobody else can commit this
+// to erase the other locks: no commit request has been sent, so no other client can commit this
 // transaction (I6).
 func (cm *commit) abort(ctx context.Context, cause error) error {
 	ctx, span := cm.c.Store.Trace.Start(ctx, "percolator.rollback", "")
@@ -52,12 +52,13 @@ func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
 // nothing.
 func (cm *commit) cleanUp(ctx context.Context) error {
 	if !slices.ContainsFunc(cm.rows, cm.touched) {
-		cm.c.Journal.Drop(cm.entry) // not otherwise: the collector finds the markers by the entry (J8)
+		// Otherwise keep the entry: the collector finds the markers by it (J8).
+		cm.c.Journal.Drop(cm.entry)
 		cm.c.Journal.Own.RolledBack(cm.entry)
 		return nil
 	}
 	if m, _ := cm.c.Meta.Snapshot(); cm.entry != nil && cm.startTS <= m.Safepoint {
-		return nil // the collector resolves it; a marker after that would be nobody's garbage (J8)
+		return nil // the collector resolves it; no one would collect a later marker (J8)
 	}
 	_, err := cm.rollBack(ctx)
 	if err != nil {
@@ -75,7 +76,8 @@ func (cm *commit) touched(rw *rowWrites) bool {
 // rollBack decides the transaction on its primary and, unless it turns out to have committed,
 // erases what it left. It has a deadline of its own, as the caller's context may have ended.
 func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
-	cm.c.Locks.Own.Decide(cm.startTS, 0, 0) // readers go to the store instead of awaiting the clean-up
+	// From here on readers ask the store instead of awaiting the clean-up.
+	cm.c.Locks.Own.Decide(cm.startTS, 0, 0)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 	defer cancel()
 	if !cm.until.IsZero() { // a commit request may have been sent

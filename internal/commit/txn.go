@@ -37,8 +37,9 @@ type Txn struct {
 	writes map[model.Cell]*Write
 	order  []*Write // as first buffered; the first is the primary
 	weak   map[model.Cell]bool
-	erase  map[model.Cell]bool // notify cells ≤ start_ts to erase with the acknowledgment in their row (I13)
-	bytes  int
+	// Notify cells ≤ start_ts that go with their row's acknowledgment (I13).
+	erase map[model.Cell]bool
+	bytes int
 }
 
 // Write is one buffered write.
@@ -60,8 +61,8 @@ type TxnOptions struct {
 	MaxAttempts int    // of Update; 0: as many as the context allows
 	Blind       bool   // reads nothing, so its start timestamp may be prefetched
 	LockReads   bool   // every read conflicts like a write
-	retry       bool   // after a conflict: no prefetched start timestamp, which may be as old as the last
-	turns       *turns // that the attempt of an Update holds; nil: it respects nobody's
+	retry       bool   // after a conflict: a prefetched start timestamp may be too old
+	turns       *turns // that the attempt of an Update holds; nil: it respects none
 }
 
 // Begin begins a transaction.
@@ -103,7 +104,7 @@ func (tx *Txn) Lend(f func() error) error {
 // CheckOwned returns ErrInvalidArgument while the transaction is lent.
 func (tx *Txn) CheckOwned() error {
 	if tx.lent.Load() {
-		return fmt.Errorf("percolator: %w: whoever called this function ends its transaction, by what it returns", model.ErrInvalidArgument)
+		return fmt.Errorf("percolator: %w: this function does not end its transaction: what it returns does", model.ErrInvalidArgument)
 	}
 	return nil
 }

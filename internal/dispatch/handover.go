@@ -15,7 +15,7 @@ import (
 // without hand-overs never. What is to run together is one hint, so one worker gets it. The oracle
 // keeps nothing that is handed over, so a cell is either a waiting worker's or still its own.
 
-// handOverTimeout bounds a request: meanwhile nobody runs for the cells.
+// handOverTimeout bounds a request, during which no worker runs for the cells.
 const handOverTimeout = 500 * time.Millisecond
 
 // HandOver hands each part of a surplus to a worker in another process that waits for it, and
@@ -59,9 +59,9 @@ func (h *hinter) surplusTopic(table, column string) uint64 {
 	return h.topic(table, column+"\x00surplus")
 }
 
-// encodeSurplus encodes how often the cells were handed over, this time included, by whom, and as
-// many of the cells as fit into a hint: of each the length of the prefix that its row shares with
-// the one before, the rest of the row, and how much its timestamp is above the other's.
+// encodeSurplus encodes how often the cells were handed over, this time included, by which worker,
+// and as many of the cells as fit into a hint: of each the length of the prefix that its row shares
+// with the one before, the rest of the row, and how much its timestamp is above the other's.
 func encodeSurplus(s model.Surplus) (data string, cells int) {
 	b := binary.BigEndian.AppendUint64([]byte{byte(s.HandOvers)}, s.From)
 	var last model.Notification

@@ -1,5 +1,6 @@
-// Package emulatorhost looks whether an emulator listens where an environment variable says. Google's
-// clients try to connect for as long as a context lasts, and then say only that it has ended.
+// Package emulatorhost looks whether an emulator listens where an environment variable says.
+// Google's clients try to connect for as long as a context lasts, and then say only that it has
+// ended.
 package emulatorhost
 
 import (
@@ -35,15 +36,18 @@ func Await(ctx context.Context, variable string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
+	for said := error(nil); ; {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		if err == nil {
 			return c.Close()
 		}
+		if said == nil || ctx.Err() == nil { // an attempt that was cut short says less than the one before
+			said = err
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("no emulator at %s: %w", variable, err)
+			return fmt.Errorf("no emulator at %s: %w", variable, said)
 		}
 	}
 }

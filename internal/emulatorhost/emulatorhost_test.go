@@ -10,6 +10,9 @@ import (
 )
 
 func TestAwait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ type Engine struct {
 
 	Store    *store.Store
 	Bulk     *store.BulkWriter
-	Sweeping *store.BulkWriter // for background work; whoever adds to it waits
+	Sweeping *store.BulkWriter // for background work; callers that add to it wait
 	Clock    *timestamps.Source
 	Meta     *meta.Watcher
 	Dispatch *dispatch.Dispatcher
@@ -106,7 +106,8 @@ func (e *Engine) build(backend store.Backend) (err error) {
 	}
 	e.Reads = reads.New(e.Store, e.Clock, e.Meta, e.Locks, e.Config)
 	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string {
-		ctx, cancel := context.WithTimeout(ctx, e.Store.Timing.RequestLifetime/4) // the rest is for the entry
+		// The rest of the lifetime is for the entry.
+		ctx, cancel := context.WithTimeout(ctx, e.Store.Timing.RequestLifetime/4)
 		defer cancel()
 		return e.Locks.Sessions.Await(ctx)
 	})

@@ -20,7 +20,7 @@ func (e *Engine) journalMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	unsettled := o.Gauge("percolator.journal.unsettled", "{row}", "Rows of the journal with unsettled entries: in this client's streams, and in those that it adopts")
 	behind := o.Gauge("percolator.journal.behind", "{row}", "Rows from the low positions of this client's streams on, settled or not")
 	oldest := o.Seconds("percolator.journal.oldest.age", "Age of the oldest unsettled entry in this client's streams, and in those that it adopts")
-	notified := o.Seconds("percolator.journal.notified.age", "Age of the oldest notification that looks at this client's own entries have found and nobody has dealt with")
+	notified := o.Seconds("percolator.journal.notified.age", "Age of the oldest unprocessed notification that looks at this client's own entries have found")
 	expired := o.Seconds("percolator.journal.expired.age", "How long the oldest lock that looks at this client's own entries could not resolve has been past its time to live")
 	turns := o.Counter("percolator.journal.turns", "{turn}", "Turns of the worker that adopts streams, by outcome")
 	corrupt := o.Counter("percolator.journal.corrupt", "{cell}", "Cells that looks could not decode, each time that they met them")

@@ -1,8 +1,7 @@
-// Package export writes the rows of a table, as they are at one timestamp, to files that other
-// systems load. It stands on percolator/admin, and on percolator/backup for where files are kept.
+// Package export writes the rows of a table, as of one timestamp, to files for other systems. It
+// stands on percolator/admin, and on percolator/backup for the place of the files.
 //
-// A backup is what an instance is restored from, with what observers have still to do; an export is
-// values.
+// A backup restores an instance, with the pending work of observers; an export holds only values.
 package export
 
 import (
@@ -59,8 +58,8 @@ type Options struct {
 	AsOf tso.Timestamp
 	// Concurrency is how many ranges of rows are read at once. 0: 4. At most 64.
 	Concurrency int
-	// PartBytes ends a file: the row whose values and names reach it is its last. 0: 64 MiB. From 1 KiB
-	// to 1 GiB.
+	// PartBytes ends a file: the row whose values and names reach it is its last. 0: 64 MiB. From 1
+	// KiB to 1 GiB.
 	PartBytes int64
 	// Progress, if set, is called after every file, one call at a time.
 	Progress func(Counts, int)

@@ -1,5 +1,5 @@
-// Package exporters connects a program of this module with what collects metrics and traces:
-// Prometheus, which asks, and an OTLP collector, which is told. The libraries only know
+// Package exporters connects the programs of this module with collectors of metrics and traces:
+// Prometheus, which polls, and an OTLP collector, to which they send. The libraries only know
 // OpenTelemetry's interfaces; a program hands them the providers from here.
 //
 // OTLP is off until one of OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT and
@@ -37,7 +37,7 @@ const (
 	requestsAtOnce = 4               // of Prometheus
 	scrapeTimeout  = 5 * time.Second // for one
 	flushTimeout   = 5 * time.Second // for what is not exported yet when the program ends
-	seriesOfOne    = 2000            // attribute sets of one instrument; what is beyond is counted together
+	seriesOfOne    = 2000            // attribute sets of one instrument; more are counted together
 )
 
 // Service names the program to the collector, unless the environment does.

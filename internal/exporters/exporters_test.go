@@ -165,6 +165,9 @@ func TestShutdownExportsTheRest(t *testing.T) {
 
 // A collector that does not answer keeps the program from ending for a bounded time only.
 func TestShutdownWithoutCollector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)

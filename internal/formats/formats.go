@@ -7,8 +7,9 @@
 //	Parquet     row (binary), an optional column of its own for each declared one, and columns, a
 //	            map from string to binary, for all others
 //
-// A value that is not of its column's type is not lost: JSON lines hold it as base64, Parquet in the
-// map. Names of columns are text: what is not UTF-8, or begins with a quote, is quoted as Go does.
+// A value that is not of its column's type is not lost: JSON lines hold it as base64, Parquet in
+// the map. Names of columns are text: what is not UTF-8, or begins with a quote, is quoted as Go
+// does.
 package formats
 
 import (

@@ -146,7 +146,8 @@ func (t *Table) NewParquetWriter(w io.Writer) *ParquetWriter {
 	}
 	p := &ParquetWriter{table: t, leaves: at, width: len(schema.Columns())}
 	p.values = make([][]parquet.Value, p.width)
-	codec := &zstd.Codec{Level: parquet.Zstd.Level} // the library's own keeps its encoders for other writers, and so for good
+	// The library's own codec keeps its encoders for good.
+	codec := &zstd.Codec{Level: parquet.Zstd.Level}
 	p.w = parquet.NewGenericWriter[any](w, schema, parquet.Compression(codec), parquet.CreatedBy("percolator", "", ""),
 		parquet.SkipPageBounds(rowName))
 	return p

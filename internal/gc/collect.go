@@ -97,7 +97,9 @@ func WantedSafepoint(now tso.Timestamp, retention time.Duration, live []meta.Hol
 // drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make
 // young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
-	return s.rest(ctx, model.DrainTime(s.e.Store.Timing))
+	d := model.DrainTime(s.e.Store.Timing)
+	s.cfg.Waiting(d)
+	return s.rest(ctx, d)
 }
 
 // rest waits and keeps the lease meanwhile.
@@ -108,8 +110,8 @@ func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
 // finish does what is left of a cycle after its drain. A cycle ends as it began, by the journal or
 // by passes, unless the journal has gone meanwhile: passes reach all that it led to.
 func (s *collecting) finish(ctx context.Context) error {
-	// Tables and observed columns that were added before the drain began must be known, or their locks
-	// would be passed over.
+	// Tables and observed columns that were added before the drain began must be known, or their
+	// locks would be passed over.
 	if _, err := s.e.Meta.Refresh(ctx); err != nil {
 		return err
 	}
@@ -151,7 +153,8 @@ func (s *collecting) resolveLocks(ctx context.Context, table string, rows []layo
 // resolveLock resolves one lock. It waits for a transaction that is alive: older than the
 // retention, it will soon refuse to commit.
 func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord) error {
-	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // resolveLock does not renew the lease
+	// The wait must end within the lease, which resolveLock does not renew.
+	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2))
 	defer cancel()
 	pause := retry.New(locks.MinLockWait, time.Second)
 	for {

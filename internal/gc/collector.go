@@ -1,6 +1,6 @@
 // Package gc removes versions that no snapshot can read any more. It stands above package engine
-// and knows locks, metadata, and storage. Its one idea: what is garbage once
-// stays garbage, so a collector may stop anywhere and another one may repeat its work.
+// and knows locks, metadata and storage. Its one idea: garbage stays garbage, so a collector may
+// stop anywhere and another one may repeat its work.
 package gc
 
 import (
@@ -48,13 +48,16 @@ import (
 type CollectorConfig struct {
 	// Interval is the pause between two cycles. 0: a twelfth of Config.Retention. At least 1 s.
 	Interval time.Duration
-	// Lease is how long, by the oracle's clock, a collector that died keeps others from continuing its
-	// work. 0: 1 min. At least 1 s.
+	// Lease is how long, by the oracle's clock, a collector that died keeps others from continuing
+	// its work. 0: 1 min. At least 1 s.
 	Lease time.Duration
 	// RowsPerSecond bounds how fast tables are read. 0: 5,000.
 	RowsPerSecond int
 	// Progress, if set, is called after every page and step, from the goroutine that collects.
 	Progress func(Collection)
+	// Waiting, if set, is called with the time that a cycle is about to drain, by the same
+	// goroutine.
+	Waiting func(time.Duration)
 }
 
 func (cfg CollectorConfig) withDefaults(retention time.Duration) (CollectorConfig, error) {
@@ -63,6 +66,9 @@ func (cfg CollectorConfig) withDefaults(retention time.Duration) (CollectorConfi
 	cfg.RowsPerSecond = cmp.Or(cfg.RowsPerSecond, 5_000)
 	if cfg.Progress == nil {
 		cfg.Progress = func(Collection) {}
+	}
+	if cfg.Waiting == nil {
+		cfg.Waiting = func(time.Duration) {}
 	}
 	if cfg.Interval < time.Second || cfg.Lease < time.Second || cfg.RowsPerSecond < 0 {
 		return cfg, fmt.Errorf("percolator: %w: CollectorConfig: Interval and Lease must be at least 1 s, RowsPerSecond positive", model.ErrInvalidArgument)
@@ -89,7 +95,7 @@ type Collection struct {
 	Updated   tso.Timestamp   // oracle's time when the collector last saved
 	Table     string          // all before it, by name, are done; others may be further
 	Row       string          `json:"-"` // rows of Table before this one are done
-	Page      string          `json:"-"` // the table of the page that was done last; tables take turns
+	Page      string          `json:"-"` // the table of the last page; tables take turns
 	Holder    string          // the collector at work; "": none
 	Expires   tso.Timestamp   // when its lease ends
 
@@ -98,9 +104,9 @@ type Collection struct {
 	Versions   int64 // cells of Bigtable removed
 	Tombstones int64 // deleted cells removed with their last record
 	Expired    int64 // values that had expired and were deleted, so that observers hear of it
-	Postponed  int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
+	Postponed  int64 // cells left to the next cycle: an old lock, or a deletion not yet observed
 	Corrupt    int64 // cells that cannot be decoded, left as they are
-	Dispatched int64 // notifications older than the safepoint, of which the journal should have told before
+	Dispatched int64 // notifications below the safepoint that the journal missed
 }
 
 // Collector removes versions that no snapshot can read any more. Its methods may be called

@@ -15,10 +15,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ResolveLocksOf resolves every lock of transactions that began at or before upTo, and whose primary
-// is in one of some tables, to which nobody writes any more (I26). It goes by the journal, up to
-// the first row of each stream that is above upTo, as a collection does (J6), and without one over
-// all tables. It may be repeated. rowsPerSecond bounds how fast rows are read.
+// ResolveLocksOf resolves every lock of transactions that began at or before upTo, and whose
+// primary is in one of some tables, to which no client writes any more (I26). It goes by the
+// journal, up to the first row of each stream that is above upTo, as a collection does (J6), and
+// without one over all tables. It may be repeated. rowsPerSecond bounds how fast rows are read.
 func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo tso.Timestamp, rowsPerSecond int) error {
 	g := &Collector{e: e, pace: rate.NewLimiter(rate.Limit(rowsPerSecond), collectRows)}
 	primaries := model.SetOf(tables)

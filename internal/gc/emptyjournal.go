@@ -14,13 +14,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Once the journal is turned off nobody reads what it holds, and no cycle by the journal deletes
+// Once the journal is turned off no client reads what it holds, and no cycle by the journal deletes
 // it: the cycles by passes do. It is not relied on when the schema that disables it was stored
-// before the drain of the cycle, and nobody has stored another one since. The schema is read again
+// before the drain of the cycle, and no other one was stored since. The schema is read again
 // after each page, and before its rows are erased. So when the journal is turned on meanwhile,
 //
 //	entries   of that time are in rows that were not read
-//	parked    is listed again by the sweep that builds it: whoever lists an observer just before its
+//	parked    is listed again by the sweep that builds it: a client that lists an observer just before its
 //	          row is erased here says so in the row of the cell before the sweep begins
 //	headers   stay as long as the sessions of their owners, who go on in their streams (J3)
 //
@@ -49,7 +49,8 @@ func (s *collecting) emptyRange(ctx context.Context, rows model.Range) (over boo
 		if err != nil {
 			return false, err
 		}
-		deadline := time.Now().Add(min(s.e.Store.Timing.RequestLifetime, s.e.Store.Timing.MetaMaxAge)) // before the schema is read
+		// Compute the deadline before reading the schema.
+		deadline := time.Now().Add(min(s.e.Store.Timing.RequestLifetime, s.e.Store.Timing.MetaMaxAge))
 		if off, err := s.unjournaled(ctx); err != nil || !off {
 			return true, err
 		}

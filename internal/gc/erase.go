@@ -26,7 +26,8 @@ type eraser struct {
 // erased counts what was done to a page.
 type erased struct {
 	versions, tombstones, expired, postponed, corrupt atomic.Int64
-	left                                              func(row string) // hears of rows with garbage that stays; nil: nobody does
+	// Gets rows whose garbage stays; may be nil.
+	left func(row string)
 }
 
 func (e *erased) leave(row string, n int64) {
@@ -79,7 +80,7 @@ func (x *eraser) removed(did *erased, versions int) {
 func (x *eraser) page(ctx context.Context, info *model.TableInfo, page []layout.Row, did *erased) error {
 	var muts []store.RowMutation
 	var expired []model.Cell
-	var locked []lockedCell // expired values, which nobody can delete
+	var locked []lockedCell // expired values that cannot be deleted
 	table := info.Name
 	versions, tombstones := 0, 0
 	g, vctx := errgroup.WithContext(ctx)

@@ -203,7 +203,7 @@ func (x *shareEraser) eraseRows(ctx context.Context, table string, page []layout
 	return err
 }
 
-// show says what a row shows of entries, and dispatches the notifications that nobody may know of.
+// show says what a row shows of entries, and dispatches notifications that no worker may know of.
 func (x *shareEraser) show(table string, info *model.TableInfo, row layout.Row, p layout.Pending) (s shown) {
 	s.stays = len(p.Corrupt) > 0
 	for col, v := range layout.DecodeRow(table, row) {

@@ -50,7 +50,7 @@ func (e erasure) apply(mut *store.Mutation) {
 type tombstone struct {
 	column   string
 	erasures []erasure
-	expired  bool // nobody has deleted the cell: its newest change is a put that has expired
+	expired  bool // the cell's newest change is a put that has expired
 }
 
 func versionsOf(erasures []erasure) (n int) {
@@ -104,8 +104,8 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 	for _, col := range row.Columns() {
 		if _, ack := layout.Acknowledged(col); !ack && cells[col].last != nil {
 			if slices.ContainsFunc(acks[col], func(a string) bool { return cells[a].left }) {
-				// An observer has run since the watermark. Only the deletion shows an export that the
-				// observer was behind before.
+				// An observer has run since the watermark. Only the deletion shows an export that
+				// the observer was behind before.
 				g.await(row, acks[col]...)
 				continue
 			}
@@ -116,7 +116,8 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 		}
 	}
 	for of, columns := range acks {
-		if c := cells[of]; c.last == nil && !c.left { // nothing of the cell stays, or an earlier cycle removed it
+		// Nothing of such a cell stays, or an earlier cycle removed it.
+		if c := cells[of]; c.last == nil && !c.left {
 			if v := tombstoneOf(of, cells, columns); len(v.erasures) > 0 {
 				g.tombstones = append(g.tombstones, v)
 			}
@@ -126,7 +127,7 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 }
 
 // await postpones the row while a cell that keeps garbage of another one does so by a lock: of a
-// transaction that never commits nobody else leads back here (J8).
+// transaction that never commits nothing else leads back here (J8).
 func (g *rowGarbage) await(row layout.RowVersions, columns ...string) {
 	if slices.ContainsFunc(columns, func(c string) bool { return len(row[c].Locks) > 0 }) {
 		g.postponed++
@@ -192,8 +193,9 @@ func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp)
 	case base.Kind == layout.KindPut && hasData(v, base.StartTS) && !base.Expired(watermark):
 		g.left = true
 	default:
-		// The base says "nothing here", has expired, or is the trace of a commit that landed after collection. The
-		// range takes along whatever lies under it: left behind, it would come back to life.
+		// The base says "nothing here", has expired, or is the trace of a commit that landed after
+		// collection. The range takes along whatever lies under it: left behind, it would come back
+		// to life.
 		g.last = &erasure{layout.WriteFamily, column, 0, base.CommitTS + 1, 1}
 		g.expired = base.Expired(watermark) && base == newest
 	}

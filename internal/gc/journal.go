@@ -94,7 +94,8 @@ func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *model.Catalog,
 				continue
 			}
 			for _, r := range e.Rows {
-				if _, known := catalog.Tables[r.Table]; known && !done(rowID{r.Table, r.Key}) { // else the schema has lost it, with everything in it
+				// A table that the schema lost is gone with its contents.
+				if _, known := catalog.Tables[r.Table]; known && !done(rowID{r.Table, r.Key}) {
 					keys[r.Table] = append(keys[r.Table], r.Key)
 				}
 			}

@@ -36,7 +36,8 @@ func Completed(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
 		return 0, err
 	}
 	m, err := e.Meta.Refresh(ctx)
-	if err != nil || st.Phase != CollectionDone && m.Watermark >= st.Safepoint { // published meanwhile
+	// The watermark may have been published meanwhile.
+	if err != nil || st.Phase != CollectionDone && m.Watermark >= st.Safepoint {
 		return 0, err
 	}
 	return min(m.Watermark, st.Safepoint), nil

@@ -24,11 +24,14 @@ const (
 // collectorCell is the stored cell.
 type collectorCell struct {
 	Collection
-	RowKey    []byte                   // Collection.Row, which JSON would damage
-	Tables    map[string]tablePosition `json:",omitempty"` // of tables after Collection.Table; without: not begun
-	ByJournal bool                     `json:",omitempty"` // the locks were resolved by the journal, and the shares are what to erase
+	RowKey []byte // Collection.Row, which JSON would damage
+	// After Collection.Table; absent: not begun.
+	Tables map[string]tablePosition `json:",omitempty"`
+	// The journal led to the locks, and the shares are to erase.
+	ByJournal bool `json:",omitempty"`
 
-	Unjournaled uint64 `json:",omitempty"` // the version of the schema before the drain, if it disabled the journal
+	// The schema's version before the drain, if it had no journal.
+	Unjournaled uint64 `json:",omitempty"`
 }
 
 func (st collectorCell) encode() []byte {

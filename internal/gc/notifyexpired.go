@@ -11,10 +11,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Nobody commits when a value expires, so nobody notifies. Where the schema asks for it
-// (NotifyExpired), the collector does not erase the record of such a value but deletes the value, in
-// a transaction like any other: it conflicts with writers, has an entry, and notifies. Snapshots see
-// no difference. The record goes when the deletion is above it, and the deletion as all of them do.
+// No transaction commits when a value expires, so none notifies. Where the schema asks for it
+// (NotifyExpired), the collector does not erase the record of such a value but deletes the value,
+// in a transaction like any other: it conflicts with writers, has an entry, and notifies. Snapshots
+// see no difference. The record goes when the deletion is above it, and the deletion as all of them
+// do.
 //
 //	crash before the commit   what has led here stays, and leads the next collector here
 //	crash after it            the deletion's own entry leads here
@@ -61,8 +62,8 @@ func (x *eraser) resolveExpired(ctx context.Context, locked []lockedCell, did *e
 // expiredAtOnce is how many cells one transaction deletes.
 const expiredAtOnce = 256
 
-// deleteExpired deletes values that had expired when they were read. What somebody is writing to is
-// left to the next cycle.
+// deleteExpired deletes values that had expired when they were read. What transactions are writing
+// to is left to the next cycle.
 func (x *eraser) deleteExpired(ctx context.Context, cells []model.Cell, did *erased) error {
 	for len(cells) > 0 {
 		n := min(len(cells), expiredAtOnce)

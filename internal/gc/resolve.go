@@ -29,7 +29,7 @@ type resolving struct {
 	*Collector
 	safepoint tso.Timestamp
 	requests  *semaphore.Weighted // in flight
-	primaries map[string]bool     // only of transactions whose primary is in one of these tables; nil: of all
+	primaries map[string]bool     // only of transactions with primaries in these tables; nil: all
 	locks     atomic.Int64        // resolved
 
 	mu   sync.Mutex
@@ -60,7 +60,8 @@ func (r *resolving) streams(ctx context.Context) ([]streamRows, error) {
 	if err := r.listed(ctx, streams); err != nil {
 		return nil, err
 	}
-	streams = slices.DeleteFunc(streams, func(st journal.Stream) bool { return !st.Rows }) // none of an earlier entry can come
+	// Other streams can get no rows with earlier entries.
+	streams = slices.DeleteFunc(streams, func(st journal.Stream) bool { return !st.Rows })
 	resolved := make([]streamRows, len(streams))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(streamsAtOnce)
@@ -132,7 +133,7 @@ func (r *resolving) entries(ctx context.Context, rows []journal.StreamRow) error
 	return g.Wait()
 }
 
-// take is the rows that entries name and nobody has taken.
+// take is the rows that entries name and that were not taken yet.
 func (r *resolving) take(rows []journal.StreamRow) map[string][]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

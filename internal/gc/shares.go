@@ -27,7 +27,7 @@ import (
 //	holder, expires     the collector that erases it, and the end of its lease by the oracle's clock
 //	counts              what it did
 //
-// Whoever has no cycle of its own to run takes a share that is free by a condition on the whole
+// A collector without a cycle of its own takes a free share by a condition on the whole
 // cell, erases, and takes from it what is decided. The cycle ends when nothing is left of a share.
 //
 //	no row is taken that was found later    its locks may not have been resolved before the watermark
@@ -55,7 +55,7 @@ const (
 type share struct {
 	Watermark, Asked tso.Timestamp
 	Streams          []streamRows  `json:",omitempty"` // what is left to erase
-	Holder           string        `json:",omitempty"` // "": nobody
+	Holder           string        `json:",omitempty"` // "": none
 	Expires          tso.Timestamp `json:",omitempty"`
 	Did              tally
 }
@@ -184,7 +184,7 @@ func (g *Collector) help(ctx context.Context) (col Collection, err error) {
 	return col, err
 }
 
-// takeShares erases shares that nobody holds, one after the other, until there is none. left:
+// takeShares erases free shares, one after the other, until there is none. left:
 // others hold some. heard is called with all shares whenever a lease has to be kept.
 func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, []*heldShare) error) (did tally, left bool, err error) {
 	name := uuid.NewString()

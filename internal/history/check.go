@@ -6,7 +6,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Check says what in the recording must not be. The recording must be complete: nobody may record
+// Check says what in the recording must not be. The recording must be complete: no one may record
 // in it any more.
 func Check(h *Recording, rules Rules) *Report { return NewChecker(h, rules).Finish() }
 
@@ -47,7 +47,7 @@ type window struct {
 	versions [][]version // by cell, in the order of commit timestamps; without locks
 	lockers  [][]version // by cell: everything that conflicts, locks included
 	tables   map[string][]cellID
-	pending  map[cellID][]*Txn // unknown ones that nobody has seen a write of
+	pending  map[cellID][]*Txn // unknown ones of which no write was seen
 	lastRun  map[observed]*Txn // the newest committed run
 
 	probing   bool          // see stopAtAmbiguous
@@ -122,6 +122,7 @@ func (c *Checker) judge(ts tso.Timestamp) {
 	c.checkLists()
 	c.checkUnique()
 	c.checkReads()
+	c.checkDeletions()
 	c.checkObservers()
 	c.checkExports()
 	c.checkCycles()
@@ -132,8 +133,10 @@ func (c *Checker) judge(ts tso.Timestamp) {
 		c.forget()
 		return
 	}
+	c.checkImports()
 	c.checkTotals()
 	c.checkDeliveries()
+	c.checkWatches()
 }
 
 // include finds the transactions of the window.
@@ -147,7 +150,7 @@ func (c *Checker) include() {
 	}
 }
 
-// stopAtUnplaced ends the window below the first transaction that committed nobody knows when.
+// stopAtUnplaced ends the window below the first transaction with an unknown commit timestamp.
 func (c *Checker) stopAtUnplaced() {
 	for _, t := range c.txns {
 		if t.unplaced() {

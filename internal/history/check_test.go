@@ -23,9 +23,12 @@ import (
 // Operations: r(x)=v reads, r(x)=v@20 is told the commit timestamp, r(x)=nil finds nothing; w(x)=v,
 // d(x) and l(x) write, delete and lock; has(x) is told that there is a value; i(v..w)=x:v scans an
 // index; run(o,x,20) makes it a run of observer o for the change of x at 20; poke(x) notifies
-// weakly; broken(text). add(k,5) contributes to a total, and sum(k)=5 finds it; export(p,0)=v adds
-// an entry to a partition. In values _ stands for a blank. A line "record x 10-20" or "marker x 10"
-// is of the raw tables, and "delivered p 10.0=v@20,30.0=v@40" a call of a receiver.
+// weakly; broken(text); upto(20) is an operator who deletes what had committed by then. add(k,5)
+// contributes to a total, and sum(k)=5 finds it; export(p,0)=v adds an entry to a partition. In
+// values _ stands for a blank. A line "record x 10-20" or "marker x 10" is of the raw tables, and
+// "delivered p 10.0=v@20,30.0=v@40" a call of a receiver. "watches from 10" is a consumer that
+// begins to watch everything there, and "watches to 40 x=1@10-20 y=nil@30-40" what it was told
+// before it came to 40.
 func TestCheck(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -37,10 +40,14 @@ func TestCheck(t *testing.T) {
 					rules.List = func(Cell) bool { return true }
 				case "maxage": // in milliseconds, of which a timestamp has many
 					rules.MaxAge = time.Duration(number(t, a.Vals[0])) * time.Millisecond
+				case "ttl": // likewise
+					rules.TTL = func(Cell) time.Duration { return time.Duration(number(t, a.Vals[0])) * time.Millisecond }
 				case "unique":
 					rules.Unique = []Column{{"t", "c"}}
 				case "observer":
 					rules.Observers = append(rules.Observers, Observer{Name: a.Vals[0], Table: "t", Column: "c"})
+				case "expired":
+					rules.Observers = append(rules.Observers, Observer{Name: a.Vals[0], Table: "t", Column: "c", Expired: true})
 				case "weak":
 					rules.Observers = append(rules.Observers, Observer{Name: a.Vals[0], Table: "t", Column: "c", Weak: true})
 				}
@@ -82,6 +89,10 @@ func parse(t *testing.T, text string) *Recording {
 		}
 		if words[0] == "delivered" {
 			h.Delivers(words[1], testDeliveries(t, words[2]))
+			continue
+		}
+		if words[0] == "watches" {
+			parseWatch(t, h, words[1:])
 			continue
 		}
 		tx := h.Begin("c", "test")
@@ -149,6 +160,8 @@ func addOp(t *testing.T, tx *Txn, o string) {
 		tx.Observes(Run{Observer: a[0], Cell: testCell(a[1]), Change: ts, Weak: ts == 0})
 	case "poke":
 		tx.Notifies(testCell(arg))
+	case "upto":
+		tx.DeletesUpTo(number(t, arg))
 	case "broken":
 		tx.Broken("%s", arg)
 	case "add":
@@ -171,6 +184,28 @@ func testEntries(s string) (es []Entry) {
 		}
 	}
 	return es
+}
+
+// parseWatch takes in a step of a watcher.
+func parseWatch(t *testing.T, h *Recording, words []string) {
+	t.Helper()
+	position := number(t, words[1])
+	if words[0] == "from" {
+		h.WatchesFrom("w", []Column{{Table: "t"}}, position)
+		return
+	}
+	var changes []WatchedChange
+	for _, word := range words[2:] {
+		name, rest, _ := strings.Cut(word, "=")
+		value, times, _ := strings.Cut(rest, "@")
+		start, commit, _ := strings.Cut(times, "-")
+		ch := WatchedChange{Cell: testCell(name), Start: number(t, start), Commit: number(t, commit)}
+		if value != "nil" {
+			ch.Value = []byte(value)
+		}
+		changes = append(changes, ch)
+	}
+	h.Watches("w", changes, position)
 }
 
 func testDeliveries(t *testing.T, s string) (ds []Delivery) {

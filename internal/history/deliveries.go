@@ -93,7 +93,7 @@ func (c *Checker) checkCall(call call, entries map[position]*exported, newest ma
 		e, last := entries[at], newest[at.partition]
 		switch {
 		case e == nil:
-			c.report.add(anomalyDelivery, "the receiver of %s got %q, number %d of %d, which nobody added to it", at.partition, d.What, d.Seq, d.Start)
+			c.report.add(anomalyDelivery, "the receiver of %s got %q, number %d of %d, which was never added to it", at.partition, d.What, d.Seq, d.Start)
 			continue
 		case !e.of.committed:
 			c.report.add(anomalyDelivery, "the receiver of %s got %q of %s, which did not commit", at.partition, d.What, e.of)

@@ -27,8 +27,8 @@ func (t *Txn) Due(observer string, c Cell) {
 	t.due[pendingRun{observer, c}] = true
 }
 
-// checkExports: what an observer had not run for at the snapshot of an export is due in it. More may
-// be due: a run once more does no harm.
+// checkExports: what an observer had not run for at the snapshot of an export is due in it. More
+// may be due: a run once more does no harm.
 func (c *Checker) checkExports() {
 	for _, t := range c.txns {
 		if t.judged || len(t.exported) == 0 {

@@ -58,8 +58,8 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// TestDrops: a change that an operator has abandoned need not be run for, nor be due in an export. A
-// later one must.
+// TestDrops: a change that an operator has abandoned need not be run for, nor be due in an export.
+// A later one must.
 func TestDrops(t *testing.T) {
 	rules := Rules{Observers: []Observer{{Name: "o", Table: "t", Column: "c"}}}
 	cell, ack := Cell{"t", "r", "c"}, Cell{"t", "r", "ack"}

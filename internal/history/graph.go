@@ -130,7 +130,7 @@ func (c *Checker) versionRead(t *Txn, cell cellID, value valueID) int {
 	vs := c.versions[cell]
 	i := c.at(cell, t.start)
 	if value == absent {
-		if i >= 0 && vs[i].value != absent {
+		if i >= 0 && vs[i].seen(t.start) != absent {
 			return -1
 		}
 		return i
@@ -202,7 +202,7 @@ func (c *Checker) eachScanned(s *scan, f func(cellID, valueID)) {
 // needs.
 func (c *Checker) realTime(edges []edge) (nodes int32, out []edge) {
 	moment := int32(len(c.h.txns)) - 1 // the newest; none yet
-	fresh := false                     // nobody began after it
+	fresh := false                     // none began after it
 	for _, m := range c.moments() {
 		t := m.txn
 		switch {

@@ -16,6 +16,7 @@ type saved struct {
 	Texts   []string
 	Txns    []savedTxn
 	Calls   []savedCall
+	Watched []savedWatched
 	Records []Record
 	Judged  []Anomaly
 }
@@ -27,6 +28,8 @@ type savedTxn struct {
 	Began, Ended    int64
 	Placed, Bounded bool
 	LockReads       bool
+	Deletes         bool
+	DeletesUpTo     tso.Timestamp
 	Ops             []savedOp
 	Runs            []Run
 	Weak            []cellID
@@ -67,7 +70,14 @@ type savedCall struct {
 	Entries   []Delivery
 }
 
-// Save writes the recording for Add. Nobody records any more.
+type savedWatched struct {
+	Watcher  string
+	Columns  []Column
+	Changes  []WatchedChange
+	Position tso.Timestamp
+}
+
+// Save writes the recording for Add. Recording has ended.
 func (h *Recording) Save(w io.Writer) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,13 +88,16 @@ func (h *Recording) Save(w io.Writer) error {
 	for _, c := range h.calls {
 		s.Calls = append(s.Calls, savedCall{c.at, c.partition, c.entries})
 	}
+	for _, w := range h.watched {
+		s.Watched = append(s.Watched, savedWatched{w.watcher, w.columns, w.changes, w.position})
+	}
 	return gob.NewEncoder(w).Encode(s)
 }
 
 func (t *Txn) save() savedTxn {
 	s := savedTxn{
 		Client: t.Client, Kind: t.Kind, Start: t.start, Commit: t.commit, Outcome: t.outcome, Began: t.began, Ended: t.ended,
-		Placed: t.placed, Bounded: t.bounded, LockReads: t.lockReads, Runs: t.runs, Weak: t.weak, Broken: t.broken,
+		Placed: t.placed, Bounded: t.bounded, LockReads: t.lockReads, Deletes: t.deletes.limited, DeletesUpTo: t.deletes.upTo, Runs: t.runs, Weak: t.weak, Broken: t.broken,
 	}
 	for _, o := range t.ops {
 		to := savedOp{Kind: o.kind, Cell: o.cell, Value: o.value, Commit: o.commit}
@@ -137,6 +150,9 @@ func (h *Recording) Add(r io.Reader) error {
 		h.calls = append(h.calls, call{c.At, c.Partition, c.Entries})
 	}
 	slices.SortStableFunc(h.calls, func(a, b call) int { return cmp.Compare(a.at, b.at) })
+	for _, w := range s.Watched {
+		h.watched = append(h.watched, watched{w.Watcher, w.Columns, w.Changes, w.Position})
+	}
 	h.records = append(h.records, s.Records...)
 	h.judged = append(h.judged, s.Judged...)
 	return nil
@@ -152,7 +168,7 @@ type joining struct {
 func (in joining) txn(s savedTxn) *Txn {
 	t := &Txn{
 		Client: s.Client, Kind: s.Kind, start: s.Start, commit: s.Commit, outcome: s.Outcome, began: s.Began, ended: s.Ended,
-		placed: s.Placed, bounded: s.Bounded, lockReads: s.LockReads, broken: s.Broken,
+		placed: s.Placed, bounded: s.Bounded, lockReads: s.LockReads, deletes: deletionLimit{s.Deletes, s.DeletesUpTo}, broken: s.Broken,
 	}
 	for _, o := range s.Ops {
 		t.ops = append(t.ops, in.op(o))

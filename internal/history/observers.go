@@ -84,7 +84,9 @@ func (c *Checker) checkObserved() {
 			}
 		}
 		for _, id := range sortedKeys(newest) {
-			if v := newest[id]; !c.ranSince(o.Name, id, v.commit) {
+			v := newest[id]
+			c.checkExpired(o, id, v)
+			if !c.ranSince(o.Name, id, v.commit) {
 				c.report.add(anomalyUnobserved, "%s: observer %s has not run since %s, committed at %d", c.h.names[id], o.Name, c.txn(v.txn), v.commit)
 			}
 		}

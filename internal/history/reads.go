@@ -85,8 +85,11 @@ func (r *reader) differs(cell cellID, got valueID) {
 	if i := c.at(cell, r.t.start); i >= 0 {
 		v := c.versions[cell][i]
 		should, instead = "what %s wrote", c.txn(v.txn)
-		if v.value == absent {
+		switch {
+		case v.value == absent:
 			should = "the deletion by %s"
+		case v.seen(r.t.start) == absent:
+			should = "the expiry of what %s wrote"
 		}
 	}
 	if got == absent {
@@ -100,7 +103,7 @@ func (r *reader) differs(cell cellID, got valueID) {
 // origin says who wrote a value that a read must not see.
 func (r *reader) origin(cell cellID, got valueID) (kind Kind, what string, who any) {
 	c := r.c
-	kind, what, who = anomalyThinAir, "nobody wrote%.0s", ""
+	kind, what, who = anomalyThinAir, "no one wrote%.0s", ""
 	for _, a := range c.writes[written{cell, got}] {
 		w := c.txn(a.txn)
 		switch {

@@ -48,6 +48,8 @@ type Recording struct {
 	records []Record
 	judged  []Anomaly
 	calls   []call
+	imports []Import
+	watched []watched
 	dropped map[pendingRun]tso.Timestamp
 	spared  map[Cell]bool // acknowledgments that operators have committed
 }

@@ -12,43 +12,62 @@ type Kind string
 
 // The anomalies.
 const (
-	anomalyInternal      Kind = "internal"             // a transaction does not see its own writes, or one cell twice the same
-	anomalyAbortedRead   Kind = "G1a"                  // read of a write of an aborted transaction
-	anomalyIntermediate  Kind = "G1b"                  // read of a write that its own transaction replaced
-	anomalyThinAir       Kind = "thin air"             // read of a value that nobody wrote
-	anomalyStaleRead     Kind = "stale read"           // a version older than the newest below the snapshot, or no version where there is one
-	anomalyFutureRead    Kind = "future read"          // a version committed above the snapshot
-	anomalyScanOrder     Kind = "scan order"           // entries out of order or twice
-	anomalyOverlap       Kind = "overlap"              // two writers of one cell at the same time
-	anomalyLostUpdate    Kind = "lost update"          // an overlap of transactions that had read the cell before
-	anomalyTimestamps    Kind = "timestamps"           // not unique, or a commit not above its start
-	anomalyTooOld        Kind = "too old"              // committed although its snapshot may have been collected
-	anomalyRealTime      Kind = "real time"            // began after another was acknowledged, with a smaller timestamp
-	anomalyHalfCommit    Kind = "two commits"          // one transaction seen with two commit timestamps
-	anomalyAbortedRecord Kind = "record of an abort"   // in the raw tables
-	anomalyCommittedUndo Kind = "marker of a commit"   // in the raw tables
-	anomalyUnknownRecord Kind = "record of nobody"     // in the raw tables
-	anomalyUnplaced      Kind = "unplaced"             // seen to be committed, but no scan tells when: a fault of the workload
-	anomalyListOrder     Kind = "list order"           // a list that is not its predecessor and the appended elements
-	anomalyUnique        Kind = "unique index"         // two rows with one value
-	anomalyDoubleRun     Kind = "observed twice"       // two runs of an observer committed for one change
-	anomalyStaleRun      Kind = "observed out of date" // a run for a change that was not the newest in its snapshot
-	anomalyUnobserved    Kind = "not observed"         // a change that nobody has run for
-	anomalyUndue         Kind = "not due"              // in an export, though its observer had not run
-	anomalyInvariant     Kind = "invariant"            // of the application
-	anomalyG0            Kind = "G0"                   // cycle of writes
-	anomalyG1c           Kind = "G1c"                  // cycle of writes and reads of writes
-	anomalyGSingle       Kind = "G-single"             // cycle with one anti-dependency
-	anomalyGNonadjacent  Kind = "G-nonadjacent"        // cycle without adjacent anti-dependencies
-	anomalyLate          Kind = "late"                 // read or committed where all was said to be complete: a fault of the workload
-	anomalyTotal         Kind = "total"                // a total that no sum of commits explains
-	anomalyDelivery      Kind = "delivery"             // of an entry that nobody committed, or to another partition, or changed
-	anomalyQueueOrder    Kind = "queue order"          // entries of a call out of order, or first delivered after later ones
-	anomalyUndelivered   Kind = "not delivered"        // an entry that committed
-	anomalyUnstable      Kind = "unstable snapshot"    // two answers at one timestamp
-	anomalyIndex         Kind = "index"                // an index that is not its table
-	realTimeSuffix            = "-realtime"            // of a cycle with real-time edges
+	// A transaction misses its own writes, or reads a cell in two ways.
+	anomalyInternal    Kind = "internal"
+	anomalyAbortedRead Kind = "G1a" // read of a write of an aborted transaction
+	// Read of a write that its transaction replaced.
+	anomalyIntermediate Kind = "G1b"
+	anomalyThinAir      Kind = "thin air" // read of a value that was never written
+	// Older than the newest version below the snapshot, or none though one exists.
+	anomalyStaleRead  Kind = "stale read"
+	anomalyFutureRead Kind = "future read" // a version committed above the snapshot
+	anomalyScanOrder  Kind = "scan order"  // entries out of order or twice
+	anomalyOverlap    Kind = "overlap"     // two writers of one cell at the same time
+	anomalyLostUpdate Kind = "lost update" // overlapping writers that had read the cell
+	anomalyTimestamps Kind = "timestamps"  // duplicate, or a commit not above its start
+	// Committed though its snapshot may be collected.
+	anomalyTooOld Kind = "too old"
+	// Began after an acknowledgment, with a smaller timestamp.
+	anomalyRealTime      Kind = "real time"
+	anomalyHalfCommit    Kind = "two commits"        // of one transaction
+	anomalyAbortedRecord Kind = "record of an abort" // in the raw tables
+	anomalyCommittedUndo Kind = "marker of a commit" // in the raw tables
+	anomalyUnknownRecord Kind = "unknown record"     // in the raw tables
+	// Committed, but no scan tells when: a fault of the workload.
+	anomalyUnplaced Kind = "unplaced"
+	// A list is not its predecessor plus the appended elements.
+	anomalyListOrder Kind = "list order"
+	anomalyUnique    Kind = "unique index"   // two rows with one value
+	anomalyDoubleRun Kind = "observed twice" // two runs committed for one change
+	// A run for a change that its snapshot had replaced.
+	anomalyStaleRun   Kind = "observed out of date"
+	anomalyUnobserved Kind = "not observed" // a change without a run
+	anomalyUnexpired  Kind = "not deleted"  // an expired value whose observers wait
+	anomalyDeletion   Kind = "deletion"     // by an operator or a collector, of too much
+	// A change omitted, delivered late or invented.
+	anomalyWatched      Kind = "watched"
+	anomalyUndue        Kind = "not due"       // exported before its observer ran
+	anomalyInvariant    Kind = "invariant"     // of the application
+	anomalyG0           Kind = "G0"            // cycle of writes
+	anomalyG1c          Kind = "G1c"           // cycle of writes and reads of writes
+	anomalyGSingle      Kind = "G-single"      // cycle with one anti-dependency
+	anomalyGNonadjacent Kind = "G-nonadjacent" // cycle without adjacent anti-dependencies
+	// Read or committed in a completed part: a fault of the workload.
+	anomalyLate  Kind = "late"
+	anomalyTotal Kind = "total" // a total that no sum of commits explains
+	// Of an uncommitted or changed entry, or to another partition.
+	anomalyDelivery Kind = "delivery"
+	// Entries of a call out of order, or delivered after later ones.
+	anomalyQueueOrder  Kind = "queue order"
+	anomalyUndelivered Kind = "not delivered"     // an entry that committed
+	anomalyUnstable    Kind = "unstable snapshot" // two answers at one timestamp
+	anomalyIndex       Kind = "index"             // an index that is not its table
+	// Use of a table during its import, or by something older.
+	anomalyImport Kind = "import"
 )
+
+// realTimeSuffix marks a cycle with real-time edges.
+const realTimeSuffix = "-realtime"
 
 // Anomaly is one thing that must not be, in words.
 type Anomaly struct {
@@ -78,6 +97,7 @@ type Report struct {
 	Runs      int `json:"runs"`      // committed runs of observers
 	Totals    int `json:"totals"`    // totals that were compared with the sum of contributions
 	Delivered int `json:"delivered"` // entries of queues that were first delivered
+	Watched   int `json:"watched"`   // changes that watchers first handed out
 
 	Anomalies []Anomaly    `json:"anomalies"` // at most ten of a kind
 	Counts    map[Kind]int `json:"counts"`    // all of them
@@ -117,8 +137,8 @@ func (r *Report) Kinds() []Kind {
 // String is the report for people.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "history: %d transactions, %d committed (%d of them found to be), %d aborted; %d reads, %d scans, %d versions, %d dependencies, %d runs, %d totals, %d deliveries: ",
-		r.Transactions, r.Committed, r.Resolved, r.Aborted, r.Reads, r.Scans, r.Versions, r.Edges, r.Runs, r.Totals, r.Delivered)
+	fmt.Fprintf(&b, "history: %d transactions, %d committed (%d of them found to be), %d aborted; %d reads, %d scans, %d versions, %d dependencies, %d runs, %d totals, %d deliveries, %d watched changes: ",
+		r.Transactions, r.Committed, r.Resolved, r.Aborted, r.Reads, r.Scans, r.Versions, r.Edges, r.Runs, r.Totals, r.Delivered, r.Watched)
 	if r.Found() == 0 {
 		b.WriteString("no anomalies\n")
 		return b.String()

@@ -7,8 +7,8 @@ import (
 )
 
 // resolve decides which transactions committed, and when. What was acknowledged did, what was
-// definitely aborted did not. An unknown one did if anybody has read what only it can have written,
-// or if the raw tables have a record of it.
+// definitely aborted did not. An unknown one did if a transaction read what only it can have
+// written, or if the raw tables have a record of it.
 func (c *Checker) resolve() {
 	for _, t := range c.txns {
 		if t.outcome == Committed && !t.committed {
@@ -100,7 +100,8 @@ func (c *Checker) resolveRecords() {
 	}
 	byStart := make(map[tso.Timestamp]*Txn, len(c.txns))
 	for _, t := range c.txns {
-		if t.start != 0 && (!t.placed || len(t.effects()) > 0) { // a snapshot of the past has no timestamp of its own
+		// A snapshot of the past has no timestamp of its own.
+		if t.start != 0 && (!t.placed || len(t.effects()) > 0) {
 			byStart[t.start] = t
 		}
 	}
@@ -112,7 +113,7 @@ func (c *Checker) resolveRecords() {
 			later = append(later, r)
 		case t == nil && (r.Marker || r.Start <= c.judged || c.h.spared[r.Cell] || slices.Contains(c.rules.Unrecorded, r.Cell.Table)):
 		case t == nil:
-			c.report.add(anomalyUnknownRecord, "%s has a record of transaction %d, committed at %d, which nobody began", r.Cell, r.Start, r.Commit)
+			c.report.add(anomalyUnknownRecord, "%s has a record of transaction %d, committed at %d, which never began", r.Cell, r.Start, r.Commit)
 		case r.Marker && t.outcome == Committed:
 			c.report.add(anomalyCommittedUndo, "%s has the rollback marker of %s", r.Cell, t)
 		case r.Marker:

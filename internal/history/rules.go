@@ -9,13 +9,17 @@ type Rules struct {
 	List func(Cell) bool
 	// Unique are the columns no two rows of which may hold one value at a time.
 	Unique []Column
-	// Observers are those whose runs the history records. After the last transaction each has run for
-	// the newest change of each cell.
+	// Observers are those whose runs the history records. After the last transaction each has run
+	// for the newest change of each cell.
 	Observers []Observer
-	// MaxAge is how old a transaction may be that commits something, by the timestamps of the oracle. 0:
-	// any age.
+	// TTL is how long the values of a cell are seen after their commit. 0, or nil: until the next
+	// one.
+	TTL func(Cell) time.Duration
+	// MaxAge is how old a transaction may be that commits something, by the timestamps of the
+	// oracle. 0: any age.
 	MaxAge time.Duration
-	// Unrecorded are tables, those of indexes among them, to which transactions write that the history does not hold.
+	// Unrecorded are tables, those of indexes among them, to which transactions write that the
+	// history does not hold.
 	Unrecorded []string
 }
 
@@ -26,4 +30,5 @@ type Column struct{ Table, Name string }
 type Observer struct {
 	Name, Table, Column string
 	Weak                bool
+	Expired             bool // at rest, all expired values are deleted for the observer
 }

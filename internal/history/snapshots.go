@@ -43,7 +43,7 @@ func (s *Snapshots) Keep(at tso.Timestamp) {
 	s.kept[at].keepers++
 }
 
-// Release forgets a snapshot when nobody keeps it any more.
+// Release forgets a snapshot when no one keeps it any more.
 func (s *Snapshots) Release(at tso.Timestamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,7 +60,8 @@ func (c *Checker) checkTotals() {
 		}
 	}
 	for _, total := range sortedKeys(steps) {
-		slices.SortStableFunc(steps[total], func(a, b step) int { return cmp.Compare(a.at, b.at) }) // of equal ones reads come later
+		// At equal timestamps, reads follow writes.
+		slices.SortStableFunc(steps[total], func(a, b step) int { return cmp.Compare(a.at, b.at) })
 		sum, newest := int64(0), any("nobody")
 		for _, s := range steps[total] {
 			if !s.read {

@@ -12,7 +12,7 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Unknown   Outcome = iota // also of a client that died, and of a transaction that somebody else commits
+	Unknown   Outcome = iota // also of dead clients, and of transactions that others commit
 	Committed                // acknowledged
 	Aborted                  // definitely
 )
@@ -38,6 +38,8 @@ type Txn struct {
 	weak   []cellID
 	broken []string
 	queued *queued // nil of most
+
+	deletes deletionLimit
 
 	exported []string // observers, of an export
 	due      map[pendingRun]bool
@@ -78,7 +80,7 @@ type scan struct {
 	table    string
 	from, to string   // rows, or values of an index scan; an empty to has no end
 	columns  []string // none: all
-	index    bool     // the cells of columns[0] whose value lies between from and to, in the order of values
+	index    bool     // cells of columns[0] with values between from and to, by value
 	entries  []entry
 }
 
@@ -194,7 +196,7 @@ func (t *Txn) addScan(s scan, entries []Entry) {
 	}
 }
 
-// Observes makes the transaction a run of an observer, which somebody else began and will commit.
+// Observes makes the transaction a run of an observer, which others began and will commit.
 // If it commits, it has acknowledged the change. A run of a batch observer observes several.
 func (t *Txn) Observes(r Run) {
 	t.h.mu.Lock()

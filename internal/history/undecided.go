@@ -6,7 +6,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A transaction of unknown outcome whose writes nobody has seen when its window is judged may have
+// A transaction of unknown outcome whose writes were not seen when its window is judged may have
 // committed all the same. It is kept, and so is who read its cells without seeing them: if it is
 // found to have committed below such a read, that read was stale. It is given up when it cannot be
 // seen any more.
@@ -111,7 +111,7 @@ func (c *Checker) passBy(reader *Txn, cell cellID, got valueID) {
 		}
 	}
 	for _, t := range c.pending[cell] {
-		if t.start >= reader.start || t == reader || slices.Contains(others, t) {
+		if t.start >= reader.start || t == reader || slices.Contains(others, t) || c.mayHaveExpired(t, cell, reader.start) {
 			continue
 		}
 		_, found := c.valueAt(cell, reader.start)
@@ -158,7 +158,7 @@ func (c *Checker) checkPasses() {
 	}
 }
 
-// decide gives up transactions that nobody can see any more. A transaction that died before another
+// decide gives up transactions that no one can see any more. A transaction that died before another
 // began has, if it committed, a commit timestamp below the other's start.
 func (c *Checker) decide() {
 	ceiling := tso.Timestamp(0)

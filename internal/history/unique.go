@@ -37,7 +37,7 @@ func (c *Checker) checkUnique() {
 				if ch.value == absent {
 					continue
 				}
-				if other, taken := holder[ch.value]; taken && c.fresh(other.version, ch.version) {
+				if other, taken := holder[ch.value]; taken && other.seen(ch.commit) != absent && c.fresh(other.version, ch.version) {
 					c.report.add(anomalyUnique, "%s and %s hold one value since %s", c.h.names[other.cell], c.h.names[ch.cell], c.h.txns[ch.txn])
 				}
 				holder[ch.value], held[ch.cell] = ch, ch.value

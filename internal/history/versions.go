@@ -24,7 +24,8 @@ type author struct {
 type version struct {
 	start, commit tso.Timestamp
 	txn           int32
-	value         valueID // absent: deleted, or only locked
+	value         valueID       // absent: deleted, or only locked
+	expires       tso.Timestamp // snapshots from here on do not see the value; 0: all do
 }
 
 // effect is what remains of a transaction's writes of one cell.
@@ -91,7 +92,7 @@ func (c *Checker) order() {
 			continue
 		}
 		for _, e := range t.effects() {
-			v := version{t.start, t.at, t.id, e.value}
+			v := version{t.start, t.at, t.id, e.value, c.expiry(e, t.at)}
 			c.lockers[e.cell] = append(c.lockers[e.cell], v)
 			if e.kind != opLock {
 				c.versions[e.cell] = append(c.versions[e.cell], v)
@@ -128,5 +129,6 @@ func (c *Checker) valueAt(cell cellID, ts tso.Timestamp) (valueID, tso.Timestamp
 	if i < 0 {
 		return absent, 0
 	}
-	return c.versions[cell][i].value, c.versions[cell][i].commit
+	v := c.versions[cell][i]
+	return v.seen(ts), v.commit
 }

@@ -22,11 +22,11 @@ import (
 // A client appends its entries to a few streams of its own, each in another shard:
 //
 //	a stream has one row in flight; what comes meanwhile waits, and shares the next row
-//	an idle client sends an entry at once, so nobody waits for others to come
+//	an idle client sends an entry at once, so none waits for others to come
 //	a row keeps its number and its bytes however often it is sent: appending is idempotent
 //	the next number is used when the row before it is acknowledged, or can no longer arrive (J1)
 //	a row without an answer for hedgeAfter gets its undecided entries appended to another stream
-//	an entry of many rows gets a stream of its own, so that nobody waits behind it
+//	an entry of many rows gets a stream of its own, so that none waits behind it
 //
 // Commit asks for its timestamp only when every part of its entry is acknowledged (J1). If that
 // does not happen within the request lifetime, the transaction aborts: nothing of it can commit
@@ -72,7 +72,7 @@ type Appender struct {
 	closed  bool
 }
 
-// stream is one stream of the client. Whoever has set busy owns the other fields.
+// stream is one stream of the client. The goroutine that has set busy owns the other fields.
 type stream struct {
 	id      StreamID
 	session string
@@ -94,10 +94,10 @@ type part struct {
 type Append struct {
 	entry *Entry
 	left  int           // parts without an acknowledgment; guarded by the appender's mu
-	over  bool          // nobody waits for the rest of it; likewise
+	over  bool          // no one waits for the rest of it; likewise
 	err   error         // valid once done is closed
 	done  chan struct{} // closed when left is 0, or with err
-	until time.Time     // nobody waits for it any longer
+	until time.Time     // no one waits for it any longer
 
 	// What the owner knows of it, guarded by its mu.
 	in       []*OwnRow // rows that hold it
@@ -335,7 +335,7 @@ func (a *Appender) open(s *stream, batch []*part) error {
 	return nil
 }
 
-// rename makes s another stream, without a header. Whoever opens one more reads its id.
+// rename makes s another stream, without a header. Opening another stream reads its id.
 func (a *Appender) rename(s *stream) {
 	a.Own.ended(s.id)
 	a.mu.Lock()

@@ -26,7 +26,8 @@ func TestReadsOfAStreamThatAreCutOff(t *testing.T) {
 	ctx := fixture.Context(t)
 	e := env.Client.Engine()
 
-	// The only stream is one with the rows 400 and 900, each a copy of what the client has appended.
+	// The only stream is one with the rows 400 and 900, each a copy of what the client has
+	// appended.
 	fixture.Put(t, ctx, env.Client, "row", "name", "1")
 	streams, err := journal.Streams(ctx, e.Store)
 	fixture.Must(t, err)

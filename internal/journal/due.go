@@ -126,8 +126,8 @@ func (o *Owner) CommitTS(w *Append) (ts tso.Timestamp, underWay bool) {
 	return w.commitTS, w.rows > 0
 }
 
-// Hurry makes every row due that holds a notification which nobody is known to have dealt with, as
-// if it had never been looked at: somebody had no room for it, and has now.
+// Hurry makes every row due that holds an unprocessed notification, as if it had never been looked
+// at: a worker had no room for it, and has now.
 func (o *Owner) Hurry() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -42,8 +42,8 @@ type Row struct {
 const (
 	// MaxBatchBytes bounds the value of a stream's row.
 	MaxBatchBytes = 1 << 20
-	// MaxEntryParts is how many rows of a stream one transaction may take: its commit is ErrTooLarge
-	// beyond it.
+	// MaxEntryParts is how many rows of a stream one transaction may take: its commit is
+	// ErrTooLarge beyond it.
 	MaxEntryParts = 64
 
 	batchVersion = 1

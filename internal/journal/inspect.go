@@ -24,7 +24,7 @@ type Inspected struct {
 	Rows      int           // batches of entries, at most InspectedRows
 	Unsettled int           // of these, from the low position on
 	More      bool          // there are more rows
-	Oldest    tso.Timestamp // the least start timestamp in the first unsettled row; 0: there is none
+	Oldest    tso.Timestamp // least start timestamp in the first unsettled row; 0: none
 	Corrupt   error         // the header, or the first unsettled row, cannot be decoded
 }
 

@@ -19,7 +19,7 @@ import (
 //	0x42 time id      rows of tables that hold values which expire before that time (expiry.go)
 //
 // Headers stand together: all of them are one read. Rejected: the header before its stream's rows.
-// Whoever looks for the streams would send a request for each.
+// A search for the streams would send a request for each.
 //
 // The shard is one byte below 0x40, the id 16 bytes, seq 8 bytes, big-endian, and the hash the
 // SHA-256 of the cell's name.

@@ -29,14 +29,16 @@ const (
 // Selection says which rows of users' tables are wanted. The zero value asks for every row that an
 // unsettled entry names.
 type Selection struct {
-	Table  string                           // "": all
-	Range  model.Range                      // of each table; zero: all rows
-	Knows  func(table string) (bool, error) // nil: all
-	Wants  func(Entry, Row) bool            // nil: every row of every entry
-	Enough int                              // a table is left after the page with so many rows; 0: never
-	Parked bool                             // those of parked cells too, which Wants is not asked about
-	Ends   map[StreamID]uint64              // if not nil, gets where each stream ended when it was read first
-	Oldest bool                             // from the first row of each stream: settled entries too, until they are collected
+	Table string                           // "": all
+	Range model.Range                      // of each table; zero: all rows
+	Knows func(table string) (bool, error) // nil: all
+	Wants func(Entry, Row) bool            // nil: every row of every entry
+	// Leaves a table after the page with so many rows; 0: never.
+	Enough int
+	Parked bool // also those of parked cells, without asking Wants
+	// Gets the end of each stream at its first read; may be nil.
+	Ends   map[StreamID]uint64
+	Oldest bool // also settled entries, from each stream's first row
 }
 
 // RowName names a row of a table.

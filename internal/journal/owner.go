@@ -68,7 +68,7 @@ type OwnRow struct {
 	unread  int       // rows of tables that its entries name, if it is not known
 	looks   int       // how often its client has looked at its rows
 	due     time.Time // for the next look
-	index   int       // in Owner.due; -1: somebody looks at it
+	index   int       // in Owner.due; -1: during a look at it
 }
 
 // NewOwner knows of no entry.
@@ -92,7 +92,8 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 		if !row.known {
 			row.unread += len(p.entry.Rows)
 		}
-		if n := len(row.open); row.known && !p.of.settled && (n == 0 || row.open[n-1] != p.of) { // another part of it
+		// The row is another part of the same entry.
+		if n := len(row.open); row.known && !p.of.settled && (n == 0 || row.open[n-1] != p.of) {
 			o.hold(row, p.of)
 		}
 	}
@@ -166,14 +167,15 @@ func (o *Owner) RolledBack(w *Append) {
 }
 
 // Cleared says that the notifications of a cell up to upTo are gone that were there at asked. Phase
-// two may have written others since, although their timestamps are lower: somebody else had rolled
+// two may have written others since, although their timestamps are lower: another client had rolled
 // the row forward, and they had been dealt with.
 func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	over := func(w waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
 	ended := slices.Clone(o.cells[c])
-	if o.cells[c] = slices.DeleteFunc(o.cells[c], over); len(o.cells[c]) == 0 { // all at once: a cell may have many
+	// Delete all at once, because a cell may have many.
+	if o.cells[c] = slices.DeleteFunc(o.cells[c], over); len(o.cells[c]) == 0 {
 		delete(o.cells, c)
 	}
 	for _, w := range ended {
@@ -307,8 +309,7 @@ func (o *Owner) Owns(id StreamID) bool {
 }
 
 // OldestNotified is the earliest timestamp at which a transaction of this client has notified
-// something that nobody is known to have dealt with; 0: there is none. It visits everything owned,
-// so it is for gauges.
+// something unprocessed; 0: there is none. It visits everything owned, so it is for gauges.
 func (o *Owner) OldestNotified() (oldest tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

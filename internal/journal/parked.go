@@ -50,7 +50,7 @@ func Unparked(s layout.ObserverState) (row string, mut *store.Mutation) {
 	return parkedKey(s.Cell), mut
 }
 
-// ListParked streams what the journal lists as parked, many at once. The order is nobody's.
+// ListParked streams what the journal lists as parked, many at once. They come in any order.
 func ListParked(ctx context.Context, s *store.Store) iter.Seq2[[]layout.ObserverState, error] {
 	return func(yield func([]layout.ObserverState, error) bool) {
 		size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}

@@ -12,9 +12,10 @@ import (
 // tailRows is how many rows one request of a tail brings at most.
 const tailRows = 256
 
-// Tail follows all streams, with or without header: each call of Read reads what was appended since.
-// It asks for everything but what it has read, so a stream that it does not know, because it is new
-// or has lost its header, costs no request of its own, and one request serves hundreds of streams.
+// Tail follows all streams, with or without header: each call of Read reads what was appended
+// since. It asks for everything but what it has read, so a stream that it does not know, because it
+// is new or has lost its header, costs no request of its own, and one request serves hundreds of
+// streams.
 //
 // What was appended before a call begins is read by it: a row of a stream with a lower number than
 // one that is there is there too, can no longer arrive, or was collected (J1). It is not safe for

@@ -5,12 +5,13 @@ import "github.com/gopercolator/percolator/tso"
 // Unsettled sums up what a client's own streams hold that is not settled.
 type Unsettled struct {
 	Rows   int           // of the journal
-	Oldest tso.Timestamp // the least start timestamp of an entry that is remembered; 0: there is none
+	Oldest tso.Timestamp // least start timestamp of a remembered entry; 0: none
 	Behind uint64        // rows from the low positions on, settled ones among them
 
-	// What looks at the entries that are remembered have found and nobody has dealt with; 0: nothing.
+	// What looks at the entries that are remembered have found and is unprocessed; 0:
+	// nothing.
 	Notified tso.Timestamp // the earliest notification
-	Expired  tso.Timestamp // the earliest end of the time to live of a lock that could not be resolved
+	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
 }
 
 // Found notes what a look at an entry has found, in place of what the last one had; 0: nothing.

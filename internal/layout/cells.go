@@ -47,8 +47,8 @@ type Kind byte
 const (
 	KindPut      Kind = 'P' // the cell has the data at start_ts
 	KindDelete   Kind = 'D' // the cell is deleted
-	KindLock     Kind = 'L' // nothing changed; conflicts like a write (GetForUpdate, acknowledgments)
-	KindRollback Kind = 'R' // marker: the transaction start_ts never commits here (write records only)
+	KindLock     Kind = 'L' // no change; conflicts like a write (GetForUpdate, acknowledgments)
+	KindRollback Kind = 'R' // marker: start_ts never commits here (write records only)
 )
 
 // Changes reports whether a record of this kind decides what a reader sees.

@@ -9,9 +9,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Lifetime says when a value expires that is about to be committed (I27): some time after its commit
-// timestamp, or at a timestamp that is known already. The zero value is that of a value that does
-// not expire.
+// Lifetime says when a value expires that is about to be committed (I27): some time after its
+// commit timestamp, or at a timestamp that is known already. The zero value is that of a value that
+// does not expire.
 type Lifetime struct {
 	For   time.Duration
 	Until tso.Timestamp // counts before For
@@ -47,6 +47,6 @@ func (l Lifetime) ExpiresAt(commitTS tso.Timestamp) tso.Timestamp {
 	return 0
 }
 
-// Expired reports whether a snapshot at ts does not see the value of the record any more. The record
-// alone decides, so that all who read at ts agree, whatever schema they know (I27).
+// Expired reports whether a snapshot at ts does not see the value of the record any more. The
+// record alone decides, so that all who read at ts agree, whatever schema they know (I27).
 func (w WriteRecord) Expired(ts tso.Timestamp) bool { return w.Expires != 0 && ts >= w.Expires }

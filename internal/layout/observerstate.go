@@ -67,7 +67,8 @@ func EncodeObserverState(s ObserverState) []byte {
 		return nil
 	}
 	st := stateCell{Attempts: s.Attempts, Since: s.Since,
-		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), MaxParkedReason)], "")} // not half a character
+		// The cut keeps characters whole.
+		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), MaxParkedReason)], "")}
 	for _, name := range s.Observers {
 		st.Observers = append(st.Observers, []byte(name))
 	}

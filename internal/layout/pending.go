@@ -58,7 +58,7 @@ func (p Pending) done(n model.Notification, observer string) bool {
 type Pending struct {
 	Table, Row string
 	Notified   []model.Notification // the newest notify cell of each column, by column
-	States     []ObserverState      // observers that are parked, or done beside a parked one, by column
+	States     []ObserverState      // parked observers and those done beside one, by column
 	Locks      []model.Lock         // every lock in the row that can be decoded, by column
 	Corrupt    []model.Cell         // cells of the two families that cannot be decoded
 }
@@ -99,7 +99,8 @@ func (p *Pending) addNotify(cell model.Cell, it Item) {
 		return
 	}
 	s := ObserverState{Cell: model.Cell{Table: cell.Table, Row: cell.Row, Column: column}, Observer: observer, Through: ts, Done: done}
-	if err := DecodeObserverState(&s, it.Value); err != nil { // so a worker tries the observer again
+	// A worker tries the observer of an undecodable state again.
+	if err := DecodeObserverState(&s, it.Value); err != nil {
 		p.Corrupt = append(p.Corrupt, cell)
 		return
 	}

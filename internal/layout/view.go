@@ -37,7 +37,7 @@ const (
 	ViewValue                     // the value is at hand
 	ViewLocked                    // a lock at or below the timestamp hides the answer
 	ViewNeedData                  // the record is known, its data was not among the versions
-	ViewDeeper                    // only records that change nothing were seen, and there may be more
+	ViewDeeper                    // it saw only records that change nothing, maybe not all
 	ViewCorrupt                   // a cell cannot be decoded
 )
 

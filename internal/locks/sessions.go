@@ -54,7 +54,8 @@ func NewSessions(oracle tso.Oracle) (*liveness, error) {
 	if l.asked, err = lru.New[string, time.Time](sessionsRemembered); err != nil {
 		return nil, err
 	}
-	if own, err := sessions.OpenSession(); err == nil { // else, as when the oracle has too many, TTLs alone decide
+	// Without a session, for example above the oracle's limit, TTLs alone decide.
+	if own, err := sessions.OpenSession(); err == nil {
 		l.own = own
 	}
 	return l, nil

@@ -18,9 +18,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Every client stores a small report now and then, or its workers do in its place. Whoever looks
-// after the cluster sees all of it with one read, without addresses and without a metrics system.
-// At 1,000 clients that is 100 unconditional writes a second to one row.
+// Every client stores a small report now and then, or its workers do in its place. A reader that
+// looks after the cluster sees all of it with one read, without addresses and without a metrics
+// system. At 1,000 clients that is 100 unconditional writes a second to one row.
 //
 // Times are the oracle's, so no two machines' clocks are compared. The reporter estimates them from
 // the last timestamp that its client got: a report costs no request to the oracle, unless the
@@ -44,23 +44,27 @@ const (
 	reportLeases   = 3  // a process that misses so many reports is taken for dead
 	reportsPruned  = 64 // reports between two looks for dead processes; more, if more report
 	reportStampAge = time.Minute
-	reportGrace    = 5 * time.Second // for differing estimates of the oracle's time and slow requests
+	reportGrace    = 5 * time.Second // for slow requests and inexact oracle time
 )
 
 // Report is what a client tells operators, by itself or by one of its workers.
 type Report struct {
-	Name    string        `json:"-"`                // at most 64 bytes: its worker's, as in Workers, or else Client
-	Client  string        `json:"client,omitempty"` // names the client that Stats are of: its workers report the same ones
+	// The worker's, as in Workers, or Client; at most 64 bytes.
+	Name string `json:"-"`
+	// The client that Stats are of: its workers report the same.
+	Client  string        `json:"client,omitempty"`
+	Session string        `json:"session,omitempty"` // of its client with the oracle; "": none
 	Host    string        `json:"host,omitempty"`
 	PID     int           `json:"pid,omitempty"`
 	Version string        `json:"version,omitempty"` // of this module, as built
 	Started tso.Timestamp `json:"started"`           // when its client began
 	Written tso.Timestamp `json:"written"`
-	Expires tso.Timestamp `json:"expires"` // the process is taken for dead then, unless it reports again
+	Expires tso.Timestamp `json:"expires"` // it counts as dead then, unless it reports again
 
-	Uptime time.Duration   `json:"uptime,omitempty"` // since NewClient, when Stats were read; nanoseconds in JSON
-	Stats  telemetry.Stats `json:"stats"`            // of its client, since NewClient
-	Worker WorkerReport    `json:"worker"`           // since NewWorker; empty without one
+	// Since NewClient, as of Stats; nanoseconds in JSON.
+	Uptime time.Duration   `json:"uptime,omitempty"`
+	Stats  telemetry.Stats `json:"stats"`  // of its client, since NewClient
+	Worker WorkerReport    `json:"worker"` // since NewWorker; empty without one
 }
 
 // HasWorker tells a worker's report from that of a client without one.
@@ -72,19 +76,20 @@ type WorkerReport struct {
 	Found          int64 `json:"found"`      // notifications that scans found
 	Dispatched     int64 `json:"dispatched"` // notifications of its own client
 	Hinted         int64 `json:"hinted"`     // notifications that other processes hinted at
-	Dropped        int64 `json:"dropped"`    // notifications of its own client without room in the queue
+	Dropped        int64 `json:"dropped"`    // of its own client: the queue was full
 	Searches       int64 `json:"searches"`   // rounds of its scanners
 	Parked         int64 `json:"parked"`     // times that it parked an observer of a cell
 	Queued         int   `json:"queued"`     // cells, now
 	Running        int   `json:"running"`    // cells, now
 
-	// BacklogMillis is the age of the oldest notification that its scanners met in their last round,
-	// apart from parked ones. LockMillis is how long the oldest lock has been past its time to live.
+	// BacklogMillis is the age of the oldest notification that its scanners met in their last
+	// round, apart from parked ones. LockMillis is how long the oldest lock has been past its time
+	// to live.
 	BacklogMillis int64 `json:"backlogMillis"`
 	LockMillis    int64 `json:"lockMillis"`
 
 	Observers map[string]ObserverReport `json:"observers,omitempty"` // by name
-	LeftOut   int                       `json:"leftOut,omitempty"`   // observers for which there was no room
+	LeftOut   int                       `json:"leftOut,omitempty"`   // observers without room
 
 	// Takes are the columns that the worker takes, nil where there was no room. Columns identifies
 	// the set, as in WorkerInfo.
@@ -111,8 +116,8 @@ type Reporter struct {
 	others   int // that reported when it looked last
 }
 
-// NewReporter returns the reporter of a worker of that name, 1 to 64 bytes of UTF-8, which is unique
-// among all processes. The caller stores a report every interval, which is at most
+// NewReporter returns the reporter of a worker of that name, 1 to 64 bytes of UTF-8, which is
+// unique among all processes. The caller stores a report every interval, which is at most
 // MaxReportInterval. ErrInvalidArgument: the name or the interval.
 func NewReporter(e *engine.Engine, name string, interval time.Duration) (*Reporter, error) {
 	if !validName(name) {
@@ -130,7 +135,7 @@ func newReport(e *engine.Engine, name string) Report {
 }
 
 // OwnReport is what a client would report now, by itself or by the worker of that name. It asks
-// nobody: where the oracle's time is not known, this machine's stands for it.
+// no one: where the oracle's time is not known, this machine's stands for it.
 func OwnReport(e *engine.Engine, name string, w WorkerReport) Report {
 	r := newReport(e, name)
 	r.Stats, r.Uptime, r.Worker = e.Stats(), time.Since(e.Began), w
@@ -157,6 +162,7 @@ func (r *Reporter) Store(ctx context.Context, w WorkerReport) error {
 	if r.report.Started == 0 {
 		r.report.Started = now.Add(-time.Since(r.e.Began))
 	}
+	r.report.Session = r.e.Locks.Sessions.Own()
 	r.report.Written, r.report.Expires = now, now.Add(reportLeases*r.interval+reportGrace)
 	r.report.Stats, r.report.Uptime, r.report.Worker = r.e.Stats(), time.Since(r.e.Began), w
 	b, err := r.report.encode()
@@ -204,9 +210,10 @@ func (r *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
 	return nil
 }
 
-// Reports lists the reports of live clients and workers, by host and process, at most MaxReports. It
-// costs one read, and a timestamp if the client has not got any lately. It omits what it cannot
-// decode.
+// Reports lists the reports of live clients and workers, by host and process, at most MaxReports:
+// those that have not expired and whose session has not ended, as far as the oracle says. It costs
+// one read, one question to an oracle that keeps sessions, and a timestamp if the client has not
+// got any lately. It omits what it cannot decode.
 func Reports(ctx context.Context, e *engine.Engine) ([]Report, error) {
 	stored, err := readReports(ctx, e)
 	if err != nil {
@@ -217,6 +224,8 @@ func Reports(ctx context.Context, e *engine.Engine) ([]Report, error) {
 		return nil, err
 	}
 	live, _ := liveReports(stored, now)
+	ended := endedSessions(ctx, e, live, func(r Report) string { return r.Session })
+	live = slices.DeleteFunc(live, func(r Report) bool { return ended[r.Session] })
 	slices.SortFunc(live, func(a, b Report) int {
 		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID), strings.Compare(a.Name, b.Name))
 	})

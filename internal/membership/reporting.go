@@ -17,8 +17,8 @@ const (
 	removeTimeout    = 2 * time.Second
 )
 
-// Run stores a report every interval, the first one after the pause, until ctx ends; then it removes
-// the report. tell returns what to report; false: nothing now, and what was stored goes.
+// Run stores a report every interval, the first one after the pause, until ctx ends; then it
+// removes the report. tell returns what to report; false: nothing now, and what was stored goes.
 func (r *Reporter) Run(ctx context.Context, pause time.Duration, tell func() (WorkerReport, bool)) {
 	log := r.e.Config.Logger
 	keepReporting(ctx, r.interval, pause, func(within context.Context) error {

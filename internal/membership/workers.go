@@ -31,9 +31,9 @@ const (
 
 // Limits of what workers announce.
 const (
-	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its own
-	// entry, so workers that come at the same time may exceed it. A worker without a slot searches
-	// everything.
+	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its
+	// own entry, so workers that come at the same time may exceed it. A worker without a slot
+	// searches everything.
 	MaxWorkers = 256
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys, MaxBoundBytes = 4096, 64
@@ -42,7 +42,7 @@ const (
 	maxBoundsName    = 64
 	maxSession       = 64
 	workerLease      = 30 * time.Second // of a worker without a session
-	sessionedLease   = 5 * time.Minute  // of one with a session, whose end counts before the lease's
+	sessionedLease   = 5 * time.Minute  // of one with a session, which decides earlier
 	leaseRenewedFrom = 3                // a worker renews its lease when a third of it has passed
 )
 
@@ -54,11 +54,13 @@ type WorkerInfo struct {
 	Expires   tso.Timestamp // by the oracle's clock, unless it announces itself again
 	Version   string        `json:",omitempty"` // of this module, as built
 	Observers []string      `json:",omitempty"` // the names of its observers
-	Columns   string        `json:",omitempty"` // identifies its set of columns: workers with equal sets share a table
-	Owns      string        `json:",omitempty"` // identifies its set of columns of which one worker at a time runs all cells
+	// Identifies its columns: workers with equal ones share a table.
+	Columns string `json:",omitempty"`
+	// Identifies its columns of which one worker runs all cells.
+	Owns string `json:",omitempty"`
 
-	// Takes are the columns that it takes, by table; nil if it does not tell. They are bytes because
-	// JSON would damage names that are not text.
+	// Takes are the columns that it takes, by table; nil if it does not tell. They are bytes
+	// because JSON would damage names that are not text.
 	Takes map[string][][]byte `json:",omitempty"`
 }
 
@@ -187,7 +189,7 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 		stored[name] = item.Value
 		seen.Live = append(seen.Live, w)
 	}
-	ended := endedSessions(ctx, e, seen.Live)
+	ended := endedSessions(ctx, e, seen.Live, func(w WorkerInfo) string { return w.Session })
 	seen.Live = slices.DeleteFunc(seen.Live, func(w WorkerInfo) bool {
 		if ended[w.Session] {
 			dead[workers.column(w.Name)] = stored[w.Name]
@@ -199,13 +201,13 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 	return seen, dead, nil
 }
 
-// endedSessions asks the oracle which sessions of workers have ended. Without an answer, leases
+// endedSessions asks the oracle which sessions of processes have ended. Without an answer, leases
 // judge.
-func endedSessions(ctx context.Context, e *engine.Engine, live []WorkerInfo) map[string]bool {
+func endedSessions[P any](ctx context.Context, e *engine.Engine, live []P, of func(P) string) map[string]bool {
 	var ids []string
-	for _, w := range live {
-		if w.Session != "" {
-			ids = append(ids, w.Session)
+	for _, p := range live {
+		if id := of(p); id != "" && len(id) <= maxSession {
+			ids = append(ids, id)
 		}
 	}
 	if e.Locks.Sessions.Oracle == nil || len(ids) == 0 {

@@ -18,17 +18,18 @@ type SchemaChangeKind string
 
 // The changes that CreateSchema makes, and those that it refuses.
 const (
-	TableAdded           SchemaChangeKind = "table added"
-	ObservedAdded        SchemaChangeKind = "observed column added"
-	WeakAdded            SchemaChangeKind = "weak column added"
-	IndexAdded           SchemaChangeKind = "index added"
-	BigtableTableMissing SchemaChangeKind = "bigtable table created" // of a table that the stored schema has
+	TableAdded    SchemaChangeKind = "table added"
+	ObservedAdded SchemaChangeKind = "observed column added"
+	WeakAdded     SchemaChangeKind = "weak column added"
+	IndexAdded    SchemaChangeKind = "index added"
+	// Of a table in the stored schema.
+	BigtableTableMissing SchemaChangeKind = "bigtable table created"
 	FamilyMissing        SchemaChangeKind = "column family created"
 	JournalAdded         SchemaChangeKind = "journal added"
 	JournalRemoved       SchemaChangeKind = "journal removed"
 	ColumnDeclared       SchemaChangeKind = "column declared"
 	TypeChanged          SchemaChangeKind = "column type changed"
-	TTLChanged           SchemaChangeKind = "TTL changed" // or whether observers hear of what expires
+	TTLChanged           SchemaChangeKind = "TTL changed" // or NotifyExpired
 
 	TableRemoved    SchemaChangeKind = "table removed"
 	ObservedRemoved SchemaChangeKind = "observed column removed"
@@ -37,8 +38,8 @@ const (
 	IndexChanged    SchemaChangeKind = "index changed"
 	ColumnRemoved   SchemaChangeKind = "column declaration removed"
 	TimingChanged   SchemaChangeKind = "timing changed"
-	// TTLRemoved: an indexed column is to live until it is deleted. The entry of a value that is put
-	// again would expire, and the value would not.
+	// TTLRemoved: an indexed column is to live until it is deleted. The entry of a value that is
+	// put again would expire, and the value would not.
 	TTLRemoved SchemaChangeKind = "time to live of an indexed column removed"
 )
 
@@ -47,7 +48,7 @@ type SchemaChange struct {
 	Kind  SchemaChangeKind
 	Table string      // "" for what concerns the instance
 	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
-	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
+	Index model.Index // new or old, for Index…, and for BigtableTableMissing of an index
 	// Column is a declaration as it is to be, and Was as it was, perhaps by another prefix; zero if
 	// there was or will be none. Of a table they have TTL and NotifyExpired.
 	Column, Was model.ColumnSchema
@@ -56,7 +57,7 @@ type SchemaChange struct {
 	// admin.Admin.BackfillObserver if it is to see existing cells; a journal needs one sweep.
 	Backfill bool
 
-	deletes bool // dropping the declaration deletes the column's cells; no other declaration is dropped
+	deletes bool // dropping the declaration deletes its cells; only such may be dropped
 }
 
 // Err is the ErrSchemaMismatch with which CreateSchema refuses the change; nil: it makes the
@@ -143,7 +144,7 @@ func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 	if old == nil {
 		old = &model.Schema{Timing: next.Timing, DisableJournal: next.DisableJournal}
 	}
-	old, next = model.NormalizeSchema(old), model.NormalizeSchema(next)
+	old, next = model.NormalizeSchema(old), model.NormalizeSchema(withTimingOf(old.Timing, next))
 	if old.Timing != next.Timing {
 		changes = append(changes, SchemaChange{Kind: TimingChanged})
 	}
@@ -172,6 +173,13 @@ func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 		changes = append(changes, declarationChanges(before, have.Tables[t.Name])...)
 	}
 	return changes
+}
+
+// withTimingOf is s with the Timing of an instance where s leaves it open.
+func withTimingOf(instance model.Timing, s *model.Schema) *model.Schema {
+	out := *s
+	out.Timing = model.InheritTiming(s.Timing, instance)
+	return &out
 }
 
 // columnChanges compares two sorted lists. It completes added by the name.

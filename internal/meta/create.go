@@ -59,10 +59,13 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 	if err != nil {
 		return err
 	}
-	if stored.Schema != nil {
+	if stored.Schema == nil {
+		s = withTimingOf(stored.Timing, s)
+	} else {
 		if err := covers(s, stored.Schema); err != nil {
 			return err
 		}
+		s = withTimingOf(stored.Schema.Timing, s)
 		s = model.WithDropping(s, stored.Schema.Dropping)
 		if err := cmp.Or(s.Validate(), stored.admits(s)); err != nil {
 			return err
@@ -97,6 +100,9 @@ func createAll(ctx context.Context, tables Tables, s *model.Schema) error {
 }
 
 func openAdmin(ctx context.Context, project, instance string, opts []option.ClientOption) (*bigtable.AdminClient, error) {
+	if err := store.AwaitEmulator(ctx, opts); err != nil {
+		return nil, err
+	}
 	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
@@ -137,7 +143,7 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 	case err != nil:
 		return stored, fmt.Errorf("percolator: marking what was lost: %w", err)
 	case !applied:
-		return stored, fmt.Errorf("percolator: %w: somebody else changed the schema at the same time; run it again", model.ErrSchemaMismatch)
+		return stored, fmt.Errorf("percolator: %w: another client changed the schema at the same time; run it again", model.ErrSchemaMismatch)
 	}
 	select {
 	case <-time.After(model.EffectiveTiming(stored.Schema.Timing).MetaMaxAge):

@@ -20,17 +20,17 @@ import (
 
 // A table, or an index, is dropped in steps, each of which is stored (I26):
 //
-//	building   of an index only: from now on nobody reads it; one MetaMaxAge later all know
-//	dropping   it is gone for programs; one drain later nobody writes to it any more
+//	building   of an index only: from now on no client reads it; one MetaMaxAge later all know
+//	dropping   it is gone for programs; one drain later no client writes to it
 //	resolve    the locks elsewhere whose primary is in it (package gc), while it can still be read
 //	dropped    it is gone for the engine as well, and the meta row says until when it was there
 //	deleted    its tables of Bigtable
 //
 // What is observed or weak in the schema stops to be, in the step "dropping" and no other: writers
-// notify no more, and collection erases the notifications that nobody observes. A declared column is
-// deleted:
+// notify no more, and collection erases the notifications without observers. A declared column
+// is deleted:
 //
-//	dropping   it is declared no more, and stands among what was dropped; one drain later nobody
+//	dropping   it is declared no more, and stands among what was dropped; one drain later no one
 //	           writes it
 //	deleted    its cells, by transactions (DeleteRange), and then it is forgotten
 //
@@ -43,7 +43,7 @@ const columnDropped = "dropped"
 
 // Drop tells what became of a table of Bigtable that the schema had once.
 type Drop struct {
-	At     tso.Timestamp // nobody has written to it at or after that, and its locks elsewhere were resolved
+	At     tso.Timestamp // no later write to it; its locks elsewhere are resolved
 	Exists bool          `json:",omitempty"` // it has still to be deleted
 }
 
@@ -167,8 +167,8 @@ func removed(old, next *model.Schema) (names, indexes []string) {
 }
 
 // CheckDrop is the ErrSchemaMismatch of what next asks for that neither CreateSchema nor a drop
-// does, the ErrLocked of a hold, which keeps the snapshots of what would go, and the ErrImporting of
-// an import that writes there: its fence would outlive the table.
+// does, the ErrLocked of a hold, which keeps the snapshots of what would go, and the ErrImporting
+// of an import that writes there: its fence would outlive the table.
 func (m State) CheckDrop(next *model.Schema, now tso.Timestamp) error {
 	for _, ch := range schemaChanges(m.Schema, next) {
 		if err := ch.Err(); err != nil && !ch.Droppable() {
@@ -206,7 +206,7 @@ func (ch SchemaChange) Droppable() bool {
 	return ch.deletes
 }
 
-// CloseIndexes has nobody read the indexes of tables that next keeps without them. It reports
+// CloseIndexes closes for reads the indexes of tables that next keeps without them. It reports
 // whether there are any.
 func (w *Watcher) CloseIndexes(ctx context.Context, next *model.Schema) (closed bool, err error) {
 	_, err = w.publish(ctx, func(m State) (State, bool) {
@@ -224,7 +224,8 @@ func (w *Watcher) CloseIndexes(ctx context.Context, next *model.Schema) (closed 
 	return closed, err
 }
 
-// BeginDrop takes what next lacks away from programs, and returns the tables that are being dropped.
+// BeginDrop takes what next lacks away from programs, and returns the tables that are being
+// dropped.
 func (w *Watcher) BeginDrop(ctx context.Context, next *model.Schema) (dropping []string, err error) {
 	m, err := w.publish(ctx, func(m State) (State, bool) {
 		names, _ := removed(m.Schema, next)
@@ -344,7 +345,7 @@ func (w *Watcher) DeleteDropped(ctx context.Context, deleteTable func(ctx contex
 }
 
 // deleteOne looks once more whether the table has to be deleted, and sends the request within its
-// lifetime (I14): a table of that name may be created again by somebody who has found it deleted,
+// lifetime (I14): a table of that name may be created again by a client that has found it deleted,
 // and not sooner than the retention after the drop.
 func (w *Watcher) deleteOne(ctx context.Context, name string, deleteTable func(ctx context.Context, name string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, w.Store.Timing.RequestLifetime)

@@ -29,7 +29,7 @@ type Fence struct {
 	Repair *Repair `json:",omitempty"` // nil: a restore
 
 	ID    string // of the backup
-	Fresh bool   `json:",omitempty"` // stored before there was a schema: there are no clients to wait for
+	Fresh bool   `json:",omitempty"` // older than the schema: no clients to wait for
 	Ready bool   `json:",omitempty"` // the tables were found empty when the fence was in force
 	// Abandoned: AbandonRestore waits until no client writes for this restore any more.
 	Abandoned bool `json:",omitempty"`
@@ -44,7 +44,8 @@ type Repair struct {
 	Phase    RepairPhase
 	Greatest tso.Timestamp `json:",omitzero"` // no cell is newer, or was; from the first look on
 
-	Sound tso.Timestamp `json:",omitzero"` // of no transaction above it collection has taken the record from beside a lock
+	// Above it, collection has taken no record from beside a lock.
+	Sound tso.Timestamp `json:",omitzero"`
 	Floor tso.Timestamp `json:",omitzero"` // the safepoint of the repaired instance
 }
 
@@ -95,7 +96,7 @@ func (w *Watcher) CheckFence() error {
 }
 
 // CheckRepairing refuses while a repair is unfinished, by knowledge that is no older than
-// Timing.MetaMaxAge. So one drain after its fence was stored, nobody resolves a lock, erases a
+// Timing.MetaMaxAge. So one drain after its fence was stored, no client resolves a lock, erases a
 // notification or collects any more. Beside a restore, which writes into empty tables, that does no
 // harm.
 func (w *Watcher) CheckRepairing(ctx context.Context) error {

@@ -56,6 +56,7 @@ func FuzzDecodeMeta(f *testing.F) {
 	f.Add(holdPrefix, []byte("short"))
 	f.Add(metaSchema, model.EncodeSchema(&model.Schema{Tables: []model.Table{{Name: "t"}}}))
 	f.Add(ColumnVersion, []byte("12345678"))
+	f.Add(columnTiming, []byte(`{"MetaMaxAge":1}`))
 	f.Add(metaSafe, []byte("1234567"))
 	f.Add(ColumnWatermark, []byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Add(ColumnIndexes, IndexStates{"t.ix": {Building: true}}.Encode())

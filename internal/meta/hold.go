@@ -30,9 +30,9 @@ const (
 	MaxHoldTTL = 7 * 24 * time.Hour
 	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for.
 	MaxHoldReasonBytes = 256
-	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads
-	// them with the safepoint. TakeHold counts first and stores afterwards, so concurrent calls may
-	// exceed it.
+	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client
+	// reads them with the safepoint. TakeHold counts first and stores afterwards, so concurrent
+	// calls may exceed it.
 	MaxHolds = 1000
 )
 
@@ -42,9 +42,9 @@ type Hold struct {
 	Timestamp tso.Timestamp
 	Expires   tso.Timestamp // by the oracle's clock
 	Reason    string        // for the people who read the list
-	// To is what copies that began beside this hold can be repaired to; 0: it is no hold for copies.
-	// Collection stood still before, with the GC watermark right below Timestamp. A lock from below
-	// that had outlived it, so its transaction never committed (J8).
+	// To is what copies that began beside this hold can be repaired to; 0: it is no hold for
+	// copies. Collection stood still before, with the GC watermark right below Timestamp. A lock
+	// from below that had outlived it, so its transaction never committed (J8).
 	To tso.Timestamp
 }
 
@@ -182,7 +182,8 @@ func (w *Watcher) extendHold(ctx context.Context, h Hold, ttl time.Duration, to 
 		switch {
 		case !ok:
 			return h, fmt.Errorf("percolator: %w: the hold at %d is gone", model.ErrSnapshotTooOld, h.Timestamp)
-		case stored.Expires == now.Add(ttl) && (to == 0 || stored.To == to): // this call's own attempt, whose answer was lost
+		case stored.Expires == now.Add(ttl) && (to == 0 || stored.To == to):
+			// This call stored it; the answer got lost.
 			return stored, nil
 		}
 		longer := stored

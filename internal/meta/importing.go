@@ -17,7 +17,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ErrImporting: an import into the table has begun and has not finished, so nobody reads it or
+// ErrImporting: an import into the table has begun and has not finished, so no client reads it or
 // commits to it. Run the import to its end, or abort it.
 var ErrImporting = errors.New("an import is unfinished")
 
@@ -36,7 +36,8 @@ type Import struct {
 	Indexes       []string      `json:",omitempty"` // those whose entries it writes, by name
 	Quiet         bool          `json:",omitempty"` // it notifies no observer
 
-	Since tso.Timestamp `json:",omitzero"` // snapshots below it are refused; of the last import that was finished
+	// Older snapshots are refused; of the last finished import.
+	Since tso.Timestamp `json:",omitzero"`
 }
 
 // ImportPhase is a step of an import.
@@ -169,8 +170,8 @@ func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Im
 }
 
 // reopenImports puts, into a repair's last mutation, fences before the tables whose imports had not
-// ended at ts: of what such an import has written some rows may be missing. Whoever continues it
-// begins at the beginning, as the positions of loads are forgotten.
+// ended at ts: of what such an import has written some rows may be missing. A process that
+// continues it begins at the beginning, as the positions of loads are forgotten.
 func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
 	for table, i := range m.Imports {
 		if i.Phase == "" && i.Since > ts && i.Commit != 0 {

@@ -25,19 +25,21 @@ const columnJournal = "journal"
 //	      was stored: then its knowledge is too old to commit, and no request of it is under way
 //	      (J9).
 //	      The sweep begins after that drain, and announces whatever the rows hold without an entry.
-//	      Until it has ended everybody works by passes, which need no entries.
-//	off   Everybody works by passes as soon as they know. Who does not know yet works by a journal
+//	      Until it has ended all work by passes, which need no entries.
+//	off   All work by passes as soon as they know. Clients that do not know yet work by a journal
 //	      that may lack entries: what an adopter misses meanwhile, the passes find. A collector goes
 //	      by it only up to a safepoint that was announced a drain before it read the state, and below
-//	      that nobody commits any more, with or without entries.
+//	      that no one commits any more, with or without entries.
 //	on    again: as if it had never been there. A sweep that began before ends without effect, since
 //	      each building of the journal has a name.
 
 // JournalState tells how far the journal can be trusted. The zero value stands for one that was
 // created with the instance and has always been complete.
 type JournalState struct {
-	Building string        `json:",omitempty"` // names the building that is under way: it lacks what was written before, and work and garbage are found by passes
-	Since    tso.Timestamp `json:",omitempty"` // whatever is older was announced below it, so collection goes by the journal for safepoints from here on
+	// Names the building under way, during which passes find what was written before it.
+	Building string `json:",omitempty"`
+	// Older work was announced below it, so from this safepoint on collection goes by the journal.
+	Since tso.Timestamp `json:",omitempty"`
 }
 
 func (s JournalState) encode() []byte {
@@ -95,12 +97,12 @@ func (w *Watcher) JournalReady(ctx context.Context, building string, since tso.T
 		return m, true
 	})
 	if err == nil && (m.Journal.Since != since || m.Schema.DisableJournal) {
-		err = fmt.Errorf("percolator: %w: the journal has been built, or turned off, by somebody else", model.ErrConflict)
+		err = fmt.Errorf("percolator: %w: another client has built the journal, or turned it off", model.ErrConflict)
 	}
 	return err
 }
 
-// ReopenJournal has the journal built again, by somebody who has emptied it or is about to.
+// ReopenJournal has the journal built again, by a process that has emptied it or is about to.
 func (w *Watcher) ReopenJournal(ctx context.Context) error {
 	next := buildingJournal()
 	_, err := w.publish(ctx, func(m State) (State, bool) {
@@ -115,7 +117,7 @@ func (w *Watcher) ReopenJournal(ctx context.Context) error {
 
 // publish stores what change makes of the states beside the schema, until it finds nothing to do,
 // and returns what is stored then. The requests are conditional on the version, so none can undo a
-// change by somebody else.
+// change by another process.
 func (w *Watcher) publish(ctx context.Context, change func(State) (next State, needed bool)) (State, error) {
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for failed := 0; ; {

@@ -6,6 +6,7 @@
 package meta
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -71,16 +72,26 @@ type State struct {
 	Gaps      []Gap             // snapshots that repairs have removed
 	Journal   JournalState      // of the journal, if the schema does not disable it
 	Dropped   Drops             // tables of Bigtable that the schema has had
+	Timing    model.Timing      // of the first schema, where that leaves it open
+
+	encoded []byte // the schema, as it is stored
 }
 
 // Read reads the meta row. Errors: ErrCorrupt, and those of the store.
-func Read(ctx context.Context, s *store.Store) (State, error) {
+func Read(ctx context.Context, s *store.Store) (State, error) { return reread(ctx, s, State{}) }
+
+// reread is Read, and decodes the schema only if it is not the one that is known.
+func reread(ctx context.Context, s *store.Store, known State) (State, error) {
 	row, err := s.ReadRow(ctx, model.MetaTable, RowKey, store.Cells("", 0))
 	if err != nil {
 		return State{}, err
 	}
 	var m State
 	for _, item := range row.Of(layout.MetaFamily) {
+		if item.Column == metaSchema && known.Schema != nil && bytes.Equal(item.Value, known.encoded) {
+			m.Schema, m.encoded = known.Schema, known.encoded
+			continue
+		}
 		switch err := m.decode(item.Column, item.Value); {
 		case errors.Is(err, model.ErrSchemaMismatch):
 			return State{}, err
@@ -96,6 +107,7 @@ func Read(ctx context.Context, s *store.Store) (State, error) {
 func (m *State) decode(column string, value []byte) (err error) {
 	switch {
 	case column == metaSchema:
+		m.encoded = value
 		m.Schema, err = model.DecodeSchema(value)
 	case column == ColumnIndexes:
 		m.Indexes, err = decodeIndexStates(value)
@@ -105,6 +117,8 @@ func (m *State) decode(column string, value []byte) (err error) {
 		m.Journal, err = decodeJournalState(value)
 	case column == columnDropped:
 		m.Dropped, err = decodeDrops(value)
+	case column == columnTiming:
+		m.Timing, err = decodeTiming(value)
 	case column == columnGaps:
 		m.Gaps, err = decodeGaps(value)
 	case column == ColumnVersion:
@@ -179,7 +193,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	case err != nil:
 		return fmt.Errorf("percolator: storing the schema: %w", err)
 	default:
-		return fmt.Errorf("percolator: %w: somebody else stored another schema at the same time; run it again", model.ErrSchemaMismatch)
+		return fmt.Errorf("percolator: %w: another client stored another schema at the same time; run it again", model.ErrSchemaMismatch)
 	}
 }
 
@@ -201,8 +215,11 @@ type Watcher struct {
 // Refresh reads the meta row now.
 func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	asked := time.Now()
-	oracle, known := w.Clock.EstimatedTime()
-	m, err := Read(ctx, w.Store)
+	oracle, estimated := w.Clock.EstimatedTime()
+	w.mu.RLock()
+	known := w.last
+	w.mu.RUnlock()
+	m, err := reread(ctx, w.Store, known)
 	if err != nil {
 		return m, err
 	}
@@ -212,7 +229,7 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 		return m, nil
 	}
 	old := w.last
-	if known {
+	if estimated {
 		oracle = max(oracle, m.Now)
 	}
 	w.last, w.asOf, w.oracle = m, asked, oracle
@@ -264,8 +281,8 @@ func (m State) held(ts, now tso.Timestamp) bool {
 	return slices.ContainsFunc(m.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
-// oracleTime is the newest time of the oracle that this client knows of. It asks nobody, so it may
-// be any amount late, and is never early.
+// oracleTime is the newest time of the oracle that this client knows of. It asks no server, so it
+// may be any amount late, and is never early.
 func (w *Watcher) oracleTime(m State) tso.Timestamp { return max(w.Clock.Newest.Timestamp(), m.Now) }
 
 // Age is by how much the oracle is known to have moved on since ts. Unlike this process's clock,
@@ -319,7 +336,8 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 		}
 	}
 	w.Catalog.Store(model.NewCatalog(m.Schema))
-	w.Store.Timing = model.EffectiveTiming(m.Schema.Timing) // before anything else is sent; it never changes
+	// The timing comes before any other request, and never changes.
+	w.Store.Timing = model.EffectiveTiming(m.Schema.Timing)
 	return nil
 }
 
@@ -348,7 +366,7 @@ func (w *Watcher) KnowsTable(ctx context.Context, table string) bool {
 	return known && err == nil
 }
 
-// HasTable is KnowsTable for those to whom it matters why it says no.
+// HasTable is KnowsTable with the reason for a no.
 func (w *Watcher) HasTable(ctx context.Context, table string) (bool, error) {
 	if _, ok := w.Catalog.Load().Tables[table]; ok {
 		return true, nil

@@ -17,10 +17,10 @@ import (
 // StoredSchema is the schema of an instance, and how far its indexes can be trusted. The zero value
 // stands for an instance without a schema.
 type StoredSchema struct {
-	Schema  *model.Schema // in a fixed order and without Splits, which matter only when a table is created; nil: none is stored
+	Schema  *model.Schema // in a fixed order, without Splits; nil: none is stored
 	Version uint64        // grows with each change, and when an index becomes ready
-	// Indexes tells how far each index of the schema can be trusted. The key is the index's Bigtable
-	// table, TABLE.INDEX.
+	// Indexes tells how far each index of the schema can be trusted. The key is the index's
+	// Bigtable table, TABLE.INDEX.
 	Indexes map[string]IndexState
 	// Journal tells how far the journal can be trusted, if the schema does not disable it.
 	Journal JournalState
@@ -31,7 +31,8 @@ type StoredSchema struct {
 // IndexState tells how far an index can be trusted. The zero value stands for one that was created
 // with its table and has always been complete.
 type IndexState struct {
-	Building bool          `json:",omitempty"` // it lacks entries: ScanIndex refuses it until BackfillIndex has finished
+	// Incomplete: ScanIndex refuses it until BackfillIndex ends.
+	Building bool          `json:",omitempty"`
 	Since    tso.Timestamp `json:",omitempty"` // ScanIndex refuses snapshots below it
 }
 

@@ -16,15 +16,15 @@ import (
 const (
 	// MaxRowKeyBytes is the longest row key. Row keys may hold any bytes and may not be empty.
 	MaxRowKeyBytes = 4096
-	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may not
-	// be empty.
+	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may
+	// not be empty.
 	MaxColumnBytes = 2048
 	// MaxValueBytes is the largest value. Bigtable advises against values over 10 MB.
 	MaxValueBytes = 100 << 20
 	// MaxMutationsPerRow is Bigtable's limit for one request on one row.
 	MaxMutationsPerRow = 100_000
-	// MaxColumnsPerRow is how many cells of one row a transaction can write: one request commits the
-	// row, with at most three mutations a cell (I6).
+	// MaxColumnsPerRow is how many cells of one row a transaction can write: one request commits
+	// the row, with at most three mutations a cell (I6).
 	MaxColumnsPerRow = 30_000
 	// MaxTxnBytes bounds the keys and values that one transaction buffers.
 	MaxTxnBytes = 512 << 20
@@ -40,7 +40,8 @@ type Cell struct{ Table, Row, Column string }
 // the row of an index entry, which is a value.
 func (c Cell) String() string {
 	table := c.Table
-	if strings.ContainsFunc(table, func(r rune) bool { return r <= ' ' || r >= 0x7f }) { // of a damaged lock
+	// Such a name comes from a damaged lock.
+	if strings.ContainsFunc(table, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		table = strconv.Quote(table)
 	}
 	if strings.Contains(c.Table, ".") {
@@ -53,7 +54,7 @@ func (c Cell) String() string {
 type Entry struct {
 	Cell     Cell
 	Value    []byte        // the caller's own copy
-	CommitTS tso.Timestamp // when it was committed; 0 for a write buffered in the reading transaction
+	CommitTS tso.Timestamp // of its commit; 0 for the transaction's own buffered write
 	Expires  tso.Timestamp // snapshots from here on do not see it; 0: it does not expire
 }
 

@@ -17,7 +17,7 @@ type ColumnSchema struct {
 	Type Type          `json:",omitempty"` // "": TypeBytes
 	TTL  time.Duration `json:",omitempty"` // 0: that of the table
 
-	NotifyExpired bool `json:",omitempty"` // observers of the column hear when a value has expired; only with a TTL
+	NotifyExpired bool `json:",omitempty"` // observers hear when a value has expired; needs a TTL
 }
 
 // minTTL is the shortest TTL.

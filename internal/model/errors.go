@@ -31,13 +31,14 @@ var (
 	// writer gets ErrConflict as well, and may run again. From a Collector: another one is at work.
 	ErrLocked = errors.New("locked")
 	// ErrOutcomeUnknown: the context ended or the client was closed before it was known whether the
-	// transaction committed, or the collector may have removed its record. It may have committed, or
-	// may commit later. A commit whose context does not end waits until the store answers. Never retry
-	// blindly: read what the transaction should have written, then decide.
+	// transaction committed, or the collector may have removed its record. It may have committed,
+	// or may commit later. A commit whose context does not end waits until the store answers. Never
+	// retry blindly: read what the transaction should have written, then decide.
 	ErrOutcomeUnknown = errors.New("commit outcome unknown")
-	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has failed to learn the
-	// safepoint for too long, or the snapshot of an index scan precedes the completion of the index.
-	// Begin again; for long readers raise the retention or take a hold (admin.Admin.TakeHold).
+	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has failed to learn
+	// the safepoint for too long, or the snapshot of an index scan precedes the completion of the
+	// index. Begin again; for long readers raise the retention or take a hold
+	// (admin.Admin.TakeHold).
 	ErrSnapshotTooOld = errors.New("snapshot too old")
 )
 
@@ -47,9 +48,9 @@ var (
 	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrTooLarge: a size or a count exceeds its limit (see Limits in the package documentation).
 	ErrTooLarge = errors.New("too large")
-	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema differs from
-	// the one stored in the instance. Run CreateSchema (or `webindex init` and the like) with the new
-	// schema.
+	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema differs
+	// from the one stored in the instance. Run CreateSchema (or `webindex init` and the like) with
+	// the new schema.
 	ErrSchemaMismatch = errors.New("schema mismatch")
 	// ErrTxnDone: the transaction has committed or rolled back. Begin another.
 	ErrTxnDone = errors.New("transaction is finished")
@@ -66,9 +67,9 @@ var ErrCorrupt = errors.New("corrupt")
 type ConflictError struct {
 	Cell    Cell          // the contested cell
 	StartTS tso.Timestamp // start timestamp of the transaction that lost
-	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the one
-	// that holds the lock. 0: another client judged this transaction dead and rolled it back, or it
-	// gave way to an Update of its own client that had lost on the cell before.
+	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the
+	// one that holds the lock. 0: another client judged this transaction dead and rolled it back,
+	// or it gave way to an Update of its own client that had lost on the cell before.
 	OtherTS tso.Timestamp
 	Locked  bool // the other transaction still holds its lock
 	gaveWay bool
@@ -123,7 +124,8 @@ func Ambiguous(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
-	if errors.Is(err, ErrSchemaMismatch) { // the table or a family is missing, whichever code says so
+	// The table or a family is missing, whichever code says so.
+	if errors.Is(err, ErrSchemaMismatch) {
 		return false
 	}
 	switch status.Code(err) {

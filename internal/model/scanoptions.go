@@ -12,7 +12,7 @@ type ScanOptions struct {
 	Rows         []Range  // ranges of row keys; none: all rows
 	Columns      []string // names of columns
 	ColumnRanges []Range  // ranges of names of columns; neither these nor Columns: all columns
-	Reverse      bool     // rows come from the last key to the first, their columns in order as ever
+	Reverse      bool     // rows from the last key to the first, columns in order
 	Limit        int      // of rows that have an entry; 0: none
 }
 

@@ -37,10 +37,10 @@ type Schema struct {
 	Tables []Table
 	Timing Timing `json:",omitzero"`
 
-	// DisableJournal leaves out the journal, by which unfinished work and garbage are found: workers
-	// and collectors then pass over all tables. An instance whose schema was stored before there was a
-	// journal has it disabled; CreateSchema gives it one, or turns off the one that there is. See
-	// docs/PROTOCOL.md, "The journal".
+	// DisableJournal leaves out the journal, by which unfinished work and garbage are found:
+	// workers and collectors then pass over all tables. An instance whose schema was stored before
+	// there was a journal has it disabled; CreateSchema gives it one, or turns off the one that
+	// there is. See docs/PROTOCOL.md, "The journal".
 	DisableJournal bool `json:"-"`
 
 	// Dropping lists the Bigtable tables whose drop is unfinished. Only a stored schema has them;
@@ -55,7 +55,7 @@ type Table struct {
 	Observed []string       `json:",omitempty"` // columns whose writes notify observers
 	Weak     []string       `json:",omitempty"` // columns that can only be notified, never written
 	Indexes  []Index        `json:",omitempty"`
-	Splits   []string       `json:",omitempty"` // initial split keys, used when the table is created
+	Splits   []string       `json:",omitempty"` // initial split keys, for the table's creation
 	Columns  []ColumnSchema `json:",omitempty"` // empty: any column, of bytes
 	TTL      time.Duration  `json:",omitempty"` // 0: values live until they are deleted
 
@@ -79,7 +79,7 @@ func (s *Schema) Validate() error {
 	if s == nil {
 		return fmt.Errorf("percolator: %w: no schema", ErrInvalidArgument)
 	}
-	if err := s.Timing.validate(); err != nil {
+	if err := CheckTiming(s.Timing); err != nil {
 		return err
 	}
 	seen := map[string]bool{MetaTable: true, JournalTable: true}
@@ -246,22 +246,25 @@ func EncodeSchema(s *Schema) []byte {
 	return b
 }
 
-// SameButForJournal reports whether two schemas differ at most in whether there is a journal, and in
-// what is being dropped: that is for whoever operates the instance, and no program depends on it.
-func SameButForJournal(a, b *Schema) bool {
-	c, d := *a, *b
-	d.DisableJournal, d.Dropping, c.Dropping = a.DisableJournal, nil, nil
+// SameButForJournal reports whether want differs from the stored schema at most in whether there is
+// a journal, in what is being dropped, and in Timing that it leaves open: that is the operator's
+// business, and no program depends on it.
+func SameButForJournal(stored, want *Schema) bool {
+	c, d := *stored, *want
+	d.DisableJournal, d.Dropping, c.Dropping = c.DisableJournal, nil, nil
+	d.Timing = InheritTiming(d.Timing, c.Timing)
 	return string(EncodeSchema(&c)) == string(EncodeSchema(&d))
 }
 
 // The formats of the stored schema. A later one asks something of clients that earlier versions of
-// the program do not do, so they must not take part. Each schema has the first format that tells it.
+// the program do not do, so they must not take part. Each schema has the first format that tells
+// it.
 const (
 	formatPlain    = 1 // and no Format: it has no journal, and declares no columns
 	formatJournal  = 2
 	formatDeclared = 3 // columns are declared, or values expire
 	formatDropping = 4 // tables are being dropped
-	formatExpiring = 5 // observers hear of what expires, so collectors delete it before they erase it
+	formatExpiring = 5 // collectors delete expired values for observers before they erase them
 
 	lastFormat = formatExpiring
 )

@@ -29,8 +29,8 @@ func TestFormerVersionsRefuseASchemaWithAJournal(t *testing.T) {
 	}
 }
 
-// A schema that declares no columns is stored as versions that know of none store it, byte for byte:
-// programs of both work side by side.
+// A schema that declares no columns is stored as versions that know of none store it, byte for
+// byte: programs of both work side by side.
 func TestUndeclaredSchemasAreStoredAsBefore(t *testing.T) {
 	t.Parallel()
 	tables := []Table{{Name: "u"}, {Name: "t", Observed: []string{"\xff", "c"}, Weak: []string{"w"}, Indexes: []Index{{Name: "ix", Column: "c", Unique: true}}, Splits: []string{"m"}}}

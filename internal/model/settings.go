@@ -10,7 +10,7 @@ import (
 type Settings struct {
 	Project, Instance string
 
-	LockTTL         time.Duration // after it others may judge a lock dead that nobody refreshes
+	LockTTL         time.Duration // after it others may judge an unrefreshed lock dead
 	Retention       time.Duration // how far back snapshots reach
 	MaxParallelism  int           // requests that one commit or GetMulti has in flight
 	DisableBatching bool          // reads of several rows send one request for each row

@@ -7,10 +7,11 @@ import (
 )
 
 // Timing is what all clients of an instance must agree on, because the collector infers from it
-// what the others can no longer do. The schema stores it, and it cannot change afterwards.
+// what the others can no longer do. The schema stores it, and it cannot change afterwards. A schema
+// that leaves it open, with zeros, goes by what is stored.
 type Timing struct {
-	// RequestLifetime bounds every request: no client sends or repeats one after it (docs/PROTOCOL.md,
-	// I14). 0: 30 s, which is also the most; at least 100 ms.
+	// RequestLifetime bounds every request: no client sends or repeats one after it
+	// (docs/PROTOCOL.md, I14). 0: 30 s, which is also the most; at least 100 ms.
 	RequestLifetime time.Duration `json:",omitzero"`
 
 	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to
@@ -29,6 +30,11 @@ func EffectiveTiming(t Timing) Timing {
 	return t
 }
 
+// InheritTiming replaces the zeros of t, which leave it open, by what from has.
+func InheritTiming(t, from Timing) Timing {
+	return Timing{cmp.Or(t.RequestLifetime, from.RequestLifetime), cmp.Or(t.MetaMaxAge, from.MetaMaxAge)}
+}
+
 // normalized is zero where t equals the default, so that equal timings have equal encodings.
 func (t Timing) normalized() Timing {
 	if t.RequestLifetime == DefaultTiming.RequestLifetime {
@@ -40,7 +46,8 @@ func (t Timing) normalized() Timing {
 	return t
 }
 
-func (t Timing) validate() error {
+// CheckTiming returns ErrInvalidArgument for a Timing beyond its limits.
+func CheckTiming(t Timing) error {
 	t = EffectiveTiming(t)
 	switch {
 	case t.RequestLifetime < 100*time.Millisecond || t.RequestLifetime > 30*time.Second:

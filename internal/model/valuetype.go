@@ -27,13 +27,13 @@ const (
 	TypeInt64 Type = "int64"
 	// TypeOrderedInt64 is TypeInt64 with the sign bit flipped. Ordered.
 	TypeOrderedInt64 Type = "ordered_int64"
-	// TypeFloat64 is 8 bytes: IEEE 754 big-endian, with all bits of a negative number flipped and the
-	// sign bit of the others. Ordered; NaN is last, and 0 and -0 are one value.
+	// TypeFloat64 is 8 bytes: IEEE 754 big-endian, with all bits of a negative number flipped and
+	// the sign bit of the others. Ordered; NaN is last, and 0 and -0 are one value.
 	TypeFloat64 Type = "float64"
 	// TypeBool is one byte, 0 or 1. Ordered.
 	TypeBool Type = "bool"
-	// TypeTime is the nanoseconds since 1970 in UTC as a TypeOrderedInt64, from the year 1678 to 2262.
-	// Ordered.
+	// TypeTime is the nanoseconds since 1970 in UTC as a TypeOrderedInt64, from the year 1678 to
+	// 2262. Ordered.
 	TypeTime Type = "time"
 	// TypeJSON is one JSON text in UTF-8.
 	TypeJSON Type = "json"
@@ -207,8 +207,8 @@ func (t Type) Parse(text string) (b []byte, err error) {
 	return b, nil
 }
 
-// Format is the text form of a value, which Parse takes, but for NaN. Times are in UTC. Bytes are their own text
-// form, UTF-8 or not. The error is that of Check.
+// Format is the text form of a value, which Parse takes, but for NaN. Times are in UTC. Bytes are
+// their own text form, UTF-8 or not. The error is that of Check.
 func (t Type) Format(b []byte) (string, error) {
 	switch t {
 	case TypeInt64:

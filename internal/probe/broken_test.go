@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -225,6 +226,7 @@ func lastScanned(msg any) []byte {
 
 // TestWrongStandInsAreFound: each fails its line, and no other.
 func TestWrongStandInsAreFound(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	found := map[string]bool{}
 	for _, w := range wrongStandIns {

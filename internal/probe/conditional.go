@@ -114,14 +114,14 @@ func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
 	for slot, who := range won {
 		there := got[fmt.Sprint(slot)]
 		sure := slices.DeleteFunc(slices.Clone(who), func(w string) bool { return w[0] == '?' })
-		if there == "" && len(sure) == 0 && len(who) == contenders { // nobody has lost either
+		if there == "" && len(sure) == 0 && len(who) == contenders { // none has lost either
 			undecided++
 		} else if len(sure) > 1 || len(sure) == 1 && sure[0] != there || len(sure) == 0 && !slices.Contains(who, "?"+there) {
 			out = append(out, failed("percolator check --only app-profile", "%d of %d concurrent conditional mutations won cell %d (%v), which holds %q", len(sure), contenders, slot, sure, there))
 		}
 	}
 	if undecided > 0 {
-		out = append(out, unable(fmt.Errorf("of %d cells every outcome is ambiguous, and nobody won them", undecided))...)
+		out = append(out, unable(fmt.Errorf("of %d cells every outcome is ambiguous, and none has a winner", undecided))...)
 	}
 	return elseOK(out, "%d concurrent conditional mutations on one row in %v (%.0f/s), %d for each of %d cells: each has one winner, %d outcomes were ambiguous",
 		slots*contenders, took.Round(resolution), float64(slots*contenders)/max(took.Seconds(), 1e-6), contenders, slots, doubtful)

@@ -4,12 +4,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
 // TestGcloudEmulator: what gcloud's emulator does not have is found, and nothing else.
 func TestGcloudEmulator(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	path, err := gcloudemulator.Find(os.Getenv)
 	if err != nil {

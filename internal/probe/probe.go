@@ -29,7 +29,7 @@ type Config struct {
 	Lines                         []string              // those to run; nil: all
 
 	Identities      []Identity
-	SeveralClusters string        // an app profile that routes to several clusters; "": none is known
+	SeveralClusters string        // an app profile with multi-cluster routing; "": unknown
 	LargeValues     bool          // values at Bigtable's limit, 200 MiB in all
 	ProgressBytes   int64         // that a table is given for the line "progress"
 	ProgressWithin  time.Duration // the deadline that cuts its read; 0: 1 s

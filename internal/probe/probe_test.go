@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -141,6 +142,7 @@ func levelsOf(r Report) map[string]Level {
 // TestEveryLinePasses: on the strict stand-in, with disks, and within what was announced, which the
 // stand-in's side counts.
 func TestEveryLinePasses(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	s := newSite(t)
 	s.onDisks()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -30,6 +31,7 @@ func rowOf(req any) string {
 
 // TestAStoreOutOfReachHasNoDefect: what a line could not ask is no failure of the store.
 func TestAStoreOutOfReachHasNoDefect(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for line, row := range map[string]string{"request-shapes": "cells", "far-timestamps": "far-timestamps", "sizes": "sizes",
 		"missing-family": "missing-family", "one-winner": "one-winner", "missing-row": "missing-row", "torn-reads": "torn-reads"} {

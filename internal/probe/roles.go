@@ -17,7 +17,7 @@ import (
 // Access is what an identity may do with a table's rows.
 type Access int
 
-// Whoever writes also reads.
+// Writers also read.
 const (
 	None Access = iota
 	Read
@@ -50,7 +50,7 @@ func Roles() []Role {
 type Identity struct {
 	Role    Role
 	Name    string
-	Tables  []string              // those that it is given, or that a role without tables must not see
+	Tables  []string              // its tables, or some that a role without tables must not see
 	Options []option.ClientOption // with its credentials
 	Err     error                 // why there are none
 }

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
@@ -39,6 +40,7 @@ func on(row string, do func(ctx context.Context)) grpc.UnaryClientInterceptor {
 
 // TestTablesAreRemovedWhateverHappens: and what could not be checked says so.
 func TestTablesAreRemovedWhateverHappens(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	interrupted, interrupt := context.WithCancel(t.Context())
 	for name, c := range map[string]struct {

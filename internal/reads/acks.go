@@ -82,7 +82,8 @@ func (r *Reader) readColumns(ctx context.Context, ts tso.Timestamp, cells []mode
 	for bytes := 0; len(out) < len(cells) && bytes <= ackBytes; {
 		keys := firstRows(cells[len(out):], most)
 		var rows []layout.RowVersions
-		for _, part := range (&rowWants{columns: columns, index: make([]int, len(columns))}).split() { // almost always one
+		// There is almost always one part.
+		for _, part := range (&rowWants{columns: columns, index: make([]int, len(columns))}).split() {
 			q := store.Newest(part.columns, ts, 1)
 			seen, size, err := r.readUpTo(ctx, cells[0].Table, keys, q, ackBytes-bytes)
 			if err != nil {

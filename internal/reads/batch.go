@@ -33,7 +33,7 @@ import (
 const (
 	batchWindow = 2
 	slotTimeout = time.Second
-	loneMost    = 128 // reads that travel alone at once, not counting those that take longer than slotTimeout
+	loneMost    = 128 // concurrent single reads, except those slower than slotTimeout
 )
 
 type readBatcher struct {

@@ -144,8 +144,8 @@ func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, rows 
 }
 
 // missing is how many rows a scan with a limit reads next: as many as it lacks, or as many as were
-// read in vain, whatever is more. These have no entry, having been deleted say; after as many as the
-// limit, the consumer has taken none. So where few rows are of use, pages grow.
+// read in vain, whatever is more. These have no entry, having been deleted say; after as many as
+// the limit, the consumer has taken none. So where few rows are of use, pages grow.
 func missing(limit, read, found int) int {
 	if found >= limit {
 		found = 0

@@ -266,8 +266,8 @@ const readCacheBytes = 32 << 20
 type readCache struct {
 	mu    sync.Mutex
 	cells map[model.Cell]*cachedCell
-	rows  map[model.Cell]readShape // what was asked of a row first, keyed by the cell without its column
-	known map[model.Cell]bool      // rows of which all columns that have a value are in cells; keyed likewise
+	rows  map[model.Cell]readShape // first request for a row, keyed by the cell without column
+	known map[model.Cell]bool      // rows with all their values in cells; keyed likewise
 	bytes int
 }
 

@@ -117,7 +117,8 @@ func (r *run) forgetPositions(ctx context.Context) error {
 	b := &batch{r: r, table: model.MetaTable}
 	for _, prefix := range positions {
 		err := r.e.Store.ReadRows(ctx, model.MetaTable, store.Prefix(prefix), store.Cells("", 0), 0, func(row layout.Row) bool {
-			for _, it := range row.Of(layout.MetaFamily) { // the oracle may have a family in the row
+			// The oracle may have its own family in the row.
+			for _, it := range row.Of(layout.MetaFamily) {
 				b.of(row.Key).EraseColumn(layout.MetaFamily, it.Column)
 			}
 			r.report.Positions++
@@ -136,8 +137,9 @@ func (r *run) forgetPositions(ctx context.Context) error {
 // auditTransactions bounds the memory of the audit: some 100 MB.
 const auditTransactions = 1 << 20
 
-// audit reads everything once more. Nobody writes, so whatever contradicts the protocol is damage.
-// Indexes are compared when they can be read, by VerifyIndex; the notifications are this repair's.
+// audit reads everything once more. No client writes, so every contradiction to the protocol is
+// damage. Indexes are compared when they can be read, by VerifyIndex; the notifications are this
+// repair's.
 func (r *run) audit(ctx context.Context) error {
 	a, err := audit.Run(ctx, func(ctx context.Context, table string, visit func(layout.Row)) error {
 		if table == model.MetaTable {

@@ -107,7 +107,8 @@ func (x *removal) eraseData() {
 			gone[version{it.Column, w.StartTS}] = true
 		}
 	}
-	for _, it := range x.row.Of(layout.LockFamily) { // left alone, or of a dry run, which has counted it
+	// The repair leaves these locks alone, or a dry run has counted them.
+	for _, it := range x.row.Of(layout.LockFamily) {
 		held[version{it.Column, tso.Timestamp(it.Timestamp / 1000)}] = x.opts.DryRun || !x.newer(&it)
 	}
 	items := x.row.Of(layout.DataFamily)
@@ -133,7 +134,8 @@ func (x *removal) notifyAgain() {
 	if len(x.info.Observed) == 0 {
 		return
 	}
-	changed, runs := map[string]tso.Timestamp{}, map[string]tso.Timestamp{} // by column: the newest change, the oldest last run
+	// Both are by column: the newest change, and the oldest last run.
+	changed, runs := map[string]tso.Timestamp{}, map[string]tso.Timestamp{}
 	for column, v := range layout.DecodeRow(x.info.Name, x.row) {
 		if of, ok := layout.Acknowledged(column); ok {
 			if last, known := runs[of]; !known || x.lastRun(v) < last {

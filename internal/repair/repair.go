@@ -47,7 +47,7 @@ import (
 // Rejected: markers for what is rolled back. No request from before the fence is under way (I14),
 // and no transaction from before it commits (meta.Gap).
 //
-// Rejected: a conditional request for each lock (I9). Nobody else resolves beside the fence.
+// Rejected: a conditional request for each lock (I9). No other client resolves beside the fence.
 
 // maxLocks is how many locks one round keeps in memory; there are as many rounds as it takes.
 const maxLocks = 100_000
@@ -81,9 +81,10 @@ type Options struct {
 
 	// Raise raises the oracle's high-water mark to at least above; nil: ErrOracleBehind if that is
 	// needed.
-	Raise    func(ctx context.Context, above tso.Timestamp) error
-	Waiting  func(time.Duration)                    // called before the drain; nil: nobody
-	Progress func(phase meta.RepairPhase, r Report) // called after every page, concurrently; nil: nobody
+	Raise   func(ctx context.Context, above tso.Timestamp) error
+	Waiting func(time.Duration) // called before the drain; may be nil
+	// Called after every page, concurrently; may be nil.
+	Progress func(phase meta.RepairPhase, r Report)
 }
 
 // Finding is a lock that the repair could not simply decide by its primary. Values are left out.
@@ -96,7 +97,7 @@ type Finding struct {
 
 // Report is what a repair has done, or found to do; of an interrupted one, since it was continued.
 type Report struct {
-	To, Greatest, Floor tso.Timestamp // no cell was newer than Greatest; snapshots at or below Floor are refused
+	To, Greatest, Floor tso.Timestamp // no cell is above Greatest, no snapshot at or below Floor
 	Until               tso.Timestamp // snapshots between To and Until are refused
 	Rows                int64         // that were read
 
@@ -106,9 +107,9 @@ type Report struct {
 
 	Holds, Positions int      // removed from percolator_meta
 	Building         []string // indexes that BackfillIndex has to build
-	Weak             []string // TABLE.COLUMN of weak columns whose erased notifications left no trace
+	Weak             []string // TABLE.COLUMN of weak columns with lost notifications
 
-	Unfinished bool // after an error: nobody can use the instance until a repair has ended
+	Unfinished bool // after an error: the instance stays closed until a repair has ended
 
 	Findings []Finding // at most 1000
 	Found    int
@@ -129,7 +130,7 @@ type run struct {
 }
 
 // Run repairs the instance of e, or takes up a repair that was interrupted, and returns when
-// everybody can use it again.
+// all clients can use it again.
 //
 // Errors: ErrSnapshotTooOld if collection has passed opts.To, or an earlier repair has removed it;
 // ErrInvalidArgument if it lies in the oracle's future; ErrRestoring, and ErrRepairing for a repair
@@ -220,7 +221,7 @@ func (r *run) enter(ctx context.Context, next meta.Repair) error {
 		return err
 	}
 	if m.Fence == nil || string(m.Fence.Encode()) != string(f.Encode()) {
-		return fmt.Errorf("percolator: %w: the repair to %d is continued by somebody else", model.ErrConflict, next.To)
+		return fmt.Errorf("percolator: %w: another process continues the repair to %d", model.ErrConflict, next.To)
 	}
 	r.fence, r.repair = m.Fence, next
 	return nil
@@ -282,7 +283,8 @@ func (r *run) drain(ctx context.Context, next *meta.Repair) error {
 func (r *run) held(m meta.State, next *meta.Repair) error {
 	to := r.repair.To
 	next.Sound, next.Floor = m.Safepoint, max(m.Safepoint, to-1)
-	at := slices.IndexFunc(m.Holds, func(h meta.Hold) bool { return meta.HoldKeeps(h, to, m.Safepoint) }) // the oldest
+	// Take the oldest hold.
+	at := slices.IndexFunc(m.Holds, func(h meta.Hold) bool { return meta.HoldKeeps(h, to, m.Safepoint) })
 	switch {
 	case at >= 0:
 		next.Floor = m.Holds[at].Timestamp - 1
@@ -303,7 +305,7 @@ func (r *run) inForce(ctx context.Context) error {
 		return err
 	}
 	if f := m.Fence; f == nil || f.Repair == nil || *f.Repair != r.repair {
-		return fmt.Errorf("percolator: %w: the repair to %d is continued, or has been finished, by somebody else", model.ErrConflict, r.repair.To)
+		return fmt.Errorf("percolator: %w: another process continues the repair to %d, or has finished it", model.ErrConflict, r.repair.To)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type heldCell struct {
 }
 
 // resolve resolves every lock, and notes in next the greatest timestamp of all cells. It is stored
-// before any cell goes: nobody finds it later.
+// before any cell goes, because it cannot be found later.
 func (r *run) resolve(ctx context.Context, next *meta.Repair) error {
 	for {
 		s, err := r.survey(ctx)

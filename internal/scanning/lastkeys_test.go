@@ -15,8 +15,8 @@ import (
 func TestPickBehindTheLastNumber(t *testing.T) {
 	last := strings.Repeat("\xff", 8)
 	r := rand.New(rand.NewPCG(1, 1))
-	// A worker's part of a table, by the bounds that are stored in percolator_meta (rows that others
-	// have met).
+	// A worker's part of a table, by the bounds that are stored in percolator_meta (rows that
+	// others have met).
 	none := func(context.Context, string) ([]string, error) { return nil, nil }
 	for name, pick := range map[string]func() string{
 		"the last part of a divided table": func() string {

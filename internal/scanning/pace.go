@@ -36,7 +36,8 @@ func (p *Pace) Next(hurry bool, read time.Duration) time.Duration {
 	// Scanners in step would meet again and again.
 	pause := p.current*3/4 + time.Duration(p.Random.Int64N(int64(p.current/2)))
 	// Reading takes at most half of a scanner's time when it is needed, and a quarter otherwise. It
-	// would starve the runs where clean rows are expensive to pass (the emulator looks at every cell).
+	// would starve the runs where clean rows are expensive to pass (the emulator looks at every
+	// cell).
 	share := read
 	if !hurry {
 		share = min(3*read, maxRest)

@@ -104,7 +104,8 @@ func (p *Places) refresh(ctx context.Context, table string) {
 	if err != nil {
 		return
 	}
-	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }) // the end of the last one has no name
+	// The last bound has no key.
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" })
 	slices.Sort(keys)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,13 +23,14 @@ import (
 // the next page, or within a second. The methods may be called concurrently.
 type RemoteLocks struct {
 	service    tso.RowLocks            // nil: none
-	unfinished func(rows []Row) []bool // which of rows have cells that wait for their first attempt, or run
+	unfinished func(rows []Row) []bool // which rows have cells to run, or running
 	now        func() time.Time
 	holder     string
 
-	// calls is held during a request and the changes it makes: a request must not unlock a row that
-	// has been locked again since it was decided on.
-	calls sync.Mutex
+	// calls holds a token during a request and the changes it makes: a request must not unlock a
+	// row that has been locked again since it was decided on. In virtual time no goroutine may wait
+	// for a mutex meanwhile.
+	calls chan struct{}
 
 	mu      sync.Mutex
 	held    map[uint64]*heldRow // by hash
@@ -48,15 +49,15 @@ const (
 	lockTimeout  = 250 * time.Millisecond // for one request; the scanner goes on without
 	lockRest     = 2 * time.Second        // after a failure
 	lockCallRows = 1024                   // in one request
-	lockRenewal  = lockTTL / 4            // so that two renewals in a row may fail, with the rests after them
-	lockHold     = lockTTL                // after which a row that still waits, or runs, is not renewed any more
-	lockLost     = 4                      // rows found lost after which a renewal stops until the next time
+	lockRenewal  = lockTTL / 4            // so that two renewals may fail, with their pauses
+	lockHold     = lockTTL                // then renewal of a waiting or running row stops
+	lockLost     = 4                      // lost rows after which a renewal pauses
 	keepEvery    = time.Second
 )
 
 // NewRemoteLocks returns the locks of a worker, none of them taken.
 func NewRemoteLocks(service tso.RowLocks, unfinished func(rows []Row) []bool, now func() time.Time) *RemoteLocks {
-	return &RemoteLocks{service: service, unfinished: unfinished, now: now, holder: uuid.NewString(), held: map[uint64]*heldRow{}}
+	return &RemoteLocks{service: service, unfinished: unfinished, now: now, holder: uuid.NewString(), calls: make(chan struct{}, 1), held: map[uint64]*heldRow{}}
 }
 
 // Lock locks rows in order and returns how many it got; all of them if the service cannot be asked.
@@ -69,8 +70,8 @@ func (l *RemoteLocks) Lock(ctx context.Context, rows []layout.Pending) int {
 	for i, r := range rows {
 		names[i] = hash(r.Table, r.Row)
 	}
-	l.calls.Lock()
-	defer l.calls.Unlock()
+	l.calls <- struct{}{}
+	defer func() { <-l.calls }()
 	asked := l.now()
 	n, err := l.lockRows(ctx, names)
 	l.mu.Lock()
@@ -133,8 +134,8 @@ func (l *RemoteLocks) Keep(ctx context.Context) { l.update(ctx, false) }
 func (l *RemoteLocks) Close(ctx context.Context) { l.update(ctx, true) }
 
 func (l *RemoteLocks) update(ctx context.Context, everything bool) {
-	l.calls.Lock()
-	defer l.calls.Unlock()
+	l.calls <- struct{}{}
+	defer func() { <-l.calls }()
 	unlock, renew := l.sort(everything)
 	ctx = context.WithoutCancel(ctx) // which may have ended because the worker stops
 	for len(unlock) > 0 {
@@ -155,7 +156,7 @@ func (l *RemoteLocks) update(ctx context.Context, everything bool) {
 		}
 		got = max(0, min(got, n))
 		l.kept(renew[:got], asked)
-		if got < n { // it had expired, and somebody else was faster
+		if got < n { // it had expired, and another worker was faster
 			l.forget(renew[got])
 			lost, got = lost+1, got+1
 		}
@@ -194,7 +195,8 @@ func (l *RemoteLocks) sort(everything bool) (unlock, renew []uint64) {
 	}
 	for name, h := range l.held {
 		switch {
-		case h.hands <= 0 && now.Sub(h.queued) >= lockHold: // it waits behind long runs: another worker may have time
+		case h.hands <= 0 && now.Sub(h.queued) >= lockHold:
+			// The row waits behind long runs, and another worker may have time for it.
 			delete(l.held, name)
 		case !resting && now.Sub(h.renewed) >= lockRenewal && !everything:
 			renew = append(renew, name)

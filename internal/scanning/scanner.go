@@ -39,8 +39,8 @@ type Source interface {
 	// ReadPage reads at most most rows from the start of r, for about a Turn at most. visit reports
 	// for each whether to go on with it.
 	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
-	// Work handles rows, and waits while there is no room for them. inQueue: most of them already wait
-	// for their turn.
+	// Work handles rows, and waits while there is no room for them. inQueue: most of them already
+	// wait for their turn.
 	Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool)
 }
 
@@ -61,15 +61,15 @@ type Scanner struct {
 	Places *Places
 	Rows   *RowLocks
 	Remote *RemoteLocks
-	Shares func(table string) percolator.Range // what part of a table is the worker's; nil: everything
+	Shares func(table string) percolator.Range // the worker's part of a table; nil: everything
 	Counts *Counts
 	Now    func() time.Time
 	Random *rand.Rand
 
 	// MaxPage is how many rows are read at once. 0: 1,024.
 	MaxPage int
-	// Stay is for comparison: a scanner that meets another one goes on after the locked rows instead
-	// of going elsewhere.
+	// Stay is for comparison: a scanner that meets another one goes on after the locked rows
+	// instead of going elsewhere.
 	Stay bool
 
 	read   time.Duration

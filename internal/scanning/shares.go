@@ -9,8 +9,8 @@ import (
 
 // Share returns the part of a table that the i-th of n workers searches. bounds, sorted, divide the
 // table into parts with similar amounts of rows. The n shares cover the table in order and without
-// overlap, except for neighbours with no key between them to cut at. Without bounds nobody knows
-// where the rows are, and everybody has everything.
+// overlap, except for neighbours with no key between them to cut at. Without bounds no worker knows
+// where the rows are, and each has everything.
 //
 // Shares are contiguous, so that a search costs as many requests as one of the whole table. Nearly
 // all of them move when a worker registers or deregisters, which costs nothing, because a scanner
@@ -27,7 +27,8 @@ func Share(bounds []string, i, n int) percolator.Range {
 	if i+1 < n {
 		r.End = cut(bounds, i+1, n)
 	}
-	if i+1 < n && r.End == "" { // there is no key before the first: the next share begins at the beginning
+	// No key precedes the first, so the next share starts at the beginning.
+	if i+1 < n && r.End == "" {
 		r.End = afterLastRow
 	}
 	return r

@@ -23,7 +23,7 @@ import (
 // rarely, as long as the header stands; what was settled behind it is not read again. That several
 // workers do so at once costs work and nothing else; an advisory lock keeps all but one from it.
 //
-// A worker that starts looks at every stream once, lock or not: it may take columns that nobody
+// A worker that starts looks at every stream once, lock or not: it may take columns that no other
 // took before. Of an owner that lives it only dispatches what it finds. It goes on doing so where
 // no hints reach it (Watch), and now and then where a low position stands still: hints get lost.
 const (
@@ -33,26 +33,27 @@ const (
 	adoptTTL     = 3 * time.Second        // of its advisory lock
 	adoptRows    = 64                     // rows of a stream that are read at once
 	rarestAdopt  = 5 * time.Minute
-	watchEvery   = 30 * time.Second // of a stream whose owner lives, while its position stands still
+	watchEvery   = 30 * time.Second // of a living owner's stream that stands still
 	adoptTimeout = 30 * time.Second // one turn at a stream begins no look after it
-	standAside   = 10 * time.Second // whoever was refused access; long enough for others to be elected
+	standAside   = 10 * time.Second // after refused access, until others are elected
 
 	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
 	// time journal.OwnerRows is the limit.
 	AdoptRows = 20_000
-	// maxUnsettled is how many unsettled rows an adopter remembers, of the streams of the dead and as
-	// many of the others. It reads no further there until some of them are settled, or it has
+	// maxUnsettled is how many unsettled rows an adopter remembers, of the streams of the dead and
+	// as many of the others. It reads no further there until some of them are settled, or it has
 	// appended them to a stream of its own.
 	maxUnsettled = 100_000
-	// takeOverAfter is how long a row stays unsettled before the adopter does so: the stream can go.
+	// takeOverAfter is how long a row stays unsettled before the adopter does so: the stream can
+	// go.
 	takeOverAfter = 2 * time.Minute
 )
 
 // Adopter adopts streams whose owners have died. It is for one goroutine.
 type Adopter struct {
 	Looker *Looker
-	// Watch has it look at streams of owners that live, too, whoever is elected: nobody passes hints
-	// on to it.
+	// Watch has it look at streams of owners that live, too, whichever is elected: no one passes
+	// hints on to it.
 	Watch atomic.Bool
 
 	own    *journal.Appender
@@ -68,10 +69,10 @@ type Adopter struct {
 	report      func(left Backlog, mine bool)
 }
 
-// Backlog is what an adopter has found and nobody has dealt with; 0: nothing.
+// Backlog is what an adopter has found and is unprocessed; 0: nothing.
 type Backlog struct {
 	Notified tso.Timestamp // the earliest notification
-	Expired  tso.Timestamp // the earliest end of the time to live of a lock that could not be resolved
+	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
 }
 
 func (b Backlog) with(o Backlog) Backlog {
@@ -232,7 +233,7 @@ func (a *Adopter) list(ctx context.Context) error {
 	return err
 }
 
-// passed forgets rows that somebody else has settled.
+// passed forgets rows that another worker has settled.
 func (a *Adopter) passed(st *adopted, low uint64) {
 	for seq := range st.rows {
 		if seq < low {

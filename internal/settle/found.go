@@ -10,15 +10,15 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Found hears of a notification that nobody may know of, and of the row that holds it. It reports
-// whether it takes the notification up, or knows that another worker will. It may wait until ctx
-// ends.
+// Found hears of a notification that no worker may know of, and of the row that holds it. It
+// reports whether it takes the notification up, or knows that another worker will. It may wait
+// until ctx ends.
 type Found func(ctx context.Context, row layout.Pending, n model.Notification, s Sight) (taken bool)
 
 // Sight says how a notification was found.
 type Sight struct {
-	// Elsewhere says that the entry is of another client, which lives: a worker may have the cell in
-	// its queue, and that client hints at what it finds itself.
+	// Elsewhere says that the entry is of another client, which lives: a worker may have the cell
+	// in its queue, and that client hints at what it finds itself.
 	Elsewhere bool
 	Age       time.Duration // of the notification, or since the looker first read the entry
 }
@@ -27,7 +27,7 @@ type Sight struct {
 const ownersHint = 5 * time.Second
 
 // HandleFound calls begin before each look reads rows, and what it returned for what is found,
-// until the caller calls remove. What nobody takes up is hinted at to other processes.
+// until the caller calls remove. What no worker here takes is hinted at to other processes.
 func (l *Looker) HandleFound(begin func() Found) (remove func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

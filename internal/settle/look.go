@@ -53,8 +53,8 @@ const (
 
 	// lookTimeout bounds a look, whose finds may wait for room in the queue of a worker.
 	lookTimeout = 30 * time.Second
-	// lookParts is what part of that one row may take for each of the steps: where it does not answer,
-	// the others have the rest.
+	// lookParts is what part of that one row may take for each of the steps: where it does not
+	// answer, the others have the rest.
 	lookParts = 10
 )
 
@@ -83,14 +83,14 @@ type Item struct {
 	journal.Entry
 	Session  string        // of its owner; "": unknown
 	Own      bool          // of this client
-	Alive    bool          // its owner may still be about to prewrite, however old the transaction is
+	Alive    bool          // its owner may still prewrite, whatever its age
 	Read     time.Time     // when the looker first read it, by the monotonic clock
 	CommitTS tso.Timestamp // known to have committed then; 0: not known
 	UnderWay bool          // phase two of this client, which may write notifications
 
 	// What the look found; 0: nothing.
-	Notified tso.Timestamp // the earliest notification that nobody has dealt with
-	Expired  tso.Timestamp // the earliest end of the time to live of a lock that it could not resolve
+	Notified tso.Timestamp // the earliest unprocessed notification
+	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
 	Progress bool          // it has resolved locks
 
 	decided bool          // its rows may be looked at
@@ -208,7 +208,8 @@ func (l *Looker) decideAll(ctx context.Context, items []*Item, asked time.Time, 
 	return several(items, func(it *Item) error {
 		ctx, cancel := context.WithTimeout(ctx, l.part())
 		defer cancel()
-		over := asked.Sub(it.Read) >= l.Store.Timing.RequestLifetime // none of its requests was under way
+		// After a lifetime none of its requests is under way.
+		over := asked.Sub(it.Read) >= l.Store.Timing.RequestLifetime
 		return l.decide(ctx, it, over, now, known)
 	})
 }
@@ -241,9 +242,9 @@ func (it *Item) notifiesWeakly() bool {
 	return slices.ContainsFunc(it.Rows, func(r journal.Row) bool { return r.Weak })
 }
 
-// Status reads what became of the transaction of an item, and rolls it back if its owner is dead. It
-// is final, but for TxnLocked, of a transaction that is alive, and TxnUnknown, of one that
-// may have been collected.
+// Status reads what became of the transaction of an item, and rolls it back if its owner is dead.
+// It is final, but for TxnLocked, of a transaction that is alive, and TxnUnknown, of one that may
+// have been collected.
 func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks.TxnStatus, error) {
 	if it.CommitTS != 0 {
 		return locks.TxnStatus{State: locks.TxnCommitted, CommitTS: it.CommitTS}, nil
@@ -334,7 +335,7 @@ func earliest(a, b tso.Timestamp) tso.Timestamp {
 }
 
 // owed dispatches the notifications of a row that an item may have written, and reports whether
-// there are any that nobody has parked. Of a column with many of them only the newest are known.
+// there are any that are not parked. Of a column with many of them only the newest are known.
 func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found heard) (owed bool) {
 	seen := map[model.Cell]int{}
 	for _, n := range p.Notified {

@@ -57,7 +57,7 @@ func (l *Looker) listParked(ctx context.Context) (map[string][]string, error) {
 }
 
 // CountParked is how many cells the journal lists as parked: those that a retry has not ended yet,
-// or nobody has forgotten yet, are among them.
+// or are not forgotten yet, are among them.
 func (l *Looker) CountParked(ctx context.Context) (n int, err error) {
 	seen := map[model.Cell]bool{}
 	for list, err := range journal.ListParked(ctx, l.Store) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// A survey reads what the journal says to be unfinished, whoever owns it: the entries of every
+// A survey reads what the journal says to be unfinished, in all streams: the entries of every
 // stream from its low position on, and the locks and notifications of their rows. It decides
 // nothing. That it saw nothing counts only if
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // Config is what a cluster is like. The zero value serves at once, apart from the latency, and
@@ -21,7 +22,10 @@ type Config struct {
 	Rates   Rates
 	Tablets Tablets
 	Disks   Disks
-	Trace   func(Event) // is told of all that happens; nil: nobody is
+	Trace   func(Event) // is told of all that happens; may be nil
+	// Applied, if set, is told of all changes of a row that were made together. It must not keep
+	// them.
+	Applied func(table, row string, changes []store.Change)
 }
 
 // Cluster is the store that all processes share. Its methods may be called concurrently.
@@ -61,6 +65,13 @@ func (c *Cluster) CreateTable(name string, families []string) error {
 	}
 	c.tables[name] = newTable(c, name, families)
 	return nil
+}
+
+// DeleteTable deletes a table with everything in it, if there is one of that name.
+func (c *Cluster) DeleteTable(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tables, name)
 }
 
 // Families are those of a table; nil: there is none of that name.

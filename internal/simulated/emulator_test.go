@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/internal/layertest"
 	"github.com/gopercolator/percolator/internal/layout"
@@ -70,6 +71,7 @@ func google(t *testing.T, opts []option.ClientOption) store.Backend {
 // TestSameAnswersAsTheEmulator: random operations and queries of every shape have the same outcome
 // on the simulated store and on Google's emulator, behind Google's client.
 func TestSameAnswersAsTheEmulator(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	compare(t, google(t, layertest.StartEmulator(t).ClientOptions()), true)
 }
@@ -77,6 +79,7 @@ func TestSameAnswersAsTheEmulator(t *testing.T) {
 // TestSameAnswersAsGcloudsEmulator is the same with the emulator of gcloud's SDK, which refuses
 // less.
 func TestSameAnswersAsGcloudsEmulator(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	path, err := gcloudemulator.Find(os.Getenv)
 	if err != nil {

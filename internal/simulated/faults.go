@@ -13,17 +13,17 @@ import (
 type Fault uint8
 
 const (
-	RequestLost     Fault = iota // it never arrives: the caller waits until its deadline, or gets an error
+	RequestLost     Fault = iota // it never arrives: the caller times out or gets an error
 	AnswerLost                   // it is applied: likewise
-	Late                         // it is applied at any time before its deadline, when the caller has long had an error
+	Late                         // it is applied before its deadline, after the caller's error
 	Duplicate                    // it is applied once more, at any time before its deadline
 	StreamBroken                 // an answer breaks in the middle
 	EntryRefused                 // one of the mutations of MutateRows is not applied
 	EntryUnreported              // it is applied, and reported as failed
 	ErrorBefore                  // any code in place of applying it
 	ErrorAfter                   // a code that leaves the outcome open, although it is applied
-	Abandoned                    // the caller leaves while it is under way, and it is applied all the same
-	TabletAway                   // no server has the tablet for a time: of the times, not of the requests
+	Abandoned                    // the caller leaves, but it is applied
+	TabletAway                   // no server has the tablet, for a time
 	SlowDisk                     // it takes up to the whole time until its deadline
 	faultKinds
 )
@@ -89,7 +89,7 @@ func (f *faults) decides(kind Fault, h hash) bool {
 	return rates != nil && rates[kind] > 0 && h.with(faultMark+uint64(kind)).float() < rates[kind]
 }
 
-// open are the codes after which nobody knows whether a request was applied.
+// open are the codes that leave open whether a request was applied.
 var open = [...]codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unavailable}
 
 // openError is one of these.

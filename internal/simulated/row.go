@@ -10,7 +10,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// row is a row of a table, under the table's lock. Nobody else knows its values.
+// row is a row of a table, under the table's lock. Nothing else knows its values.
 type row struct {
 	key   string
 	items []layout.Item // as in layout.Row

@@ -40,6 +40,9 @@ func (r *request) fated(row string, f fate) {
 func (r *request) landed(row, how string, changes []store.Change, err error) {
 	if err == nil {
 		r.conn.cluster.notifications.note(r.table.name, row, changes, r.copied)
+		if r.conn.cluster.config.Applied != nil {
+			r.conn.cluster.config.Applied(r.table.name, row, changes)
+		}
 	}
 	if r.conn.cluster.config.Trace == nil {
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
@@ -81,13 +82,15 @@ func (w *world) backUp(p *process) {
 		switch {
 		case p.Dead() || p.ctx.Err() != nil:
 			return
-		case errors.Is(err, backup.ErrHoldGone), errors.Is(err, percolator.ErrSnapshotTooOld): // time has passed in a lull
+		// A lull took too long, or a session changed the schema.
+		case errors.Is(err, backup.ErrHoldGone), errors.Is(err, percolator.ErrSnapshotTooOld),
+			errors.Is(err, backup.ErrOtherPlan), errors.Is(err, percolator.ErrSchemaMismatch):
 			w.note("%s: %v", p.name, err)
 			w.backups.end(nil)
 		case m != nil:
 			w.note("%s: backup of %d, chunks: %d, %+v, %v", p.name, m.Snapshot, len(m.Chunks), m.Total, err)
 			w.backups.end(m)
-		case w.cfg.intensity == 0:
+		case w.cfg.intensity == 0 && !errors.Is(err, admin.ErrImporting):
 			w.problem("%s: %v", p.name, err)
 			return
 		default:
@@ -129,11 +132,17 @@ func (w *world) restore(ctx context.Context, name string, b *savedBackup) error 
 		return err
 	}
 	err = other.compare(ctx, p, b, schema)
+	for _, n := range other.notes {
+		w.note("%s: %s", name, n)
+	}
+	for _, found := range other.problems {
+		w.problem("%s: %s", name, found)
+	}
 	return errors.Join(err, p.leave())
 }
 
-// compare restores a backup, reads it as its snapshot, and has every observer run that it says to be
-// due.
+// compare restores a backup, reads it as its snapshot, and has every observer run that it says to
+// be due.
 func (w *world) compare(ctx context.Context, p *process, b *savedBackup, schema *percolator.Schema) error {
 	if _, err := backup.Restore(ctx, p.client, objectsOf{b.objects, w, p}, backup.RestoreOptions{}); err != nil {
 		return fmt.Errorf("restoring: %w", err)
@@ -147,6 +156,7 @@ func (w *world) compare(ctx context.Context, p *process, b *savedBackup, schema 
 	if err := w.runOnce(ctx, p, r); err != nil {
 		return fmt.Errorf("observing what was restored: %w", err)
 	}
+	w.expireAll(ctx, p, func() {})
 	return nil
 }
 

@@ -31,7 +31,8 @@ type Config struct {
 	Clients      int      // 0: as many as the seed decides; so with the next two
 	Sessions     int      // of each client
 	Workers      int
-	Trace        string // a regular expression: what the store does that matches is told in the notes; "": nothing
+	Garbage      func() `json:"-"` // collects garbage when a seed decides; may be nil
+	Trace        string // regular expression of store actions to note; "": none
 }
 
 // episode is a Config in detail, as its seed decides.
@@ -43,6 +44,8 @@ type episode struct {
 	workersCollect bool
 
 	LockTTL, Retention time.Duration
+	expiry             expiry
+	turnsJournal       bool // off, and on again; watchers need it
 	Timing             percolator.Timing
 
 	intensity float64 // of faults; 1 is what some means
@@ -74,6 +77,7 @@ func (cfg Config) detail() (e episode, err error) {
 		e.LockTTL, e.Retention = 500*time.Millisecond, time.Minute
 		e.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}
 	}
+	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
 	switch cfg.Faults {
 	case None:
 	case Some:

@@ -62,6 +62,9 @@ func live(cfg episode, r *Report) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if cfg.Garbage != nil {
+		go w.collectGarbage(ctx)
+	}
 	if err := w.setUp(ctx); err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
@@ -98,7 +101,7 @@ func (w *world) faults() map[string]int {
 	return out
 }
 
-// run has everybody work until there were enough transactions.
+// run has all processes work until there were enough transactions.
 func (w *world) run(ctx context.Context) error {
 	ctx, w.stop = context.WithCancel(ctx)
 	defer w.stop()
@@ -121,7 +124,9 @@ func (w *world) populate(ctx context.Context) error {
 		name string
 		work func(*process)
 	}
-	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}, {"loader", w.load}}
+	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}, {"loader", w.load},
+		{"importer", w.importCargo}, {"aborter", w.abortImports}, {"dropper", w.dropAnnexes},
+		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.watch}, {"issuer", w.reissue}}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})
 	}

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/history"
 )
 
 // TestEpisodes: some thousand transactions with every intensity of faults, of seeds that are always
 // the same.
 func TestEpisodes(t *testing.T) {
+	fixture.Long(t)
 	var sum history.Report
 	for i, faults := range []Faults{None, Some, Seeded, Absurd} {
 		h := mustRun(t, Config{Seed: uint64(i + 1), Transactions: 1000, Faults: faults}).History
@@ -23,14 +25,16 @@ func TestEpisodes(t *testing.T) {
 		sum.Runs += h.Runs
 		sum.Totals += h.Totals
 		sum.Delivered += h.Delivered
+		sum.Watched += h.Watched
 	}
-	if sum.Committed == 0 || sum.Scans == 0 || sum.Runs == 0 || sum.Totals == 0 || sum.Delivered == 0 {
+	if sum.Committed == 0 || sum.Scans == 0 || sum.Runs == 0 || sum.Totals == 0 || sum.Delivered == 0 || sum.Watched == 0 {
 		t.Errorf("the episodes did not do what they are for: %s", &sum)
 	}
 }
 
 // TestEveryFaultHappens: among few episodes with all that can go wrong is each kind of fault.
 func TestEveryFaultHappens(t *testing.T) {
+	fixture.Long(t)
 	const episodes = 5
 	happened := map[string]int{}
 	for seed := range uint64(episodes) {
@@ -58,6 +62,7 @@ var seeds []byte
 const replayed = 20 * time.Second
 
 func TestSeedsThatFailed(t *testing.T) {
+	fixture.Long(t)
 	begun := time.Now()
 	for lines := bufio.NewScanner(bytes.NewReader(seeds)); lines.Scan() && time.Since(begun) < replayed; {
 		line, _, _ := bytes.Cut(lines.Bytes(), []byte("#"))

@@ -11,7 +11,8 @@ import (
 // fault is a kind of them.
 type fault string
 
-// The faults of processes and their contexts, of the oracle and of a receiver; those of the store are its own.
+// The faults of processes and their contexts, of the oracle and of a receiver; those of the store
+// are its own.
 const (
 	oracleRequestLost   fault = "oracle: request lost"
 	oracleAnswerLost    fault = "oracle: answer lost"
@@ -41,7 +42,13 @@ const (
 	restored            fault = "backups restored"
 	headerless          fault = "streams without a header"
 	loaded              fault = "loads ended"
+	imported            fault = "imports ended"
+	importAborted       fault = "imports aborted"
+	tableDropped        fault = "tables and columns dropped"
+	journalTurned       fault = "journal turned off, or on again"
 	dropped             fault = "parked changes abandoned"
+	watchedAnew         fault = "consumers came too late"
+	rangesDeleted       fault = "ranges deleted"
 )
 
 // kinds are all of them.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/workload"
@@ -55,14 +54,11 @@ func (g *growth) begin(d *dice) workload.Growth {
 	return 0
 }
 
-// growBy applies the schema of a step, and fills in what is older than it. A step that was begun can
-// be taken again.
+// growBy applies the schema of a step, and fills in what is older than it. A step that was begun
+// can be taken again.
 func (w *world) growBy(ctx context.Context, p *process, step workload.Growth) error {
-	w.growth.mu.Lock()
-	schema := workload.Grown(w.cfg.Timing, w.growth.begun)
-	w.growth.mu.Unlock()
-	if err := meta.ApplySchemaOn(ctx, tables{w.cluster}, p.store, schema); err != nil {
-		return fmt.Errorf("applying the schema: %w", err)
+	if err := w.addToSchema(ctx, p, step.Grow); err != nil {
+		return err
 	}
 	if err := w.fill(ctx, p, step); err != nil {
 		return fmt.Errorf("filling: %w", err)
@@ -75,7 +71,8 @@ func (w *world) growBy(ctx context.Context, p *process, step workload.Growth) er
 	return nil
 }
 
-// fill is the backfill of an index, or that of an observer: which begins when every client notifies.
+// fill is the backfill of an index, or that of an observer: which begins when every client
+// notifies.
 func (w *world) fill(ctx context.Context, p *process, step workload.Growth) error {
 	a := admin.New(p.client)
 	if table, name, ok := step.Index(); ok {

@@ -15,6 +15,7 @@ import (
 // collectors do takes minutes: most of it is waiting, which costs nothing.
 type lull struct {
 	mu    sync.Mutex
+	d     time.Duration
 	until time.Time
 }
 
@@ -25,7 +26,17 @@ const lulls = 8
 func (l *lull) begin(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = time.Now().Add(d)
+	l.d, l.until = d, time.Now().Add(d)
+}
+
+// length is how long the lull is, at present; 0: there is none.
+func (l *lull) length() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().After(l.until) {
+		return 0
+	}
+	return l.d
 }
 
 // wait waits for its end.

@@ -26,7 +26,10 @@ func (w *world) observe(p *process) {
 			w.problem("%s: %v", p.name, err)
 			return
 		}
-		if err := worker.Run(whileKnown(p, schema)); err != nil && !p.Dead() {
+		err = worker.Run(whileKnown(p, schema))
+		// Otherwise a table is gone.
+		known := schema == p.client.Schema() || !errors.Is(err, percolator.ErrSchemaMismatch)
+		if err != nil && !p.Dead() && known {
 			w.note("%s ended: %v", p.name, err)
 			if w.cfg.intensity == 0 {
 				w.problem("%s: %v", p.name, err)

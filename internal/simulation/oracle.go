@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -16,7 +18,6 @@ type oracle struct {
 	dice      *dice
 	tally     *tally
 	rate      func() float64 // of faults of a request to the store
-	net       *network
 	durable   durable
 	addresses []string
 
@@ -30,17 +31,17 @@ type oracle struct {
 // oracleServer is one run of a server.
 type oracleServer struct {
 	*tso.Server
-	store    *oracleStore
-	listener *listener
-	ahead    atomic.Int64 // of its clock
-	stop     context.CancelFunc
-	ended    chan struct{}
+	store *oracleStore
+	calls grpc.ClientConnInterface
+	ahead atomic.Int64 // of its clock
+	stop  context.CancelFunc
+	ended chan struct{}
 }
 
 const oracleServers = 2
 
-func newOracle(d *dice, t *tally, n *network, rate func() float64) (*oracle, error) {
-	o := &oracle{dice: d, tally: t, net: n, rate: rate, durable: tso.NewMemoryStore().(durable), servers: map[string]*oracleServer{}}
+func newOracle(d *dice, t *tally, rate func() float64) (*oracle, error) {
+	o := &oracle{dice: d, tally: t, rate: rate, durable: tso.NewMemoryStore().(durable), servers: map[string]*oracleServer{}}
 	for i := range oracleServers {
 		o.addresses = append(o.addresses, fmt.Sprintf("127.0.0.1:%d", 7001+i))
 		if err := o.start(o.addresses[i]); err != nil {
@@ -59,23 +60,19 @@ func (o *oracle) start(address string) error {
 	s.store = &oracleStore{durable: o.durable, server: address, dice: o.dice, tally: o.tally, rate: o.rate}
 	var err error
 	s.Server, err = tso.NewServer(s.store, tso.ServerConfig{
-		Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }, PeerShare: 100,
+		Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }, PeerShare: 100, Advertise: address,
 	})
 	if err != nil {
 		stop()
 		return err
 	}
-	s.listener, err = o.net.listen(address)
-	if err != nil {
-		stop()
-		return err
-	}
+	s.calls = s.Local()
 	o.mu.Lock()
 	o.servers[address] = s
 	o.mu.Unlock()
 	o.running.Go(func() {
 		defer close(s.ended)
-		if err := s.Serve(ctx, s.listener); err != nil && !s.store.dead.Load() {
+		if err := s.Run(ctx); err != nil && !s.store.dead.Load() {
 			o.mu.Lock()
 			o.failed = append(o.failed, fmt.Errorf("the oracle's server at %s ended: %w", address, err))
 			o.mu.Unlock()
@@ -111,7 +108,6 @@ func (o *oracle) kill(address string, down time.Duration) error {
 		return nil
 	}
 	s.store.dead.Store(true)
-	s.listener.sever()
 	s.stop()
 	<-s.ended
 	time.Sleep(down)
@@ -154,7 +150,7 @@ func (o *oracle) cutOff(address string, d time.Duration) {
 	s.store.cut.Store(false)
 }
 
-// depose fences whoever leads.
+// depose fences the leader.
 func (o *oracle) depose(ctx context.Context) error { return tso.Raise(ctx, o.durable, 1) }
 
 // close ends the servers and tells what went wrong with them.

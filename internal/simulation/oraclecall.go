@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,13 +22,11 @@ type oracleLine struct {
 
 // dial returns the process's client of the oracle.
 func (l *oracleLine) dial(ctx context.Context) (*tso.Client, error) {
-	return tso.Dial(ctx, l.oracle.targets(), tso.WithGRPCDialOptions(
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return l.oracle.net.dial(ctx, address) }),
-		grpc.WithUnaryInterceptor(l.call)))
+	return tso.Dial(ctx, l.oracle.targets(), tso.WithGRPCDialOptions(grpc.WithUnaryInterceptor(l.call)))
 }
 
-// call is one call with its fate.
-func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// call is one call with its fate. It goes to the server within the process, over no network.
+func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 	r := l.oracle.dice.next("oracle", l.process, method)
 	f := l.oracle.tally.oneOf(r, l.rate(), oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow)
 	there, back := latency(r, 200*time.Microsecond), latency(r, 200*time.Microsecond)
@@ -47,7 +44,7 @@ func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc
 		<-ctx.Done()
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	err := invoke(ctx, method, req, reply, cc, opts...)
+	err := server.calls.Invoke(ctx, method, req, reply)
 	switch {
 	case f == oracleAnswerLost || server.store.dead.Load():
 		<-ctx.Done()

@@ -33,7 +33,7 @@ type process struct {
 	work sync.WaitGroup
 }
 
-// Dead reports whether the process was killed: what it was told after that, nobody heard.
+// Dead reports whether the process was killed: it heard nothing that it was told after that.
 func (p *process) Dead() bool { return p.gate.killed() }
 
 // open connects a process. Where the store or the oracle does not answer it tries again, as
@@ -73,7 +73,7 @@ func (w *world) connect(p *process) error {
 }
 
 // config is that of every client, but that who keeps snapshots counts on a longer retention than
-// whoever collects: the safepoint alone tells it that one is too old.
+// the collectors: the safepoint alone tells it that one is too old.
 func (w *world) config(name string, oracle tso.Oracle) percolator.Config {
 	cfg := percolator.Config{
 		Project: "simulated", Instance: "simulated", Oracle: oracle, LockTTL: w.cfg.LockTTL, Retention: w.cfg.Retention,

@@ -17,7 +17,7 @@ import (
 const (
 	stopWithin = 5 * time.Minute  // until every transaction under way has ended
 	idleWithin = 10 * time.Minute // until the observers have nothing left to do
-	restWithin = time.Hour        // until everything has been collected, beside what is waited on purpose
+	restWithin = time.Hour        // until everything is collected, without deliberate waits
 )
 
 // rest lets the store come to rest and judges everything.
@@ -28,13 +28,20 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.finishJournal(ctx, p)
 	w.finishGrowth(ctx, p)
 	w.finishLoad(ctx, p)
+	w.finishImport(ctx, p)
+	w.finishDrop(ctx, p)
+	w.finishDeletion(ctx, p)
 	w.comeToRest(ctx, p)
+	w.finishWatching(ctx, p)
 	w.adoptHeaderless(ctx, p)
 	if err := w.audit(ctx, p, false); err != nil {
 		return nil, err
 	}
+	// Collection dispatches what it finds to the worker.
+	w.besideWorker(ctx, p, func(rest func()) { w.expireAll(ctx, p, rest) })
 	w.collectAll(ctx, p)
 	if err := w.work.Final(ctx, p.client, true); err != nil {
 		w.problem("the final reads: %v", err)
@@ -45,11 +52,13 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err := w.audit(ctx, p, true); err != nil {
 		return nil, err
 	}
-	w.checkSizes()
+	w.checkSizes(p.client.Schema())
+	w.checkDropped()
 	w.restoreAll(ctx)
 	if err := p.leave(); err != nil {
 		w.problem("closing the last client: %v", err)
 	}
+	w.recordDeletions()
 	rules := w.work.Rules()
 	rules.MaxAge = w.cfg.Retention / 2
 	return history.Check(w.history, rules), nil
@@ -57,6 +66,11 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 
 // comeToRest waits until no observer has anything left to do.
 func (w *world) comeToRest(ctx context.Context, p *process) {
+	w.besideWorker(ctx, p, func(rest func()) { rest() })
+}
+
+// besideWorker calls f while a worker runs. rest waits until no observer has anything left to do.
+func (w *world) besideWorker(ctx context.Context, p *process, f func(rest func())) {
 	worker, err := observers.NewWorker(p.client, w.work.ObserversOf(p.name, p.client, p.client.Schema()), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		w.problem("%v", err)
@@ -65,15 +79,17 @@ func (w *world) comeToRest(ctx context.Context, p *process) {
 	wctx, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- worker.Run(wctx) }()
-	idle, cancel := context.WithTimeout(ctx, idleWithin)
-	defer cancel()
-	for again := 1; again > 0; {
-		if err := worker.WaitIdle(idle); err != nil {
-			w.problem("the observers do not come to rest: %v", err)
-			break
+	f(func() {
+		idle, cancel := context.WithTimeout(ctx, idleWithin)
+		defer cancel()
+		for again := 1; again > 0; {
+			if err := worker.WaitIdle(idle); err != nil {
+				w.problem("the observers do not come to rest: %v", err)
+				break
+			}
+			again = w.retryAll(ctx, p)
 		}
-		again = w.retryAll(ctx, p)
-	}
+	})
 	stop()
 	if err := <-done; err != nil {
 		w.problem("the last worker: %v", err)
@@ -95,9 +111,9 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 		w.problem("%v", err)
 		return
 	}
-	// A request that arrived twice may have set a notification again for which the observers had run.
-	// Nothing is lost then, but collection leaves the deletion to which it belongs, and a sweep counts
-	// it.
+	// A request that arrived twice may have set a notification again for which the observers had
+	// run. Nothing is lost then, but collection leaves the deletion to which it belongs, and a
+	// sweep counts it.
 	repeated := int64(w.repeated)
 	cycle := func() {
 		done, err := collector.Collect(ctx)
@@ -146,7 +162,7 @@ const (
 	cyclesMost = 4
 )
 
-// advance is the same as waiting, for whoever goes by the oracle's time: which may be ahead of its
+// advance is the same as waiting, for all that go by the oracle's time: which may be ahead of its
 // clocks.
 func (w *world) advance(ctx context.Context, p *process, d time.Duration) {
 	now, err := p.oracle.Next(ctx)

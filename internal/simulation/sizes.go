@@ -8,15 +8,15 @@ import (
 // How many cells tables may hold at rest.
 const (
 	metaCells    = 50
-	journalCells = 100 // and some for each process that there was: headers of its streams, low positions
+	journalCells = 100 // and some for each process: headers, low positions
 	streamCells  = 10
-	versionCells = 4 // a version of a user's cell, its record, and what two observers leave beside it
+	versionCells = 4 // version, record and what two observers leave
 	tableCells   = 50
 )
 
 // checkSizes looks at what the store holds when everything old was collected: memory of any kind
 // that grows with the transactions there were would show.
-func (w *world) checkSizes() {
+func (w *world) checkSizes(schema *model.Schema) {
 	processes := 0
 	for _, sl := range w.slots {
 		sl.mu.Lock()
@@ -24,7 +24,7 @@ func (w *world) checkSizes() {
 		sl.mu.Unlock()
 	}
 	most := map[string]int{model.MetaTable: metaCells, model.JournalTable: journalCells + streamCells*processes}
-	for _, t := range w.schema.Tables {
+	for _, t := range schema.Tables {
 		_, versions := w.size(t.Name)
 		most[t.Name] = tableCells + versionCells*versions
 	}

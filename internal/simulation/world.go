@@ -16,17 +16,25 @@ import (
 
 // world is an episode under way: a store, an oracle, and processes that use them.
 type world struct {
-	cfg     episode
-	dice    *dice
-	tally   *tally
-	cluster *simulated.Cluster
-	oracle  *oracle
-	history *history.Recording
-	work    *workload.Workload
-	schema  *percolator.Schema
-	lull    lull
-	growth  growth
-	backups backups
+	cfg        episode
+	dice       *dice
+	tally      *tally
+	cluster    *simulated.Cluster
+	oracle     *oracle
+	history    *history.Recording
+	work       *workload.Workload
+	schema     *percolator.Schema
+	lull       lull
+	growth     growth
+	backups    backups
+	unrecorded unrecorded
+
+	deletions deletions
+	watcher   *watcher
+
+	operators operators
+	journals  journals
+	perished  atomic.Int32 // clients
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
@@ -45,14 +53,20 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newWorld(cfg episode) (*world, error) {
 	time.Sleep(time.Until(epoch))
-	w := &world{cfg: cfg, dice: newDice(cfg.Seed), tally: &tally{without: map[string]bool{}}, history: history.New(), begun: time.Now()}
+	w := &world{
+		cfg: cfg, dice: newDice(cfg.Seed), tally: &tally{without: map[string]bool{}}, history: history.New(), watcher: newWatcher(cfg), begun: time.Now(),
+		operators: make(operators, 1),
+	}
 	w.calm.Store(true)
 	for _, f := range cfg.Without {
 		w.tally.without[f] = true
 	}
 	w.work = workload.New(w.history)
-	w.work.Receive = w.receive
-	w.schema = workload.Schema(cfg.Timing)
+	w.work.Receive, w.work.Perish = w.receive, w.perish
+	w.work.IssuePermits(cfg.expiry.ttl, cfg.expiry.notify)
+	w.work.Archive()
+	w.schema = w.firstSchema()
+	cfg.store.Applied = w.unrecorded.note
 	if cfg.trace != nil {
 		cfg.store.Trace = func(e simulated.Event) {
 			if line := e.String(); cfg.trace.MatchString(line) {
@@ -62,7 +76,7 @@ func newWorld(cfg episode) (*world, error) {
 	}
 	w.cluster = simulated.NewCluster(cfg.store)
 	var err error
-	w.oracle, err = newOracle(w.dice, w.tally, newNetwork(), w.oracleRate)
+	w.oracle, err = newOracle(w.dice, w.tally, w.oracleRate)
 	return w, err
 }
 

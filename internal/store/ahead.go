@@ -19,7 +19,7 @@ type Budget struct {
 	bytes int        // read ahead, or about to be
 }
 
-// NewBudget returns a budget that nobody uses yet.
+// NewBudget returns an unused budget.
 func NewBudget() *Budget {
 	b := &Budget{requests: make(chan struct{}, PassRequests)}
 	b.moved.L = &b.mu
@@ -36,7 +36,7 @@ type ahead struct {
 	end   context.CancelFunc
 	done  sync.WaitGroup
 
-	taken int // parts that somebody reads, or has read
+	taken int // parts that are being read, or were
 	head  int // the part that is handed out
 }
 
@@ -90,7 +90,7 @@ func partsOf(rows model.Ranges, r model.Range, keys []string) (parts []*part) {
 	return parts
 }
 
-// work reads one part after the other, in order: so somebody reads the head, unless it is over.
+// work reads one part after the other, in order: so one of them reads the head, unless it is over.
 func (a *ahead) work(ctx context.Context) {
 	for {
 		a.mu.Lock()
@@ -186,7 +186,7 @@ func (a *ahead) wake() {
 	a.moved.Broadcast()
 }
 
-// close ends all requests and gives back what was reserved for pages that nobody takes.
+// close ends all requests and gives back what was reserved for pages that are not taken.
 func (a *ahead) close() {
 	a.end()
 	a.done.Wait()

@@ -52,7 +52,7 @@ func (e *Endpoint) String() string {
 type Attempts struct {
 	n       atomic.Int64
 	Again   func()           // called before each attempt but the first; nil: nothing
-	applied func(row string) // called for each mutation that MutateRows has applied, at once; nil: none
+	applied func(row string) // called at once for each applied mutation; may be nil
 	passed  func(key string) // called with the last key that ReadRows has passed over; nil: none
 }
 
@@ -63,7 +63,7 @@ func (a *Attempts) Watch(ctx context.Context) context.Context {
 	return context.WithValue(ctx, attemptsKey{}, a)
 }
 
-// AttemptsOf is who watches the request that is sent with ctx; nil if nobody does. It is for those
+// AttemptsOf is the watcher of the request that is sent with ctx, or nil. It is for those
 // who implement Backend and repeat requests themselves.
 func AttemptsOf(ctx context.Context) *Attempts {
 	a, _ := ctx.Value(attemptsKey{}).(*Attempts)

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// Background work is what passes over tables and nobody's transaction waits for. It goes under the
+// Background work passes over tables, and no transaction waits for it. It goes under the
 // app profile for it, where there is one: Bigtable then serves the rest first. It is
 //
 //   - the workers' search for notifications and locks, WaitIdle, and lists of notifications, of

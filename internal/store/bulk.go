@@ -20,7 +20,7 @@ import (
 // A row that no tablet server has at present must not hold up the others: a request that is sent
 // again, or has been under way for slotTimeout, gives up its slot. So there may be more requests
 // than slots, at most one for each row in the queue. And no tablet may fill the queue: the writers
-// of one that does not answer wait, and nobody else.
+// of one that does not answer wait, and no others.
 const (
 	slotTimeout = time.Second
 	bulkQueue   = 16384         // rows waiting or under way; a committer that finds it full waits
@@ -369,7 +369,7 @@ func (b *BulkWriter) Flush(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	// Everything before last is done, so nobody needs to walk further back.
+	// Everything before last is done, so no caller needs to walk further back.
 	b.mu.Lock()
 	last.prev = nil
 	b.mu.Unlock()

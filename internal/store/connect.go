@@ -22,13 +22,13 @@ import (
 type BigtableConfig struct {
 	// MetricsProvider is bigtable.DefaultMetricsProvider{} for Google's own metrics of the client,
 	// which it sends to Cloud Monitoring every minute and in Close. Its credentials need
-	// roles/monitoring.metricWriter; without them, and with BIGTABLE_EMULATOR_HOST, it sends none. nil
-	// or bigtable.NoopMetricsProvider{}: none. Google's client knows no other providers.
+	// roles/monitoring.metricWriter; without them, and with BIGTABLE_EMULATOR_HOST, it sends none.
+	// nil or bigtable.NoopMetricsProvider{}: none. Google's client knows no other providers.
 	MetricsProvider bigtable.MetricsProvider
 
 	// Connections is how many gRPC connections the pool of an app profile has, each for at most 100
-	// requests at once. 0: what option.WithGRPCConnectionPool says, otherwise 10. Connections that the
-	// caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
+	// requests at once. 0: what option.WithGRPCConnectionPool says, otherwise 10. Connections that
+	// the caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
 	Connections int
 
 	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. Version
@@ -80,6 +80,18 @@ func OnBackend(b Backend) option.ClientOption {
 	return onBackend{option.WithoutAuthentication(), b}
 }
 
+// AwaitEmulator returns an error, within seconds, if a client with these options would go to an
+// emulator where none listens. The client itself tries for as long as its context lasts.
+func AwaitEmulator(ctx context.Context, opts []option.ClientOption) error {
+	if connects(opts) {
+		return nil
+	}
+	if err := emulatorhost.Await(ctx, emulatorhost.Bigtable); err != nil {
+		return fmt.Errorf("percolator: %w", model.WithContext(ctx, err))
+	}
+	return nil
+}
+
 // ConnectWith opens the data client, and a second one if background work has an app profile of its
 // own: a client of Google's has one for all its requests.
 func ConnectWith(ctx context.Context, project, instance string, profiles AppProfiles, cfg BigtableConfig, opts []option.ClientOption) (Backend, error) {
@@ -88,10 +100,8 @@ func ConnectWith(ctx context.Context, project, instance string, profiles AppProf
 			return there.backend, nil
 		}
 	}
-	if !connects(opts) {
-		if err := emulatorhost.Await(ctx, emulatorhost.Bigtable); err != nil {
-			return nil, fmt.Errorf("percolator: %w", model.WithContext(ctx, err))
-		}
+	if err := AwaitEmulator(ctx, opts); err != nil {
+		return nil, err
 	}
 	if cfg.Connections > 0 {
 		opts = append(slices.Clone(opts), option.WithGRPCConnectionPool(cfg.Connections))
@@ -111,7 +121,8 @@ func ConnectWith(ctx context.Context, project, instance string, profiles AppProf
 	return &google{foreground, background}, nil
 }
 
-// connects reports whether opts bring a connection, which Google's client prefers to the emulator's.
+// connects reports whether opts bring a connection, which Google's client prefers to the
+// emulator's.
 func connects(opts []option.ClientOption) bool {
 	own := reflect.TypeOf(option.WithGRPCConn(nil))
 	return slices.ContainsFunc(opts, func(o option.ClientOption) bool { return reflect.TypeOf(o) == own })

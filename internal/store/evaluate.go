@@ -132,18 +132,28 @@ func (q *Query) names(it *layout.Item) bool {
 	return len(q.Columns) == 0 || slices.Contains(q.Columns, it.Column)
 }
 
-// where returns new cells: what is appended to them spoils no others.
-func (c cells) where(keep func(*layout.Item) bool) (out cells) {
-	const few = 8
+// where returns some of the cells, in new memory only if they do not stand together: what is
+// appended to them spoils no others.
+func (c cells) where(keep func(*layout.Item) bool) cells {
+	from, to := 0, 0 // those that stand together
 	for i := range c {
-		if keep(&c[i]) {
-			if out == nil {
-				out = make(cells, 0, min(len(c)-i, few))
+		switch {
+		case !keep(&c[i]):
+		case from == to:
+			from, to = i, i+1
+		case to == i:
+			to++
+		default:
+			out := append(make(cells, 0, len(c)-i+to-from), c[from:to]...)
+			for out = append(out, c[i]); i+1 < len(c); i++ {
+				if keep(&c[i+1]) {
+					out = append(out, c[i+1])
+				}
 			}
-			out = append(out, c[i])
+			return out
 		}
 	}
-	return out
+	return c[from:to:to]
 }
 
 func (c cells) of(families ...string) cells {
@@ -172,28 +182,16 @@ func (c cells) upTo(ts tso.Timestamp) cells {
 
 // newest is the first n of each column and family, whose cells stand together.
 func (c cells) newest(n int) cells {
-	seen, dropped := 0, false
-	again := func(i int) bool {
-		if i > 0 && c[i].Column == c[i-1].Column && c[i].Family == c[i-1].Family {
-			seen++
-		} else {
-			seen = 1
+	seen := 0
+	var last *layout.Item
+	return c.where(func(it *layout.Item) bool {
+		if last == nil || it.Column != last.Column || it.Family != last.Family {
+			seen = 0
 		}
-		return seen > n
-	}
-	for i := 0; i < len(c) && !dropped; i++ {
-		dropped = again(i)
-	}
-	if !dropped { // which is the usual case
-		return slices.Clip(c)
-	}
-	out := make(cells, 0, len(c))
-	for i := range c {
-		if !again(i) {
-			out = append(out, c[i])
-		}
-	}
-	return out
+		seen++
+		last = it
+		return seen <= n
+	})
 }
 
 // first is the first n; 0: all.

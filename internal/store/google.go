@@ -44,7 +44,8 @@ func (g *google) ReadRows(ctx context.Context, table string, rows Rows, q Query,
 	if limit > 0 {
 		opts = append(opts, bigtable.LimitRows(int64(limit)))
 	}
-	if rows.Reverse && rows.Keys == nil { // of keys, Google's client repeats a reverse read without any
+	// Google's client repeats a reverse read of keys without the keys.
+	if rows.Reverse && rows.Keys == nil {
 		opts = append(opts, bigtable.ReverseScan())
 	}
 	return g.of(ctx).table(table).ReadRows(ctx, rows.set(), func(r bigtable.Row) bool {

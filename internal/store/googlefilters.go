@@ -355,7 +355,8 @@ func (q Query) changedFilter() bigtable.Filter {
 	if named || len(q.Columns) == 0 {
 		return all
 	}
-	return bigtable.ChainFilters(all, bigtable.ColumnFilter(pattern(q.Columns))) // last, as in newestFilter
+	// The column's filter comes last, as in newestFilter.
+	return bigtable.ChainFilters(all, bigtable.ColumnFilter(pattern(q.Columns)))
 }
 
 func (q Query) inspectedFilter() bigtable.Filter {

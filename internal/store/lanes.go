@@ -39,7 +39,7 @@ type Lanes[T any] struct {
 	Of      func(T) (row string, load Load)
 
 	bounds   *tableBounds
-	learning bool // somebody finds out the bounds
+	learning bool // a caller is learning the bounds
 	inFlight int
 	turns    int                 // slots that were given
 	last     lane[T]             // of the last tablet, or of all
@@ -210,7 +210,7 @@ func (l *Lanes[T]) Waiting() int {
 }
 
 // Full counts a request that has left items behind, and reports whether the table has had enough of
-// them for bounds to be worth a request. Then the caller calls Learn and Cut; nobody else is told
+// them for bounds to be worth a request. Then the caller calls Learn and Cut; no other is told
 // to meanwhile.
 func (s *Slot[T]) Full() bool {
 	l := s.lanes

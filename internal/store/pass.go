@@ -43,10 +43,10 @@ const (
 // to the page.
 type PageSize struct {
 	Rows  int
-	First int           // Rows of the first page of a pass; later ones double it up to Rows; 0: Rows
+	First int           // Rows of a pass's first page, which later ones double; 0: Rows
 	Cells int           // of all versions
 	Bytes int           // as PassBytes counts them
-	Time  time.Duration // cuts the request off; an attempt that follows one without progress has all its lifetime
+	Time  time.Duration // limit of a request; after one without progress, a lifetime
 }
 
 // Page is what one request brought.

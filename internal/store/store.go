@@ -28,10 +28,11 @@ type Backend interface {
 	// ReadRow reads one row; a missing one has no items.
 	ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error)
 	// ReadRows visits at most limit rows (0: all) in the order of rows until visit returns false.
-	// passed, if not nil, is called between two visits, and before an error, with the last key up to
-	// which the store says that it has passed over rows that the query does not let through.
+	// passed, if not nil, is called between two visits, and before an error, with the last key up
+	// to which the store says that it has passed over rows that the query does not let through.
 	ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error
-	// CheckAndMutate applies onMatch if the predicate finds a cell, onMiss otherwise. It is sent once.
+	// CheckAndMutate applies onMatch if the predicate finds a cell, onMiss otherwise. It is sent
+	// once.
 	CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error)
 	// MutateRows may be sent several times: mutations are idempotent.
 	MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) ([]error, error)

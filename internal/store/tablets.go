@@ -29,8 +29,8 @@ type tableBounds struct {
 const (
 	// boundsMaxAge is how long bounds count as known: tablets split and merge within minutes.
 	boundsMaxAge = time.Minute
-	// fullRequests is how many requests leave rows behind before the client asks for bounds: a large
-	// transaction is no reason.
+	// fullRequests is how many requests leave rows behind before the client asks for bounds: a
+	// large transaction is no reason.
 	fullRequests = 4
 	// tabletsMost bounds how finely requests are cut. Of a larger table, neighbouring tablets count
 	// as one: requests of one row each would cost more than they save.

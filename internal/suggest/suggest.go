@@ -1,4 +1,4 @@
-// Package suggest finds what somebody meant who has misspelt a name.
+// Package suggest finds the name that was meant by a misspelt one.
 package suggest
 
 import "fmt"
@@ -6,7 +6,8 @@ import "fmt"
 // longest bounds the work of looking for a similar name.
 const longest = 64
 
-// DidYouMean is "; did you mean X?" for the name that is nearest to given, or "" where none is near.
+// DidYouMean is "; did you mean X?" for the name that is nearest to given, or "" where none is
+// near.
 func DidYouMean(given string, names ...string) string {
 	n := Nearest(given, names...)
 	if n == "" {
@@ -15,8 +16,8 @@ func DidYouMean(given string, names ...string) string {
 	return fmt.Sprintf("; did you mean %q?", n)
 }
 
-// Nearest is the name that differs from given in the fewest bytes, in at most three and at most half
-// of its own; "" if there is none.
+// Nearest is the name that differs from given in the fewest bytes, in at most three and at most
+// half of its own; "" if there is none.
 func Nearest(given string, names ...string) string {
 	best, nearest := "", longest
 	for _, name := range names {

@@ -13,7 +13,7 @@ import (
 )
 
 // What a sweep that checks has found counts only if no entry leads to it, and if it is still there
-// afterwards: somebody may have dealt with it meanwhile. The streams are read twice, since an entry
+// afterwards: a worker may have dealt with it meanwhile. The streams are read twice, since an entry
 // that is appended again moves from one to another.
 //
 // One limit: when an open transaction may notify a row, whose commit timestamp is not known here,
@@ -29,7 +29,7 @@ type row struct{ table, key string }
 type named struct {
 	any      bool                   // one at all names it, which leads to its garbage
 	notified bool                   // an open one, for its notifications
-	locks    map[tso.Timestamp]bool // of transactions: an open one of theirs, or one that was announced
+	locks    map[tso.Timestamp]bool // transactions with a lock, open or announced
 }
 
 // lookAgain deals with those findings that the journal does not lead to.

@@ -23,9 +23,9 @@ func parkedIn(p layout.Pending) (list []layout.ObserverState) {
 	return list
 }
 
-// listParked has the journal list what is parked in some rows. Whoever ends it erases the journal's
-// row last, maybe just before this one is written. So what is gone from the cell afterwards goes
-// from the journal too.
+// listParked has the journal list what is parked in some rows. The process that ends it erases the
+// journal's row last, maybe just before this one is written. So what is gone from the cell
+// afterwards goes from the journal too.
 func (s *sweeping) listParked(ctx context.Context, list []finding) error {
 	var states []layout.ObserverState
 	keys := map[string][]string{}

@@ -74,8 +74,8 @@ func (s *sweeping) finish(ctx context.Context) error {
 		return err
 	}
 	if s.state.Building != "" {
-		// Every announcement was acknowledged before this timestamp is asked for. So an entry that is
-		// above it is behind them in its stream (J6).
+		// Every announcement was acknowledged before this timestamp is asked for. So an entry that
+		// is above it is behind them in its stream (J6).
 		since, err := s.e.Clock.Next(ctx)
 		if err != nil {
 			return err

@@ -111,7 +111,7 @@ func (s *sweeping) judge(table string, row layout.Row, lim limits) (f finding, c
 	return f, corrupt
 }
 
-// owe notes the newest notification of a cell: whoever deals with it deals with the older ones.
+// owe notes the newest notification of a cell: its run also deals with the older ones.
 func (f *finding) owe(n model.Notification) {
 	at := slices.IndexFunc(f.owed, func(o model.Notification) bool { return o.Cell == n.Cell })
 	if at < 0 {
@@ -178,7 +178,8 @@ func (s *sweeping) countMissed(f finding) {
 // resolve resolves the locks of rows that were announced, until the deadline: what is left then the
 // collector resolves.
 func (s *sweeping) resolve(ctx context.Context, list []finding, deadline time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, minTime(deadline, time.Now().Add(s.cfg.Lease/2))) // nobody renews it meanwhile
+	// Nothing renews the lease meanwhile.
+	ctx, cancel := context.WithDeadline(ctx, minTime(deadline, time.Now().Add(s.cfg.Lease/2)))
 	defer cancel()
 	var mu sync.Mutex
 	var g errgroup.Group
@@ -219,7 +220,9 @@ func (s *sweeping) resolveLock(ctx context.Context, l model.Lock) (model.Resolut
 		r, err := s.e.Locks.ResolveLock(ctx, l)
 		switch {
 		case ctx.Err() != nil:
-			return model.LockAlive, nil // the deadline; or the caller's context, which the next request tells
+			// The deadline has passed, or the caller's context has ended, as the next request
+			// shows.
+			return model.LockAlive, nil
 		case err != nil || r != model.LockAlive || s.state.Building == "":
 			return r, err
 		}

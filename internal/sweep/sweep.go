@@ -1,6 +1,6 @@
-// Package sweep passes over all tables for whatever the journal does not lead to, and sees that
-// from there on it does. It stands above packages engine and gc. Its one idea: it is off the path
-// of everything, so it may be as slow as the operator likes.
+// Package sweep passes over all tables for what the journal does not lead to, and adds that to the
+// journal. It stands above packages engine and gc. Its one idea: nothing waits for it, so it may be
+// as slow as the operator likes.
 package sweep
 
 import (
@@ -37,7 +37,7 @@ import (
 // entry of a present timestamp; a collector whose safepoint is below it goes on by passes
 // (meta.JournalState.Since).
 //
-// One sweep works at a time, by a lease. So it needs no locks of rows, and has nobody to evade: the
+// One sweep works at a time, by a lease. So it needs no locks of rows, and evades no one: the
 // scanners of the paper's workers lock rows, and jump to another place when they meet each other,
 // because many of them search the same tables at once. It begins at a random place, so that sweeps
 // that never come to their end leave no part of the tables out.
@@ -88,11 +88,11 @@ const (
 // Sweep tells how far a sweep has come and what it did.
 type Sweep struct {
 	Phase    SweepPhase    //  "" when there never was a sweep
-	Building string        // names the building of the journal that the sweep is for; "": it checks one that is ready
+	Building string        // the building that the sweep is for; "": it checks a ready journal
 	Started  tso.Timestamp // oracle's time
 	Updated  tso.Timestamp // oracle's time when it was last saved
 	Table    string        // where it is
-	Row      string        `json:"-"` // rows of Table before this one are done, back to where it began
+	Row      string        `json:"-"` // rows of Table are done before this one, back to its start
 	Holder   string        // the process at work; "": none
 	Expires  tso.Timestamp // when its lease ends
 

@@ -21,7 +21,8 @@ var latencyBounds = [...]time.Duration{
 // LatencyCounts is a histogram of durations since NewClient. Sub gives what happened between two
 // readings.
 type LatencyCounts struct {
-	Buckets [len(latencyBounds) + 1]int64 `json:"buckets"` // of durations up to each of latencyBounds, and above
+	// By upper bound in latencyBounds, then above.
+	Buckets [len(latencyBounds) + 1]int64 `json:"buckets"`
 	Count   int64                         `json:"count"`
 	Sum     time.Duration                 `json:"sum"` // nanoseconds in JSON
 }

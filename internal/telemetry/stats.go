@@ -28,8 +28,9 @@ type Counters struct {
 	Undecodable                    atomic.Int64 // cells in rows that were looked at
 	Turns, TurnsFailed             atomic.Int64 // of an adopter
 	FoundByCollector, FoundBySweep atomic.Int64 // work that the journal should have led to before
-	Streams, Adopted               atomic.Int64 // gauges of who adopts: streams, and unsettled rows in those of the dead
-	AdoptedOldest                  atomic.Int64 // the oldest start timestamp in these; 0: none
+	// Gauges of the adopter: streams, and unsettled rows of the dead.
+	Streams, Adopted atomic.Int64
+	AdoptedOldest    atomic.Int64 // the oldest start timestamp in these; 0: none
 
 	Latency [operations]latency
 }
@@ -73,15 +74,15 @@ type Stats struct {
 	// commits that landed after collection. Reads take them as absent.
 	LateRecords int64
 
-	LockWaits    int64         // reads that met a lock, and had to wait for its transaction or to resolve it
+	LockWaits    int64         // reads that waited at a lock or resolved it
 	LockWaitTime time.Duration // how long all of them together took for that
 
 	Contention Contention
 
 	// Latency counts how long calls took, by operation: "begin", "get", "get_multi", "scan" (each
 	// page), "commit" (with writes), and the requests by their names in Requests, but for
-	// "SampleRowKeys". It includes failed calls, but no reads that the snapshot or the transaction's
-	// own writes answered.
+	// "SampleRowKeys". It includes failed calls, but no reads that the snapshot or the
+	// transaction's own writes answered.
 	Latency map[string]LatencyCounts
 }
 

@@ -53,7 +53,7 @@ type ExportKind uint8
 // The kinds of exported cells.
 const (
 	ExportedPut    ExportKind = iota + 1 // a value
-	ExportedDelete                       // a deletion of an observed cell, of which some observer may not know
+	ExportedDelete                       // a deletion that some observer may not have seen
 	ExportedWeak                         // a weak notification
 )
 
@@ -63,7 +63,8 @@ type ExportedCell struct {
 	Kind   ExportKind
 	Value  []byte // of ExportedPut; the caller's own
 
-	Notified     bool                   // workers have to look at it; always so for ExportedDelete and ExportedWeak
+	// Workers must look at it; so for ExportedDelete and ExportedWeak.
+	Notified     bool
 	Acknowledged []string               // observers whose last run saw this change, in order
 	Parked       []layout.ObserverState // observers that are parked for this change
 }
@@ -143,7 +144,8 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	}
 	x := &exporter{e: e, ts: ts, info: info}
 	rows := x.passed(ctx, r, store.Weak(x.ts))
-	if _, err := e.Meta.Refresh(ctx); err != nil { // who knows that there is no journal any more notifies without entries
+	// A client that knows of no journal any more notifies without entries.
+	if _, err := e.Meta.Refresh(ctx); err != nil {
 		return failedExport(err)
 	}
 	if e.Meta.ByJournal() {

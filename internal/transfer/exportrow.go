@@ -67,7 +67,8 @@ func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cel
 		e.Parked = seen.pending.Parked(seen.pending.Notified[at])
 	}
 	if v := seen.versions[cell.Column]; slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS == change.StartTS }) {
-		e.Notified = true // its notify cell came with the record, which was a lock when the row was read
+		// Its notify cell came with the record, which was a lock when the row was read.
+		e.Notified = true
 	}
 	for _, ack := range seen.acksOf(cell.Column) {
 		v := seen.versions[ack]

@@ -134,7 +134,8 @@ func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiti
 	next := at
 	next.Phase = meta.ImportLoad
 	for _, ix := range im.info.Indexes {
-		if !m.Indexes[model.IndexTable(im.table, ix)].Building { // else its backfill writes all entries
+		// Otherwise the backfill writes all entries.
+		if !m.Indexes[model.IndexTable(im.table, ix)].Building {
 			next.Indexes = append(next.Indexes, ix.Name)
 		}
 	}
@@ -155,7 +156,7 @@ func (im *Import) checkEmpty(ctx context.Context) error {
 		case err != nil:
 			return err
 		case found:
-			return fmt.Errorf("percolator: table %q: %w; an import needs an empty table: import into another one, or delete the rows and have them collected", name, ErrNotEmpty)
+			return fmt.Errorf("percolator: table %q: %w; an import needs an empty table: import into another one, or delete the rows (percolator del-range) and have what is left collected, by percolator sweep and percolator gc run", name, ErrNotEmpty)
 		}
 	}
 	return nil
@@ -183,7 +184,7 @@ func (im *Import) same(m meta.State) error {
 	case at.Phase == meta.ImportAbort:
 		return at.Refusal(im.table)
 	case at.Phase != meta.ImportLoad || at.Commit != im.cell.Commit:
-		return fmt.Errorf("percolator: table %q: %w: the import of %s has been finished or aborted by somebody else", im.table, model.ErrConflict, im.cell.ID)
+		return fmt.Errorf("percolator: table %q: %w: another process has finished or aborted the import of %s", im.table, model.ErrConflict, im.cell.ID)
 	}
 	return nil
 }
@@ -288,7 +289,7 @@ func (im *Import) Lift(ctx context.Context) (since tso.Timestamp, err error) {
 	case now.Phase == "" && now.Commit == im.cell.Commit: // by whomever
 		return now.Since, nil
 	default:
-		return 0, fmt.Errorf("percolator: table %q: %w: its fence was changed by somebody else; look again", im.table, model.ErrConflict)
+		return 0, fmt.Errorf("percolator: table %q: %w: another process has changed its fence; look again", im.table, model.ErrConflict)
 	}
 }
 

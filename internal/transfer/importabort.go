@@ -19,7 +19,7 @@ import (
 // know; waiting, if not nil, is told for how long. progress, if not nil, is called with the rows
 // that were removed so far. aborted is false if no import is unfinished.
 //
-// What it erases are the very versions that the import has written, whose timestamps nobody else
+// What it erases are the very versions that the import has written, whose timestamps no one else
 // has, so a request of it that arrives late removes nothing else.
 func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting func(time.Duration), progress func(rows int64)) (aborted bool, err error) {
 	if err := model.CheckContext(ctx); err != nil {
@@ -106,7 +106,7 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 		return 0, err
 	}
 	if at := m.Imports[im.table]; at.Phase != meta.ImportAbort || at.Commit != im.cell.Commit {
-		return 0, fmt.Errorf("percolator: table %q: %w: the import of %s has been aborted by somebody else", im.table, model.ErrConflict, im.cell.ID)
+		return 0, fmt.Errorf("percolator: table %q: %w: another process has aborted the import of %s", im.table, model.ErrConflict, im.cell.ID)
 	}
 	written := map[string]tso.Timestamp{layout.DataFamily: im.cell.Start, layout.WriteFamily: im.cell.Commit, layout.NotifyFamily: im.cell.Commit}
 	var rows []string

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -27,12 +29,49 @@ func (s *ImportSum) Add(o ImportSum) {
 	s.Cells, s.Bytes, s.Hash = s.Cells+o.Cells, s.Bytes+o.Bytes, s.Hash+o.Hash
 }
 
-// SumRow is the sum of a row.
-func SumRow(row ImportRow) (s ImportSum) {
-	for _, c := range row.Cells {
-		s.cell(row.Row, c.Column, c.Value)
+// ImportSums are sums of cells by how long their values live; 0: until they are deleted. What has
+// expired may have been collected before its import ends, and the rest has to be there.
+type ImportSums map[time.Duration]ImportSum
+
+// Add adds what other sums have counted.
+func (s ImportSums) Add(o ImportSums) {
+	for ttl, sum := range o {
+		both := s[ttl]
+		both.Add(sum)
+		s[ttl] = both
 	}
-	return s
+}
+
+// Total is the sum of all cells.
+func (s ImportSums) Total() (total ImportSum) {
+	for _, sum := range s {
+		total.Add(sum)
+	}
+	return total
+}
+
+// Sums are those of rows.
+func (im *Import) Sums(rows ...ImportRow) ImportSums {
+	sums := ImportSums{}
+	for _, row := range rows {
+		for _, c := range row.Cells {
+			ttl := im.info.TTLOf(c.Column)
+			sum := sums[ttl]
+			sum.cell(row.Row, c.Column, c.Value)
+			sums[ttl] = sum
+		}
+	}
+	return sums
+}
+
+// expired reports whether values that live as long may have been collected since the import began.
+func (im *Import) expired(ctx context.Context, ttl time.Duration) (bool, error) {
+	if ttl == 0 {
+		return false, nil
+	}
+	// Everything collected is below the safepoint that this finds.
+	m, err := im.e.Meta.Refresh(ctx)
+	return err == nil && im.cell.Commit.Add(ttl) <= m.Safepoint, err
 }
 
 // cell counts one. The hash is over the lengths too: else two cells could share theirs.
@@ -67,27 +106,24 @@ type ImportReport struct {
 const maxImportFindings = 100
 
 // Verify passes over the table and over its indexes. It compares the table with want, which was
-// counted when the source was read, and the entries of each index with the table. progress, if not
-// nil, is called with the rows that were read so far, one call at a time.
+// counted when the source was read, and the entries of each index with the table. What has expired
+// since may be there or not. progress, if not nil, is called with the rows that were read so far,
+// one call at a time.
 //
 // Errors: ErrUnique if rows share a value of a unique index, which the report lists; ErrCorrupt for
 // any other difference; those of the store. The fence stays.
-func (im *Import) Verify(ctx context.Context, want ImportSum, progress func(rows int64)) (ImportReport, error) {
+func (im *Import) Verify(ctx context.Context, want ImportSums, progress func(rows int64)) (ImportReport, error) {
 	ctx = store.InBackground(ctx)
-	v := &importPass{im: im, progress: progress, expected: make([]ImportSum, len(im.info.Indexes))}
+	v := &importPass{im: im, progress: progress, cells: ImportSums{}, expected: make([]ImportSum, len(im.info.Indexes))}
 	err := im.eachPart(ctx, im.table, func(ctx context.Context, part model.Range) error {
 		return v.pages(ctx, im.table, part, v.row)
 	})
 	if err != nil {
 		return v.report, err
 	}
-	if v.report.ImportSum != want {
-		why := "what was read twice differs"
-		if v.report.Cells < want.Cells {
-			why = "the source names some cells more than once, or rows were removed"
-		}
-		return v.report, fmt.Errorf("percolator: table %q: %w: it holds %d cells with %d bytes (checksum %016x), and the source %d with %d (%016x): %s; abort the import, and begin anew",
-			im.table, model.ErrCorrupt, v.report.Cells, v.report.Bytes, v.report.Hash, want.Cells, want.Bytes, want.Hash, why)
+	v.report.ImportSum = v.cells.Total()
+	if err := v.compare(ctx, want); err != nil {
+		return v.report, err
 	}
 	for i, ix := range im.info.Indexes {
 		if im.skips(im.table, ix) {
@@ -100,6 +136,32 @@ func (im *Import) Verify(ctx context.Context, want ImportSum, progress func(rows
 	return v.report, nil
 }
 
+// compare compares what is in the table with the source.
+func (v *importPass) compare(ctx context.Context, want ImportSums) error {
+	both := maps.Clone(want)
+	maps.Copy(both, v.cells)
+	for ttl := range both {
+		if v.cells[ttl] == want[ttl] {
+			continue
+		}
+		expired, err := v.im.expired(ctx, ttl)
+		if err != nil {
+			return err
+		}
+		if expired {
+			continue
+		}
+		found, source := v.cells.Total(), want.Total()
+		why := "what was read twice differs"
+		if found.Cells < source.Cells {
+			why = "the source names some cells more than once, or rows were removed"
+		}
+		return fmt.Errorf("percolator: table %q: %w: it holds %d cells with %d bytes (checksum %016x), and the source %d with %d (%016x): %s; abort the import, and start over",
+			v.im.table, model.ErrCorrupt, found.Cells, found.Bytes, found.Hash, source.Cells, source.Bytes, source.Hash, why)
+	}
+	return nil
+}
+
 // importPass is one Verify.
 type importPass struct {
 	im       *Import
@@ -107,12 +169,13 @@ type importPass struct {
 
 	mu       sync.Mutex
 	report   ImportReport
+	cells    ImportSums  // in the table
 	expected []ImportSum // of the entries of each index, by what the table holds
 }
 
 // pages hands the cells that the import has written, of each row in a part of a table, to count,
-// which is called by several goroutines. Nobody else writes, so it does not look for locks: what a
-// late prewrite has left is invisible, and stays so.
+// which is called by several goroutines. There are no other writers, so it does not look for locks:
+// what a late prewrite has left is invisible, and stays so.
 func (v *importPass) pages(ctx context.Context, table string, part model.Range, count func(rows []ImportRow) error) error {
 	for page, err := range v.im.e.Store.NewPass(table, part, store.Exported(v.im.cell.Commit, false), reads.ScanPages).Pages(ctx) {
 		if err != nil {
@@ -158,10 +221,9 @@ func (im *Import) written(row layout.Row) ImportRow {
 
 // row counts rows of the table, and the entries that they should have.
 func (v *importPass) row(rows []ImportRow) error {
-	var sum ImportSum
+	sums := v.im.Sums(rows...)
 	expected := make([]ImportSum, len(v.expected))
 	for _, row := range rows {
-		sum.Add(SumRow(row))
 		for _, c := range row.Cells {
 			for i, ix := range v.im.info.Indexes {
 				if ix.Column == c.Column {
@@ -174,7 +236,7 @@ func (v *importPass) row(rows []ImportRow) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.report.Rows += int64(len(rows))
-	v.report.Add(sum)
+	v.cells.Add(sums)
 	for i := range expected {
 		v.expected[i].Add(expected[i])
 	}
@@ -192,7 +254,9 @@ func (v *importPass) index(ctx context.Context, i int, ix model.Index) error {
 		return v.pages(ctx, name, part, func(rows []ImportRow) error {
 			var sum ImportSum
 			for _, row := range rows {
-				sum.Add(SumRow(row))
+				for _, c := range row.Cells {
+					sum.cell(row.Row, c.Column, c.Value)
+				}
 			}
 			v.mu.Lock()
 			defer v.mu.Unlock()
@@ -204,12 +268,15 @@ func (v *importPass) index(ctx context.Context, i int, ix model.Index) error {
 	if err != nil || found == v.expected[i] {
 		return err
 	}
+	if expired, err := v.im.expired(ctx, v.im.info.TTLOf(ix.Column)); err != nil || expired {
+		return err
+	}
 	if ix.Unique {
 		if err := v.duplicates(ctx, ix); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("percolator: table %q: %w: index %q holds %d entries (checksum %016x) for %d cells (%016x); abort the import, and begin anew",
+	return fmt.Errorf("percolator: table %q: %w: index %q holds %d entries (checksum %016x) for %d cells (%016x); abort the import, and start over",
 		v.im.table, model.ErrCorrupt, ix.Name, found.Cells, found.Hash, v.expected[i].Cells, v.expected[i].Hash)
 }
 
@@ -268,7 +335,7 @@ func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
 	}
 	f := v.report.Findings[0]
 	return model.CellError(model.ErrUnique, model.Cell{Table: v.im.table, Row: f.Row, Column: ix.Column},
-		"row %q holds the same value in index %q, and the report lists %d such rows; abort the import, mend the source, and begin anew", f.Other, ix.Name, len(v.report.Findings))
+		"row %q holds the same value in index %q, and the report lists %d such rows; abort the import, correct the source, and start over", f.Other, ix.Name, len(v.report.Findings))
 }
 
 func (v *importPass) found(f ImportFinding) {

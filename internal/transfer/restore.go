@@ -96,7 +96,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 			return fmt.Errorf("percolator: storing the fence of a restore: %w", err)
 		}
 		if refused {
-			return fmt.Errorf("percolator: %w: somebody else is creating a schema in %s", model.ErrConflict, instance)
+			return fmt.Errorf("percolator: %w: another process is creating a schema in %s", model.ErrConflict, instance)
 		}
 	}
 	return meta.ApplySchema(ctx, project, instance, appProfile, s, opts...)
@@ -238,7 +238,7 @@ func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 		case err != nil:
 			return err
 		case !found:
-			return fmt.Errorf("percolator: table %q: %w: it was emptied in the middle of a restore; empty all, abandon the restore (--abandon), and begin anew", name, model.ErrConflict)
+			return fmt.Errorf("percolator: table %q: %w: it was emptied in the middle of a restore; empty all, abandon the restore (--abandon), and start over", name, model.ErrConflict)
 		}
 	}
 	return nil
@@ -259,7 +259,8 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 		return m.Fence.Refusal()
 	}
 	r, old := &Restore{e: e}, m.Fence
-	if old.Ready || old.Abandoned { // otherwise nothing was written: what is in the tables is users'
+	// Otherwise the restore wrote nothing, and the tables hold users' data.
+	if old.Ready || old.Abandoned {
 		if err := r.checkEmpty(ctx); err != nil {
 			return err
 		}
@@ -267,7 +268,8 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 		if same, err := r.e.Meta.ReplaceFence(ctx, old, &stopped, store.NewMutation(2)); err != nil || !same {
 			return errors.Join(err, r.changed(!same))
 		}
-		if err := retry.Sleep(ctx, model.DrainTime(e.Store.Timing)); err != nil { // until every process that still restores must know
+		// Wait until every process that still restores must know.
+		if err := retry.Sleep(ctx, model.DrainTime(e.Store.Timing)); err != nil {
 			return err
 		}
 		if err := r.checkEmpty(ctx); err != nil {
@@ -284,7 +286,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 
 func (r *Restore) changed(yes bool) error {
 	if yes {
-		return fmt.Errorf("percolator: %w: the fence was changed by somebody else; look again", model.ErrConflict)
+		return fmt.Errorf("percolator: %w: another process has changed the fence; look again", model.ErrConflict)
 	}
 	return nil
 }
@@ -298,7 +300,7 @@ func (r *Restore) inForce(ctx context.Context) error {
 		return err
 	}
 	if m.Fence == nil || m.Fence.Commit != r.cell.Commit {
-		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished or abandoned by somebody else", model.ErrConflict, r.cell.ID)
+		return fmt.Errorf("percolator: %w: another process has finished or abandoned the restore of backup %s", model.ErrConflict, r.cell.ID)
 	}
 	return nil
 }
@@ -316,7 +318,7 @@ func (r *Restore) Finish(ctx context.Context) error {
 		return err
 	}
 	if m.Fence == nil || m.Fence.Commit != r.cell.Commit {
-		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished by somebody else", model.ErrConflict, r.cell.ID)
+		return fmt.Errorf("percolator: %w: another process has finished the restore of backup %s", model.ErrConflict, r.cell.ID)
 	}
 	// Refused if a collector has announced a newer one, or a hold is in the way.
 	if _, err := r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {

@@ -16,7 +16,7 @@ import (
 const (
 	writtenRows  = 512
 	writtenBytes = 4 << 20
-	writtenCells = 5_000 // of one row in one mutation, which Bigtable limits to 100,000 changes: two for each cell, and one for each observer
+	writtenCells = 5_000 // of a row in one mutation: two changes each, one more per observer
 )
 
 // WriteRows writes rows of an export into table, with the entries of its indexes. Writing a row
@@ -106,7 +106,8 @@ func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cel
 		}
 		life := layout.Lifetime{For: info.TTLOf(cell.Column)} // which begins anew
 		w.cell(mut, cell, e, life)
-		notified.Weak = notified.Weak || e.Notified || life.For > 0 // nothing but this entry leads to it (J2, J11)
+		// Only this entry leads there (J2, J11).
+		notified.Weak = notified.Weak || e.Notified || life.For > 0
 		size += len(row) + len(e.Column) + len(e.Value)
 		if e.Kind != ExportedPut {
 			continue

@@ -107,7 +107,7 @@ func (a *attempt) notify(c percolator.Cell) error {
 	return err
 }
 
-// unique makes a value that nobody else writes.
+// unique makes a value that no one else writes.
 func (a *attempt) unique(says string) []byte {
 	a.n++
 	if a.n == 1 {
@@ -125,6 +125,8 @@ type options struct {
 	noReceipt bool // for transactions of one row, all of whose values are unique
 	lockReads bool
 	blind     bool
+
+	acknowledged func() // called after the commit, maybe during phase two
 }
 
 // transact runs f in a transaction. The receipt is the primary now and then, else the last write.
@@ -215,6 +217,9 @@ func (s *Session) end(a *attempt, o options, ts tso.Timestamp, err error, asked 
 		s.remember(ts)
 		s.fresh.tell(s.Client, ts)
 		s.tally(o.kind, func(c *Count) { c.Committed++ })
+		if o.acknowledged != nil {
+			o.acknowledged()
+		}
 		return
 	case asked && (errors.Is(err, percolator.ErrOutcomeUnknown) || s.Dead()):
 		a.rec.End(history.Unknown, 0)

@@ -35,8 +35,8 @@ func (s *Session) claim(ctx context.Context) {
 	})
 }
 
-// Spares tells whether an operator may abandon what is parked: a claim that nobody decides then. It
-// records that one does.
+// Spares tells whether an operator may abandon what is parked: a claim that stays undecided then.
+// It records that one does.
 func (w *Workload) Spares(p observers.Parked) bool {
 	if p.Observer != decider {
 		return false

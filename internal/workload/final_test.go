@@ -73,6 +73,7 @@ func (f *finished) judge(words ...string) *history.Report {
 // TestQueuesAndChainsAtRest: what is folded, delivered and followed is judged as such, also with a
 // receiver that refuses, and one that has got what it is said not to have.
 func TestQueuesAndChainsAtRest(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := begun(t)
 	var calls atomic.Int64
@@ -85,6 +86,7 @@ func TestQueuesAndChainsAtRest(t *testing.T) {
 
 // TestNobodyObserves: what no worker has dealt with is found.
 func TestNobodyObserves(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	begun(t).judge("contributions have not been folded", "exports have not been delivered", "did not get", "observer divide has not run", "has the legs", "ends with \"\"")
 }
@@ -92,6 +94,7 @@ func TestNobodyObserves(t *testing.T) {
 // TestWrongTotal: a total and the end of a chain that somebody changes behind everybody's back are
 // found.
 func TestWrongTotal(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := begun(t)
 	f.observe()
@@ -106,5 +109,5 @@ func TestWrongTotal(t *testing.T) {
 		return tx.Set(cell(chains, chainRow(0), "end"), []byte("elsewhere #0"))
 	})
 	fixture.Must(t, err)
-	f.judge("in "+totalKey(0)+"; what had committed", "nobody wrote", chainRow(0)+" ends with")
+	f.judge("in "+totalKey(0)+"; what had committed", "no one wrote", chainRow(0)+" ends with")
 }

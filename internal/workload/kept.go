@@ -15,7 +15,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// viewPast reads as of a commit that somebody was told of, often one that others read as well.
+// viewPast reads as of an acknowledged commit, often one that others read as well.
 func (s *Session) viewPast(ctx context.Context) {
 	ts, ok := s.somePast()
 	if !ok {
@@ -34,7 +34,7 @@ func (s *Session) viewPast(ctx context.Context) {
 }
 
 // Bygone reads as of a commit whose retention is over, if there is one that no hold keeps and no
-// collector has announced yet: nobody may answer.
+// collector has announced yet: no read may be answered.
 func (s *Session) Bygone(ctx context.Context) {
 	bounds, err := admin.New(s.Client).CollectionBounds(ctx) // the client has learned of them then
 	bygone := slices.DeleteFunc(s.Past(), func(ts tso.Timestamp) bool { return ts <= bounds.Safepoint || ts >= bounds.Next })
@@ -44,11 +44,18 @@ func (s *Session) Bygone(ctx context.Context) {
 	ts := bygone[s.Rand.IntN(len(bygone))]
 	s.View(ctx, "view bygone", func(ctx context.Context, r Reader) error {
 		err := r.checkBank(ctx)
-		if err == nil {
+		if err == nil && !s.holds(ts, bounds.Now) {
 			r.rec.Broken("a snapshot is readable that might have been collected up to %d", bounds.Next)
 		}
 		return err
 	}, percolator.AsOfTimestamp(ts))
+}
+
+// holds tells whether the client knows of a hold that keeps a snapshot at a time: one that a
+// watcher has taken since, of its position.
+func (s *Session) holds(ts, now tso.Timestamp) bool {
+	m, _ := s.Client.Engine().Meta.Snapshot()
+	return slices.ContainsFunc(m.Holds, func(h admin.Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
 // keptMost is how many snapshots of the past are read again and again at a time, beside those under
@@ -162,8 +169,8 @@ func orTooOld(err error) error {
 	return err
 }
 
-// tooOld: a client that knows the safepoint refuses a snapshot. It refuses one as well when the store
-// fails to tell it the safepoint.
+// tooOld: a client that knows the safepoint refuses a snapshot. It refuses one as well when the
+// store fails to tell it the safepoint.
 func tooOld(ctx context.Context, err error) bool {
 	var failed interface{ GRPCStatus() *status.Status }
 	return errors.Is(err, percolator.ErrSnapshotTooOld) && !errors.As(err, &failed) && ctx.Err() == nil

@@ -53,8 +53,8 @@ func items(ctx context.Context) iter.Seq2[int, error] {
 	}
 }
 
-// write writes the items that are not there yet, and records it. Whether the loader commits shows in
-// the receipt only.
+// write writes the items that are not there yet, and records it. Whether the loader commits shows
+// in the receipt only.
 func (w *Workload) write(ctx context.Context, tx *percolator.Txn, process string, load int, items []int) error {
 	a := &attempt{s: &Session{Workload: w}, rec: w.History.Begin(process, "load"), id: w.ids.Add(1)}
 	a.use(tx)

@@ -248,6 +248,7 @@ func (s *Session) someCells() []percolator.Cell {
 		c := s.listCell(n)
 		cells = append(cells, c, cell(copies, c.Row, "copy"))
 	}
+	cells = append(cells, s.somePermits()...)
 	s.Rand.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	return cells[:1+s.Rand.IntN(len(cells))]
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gopercolator/percolator/internal/history"
@@ -33,19 +34,20 @@ func (w *Workload) Restored(name string, ts tso.Timestamp, s *percolator.Schema,
 func (r *Restored) Read(ctx context.Context, c *percolator.Client, complete func(index string) bool) error {
 	return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 		for _, t := range r.schema.Tables {
-			if !slices.Contains(Tables, t.Name) {
-				continue // what queues do there is not recorded
+			columns, recorded := columnsOf(t.Name)
+			if !recorded {
+				continue
 			}
 			var es []history.Entry
-			for e, err := range s.Scan(ctx, t.Name, percolator.Range{}) {
+			for e, err := range s.Scan(ctx, t.Name, percolator.Range{}, columns...) {
 				if err != nil {
 					return err
 				}
 				es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
 			}
-			r.rec.Scan(t.Name, "", "", nil, es)
+			r.rec.Scan(t.Name, "", "", columns, es)
 			for _, ix := range t.Indexes {
-				if !complete(t.Name + "." + ix.Name) {
+				if !complete(t.Name+"."+ix.Name) || columns != nil && !slices.Contains(columns, ix.Column) {
 					continue
 				}
 				if _, err := (Reader{Scanner: s, rec: r.rec}).scanIndex(ctx, index{t.Name, ix.Name, ix.Unique}, "", ""); err != nil {
@@ -57,6 +59,18 @@ func (r *Restored) Read(ctx context.Context, c *percolator.Client, complete func
 	})
 }
 
+// columnsOf are the columns of a table whose values are recorded, nil for all; recorded: there are
+// any, as there are not where queues or deletions of ranges write.
+func columnsOf(table string) (columns []string, recorded bool) {
+	if strings.HasPrefix(table, cargo) {
+		return cargoColumns, true
+	}
+	if columns, ok := annexColumns(table); ok {
+		return columns, true
+	}
+	return nil, slices.Contains(Tables, table) || slices.Contains(more, table)
+}
+
 // Observers are those of the schema. They do nothing but record that they run: that they were due.
 // Those of queues do not even that.
 func (r *Restored) Observers() *observers.Registry {
@@ -66,7 +80,7 @@ func (r *Restored) Observers() *observers.Registry {
 		if !slices.Contains(notifiable(r.schema, o.Table), o.Column) {
 			continue
 		}
-		if o.Name != labeler || r.had&StateObserved != 0 {
+		if told := o.Name != labeler || r.had&StateObserved != 0; told && !r.w.quietly(o.Table) {
 			names = append(names, o.Name)
 		}
 		reg.Observe(o.Name, o.Table, o.Column, func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {

@@ -45,13 +45,14 @@ func (w *Workload) Setup(ctx context.Context, c *percolator.Client) error {
 	return errors.Join(err, c.Flush(ctx))
 }
 
-// Final reads everything, when nobody writes any more: the state in which all unknown outcomes are
+// Final reads everything, when all writers have ended: the state in which all unknown outcomes are
 // resolved. observed says that the observers have had their time.
 func (w *Workload) Final(ctx context.Context, c *percolator.Client, observed bool) error {
 	s := &Session{Workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
 	var failed error
 	s.View(ctx, "final", func(ctx context.Context, r Reader) error {
-		failed = errors.Join(r.Everything(ctx, observed), r.checkStock(ctx, w), r.checkLoads(ctx, w.Loaded()))
+		failed = errors.Join(r.Everything(ctx, observed), r.checkStock(ctx, w), r.checkLoads(ctx, w.Loaded()), r.checkImports(ctx, w, c.Schema()), r.checkAnnexes(ctx, c.Schema()),
+			r.checkPermits(ctx, w), r.checkArchive(ctx, w))
 		return failed
 	})
 	return failed

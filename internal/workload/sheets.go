@@ -16,11 +16,11 @@ type sheet struct {
 }
 
 // sheetShapes have some hundred cells to some thousand. The second has more rows of one table than
-// one request takes.
+// one request takes, and the third more cells than a batch of a watcher.
 var sheetShapes = []sheet{
 	{120, 3, []string{sheets, receipts, pings}},
 	{560, 1, []string{sheets}},
-	{90, 20, []string{sheets, receipts}},
+	{90, 24, []string{sheets, receipts}},
 }
 
 // sheetRow sorts behind the rows that others have in these tables.

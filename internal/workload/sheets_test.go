@@ -11,6 +11,7 @@ import (
 
 // TestSheets: sheets are whole that large transactions rewrite.
 func TestSheets(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := begun(t)
 	f.observe()
@@ -20,6 +21,7 @@ func TestSheets(t *testing.T) {
 
 // TestTornSheets: cells of sheets that somebody changes alone are found.
 func TestTornSheets(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := begun(t)
 	f.observe()

@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// The table stock is one whose schema grows while it is in use, if somebody makes it grow: from the
-// beginning it has data and writers.
+// The table stock is one whose schema grows while it is in use, if an operator makes it grow: from
+// the beginning it has data and writers.
 
 // Growth is what the schema of stock has got, as a set.
 type Growth uint32
@@ -40,22 +40,19 @@ func (g Growth) Observer() (table, column, observer string) { return stock, "sta
 
 func (g Growth) String() string { return fmt.Sprintf("growth %b", uint32(g)) }
 
-// Grown is Schema with what stock has got.
-func Grown(timing percolator.Timing, g Growth) *percolator.Schema {
-	s := Schema(timing)
+// Grow adds what stock gets to a schema, unless it is there.
+func (g Growth) Grow(s *percolator.Schema) {
 	t := &s.Tables[slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == stock })]
-	for _, one := range Grows {
-		if ix, ok := growthIndexes[one]; ok && g&one != 0 {
-			t.Indexes = append(t.Indexes, percolator.Index{Name: ix.name, Column: ix.name, Unique: ix.unique})
-		}
-	}
-	if g&StateObserved != 0 {
+	ix, ok := growthIndexes[g]
+	switch {
+	case !ok:
 		t.Observed = []string{"state"}
+	case !slices.ContainsFunc(t.Indexes, func(has percolator.Index) bool { return has.Name == ix.name }):
+		t.Indexes = append(t.Indexes, percolator.Index{Name: ix.name, Column: ix.name, Unique: ix.unique})
 	}
-	return s
 }
 
-// grown is what stock has got, and what is finished: filled, and readable by everybody.
+// grown is what stock has got, and what is finished: filled, and readable by all.
 type grown struct{ finished atomic.Uint32 }
 
 // Grew tells that something is finished.
@@ -71,8 +68,18 @@ func (w *Workload) Rules() history.Rules {
 			r.Unrecorded = append(r.Unrecorded, ix.table+"."+ix.name) // backfills write there
 		}
 	}
-	if w.has(StateObserved) {
-		r.Observers = allObservers()
+	r.Unrecorded = append(r.Unrecorded, desks) // so does the drop of a column
+	r.Observers = slices.DeleteFunc(allObservers(), func(o history.Observer) bool {
+		return o.Name == labeler && !w.has(StateObserved) || o.Name == termer && w.validity.ttl == 0
+	})
+	if w.validity.ttl > 0 {
+		r.TTL = w.ttlOf
+		for i := range r.Observers {
+			r.Observers[i].Expired = r.Observers[i].Name == termer && w.validity.notify
+		}
+	}
+	for n := range MaxImports {
+		r.Unique = append(r.Unique, history.Column{Table: cargoName(n), Name: "serial"})
 	}
 	return r
 }
@@ -81,12 +88,19 @@ func (w *Workload) Rules() history.Rules {
 const labeler = "label"
 
 func allObservers() []history.Observer {
-	return append(Rules().Observers, history.Observer{Name: labeler, Table: stock, Column: "state"})
+	all := append(Rules().Observers, history.Observer{Name: labeler, Table: stock, Column: "state"}, history.Observer{Name: termer, Table: permits, Column: "holder"})
+	for n := range MaxImports {
+		all = append(all, history.Observer{Name: unpacker(cargoName(n)), Table: cargoName(n), Column: "state"})
+	}
+	return all
 }
 
 // ObserversOf is Observers, for a client that knows a schema.
 func (w *Workload) ObserversOf(worker string, c *percolator.Client, s *percolator.Schema) *observers.Registry {
 	r := w.Observers(worker, c)
+	w.observeCargo(r, worker, s)
+	w.observeAnnex(r, worker, s)
+	w.observePermits(r, worker)
 	i := slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == stock })
 	if i < 0 || !slices.Contains(s.Tables[i].Observed, "state") {
 		return r
@@ -101,7 +115,7 @@ func ware(n int, column string) percolator.Cell { return cell(stock, fmt.Sprintf
 
 // restock changes some wares. As long as no index keeps serial numbers unique each ware has some of
 // its own, and then wares compete for them. A state is never deleted: what was deleted before its
-// column was observed nobody is told of.
+// column was observed, no observer is told of.
 func (s *Session) restock(ctx context.Context) {
 	s.transact(ctx, options{kind: "restock"}, func(ctx context.Context, a *attempt) error {
 		for _, n := range s.Rand.Perm(wares)[:1+s.Rand.IntN(4)] {

@@ -40,10 +40,12 @@ import (
 //	views      scans, index scans, batched reads, reads of the past, snapshots that last, that are
 //	           under a hold, that may be stale
 //	sweeps     old receipts are found by scans and deleted
+//	permits    that expire, where the schema has them
+//	files      in an archive of which operators delete ranges, likewise
 //
 // Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
 // in the end, whether a transaction committed whose client never learned of it; and being read by
-// nobody else for a long time, it is the cold secondary that crashes leave behind.
+// no other for a long time, it is the cold secondary that crashes leave behind.
 
 // The tables.
 const (
@@ -61,6 +63,9 @@ const (
 
 // Tables lists all tables of the workload but for those of queues.
 var Tables = []string{lists, bank, registers, ring, people, copies, pings, receipts, stock, totals, chains, sheets, claims}
+
+// more are tables that only some schemas have.
+var more = []string{permits, terms, archive}
 
 // Schema is the schema that the workload needs.
 func Schema(timing percolator.Timing) *percolator.Schema {
@@ -122,13 +127,19 @@ type Workload struct {
 	History *history.Recording
 	// Receive decides what becomes of a delivery by a worker. nil: the receiver gets it.
 	Receive func(worker string) Reception
+	// Perish may end a process whose transaction spans what is being dropped, just when it was
+	// acknowledged. nil: no client dies of it.
+	Perish func(process string)
 
 	contributions *combinequeue.Queue[int64]
 	exports       *exportqueue.Queue
 
 	*Counters
+	picks     []pick
 	snapshots *history.Snapshots
 	grown     grown
+	validity  validity
+	archived  bool // the schema has an archive
 	fresh     freshness
 	difficult atomic.Bool
 
@@ -138,9 +149,12 @@ type Workload struct {
 	again  []tso.Timestamp // of these, which are read again and again
 	held   []tso.Timestamp // snapshots under holds
 	loaded int             // loads that have ended
+
+	imports []*Import
+	drops   []*Drop // nil: nothing is dropped
 }
 
-// Past is commit timestamps that somebody was told of, the newest last.
+// Past is acknowledged commit timestamps, the newest last.
 func (w *Workload) Past() []tso.Timestamp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,10 +182,12 @@ func New(h *history.Recording) *Workload { return Sharing(new(Counters), h) }
 
 // Sharing is New for one of several workloads on the same tables, which count together.
 func Sharing(c *Counters, h *history.Recording) *Workload {
-	return &Workload{
-		History: h, Counters: c, contributions: newContributions(), exports: newExports(), counts: map[string]*Count{},
+	w := &Workload{
+		History: h, Counters: c, picks: picks, contributions: newContributions(), exports: newExports(), counts: map[string]*Count{},
 		snapshots: history.NewSnapshots(func(a history.Anomaly) { h.Judged(a) }),
 	}
+	w.imports = newImports(w)
+	return w
 }
 
 // Counts is how many transactions of each kind there were so far.
@@ -246,7 +262,7 @@ var picks = []pick{
 // Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
 // as it takes so long.
 func (s *Session) Linger(ctx context.Context) {
-	if s.Rand.IntN(3) == 0 {
+	if s.Rand.IntN(3) == 0 && !s.dropWaits() {
 		s.viewHeld(ctx)
 		return
 	}
@@ -256,12 +272,20 @@ func (s *Session) Linger(ctx context.Context) {
 // Step makes one transaction, or a snapshot.
 func (s *Session) Step(ctx context.Context) {
 	s.fresh.mark(s.History)
+	if im := s.someCargo(); im != nil {
+		s.useCargo(ctx, im)
+		return
+	}
+	if d := s.someAnnex(); d != nil {
+		s.annex(ctx, d)
+		return
+	}
 	total := 0
-	for _, p := range picks {
+	for _, p := range s.picks {
 		total += p.weight
 	}
 	n := s.Rand.IntN(total)
-	for _, p := range picks {
+	for _, p := range s.picks {
 		if n -= p.weight; n < 0 {
 			p.run(s, ctx)
 			return

@@ -68,7 +68,7 @@ func (s *Session) transfer(ctx context.Context) {
 }
 
 // readCounter scans the row instead of getting the cell: a scan tells when the value was committed,
-// and whoever overwrites a counter has read it like that, so transactions on one counter need no
+// and all who overwrite a counter have read it like that, so transactions on one counter need no
 // receipt.
 func (a *attempt) readCounter(ctx context.Context, c percolator.Cell) (int64, error) {
 	es, err := a.scan(ctx, c.Table, c.Row, c.Row+"\x00", c.Column)
@@ -287,7 +287,7 @@ func (s *Session) mixed(ctx context.Context) {
 // page begins the rows that are published.
 const page = "page-"
 
-// publish writes rows that nobody else writes, after a cell that many write: when the client dies
+// publish writes rows without other writers, after a cell that many write: when the client dies
 // between the two, they are observed cells whose notification only lock resolution can write, and
 // their primary's record is soon garbage.
 func (s *Session) publish(ctx context.Context) {

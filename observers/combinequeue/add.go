@@ -25,7 +25,7 @@ func (q *Queue[V]) Add(tx *percolator.Txn, key string, v V) error {
 		return fmt.Errorf("combinequeue: %w: the key has %d bytes with 0x00 and 0x01 counted twice, the limit is %d",
 			percolator.ErrTooLarge, n, MaxKeyBytes)
 	}
-	// Commit may move the start timestamp of a blind transaction. The name stays, and nobody else's
+	// Commit may move the start timestamp of a blind transaction. The name stays, and no one else's
 	// begins with it (I1).
 	cell := q.cfg.Values
 	cell.Name = column

@@ -22,30 +22,31 @@ const (
 
 // Config describes a queue. Values and Combine are required.
 type Config[V any] struct {
-	// Values encodes contributions, such as percolator.Int64(table, name) or percolator.JSON[T](table,
-	// name). Nothing else may use its Table. Its Name, at most 48 bytes, names the observers that
-	// fold.
+	// Values encodes contributions, such as percolator.Int64(table, name) or
+	// percolator.JSON[T](table, name). Nothing else may use its Table. Its Name, at most 48 bytes,
+	// names the observers that fold.
 	Values percolator.Column[V]
-	// Combine combines two contributions. It must be associative and commutative, must not modify its
-	// arguments, and must be safe for concurrent use.
+	// Combine combines two contributions. It must be associative and commutative, must not modify
+	// its arguments, and must be safe for concurrent use.
 	Combine func(a, b V) V
 
 	// Buckets is the number of buckets for keys. It limits how many folds run at once, and how many
-	// rows a transaction writes. All processes must agree on it. Changing it while contributions are
-	// queued loses none, but Pending and Value then miss those in a key's former bucket. 0: 16; at
-	// most 1,024.
+	// rows a transaction writes. All processes must agree on it. Changing it while contributions
+	// are queued loses none, but Pending and Value then miss those in a key's former bucket. 0: 16;
+	// at most 1,024.
 	Buckets int
 
-	// Shards is into how many rows the contributions to a slice of a bucket are spread: more rows take
-	// more writes a second, and cost a fold more requests. It may change at any time. 0: 16, the most.
+	// Shards is into how many rows the contributions to a slice of a bucket are spread: more rows
+	// take more writes a second, and cost a fold more requests. It may change at any time. 0: 16,
+	// the most.
 	Shards int
 
-	// MaxEntries, MaxKeys and MaxBytes limit what one fold takes: contributions, different keys, and
-	// bytes of keys and values (a single contribution may be larger). 0: 1,000 (at most 20,000), 200
-	// (at most 20,000), and 1 MiB.
+	// MaxEntries, MaxKeys and MaxBytes limit what one fold takes: contributions, different keys,
+	// and bytes of keys and values (a single contribution may be larger). 0: 1,000 (at most
+	// 20,000), 200 (at most 20,000), and 1 MiB.
 	MaxEntries, MaxKeys, MaxBytes int
-	// LockWait is how long a fold waits for transactions under way before it skips their rows. 0: 250
-	// ms.
+	// LockWait is how long a fold waits for transactions under way before it skips their rows. 0:
+	// 250 ms.
 	LockWait time.Duration
 }
 
@@ -53,7 +54,7 @@ type Config[V any] struct {
 // concurrently. All goroutines that add within one transaction must use the same Queue.
 type Queue[V any] struct {
 	cfg    Config[V]
-	adding []sync.Mutex // by bucket: a contribution is combined with what its transaction has buffered
+	adding []sync.Mutex // by bucket: contributions combine with buffered ones
 }
 
 // New returns a queue without touching the store. percolator.ErrInvalidArgument: cfg is invalid.

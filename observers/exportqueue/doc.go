@@ -57,10 +57,16 @@
 //
 // Each partition has a weak column and an observer, which a worker runs once at a time. The worker
 // repeats a failed delivery with its pauses; after Config.MaxAttempts it parks the slice. Entries
-// of later slices cannot overtake it, so the partition stops until an operator retries it. To give
-// up an entry, let the delivery function return nil. Dropping the parked slice (observers.Drop)
-// leaves its entries queued and undelivered until the slice is notified again.
+// of later slices cannot overtake it: each makes one attempt at the whole partition, and waits with
+// the parked slice when that fails too (I31). So a partition has one parked slice, and an operator
+// who retries it, or the next entry, delivers everything once the receiver is up. Let the delivery
+// function [Reject] what the receiver will never take: a refused entry leaves the queue for the
+// table of dead letters, where `percolator exports` lists, retries and drops it. Do not drop a
+// parked slice (observers.Drop). If later slices wait with it, nothing is given up: its entries,
+// and theirs, are delivered with the next one. Otherwise its entries stay in the queue, where
+// [Queue.Pending] shows them, and are not delivered. Workers of versions without the backlog
+// deliver what waits with a parked slice late, with the next entry that another worker delivers.
 //
-// A delivery must end within the observer's timeout (observers.Timeout, 30 s). Its entries are not
-// locked meanwhile.
+// A delivery must end within nine tenths of the observer's timeout (observers.Timeout, 30 s), with
+// which its context ends. Its entries are not locked meanwhile.
 package exportqueue

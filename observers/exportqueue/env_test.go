@@ -39,7 +39,11 @@ func newEnv(t testing.TB, change func(*exportqueue.Config)) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{q.Table(), {Name: "t"}}})
+	tables := []percolator.Table{q.Table(), {Name: "t"}}
+	if letters, ok := q.DeadLetterTable(); ok {
+		tables = append(tables, letters)
+	}
+	e := percolatortest.New(t, &percolator.Schema{Tables: tables})
 	e.Clock.Stop()
 	return &env{t, e, ctx, e.Client, q}
 }
@@ -87,8 +91,14 @@ func (e *env) export(c *percolator.Client, to *receiver, cfg observers.Config) (
 // exportSearching is export with another client that searches for entries.
 func (e *env) exportSearching(c, searcher *percolator.Client, to *receiver, cfg observers.Config) (w *observers.Worker, stop func()) {
 	e.Helper()
+	return e.exportTo(c, searcher, to.deliver, cfg)
+}
+
+// exportTo is export with any delivery function.
+func (e *env) exportTo(c, searcher *percolator.Client, deliver func(context.Context, []exportqueue.Entry) error, cfg observers.Config) (w *observers.Worker, stop func()) {
+	e.Helper()
 	r := observers.NewRegistry()
-	e.queue.Observe(r, searcher, to.deliver)
+	e.queue.Observe(r, searcher, deliver)
 	cfg.MinBackoff, cfg.Scanners, cfg.ScanInterval, cfg.DisableCollection = time.Millisecond, 1, 10*time.Millisecond, true
 	cfg.Grace = time.Nanosecond // no other worker has what it finds
 	cfg.SweepInterval = -1      // a sweep writes too, at a time of its own, and tests count the requests of an exporter

@@ -60,8 +60,8 @@ func Example() {
 	var changes sync.WaitGroup
 	for range 10 {
 		changes.Go(func() {
-			// All of them write the product's price, so the order of their start timestamps is the order of
-			// their commits.
+			// All of them write the product's price, so the order of their start timestamps is the
+			// order of their commits.
 			if _, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 				p, err := price.GetOr(ctx, tx, "teapot", 20)
 				if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/internal/sliced"
@@ -15,10 +16,11 @@ import (
 // [observers.NewWorker] reports a nil client or deliver.
 //
 // deliver is called with 1 to Config.MaxEntries entries of one partition, in order. It returns nil
-// when the receiver has them for good. After an error, and sometimes without one, the same entries
-// are delivered again. A worker makes one call at a time for each partition, and concurrent calls
-// for different ones. opts apply to each observer: observers.Timeout limits a delivery,
-// observers.Collapse and observers.After wait for more entries.
+// when the receiver has them for good, and [Reject] when it has all but some, which it refuses.
+// After another error, and sometimes without one, the same entries are delivered again. A worker
+// makes one call at a time for each partition, and concurrent calls for different ones. opts apply
+// to each observer: observers.Timeout limits a delivery, observers.Collapse and observers.After
+// wait for more entries.
 func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
 	opts ...observers.Option,
 ) {
@@ -42,23 +44,34 @@ func (q *Queue) export(ctx context.Context, client *percolator.Client, tx *perco
 	deliver func(context.Context, []Entry) error,
 ) error {
 	b, err := q.collect(ctx, client, tx, partition, ch.Cell.Row)
-	if err != nil || len(b.entries) == 0 {
+	if err != nil {
 		return err
 	}
-	if err := deliver(ctx, b.entries); err != nil {
-		return err
+	if len(b.entries) > 0 {
+		if err := q.bury(ctx, tx, b, deliverInTime(ctx, b.entries, deliver)); err != nil {
+			return q.join(ctx, client, tx, ch.Cell, partition, b, err)
+		}
 	}
 	for _, c := range b.cells {
 		if err := tx.Delete(c); err != nil {
 			return err
 		}
 	}
-	if b.more {
-		if err := tx.Notify(ch.Cell); err != nil { // at the commit timestamp, so it outlives this run (I11)
-			return err
-		}
+	if err := q.passOn(tx, ch.Cell, partition, b); err != nil || len(b.entries) == 0 || b.backlog != "" && b.more {
+		return err
 	}
 	return q.advance(ctx, client, tx, partition, b.from, b.dirty)
+}
+
+// deliverInTime leaves a tenth of the observer's timeout to the transaction, which commits also
+// where a delivery has failed.
+func deliverInTime(ctx context.Context, entries []Entry, deliver func(context.Context, []Entry) error) error {
+	if at, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at.Add(-time.Until(at)/10))
+		defer cancel()
+	}
+	return deliver(ctx, entries)
 }
 
 // batch is what one run delivers.
@@ -66,14 +79,18 @@ type batch struct {
 	entries []Entry
 	cells   []percolator.Cell
 	bytes   int
-	more    bool // the limits kept something out
+	more    bool   // the limits kept something out
+	next    string // the slice of the first entry that they kept out
 
-	from  string   // where the search began
-	dirty []string // the slices that were read, or left for lack of room, in order
+	from    string   // where the search began
+	backlog string   // the slice from which on everything was read; "": there is none
+	dirty   []string // the slices that are dirty, in order; all were read unless more
+	parked  []string // of them, and of those from the backlog on, the ones that are parked
 }
 
 // collect reads the oldest entries of a partition that are visible to tx, in order: those of own,
-// the slice that was notified, and of all slices from the position on that are dirty now.
+// the slice that was notified, of all slices from the position on that are dirty now, and all from
+// the backlog on.
 //
 // The run erases the notifications of own up to its snapshot, so it has to read that slice even if
 // the search does not show it dirty: the search is atomic in each row only. Entries in other slices
@@ -81,46 +98,62 @@ type batch struct {
 // that A committed before B began, or before B prewrote a cell of both, and that B is visible. Then
 // A's commit request was over before the snapshot was taken, and so was its notification, which
 // came first (I11). The notification is there, unless a run that saw the entry erased it, having
-// delivered the entry or notified again. The search may miss a commit without such a B: its
-// notification can arrive after the search has read its slice, though its timestamp is below the
-// snapshot's.
+// delivered the entry, notified again, or left it to the backlog, which is read once more after the
+// search. The search may miss a commit without such a B: its notification can arrive after the
+// search has read its slice, though its timestamp is below the snapshot's.
 func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *percolator.Txn, partition int, own string) (*batch, error) {
-	from, err := q.position(ctx, tx, partition)
+	from, backlog, err := q.position(ctx, tx, partition)
 	if err != nil {
 		return nil, err
 	}
-	found, err := q.search(ctx, client, from, percolator.Prefix(sliced.Prefix(partition)).End)
+	end := percolator.Prefix(sliced.Prefix(partition)).End
+	found, parked, err := q.search(ctx, client, from, end)
 	if err != nil {
+		return nil, err
+	}
+	if err := q.stays(ctx, client, partition, backlog); err != nil {
 		return nil, err
 	}
 	found = append(found, own)
 	slices.Sort(found)
-	b := &batch{from: from, dirty: slices.Compact(found)}
+	b := &batch{from: from, backlog: backlog, dirty: slices.Compact(found), parked: parked}
 	for _, slice := range b.dirty {
-		if err := q.read(ctx, tx, slice, b); err != nil || b.more {
+		if backlog != "" && slice >= backlog {
+			break
+		}
+		if err := q.read(ctx, tx, percolator.Prefix(slice), b); err != nil || b.more {
 			return b, err
 		}
 	}
-	return b, nil
+	if backlog != "" {
+		err = q.read(ctx, tx, percolator.Between(backlog, end), b)
+	}
+	return b, err
 }
 
-// search lists, in order, the slices between two keys that carry notifications or locks. A delivery
-// waits for it, so it is no background work.
-func (q *Queue) search(ctx context.Context, client *percolator.Client, from, to string) (found []string, err error) {
+// search lists, in order, the slices between two keys that carry notifications or locks, and those
+// of them that are parked. A delivery waits for it, so it is no background work.
+func (q *Queue) search(ctx context.Context, client *percolator.Client, from, to string) (found, parked []string, err error) {
 	for row, err := range client.Engine().Reads.ScanPending(ctx, q.cfg.Table, percolator.Between(from, to)) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if len(row.Row) >= sliced.RowBytes {
-			found = append(found, row.Row[:sliced.RowBytes])
+		if len(row.Row) < sliced.RowBytes {
+			continue
+		}
+		found = append(found, row.Row[:sliced.RowBytes])
+		for _, n := range row.Notified {
+			if len(row.Parked(n)) > 0 {
+				parked = append(parked, row.Row)
+			}
 		}
 	}
-	return slices.Compact(found), nil
+	return slices.Compact(found), slices.Compact(parked), nil
 }
 
-// read adds the entries of a slice to b, up to the limits.
-func (q *Queue) read(ctx context.Context, tx *percolator.Txn, slice string, b *batch) error {
-	for e, err := range tx.Scan(ctx, q.cfg.Table, percolator.Prefix(slice)) {
+// read adds the entries in rows to b, up to the limits.
+func (q *Queue) read(ctx context.Context, tx *percolator.Txn, rows percolator.Range, b *batch) error {
+	for e, err := range tx.Scan(ctx, q.cfg.Table, rows) {
 		if err != nil {
 			return err
 		}
@@ -130,7 +163,7 @@ func (q *Queue) read(ctx context.Context, tx *percolator.Txn, slice string, b *b
 		}
 		size := len(entry.Key) + len(entry.Value)
 		if len(b.entries) == q.cfg.MaxEntries || (len(b.entries) > 0 && b.bytes+size > q.cfg.MaxBytes) {
-			b.more = true
+			b.more, b.next = true, e.Cell.Row[:sliced.RowBytes]
 			return nil
 		}
 		b.entries, b.cells, b.bytes = append(b.entries, entry), append(b.cells, e.Cell), b.bytes+size

@@ -31,8 +31,8 @@ func entryRow(slice string, start tso.Timestamp) string {
 	return fmt.Sprintf("%s.%02x", slice, uint64(start)>>partBits&0xff)
 }
 
-func (q *Queue) positionCell(partition int) percolator.Cell {
-	return percolator.Cell{Table: q.cfg.Table, Row: fmt.Sprintf("%s%03x", positionRows, partition), Column: "slice"}
+func positionCell(queue string, partition int) percolator.Cell {
+	return percolator.Cell{Table: queue, Row: fmt.Sprintf("%s%03x", positionRows, partition), Column: "slice"}
 }
 
 func exportColumn(partition int) string { return fmt.Sprintf("export-%03x", partition) }

@@ -1,8 +1,8 @@
 package exportqueue
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -34,8 +34,11 @@ import (
 // deletions. Runs of several workers may write it in any order: each value holds by itself, and a
 // lower one costs nothing but reads.
 //
-// Only the order rests on I22. Delivery does not: a run always reads the slice that it was notified
-// of, wherever that lies.
+// The retry of a dead letter, whose entry comes back below the position, sets the position back in
+// its transaction, and so conflicts with a run that moves it.
+//
+// Only the order rests on I22, and that any run delivers what is parked. Delivery does not: a run
+// always reads the slice that it was notified of, wherever that lies.
 //
 // Rejected: one look, because a read is atomic in each row only: it misses an entry that commits
 // while the look is between the slice's row and the entry's. The GC watermark, because a hold keeps
@@ -47,21 +50,20 @@ import (
 // the run's transaction, and a version until collection.
 const positionStep = time.Minute
 
-// position returns the key at which a run begins to search: the partition's first one before a
-// position was stored.
-func (q *Queue) position(ctx context.Context, tx *percolator.Txn, partition int) (string, error) {
-	cell := q.positionCell(partition)
-	value, err := tx.Get(ctx, cell)
-	switch slice := string(value); {
-	case errors.Is(err, percolator.ErrNotFound):
-		return sliced.Prefix(partition), nil
-	case err != nil:
-		return "", err
-	case len(slice) != sliced.RowBytes || !strings.HasPrefix(slice, sliced.Prefix(partition)):
-		return "", corrupt(cell, "the position is no slice of the partition")
-	default:
-		return slice, nil
+// position returns the key at which a run begins to search, the partition's first one before a
+// position was stored, and the backlog.
+func (q *Queue) position(ctx context.Context, tx *percolator.Txn, partition int) (from, backlog string, err error) {
+	cells := []percolator.Cell{positionCell(q.cfg.Table, partition), q.backlogCell(partition)}
+	values, err := tx.GetMulti(ctx, cells...)
+	if err != nil {
+		return "", "", err
 	}
+	for i, value := range values {
+		if value != nil && (len(value) != sliced.RowBytes || !strings.HasPrefix(string(value), sliced.Prefix(partition))) {
+			return "", "", corrupt(cells[i], "it is no slice of the partition")
+		}
+	}
+	return cmp.Or(string(values[0]), sliced.Prefix(partition)), string(values[1]), nil
 }
 
 // advance lets tx move the position. tx is a run that began to search at from and read the slices
@@ -73,12 +75,12 @@ func (q *Queue) advance(ctx context.Context, client *percolator.Client, tx *perc
 	if next <= from || sliced.Row(partition, max(0, limit.Add(-positionStep))) <= from {
 		return nil
 	}
-	missed, err := q.search(ctx, client, from, next)
+	missed, _, err := q.search(ctx, client, from, next)
 	if err != nil {
 		return err
 	}
 	if len(missed) > 0 {
 		next = missed[0]
 	}
-	return tx.Set(q.positionCell(partition), []byte(next))
+	return tx.Set(positionCell(q.cfg.Table, partition), []byte(next))
 }

@@ -31,18 +31,21 @@ type Config struct {
 	// once. All processes must agree on it. It may be raised, but a key that moves to another
 	// partition loses the order of its queued entries. 0: 16; at most 256.
 	Partitions int
-	// MaxEntries and MaxBytes limit one delivery: entries (0: 500, at most 10,000), and bytes of keys
-	// and values (0: 1 MiB, at most 40 MiB; a single entry may be larger).
+	// MaxEntries and MaxBytes limit one delivery: entries (0: 500, at most 10,000), and bytes of
+	// keys and values (0: 1 MiB, at most 40 MiB; a single entry may be larger).
 	MaxEntries, MaxBytes int
+	// DeadLetters is the table for entries that the receiver refuses for good (Reject), of the same
+	// schema. Queues may share one; nothing else may use it. "": there is none.
+	DeadLetters string
 }
 
 // Entry is what is delivered.
 type Entry struct {
 	Key   string
 	Value []byte // the receiver's own copy
-	// StartTS is the start timestamp of the transaction that added the entry. Seq numbers, from 0, the
-	// entries that this transaction added to the partition. Together they are unique in the partition
-	// and the same in every delivery: the package comment says how a receiver uses them.
+	// StartTS is the start timestamp of the transaction that added the entry. Seq numbers, from 0,
+	// the entries that this transaction added to the partition. Together they are unique in the
+	// partition and the same in every delivery: the package comment says how a receiver uses them.
 	StartTS tso.Timestamp
 	Seq     int
 	// CommitTS is when the transaction committed. Snapshots from then on see its effect.
@@ -60,6 +63,9 @@ type Queue struct {
 func New(cfg Config) (*Queue, error) {
 	if cfg.Table == "" || cfg.Name == "" {
 		return nil, invalid("Config.Table or Config.Name is missing")
+	}
+	if cfg.DeadLetters == cfg.Table {
+		return nil, invalid("Config.DeadLetters is the table of the queue")
 	}
 	if len(cfg.Name) > MaxNameBytes || strings.Contains(cfg.Name, "\x00") {
 		return nil, invalid("Config.Name is longer than %d bytes or contains the byte 0x00", MaxNameBytes)

@@ -266,6 +266,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"partitions":      func(c *exportqueue.Config) { c.Partitions = -1 },
 		"many partitions": func(c *exportqueue.Config) { c.Partitions = exportqueue.MaxPartitions + 1 },
 		"entries":         func(c *exportqueue.Config) { c.MaxEntries = 10_001 },
+		"dead letters":    func(c *exportqueue.Config) { c.DeadLetters = c.Table },
 		"bytes":           func(c *exportqueue.Config) { c.MaxBytes = -1 },
 	} {
 		cfg := exportqueue.Config{Table: "exports", Name: "export"}

@@ -36,8 +36,8 @@ func (a *Admin) SampleRowKeys(ctx context.Context, table string) ([]string, erro
 	return a.e.Reads.SampleRowKeys(ctx, table)
 }
 
-// SampleEvenly is at most n of SampleRowKeys, evenly chosen, without empty ones and duplicates: what
-// lies between them is about equally large.
+// SampleEvenly is at most n of SampleRowKeys, evenly chosen, without empty ones and duplicates:
+// what lies between them is about equally large.
 func (a *Admin) SampleEvenly(ctx context.Context, table string, n int) ([]string, error) {
 	keys, err := a.SampleRowKeys(ctx, table)
 	return evenly(keys, n), err

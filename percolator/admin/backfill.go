@@ -41,13 +41,13 @@ import (
 type BackfillOptions struct {
 	// Concurrency is how many transactions commit entries at once. 0: 4. At most 64.
 	Concurrency int
-	// RowsPerTransaction is how many rows one transaction reads; after a conflict it reads fewer for a
-	// while. 0: 128. At most 1000.
+	// RowsPerTransaction is how many rows one transaction reads; after a conflict it reads fewer
+	// for a while. 0: 128. At most 1000.
 	RowsPerTransaction int
 	// Pause separates the beginnings of two transactions, to leave room for other clients. 0: none.
 	Pause time.Duration
-	// Progress, if set, is called after every batch and at the beginning of each phase, one call at a
-	// time. It must not block.
+	// Progress, if set, is called after every batch and at the beginning of each phase, one call at
+	// a time. It must not block.
 	Progress func(BackfillProgress)
 
 	// Wait waits for the drain of the given length. nil: by the clock.
@@ -252,8 +252,8 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 // phases runs what is left to do.
 func (b *backfill) phases(ctx context.Context) error {
 	if b.at.Phase == BackfillDrain {
-		// This client has read a schema with the index, so the time runs from the moment when that was
-		// stored, or later.
+		// This client has read a schema with the index, so the time runs from the moment when that
+		// was stored, or later.
 		b.opts.Progress(b.at.BackfillProgress)
 		if err := b.opts.Wait(ctx, model.DrainTime(b.e.Store.Timing)); err != nil {
 			return err
@@ -327,7 +327,8 @@ func (b *backfill) filled(ctx context.Context, row string, n walkCounts) error {
 	b.at.Written += n.writes
 	b.at.Conflicts += n.conflicts
 	b.opts.Progress(b.at.BackfillProgress)
-	if b.unsaved++; b.unsaved < b.opts.SaveEvery || row == "" { // at the end, forget replaces the save
+	// At the end, forget replaces the save of the position.
+	if b.unsaved++; b.unsaved < b.opts.SaveEvery || row == "" {
 		return nil
 	}
 	return b.save(ctx)

@@ -163,6 +163,7 @@ var shortTiming = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge
 // Writers insert, change and delete indexed cells all the time, with clients that learn of the
 // index when they happen to.
 func TestBackfillBesideWriters(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testBackfillBesideWriters)
 }

@@ -24,9 +24,9 @@ import (
 // Until the hold is released nothing is collected, and weak notifications leave traces. ttl is as
 // for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
 //
-// It finishes a collection that is under way and waits for two drains (RequestLifetime and
-// MetaMaxAge of Schema.Timing and a little more, 80 s by default), and tells waiting, if that is
-// not nil, of each. If it fails it releases the hold.
+// It finishes a collection that is under way, which may take a drain (RequestLifetime and
+// MetaMaxAge of Schema.Timing and a little more, 80 s by default), and waits for two more. It tells
+// waiting, if that is not nil, of each. If it fails it releases the hold.
 func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h Hold, to tso.Timestamp, err error) {
 	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
 		return Hold{}, 0, err
@@ -59,7 +59,7 @@ func (a *Admin) holdAtSafepoint(ctx context.Context, ttl time.Duration, reason s
 // and waits until everything that commits at or below it has committed: a commit request is sent
 // within the request lifetime after its timestamp was received.
 func (a *Admin) settle(ctx context.Context, waiting func(time.Duration)) (to tso.Timestamp, err error) {
-	if err := a.finishCollection(ctx); err != nil {
+	if err := a.finishCollection(ctx, waiting); err != nil {
 		return 0, err
 	}
 	drain := func() error {
@@ -79,8 +79,8 @@ func (a *Admin) settle(ctx context.Context, waiting func(time.Duration)) (to tso
 }
 
 // finishCollection returns when the GC watermark has reached the safepoint.
-func (a *Admin) finishCollection(ctx context.Context) error {
-	g, err := a.NewCollector(CollectorConfig{})
+func (a *Admin) finishCollection(ctx context.Context, waiting func(time.Duration)) error {
+	g, err := a.NewCollector(CollectorConfig{Waiting: waiting})
 	if err != nil {
 		return err
 	}

@@ -33,13 +33,13 @@ type DeleteOptions struct {
 	Columns []string
 	// DryRun counts the cells and deletes nothing.
 	DryRun bool
-	// RowsPerSecond bounds how fast rows are read, and so deleted. 0: 1,000. Two requests that write
-	// and one that reads go to each row that has something to delete.
+	// RowsPerSecond bounds how fast rows are read, and so deleted. 0: 1,000. Two requests that
+	// write and one that reads go to each row that has something to delete.
 	RowsPerSecond int
 	// Concurrency is how many transactions commit at once. 0: 4. At most 64.
 	Concurrency int
-	// RowsPerTransaction is how many rows one transaction reads; after a conflict it reads fewer for a
-	// while. 0: 128. At most 1000.
+	// RowsPerTransaction is how many rows one transaction reads; after a conflict it reads fewer
+	// for a while. 0: 128. At most 1000.
 	RowsPerTransaction int
 	// CellsPerTransaction is how many cells one transaction deletes; each index on a column adds an
 	// entry. A row that has more takes several. 0: 2,000. At most 20,000.
@@ -95,8 +95,8 @@ func (o DeleteOptions) withDefaults() (DeleteOptions, error) {
 // It reads all values in the range once. Memory: the rows of at most Concurrency+1 transactions,
 // each about 4 MiB of values or one row.
 //
-// Errors: ErrSchemaMismatch for a table that the schema lacks; ErrInvalidArgument for the options or
-// a column's name; ErrTooLarge for more columns than a filter holds; ErrCorrupt for a cell, or a
+// Errors: ErrSchemaMismatch for a table that the schema lacks; ErrInvalidArgument for the options
+// or a column's name; ErrTooLarge for more columns than a filter holds; ErrCorrupt for a cell, or a
 // position, that cannot be decoded; those of the store and the oracle. The progress is valid in any
 // case.
 func (a *Admin) DeleteRange(ctx context.Context, table string, rows percolator.Range, opts DeleteOptions) (DeleteProgress, error) {

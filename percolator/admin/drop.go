@@ -20,6 +20,9 @@ import (
 type DropOptions struct {
 	// ClientOptions are those of the connection by which tables of Bigtable are deleted.
 	ClientOptions []option.ClientOption
+	// DeleteTable deletes a table of Bigtable, by its name in the instance, if it is there: where
+	// others have the permission bigtable.tables.delete. nil: by a connection with ClientOptions.
+	DeleteTable func(ctx context.Context, name string) error
 	// RowsPerSecond bounds how fast rows are read in which locks may have to be resolved. 0: 5,000.
 	// Cells of columns are deleted as DeleteRange does by default.
 	RowsPerSecond int
@@ -35,8 +38,8 @@ type DropPhase string
 
 // The phases of a drop, in order.
 const (
-	DropClose   DropPhase = "close"   // until everybody knows that an index is not to be read; only of indexes
-	DropDrain   DropPhase = "drain"   // until nobody writes to what is being dropped
+	DropClose   DropPhase = "close"   // of indexes only: until no client reads it
+	DropDrain   DropPhase = "drain"   // until no client writes to what is being dropped
 	DropResolve DropPhase = "resolve" // the locks in other tables whose primary is there
 	DropColumns DropPhase = "columns" // the cells of declared columns
 	DropDelete  DropPhase = "delete"  // the tables of Bigtable
@@ -48,27 +51,27 @@ const (
 // and the columns, as TABLE:COLUMN, whose cells it has. If there is nothing to drop it returns at
 // once.
 //
-// A column is dropped by its own name, from a table that goes on declaring others, and its cells are
-// deleted in transactions: earlier snapshots show them. A column that was observed or weak stays as
-// it is, and notifies no more, everywhere within Timing.MetaMaxAge. Notifications that wait go with
-// collection by the journal; without a journal they stay, and mean nothing. A worker that still has
-// an observer for the column fails with ErrSchemaMismatch for what is in its queue.
+// A column is dropped by its own name, from a table that goes on declaring others, and its cells
+// are deleted in transactions: earlier snapshots show them. A column that was observed or weak
+// stays as it is, and notifies no more, everywhere within Timing.MetaMaxAge. Notifications that
+// wait go with collection by the journal; without a journal they stay, and mean nothing. A worker
+// that still has an observer for the column fails with ErrSchemaMismatch for what is in its queue.
 //
-// Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails with
-// ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction commits
-// in all its tables or in none. Snapshots from before the drop show other tables as before, and
-// nothing of this one. A table of the same name can be created when the safepoint has passed the
-// drop.
+// Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails
+// with ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction
+// commits in all its tables or in none. Snapshots from before the drop show other tables as before,
+// and nothing of this one. A table of the same name can be created when the safepoint has passed
+// the drop.
 //
-// It first waits until nobody writes to the table any more (80 s by default, twice as long for an
-// index), then resolves the locks in other tables that depend on it: by the journal, or, without
+// It first waits until no client writes to the table any more (80 s by default, twice as long for
+// an index), then resolves the locks in other tables that depend on it: by the journal, or, without
 // one, by a pass over all tables. Each step is stored. After a crash, or when ctx has ended, the
 // next call goes on, in this or another process; concurrent calls do no harm.
 //
 // It needs the right to delete tables. Errors: ErrSchemaMismatch for other differences that
-// CreateSchema refuses; ErrLocked while there are holds, which keep snapshots of what would go; ErrImporting;
-// ErrCorrupt for a lock or a row of the journal that cannot be understood; ErrInvalidArgument; those
-// of the store and the oracle.
+// CreateSchema refuses; ErrLocked while there are holds, which keep snapshots of what would go;
+// ErrImporting; ErrCorrupt for a lock or a row of the journal that cannot be understood;
+// ErrInvalidArgument; those of the store and the oracle.
 func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts DropOptions) (deleted []string, err error) {
 	ctx = store.InBackground(ctx)
 	opts.RowsPerSecond = cmp.Or(opts.RowsPerSecond, 5000)
@@ -114,7 +117,7 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	if err != nil {
 		return nil, err
 	}
-	if closed { // a writer that maintains it no more must find nobody who reads it
+	if closed { // a writer that maintains it no more must find no readers
 		opts.Progress(DropClose)
 		if err := opts.Wait(ctx, model.DrainTime(timing)); err != nil {
 			return nil, err
@@ -139,7 +142,8 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	return append(tables, deleted...), err
 }
 
-// deleteColumns deletes the cells of columns when nobody writes them any more; drained: that is so.
+// deleteColumns deletes the cells of columns when no client writes them any more; drained: that is
+// so.
 func (a *Admin) deleteColumns(ctx context.Context, drained bool, opts DropOptions) (deleted []string, err error) {
 	m, _ := a.e.Meta.Snapshot()
 	columns := m.DroppedColumns()
@@ -154,7 +158,8 @@ func (a *Admin) deleteColumns(ctx context.Context, drained bool, opts DropOption
 	}
 	opts.Progress(DropColumns)
 	for _, c := range columns {
-		if _, known := a.e.Meta.Catalog.Load().UserTable(c.Table); known { // else they have gone with it
+		// Without the table, its cells are gone, too.
+		if _, known := a.e.Meta.Catalog.Load().UserTable(c.Table); known {
 			if _, err := a.DeleteRange(ctx, c.Table, model.All(), DeleteOptions{Columns: []string{c.Column}}); err != nil {
 				return nil, err
 			}
@@ -190,6 +195,9 @@ func (a *Admin) deleteDropped(ctx context.Context, opts DropOptions) ([]string, 
 	opts.Progress(DropDelete)
 	if err := opts.Wait(ctx, a.e.Store.Timing.MetaMaxAge); err != nil {
 		return nil, err
+	}
+	if opts.DeleteTable != nil {
+		return a.e.Meta.DeleteDropped(ctx, opts.DeleteTable)
 	}
 	deleteTable, end, err := meta.TableDeleter(ctx, a.e.Config.Project, a.e.Config.Instance, opts.ClientOptions)
 	if err != nil {

@@ -115,6 +115,7 @@ func TestDropIndex(t *testing.T) {
 // A transaction whose primary is in a table that is dropped is whole in the others, wherever its
 // client dies, and wherever the drop meets a fault and is taken up (I26).
 func TestDropResolvesWhatDependsOnTheTable(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for _, way := range []struct {
 		name string
@@ -321,4 +322,32 @@ func dropColumns(t *testing.T, interruptedAt admin.DropPhase) {
 		t.Errorf("%d notifications are left", n)
 	}
 	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.Schema = true, next })
+}
+
+// Where others delete tables of Bigtable, a drop calls them for each table, again after an error.
+func TestDropByThoseWhoMayDeleteTables(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := fixture.NewEnv(t)
+		ctx := fixture.Context(t)
+		var asked []string
+		refused := errors.New("refused")
+		opts := noWait(env)
+		opts.ClientOptions = nil
+		opts.DeleteTable = func(_ context.Context, name string) error {
+			if asked = append(asked, name); len(asked) == 2 {
+				return refused
+			}
+			return nil
+		}
+		fixture.WantErr(t, fixture.ErrOf(admin.New(env.Client).DropFromSchema(ctx, onlyT, opts)), refused)
+		deleted, err := admin.New(env.NewClient()).DropFromSchema(ctx, onlyT, opts)
+		fixture.Must(t, err)
+		if fmt.Sprint(asked) != "[people people.city people people.city people.mail u]" || fmt.Sprint(deleted) != "[people people.city people.mail u]" {
+			t.Errorf("asked for %v, deleted %v", asked, deleted)
+		}
+		if tables(t, ctx, env) != "people people.city people.mail t u" {
+			t.Errorf("tables: %s", tables(t, ctx, env))
+		}
+	})
 }

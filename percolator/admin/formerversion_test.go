@@ -44,8 +44,9 @@ func formerVersion(t *testing.T) (program string) {
 	source, err := os.ReadFile("testdata/formerversion/main.go")
 	fixture.Must(t, err)
 	fixture.Must(t, os.WriteFile(filepath.Join(dir, "cmd", "formerversion", "main.go"), source, 0o600))
-	fixture.Must(t, run("go", "build", "-o", "former", "./cmd/formerversion"))
-	return filepath.Join(dir, "former")
+	programs, err := fixture.Programs(t.Context(), dir, "./cmd/formerversion")
+	fixture.Must(t, err)
+	return filepath.Join(programs, "formerversion")
 }
 
 // lines runs the program in an environment, and returns what it says, line by line.
@@ -72,6 +73,7 @@ func lines(t *testing.T, ctx context.Context, program string, env *percolatortes
 // instance that has one (J9). One that runs while the instance gets its journal learns of it, and
 // stops before the drain is over; the sweep finds all that it has written without entries.
 func TestFormerVersionIsRefused(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	program := formerVersion(t)
 	env := percolatortest.New(t, journalSchema(true), percolatortest.Listen())

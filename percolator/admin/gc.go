@@ -52,8 +52,8 @@ type CollectionBounds struct {
 	Watermark tso.Timestamp // nothing newer has been removed
 
 	Retention time.Duration // Config.Retention of this client, on which Next depends
-	Next      tso.Timestamp // what a cycle would announce, or finish; not above Safepoint: nothing new to collect
-	HeldBy    *Hold         // the hold that keeps Next below what Retention asks for; nil: none does
+	Next      tso.Timestamp // what a cycle would announce or finish; at most Safepoint
+	HeldBy    *Hold         // the hold that keeps Next below the retention; may be nil
 }
 
 // CollectionPhase is a step of a cycle.
@@ -72,19 +72,20 @@ type Collector = gc.Collector
 
 // CollectorConfig configures a collector. The zero value is useful:
 //
-//	Interval      time.Duration    // between cycles; 0: a twelfth of Config.Retention; at least 1 s
-//	Lease         time.Duration    // a dead collector blocks others for it; 0: 1 min; at least 1 s
-//	RowsPerSecond int              // at most so many are read; 0: 5,000
-//	Progress      func(Collection) // if set, the goroutine that collects calls it after every step
+//	Interval      time.Duration       // between cycles; 0: a twelfth of Config.Retention; at least 1 s
+//	Lease         time.Duration       // a dead collector blocks others for it; 0: 1 min; at least 1 s
+//	RowsPerSecond int                 // at most so many are read; 0: 5,000
+//	Progress      func(Collection)    // if set, the goroutine that collects calls it after every step
+//	Waiting       func(time.Duration) // if set, it is told, likewise, how long a cycle is about to drain
 type CollectorConfig = gc.CollectorConfig
 
 // Limits of holds.
 const (
 	// MaxHoldTTL is the longest time for which one call takes or extends a hold.
 	MaxHoldTTL = meta.MaxHoldTTL
-	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads
-	// them with the safepoint. TakeHold counts them before it stores the new one, so concurrent calls
-	// may exceed it.
+	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client
+	// reads them with the safepoint. TakeHold counts them before it stores the new one, so
+	// concurrent calls may exceed it.
 	MaxHolds = meta.MaxHolds
 	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for.
 	MaxHoldReasonBytes = meta.MaxHoldReasonBytes

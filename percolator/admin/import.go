@@ -13,9 +13,10 @@ import (
 //
 // Check(row) refuses a row that a transaction could not write either. WriteRows(ctx, rows) writes
 // rows that passed it, with the entries of indexes and the notifications of observed columns;
-// writing a row again does no harm. Verify(ctx, want, progress) compares what is stored with what
-// was read from the source. Lift(ctx) ends the import, at the timestamp that it returns.
-// CommitTimestamp() is the commit timestamp of all values that the import writes.
+// writing a row again does no harm. Sums(rows) counts rows. Verify(ctx, want, progress) compares
+// what is stored with what was read from the source, but for what has expired and may have been
+// collected. Lift(ctx) ends the import, at the timestamp that it returns. CommitTimestamp() is the
+// commit timestamp of all values that the import writes.
 //
 // [loader.Bulk]: https://pkg.go.dev/github.com/gopercolator/percolator/percolator/loader#Bulk
 type Import = transfer.Import
@@ -41,6 +42,11 @@ type ImportCell = transfer.ImportCell
 // Add adds another set, which has none of the cells.
 type ImportSum = transfer.ImportSum
 
+// ImportSums are sums of cells by how long their values live; 0: until they are deleted. What has
+// expired may have been collected before its import ends, and the rest has to be there. Add adds
+// others, and Total is the sum of all cells.
+type ImportSums = transfer.ImportSums
+
 // ImportReport is what Import.Verify has found:
 //
 //	ImportSum                 // of the table
@@ -56,15 +62,12 @@ type ImportReport = transfer.ImportReport
 //	Other string // the row that has the entry
 type ImportFinding = transfer.ImportFinding
 
-// ErrImporting: an import into the table has begun and has not finished, so nobody reads it or
+// ErrImporting: an import into the table has begun and has not finished, so no client reads it or
 // commits to it. Run the import to its end, or abort it.
 var ErrImporting = meta.ErrImporting
 
 // MaxImportSource is how long the name of an import's source may be, in bytes.
 const MaxImportSource = transfer.MaxImportID
-
-// SumRow is the sum of the cells of a row.
-func SumRow(row ImportRow) ImportSum { return transfer.SumRow(row) }
 
 // BeginImport fences a table, or takes up an interrupted import of the same source, which id names
 // (at most 1024 bytes). The table has to be empty (ErrNotEmpty, which leaves it as it was). It

@@ -19,11 +19,11 @@ import (
 
 // Limits of one inspection.
 const (
-	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of the
-	// four families.
+	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of
+	// the four families.
 	MaxInspectCells = 20_000
-	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with about 2 KiB of names
-	// in all, less 10 bytes for each.
+	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with about 2 KiB of
+	// names in all, less 10 bytes for each.
 	MaxInspectColumns = 64
 	// MaxInspectValueBytes is the longest beginning of a value that InspectRow returns.
 	MaxInspectValueBytes = 1 << 20
@@ -39,14 +39,14 @@ type InspectOptions struct {
 	// Columns are the columns to show, with what observers have left for them. None: all. At most
 	// MaxInspectColumns.
 	Columns []string
-	// AsOf is the snapshot of which RowInspection tells what a reader sees. 0: the oracle's present.
-	// Not in its future.
+	// AsOf is the snapshot of which RowInspection tells what a reader sees. 0: the oracle's
+	// present. Not in its future.
 	AsOf tso.Timestamp
-	// Versions is how many cells of each column and family are shown, the newest ones. 0: 100. At most
-	// Cells.
+	// Versions is how many cells of each column and family are shown, the newest ones. 0: 100. At
+	// most Cells.
 	Versions int
-	// Cells is how many cells of each family are shown. 0: 5,000. At most MaxInspectCells. The columns
-	// that do not fit are left out.
+	// Cells is how many cells of each family are shown. 0: 5,000. At most MaxInspectCells. The
+	// columns that do not fit are left out.
 	Cells int
 	// Bytes is how many bytes of values InspectRow reads to learn their sizes. 0: 64 MiB. The last
 	// answer may exceed it, by about 4 MiB or one value. Sizes that it did not learn are -1.
@@ -103,7 +103,7 @@ func inspectNames(columns []string) (n int) {
 // except for the sizes of values and the states of locks, which later requests return.
 type RowInspection struct {
 	Table, Row string
-	Now        tso.Timestamp // the oracle's present, after the row was read; ages of locks are judged by it
+	Now        tso.Timestamp // oracle time after the read, by which locks age
 	AsOf       tso.Timestamp // what Reader of each column refers to: InspectOptions.AsOf, or Now
 	Safepoint  tso.Timestamp // snapshots at or below it are refused
 	Watermark  tso.Timestamp // the GC watermark: nothing newer has been collected
@@ -122,16 +122,16 @@ type ColumnInspection struct {
 	Observed, Weak bool            // in the schema
 	Type           percolator.Type // as Admin.ColumnType tells it
 	Versions       []VersionInspection
-	More           bool // there are older versions, in some family, than InspectOptions.Versions shows
+	More           bool // older versions exist beyond InspectOptions.Versions
 	Reader         ReaderView
 	Acks           []AckInspection // of observers that have run or are running, by name
-	States         []ObserverState // observers that are parked, or done beside a parked one, by name
+	States         []ObserverState // parked observers and those done beside one, by name
 }
 
 // VersionInspection is everything that a column has at one timestamp: a line of Figure 4 of the
 // paper.
 type VersionInspection struct {
-	Timestamp tso.Timestamp    // 0 for cells whose timestamp no transaction has; Undecodable says which
+	Timestamp tso.Timestamp    // 0 if no transaction has it; see Undecodable
 	Data      *DataInspection  // nil: there is none, as for all of these
 	Lock      *LockInspection  // an uncommitted transaction holds the cell, or did
 	Write     *WriteInspection // a commit, or the marker of a roll back
@@ -156,8 +156,8 @@ type DataInspection struct {
 type WriteInspection struct {
 	Kind    string        // "put", "delete", "lock" or "rollback"
 	StartTS tso.Timestamp // of its transaction: where its data is
-	// DataMissing says that it is a put whose data is not stored: damage, or below RowInspection.Mark
-	// what is left of a late commit.
+	// DataMissing says that it is a put whose data is not stored: damage, or below
+	// RowInspection.Mark what is left of a late commit.
 	DataMissing bool
 }
 
@@ -191,8 +191,8 @@ const (
 	ReaderValue   ReaderState = "value"     // a value
 	ReaderDeleted ReaderState = "deleted"   // nothing: the newest change is a deletion
 	ReaderAbsent  ReaderState = "absent"    // nothing: there was no change up to the snapshot
-	ReaderWaits   ReaderState = "waits"     // a live lock, which it waits for until its context ends
-	ReaderTooOld  ReaderState = "too old"   // ErrSnapshotTooOld: the snapshot is at or below the safepoint
+	ReaderWaits   ReaderState = "waits"     // at a live lock, until its context ends
+	ReaderTooOld  ReaderState = "too old"   // ErrSnapshotTooOld: at or below the safepoint
 	ReaderCorrupt ReaderState = "corrupt"   // ErrCorrupt
 	ReaderUnread  ReaderState = "not known" // it depends on older versions than were read
 )
@@ -205,8 +205,8 @@ type ReaderView struct {
 	StartTS  tso.Timestamp // of its transaction
 	Size     int64         // of a value, in bytes; -1 if it was not read
 	Value    []byte        // its beginning, with InspectOptions.Values
-	// Resolves says what becomes of the lock that is in the way: LockRolledForward or LockRolledBack,
-	// or LockAlive when there is none or it is waited for.
+	// Resolves says what becomes of the lock that is in the way: LockRolledForward or
+	// LockRolledBack, or LockAlive when there is none or it is waited for.
 	Resolves Resolution
 	Reason   string // with ReaderCorrupt and ReaderTooOld, without any value
 }
@@ -216,11 +216,14 @@ type LockState string
 
 // The states of a lock.
 const (
-	LockStateAlive       LockState = "alive"       // its transaction is undecided, and its owner may be alive: wait
-	LockStateCommitted   LockState = "committed"   // its transaction has committed: the next reader rolls it forward
-	LockStateRolledBack  LockState = "rolled back" // its transaction can no longer commit: the next reader erases it
-	LockStateDead        LockState = "dead"        // undecided, its owner is dead: the next reader rolls the transaction back
-	LockStateUndecodable LockState = "undecodable" // the lock, or what its primary holds, contradicts the protocol: ErrCorrupt
+	LockStateAlive     LockState = "alive"     // undecided, and the owner may be alive: wait
+	LockStateCommitted LockState = "committed" // committed: the next reader rolls it forward
+	// Can no longer commit: the next reader erases it.
+	LockStateRolledBack LockState = "rolled back"
+	// Undecided, owner dead: the next reader rolls it back.
+	LockStateDead LockState = "dead"
+	// Lock or primary contradict the protocol: ErrCorrupt.
+	LockStateUndecodable LockState = "undecodable"
 )
 
 // SessionState is what the oracle says about the session that a lock names.
@@ -231,7 +234,7 @@ const (
 	SessionNone    SessionState = "none"    // the lock names none: its TTL judges
 	SessionOpen    SessionState = "open"    // it has not ended, as far as the oracle knows
 	SessionEnded   SessionState = "ended"   // its client is closed or has died
-	SessionUnknown SessionState = "unknown" // the oracle keeps no sessions or did not answer: the TTL judges
+	SessionUnknown SessionState = "unknown" // no answer, or no sessions: the TTL judges
 )
 
 // LockInspection is a stored lock and what it stands for. Of a lock that cannot be decoded only
@@ -242,8 +245,8 @@ type LockInspection struct {
 	CommitTS tso.Timestamp // with LockStateCommitted
 	// Age is how long ago the transaction began, by the oracle's clock, when the lock was judged.
 	Age time.Duration
-	// Expires is when the lock may be judged dead by its TTL. Only the primary is refreshed, so that
-	// its lock's time counts where it has one.
+	// Expires is when the lock may be judged dead by its TTL. Only the primary is refreshed, so
+	// that its lock's time counts where it has one.
 	Expires tso.Timestamp
 	// PrimaryLocked says that the primary holds the transaction's lock. An undecided transaction
 	// without it has not yet prewritten its primary, or has lost it.

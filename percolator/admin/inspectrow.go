@@ -285,7 +285,8 @@ func (in *inspection) ack(ctx context.Context, cell model.Cell, observer string,
 		lock := in.judged.inspect(cell, d.Locks[0])
 		out.Lock = &lock
 	}
-	ran := func(k layout.Kind) bool { return k == layout.KindLock || k == layout.KindDelete } // or was forgotten since
+	// A deletion says that the observer was forgotten after it ran.
+	ran := func(k layout.Kind) bool { return k == layout.KindLock || k == layout.KindDelete }
 	w, _, err := in.newestOf(ctx, cell.Column, &d.decoded, d.cut, in.row.Now, ran)
 	if w.Kind == layout.KindLock {
 		out.RanAt, out.CommittedAt = w.StartTS, w.CommitTS

@@ -16,7 +16,7 @@ import (
 // larger ones as long as they turn out to be small, until the limit on bytes is reached; a version
 // never changes, so it does not matter that it is read after the row was.
 const (
-	valuesFirst  = 2       // values that the first request asks for: each may have 100 MB, and a row is read up to 256 MB
+	valuesFirst  = 2       // values of the first request: 100 MB each, of 256 MB for a row
 	valuesAnswer = 4 << 20 // bytes that an answer is meant to have
 	valuesFilter = model.MaxFilterBytes / 2
 )

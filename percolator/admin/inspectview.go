@@ -159,7 +159,8 @@ func (in *inspection) newestOf(
 func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view ReaderView) (ReaderView, error) {
 	view.State = ReaderValue
 	has, _ := col.hasData(view.StartTS, col.cut[layout.DataFamily])
-	if !has { // it was cut off, or its record was read after the row and is younger than what was read of it
+	// The record was cut off, or read after the row and younger than it.
+	if !has {
 		filter := store.HasData(col.name, view.StartTS)
 		r, err := in.e.Store.ReadRow(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
@@ -169,7 +170,8 @@ func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view R
 	}
 	switch {
 	case has:
-	case view.CommitTS <= in.row.Watermark: // what phase two left after the collector had been there
+	case view.CommitTS <= in.row.Watermark:
+		// Phase two left this after the collector had passed.
 		view.State, view.CommitTS, view.StartTS = ReaderAbsent, 0, 0
 	default:
 		view.State = ReaderCorrupt

@@ -20,8 +20,8 @@ type JournalStream struct {
 	Rows         int       // not yet collected; at most 10,000 are counted
 	Unsettled    int       // of these, from Low on
 	More         bool      // there are more than were counted
-	// Oldest is the start timestamp of the oldest transaction in the first unsettled row; 0: there is
-	// no such row.
+	// Oldest is the start timestamp of the oldest transaction in the first unsettled row; 0: there
+	// is no such row.
 	Oldest  tso.Timestamp
 	Corrupt string // why the header or the first unsettled row cannot be decoded; "": they can be
 }

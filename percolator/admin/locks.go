@@ -23,9 +23,9 @@ type Resolution = model.Resolution
 
 // What becomes of a lock.
 const (
-	LockAlive         = model.LockAlive         // its transaction is alive and undecided: try again later
-	LockRolledForward = model.LockRolledForward // the transaction had committed; the cell now shows it
-	LockRolledBack    = model.LockRolledBack    // the transaction can no longer commit; the lock is erased
+	LockAlive         = model.LockAlive         // alive and undecided: try again later
+	LockRolledForward = model.LockRolledForward // had committed; the cell now shows it
+	LockRolledBack    = model.LockRolledBack    // can no longer commit; the lock is erased
 	LockGone          = model.LockGone          // another process had resolved the lock
 )
 

@@ -130,9 +130,9 @@ func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
 }
 
 // A cycle that files what expires later, and one that erases what has expired, tells observers of
-// it, and files the rest again: each of their requests gets lost, its answer does, or it is the last
-// of the collector. What has expired goes all the same, what has not stays, and observers hear once
-// (I27, I30, J11).
+// it, and files the rest again: each of their requests gets lost, its answer does, or it is the
+// last of the collector. What has expired goes all the same, what has not stays, and observers hear
+// once (I27, I30, J11).
 func TestExpiryInterrupted(t *testing.T) {
 	t.Parallel()
 	for way, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, byPasses}} {
@@ -154,6 +154,9 @@ func TestExpiryInterrupted(t *testing.T) {
 						if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
 							continue
 						}
+						if !fixture.Sampled(fmt.Sprint(way+cycle, fault, at)) {
+							continue
+						}
 						t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
 							t.Parallel()
 							percolatortest.Bubble(t, func(t *testing.T) {
@@ -173,8 +176,8 @@ func TestExpiryInterrupted(t *testing.T) {
 }
 
 // interruptExpiry has the requests of one of two cycles meet a fault, and other collectors go on.
-// It returns the methods of these requests, but for reads of the meta table, which a client makes at
-// any time.
+// It returns the methods of these requests, but for reads of the meta table, which a client makes
+// at any time.
 func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty string, fault func(seq int) percolatortest.Action) []string {
 	env := newCollectorEnv(t, change...)
 	ctx, h := context.Background(), &hearing{TB: t}
@@ -276,8 +279,8 @@ func TestExpiredValueThatIsPutAnew(t *testing.T) {
 	}
 }
 
-// An observer that runs late for a put which has expired meanwhile is told that the cell is deleted,
-// and not what was in it; it reads the cell as everybody does (I27).
+// An observer that runs late for a put which has expired meanwhile is told that the cell is
+// deleted, and not what was in it; it reads the cell as everybody does (I27).
 func TestObserverMeetsAnExpiredValue(t *testing.T) {
 	t.Parallel()
 	expired := func(s *percolator.Schema) {

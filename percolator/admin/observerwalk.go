@@ -32,9 +32,11 @@ type ObserverOptions struct {
 	RowsPerPage int
 	// Pause separates two pages, to leave room for other clients. 0: none.
 	Pause time.Duration
-	// Count counts the rows first, in one more pass over the table, and sets ObserverProgress.Total.
+	// Count counts the rows first, in one more pass over the table, and sets
+	// ObserverProgress.Total.
 	Count bool
-	// DryRun only counts in Changed what would be changed, from where an earlier run was interrupted.
+	// DryRun only counts in Changed what would be changed, from where an earlier run was
+	// interrupted.
 	DryRun bool
 	// Progress, if set, is called after every page, one call at a time. It must not block.
 	Progress func(ObserverProgress)
@@ -244,7 +246,8 @@ func lastChange(v *layout.Versions) tso.Timestamp {
 		return 0
 	}
 	if len(v.Locks) > 0 || v.Corrupt != nil {
-		return tso.MaxTimestamp // a put that has committed may be under the lock, and its readers report what is corrupt
+		// A committed put may be under the lock; its readers report corruption.
+		return tso.MaxTimestamp
 	}
 	for _, w := range v.Writes {
 		switch w.Kind {

@@ -39,7 +39,7 @@ type RepairPhase = meta.RepairPhase
 //	Building         []string // indexes that BackfillIndex has to build
 //	Weak             []string // TABLE.COLUMN, where erased weak notifications left no trace
 //
-//	Unfinished bool // after an error: nobody can use the instance until a repair has ended
+//	Unfinished bool // after an error: the instance stays closed until a repair has ended
 //
 //	Findings []Finding // locks that their primaries did not decide, at most 1000
 //	Found    int
@@ -81,12 +81,12 @@ var (
 
 // Repair makes the instance what it was at opts.To, of which every row has been cut off later, each
 // at a time of its own: native backups, or a replica that took over (docs/DISASTER.md). It returns
-// when everybody can use the instance again. Interrupted, the same call goes on where it was.
-// Memory: 100,000 locks, a page of each of four tables, 100 MB for the audit.
+// when all clients can use the instance again. Interrupted, the same call resumes. Memory: 100,000
+// locks, a page of each of four tables, 100 MB for the audit.
 //
 // Errors: ErrSnapshotTooOld if collection has passed opts.To, or an earlier repair has removed it;
 // ErrInvalidArgument if it lies in the oracle's future; ErrRestoring, and ErrRepairing for a repair
-// to another timestamp; ErrNotHeld, ErrOracleBehind, ErrRepairFindings; ErrConflict if somebody
+// to another timestamp; ErrNotHeld, ErrOracleBehind, ErrRepairFindings; ErrConflict if another
 // else continues it; those of the store.
 func (a *Admin) Repair(ctx context.Context, opts RepairOptions) (RepairReport, error) {
 	return repair.Run(ctx, a.e, opts)

@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 const reportEvery = 10 * time.Second
@@ -123,6 +124,36 @@ func TestReportsExpire(t *testing.T) {
 	}
 	if n := storedReports(t, env); n != 1 {
 		t.Errorf("%d reports are stored", n)
+	}
+}
+
+// With sessions a process that has crashed is gone from the list when its session is, and not when
+// its report expires. An oracle that does not answer leaves it there until then.
+func TestReportsBySession(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	env.Clock.Stop()
+	ctx := fixture.Context(t)
+	var r fixture.Registrar
+	observer, crashed := r.Client(env), r.Client(env)
+	fixture.Must(t, mustReporter(t, crashed, "crashed").Store(ctx, admin.WorkerReport{}))
+	fixture.Must(t, mustReporter(t, env.Client, "without a session").Store(ctx, admin.WorkerReport{}))
+	plantReport(t, env, "report:hostile", `{"session": "`+strings.Repeat("x", 1000)+`", "expires": `+fmt.Sprint(int64(tso.At(time.Now().Add(time.Minute))))+`}`)
+	list := reportsOf(t, observer)
+	if i := slices.IndexFunc(list, func(r admin.Report) bool { return r.Name == "crashed" }); i < 0 || list[i].Session != "session-2" || len(list) != 3 {
+		t.Fatalf("reported %+v", list)
+	}
+	r.Down.Store(true)
+	r.End("session-2")
+	if got := reporters(reportsOf(t, observer)); len(got) != 3 {
+		t.Errorf("reports of %v while the oracle does not answer", got)
+	}
+	r.Down.Store(false)
+	if got := reporters(reportsOf(t, observer)); !slices.Equal(got, []string{"hostile", "without a session"}) {
+		t.Errorf("reports of %v after the end of the session", got)
+	}
+	if got := reporters(reportsOf(t, env.Client)); len(got) != 3 { // its oracle keeps no sessions
+		t.Errorf("reports of %v without sessions", got)
 	}
 }
 

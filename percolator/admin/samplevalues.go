@@ -31,8 +31,8 @@ type ValueSample struct {
 	Places int // of the table, between keys at which it is cut, at whose beginnings rows were read
 	Rows   int
 	Values int // of the columns that get a type
-	// Findings are the columns with something that the new schema does not allow, by name: at most 100,
-	// the first that were seen.
+	// Findings are the columns with something that the new schema does not allow, by name: at most
+	// 100, the first that were seen.
 	Findings []SampleFinding
 }
 

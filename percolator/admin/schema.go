@@ -67,11 +67,12 @@ type SchemaChangeKind = meta.SchemaChangeKind
 
 // The kinds of schema changes.
 const (
-	TableAdded           = meta.TableAdded
-	ObservedAdded        = meta.ObservedAdded
-	WeakAdded            = meta.WeakAdded
-	IndexAdded           = meta.IndexAdded
-	BigtableTableMissing = meta.BigtableTableMissing // the stored schema has the table, the instance does not
+	TableAdded    = meta.TableAdded
+	ObservedAdded = meta.ObservedAdded
+	WeakAdded     = meta.WeakAdded
+	IndexAdded    = meta.IndexAdded
+	// The stored schema has it, the instance does not.
+	BigtableTableMissing = meta.BigtableTableMissing
 	FamilyMissing        = meta.FamilyMissing
 	TableRemoved         = meta.TableRemoved
 	ObservedRemoved      = meta.ObservedRemoved
@@ -116,6 +117,15 @@ func ReadSchema(ctx context.Context, project, instance, appProfile string, opts 
 // instance it may take up to 5 minutes.
 func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
 	return meta.CreateMetaTable(ctx, project, instance, opts...)
+}
+
+// ProposeTiming stores the Timing that CreateSchema gives the first schema of an instance where the
+// schema leaves it open, so that an instance for trying waits for less than 80 s, whoever creates
+// its schema. A schema that is stored already keeps its own. percolator_meta must exist
+// (CreateMetaTable). Errors: ErrInvalidArgument for a Timing beyond its limits, ErrCorrupt, and
+// those of the store.
+func ProposeTiming(ctx context.Context, project, instance string, t percolator.Timing, opts ...option.ClientOption) error {
+	return meta.ProposeTiming(ctx, project, instance, t, opts...)
 }
 
 // ServedTimestamp returns the greatest timestamp in percolator_meta, among those of collection and

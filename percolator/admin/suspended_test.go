@@ -19,6 +19,7 @@ var suspensions = flag.Int("suspensions", 10, "of the collector, each after anot
 // A collector that is suspended after any of its requests, for longer than its lease, while another
 // one takes over and clients go on, does no harm when it continues.
 func TestCollectorSuspendedAfterAnyRequest(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	n := 0
 	percolatortest.Bubble(t, func(t *testing.T) { n = suspendCollection(t, -1) })

@@ -200,6 +200,7 @@ func emptyJournal(t testing.TB, ctx context.Context, env *percolatortest.Env) {
 // A sweep whose process dies is continued where it was, by whoever comes after the lease; until
 // then nobody else sweeps. Wherever it begins, it sees every row.
 func TestSweepGoesOn(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testSweepGoesOn)
 }

@@ -30,16 +30,17 @@ type tableWalk struct {
 	query func(at tso.Timestamp) store.Query // what is read of the rows
 	pacing
 
-	// apply commits what the cells that tx has read ask for, and counts cells and writes. It may have
-	// committed some of them when it fails: the rows are then read again.
+	// apply commits what the cells that tx has read ask for, and counts cells and writes. It may
+	// have committed some of them when it fails: the rows are then read again.
 	apply func(ctx context.Context, tx *commit.Txn, cells []model.Entry) (walkCounts, error)
-	// done learns that everything before row ("": the end) is finished, in order, one call at a time.
+	// done learns that everything before row ("": the end) is finished, in order, one call at a
+	// time.
 	done func(ctx context.Context, row string, n walkCounts) error
 	// over is asked before each batch; an error ends the walk.
 	over func() error
 
-	slots    chan struct{} // of batches that are not yet reported: one that waits for a lock must not let the others run ahead for ever
-	turn     chan struct{} // of who reports, which takes requests: a mutex would not heed the context
+	slots    chan struct{} // of unreported batches: bounds the lead over one at a lock
+	turn     chan struct{} // for reporting by requests: a mutex would ignore the context
 	next     int           // the batch to be reported next
 	finished map[int]finishedBatch
 }

@@ -50,7 +50,7 @@ type Restore = transfer.Restore
 // The kinds of exported cells.
 const (
 	ExportedPut    = transfer.ExportedPut    // a value
-	ExportedDelete = transfer.ExportedDelete // a deletion of an observed cell, of which some observer may not know
+	ExportedDelete = transfer.ExportedDelete // a deletion that some observer may not have seen
 	ExportedWeak   = transfer.ExportedWeak   // a weak notification
 )
 

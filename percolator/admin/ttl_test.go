@@ -66,6 +66,7 @@ func journalKeys(t testing.TB, ctx context.Context, env *percolatortest.Env, fro
 // A value is seen by snapshots before its commit timestamp plus its time to live, and by no others
 // (I27); all ways to read agree. Once the watermark has passed that, nothing is left of it (J11).
 func TestTimeToLive(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	expiring(t, func(t *testing.T, env *percolatortest.Env) {
 		ctx, c := context.Background(), env.Client
@@ -124,6 +125,7 @@ type version struct {
 // TestTimeToLiveAgainstAModel compares what snapshots at random times show with a model, while the
 // clock moves and collection takes what has expired.
 func TestTimeToLiveAgainstAModel(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	expiring(t, func(t *testing.T, env *percolatortest.Env) {
 		ctx, c, dice := context.Background(), env.Client, rand.New(rand.NewPCG(1, 2))

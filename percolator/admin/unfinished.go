@@ -13,13 +13,13 @@ import (
 // Lists of unfinished work go by the journal: they read the rows that its unsettled entries name,
 // and no others, so they cost what is unfinished and not what the tables hold. What the journal
 // does not lead to only a scan finds: a lock of a transaction that was never going to commit (J8),
-// a notification of a column that nobody observes any more, and what something else has written.
+// a notification of a column no longer observed, and what something else has written.
 
 // PendingOptions is which rows with unfinished work ListPending and ListLocks look for. The zero
 // value goes by the journal and lists all.
 type PendingOptions struct {
-	// Scan passes over all rows of the range, and so finds what the journal does not lead to. It costs
-	// as much as the range is large. Without a journal a list always does.
+	// Scan passes over all rows of the range, and so finds what the journal does not lead to. It
+	// costs as much as the range is large. Without a journal a list always does.
 	Scan bool
 	// Enough ends the list of each table soon after so many of its rows. 0: the list has all.
 	Enough int

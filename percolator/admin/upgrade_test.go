@@ -123,6 +123,7 @@ func bankSchema(without bool) *percolator.Schema {
 // clients write and die, observers run and the collector collects. No transaction is lost or half
 // done, no observer misses a change, and in the end the journal leads to everything.
 func TestUpgradeUnderLoad(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testUpgradeUnderLoad)
 }

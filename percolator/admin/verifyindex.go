@@ -21,11 +21,12 @@ import (
 
 // VerifyIndexOptions configures VerifyIndex. The zero value is useful.
 type VerifyIndexOptions struct {
-	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a
-	// verification that takes longer than the retention (ErrSnapshotTooOld), unless a hold at this
-	// timestamp prevents it (Admin.TakeHold).
+	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends
+	// a verification that takes longer than the retention (ErrSnapshotTooOld), unless a hold at
+	// this timestamp prevents it (Admin.TakeHold).
 	Timestamp tso.Timestamp
-	// MaxFindings is how many findings the report describes; all are counted. 0: 100. At most 10,000.
+	// MaxFindings is how many findings the report describes; all are counted. 0: 100. At most
+	// 10,000.
 	MaxFindings int
 	// Progress, if set, is called after every page with the report so far, without the findings. It
 	// must not block.
@@ -68,9 +69,10 @@ func (f IndexFinding) String() string {
 // IndexReport is what a verification found.
 type IndexReport struct {
 	Snapshot tso.Timestamp `json:"snapshot"`
-	Building bool          `json:"building"` // BackfillIndex has not finished: cells without entries are to be expected
-	Cells    int64         `json:"cells"`    // indexed cells in the snapshot
-	Entries  int64         `json:"entries"`  // entries in the snapshot
+	// BackfillIndex has not ended: expect cells without entries.
+	Building bool  `json:"building"`
+	Cells    int64 `json:"cells"`   // indexed cells in the snapshot
+	Entries  int64 `json:"entries"` // entries in the snapshot
 
 	// How often each damage was found.
 	Missing    int64 `json:"missing"`
@@ -205,7 +207,8 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 	var of []model.Entry
 	var entries []model.Cell
 	for _, e := range page {
-		if model.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil { // older than the index, and too long for it
+		// The value is older than the index, and too long for it.
+		if model.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil {
 			v.found(IndexFinding{Damage: IndexMissing, Cell: e.Cell})
 			continue
 		}

@@ -40,12 +40,13 @@ type TableBounds = membership.TableBounds
 //
 //	Name    string // at most 64 bytes: its worker's, as in Workers, or else Client
 //	Client  string // names the client that Stats are of: its workers report the same ones
+//	Session string // of its client with the oracle; "": none
 //	Host    string
 //	PID     int
 //	Version string        // of this module, as built
 //	Started tso.Timestamp // when its client began
 //	Written tso.Timestamp
-//	Expires tso.Timestamp // the process is taken for dead then, unless it reports again
+//	Expires tso.Timestamp // the process is taken for dead then, or when its session has ended
 //
 //	Uptime time.Duration    // since NewClient, when Stats were read; the times above are estimates
 //	Stats  percolator.Stats // of its client, since NewClient
@@ -119,9 +120,9 @@ type ContendedCell = telemetry.ContendedCell
 
 // Limits of what workers announce and processes report.
 const (
-	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its own
-	// entry, so workers that come at the same time may exceed it. A worker without a slot searches
-	// everything.
+	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its
+	// own entry, so workers that come at the same time may exceed it. A worker without a slot
+	// searches everything.
 	MaxWorkers = membership.MaxWorkers
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys  = membership.MaxBoundKeys
@@ -174,19 +175,20 @@ func (a *Admin) SetBounds(ctx context.Context, seen Workers, next map[string]Tab
 	return membership.SetBounds(ctx, a.e, seen, next)
 }
 
-// NewReporter returns the reporter of a worker of that name, 1 to 64 bytes of UTF-8, which is unique
-// among all processes. The caller stores a report every interval, which is at most
+// NewReporter returns the reporter of a worker of that name, 1 to 64 bytes of UTF-8, which is
+// unique among all processes. The caller stores a report every interval, which is at most
 // MaxReportInterval. ErrInvalidArgument: the name or the interval.
 func (a *Admin) NewReporter(name string, interval time.Duration) (*Reporter, error) {
 	return membership.NewReporter(a.e, name, interval)
 }
 
-// Reports lists the reports of live clients and workers, by host and process, at most MaxReports. It
-// costs one read, and a timestamp if the client has not got any lately. It omits what it cannot
-// decode.
+// Reports lists the reports of live clients and workers, by host and process, at most MaxReports:
+// those that have not expired and whose session has not ended, as far as the oracle says. It costs
+// one read, one question to an oracle that keeps sessions, and a timestamp if the client has not
+// got any lately. It omits what it cannot decode.
 func (a *Admin) Reports(ctx context.Context) ([]Report, error) {
 	return membership.Reports(ctx, a.e)
 }
 
-// OwnReport is what this client would report now. It asks nobody.
+// OwnReport is what this client would report now. It asks no server.
 func (a *Admin) OwnReport() Report { return membership.OwnReport(a.e, a.e.ID, WorkerReport{}) }

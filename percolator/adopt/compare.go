@@ -15,9 +15,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// A comparison goes page by page: rows of the plain table, then the same range in a snapshot of now.
-// Between the two a program may have written either, so what differs is looked at again, after a
-// while, before it counts.
+// A comparison goes page by page: rows of the plain table, then the same range in a snapshot of
+// now. Between the two a program may have written either, so what differs is looked at again, after
+// a while, before it counts.
 //
 // To mend a row, a transaction reads it, then the plain row, and writes what differs. No write is
 // lost that a program makes as docs/ADOPT.md asks: to the plain table within the function of an

@@ -24,11 +24,11 @@ type Mapping struct {
 type Column struct {
 	Family    string `json:"family"`
 	Qualifier string `json:"qualifier"` // the whole of it, or "PREFIX*"; "*" is all of the family
-	// Column is the name in the Percolator table. "": the qualifier. Where that ends with "*", so does
-	// Column, and what follows the prefix takes the place of the star.
+	// Column is the name in the Percolator table. "": the qualifier. Where that ends with "*", so
+	// does Column, and what follows the prefix takes the place of the star.
 	Column string `json:"column,omitempty"`
-	// Text tells that a value is the text of the column's declared type, as "percolator set" takes it.
-	// Otherwise its bytes are stored as they are, and have to be of that type.
+	// Text tells that a value is the text of the column's declared type, as "percolator set" takes
+	// it. Otherwise its bytes are stored as they are, and have to be of that type.
 	Text bool `json:"text,omitempty"`
 }
 

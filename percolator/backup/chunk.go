@@ -31,19 +31,33 @@ const maxRowBytes = 512 << 20
 type chunkWriter struct {
 	table       string
 	out         bytes.Buffer
-	z           *zstd.Encoder
+	z           *zstd.Encoder // nil until there is a row
 	counts      Counts
 	first, last string
 }
 
-func newChunkWriter(table string) (*chunkWriter, error) {
-	c := &chunkWriter{table: table}
-	var err error
-	c.z, err = zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
-	return c, err
+// begin begins the chunks of a table.
+func (c *chunkWriter) begin(table string) {
+	c.table = table
+	c.reset()
+}
+
+// reset forgets what was added.
+func (c *chunkWriter) reset() {
+	c.out.Reset()
+	if c.z != nil {
+		c.z.Reset(&c.out)
+	}
+	c.counts = Counts{}
 }
 
 func (c *chunkWriter) add(row admin.ExportedRow) error {
+	if c.z == nil {
+		var err error
+		if c.z, err = zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)); err != nil {
+			return err
+		}
+	}
 	if c.counts.Rows == 0 {
 		c.first = row.Row
 	}
@@ -83,9 +97,7 @@ func (c *chunkWriter) finish() (Chunk, []byte, error) {
 	sum := sha256.Sum256(data)
 	c.counts.Bytes = int64(len(data))
 	out := Chunk{Table: c.table, SHA256: hex.EncodeToString(sum[:]), First: []byte(c.first), Last: []byte(c.last), Counts: c.counts}
-	c.out.Reset()
-	c.z.Reset(&c.out)
-	c.counts = Counts{}
+	c.reset()
 	return out, data, nil
 }
 

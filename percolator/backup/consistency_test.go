@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -135,6 +136,7 @@ func collect(t *testing.T, env *percolatortest.Env) {
 // If the hold has ended, the backup says so and is not completed; a restart begins with a new
 // snapshot.
 func TestHoldEnds(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for _, when := range []string{"while it runs", "before it is resumed"} {
 		t.Run(when, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -85,6 +86,7 @@ func TestEveryByteComesBack(t *testing.T) {
 // A row that is larger than a chunk is a chunk, and its columns that are more than a request takes
 // come back.
 func TestLargeRows(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testLargeRows)
 }

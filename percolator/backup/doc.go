@@ -7,8 +7,8 @@
 // # The idea
 //
 // A backup reads everything at one timestamp, which a hold protects from collection. It is what one
-// transaction would have seen, however long the backup takes and whoever writes meanwhile. Tables
-// are cut into ranges of rows, ranges into chunks. A chunk is one object, compressed and
+// transaction would have seen, however long the backup takes and whatever programs write meanwhile.
+// Tables are cut into ranges of rows, ranges into chunks. A chunk is one object, compressed and
 // checksummed. The manifest lists the chunks and is written last: a backup is complete exactly if
 // it has a manifest.
 //

@@ -39,15 +39,16 @@ func chunkName(table string, rangeIndex, seq int, sum string) string {
 // Plan is what a backup sets out to do. It is stored before anything is read, so that a resumed
 // backup does the same.
 type Plan struct {
-	Format       int             `json:"format"`
-	ID           string          `json:"id"`
-	Snapshot     tso.Timestamp   `json:"snapshot"`
-	SnapshotTime time.Time       `json:"snapshot_time"` // the same, by the oracle's clock
-	Started      time.Time       `json:"started"`       // by the clock of this process
-	Schema       json.RawMessage `json:"schema"`        // as admin.EncodeSchema writes it, but for white space
-	Tables       []Table         `json:"tables"`
-	// IncompleteIndexes lists, as TABLE.INDEX, those that were not complete at the snapshot. A restore
-	// leaves them to BackfillIndex.
+	Format       int           `json:"format"`
+	ID           string        `json:"id"`
+	Snapshot     tso.Timestamp `json:"snapshot"`
+	SnapshotTime time.Time     `json:"snapshot_time"` // the same, by the oracle's clock
+	Started      time.Time     `json:"started"`       // by the clock of this process
+	// As by admin.EncodeSchema, white space aside.
+	Schema json.RawMessage `json:"schema"`
+	Tables []Table         `json:"tables"`
+	// IncompleteIndexes lists, as TABLE.INDEX, those that were not complete at the snapshot. A
+	// restore leaves them to BackfillIndex.
 	IncompleteIndexes []string `json:"incomplete_indexes,omitempty"`
 	// MissedWeak says that weak notifications that were pending at the snapshot may be missing
 	// (Options.MissWeak).

@@ -50,10 +50,12 @@ func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 	return p, err
 }
 
-// chosen is the schema of the backup.
+// chosen is the schema of the backup, without what is being dropped.
 func chosen(s *percolator.Schema, names []string) (*percolator.Schema, error) {
 	if len(names) == 0 {
-		return s, nil
+		all := *s
+		all.Dropping = nil
+		return &all, nil
 	}
 	out := &percolator.Schema{Timing: s.Timing}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {

@@ -25,7 +25,7 @@ type position struct {
 	name     string
 	manifest *Manifest
 
-	turn   *semaphore.Weighted // of who stores it: nobody holds mu meanwhile
+	turn   *semaphore.Weighted // for storing it, without mu
 	stored []byte              // as far as is known; nil: nothing
 
 	mu    sync.Mutex

@@ -17,8 +17,8 @@ import (
 type RestoreOptions struct {
 	// Concurrency is how many chunks are read and written at once. 0: 4. At most 64.
 	Concurrency int
-	// Waiting, if set, is called with the time that Restore is about to wait until every client knows
-	// of it.
+	// Waiting, if set, is called with the time that Restore is about to wait until every client
+	// knows of it.
 	Waiting func(time.Duration)
 	// Progress, if set, is called after every chunk, one call at a time. It must not block.
 	Progress func(Progress)

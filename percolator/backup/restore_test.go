@@ -352,8 +352,8 @@ func testRestoreIsRefused(t *testing.T) {
 
 	expect(t, admin.New(lacking.Client).AbandonRestore(ctx), nil)
 
-	// Of an instance that has the schema: it waits, since there may be clients, and two backups cannot
-	// be mixed.
+	// Of an instance that has the schema: it waits, since there may be clients, and two backups
+	// cannot be mixed.
 	same := percolatortest.New(t, schema)
 	waited := false
 	broken, interrupt := context.WithCancel(ctx)

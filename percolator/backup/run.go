@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,8 +20,8 @@ import (
 type Options struct {
 	// Tables limits the backup to some tables. Empty: all of the schema.
 	Tables []string
-	// AsOf is the snapshot. 0: now. It must be above the safepoint (percolator.ErrSnapshotTooOld). A
-	// resumed backup keeps the one that it has.
+	// AsOf is the snapshot. 0: now. It must be above the safepoint (percolator.ErrSnapshotTooOld).
+	// A resumed backup keeps the one that it has.
 	AsOf tso.Timestamp
 	// MissWeak does without the weak notifications that were pending at the snapshot and whose
 	// observers have run since. Run then need not wait until every client leaves traces of them
@@ -33,11 +34,11 @@ type Options struct {
 	// ChunkBytes ends a chunk: the row that reaches it, before compression, is the last. 0: 32 MiB.
 	// From 1 KiB to 1 GiB.
 	ChunkBytes int64
-	// HoldTTL is how long the hold outlives an interrupted backup, and so how long it can be resumed.
-	// 0: 6 h.
+	// HoldTTL is how long the hold outlives an interrupted backup, and so how long it can be
+	// resumed. 0: 6 h.
 	HoldTTL time.Duration
-	// Waiting, if set, is called with the time that Run is about to wait until every client knows of
-	// the hold.
+	// Waiting, if set, is called with the time that Run is about to wait until every client knows
+	// of the hold.
 	Waiting func(time.Duration)
 	// Progress, if set, is called after every chunk, one call at a time. It must not block.
 	Progress func(Progress)
@@ -79,7 +80,7 @@ func Run(ctx context.Context, client *percolator.Client, store Store, opts Optio
 	if err != nil {
 		return nil, err
 	}
-	r := &run{client: client, admin: admin.New(client), store: store, opts: opts}
+	r := &run{client: client, admin: admin.New(client), store: store, opts: opts, writers: sync.Pool{New: func() any { return new(chunkWriter) }}}
 	plan, err := r.open(ctx)
 	if err != nil {
 		return nil, err
@@ -99,6 +100,7 @@ type run struct {
 	opts    Options
 	resumed bool
 	shown   *tally
+	writers sync.Pool // of *chunkWriter, which take megabytes
 }
 
 // open finds the plan of the backup, or makes one.
@@ -144,7 +146,8 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	defer stop()
 	awaited := make(chan error, 1)
 	go func() { awaited <- r.awaitWeak(held) }()
-	for _, weak := range []bool{false, true} { // the second needs all of the first (admin.Admin.ExportWeak)
+	// Weak notifications need all of the first pass (admin.Admin.ExportWeak).
+	for _, weak := range []bool{false, true} {
 		if weak {
 			if err := <-awaited; err != nil {
 				return nil, err
@@ -199,7 +202,7 @@ func (r *run) awaitWeak(ctx context.Context) error {
 func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
 	m, err := ReadManifest(ctx, r.store)
 	if m != nil {
-		return fmt.Errorf("backup: %w: somebody else has completed one", ErrComplete)
+		return fmt.Errorf("backup: %w: another process has completed one", ErrComplete)
 	}
 	if !errors.Is(err, ErrIncomplete) {
 		return err
@@ -214,10 +217,9 @@ func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
 // exportRange reads one range from where it has come to.
 func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *rangeProgress) error {
 	rr := p.Ranges[index]
-	w, err := newChunkWriter(rr.Table)
-	if err != nil {
-		return err
-	}
+	w := r.writers.Get().(*chunkWriter)
+	w.begin(rr.Table)
+	defer r.writers.Put(w)
 	schema, err := p.DecodeSchema()
 	if err != nil {
 		return err

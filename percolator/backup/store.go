@@ -16,8 +16,8 @@ import (
 // Store keeps a backup. Names are slash-separated paths of letters, digits, '.', '-' and '_'.
 // Methods are called concurrently.
 type Store interface {
-	// Put stores an object: entirely or not at all, also across a crash, and durably when it returns
-	// nil.
+	// Put stores an object: entirely or not at all, also across a crash, and durably when it
+	// returns nil.
 	Put(ctx context.Context, name string, data []byte) error
 	// Get opens an object; the error satisfies errors.Is with fs.ErrNotExist if there is none.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
@@ -131,14 +131,16 @@ func (d dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(from); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+	// Opening a pipe would wait for a writer.
+	if info, err := os.Stat(from); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file", from)
 	}
 	return os.Open(from)
 }
 
 func (d dir) List(_ context.Context, prefix string) (names []string, err error) {
-	root := string(d) // nothing beside the directory of the prefix is looked at: it may be anybody's
+	// Files beside the directory of the prefix may belong to others.
+	root := string(d)
 	if above, _ := path.Split(prefix); above != "" {
 		if root, err = d.path(path.Clean(above)); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -17,6 +18,7 @@ import (
 // the others anew (I27). In the restored instance collection finds them when they expire, though no
 // entry of a transaction leads there: the sweep that builds its journal announces them (J11).
 func TestValuesThatExpireAreRestored(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testValuesThatExpireAreRestored)
 }

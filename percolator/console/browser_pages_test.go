@@ -58,8 +58,8 @@ func TestLiveInBrowser(t *testing.T) {
 	b := openBrowser(t, h, 1280)
 	b.open("/")
 	b.await(`document.querySelectorAll(".chart canvas").length === ` + number(len(charts)))
-	// Something is drawn: pixels that are not transparent, in the chart of what the poll itself asks
-	// the oracle for.
+	// Something is drawn: pixels that are not transparent, in the chart of what the poll itself
+	// asks the oracle for.
 	inked := `(() => { const c = document.querySelector("[data-chart=oracle] canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.reduce((n, v, i) => n + (i % 4 === 3 && v > 0 ? 1 : 0), 0) })()`
 	b.await(inked + ` > 1000`)
 	before := evaluate[string](b, `document.querySelector("[data-chart=oracle] canvas").toDataURL()`)
@@ -161,8 +161,8 @@ func TestParkedInBrowser(t *testing.T) {
 	b.quiet()
 }
 
-// A person filters the list of parked cells, groups it by reason, and finds one group; what is shown
-// stays so while the page is kept up to date.
+// A person filters the list of parked cells, groups it by reason, and finds one group; what is
+// shown stays so while the page is kept up to date.
 func TestListsInBrowser(t *testing.T) {
 	c := newCluster(t, 1)
 	o := new(observer)

@@ -54,7 +54,8 @@ func (h *Handler) change(do func(ctx context.Context, r *http.Request) (done, er
 		user, _, _ := r.BasicAuth()
 		h.log.InfoContext(ctx, "console: changed", "what", result.notice, "table", r.PostForm.Get("table"), "user", user, "remote", r.RemoteAddr)
 		h.poll.renew(ctx, result.page)
-		w.Header().Set("Location", result.page+"?done="+result.notice) // relative, so that it is right behind a proxy, too
+		// A relative location is right behind a proxy, too.
+		w.Header().Set("Location", result.page+"?done="+result.notice)
 		w.WriteHeader(http.StatusSeeOther)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // Limits of a Handler.
 const (
-	// MaxStreams is how many pages are kept live at once; further pages show what was true when they
-	// were loaded.
+	// MaxStreams is how many pages are kept live at once; further pages show what was true when
+	// they were loaded.
 	MaxStreams = 64
 	// MaxFormBytes is the largest form that the console accepts, in bytes.
 	MaxFormBytes = 64 << 10
@@ -27,7 +27,7 @@ const (
 	MinPasswordBytes = 12
 	// MaxOracles is how many servers of the oracle are asked, as in tso.Dial.
 	MaxOracles = 64
-	// History is for how long samples are kept at least, whether somebody watches or not.
+	// History is for how long samples are kept at least, with or without viewers.
 	History = time.Hour
 )
 
@@ -40,16 +40,16 @@ type Config struct {
 	// Worker is the worker of this process, whose counters are then read directly. nil: none.
 	Worker *observers.Worker
 
-	// OracleAddresses are the host:port of the oracle's servers, at most MaxOracles; DialOptions say
-	// how to reach them. Without addresses the oracle page says that none are configured.
+	// OracleAddresses are the host:port of the oracle's servers, at most MaxOracles; DialOptions
+	// say how to reach them. Without addresses the oracle page says that none are configured.
 	OracleAddresses []string
 	DialOptions     []tso.DialOption
 
 	// PathPrefix is the handler's path in the program's URLs, for instance "/percolator/". "": "/".
 	PathPrefix string
 
-	// Username and Password turn on basic authentication; the password has at least MinPasswordBytes.
-	// Without them the handler serves only loopback addresses.
+	// Username and Password turn on basic authentication; the password has at least
+	// MinPasswordBytes. Without them the handler serves only loopback addresses.
 	Username, Password string
 
 	// AllowChanges adds the buttons that resolve locks and retry or drop what is parked.
@@ -57,8 +57,8 @@ type Config struct {
 	// ShowValues lets the row inspector show values, one row at a time.
 	ShowValues bool
 
-	// PollInterval is the time between two polls while a page is open; it is 10 s at least while none
-	// is. 0: 2 s. From 100 ms to 1 min.
+	// PollInterval is the time between two polls while a page is open; it is 10 s at least while
+	// none is. 0: 2 s. From 100 ms to 1 min.
 	PollInterval time.Duration
 
 	// Logger receives each change made through the console, with the user and the remote address,

@@ -11,9 +11,9 @@
 // the oracle for its status, and at every fifth turn counts the rows with notifications or locks of
 // each table, at most [MaxCounted], those that unsettled entries of the journal name; without a
 // journal that read scans whole tables. It takes at most a twentieth of the time: the more there is
-// to read, the rarer it is. Each source of the poll has its own deadline, and the page names a source
-// that does not answer. While no page is open, the poll runs every 10 s and counts once a minute, so
-// that whoever comes finds the last [History].
+// to read, the rarer it is. Each source of the poll has its own deadline, and the page names a
+// source that does not answer. While no page is open, the poll runs every 10 s and counts once a
+// minute, so that a viewer finds the last [History].
 //
 // # Who may look
 //
@@ -30,7 +30,7 @@
 //
 // # Limits
 //
-// [MaxStreams] pages that are kept live; as many samples in memory as polls fit into [History], about
-// 200 bytes each; forms of [MaxFormBytes]; [MaxListed] lines in a list. Every request to the store or
-// the oracle ends after 10 s, a walk over the journal or the tables after a minute.
+// [MaxStreams] pages that are kept live; as many samples in memory as polls fit into [History],
+// about 200 bytes each; forms of [MaxFormBytes]; [MaxListed] lines in a list. Every request to the
+// store or the oracle ends after 10 s, a walk over the journal or the tables after a minute.
 package console

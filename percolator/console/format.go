@@ -23,7 +23,7 @@ func shown(key string) string {
 	return key
 }
 
-// fromShown is the key that somebody typed or that a form sends back.
+// fromShown is a key that was typed or that a form sends back.
 func fromShown(text string) (string, error) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, nil
@@ -119,8 +119,8 @@ func formatTime(ts tso.Timestamp) string {
 	return ts.Time().UTC().Format("2006-01-02 15:04:05.000")
 }
 
-// formatValue is the beginning of a value of so many bytes: the text form of its type, or text where
-// it is text.
+// formatValue is the beginning of a value of so many bytes: the text form of its type, or text
+// where it is text.
 func formatValue(t percolator.Type, b []byte, size int64) string {
 	if int64(len(b)) == size {
 		text, err := t.Format(b)

@@ -28,7 +28,7 @@ func setSecurityHeaders(h http.Header) {
 
 // guard decides which requests are served.
 type guard struct {
-	username, password [sha256.Size]byte // hashes have one length, so comparing them tells nothing of the length either
+	username, password [sha256.Size]byte // hashes, so that a comparison reveals no length
 	basic              bool
 	crossOrigin        *http.CrossOriginProtection
 }
@@ -68,7 +68,7 @@ func (g *guard) knows(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(u[:], g.username[:])&subtle.ConstantTimeCompare(p[:], g.password[:]) == 1
 }
 
-// proxyHeaders are set by proxies, which turn everybody's requests into ones from loopback.
+// proxyHeaders are set by proxies, which turn all requests into ones from loopback.
 var proxyHeaders = []string{
 	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X-Real-Ip", "X-Client-Ip",
 	"True-Client-Ip", "Cf-Connecting-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "Via",
@@ -82,14 +82,17 @@ func notLocal(r *http.Request) string {
 	if err != nil || !addr.Addr().Unmap().IsLoopback() {
 		return "This request does not come from a loopback address."
 	}
-	if !r.ProtoAtLeast(1, 1) { // no browser; it is how nginx passes requests on unless it is told otherwise
+	// No browser sends HTTP/1.0, but nginx does by default.
+	if !r.ProtoAtLeast(1, 1) {
 		return "This request is not one of a browser's."
 	}
 	if !loopbackName(r.Host) {
 		return "This request names a host that is not a loopback address."
 	}
 	for _, name := range proxyHeaders {
-		if _, marked := r.Header[name]; marked { // an empty first line may be the client's, with the proxy's behind it
+		// Even an empty first line marks a proxy: it may be the client's, with the proxy's behind
+		// it.
+		if _, marked := r.Header[name]; marked {
 			return "This request came through a proxy."
 		}
 	}
@@ -111,7 +114,8 @@ func loopbackName(host string) bool {
 // foreign tells whether a page of another site sent a request, of whatever method. Browsers say so
 // but for old ones, and where the console has neither TLS nor a loopback address.
 func (g *guard) foreign(r *http.Request) bool {
-	return g.crossOrigin.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host}) != nil // it passes every GET
+	// Check passes every GET, so check as for a POST.
+	return g.crossOrigin.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host}) != nil
 }
 
 // linked tells whether a request follows a link, which other sites may have.

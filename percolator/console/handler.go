@@ -125,7 +125,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	inside, ok := h.inside(r.URL.Path)
 	if r.URL.Path+"/" == h.cfg.PathPrefix && r.URL.Path != "" {
-		w.Header().Set("Location", path.Base(h.cfg.PathPrefix)+"/") // relative, so that it is right behind a proxy, too
+		// A relative location is right behind a proxy, too.
+		w.Header().Set("Location", path.Base(h.cfg.PathPrefix)+"/")
 		w.WriteHeader(http.StatusPermanentRedirect)
 		return
 	}

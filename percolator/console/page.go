@@ -159,7 +159,8 @@ func (p *page) Figures(ids ...string) (list []figure) {
 			}
 		}
 		f.Key = formatUnit(c.Unit, key)
-		if (c.ID == "backlog" || c.ID == "stuck") && len(p.Pending.Value.More) > 0 { // counted in the first rows of a table
+		// These were counted in the first rows of a table.
+		if (c.ID == "backlog" || c.ID == "stuck") && len(p.Pending.Value.More) > 0 {
 			f.Key = atLeast(f.Key)
 			for i := range f.Lines {
 				f.Lines[i].Now = atLeast(f.Lines[i].Now)
@@ -258,7 +259,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, p *p
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+	_, _ = w.Write(b.Bytes()) // the viewer may be gone
 }
 
 // Leader is the server of the oracle that leads; nil: none does, as far as is known.

@@ -19,7 +19,7 @@ type pending struct {
 	ParkedCells int
 	Corrupt     []percolator.Cell
 	Locks       int
-	Oldest      tso.Timestamp // the oldest notification that somebody has to work on; 0: none
+	Oldest      tso.Timestamp // the oldest notification that needs work; 0: none
 	Waiting     int           // notifications that are not merely parked
 	More        []string      // tables with more rows than were counted
 

@@ -38,7 +38,7 @@ type poller struct {
 
 	mu       sync.Mutex
 	probes   []*probe
-	interest map[string]time.Time // by page: when somebody looked last
+	interest map[string]time.Time // by page: when a viewer looked last
 	watchers map[string]int       // by page: who is kept up to date
 	turn     int64                // counts the polls that have begun
 	state    state
@@ -81,7 +81,7 @@ func (p *poller) watch(page string) (release func()) {
 	})
 }
 
-// look notes that somebody looks at a page, which may shorten the pause before the next poll. The
+// look notes that a viewer looks at a page, which may shorten the pause before the next poll. The
 // caller holds mu.
 func (p *poller) look(page string) {
 	p.interest[page] = time.Now()
@@ -147,7 +147,7 @@ func (p *poller) step() {
 	p.publish(turn)
 }
 
-// watched tells whether somebody looks at a page, "" for any. The caller holds mu.
+// watched tells whether a viewer looks at a page, "" for any. The caller holds mu.
 func (p *poller) watched(page string) bool {
 	for name, at := range p.interest {
 		if (page == "" || page == name) && (p.watchers[name] > 0 || time.Since(at) < idleAfter) {

@@ -16,13 +16,14 @@ func (p *poller) publish(turn int64) {
 	next := &snapshot{Seq: 1, Turn: turn, At: now, State: p.state}
 	if p.latest != nil {
 		next.Seq = p.latest.Seq + 1
-		if now.Sub(p.latest.At) > 3*(max(p.interval, idleInterval)+pollTimeout) { // this process stood still: the charts have a gap there
+		// The process stood still, so the charts have a gap.
+		if now.Sub(p.latest.At) > 3*(max(p.interval, idleInterval)+pollTimeout) {
 			p.history.add(unknown(next.Seq, p.latest.At.Add(p.interval)))
 			next.Seq++
 		}
 	}
 	if !p.watched(pageLocks) {
-		next.State.Locks.Failed = nil // nobody asks any more, so it may be over
+		next.State.Locks.Failed = nil // no one asks any more, so it may be over
 	}
 	if !p.watched(pageJournal) {
 		next.State.Journal.Failed = nil
@@ -121,6 +122,7 @@ func (p *poller) hurry(ctx context.Context, turn int64) *snapshot {
 	p.stir()
 	ctx, cancel := context.WithTimeout(ctx, 2*pollTimeout)
 	defer cancel()
-	found, _ := p.next(ctx, func(s *snapshot) bool { return s.Turn > turn }) // what there is will do
+	// Without a new snapshot in time the present one serves.
+	found, _ := p.next(ctx, func(s *snapshot) bool { return s.Turn > turn })
 	return found
 }

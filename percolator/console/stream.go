@@ -21,7 +21,7 @@ const (
 )
 
 // stream keeps a page up to date by server-sent events: "samples" with points of the charts, those
-// after Last-Event-ID, and "main" with the page's content. Everybody gets them from the same poll.
+// after Last-Event-ID, and "main" with the page's content. All viewers get them from the same poll.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	if h.guard.foreign(r) { // also by a link: a window that another site opens would hold a slot
 		http.Error(w, "Only the console's own pages are kept up to date.", http.StatusForbidden)
@@ -52,7 +52,8 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 
 // follow sends every snapshot until the client is gone, the handler is closed or the stream is old.
 func (h *Handler) follow(r *http.Request, e *events, name string, q listQuery) {
-	seen, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // what is no number is as good as nothing
+	// Anything but a number counts as 0.
+	seen, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
 	old := time.Now().Add(streamLimit)
 	last, first := int64(0), true
 	for time.Now().Before(old) {
@@ -61,7 +62,8 @@ func (h *Handler) follow(r *http.Request, e *events, name string, q listQuery) {
 			return
 		}
 		last = s.Seq
-		if seen > s.Seq { // from before a restart of the server: its samples are gone, and their numbers mean others
+		// The page is older than a restart of the server: its numbers name other samples.
+		if seen > s.Seq {
 			seen = 0
 		}
 		err = e.samples(first, after(s.Samples, seen), s.Seq)
@@ -88,13 +90,14 @@ func (h *Handler) sendMain(e *events, s *snapshot, name string, q listQuery) err
 		h.log.Error("console: a page cannot be rendered", "page", name, "error", err)
 		return err
 	case len(content) > maxPageBytes:
-		return e.write([]byte("{}"), "event: large\ndata: ") // whoever wants it loads the page, and is told so
+		// The page says that it is too large to be kept live.
+		return e.write([]byte("{}"), "event: large\ndata: ")
 	}
 	return e.write(content, "event: main\ndata: ")
 }
 
-// rendered is the content of the pages of one snapshot, each made once for all who watch it with the
-// same query: at most MaxStreams of them.
+// rendered is the content of the pages of one snapshot, each made once for all who watch it with
+// the same query: at most MaxStreams of them.
 type rendered struct {
 	mu    sync.Mutex
 	pages map[string][]byte
@@ -131,14 +134,16 @@ func newEvents(r *http.Request, w http.ResponseWriter) *events {
 // begin sends the headers. The server's own deadlines are meant for answers that end; a stream has
 // one for each event.
 func (e *events) begin() error {
-	_ = e.rc.SetReadDeadline(time.Time{}) // where the server knows no deadlines there is nothing to lift
+	// Servers without deadlines return an error, and have none to lift.
+	_ = e.rc.SetReadDeadline(time.Time{})
 	return e.write(nil, "retry: %d", reconnectMs)
 }
 
 // write sends a line and what it introduces.
 func (e *events) write(data []byte, format string, args ...any) error {
 	_ = e.rc.SetWriteDeadline(time.Now().Add(streamWrite))
-	if err := e.ctx.Err(); err != nil { // Close has set a deadline, which this one may have replaced
+	// This deadline may have replaced the one that Close set.
+	if err := e.ctx.Err(); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {

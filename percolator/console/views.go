@@ -21,7 +21,7 @@ var files embed.FS
 // views are the templates and the files that pages load.
 type views struct {
 	pages   map[string]*template.Template
-	version string // names the content of all files: it stands in their paths, so browsers may keep them
+	version string // of all files' contents: part of their paths, so browsers cache them
 }
 
 // newViews parses the templates: "layout" around "main", which each page defines.

@@ -93,8 +93,8 @@ func TestColumnsEqualTheWhole(t *testing.T) {
 		if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
 			t.Fatalf("error %v, want %v", gotErr, wantErr)
 		}
-		// Who asked for it hears of the last row that a page has kept back, the bare emulator's client of
-		// each.
+		// Who asked for it hears of the last row that a page has kept back, the bare emulator's
+		// client of each.
 		cells := func(lines []string) []string {
 			return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "scanned ") })
 		}

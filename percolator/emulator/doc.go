@@ -6,7 +6,8 @@
 // status: requests beyond the documented sizes, mutation lists with a bad mutation (nothing of them
 // is applied), conditional mutations under an app profile that does not allow them ([AppProfiles]),
 // and requests without permission ([Principals]). [OnDisks] adds the cost of reads. Clients connect
-// as in production, through Google's pool of primed connections.
+// as in production, through Google's pool of primed connections, or in the same process as
+// functions ([Server.InProcess]).
 //
 // The package repairs what would make a correct client misbehave:
 //

@@ -22,6 +22,7 @@ type Server struct {
 	bigtable *bttest.Server
 	listener *listener
 	guard    *guard
+	calls    *calls
 	close    sync.Once
 }
 
@@ -33,7 +34,7 @@ type settings struct {
 	rules   rules
 	disks   *Disks
 	pages   pageLimits
-	holding func(*btpb.ReadRowsRequest) // called under the table's lock, before the page that it asks for is read
+	holding func(*btpb.ReadRowsRequest) // called under the table's lock before the page is read
 	changed func(table, row string)
 }
 
@@ -66,7 +67,7 @@ func Start(opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-// prepare is Start for this process alone: nobody else is served until the listener is opened.
+// prepare is Start for this process alone: others are not served until the listener is opened.
 func prepare(opts []Option) (*Server, error) {
 	s := settings{address: "127.0.0.1:0", rules: defaultRules(), pages: defaultPageLimits}
 	for _, o := range opts {
@@ -77,6 +78,7 @@ func prepare(opts []Option) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)
 	}
+	g.calls = newCalls(g)
 	bt, err := bttest.NewServerWithListener(l,
 		grpc.MaxRecvMsgSize(maxMessageSize),
 		grpc.MaxSendMsgSize(maxMessageSize),
@@ -86,7 +88,7 @@ func prepare(opts []Option) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("emulator: serving on %s: %w", s.address, err), l.Close())
 	}
-	return &Server{bigtable: bt, listener: l, guard: g}, nil
+	return &Server{bigtable: bt, listener: l, guard: g, calls: g.calls}, nil
 }
 
 // Addr returns the host:port on which the emulator listens, usable as BIGTABLE_EMULATOR_HOST.
@@ -118,8 +120,8 @@ func Connect(addr string) []option.ClientOption {
 		)),
 	}
 	if os.Getenv("BIGTABLE_EMULATOR_HOST") != "" {
-		// The client dials that by itself and prefers the connection to any endpoint: take it away again.
-		// Only then, as it takes Google's pool of primed connections away too.
+		// The client dials that by itself and prefers the connection to any endpoint: take it away
+		// again. Only then, as it takes Google's pool of primed connections away too.
 		opts = append(opts, option.WithGRPCConn(nil))
 	}
 	return opts
@@ -129,7 +131,8 @@ func Connect(addr string) []option.ClientOption {
 // nothing. The error is always nil.
 func (s *Server) Close() error {
 	s.close.Do(func() {
-		_ = s.listener.Close() // first: the server does not close it, and waits for whoever accepts
+		close(s.calls.over)
+		_ = s.listener.Close() // first: the server does not close it, and waits for Accept
 		s.bigtable.Close()
 	})
 	return nil

@@ -20,14 +20,16 @@ type guard struct {
 	pages   pageLimits
 	holding func(*btpb.ReadRowsRequest)
 	tables  tables
+	calls   *calls     // learns what serves requests
 	admin   sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
 
 	names    map[string]struct{}     // full names of all tables; guarded by admin
-	changes  sync.RWMutex            // held (read side) while something changes, taken before all other locks
+	changes  sync.RWMutex            // read-locked during changes, before all other locks
 	onChange func(table, row string) // called before each change
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	g.calls.learn(info.Server)
 	if err := g.rules.check(ctx, req); err != nil {
 		return nil, err
 	}
@@ -61,7 +63,8 @@ func (g *guard) mutate(ctx context.Context, t *table, name string, row []byte, a
 	defer g.change(name, row)()
 	t.Lock()
 	defer t.Unlock()
-	if err := ctx.Err(); err != nil { // the caller left while this waited for the locks: it is not applied
+	// Apply nothing if the caller left during the wait for the locks.
+	if err := ctx.Err(); err != nil {
 		return contextStatus(err)
 	}
 	return apply()

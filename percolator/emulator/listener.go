@@ -21,9 +21,10 @@ type listener struct {
 	close   sync.Once
 }
 
-// insideBuffer is the buffer of a connection of this process, in bytes and for each direction. It is
-// allocated with the connection: in tests, which make many, it is most of what there is to collect.
-const insideBuffer = 1 << 16
+// insideBuffer is the buffer of a connection of this process, in bytes and for each direction. It
+// is allocated with the connection: in tests, which make many, it is most of what there is to
+// collect.
+const insideBuffer = 1 << 14
 
 // listen opens an address; "" is none.
 func listen(addr string) (l *listener, err error) {

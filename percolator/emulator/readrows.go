@@ -163,7 +163,8 @@ func (s *scan) read(p *page) error {
 	if s.guard.holding != nil {
 		s.guard.holding(s.req)
 	}
-	if s.columns != nil { // the page counts rows: of those that the emulator counts it keeps some back
+	// The page counts rows itself, because it keeps back some that the emulator counts.
+	if s.columns != nil {
 		p.wanted = s.req.RowsLimit
 		defer func() { s.req.RowsLimit = p.wanted }()
 		s.req.RowsLimit = 0
@@ -178,7 +179,8 @@ func (s *scan) findSplits() error {
 	}
 	var splits []string
 	for i, m := range samples.messages {
-		if i%(splitRows/samplePerRows) == 0 && len(m.RowKey) > 0 { // the last one, for the end of the table, is empty
+		// The last key, for the end of the table, is empty.
+		if i%(splitRows/samplePerRows) == 0 && len(m.RowKey) > 0 {
 			splits = append(splits, string(m.RowKey))
 		}
 	}
@@ -201,7 +203,7 @@ type page struct {
 	columns columnRanges // as in scan
 	wanted  int64        // rows; 0: all
 
-	scanned  *btpb.ReadRowsResponse // the newest report of a row that the filter kept back, if no row came after it
+	scanned  *btpb.ReadRowsResponse // newest report of a filtered row, if no row followed it
 	last     string                 // key of the last row looked at
 	examined int
 	returned int
@@ -237,7 +239,9 @@ func (p *page) Send(m *btpb.ReadRowsResponse) error {
 		p.returned++
 		p.messages = append(p.messages, m)
 		p.bytes += size
-	default: // a row of which the filter left no cell: it counts for the limit, and it cannot end the page as it has no key
+	default:
+		// A row of which the filter left no cell: it counts for the limit, and it cannot end the
+		// page as it has no key.
 		p.returned++
 		p.messages = append(p.messages, m)
 		return nil

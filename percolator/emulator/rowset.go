@@ -64,7 +64,8 @@ func newRowSet(rows *btpb.RowSet) (_ rowSet, ok bool) {
 			v.end = string(e.EndKeyOpen)
 		}
 		if v.empty() {
-			return rowSet{}, false // it may be refused or read as nothing: leave that to the emulator
+			// The emulator decides whether to refuse such a set or to read nothing.
+			return rowSet{}, false
 		}
 		rs.ranges = append(rs.ranges, v)
 	}

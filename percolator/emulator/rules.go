@@ -19,7 +19,7 @@ import (
 // the caller, not allowed to the app profile.
 type rules struct {
 	limits   limits
-	rights   map[string]Rights // by principal; nil: everybody may do everything
+	rights   map[string]Rights // by principal; nil: all may do everything
 	profiles map[string]AppProfile
 }
 
@@ -92,7 +92,7 @@ type Rights struct {
 
 // Principals makes the emulator tell callers apart and refuse, with the code PermissionDenied, what
 // they have no right to. ClientOptionsOf connects as one of them; any other caller has no rights.
-// Without this option everybody may do everything.
+// Without this option all may do everything.
 func Principals(rights map[string]Rights) Option {
 	return func(s *settings) { s.rules.rights = rights }
 }
@@ -174,7 +174,7 @@ func (r rules) authorize(ctx context.Context, req any) error {
 	rights := r.rights[principal]
 	permissions, resource := needed(req)
 	if permissions == nil {
-		return status.Errorf(codes.PermissionDenied, "Access denied. Nobody knows which IAM permission a %T needs.", req)
+		return status.Errorf(codes.PermissionDenied, "Access denied. The IAM permission that a %T needs is unknown.", req)
 	}
 	_, table, _ := strings.Cut(resource, "/tables/")
 	for _, p := range permissions {

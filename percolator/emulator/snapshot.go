@@ -45,7 +45,7 @@ type TableContents struct {
 	Families []string // in alphabetical order
 	Rows     int64
 	Cells    int64 // versions, of all rows
-	Newest   int64 // the greatest timestamp of a cell, in microseconds as in Bigtable; 0 without cells
+	Newest   int64 // greatest timestamp of a cell, in µs as in Bigtable; 0: no cells
 }
 
 // Save writes a snapshot of all tables of all instances to w: families with their garbage

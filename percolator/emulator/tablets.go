@@ -25,7 +25,7 @@ type tablet struct {
 	start   string
 	refuse  int // requests that still find it on the move
 	busy    bool
-	waiting [2][]chan struct{} // reads that wait for their turn: those of high priority, then the others
+	waiting [2][]chan struct{} // waiting reads: those of high priority, then others
 }
 
 // table returns a table by its ID. The caller holds d.mu.

@@ -28,11 +28,13 @@ type BulkReport struct {
 	// Resumed tells that this call went on with an earlier one; From is where it began.
 	Resumed bool
 	From    Position
-	// FailedBefore counts the rows before From that were given to BulkConfig.Failed and passed over.
+	// FailedBefore counts the rows before From that were given to BulkConfig.Failed and passed
+	// over.
 	FailedBefore int64
 	// Failures are the failed rows that were passed over, the first 100 of them.
 	Failures []*ItemError
-	// Source is what was read from the source, by all calls, and Table what was found in the table.
+	// Source is what was read from the source, by all calls, and Table what was found in the table:
+	// less what has expired and was collected.
 	Source admin.ImportSum
 	Table  admin.ImportReport
 	// Since is from when on snapshots see the rows: all of them.
@@ -40,8 +42,8 @@ type BulkReport struct {
 }
 
 // Bulk writes the rows of a source into an empty table, many times as fast as transactions would:
-// without locks, in one mutation for each row. Meanwhile nobody can use the table
-// (admin.ErrImporting), and everybody the others. A snapshot sees all of the rows or none.
+// without locks, in one mutation for each row. Meanwhile no client can use the table
+// (admin.ErrImporting), and all can use the others. A snapshot sees all of the rows or none.
 //
 //	fence   clients are told, and Bulk waits until each must know (80 s by default)
 //	load    the rows, with the entries of indexes and the notifications of observed columns
@@ -64,7 +66,7 @@ type BulkReport struct {
 // ErrTakenOver; admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing;
 // percolator.ErrUnique if rows share a value of a unique index (BulkReport.Table lists them);
 // percolator.ErrCorrupt if the check finds another difference; percolator.ErrConflict if the import
-// was finished or aborted by somebody else; errors of the client that are not transient, or that
+// was finished or aborted by another process; errors of the client that are not transient, or that
 // outlast BulkConfig.OutageTimeout; percolator.ErrInvalidArgument. The report is valid in any case.
 func Bulk(ctx context.Context, client *percolator.Client, cfg BulkConfig, source Source[Row]) (BulkReport, error) {
 	if ctx == nil || client == nil || source == nil {
@@ -109,7 +111,8 @@ func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
 	if b.im, err = a.BeginImport(ctx, b.cfg.Table, b.cfg.Source, b.cfg.Quiet, b.cfg.Waiting); err != nil {
 		return err
 	}
-	// Of another import into the table, or of one whose position a repair has removed, nothing counts.
+	// Of another import into the table, or of one whose position a repair has removed, nothing
+	// counts.
 	name := fmt.Sprintf("import into %s at %d", b.cfg.Table, b.im.CommitTimestamp())
 	saved, from, err := openCheckpoint(ctx, a, name, func(record) bool { return false }, b.outage(ctx))
 	if err != nil {
@@ -123,13 +126,13 @@ func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
 		err = b.load(ctx)
 	}
 	b.report.Progress, b.report.Failures = b.counts.read(), b.counts.failures
-	b.report.Source = b.order.record().Sum
+	b.report.Source = b.order.record().Sums.Total()
 	if err != nil {
 		return err
 	}
 	b.phase.Store(BulkVerify)
 	err = b.outage(ctx).try(ctx, func(ctx context.Context) (err error) {
-		b.report.Table, err = b.im.Verify(ctx, b.report.Source, b.verified.Store)
+		b.report.Table, err = b.im.Verify(ctx, b.order.record().Sums, b.verified.Store)
 		return err
 	})
 	if err != nil {
@@ -200,7 +203,8 @@ type bulkBatch struct {
 func (b *bulk) read(ctx context.Context, g *errgroup.Group) error {
 	g.SetLimit(b.cfg.Concurrency)
 	room := semaphore.NewWeighted(b.cfg.MaxInFlightBytes)
-	ahead := semaphore.NewWeighted(int64(aheadFactor * b.cfg.Concurrency * bulkRows)) // items that wait for an earlier one
+	// ahead bounds the items that wait for an earlier one.
+	ahead := semaphore.NewWeighted(int64(aheadFactor * b.cfg.Concurrency * bulkRows))
 	index := b.report.From.Items
 	batch := &bulkBatch{first: index}
 	write := func() error {
@@ -238,7 +242,7 @@ func (b *bulk) read(ctx context.Context, g *errgroup.Group) error {
 		if err := b.take(batch, index, item); err != nil {
 			return err
 		}
-		if index++; batch.items >= b.cfg.batchRows || batch.bytes >= bulkBytes {
+		if index++; batch.items >= int64(b.cfg.RowsPerRequest) || batch.bytes >= bulkBytes {
 			if err := write(); err != nil {
 				return err
 			}
@@ -277,9 +281,7 @@ func (b *bulk) take(batch *bulkBatch, index int64, item Item[Row]) error {
 
 // write writes a batch, again while the store fails.
 func (b *bulk) write(ctx context.Context, batch *bulkBatch, ahead *semaphore.Weighted) error {
-	for _, row := range batch.rows {
-		batch.sum.Add(admin.SumRow(row))
-	}
+	batch.sums = b.im.Sums(batch.rows...)
 	first := true
 	err := b.outage(ctx).try(ctx, func(ctx context.Context) error {
 		if !first {
@@ -292,7 +294,7 @@ func (b *bulk) write(ctx context.Context, batch *bulkBatch, ahead *semaphore.Wei
 		return err
 	}
 	b.counts.items.Add(int64(len(batch.rows)))
-	b.counts.bytes.Add(batch.sum.Bytes)
+	b.counts.bytes.Add(batch.sums.Total().Bytes)
 	ahead.Release(b.order.finish(batch.first, batch.finished))
 	return nil
 }

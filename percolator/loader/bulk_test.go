@@ -207,6 +207,7 @@ func (e *env) wantFenced(c *percolator.Client) {
 // arrives twice. Nobody sees a part of the table, and the same call in another process ends with
 // all of it.
 func TestBulkEndedAnywhere(t *testing.T) {
+	fixture.Long(t)
 	for name, effect := range map[string]percolatortest.Effect{
 		"crash": percolatortest.Crash, "lost answer": percolatortest.LoseAnswer, "lost request": percolatortest.LoseRequest, "duplicate": percolatortest.Duplicate,
 	} {
@@ -218,6 +219,7 @@ func TestBulkEndedAnywhere(t *testing.T) {
 
 // The same for an abort of an import that was broken off.
 func TestBulkAbortedAnywhere(t *testing.T) {
+	fixture.Long(t)
 	for name, effect := range map[string]percolatortest.Effect{
 		"crash": percolatortest.Crash, "lost answer": percolatortest.LoseAnswer, "lost request": percolatortest.LoseRequest, "duplicate": percolatortest.Duplicate,
 	} {
@@ -233,7 +235,8 @@ func testBulkEndedAnywhere(t *testing.T, effect percolatortest.Effect, abort boo
 	other := e.NewClient()
 	errDies := errors.New("dies")
 	for nth, ended := 1, false; !ended; nth++ {
-		cfg := bulkConfig().InBatches(8)
+		cfg := bulkConfig()
+		cfg.RowsPerRequest = 8
 		cfg.OutageTimeout = time.Millisecond // a crashed client's requests fail at once
 		if effect != percolatortest.Crash {
 			cfg.OutageTimeout = time.Minute
@@ -565,6 +568,7 @@ func testBulkEndsWithItsAbort(t *testing.T) {
 // the copies of the tables had by then. The import goes on from its beginning, under the same
 // timestamps.
 func TestRepairOfAnImport(t *testing.T) {
+	fixture.Long(t)
 	for name, at := range map[string]int{"before it": 0, "in the middle of it": 700} {
 		t.Run(name, func(t *testing.T) { inBubble(t, func(t *testing.T) { testRepairOfAnImport(t, at) }) })
 	}

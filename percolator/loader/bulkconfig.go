@@ -14,43 +14,43 @@ import (
 type BulkConfig struct {
 	// Table is where the rows go. It must be empty.
 	Table string
-	// Source names the source, at most 1024 bytes, such as a file with its size and its time, and how
-	// its rows become values. An import goes on only under the same name. It stands in errors.
+	// Source names the source, at most 1024 bytes, such as a file with its size and its time, and
+	// how its rows become values. An import goes on only under the same name. It stands in errors.
 	Source string
-	// Quiet leaves out notifications: no observer runs for the rows until admin.Admin.BackfillObserver
-	// notifies them. An import that goes on is as quiet as it began.
+	// Quiet leaves out notifications: no observer runs for the rows until
+	// admin.Admin.BackfillObserver notifies them. An import that goes on is as quiet as it began.
 	Quiet bool
 
 	// Concurrency is how many requests are under way at once. 0: 8. At most 256.
 	Concurrency int
+	// RowsPerRequest is how many rows are written at once, at most. 0: 512. At most 512.
+	RowsPerRequest int
 	// MaxInFlightBytes bounds the bytes of all rows that are read and not yet stored, but for one
 	// request. A larger row goes alone. 0: 64 MiB.
 	MaxInFlightBytes int64
-	// OutageTimeout is how long Bulk tries a request again while the store or the oracle fails. 0: 1
-	// min.
+	// OutageTimeout is how long Bulk tries a request again while the store or the oracle fails. 0:
+	// 1 min.
 	OutageTimeout time.Duration
 	// CheckpointInterval is the pause between two saves of the position, one request each. 0: 1 s.
 	CheckpointInterval time.Duration
 
 	// Failed, if set, is called with a row that cannot be stored, by the goroutine that calls Bulk.
-	// If it returns nil the import goes on without the row; otherwise it ends with the error. nil: it
-	// ends with the first such row.
+	// If it returns nil the import goes on without the row; otherwise it ends with the error. nil:
+	// it ends with the first such row.
 	Failed func(Failure[Row]) error
 	// SourceFailed is the same for errors that the source yields.
 	SourceFailed func(error) error
-	// Waiting, if set, is called with the time that Bulk is about to wait until every client knows of
-	// the import.
+	// Waiting, if set, is called with the time that Bulk is about to wait until every client knows
+	// of the import.
 	Waiting func(time.Duration)
-	// Progress, if set, is called every ProgressInterval, and once at the end. All calls come from one
-	// goroutine. It must not block for long.
+	// Progress, if set, is called every ProgressInterval, and once at the end. All calls come from
+	// one goroutine. It must not block for long.
 	Progress func(BulkProgress)
 	// ProgressInterval is the time between two calls of Progress. 0: 1 s.
 	ProgressInterval time.Duration
 
 	// Logger receives what the caller is not told otherwise, without contents. nil: discard.
 	Logger *slog.Logger
-
-	batchRows int64 // that are written at once. 0: bulkRows; a test makes do with less
 }
 
 // BulkPhase is a step of Bulk.
@@ -76,11 +76,11 @@ func (cfg BulkConfig) withDefaults() (BulkConfig, error) {
 	const longest = time.Duration(1 << 62)
 	err := errors.Join(
 		bound("Concurrency", &cfg.Concurrency, 8, 256),
+		bound("RowsPerRequest", &cfg.RowsPerRequest, bulkRows, bulkRows),
 		bound("MaxInFlightBytes", &cfg.MaxInFlightBytes, 64<<20, 1<<50),
 		bound("OutageTimeout", &cfg.OutageTimeout, time.Minute, longest),
 		bound("CheckpointInterval", &cfg.CheckpointInterval, time.Second, longest),
 		bound("ProgressInterval", &cfg.ProgressInterval, time.Second, longest),
-		bound("batchRows", &cfg.batchRows, bulkRows, bulkRows),
 	)
 	if err != nil {
 		return cfg, err

@@ -25,7 +25,7 @@ type record struct {
 	Token  []byte `json:"token,omitempty"`
 	Done   bool   `json:"done,omitempty"` // the load came to its end; the next one begins anew
 
-	Sum admin.ImportSum `json:"sum,omitzero"` // of an import: what the items before the position hold
+	Sums admin.ImportSums `json:"sums,omitempty"` // of an import: of the items before the position
 }
 
 // checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at
@@ -48,7 +48,8 @@ func openCheckpoint(ctx context.Context, a *admin.Admin, name string, anew func(
 	err = o.try(ctx, func(ctx context.Context) error {
 		for {
 			at, err = c.claim(ctx, anew)
-			if !errors.Is(err, percolator.ErrConflict) { // otherwise the former owner has just saved another one
+			// On a conflict the former owner has just saved another position.
+			if !errors.Is(err, percolator.ErrConflict) {
 				return err
 			}
 		}
@@ -101,7 +102,8 @@ func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 			if err == nil || !errors.Is(err, percolator.ErrConflict) {
 				return err
 			}
-			// An earlier request of this loader may have been applied without an answer, also this one.
+			// An earlier request of this loader may have been applied without an answer, also this
+			// one.
 			if done, err := c.look(ctx, next); done || err != nil {
 				return err
 			}

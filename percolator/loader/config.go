@@ -47,8 +47,8 @@ type Config struct {
 	// TxnOptions apply to every transaction, such as percolator.Blind() if Write reads nothing.
 	TxnOptions []percolator.TxnOption
 
-	// Progress, if set, is called every ProgressInterval, and once at the end. All calls come from one
-	// goroutine. It must not block for long.
+	// Progress, if set, is called every ProgressInterval, and once at the end. All calls come from
+	// one goroutine. It must not block for long.
 	Progress func(Progress)
 	// ProgressInterval is the time between two calls of Progress. 0: 1 s.
 	ProgressInterval time.Duration

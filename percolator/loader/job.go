@@ -14,17 +14,17 @@ type Job[T any] struct {
 	Source Source[T]
 	Write  Write[T]
 
-	// Committed, if set, is called after each transaction, once for each item that Load knows to be in
-	// the store, from several goroutines. When the outcome of a commit is unknown, Load repeats it and
-	// calls Committed for the repetition.
+	// Committed, if set, is called after each transaction, once for each item that Load knows to be
+	// in the store, from several goroutines. When the outcome of a commit is unknown, Load repeats
+	// it and calls Committed for the repetition.
 	Committed func(items []T)
 	// Failed, if set, is called with an item that could not be loaded, one call at a time. If it
-	// returns nil the load goes on without the item; otherwise it ends with the error. A resumed load
-	// may report an item again. nil: the load ends.
+	// returns nil the load goes on without the item; otherwise it ends with the error. A resumed
+	// load may report an item again. nil: the load ends.
 	Failed func(Failure[T]) error
-	// SourceFailed, if set, is called with each error that the source yields, from the goroutine that
-	// calls Load. If it returns nil the load goes on; otherwise it ends with the error. nil: the load
-	// ends.
+	// SourceFailed, if set, is called with each error that the source yields, from the goroutine
+	// that calls Load. If it returns nil the load goes on; otherwise it ends with the error. nil:
+	// the load ends.
 	SourceFailed func(error) error
 }
 
@@ -35,11 +35,11 @@ type Source[T any] func(ctx context.Context, from Position) iter.Seq2[Item[T], e
 // Item is one item of a source.
 type Item[T any] struct {
 	Value T
-	// Bytes is what the item counts for under Config.MaxInFlightBytes and BytesPerTransaction, and in
-	// Progress.
+	// Bytes is what the item counts for under Config.MaxInFlightBytes and BytesPerTransaction, and
+	// in Progress.
 	Bytes int64
-	// Token, if set, tells the source where to go on behind this item, such as an offset. It becomes
-	// part of the position. At most MaxToken bytes.
+	// Token, if set, tells the source where to go on behind this item, such as an offset. It
+	// becomes part of the position. At most MaxToken bytes.
 	Token []byte
 }
 

@@ -79,7 +79,7 @@ type load[T any] struct {
 	queue  chan entry[T]
 	taking *semaphore.Weighted // its holder takes a batch, so batches are contiguous
 	room   *semaphore.Weighted // bytes of items that have been read and not been dealt with
-	ahead  *semaphore.Weighted // items that may be taken before the first one that has not been dealt with
+	ahead  *semaphore.Weighted // items taken beyond the first unfinished one
 
 	order   *order
 	failing sync.Mutex // Job.Failed is called under it

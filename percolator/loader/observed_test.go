@@ -43,6 +43,7 @@ func rowsNotified(r percolatortest.Request) (rows []string) {
 // (J1). So when the loader dies in the middle, the observer runs for everything that is committed:
 // a worker finds it by the entries, without a scan. The next load brings the rest.
 func TestLoadOfAnObservedColumn(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const items, dies = 60, 25
 	e := newEnv(t)

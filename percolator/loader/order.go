@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -12,7 +13,7 @@ type order struct {
 	mu       sync.Mutex
 	at       Position
 	failed   int64              // items before at that were passed over, in all runs
-	sum      admin.ImportSum    // of the others, if there is one
+	sums     admin.ImportSums   // of the others, if it is an import
 	finished map[int64]finished // by their first items: those that wait for an earlier one
 	moved    chan struct{}      // holds a token when at has changed
 }
@@ -21,11 +22,13 @@ type order struct {
 type finished struct {
 	items, failed int64
 	token         []byte
-	sum           admin.ImportSum // of an import
+	sums          admin.ImportSums // of an import
 }
 
 func newOrder(at record) *order {
-	return &order{at: Position{Items: at.Items, Token: at.Token}, failed: at.Failed, sum: at.Sum, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
+	o := &order{at: Position{Items: at.Items, Token: at.Token}, failed: at.Failed, sums: admin.ImportSums{}, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
+	o.sums.Add(at.Sums)
+	return o
 }
 
 // finish records a batch and returns by how many items the position moves.
@@ -41,7 +44,7 @@ func (o *order) finish(first int64, f finished) (passed int64) {
 		delete(o.finished, o.at.Items)
 		o.at = Position{Items: o.at.Items + f.items, Token: f.token}
 		o.failed += f.failed
-		o.sum.Add(f.sum)
+		o.sums.Add(f.sums)
 		passed += f.items
 	}
 	if passed > 0 {
@@ -63,5 +66,5 @@ func (o *order) position() Position {
 func (o *order) record() record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return record{Items: o.at.Items, Token: o.at.Token, Failed: o.failed, Sum: o.sum}
+	return record{Items: o.at.Items, Token: o.at.Token, Failed: o.failed, Sums: maps.Clone(o.sums)}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
@@ -14,6 +15,7 @@ import (
 // net/http does). Then nothing of the load may go on: Progress is called, and the position saved,
 // by nobody.
 func TestASourceThatPanicsLeavesNothingRunning(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	e := newEnv(t)
 	var calls atomic.Int64

@@ -33,8 +33,8 @@ type Report struct {
 	From    Position
 	// FailedBefore counts the items before From that were given to Job.Failed and passed over.
 	FailedBefore int64
-	// Position is where every item before it is done. If the load has a name it has been saved, unless
-	// the log says otherwise.
+	// Position is where every item before it is done. If the load has a name it has been saved,
+	// unless the log says otherwise.
 	Position Position
 	// Failures are the failed items that were passed over, in no particular order, the first 100 of
 	// them.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -18,6 +19,7 @@ import (
 // The client dies, or the load is stopped, at each of its requests. The position never claims more
 // than what is there; the next load goes on at it, and then everything is there.
 func TestEndedAnywhere(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const items = 10
 	for name, test := range map[string]struct {

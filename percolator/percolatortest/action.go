@@ -15,12 +15,12 @@ const (
 	LoseRequest
 	// LoseAnswer delivers the request and loses the answer.
 	LoseAnswer
-	// Duplicate delivers the request twice, the second time after the first was answered. The client
-	// gets the first answer.
+	// Duplicate delivers the request twice, the second time after the first was answered. The
+	// client gets the first answer.
 	Duplicate
 	// Crash kills the client: neither this request nor any later one is delivered; they end with an
-	// error at once. Those that were sent before may still arrive, and those that are held can still
-	// be released.
+	// error at once. Those that were sent before may still arrive, and those that are held can
+	// still be released.
 	Crash
 )
 

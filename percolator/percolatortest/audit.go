@@ -18,18 +18,21 @@ type Rule = audit.Rule
 const (
 	RuleDecodable   = audit.RuleDecodable   // every cell is one that the protocol writes
 	RuleOneLock     = audit.RuleOneLock     // a cell has one lock at most (I2)
-	RuleLockOrWrite = audit.RuleLockOrWrite // of one transaction, on one cell: the record replaces the lock
-	RuleOverlap     = audit.RuleOverlap     // (start, commit] of a cell's records are disjoint, and a lock is newer than all (I2)
-	RuleMarker      = audit.RuleMarker      // a transaction that was rolled back has no records (I8)
-	RuleOneCommit   = audit.RuleOneCommit   // all records of a transaction have one
-	RuleData        = audit.RuleData        // every put above the GC watermark has its data
-	RuleObserved    = audit.RuleObserved    // the newest change of an observed cell is acknowledged, or a notify cell tells of it (I10, I13)
-	RuleIndex       = audit.RuleIndex       // entries and indexed cells agree
-	RulePrimary     = audit.RulePrimary     // a lock names a primary in a table of the schema
-	RuleGarbage     = audit.RuleGarbage     // only with AuditConfig.Collected
-	RuleWatermark   = audit.RuleWatermark   // collection does not outrun what readers are told (I16)
-	RuleEntry       = audit.RuleEntry       // an entry of the journal leads to each lock of a transaction that commits, and to each notification (J1, J4)
-	RuleParked      = audit.RuleParked      // the journal lists whatever is parked
+	RuleLockOrWrite = audit.RuleLockOrWrite // on one cell, a transaction's record replaces its lock
+	// (start, commit] intervals are disjoint, and locks newer than all (I2).
+	RuleOverlap   = audit.RuleOverlap
+	RuleMarker    = audit.RuleMarker    // a rolled back transaction has no records (I8)
+	RuleOneCommit = audit.RuleOneCommit // all records of a transaction have one
+	RuleData      = audit.RuleData      // every put above the GC watermark has its data
+	// An observed cell's newest change is acknowledged or notified (I10, I13).
+	RuleObserved  = audit.RuleObserved
+	RuleIndex     = audit.RuleIndex     // entries and indexed cells agree
+	RulePrimary   = audit.RulePrimary   // a lock names a primary in a table of the schema
+	RuleGarbage   = audit.RuleGarbage   // only with AuditConfig.Collected
+	RuleWatermark = audit.RuleWatermark // collection stays at or below the safepoint (I16)
+	// An entry leads to each committing lock (J1) and each notification (J4).
+	RuleEntry  = audit.RuleEntry
+	RuleParked = audit.RuleParked // the journal lists whatever is parked
 )
 
 // Finding is something that must not be in the tables. Values are left out:
@@ -66,7 +69,7 @@ type AuditedRecord = audit.Record
 type AuditReport = audit.Report
 
 // Audit reads the raw tables of the environment and fails the test for everything in them that
-// contradicts docs/PROTOCOL.md. Nobody may be writing. It does not care whether locks of dead
+// contradicts docs/PROTOCOL.md. No client may be writing. It does not care whether locks of dead
 // clients are left.
 func (e *Env) Audit(t testing.TB, configure ...func(*AuditConfig)) *AuditReport {
 	t.Helper()

@@ -32,7 +32,8 @@ type Env struct {
 	t        testing.TB
 	address  string // of the store; "": in memory
 	options  func() []option.ClientOption
-	listener string // of the oracle, if it has one
+	calls    []option.ClientOption // after all others: what carries requests out in this process
+	listener string                // of the oracle, if it has one
 
 	mu      sync.Mutex
 	clients int
@@ -75,8 +76,8 @@ func newEnv(t testing.TB, project, instance string) *Env {
 	return e
 }
 
-// cleanUp has f called when the test ends, and what it refers to collected then: a parallel test, with
-// its functions, stays in memory until all others have ended.
+// cleanUp has f called when the test ends, and what it refers to collected then: a parallel test,
+// with its functions, stays in memory until all others have ended.
 func (e *Env) cleanUp(f func()) {
 	e.t.Cleanup(func() {
 		f()
@@ -117,13 +118,14 @@ func (e *Env) NewClient(opts ...ClientOption) *percolator.Client {
 
 func (e *Env) newClient(oracle tso.Oracle, opts []option.ClientOption, configure ...func(*percolator.Config)) *percolator.Client {
 	e.t.Helper()
-	cfg := percolator.Config{Project: e.Project, Instance: e.Instance, Oracle: oracle, DisableReports: true} // requests by the clock alone disturb tests
+	// Reports would be requests by the clock, which disturb tests.
+	cfg := percolator.Config{Project: e.Project, Instance: e.Instance, Oracle: oracle, DisableReports: true}
 	for _, f := range configure {
 		f(&cfg)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
-	c, err := percolator.NewClient(ctx, cfg, opts...)
+	c, err := percolator.NewClient(ctx, cfg, append(opts, e.calls...)...)
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
@@ -159,7 +161,7 @@ func (e *Env) openStore() *bigtable.Client {
 		MetricsProvider:     bigtable.NoopMetricsProvider{},
 		DisableSession:      true,
 		DisableDirectAccess: true,
-	}, e.Options()...)
+	}, append(e.Options(), e.calls...)...)
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
@@ -181,8 +183,11 @@ func (e *Env) startEmulator(set envSettings) {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
 	e.cleanUp(func() { _ = s.Close() })
-	if e.options = s.ClientOptions; set.listen {
+	e.options = s.ClientOptions
+	if set.listen { // what other processes see is what this one does
 		e.address = s.Addr()
+	} else {
+		e.calls = s.InProcess()
 	}
 }
 

@@ -118,8 +118,8 @@ func (f *Faults) Crash() { f.kill() }
 // Crashed tells whether the client is dead.
 func (f *Faults) Crashed() bool { return f.dead.Err() != nil }
 
-// errCrashed is what a dead client's requests end with. The code is one that nobody repeats a
-// request after.
+// errCrashed is what a dead client's requests end with. The code is one after which no client
+// repeats a request after.
 func (f *Faults) errCrashed() error {
 	return status.Errorf(codes.PermissionDenied, "percolatortest: %s has crashed", f.client)
 }
@@ -260,7 +260,7 @@ func (f *Faults) carryOutEffect(ctx context.Context, e Effect, once func() answe
 func (f *Faults) await(ctx context.Context, do func() answer) answer {
 	k := &kept{result: make(chan answer, 1)}
 	f.mu.Lock()
-	if f.over.Err() != nil { // nobody waits for it any more
+	if f.over.Err() != nil { // no caller waits for it any more
 		f.mu.Unlock()
 		return do()
 	}

@@ -26,7 +26,7 @@ type Request struct {
 	Seq    int    // 1 for the client's first request, and so on; the journal's are counted apart
 	Method string // ReadRows, CheckAndMutateRow, Oracle, …
 	Table  string // name of the table within the instance; "" for the oracle
-	Row    string // the row; the first of several in the request; where the first range starts when it names ranges only
+	Row    string // the row; of several the first; of ranges alone, the first start
 	Rows   int    // how many rows it names one by one; 0 for ranges
 
 	// Message is a copy of the protocol buffer that is sent, such as

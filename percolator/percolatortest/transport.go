@@ -144,7 +144,8 @@ func (c *call) start(ctx context.Context, opts []grpc.CallOption) (grpc.ClientSt
 	if err != nil {
 		return nil, err
 	}
-	if err := s.SendMsg(c.request); err != nil && !errors.Is(err, io.EOF) { // EOF: RecvMsg tells why
+	// After EOF RecvMsg tells why.
+	if err := s.SendMsg(c.request); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	return s, s.CloseSend()

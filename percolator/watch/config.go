@@ -33,8 +33,9 @@ const (
 )
 
 var (
-	// ErrNoJournal: the instance has no journal (Schema.DisableJournal), or one that is being built.
-	// Store a schema with a journal, and wait until workers, or percolator sweep, have built it.
+	// ErrNoJournal: the instance has no journal (Schema.DisableJournal), or one that is being
+	// built. Store a schema with a journal, and wait until workers, or percolator sweep, have built
+	// it.
 	ErrNoJournal = errors.New("the instance has no complete journal")
 	// ErrTakenOver: another watcher has begun under the same name.
 	ErrTakenOver = errors.New("another watcher has begun under the same name")
@@ -47,12 +48,13 @@ type Column struct{ Table, Name string }
 type Config struct {
 	// Columns are what is watched, at most MaxColumns.
 	Columns []Column
-	// From is where to begin. The zero value is now, or, with a Name, where the watcher of that name
-	// has come to; both From and a stored position are ErrInvalidArgument, unless Restart.
+	// From is where to begin. The zero value is now, or, with a Name, where the watcher of that
+	// name has come to; both From and a stored position are ErrInvalidArgument, unless Restart.
 	From Position
-	// Name has the instance store the position, in percolator_meta, and keep a hold at it, so that a
-	// consumer that comes back within HoldTTL misses nothing. A batch counts as dealt with when the
-	// next one is asked for. One watcher has a name at a time: the last that began (ErrTakenOver).
+	// Name has the instance store the position, in percolator_meta, and keep a hold at it, so that
+	// a consumer that comes back within HoldTTL misses nothing. A batch counts as dealt with when
+	// the next one is asked for. One watcher has a name at a time: the last that began
+	// (ErrTakenOver).
 	Name string
 	// Restart gives up the stored position of Name, and begins at From.
 	Restart bool
@@ -82,8 +84,8 @@ type Change struct {
 // known, without any at least every 10 s.
 type Batch struct {
 	Changes []Change
-	// Position is where to begin so as to get what follows the batch. A transaction that fills several
-	// batches is before the position of the last of them only.
+	// Position is where to begin so as to get what follows the batch. A transaction that fills
+	// several batches is before the position of the last of them only.
 	Position Position
 }
 

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// fateWindow is in how long most transactions commit. Primaries whose transactions began within it
-	// are read together: of each the records of that time come with it.
+	// fateWindow is in how long most transactions commit. Primaries whose transactions began within
+	// it are read together: of each the records of that time come with it.
 	fateWindow = 10 * time.Second
 	// fatesAtOnce is how many primaries are read alone at once.
 	fatesAtOnce = 8
@@ -45,7 +45,7 @@ type readRow struct {
 }
 
 func (r *reading) read(ctx context.Context) error {
-	if err := r.e.Meta.CheckRepairing(ctx); err != nil { // nobody is rolled back beside a repair
+	if err := r.e.Meta.CheckRepairing(ctx); err != nil { // nothing is rolled back beside a repair
 		return err
 	}
 	r.asked = slices.Collect(maps.Values(r.open))
@@ -194,7 +194,7 @@ func (r *reading) together(ctx context.Context, table string, list []*txn) (rest
 		switch {
 		case r.learn(t, status):
 		case passed && to == r.now:
-			r.drop(t) // what had committed by then would be seen
+			r.drop(t) // it was decided before now, and would be seen
 		case passed || to < r.target || t.due(status.State == locks.TxnLocked):
 			rest = append(rest, t)
 		}
@@ -219,8 +219,8 @@ func (r *reading) learn(t *txn, s locks.TxnStatus) bool {
 	return false
 }
 
-// passed reports whether the low positions of its streams, read before its primary, have passed a
-// transaction: it was decided by then, or stands above as well.
+// passed reports whether the low positions of its streams, read before this round's timestamp was
+// given, have passed a transaction: it was decided by then, or stands above as well.
 func (r *reading) passed(t *txn) bool {
 	return !slices.ContainsFunc(t.at, func(p place) bool { return p.seq >= r.streams[p.stream].Low })
 }
@@ -241,8 +241,9 @@ func (t *txn) due(locked bool) bool {
 	return t.looks > 1
 }
 
-// dropped asks for the fate of transactions whose primaries were in a table that was dropped. Before
-// the schema forgot it, every lock that depends on them was resolved (I26): their rows tell.
+// dropped asks for the fate of transactions whose primaries were in a table that was dropped.
+// Before the schema forgot it, every lock that depends on them was resolved (I26): their rows tell,
+// also of what has committed since this round's timestamp was given.
 func (r *reading) dropped(ctx context.Context, list []*txn) error {
 	for _, t := range list {
 		keys := map[string][]string{}
@@ -252,7 +253,7 @@ func (r *reading) dropped(ctx context.Context, list []*txn) error {
 		for table, of := range keys {
 			slices.Sort(of)
 			for chunk := range store.KeyChunks(slices.Compact(of)) {
-				err := r.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.RecordsFrom(t.start+1, r.now), 0, func(row layout.Row) bool {
+				err := r.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.RecordsFrom(t.start+1, tso.MaxTimestamp), 0, func(row layout.Row) bool {
 					for _, v := range layout.DecodeRow(table, row) {
 						for _, w := range v.Writes {
 							if w.StartTS == t.start {
@@ -299,11 +300,13 @@ func (r *reading) alone(ctx context.Context, list []*txn) error {
 	}
 	for i, t := range list {
 		s := states[i]
-		if s.State == locks.TxnLocked && s.Lock.StartTS == 0 { // alive, without a trace on its primary
+		// The transaction is alive, and has no trace on its primary.
+		if s.State == locks.TxnLocked && s.Lock.StartTS == 0 {
 			s.State = locks.TxnUnknown
 		}
 		r.learn(t, s)
-		if s.State == locks.TxnUnknown && (r.passed(t) || t.start <= r.watermark) { // when the primary was read, it could not commit any more
+		// It could no longer commit when the primary was read.
+		if s.State == locks.TxnUnknown && (r.passed(t) || t.start <= r.watermark) {
 			r.drop(t)
 		}
 	}

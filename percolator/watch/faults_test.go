@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -15,9 +17,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Whatever happens to any one request of a watcher, it tells the same; one that dies begins again at
-// its position.
+// Whatever happens to any one request of a watcher, it tells the same; one that dies begins again
+// at its position.
 func TestFaults(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
@@ -77,9 +80,10 @@ func TestFaults(t *testing.T) {
 	t.Logf("%d requests", n)
 }
 
-// A name keeps the position of what was dealt with, and a hold beneath it that keeps collection off;
-// without one a consumer that is too slow is refused.
+// A name keeps the position of what was dealt with, and a hold beneath it that keeps collection
+// off; without one a consumer that is too slow is refused.
 func TestNames(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testNames)
 }
@@ -188,6 +192,42 @@ func TestSlowConsumer(t *testing.T) {
 		}
 		if n == 0 || n == 5 {
 			t.Errorf("%d changes before the error", n)
+		}
+	})
+}
+
+// A watcher that could not learn whether its position was stored is not taken over by itself.
+func TestPositionThatWasStoredAfterAll(t *testing.T) {
+	fixture.Long(t)
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		ctx := fixture.Context(t)
+		env := fixture.NewEnv(t)
+		c := env.NewClient()
+		cfg := config(now(t, ctx, env.Oracle))
+		cfg.Name = "w"
+		f := follow(t, ctx, c, cfg)
+		first := fixture.Put(t, ctx, env.Client, "a", "c", "1")
+		f.reaches(t, first, "a.c=1")
+		var saves atomic.Int64
+		env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if r.Row != "watch:w" || r.Method != "CheckAndMutateRow" {
+				return percolatortest.Pass
+			}
+			switch n := saves.Add(1); {
+			case n == 1:
+				return percolatortest.LoseAnswer
+			case n <= retry.TransientFailures:
+				return percolatortest.LoseRequest
+			}
+			return percolatortest.Pass
+		})
+		changes := "a.c=1"
+		for i := 0; saves.Load() <= retry.TransientFailures; i++ {
+			time.Sleep(2 * time.Second)
+			last := fixture.Put(t, ctx, env.Client, "b", "c", fmt.Sprint(i))
+			changes += fmt.Sprintf(" b.c=%d", i)
+			f.reaches(t, last, changes)
 		}
 	})
 }

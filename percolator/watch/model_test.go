@@ -29,6 +29,7 @@ const modelRetention = 4 * time.Minute
 // to have committed, while writers die, requests are lost or doubled, transactions take long, and
 // collection goes on (I25).
 func TestModel(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for i := range *modelSeeds {
 		seed := *modelSeed + uint64(i)
@@ -195,7 +196,8 @@ func (m *model) write() {
 // batch is lost with it.
 func (m *model) consume(columns []watch.Column, from watch.Position, batches int, upTo tso.Timestamp) watch.Position {
 	text := from.String()
-	cfg := watch.Config{Columns: columns, Interval: 400 * time.Millisecond}.Within(1+m.rand.IntN(40), time.Second)
+	memory := 1 + m.rand.IntN(40) // rows
+	cfg := watch.Config{Columns: columns, Interval: 400 * time.Millisecond}.Within(memory, time.Second)
 	fixture.Must(m, cfg.From.UnmarshalText([]byte(text)))
 	c := m.NewClient(percolatortest.Configure(withRetention))
 	ctx, cancel := context.WithTimeout(m.ctx, time.Duration(m.rand.IntN(20))*time.Second)
@@ -221,6 +223,9 @@ func (m *model) consume(columns []watch.Column, from watch.Position, batches int
 		if from = b.Position; upTo > 0 && from.Timestamp() >= upTo {
 			break
 		}
+	}
+	if n := len(m.FaultsOf(c).Requests()); n > 3000 { // in 20 s, with an Interval
+		m.Errorf("run %d: %d requests, with a memory of %d rows: rounds follow each other without rest", m.runs, n, memory)
 	}
 	m.FaultsOf(c).Crash()
 	_ = c.Close()

@@ -21,8 +21,9 @@ import (
 // Its text form is ASCII without white space: the timestamp, and after a dot, if there is more, at
 // most 64 KiB.
 type Position struct {
-	ts   tso.Timestamp
-	from map[journal.StreamID]uint64 // every entry of a later commit is in these rows, or in other streams; never changed
+	ts tso.Timestamp
+	// Later commits have entries in these rows, or other streams; immutable.
+	from map[journal.StreamID]uint64
 }
 
 // At is the position of a consumer that wants what commits above ts.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,89 @@ func (f *follower) reaches(t testing.TB, ts tso.Timestamp, want string) {
 	if got, _, err := f.seen(); got != want || err != nil {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
+}
+
+// A watcher that is held up after it was given a timestamp finds in the journal what has committed
+// above that since: its change comes later, though its owner has settled it, or the table of its
+// primary is gone (I25).
+func TestCommitsWhileAWatcherIsHeldUp(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(testing.TB, context.Context, *percolatortest.Env){
+		"settled": func(testing.TB, context.Context, *percolatortest.Env) { time.Sleep(10 * time.Second) }, // the low position moves
+		"dropped": dropPeople,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) {
+				ctx := fixture.Context(t)
+				env := fixture.NewEnv(t)
+				tx := fixture.MustBegin(t, ctx, env.Client)
+				f, goOn := heldUp(t, ctx, env)
+				fixture.Must(t, tx.Set(percolator.Cell{Table: "people", Row: "p", Column: "city"}, []byte("v"))) // the primary
+				fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
+				_, err := tx.Commit(ctx)
+				fixture.Must(t, err)
+				fixture.Must(t, env.Client.Flush(ctx))
+				meanwhile(t, ctx, env)
+				goOn()
+				f.reaches(t, fixture.Put(t, ctx, env.NewClient(), "b", "c", "v"), "a.c=v b.c=v")
+			})
+		})
+	}
+}
+
+// A client that comes after a watcher has listed the streams, and commits before the watcher gets
+// its timestamp, hides nothing.
+func TestNewClientsBetweenTheListAndTheTimestamp(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		ctx := fixture.Context(t)
+		env := fixture.NewEnv(t)
+		c, held := env.NewClient(), percolatortest.NewHold()
+		var asked atomic.Int64
+		env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if r.Method == percolatortest.Oracle && asked.Add(1) == 2 {
+				return held
+			}
+			return percolatortest.Pass
+		})
+		f := follow(t, ctx, c, config(now(t, ctx, env.Oracle)))
+		held.Wait(t, 1)
+		stranger := env.NewClient()
+		fixture.Put(t, ctx, stranger, "a", "c", "v")
+		fixture.Must(t, stranger.Close()) // its stream is settled
+		held.Release()
+		f.reaches(t, fixture.Put(t, ctx, env.Client, "b", "c", "v"), "a.c=v b.c=v")
+	})
+}
+
+// heldUp is a watcher that is held up in its first round, after it was given a timestamp.
+func heldUp(t testing.TB, ctx context.Context, env *percolatortest.Env) (f *follower, goOn func()) {
+	c, held := env.NewClient(), percolatortest.NewHold()
+	var asked atomic.Int64
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		switch {
+		case r.Method == percolatortest.Oracle:
+			asked.Add(1)
+		case r.Table == "percolator_meta" && asked.Load() == 2:
+			return held
+		}
+		return percolatortest.Pass
+	})
+	f = follow(t, ctx, c, config(now(t, ctx, env.Oracle)))
+	held.Wait(t, 1)
+	return f, func() {
+		asked.Store(3)
+		held.Release()
+	}
+}
+
+// dropPeople drops the table people, when nobody uses it any more.
+func dropPeople(t testing.TB, ctx context.Context, env *percolatortest.Env) {
+	s := fixture.Schema()
+	s.Tables = slices.DeleteFunc(s.Tables, func(t percolator.Table) bool { return t.Name == "people" })
+	_, err := admin.New(env.NewClient()).DropFromSchema(ctx, s, admin.DropOptions{ClientOptions: env.Options(), Wait: func(context.Context, time.Duration) error { return nil }})
+	fixture.Must(t, err)
 }
 
 // A transaction that has locked its primary may have its commit timestamp: what commits after its
@@ -190,6 +274,7 @@ func TestEntriesInDisorder(t *testing.T) {
 // A backlog is handed out in order, in pieces that fit into the limits, and no position is ahead of
 // it (I25).
 func TestBacklog(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
@@ -249,6 +334,7 @@ func TestBacklog(t *testing.T) {
 
 // Values that do not fit into a batch together come one after the other.
 func TestLargeValues(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
@@ -287,6 +373,7 @@ var cleanRows = flag.Int("watch.clean", 5000, "how many clean rows a table has i
 
 // What a watcher reads is bounded by what changes, however many rows there are.
 func TestRequestsOfAWatcher(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -356,10 +443,7 @@ func TestChangesBesideADroppedTable(t *testing.T) {
 	fixture.Must(t, rolledBack.Set(city, []byte("no")))
 	fixture.Must(t, rolledBack.Set(fixture.Cell("no", "c"), []byte("v")))
 	fixture.Must(t, rolledBack.Rollback(ctx))
-	s := fixture.Schema()
-	s.Tables = slices.DeleteFunc(s.Tables, func(t percolator.Table) bool { return t.Name == "people" })
-	_, err = admin.New(env.NewClient()).DropFromSchema(ctx, s, admin.DropOptions{ClientOptions: env.Options(), Wait: func(context.Context, time.Duration) error { return nil }})
-	fixture.Must(t, err)
+	dropPeople(t, ctx, env)
 	last := fixture.Put(t, ctx, env.NewClient(), "z", "c", "v")
 	if got, _ := until(t, ctx, env.NewClient(), config(from), last); shown(got) != "a.c=v b.c=v z.c=v" {
 		t.Errorf("%s", shown(got))

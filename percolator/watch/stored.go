@@ -65,7 +65,8 @@ func (s *stored) claim(ctx context.Context, now tso.Timestamp) (Position, error)
 			return Position{}, fmt.Errorf("watch: %w: %q has a position; begin there, or restart it", percolator.ErrInvalidArgument, s.cfg.Name)
 		}
 		s.at, s.bytes = found, b
-		if err := s.hold(ctx, begin); !errors.Is(err, ErrTakenOver) || tries == meta.MaxTries { // else the former owner has just saved another one
+		// On ErrTakenOver the former owner may have just saved another position.
+		if err := s.hold(ctx, begin); !errors.Is(err, ErrTakenOver) || tries == meta.MaxTries {
 			return begin, err
 		}
 	}
@@ -130,10 +131,20 @@ func (s *stored) save(ctx context.Context, next record) error {
 	}
 	for again := retry.NewTransient(); ; {
 		swapped, err := s.e.Store.CompareAndSet(ctx, s.row(), stateColumn, s.bytes, b)
-		if err == nil && !swapped { // somebody else's, or this one's first attempt
-			var now []byte
-			if _, now, err = s.load(ctx); err == nil && string(now) != string(b) {
+		// The stored position is another watcher's, this one's first attempt, or one it has given up.
+		if err == nil && !swapped {
+			var now record
+			var found []byte
+			now, found, err = s.load(ctx)
+			switch {
+			case err != nil || string(found) == string(b):
+			case now.Owner != s.owner:
 				return fmt.Errorf("watch: %q: %w", s.cfg.Name, ErrTakenOver)
+			default:
+				next.Seq, s.bytes = now.Seq+1, found
+				if b, err = json.Marshal(next); err == nil {
+					continue
+				}
 			}
 		}
 		if err == nil {

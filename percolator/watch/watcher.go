@@ -21,8 +21,8 @@ import (
 // Changes streams the changes of columns, in batches, until ctx ends, which is no error. The
 // consumer may stop at any batch, and begin again at a position.
 //
-// Memory: a batch (MaxBatchChanges, MaxBatchBytes) and one value, and the names of some 64,000 rows,
-// or of what one transaction has written. Requests: three every Interval; one row for each
+// Memory: a batch (MaxBatchChanges, MaxBatchBytes) and one value, and the names of some 64,000
+// rows, or of what one transaction has written. Requests: three every Interval; one row for each
 // transaction of a watched table, and one for each of its rows there. A transaction that is being
 // committed holds the changes that follow it; one that has died does so until its TTL, or its
 // session, is over.
@@ -191,6 +191,9 @@ func (w *watcher) run(ctx context.Context, yield func(Batch, error) bool) (err e
 
 // round moves the position. more: there is a backlog. busy: something has changed, or is about to.
 func (w *watcher) round(ctx context.Context, hand func(Batch) error) (more, busy bool, err error) {
+	if err := w.list(ctx); err != nil { // before now: doc.go
+		return false, false, err
+	}
 	now, err := w.e.Clock.Next(ctx)
 	if err != nil {
 		return false, false, err
@@ -202,9 +205,7 @@ func (w *watcher) round(ctx context.Context, hand func(Batch) error) (more, busy
 	if err := w.check(ctx); err != nil {
 		return false, false, err
 	}
-	if err := w.list(ctx); err != nil {
-		return false, false, err
-	}
+	span := w.span
 	r := &reading{watcher: w, now: now, target: now, watermark: m.Watermark, first: map[*txn]bool{}, blocked: math.MaxInt64}
 	if reach := w.position.Add(w.span); reach > w.position {
 		r.target = min(now, reach)
@@ -212,8 +213,12 @@ func (w *watcher) round(ctx context.Context, hand func(Batch) error) (more, busy
 	if err := r.read(ctx); err != nil {
 		return false, false, err
 	}
-	if w.names < w.cfg.names/4 {
+	switch { // an overflow leaves it as it is
+	case w.span < span: // too far
+	case w.names <= w.cfg.names/4:
 		w.span = max(w.span, 2*w.span)
+	default:
+		w.span = max(w.span, w.span+w.span/4)
 	}
 	frontier := max(w.position, min(r.target, r.blocked))
 	n, err := w.emit(ctx, frontier, hand)

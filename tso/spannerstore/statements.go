@@ -10,7 +10,7 @@ const (
 //
 //   - A table of records, two rows each, which every write replaces in one transaction. The row of
 //     kind "state" is the record, the one of kind "witness" repeats its version, epoch and mark.
-//     They agree, or somebody has edited or deleted one of them.
+//     They agree unless one of them was edited or deleted.
 //   - A table of the ids of open sessions, one row each.
 func Statements() []string {
 	return []string{`CREATE TABLE IF NOT EXISTS PercolatorOracle (

@@ -5,7 +5,7 @@
 //     documents of a cluster write one cell, so of the runs that are under way at the same time one
 //     commits, and the others have done their work for nothing.
 //   - Split in two: the observer of a document writes a cell of its own beside the cluster, which
-//     nobody else writes, and notifies the cluster weakly, which conflicts with nothing. The
+//     no other observer writes, and notifies the cluster weakly, which conflicts with nothing. The
 //     observer of the weak column builds the list, once for all documents that have come meanwhile.
 //
 // It runs both on an emulator in this process, with several workers, and counts conflicts:

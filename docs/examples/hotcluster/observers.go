@@ -13,11 +13,13 @@ import (
 )
 
 var (
-	content = percolator.String("documents", "content")   // observed; the cluster's key, where a real system has a hash
+	// Observed; the cluster's key, where real systems have a hash.
+	content = percolator.String("documents", "content")
 	placed  = percolator.String("documents", "cluster")   // the cluster that lists the document now
-	members = percolator.JSON[[]string]("clusters", "in") // the sorted list of a cluster's documents
+	members = percolator.JSON[[]string]("clusters", "in") // the cluster's documents, sorted
 	poke    = percolator.Bytes("clusters", "poke")        // weak: the cluster's list is out of date
-	member  = percolator.String("members", "document")    // one row for each document of a cluster, "cluster/document"
+	// A row for each document of a cluster, "cluster/document".
+	member = percolator.String("members", "document")
 )
 
 var schema = &percolator.Schema{Tables: []percolator.Table{
@@ -50,14 +52,16 @@ func direct(r *observers.Registry, rewritten *atomic.Int64) {
 			if err != nil {
 				return err
 			}
-			if err := members.Set(tx, key, listed(list, document, key == now)); err != nil { // the hotspot
+			// This cell is the hotspot.
+			if err := members.Set(tx, key, listed(list, document, key == now)); err != nil {
 				return err
 			}
 			rewritten.Add(1)
 		}
 		return placed.Set(tx, document, now)
 	})
-	// The schema has a weak column, so it must have an observer. Nobody notifies it in this version.
+	// The schema has a weak column, so it must have an observer. No one notifies it in this
+	// version.
 	observers.Observe(r, "nothing", poke, func(context.Context, *percolator.Txn, observers.Change, []byte) error { return nil })
 }
 
@@ -74,8 +78,8 @@ func split(r *observers.Registry, rewritten *atomic.Int64) {
 		}
 		return errors.Join(err, member.Set(tx, now+"/"+document, document), poke.Notify(tx, now), placed.Set(tx, document, now))
 	})
-	// The list is derived from what the first observer has left, not changed by what it was told: so
-	// it does not matter how many notifications a run answers, nor whether two runs answer one.
+	// The list is derived from what the first observer has left, not changed by what it was told:
+	// so it does not matter how many notifications a run answers, nor whether two runs answer one.
 	observers.Observe(r, "list", poke, func(ctx context.Context, tx *percolator.Txn, ch observers.Change, _ []byte) error {
 		var list []string
 		for e, err := range member.Scan(ctx, tx, percolator.Prefix(ch.Cell.Row+"/")) {

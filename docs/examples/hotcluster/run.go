@@ -18,7 +18,7 @@ type result struct {
 	version            string
 	changes            int                 // of documents
 	commits, conflicts int64               // of all observers on all workers
-	rewritten          int64               // lists that observers wrote, in attempts that committed and in those that did not
+	rewritten          int64               // lists that observers wrote, in all attempts
 	clusters           map[string][]string // in the end
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// TestCrash: the client dies at each of its requests in turn while it places an order, which is then
-// placed again. Stock, totals, index and warehouse agree.
+// TestCrash: the client dies at each of its requests in turn while it places an order, which is
+// then placed again. Stock, totals, index and warehouse agree.
 func TestCrash(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		for n := int64(0); crashAt(t, n); n++ {

@@ -1,6 +1,6 @@
 // Command phones is the program of docs/TUTORIAL.md: a plain Bigtable table ("before"), a program
-// that writes it ("old"), the same program when it writes both tables ("install"), and a worker whose
-// observer counts how many phones run each build ("work").
+// that writes it ("old"), the same program when it writes both tables ("install"), and a worker
+// whose observer counts how many phones run each build ("work").
 package main
 
 import (

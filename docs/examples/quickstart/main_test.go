@@ -14,6 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -24,6 +25,7 @@ import (
 // tagged; one that changes is tagged anew; and a transfer that dies after its commit point is
 // finished by whoever reads next.
 func TestQuickstart(t *testing.T) {
+	fixture.Long(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	client := newCluster(ctx, t)

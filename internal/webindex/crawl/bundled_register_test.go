@@ -196,7 +196,8 @@ func (s *site) addGlossary(host string, frame func(title, content string) string
 			continue
 		}
 		url := index + slug(e.name()) + ".html"
-		// The index always links to the plain URL, other pages to the one in the book, see addCopies.
+		// The index always links to the plain URL, other pages to the one in the book, see
+		// addCopies.
 		out.WriteString("<li><a href=\"" + slug(e.name()) + ".html\">" + html.EscapeString(e.name()) + "</a>\n")
 		s.addHTML(url, frame(e.name(), b.paragraphs(url, e)+"<p><a href=\"./\">All words</a>"))
 	}

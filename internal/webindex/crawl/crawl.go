@@ -39,16 +39,16 @@ type Response struct {
 	URL string
 	// Status is the HTTP status; 200 for resource records and for files.
 	Status int
-	// Header is the HTTP header. Content-Encoding, Transfer-Encoding and Content-Length are removed,
-	// because they describe the body as it was sent and not Body.
+	// Header is the HTTP header. Content-Encoding, Transfer-Encoding and Content-Length are
+	// removed, because they describe the body as it was sent and not Body.
 	Header http.Header
 	// Body is decoded of transfer and content encodings, but not of its charset. At most MaxPage
 	// bytes.
 	Body []byte
 	// Source is the path of the file, or the name given to NewInput.
 	Source string
-	// Offset is where the record starts in Source, in bytes. In a file with several records in a gzip
-	// member it is the start of the member. 0 for the files of a directory.
+	// Offset is where the record starts in Source, in bytes. In a file with several records in a
+	// gzip member it is the start of the member. 0 for the files of a directory.
 	Offset int64
 }
 

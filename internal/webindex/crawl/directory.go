@@ -23,7 +23,8 @@ type htmlFile struct {
 // to report.
 func openDirectory(dir string) (*Input, error) {
 	in := &Input{name: dir}
-	root, err := filepath.EvalSymlinks(dir) // WalkDir does not follow a link, not even the first one
+	// WalkDir follows no links, not even dir itself.
+	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, &InputError{Path: dir, Err: withoutPath(err)}
 	}

@@ -49,8 +49,8 @@ type SkippedError struct {
 	// Status and ContentType are those of the response, 0 and "" if its head cannot be read.
 	Status      int
 	ContentType string
-	// Size is the recorded size of the body in bytes; for a compressed body that exceeds MaxPage only
-	// when decoded, it is MaxPage+1.
+	// Size is the recorded size of the body in bytes; for a compressed body that exceeds MaxPage
+	// only when decoded, it is MaxPage+1.
 	Size int64
 	// Source and Offset are those of the Response that would have been yielded.
 	Source string

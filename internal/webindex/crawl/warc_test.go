@@ -216,7 +216,8 @@ func TestReadCutOffAnywhere(t *testing.T) {
 				if numbers := pageNumbers(t, responses); !strings.HasPrefix("0 1 2", numbers) {
 					t.Fatalf("cut at %d: pages %s", cut, numbers)
 				}
-				// A record without its last empty lines is complete, and so is what a longer member ends with.
+				// A record without its last empty lines is complete, and so is what a longer member
+				// ends with.
 				complete := boundary[cut] || name == "plain" && boundary[cut+len(file[cut:])-len(bytes.TrimLeft(file[cut:], "\r\n"))]
 				switch {
 				case len(errs) > 1:
@@ -267,8 +268,9 @@ func TestReadWithAnyByteChanged(t *testing.T) {
 							t.Fatalf("byte %d ^ %#x, in record %d: the record at %d is %+v\n%v", at, flip, record, want.Offset, got, errs)
 						}
 					}
-					// In the header of a gzip member some bytes mean nothing here (the time, the system), and so
-					// do the unused bits in the first byte of the empty block before checksum and length.
+					// In the header of a gzip member some bytes mean nothing here (the time, the
+					// system), and so do the unused bits in the first byte of the empty block
+					// before checksum and length.
 					meaningless := int64(at)-offsets[record] <= 9 || int64(at) == ends[record]-8-5
 					if name == "member per record" && len(errs) == 0 && !meaningless {
 						t.Fatalf("byte %d ^ %#x, in record %d (%d to %d): no error", at, flip, record, offsets[record], ends[record])
@@ -344,7 +346,8 @@ func TestReadGoesOnBehindDamage(t *testing.T) {
 				if !errors.As(errs[0], &ie) || !matched {
 					t.Errorf("got %v, want something about %q", errs[0], damage.cause)
 				}
-				// What stands behind a record is found there, or at the record whose length leads there.
+				// What stands behind a record is found there, or at the record whose length leads
+				// there.
 				if want := offsets[response1]; ie.Offset != want {
 					t.Errorf("at %d, want %d: %v", ie.Offset, want, errs)
 				}

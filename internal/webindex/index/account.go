@@ -20,10 +20,10 @@ type Account struct {
 	Rank int64 `json:"rank,omitempty"`
 	// Received is what all documents that link here have passed on to this URL.
 	Received int64 `json:"received,omitempty"`
-	// Shared says that the document shares its cluster with others, or has done so: they compare their
-	// ranks. Who makes a document share a cluster queues that with the same transaction. Only folds
-	// write accounts, so the one that changes the rank and the one that hears of the others are not
-	// blind to each other.
+	// Shared says that the document shares its cluster with others, or has done so: they compare
+	// their ranks. Who makes a document share a cluster queues that with the same transaction. Only
+	// folds write accounts, so the one that changes the rank and the one that hears of the others
+	// are not blind to each other.
 	Shared bool `json:"shared,omitempty"`
 }
 
@@ -189,8 +189,8 @@ func fetchDocuments(ctx context.Context, tx *percolator.Txn, urls []string, in C
 // writeAccount writes what has changed; nothing is not stored. A document with another rank, or one
 // that has just come to share its cluster, may become canonical, or cease to be. The account is
 // written in any case: so folds of the same URL conflict, of which one might have missed what the
-// other has seen. (A lock would do, but its record stays on the cell and has everybody look further
-// back for the value.)
+// other has seen. (A lock would do, but its record stays on the cell and makes all readers look
+// further back for the value.)
 func writeAccount(tx *percolator.Txn, url string, before, after account) error {
 	errs := []error{setOrDelete(tx, AccountOf(url), Block(url), after.Account, after.Account == Account{})}
 	if after.Shared && (before.Rank != after.Rank || !before.Shared) {

@@ -20,7 +20,8 @@ var keptHeaders = []string{"Content-Type", "Location"}
 type Capture struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header,omitempty"` // only Content-Type and Location
-	Body   []byte      `json:"-"`                // only of a document: a picture, an error page or a redirect has none
+	// Only of documents, not of pictures, errors or redirects.
+	Body []byte `json:"-"`
 }
 
 // NewCapture keeps the parts of a response that matter to the index.

@@ -14,8 +14,8 @@ import (
 
 // Limits of a fold. What is left when it reaches one goes back into the queue.
 const (
-	maxFoldURLs  = 14_000   // whose accounts it reads: all may be in one block, with two columns each
-	maxFoldBytes = 16 << 20 // of names, as JSON, that it has or passes rank on to, before the last page
+	maxFoldURLs  = 14_000   // accounts to read: all may be in one block, two columns each
+	maxFoldBytes = 16 << 20 // of names, as JSON, that it has or passes on, before the last page
 	maxReadURLs  = 4_000    // whose accounts it reads at once
 	maxReadPages = 400      // whose links it reads at once, and has new,
 	maxReadLinks = 20_000   // unless one page has more
@@ -59,7 +59,8 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 			f.pending.add(url, c)
 		}
 	}
-	f.room = max(1, maxFoldBytes-bytesOf(slices.Collect(maps.Keys(f.pending)))) // at least one is settled
+	// A fold settles at least one account.
+	f.room = max(1, maxFoldBytes-bytesOf(slices.Collect(maps.Keys(f.pending))))
 	for range maxFoldReads {
 		urls := f.next()
 		if len(urls) == 0 {

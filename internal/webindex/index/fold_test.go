@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 
@@ -17,6 +18,7 @@ import (
 // A fold reads where the links of many pages lead with few requests: one for each page would take
 // it longer than an observer may run.
 func TestFoldReadsRedirectsTogether(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	const pages, links = 700, 40
 	w := webtest.New(t, 0)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -172,6 +173,7 @@ func TestRedirectsForward(t *testing.T) {
 // the redirect's own observer has run. When the link is gone by then, that observer finds
 // everything as it was, and has to tell the target all the same.
 func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	w := webtest.New(t, 0)
 	onlyProcess := w.Start(w.Client, observers.Column{Table: index.Documents, Name: index.Response.Name})
@@ -291,8 +293,8 @@ func TestWorkIsProportionalToTheChange(t *testing.T) {
 		return 1
 	})
 	w.Check()
-	// One page with the same links: load, process, export; its old cluster has nothing left to choose
-	// from.
+	// One page with the same links: load, process, export; its old cluster has nothing left to
+	// choose from.
 	if n := runs(w) - ran - merges(w) + merged; n > 4 { // segments are merged now and then
 		t.Errorf("%d observer runs for one changed page of %d, want at most 4: %v", n, pages, w.Workers[0].Stats().Observers)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
@@ -177,6 +178,7 @@ func checkSegments(ctx context.Context, snap *percolator.Snapshot) error {
 // that everything collides, while two workers are at it, and looks at as many snapshots as it can
 // meanwhile.
 func TestInvariantsAtEveryInstant(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	w := webtest.New(t, 2)
 	random := rand.New(rand.NewPCG(2010, 10))

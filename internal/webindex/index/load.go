@@ -26,7 +26,7 @@ func NewPage(url string, c *Capture) *Page {
 func (p *Page) Bytes() int { return len(p.stored) }
 
 // Load brings pages into the store as a part of tx, and sets Changed: a page that is stored
-// already, byte for byte, is not written again, so nobody processes it again. One read tells for
+// already, byte for byte, is not written again, and so not processed again. One read tells for
 // all of them.
 func Load(ctx context.Context, tx *percolator.Txn, pages []*Page) error {
 	urls := make([]string, len(pages))

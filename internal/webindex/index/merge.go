@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// mergeLeast is of how many segments merge makes one. A part of a level has fewer when nothing is
-	// left to do, so a term is looked up in fewer than mergeLeast × MaxLevel of them.
+	// mergeLeast is of how many segments merge makes one. A part of a level has fewer when nothing
+	// is left to do, so a term is looked up in fewer than mergeLeast × MaxLevel of them.
 	mergeLeast = 8
 	// mergeBytes ends what one merge takes: the segment that reaches it is the last one.
 	mergeBytes = 8 << 20

@@ -22,8 +22,8 @@ const (
 	// processCells is how many pages are processed together at most: many of them have links to the
 	// same targets, and share the requests for these.
 	processCells = 250
-	// processAtOnce is how many such batches a worker processes at once. Two would often link to the
-	// same targets, and each would have to look at the columns of the other one by one.
+	// processAtOnce is how many such batches a worker processes at once. Two would often link to
+	// the same targets, and each would have to look at the columns of the other one by one.
 	processAtOnce = 1
 )
 
@@ -63,7 +63,7 @@ func Registry(collapse time.Duration) *observers.Registry {
 }
 
 // ObserverName is the name under which runs of an observer are counted: the folds of the queue are
-// one observer for each of its buckets, and nobody wants to know of each.
+// one observer for each of its buckets, of no interest by themselves.
 func ObserverName(name string) string {
 	name, _, _ = strings.Cut(name, "-")
 	return name

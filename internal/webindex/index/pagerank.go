@@ -6,7 +6,7 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// The rank of a document is its PageRank, not normalized: somebody who follows links at random, and
+// The rank of a document is its PageRank, not normalized: a reader who follows links at random, and
 // with probability 1−d jumps to any document instead, meets documents in proportion to their
 // ranks, which are 1 on average where no link leads out of the crawl.
 //

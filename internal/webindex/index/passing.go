@@ -42,8 +42,8 @@ func combine(a, b Contributions) Contributions {
 const Ranks = "ranks"
 
 // Passing is the queue by which documents pass their rank on. What is added to it are contributions
-// to URLs. That conflicts with nobody, so however many pages link to one, they do not wait for each
-// other; and a page hears of many differences at once.
+// to URLs. That conflicts with nothing, so however many pages link to one, they do not wait for
+// each other; and a page hears of many differences at once.
 var Passing = newQueue()
 
 func newQueue() *combinequeue.Queue[Contributions] {

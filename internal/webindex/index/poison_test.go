@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 
@@ -19,6 +20,7 @@ import (
 // not fit into one cell. The fold that meets it fails for ever, and with it everything else that it
 // has taken from the queue: other pages have no rank.
 func TestOnePageDoesNotStopRanks(t *testing.T) {
+	fixture.Slow(t)
 	w := webtest.New(t, 0)
 	w.Env.Clock.Stop() // so that all contributions are of one slice of the queue: as when they come within four seconds
 	long := func(i int) string {

@@ -52,7 +52,8 @@ func process(ctx context.Context, tx *percolator.Txn, changes []observers.Change
 		if err != nil {
 			return err
 		}
-		if linked || (before[i].hash == "") != (after[i].hash == "") { // its rank is passed on, or taken back
+		// The page passes its rank on, or takes it back.
+		if linked || (before[i].hash == "") != (after[i].hash == "") {
 			queued.add(url, Contribution{Links: true})
 		}
 	}

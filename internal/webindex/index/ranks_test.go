@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 
@@ -48,6 +49,7 @@ func put(w *webtest.Web, url string, links ...string) {
 }
 
 func TestRanksOfAStar(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	w := webtest.New(t, 1)
 	put(w, target)
@@ -104,8 +106,8 @@ func TestRanksFollowRedirects(t *testing.T) {
 	put(w, home, r1, r2, third)
 	w.Redirect(r1, r2)
 	w.Redirect(r2, target)
-	// Two links lead to the same page and are one; the third leads to nothing that was crawled, and is
-	// one too.
+	// Two links lead to the same page and are one; the third leads to nothing that was crawled, and
+	// is one too.
 	wantRanks(t, w, "a chain of redirects", map[string]float64{target: base + d*base/2, mirror: base, r1: 0, r2: 0})
 	w.Redirect(r2, mirror)
 	wantRanks(t, w, "its end was moved", map[string]float64{target: base, mirror: base + d*base/2})
@@ -126,6 +128,7 @@ func TestRanksFollowRedirects(t *testing.T) {
 
 // TestManyLinks: a page passes its rank on to many URLs, and takes a part of it back.
 func TestManyLinks(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	w := webtest.New(t, 1)
 	const links = 1800
@@ -166,6 +169,7 @@ func TestHigherRankIsCanonical(t *testing.T) {
 // TestWorkIsProportionalToTheReach changes where one page links to, in webs of two sizes. Two
 // chains hear of it, until the difference is less than Epsilon, and nobody else.
 func TestWorkIsProportionalToTheReach(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for _, rest := range []int{10, 60} {
 		t.Run(fmt.Sprint(rest), func(t *testing.T) {
@@ -187,8 +191,8 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 			put(w, home, right(0))
 			w.Check()
 
-			// home passes on 0.1275, and each page 0.425 of a difference to the next: of the fifth page's
-			// 0.0042 nothing need be passed on, unless there were residuals from before.
+			// home passes on 0.1275, and each page 0.425 of a difference to the next: of the fifth
+			// page's 0.0042 nothing need be passed on, unless there were residuals from before.
 			may, must := map[string]bool{}, map[string]bool{}
 			for i := range length {
 				may[left(i)], may[right(i)] = true, true
@@ -199,9 +203,9 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 					t.Errorf("rank of %s changed: %v, want %v", url, moved, !moved)
 				}
 			}
-			// Load, process, relink of two targets, export, recluster, and a fold for home's links; at each
-			// step of the chains two pages are ranked again and four URLs receive something, each of them by
-			// a fold of its own at worst.
+			// Load, process, relink of two targets, export, recluster, and a fold for home's links;
+			// at each step of the chains two pages are ranked again and four URLs receive
+			// something, each of them by a fold of its own at worst.
 			const most = 7 + (4+2)*length
 			n, transactions := runs(w)-ran, w.Client.Stats().Transactions-before.Transactions
 			if n > most || transactions > most {
@@ -238,6 +242,7 @@ func ranks(w *webtest.Web) map[string]int64 {
 // TestPopularPage loads a thousand pages that link to one, 32 at a time, and has them processed and
 // their ranks passed on. Nobody has to wait for the popular page.
 func TestPopularPage(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const pages = 1000
 	w := webtest.New(t, 0)

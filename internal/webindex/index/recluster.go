@@ -77,8 +77,8 @@ func (c *cluster) settle(ctx context.Context, tx *percolator.Txn, hash, best str
 	case "":
 		return nil
 	case c.canonical:
-		// Written again, so that of two runs one fails: the other may know better. A lock would do, but
-		// its record stays on the cell and has everybody look further back for the value.
+		// Written again, so that of two runs one fails: the other may know better. A lock would do,
+		// but its record stays on the cell and makes all readers look further back for the value.
 		return Canonical.Set(tx, hash, best)
 	}
 	return moveCanonical(ctx, tx, hash, c.canonical, best)
@@ -86,8 +86,8 @@ func (c *cluster) settle(ctx context.Context, tx *percolator.Txn, hash, best str
 
 // moveCanonical makes another member the canonical one.
 func moveCanonical(ctx context.Context, tx *percolator.Txn, hash, from, to string) error {
-	// The chosen member must not leave while we write its name: leaving deletes this cell, so one of
-	// us fails.
+	// The chosen member must not leave while we write its name: leaving deletes this cell, so one
+	// of us fails.
 	if _, err := Member(to).GetForUpdate(ctx, tx, hash); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ type cluster struct {
 
 // readClusters reads clusters; that of the hash "" is empty. Most have one member, which is
 // canonical; only those that are marked as shared are scanned. That holds in every snapshot:
-// whoever joins a cluster that has a canonical URL marks it; and one that lost its canonical URL,
+// a page that joins a cluster with a canonical URL marks it; and one that lost its canonical URL,
 // and has members left, had two, so it is marked until recluster has chosen again.
 func readClusters(ctx context.Context, r percolator.Scanner, hashes []string) ([]cluster, error) {
 	var cells []percolator.Cell

@@ -13,12 +13,13 @@ const (
 	Documents = "documents"
 	// Clusters has a row for every content hash, with the canonical URL and the members.
 	Clusters = "clusters"
-	// Links has a row for every URL that others link or redirect to, with a column for each of these.
+	// Links has a row for every URL that others link or redirect to, with a column for each of
+	// these.
 	Links = "links"
 	// Accounts says what rank each URL has received and passed on. See [Account].
 	Accounts = "accounts"
-	// Serving has a row for every canonical URL: what the search page shows, but for the rank, which
-	// changes too often to be copied.
+	// Serving has a row for every canonical URL: what the search page shows, but for the rank,
+	// which changes too often to be copied.
 	Serving = "serving"
 	// Segments say in which canonical documents a term occurs: what the search page looks up. See
 	// [Segment].
@@ -29,15 +30,15 @@ const (
 var (
 	// Response is the stored form of a crawled response, see [Capture].
 	Response = percolator.Bytes(Documents, "crawl:response")
-	// Digest is a fingerprint of Response: loading a page that has not changed reads these few bytes
-	// and is done.
+	// Digest is a fingerprint of Response: loading a page that has not changed reads these few
+	// bytes and is done.
 	Digest = percolator.String(Documents, "crawl:digest")
 )
 
 // What the observers derive for each URL.
 var (
-	// Hash is the cluster of the document. A row without it is not a document: a redirect, an error,
-	// or a link's target.
+	// Hash is the cluster of the document. A row without it is not a document: a redirect, an
+	// error, or a link's target.
 	Hash = percolator.String(Documents, "doc:hash")
 	// Derived is what a search result shows of the document.
 	Derived = percolator.JSON[Content](Documents, "doc:content")
@@ -55,7 +56,7 @@ var (
 	// Canonical is the member of the cluster that the search page shows.
 	Canonical = percolator.String(Clusters, "cluster:canonical")
 	// Shared marks a cluster that has several members, or had them until a moment ago; the value is
-	// empty. Most have one, and whoever finds that out by looking at a cell shares the request with
+	// empty. Most have one, and a look at a cell that finds that out shares the request with
 	// others, unlike who scans for members.
 	Shared = percolator.Bytes(Clusters, "cluster:shared")
 )
@@ -89,8 +90,8 @@ var (
 	Reroute = percolator.Bytes(Documents, "reroute")
 	// Rerank says that this document has another rank.
 	Rerank = percolator.Bytes(Documents, "rerank")
-	// Recluster says that this cluster gained or lost a member, or that the content of one is shown in
-	// another way.
+	// Recluster says that this cluster gained or lost a member, or that the content of one is shown
+	// in another way.
 	Recluster = percolator.Bytes(Clusters, "recluster")
 	// Merge says that a part of a level has another segment. The row is that of the part.
 	Merge = percolator.Bytes(Segments, "segments:merge")

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
@@ -16,6 +17,7 @@ import (
 // However segments are merged, a term is found where the last change says. At rest a part has few
 // segments.
 func TestMergedSegmentsSayTheSame(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	w := webtest.New(t, 0)
 	random := rand.New(rand.NewPCG(20, 10))

@@ -1,5 +1,5 @@
-// Package load brings crawls into the store: many pages at once, and where an interrupted load was,
-// the next one goes on.
+// Package load brings crawls into the store, many pages at once. The next load resumes where an
+// interrupted one was.
 package load
 
 import (
@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// atOnce is how many pages a transaction stores: enough that they share its requests, few enough
-	// that observers begin soon.
+	// atOnce is how many pages a transaction stores: enough that they share its requests, few
+	// enough that observers begin soon.
 	atOnce = 128
-	// maxInFlight bounds the bytes of the pages that are being loaded. It holds several of the largest
-	// pages.
+	// maxInFlight bounds the bytes of the pages that are being loaded. It holds several of the
+	// largest pages.
 	maxInFlight = 8 * crawl.MaxPage
 	// failureLimit is for how long the store may fail before a load is given up, to be resumed.
 	failureLimit = time.Minute
@@ -38,15 +38,15 @@ type Counts struct {
 	Changed int64 `json:"changed"`
 	// Unchanged pages were in the store already, byte for byte.
 	Unchanged int64 `json:"unchanged"`
-	// Earlier pages were loaded by an earlier run, which was interrupted: this one went on behind them
-	// without a look.
+	// Earlier pages were loaded by an earlier run, which was interrupted: this one went on behind
+	// them without a look.
 	Earlier int64 `json:"earlier"`
 	// Superseded responses were followed, in the same input, by a later one of the same URL.
 	Superseded int64 `json:"superseded"`
 	// Skipped pages were left out: too large, or without a URL that can be indexed.
 	Skipped int64 `json:"skipped"`
 	// Bad are places in the input that could not be read.
-	Bad int64 `json:"bad_inputs"`
+	Bad int64 `json:"badInputs"`
 }
 
 // Pages is the number of pages that the input brought.

@@ -23,16 +23,16 @@ func keyOf(url string) urlKey {
 
 // survey is what is known of an input before it is loaded.
 type survey struct {
-	// latest says, for each URL, which of its responses is the last: the n-th in the input, counting
-	// from 1. A crawl may hold a URL several times, and only its last response counts. Loading each of
-	// them in turn would end with the same page, but it would make the observers work, also when the
-	// same crawl is loaded again.
+	// latest says, for each URL, which of its responses is the last: the n-th in the input,
+	// counting from 1. A crawl may hold a URL several times, and only its last response counts.
+	// Loading each of them in turn would end with the same page, but it would make the observers
+	// work, also when the same crawl is loaded again.
 	latest  map[urlKey]int
 	content hash.Hash
 }
 
-// newSurvey reads an input once. What is wrong with the input is not reported: whoever reads it
-// next meets it again.
+// newSurvey reads an input once. What is wrong with the input is not reported: the caller that
+// reads it next meets it again.
 func newSurvey(ctx context.Context, src Source) (*survey, error) {
 	s := &survey{latest: map[urlKey]int{}, content: sha256.New()}
 	in, err := src.open()

@@ -28,8 +28,8 @@ func Decode(header http.Header, body []byte) []byte {
 	}
 	decoded, err := e.NewDecoder().Bytes(body)
 	if err != nil {
-		// Decoders replace what they cannot read. Should one give up nevertheless, the bytes stand for
-		// themselves.
+		// Decoders replace what they cannot read. Should one give up nevertheless, the bytes stand
+		// for themselves.
 		decoded = body
 	}
 	decoded = bytes.TrimPrefix(decoded, []byte("\ufeff"))

@@ -9,9 +9,10 @@ import (
 // a limit was met.
 func resolve(anchors []anchor, self string, base *url.URL) (links []Link, complete bool) {
 	complete = true
-	size := 0                          // of all targets
-	targets := make(map[string]string) // by reference, "" if it is no link; pages repeat their references
-	index := make(map[string]int)      // into links, by target
+	size := 0 // of all targets
+	// targets is by reference, "" for no link, because pages repeat references.
+	targets := make(map[string]string)
+	index := make(map[string]int) // into links, by target
 	for i := range anchors {
 		a := &anchors[i]
 		target, known := targets[a.ref]

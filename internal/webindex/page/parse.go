@@ -13,7 +13,8 @@ import (
 const (
 	// MaxTitle is the longest title in bytes.
 	MaxTitle = 512
-	// MaxText is the longest text in bytes. Terms are counted in all of the page's text nevertheless.
+	// MaxText is the longest text in bytes. Terms are counted in all of the page's text
+	// nevertheless.
 	MaxText = 128 << 10
 	// MaxTerms is the largest number of distinct terms: the first ones in the title and then in the
 	// text.
@@ -31,8 +32,8 @@ const (
 // Page is what the index knows of a document.
 type Page struct {
 	// Cluster is the identity of the content: the SHA-256 of what Decode returns, 64 lower-case hex
-	// digits. The same text is thus one cluster however it was compressed, chunked or encoded on its
-	// way.
+	// digits. The same text is thus one cluster however it was compressed, chunked or encoded on
+	// its way.
 	Cluster string
 	// Title is the text of the first title element, "" without one.
 	Title string
@@ -52,7 +53,8 @@ type Link struct {
 	// Target is the identity of the URL linked to.
 	Target string
 	// Anchors are the distinct texts of all links to Target in order of their first appearance,
-	// pictures standing for their alternative texts. Empty texts are left out, so there may be none.
+	// pictures standing for their alternative texts. Empty texts are left out, so there may be
+	// none.
 	Anchors []string
 }
 
@@ -78,7 +80,8 @@ func Parse(docURL string, header http.Header, body []byte) (*Page, error) {
 	c.endAnchor()
 
 	text := c.text.String()
-	kept := strings.ToValidUTF8(text[:min(len(text), MaxText)], "") // without a part of a character at the end
+	// Cut no character in half.
+	kept := strings.ToValidUTF8(text[:min(len(text), MaxText)], "")
 	p := &Page{Cluster: cluster(decoded), Title: c.title.String(), Text: kept}
 	terms, allTerms := countTerms(p.Title, text)
 	p.Terms = terms

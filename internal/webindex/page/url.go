@@ -36,7 +36,8 @@ func Identity(rawURL string) (string, error) {
 	if u.Hostname() == "" {
 		return "", fmt.Errorf("%w: it has no host", ErrURL)
 	}
-	// The rest is done on the string, because URL.String may write an unchanged part in another way.
+	// The rest is done on the string, because URL.String may write an unchanged part in another
+	// way.
 	rest := s[len(u.Scheme)+len("://"):]
 	tail := ""
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -61,7 +62,8 @@ func Identity(rawURL string) (string, error) {
 // URL.
 func NormalizeURL(base *url.URL, ref string) (string, error) {
 	ref = escape(ref)
-	if ref == "" { // a reference to the base itself: its path is not to be touched (RFC 3986, section 5.2.2)
+	// An empty reference is the base itself, with its path (RFC 3986, section 5.2.2).
+	if ref == "" {
 		return Identity(base.String())
 	}
 	u, err := base.Parse(ref)

@@ -102,8 +102,8 @@ func TestNormalizeURL(t *testing.T) {
 		"x%2Fy?a=%2F":               "http://example.com/dir/x%2Fy?a=%2F",
 		"50%.html":                  "http://example.com/dir/50%25.html",
 	} {
-		// The base of the first entry is the document; the path of the others is merged with it and loses
-		// its dots.
+		// The base of the first entry is the document; the path of the others is merged with it and
+		// loses its dots.
 		if strings.HasPrefix(want, "http://example.com/dir/") && ref != "#part" {
 			want = strings.Replace(want, "/dir/", "/", 1)
 		}

@@ -53,7 +53,7 @@ type overviews struct {
 // being answered, it is the last one; nil: there is none.
 func (s *Server) overview(ctx context.Context) *overview {
 	o := &s.overviews
-	if !o.mu.TryLock() { // somebody surveys the index just now
+	if !o.mu.TryLock() { // another request surveys the index
 		return nil
 	}
 	defer o.mu.Unlock()

@@ -3,8 +3,9 @@
 //
 // Results are in the order of a score: for each term of the query 1 and the logarithm of how often
 // the document has it, and the logarithm of how many times the least rank the document's rank is.
-// The best of them are ordered again with 2 more for each term in the document's title. Ranks are those of the snapshot that answers the query, so a rank that has just changed changes
-// the order at once, and nothing has to be exported for it.
+// The best of them are ordered again with 2 more for each term in the document's title. Ranks are
+// those of the snapshot that answers the query, so a rank that has just changed changes the order
+// at once, and nothing has to be exported for it.
 package search
 
 import (
@@ -71,7 +72,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // view reads a snapshot. The slot is free again before the answer is sent: who reads that slowly
-// keeps nobody else waiting.
+// keeps no one else waiting.
 func (s *Server) view(ctx context.Context, read func(ctx context.Context, snap *percolator.Snapshot) error, opts ...percolator.ReadOption) error {
 	select {
 	case s.views <- struct{}{}:

@@ -23,18 +23,18 @@ type Summary struct {
 	*Stored
 	Worked
 
-	// Transactions committed with writes, attempts that ended in a conflict, and notifications written
-	// by this process.
+	// Transactions committed with writes, attempts that ended in a conflict, and notifications
+	// written by this process.
 	Transactions  int64 `json:"transactions"`
 	Conflicts     int64 `json:"conflicts"`
 	Notifications int64 `json:"notifications"`
 	// Requests are those of this process to Bigtable and the oracle.
 	Requests Requests `json:"requests"`
-	// Seconds is how long the work took; for an input, from the first page until no observer had work
-	// left. Verification and the counting for this summary are not included.
+	// Seconds is how long the work took; for an input, from the first page until no observer had
+	// work left. Verification and the counting for this summary are not included.
 	Seconds float64 `json:"seconds"`
 	// Latency is from load to searchable.
-	Latency Latency `json:"latency_ms"`
+	Latency Latency `json:"latencyMillis"`
 
 	*Verified
 	*Deleted
@@ -52,15 +52,15 @@ type Stored = index.Totals
 
 // Worked is what the workers did.
 type Worked struct {
-	ObserverRuns int64            `json:"observer_runs"` // that committed
-	Observers    map[string]int64 `json:"observers"`     // the same, by observer
-	Parked       int              `json:"parked"`        // cells that were given up after too many failures
+	ObserverRuns int64            `json:"observerRuns"` // that committed
+	Observers    map[string]int64 `json:"observers"`    // the same, by observer
+	Parked       int              `json:"parked"`       // cells given up after too many failures
 }
 
 // Verified is the result of a verification.
 type Verified struct {
 	Differences   int     `json:"differences"`
-	VerifySeconds float64 `json:"verify_seconds"`
+	VerifySeconds float64 `json:"verifySeconds"`
 }
 
 // Deleted is what a deletion did.
@@ -72,9 +72,9 @@ type Deleted struct {
 // Requests counts requests by kind, and all of them together for each page that this process
 // loaded.
 type Requests struct {
-	ByKind  map[string]int64 `json:"by_kind"`
+	ByKind  map[string]int64 `json:"byKind"`
 	Total   int64            `json:"total"`
-	PerPage float64          `json:"per_page"` // 0 if no page was loaded
+	PerPage float64          `json:"perPage"` // 0 if no page was loaded
 }
 
 // Latency is how long pages took to become searchable, in milliseconds: from the commit of the

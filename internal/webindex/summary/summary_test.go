@@ -67,16 +67,16 @@ func TestJSONIsOneLineWithAllKeys(t *testing.T) {
 	}
 	want := map[string]any{
 		"input": "crawl.warc.gz",
-		"pages": 4., "changed": 3., "unchanged": 1., "earlier": 0., "superseded": 0., "skipped": 2., "bad_inputs": 0.,
+		"pages": 4., "changed": 3., "unchanged": 1., "earlier": 0., "superseded": 0., "skipped": 2., "badInputs": 0.,
 		"documents": 3., "clusters": 2., "canonical": 2., "links": 9., "redirects": 1.,
-		"observer_runs": 7., "observers": map[string]any{"process": 4., "export": 3.}, "parked": 0.,
+		"observerRuns": 7., "observers": map[string]any{"process": 4., "export": 3.}, "parked": 0.,
 		"transactions": 10., "conflicts": 3., "notifications": 6.,
 		"requests": map[string]any{
-			"by_kind": map[string]any{"ReadRows": 10., "Oracle": 0., "MutateRows": 30.}, "total": 40., "per_page": 10.,
+			"byKind": map[string]any{"ReadRows": 10., "Oracle": 0., "MutateRows": 30.}, "total": 40., "perPage": 10.,
 		},
-		"seconds":     2.,
-		"latency_ms":  map[string]any{"p50": 12.5, "p95": 99., "pages": 2.},
-		"differences": 0., "verify_seconds": 0.25,
+		"seconds":       2.,
+		"latencyMillis": map[string]any{"p50": 12.5, "p95": 99., "pages": 2.},
+		"differences":   0., "verifySeconds": 0.25,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -70,8 +70,8 @@ func (c *check) explain(ctx context.Context, suspects map[string]map[string]int)
 	return err
 }
 
-// eachPosting calls f for every posting. One that nobody would look for, because of its row, is a
-// difference.
+// eachPosting calls f for every posting. One that no search would look for, because of its row, is
+// a difference.
 func (c *check) eachPosting(ctx context.Context, f func(term, url string, n int64)) error {
 	for part := range index.SegmentParts { // so that a part of them is in memory
 		postings := index.Postings{}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 
@@ -35,6 +36,7 @@ func smallWeb(t *testing.T) *webtest.Web {
 // TestFindsPlantedDifferences changes one thing behind the observers' backs at a time. Verify has
 // to name it, with the row, and nothing that is right.
 func TestFindsPlantedDifferences(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	w := smallWeb(t)
 	hash := webtest.Value(w, index.Hash, target)

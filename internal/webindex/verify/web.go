@@ -71,7 +71,7 @@ func (w *web) internAll(list []string) []string {
 	return kept
 }
 
-// complete derives from the links what is said about whom, and the ranks. It is called when all
+// complete derives from the links what pages say about others, and the ranks. It is called when all
 // pages are known. Who is canonical depends on the ranks that are stored: these are right within a
 // tolerance only, and are checked by themselves.
 func (w *web) complete() {

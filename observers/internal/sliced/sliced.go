@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -26,6 +27,15 @@ func Prefix(part int) string { return fmt.Sprintf("%03x.", part) }
 // Row names the slice of a part that start lies in, in hexadecimal digits.
 func Row(part int, start tso.Timestamp) string {
 	return fmt.Sprintf("%s%010x", Prefix(part), uint64(start)>>sliceBits)
+}
+
+// Part returns the part that a row's name begins with.
+func Part(row string) (int, error) {
+	if len(row) < RowBytes || row[3] != '.' {
+		return 0, strconv.ErrSyntax
+	}
+	part, err := strconv.ParseUint(row[:3], 16, 12)
+	return int(part), err
 }
 
 // Of returns the part of a key, the same in every process and every version.

@@ -26,9 +26,9 @@ type Config struct {
 
 	Writes   float64       // rows a second that become dirty, anywhere in the table
 	Run      time.Duration // of an observer
-	Slow     float64       // share of the table in which runs take SlowBy times as long, as two regions
+	Slow     float64       // share of the table with slow runs, as two regions
 	SlowBy   float64
-	Request  time.Duration // what a request takes at least; twice as long if another scanner reads in the tablet, and so on
+	Request  time.Duration // least time of a request; doubles with each other scanner in the tablet
 	Tablet   time.Duration // to read through a tablet without dirty rows, likewise
 	Duration time.Duration
 	Every    time.Duration // between two looks at where the scanners are
@@ -73,10 +73,11 @@ func Variants() []Variant {
 type Sample struct {
 	Seconds float64
 	// Mean and Least are the mean and the least distance of two scanners, as fractions of the table
-	// (at most one half, as a pass goes around). Of scanners at random places the mean is one quarter.
+	// (at most one half, as a pass goes around). Of scanners at random places the mean is one
+	// quarter.
 	Mean, Least float64
 	Close       float64 // share of the pairs that are less than a hundredth of the table apart
-	Twice       float64 // share of the rows read since the last sample that another scanner had read since they became dirty
+	Twice       float64 // share of rows that another scanner had read while they were dirty
 }
 
 // Result is what came out of a variant.
@@ -88,7 +89,7 @@ type Result struct {
 	Written   int // rows that became dirty
 	Reads     int // rows that scanners read, each time
 	Runs      int
-	Wasted    float64 // share of the runs that found the row clean, because another worker was faster
+	Wasted    float64 // share of runs that found the row cleaned by another worker
 	Waited    float64 // seconds that a row was dirty, in the mean
 	Teleports int64
 }

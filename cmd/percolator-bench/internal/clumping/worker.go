@@ -389,7 +389,7 @@ type process struct {
 	stopped bool
 }
 
-// parked is how long a process sleeps that somebody else wakes.
+// parked is how long a process sleeps that another wakes.
 const parked = time.Duration(-1)
 
 // start begins a process, which runs until f returns.

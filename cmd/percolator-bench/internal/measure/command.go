@@ -53,7 +53,7 @@ type run struct {
 	mode     journal // one of those
 	failed   error   // what the status tells after the report was printed
 
-	show      func(done, all int) // nil: nobody looks
+	show      func(done, all int) // may be nil
 	done, all int
 }
 
@@ -177,7 +177,7 @@ func newCommand(d description) *cobra.Command {
 	return cmd
 }
 
-// usageError is an error of whoever typed the command.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

@@ -31,7 +31,7 @@ const gracePeriod = time.Minute
 
 // environment is what a benchmark stands on: a Bigtable emulator, empty but for a schema, an
 // oracle, and everything that is opened on them. It keeps its first error; from then on nothing
-// more is opened, and whoever opens gets nil. orClose returns the error.
+// more is opened, and callers that open get nil. orClose returns the error.
 type environment struct {
 	emulator string                // which one, for people
 	at       addresses             // for other processes

@@ -27,7 +27,7 @@ const (
 type fig10Benchmark struct {
 	Only                          []string // names of events; none: all
 	Accounts                      int
-	Rate                          float64       // transfers offered a second; 0: two fifths of what saturate finds
+	Rate                          float64       // offered transfers/s; 0: two fifths of saturate's
 	Saturate                      time.Duration // how long the greatest rate is looked for
 	Deadline                      time.Duration // of each transfer: so long does a caller wait
 	Steady, Outage, After, Bucket time.Duration
@@ -48,8 +48,9 @@ const (
 
 // fig10Event is one fault and what came of it. Times are since the first transfer was offered.
 type fig10Event struct {
-	name                   string
-	steady, fault, watched span // before it; while it lasts, which is no time for what dies at once; from its beginning on
+	name string
+	// Before it; while it lasts (not at all for a death); from its beginning on.
+	steady, fault, watched span
 	held                   int64
 	counts                 map[string]int64 // of all clients, while it was watched
 }
@@ -177,7 +178,7 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 		if err = r.env.breakTablets(t); err == nil {
 			pause(ctx, time.Until(t.Ends))
 		}
-	case fig10OracleDies: // it does not hand over: the other one has to wait for the end of its lease
+	case fig10OracleDies: // without a handover the other waits for the lease's end
 		var leader *process
 		if leader, err = r.env.leader(ctx); err == nil {
 			err = leader.kill()

@@ -132,8 +132,8 @@ type outageStream struct {
 	o                 *outage
 	open              func() (grpc.ClientStream, error)
 
-	// Of a read that met dead rows: it ends with Unavailable where they begin, unless it has its rows
-	// by then.
+	// Of a read that met dead rows: it ends with Unavailable where they begin, unless it has its
+	// rows by then.
 	broken      bool
 	limit, rows int64
 

@@ -33,7 +33,7 @@ type fig10Backlog struct {
 	before   int // the most at the end of any bucket of the steady time before the event
 	normal   int // the same, or what is committed in a tenth of a second if that is more
 	most     int
-	recovery *float64 // from the end of the fault until it stayed normal; nil: not before the next event
+	recovery *float64 // from the end of the fault until it stays normal; nil: never
 }
 
 // span is a stretch of the run, since its beginning.
@@ -179,12 +179,12 @@ const (
 	auditFailed        = "failed"           // callers that were told that nothing was written
 	auditUnfailed      = "failed and there" // of those: with an entry all the same
 	auditEntries       = "entries"
-	auditAltered       = "altered" // entries that say something else than was written, or that nobody wrote
+	auditAltered       = "altered" // entries with other contents than written, or never written
 	auditNotRun        = "without a run"
 	auditRunTwice      = "run twice"
 	auditOpening       = "balances before" // the sum of all
 	auditClosing       = "balances after"
-	auditWrongAccounts = "wrong accounts" // whose balance or count is not what the entries make of it
+	auditWrongAccounts = "wrong accounts" // balance or count differ from the entries
 	// auditWrongCounts are accounts that were part of fewer transfers than were acknowledged, or of
 	// more than those and the ones whose outcome was unknown.
 	auditWrongCounts = "wrong counts"

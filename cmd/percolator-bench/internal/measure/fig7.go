@@ -23,8 +23,8 @@ type fig7Benchmark struct {
 	Rates     []float64     // documents that arrive a second, ascending
 	Duration  time.Duration // how long documents arrive, at each rate and for each side
 	Seed      uint64        // of keys and arrivals
-	// scanInterval is the pause between two searches of the worker for notifications; 0: adaptive. A
-	// search finds what direct dispatch has lost. In a locality group of its own (section 2.4) it
+	// scanInterval is the pause between two searches of the worker for notifications; 0: adaptive.
+	// A search finds what direct dispatch has lost. In a locality group of its own (section 2.4) it
 	// reads what is dirty; an emulator has none and passes over all rows and all cells.
 	ScanInterval time.Duration
 }
@@ -54,11 +54,11 @@ type fig7Delivery struct {
 	requests           map[string]int64 // to Bigtable, by method
 	fig7Audit
 
-	// Of observers, saturated: when the last document had arrived, more than a tenth of all were still
-	// waiting. Nothing more was done for them; they count in the latencies with the time that they had
-	// waited by then, so what is reported is a lower bound, and grows with the duration. Of batch
-	// passes: documents that arrived in the second half waited more than twice as long as those of the
-	// first, so they would wait ever longer.
+	// Of observers, saturated: when the last document had arrived, more than a tenth of all were
+	// still waiting. Nothing more was done for them; they count in the latencies with the time that
+	// they had waited by then, so what is reported is a lower bound, and grows with the duration.
+	// Of batch passes: documents that arrived in the second half waited more than twice as long as
+	// those of the first, so they would wait ever longer.
 	saturated bool
 
 	backlog int                     // documents not clustered when the last one had arrived
@@ -209,8 +209,8 @@ type fig7Crossover struct {
 	// first is the first rate, of those measured, at which the median latency of batch passes is
 	// lower, or saturation holds.
 	first float64
-	// rate is where the medians are equal, between first and the rate before it, if the logarithms of
-	// both go straight from one to the other. Without a rate before it: first.
+	// rate is where the medians are equal, between first and the rate before it, if the logarithms
+	// of both go straight from one to the other. Without a rate before it: first.
 	rate, percent float64
 	// saturation: at first observers are saturated and batch passes are not, but the time of the
 	// measurement was too short for the medians to cross. rate is then what the observers clustered
@@ -220,7 +220,8 @@ type fig7Crossover struct {
 
 // crossoverOf finds it among rates that ascend; nil if observers are faster at all of them.
 func crossoverOf(rates []fig7Rate, documents int) *fig7Crossover {
-	slower := func(r fig7Rate) float64 { return math.Log(r.observers.latency.ms(50) / r.batch.latency.ms(50)) } // above 0: batch is faster
+	// slower is above 0 where batch passes are faster.
+	slower := func(r fig7Rate) float64 { return math.Log(r.observers.latency.ms(50) / r.batch.latency.ms(50)) }
 	for i, r := range rates {
 		after, c := slower(r), fig7Crossover{first: r.rate, rate: r.rate}
 		switch {
@@ -252,7 +253,8 @@ const fig7Loaders = 16
 func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
 	load func(ctx context.Context, numbers []int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	next, turn := 0, make(chan struct{}, 1) // the loader that has the turn waits for the next document
+	// The loader that has the turn waits for the next document.
+	next, turn := 0, make(chan struct{}, 1)
 	take := func() (numbers []int, err error) {
 		turn <- struct{}{}
 		defer func() { <-turn }()

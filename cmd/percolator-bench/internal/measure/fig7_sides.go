@@ -20,7 +20,7 @@ import (
 // clusterFig7 is the observer: an elaboration of figure 2 of the paper. It looks the document's
 // keys up, in one request, takes the first cluster that it finds or makes the document one, and
 // enters the keys that were asked before and not found. Two documents that enter the same key
-// conflict, and nobody ever changes an entry; so the clusters are those of the order in which the
+// conflict, and no entry ever changes; so the clusters are those of the order in which the
 // observers commit.
 func clusterFig7(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	if ch.Deleted {
@@ -101,7 +101,8 @@ func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, 
 	if _, err := w.clock.await(ctx, fig7Row(uint32(a.awake())), fig7Cluster); err != nil {
 		return fmt.Errorf("the first document of all was not clustered: %w", err)
 	}
-	if err := w.requests.awaitQuiet(ctx, fig7Quiet); err != nil { // the first search of the worker's scanners is over
+	// Wait until the first search of the worker's scanners is over.
+	if err := w.requests.awaitQuiet(ctx, fig7Quiet); err != nil {
 		return err
 	}
 	before := w.worker.Stats()
@@ -203,9 +204,9 @@ func scanFig7(ctx context.Context, r percolator.Reader) ([]fig7Stored, error) {
 }
 
 // fig7Batcher clusters by passes over the whole repository, with raw requests: a batch needs no
-// transactions, since nobody else writes what it writes. It is a fast one: it reads the repository
-// once and not once for each kind of key, in a few ranges at once; it groups in memory; it writes
-// only what changed; and it has no fixed costs, such as starting processes on many machines.
+// transactions, as it has no rival writers. It is a fast one: it reads the repository once and not
+// once for each kind of key, in a few ranges at once; it groups in memory; it writes only what
+// changed; and it has no fixed costs, such as starting processes on many machines.
 type fig7Batcher struct {
 	table    *bigtable.Table
 	requests requestCounter

@@ -103,7 +103,7 @@ func (d fig7Document) mutation() *bigtable.Mutation {
 	return setCell(fig7RawFamily, fig7KeysCol, fig7Now(), encodeFig7(d))
 }
 
-// remove deletes rows, as if they had never been there: nobody is using the table.
+// remove deletes rows, as if they had never been there, while the table is unused.
 func (s *fig7Store) remove(ctx context.Context, table string, rows []string) error {
 	mutations := make([]*bigtable.Mutation, len(rows))
 	for i := range mutations {
@@ -241,9 +241,10 @@ func (a fig7Arrivals) awake() int { return a.first - 1 }
 // the figures given there. (Clusters by whatever keys two documents have in common, at any remove,
 // would run together to one.)
 type fig7Clusters struct {
-	index   [fig7Kinds]map[uint32]uint32 // canonical document by key, of the documents that take part in that grouping
-	of      map[uint32]uint32            // canonical document by document
-	members map[uint32]int               // by canonical document
+	// Canonical document by key, among those that take part in that grouping.
+	index   [fig7Kinds]map[uint32]uint32
+	of      map[uint32]uint32 // canonical document by document
+	members map[uint32]int    // by canonical document
 }
 
 func newFig7Clusters() *fig7Clusters {

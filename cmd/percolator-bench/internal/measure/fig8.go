@@ -50,7 +50,7 @@ func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
 	r.all = r.Repeat * len(trials)
 	for range r.Repeat {
 		for _, t := range trials {
-			runtime.GC() // once before each repetition, which begins without what others left; never between slices
+			runtime.GC() // before each repetition, never between slices
 			if err := t.repeat(ctx, b); err != nil {
 				return fmt.Errorf("%s with %d goroutines: %w", t.name, t.goroutines, err)
 			}

@@ -28,7 +28,8 @@ const (
 // fig8Lab is the clients and tables that all comparisons share.
 type fig8Lab struct {
 	*environment
-	client, unbatched *percolator.Client // each with connections of its own, as many as the raw client has
+	// Each with as many connections of its own as the raw client.
+	client, unbatched *percolator.Client
 	ours              *fig8Rows
 	plain, limit      *fig8Rows
 	last              atomic.Int64 // timestamp of the limit
@@ -130,16 +131,16 @@ func (l *fig8Lab) kinds() []fig8Kind {
 
 const (
 	// fig8SnapshotGets is for how many Gets, each of another row, a goroutine keeps its snapshot. A
-	// snapshot answers a row that it has read before without asking the store, so the rows differ; and
-	// goroutines have snapshots of their own, since requests at one timestamp are cheaper together
-	// than at many.
+	// snapshot answers a row that it has read before without asking the store, so the rows differ;
+	// and goroutines have snapshots of their own, since requests at one timestamp are cheaper
+	// together than at many.
 	fig8SnapshotGets = 64
 
 	// fig8TxnRows is how many rows the larger transactions write.
 	fig8TxnRows = 10
 
-	// fig8Timestamp is that of all raw writes: a row that got another version with each of them would
-	// become slower, and flatter us.
+	// fig8Timestamp is that of all raw writes: a row that got another version with each of them
+	// would become slower, and flatter us.
 	fig8Timestamp = bigtable.Timestamp(1000)
 )
 
@@ -250,7 +251,8 @@ func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
 	from := func(f bigtable.Filter, from, to bigtable.Timestamp) bigtable.Filter {
 		return bigtable.ChainFilters(f, bigtable.TimestampRangeFilterMicros(from, to))
 	}
-	conflict := bigtable.InterleaveFilters(column("lock"), from(column("write"), start, 0)) // as at a first attempt
+	// The query is that of a first attempt.
+	conflict := bigtable.InterleaveFilters(column("lock"), from(column("write"), start, 0))
 	prewrite := setCell("data", fig8Column, start, w.draft(0, row))
 	prewrite.Set("lock", fig8Column, start, fig8Lock)
 	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(conflict, nil, prewrite), false); err != nil {
@@ -270,7 +272,7 @@ func (l *fig8Lab) conditional(ctx context.Context, w *fig8Walker, row int, mut *
 	var matched bool
 	err := l.limit.table.Apply(ctx, w.rows.keys[row], mut, bigtable.GetCondMutationResult(&matched))
 	if err == nil && matched != match {
-		err = fmt.Errorf("row %s, which nobody else writes, was not as it was left", w.rows.keys[row])
+		err = fmt.Errorf("row %s, which has no other writer, was not as it was left", w.rows.keys[row])
 	}
 	return err
 }

@@ -109,7 +109,8 @@ func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
 	var group errgroup.Group
 	for _, w := range s.walkers {
 		group.Go(func() error {
-			ctx, cancel := context.WithCancel(ctx) // one for all would be a lock that all requests take
+			// A context shared by all would be a lock that all requests take.
+			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			for w.count, w.failed = 0, 0; w.count+w.failed == 0 || time.Now().Before(end); {
 				switch err := s.op(ctx, w); {
@@ -155,7 +156,7 @@ type fig8Trial struct {
 // with time falls on both.
 //
 // The garbage collector is left alone. A collection before each slice would let most slices end
-// before they have to pay for their own garbage, which is a gift to whoever makes more of it.
+// before they have to pay for their own garbage, which favours the side that makes more of it.
 func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 	order := []*fig8Side{&t.raw, &t.ours}
 	for _, s := range order {
@@ -395,7 +396,8 @@ func newFig8Walker(rows *fig8Rows, goroutine, goroutines int) *fig8Walker {
 	for row := goroutine; row < len(rows.keys); row += goroutines {
 		w.own = append(w.own, row)
 	}
-	random := rand.New(rand.NewPCG(uint64(goroutine), uint64(goroutines))) // both sides go the same way
+	// Both sides visit the same keys.
+	random := rand.New(rand.NewPCG(uint64(goroutine), uint64(goroutines)))
 	random.Shuffle(len(w.own), func(i, j int) { w.own[i], w.own[j] = w.own[j], w.own[i] })
 	for i := range w.values {
 		w.values[i] = make([]byte, 0, rows.size)

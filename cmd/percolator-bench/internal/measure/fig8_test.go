@@ -95,7 +95,7 @@ func TestFig8Verifies(t *testing.T) {
 // client that counts otherwise.
 func TestFig8Counts(t *testing.T) {
 	t.Parallel()
-	cfg := &fig8Benchmark{Rows: 2, Slice: time.Millisecond, Duration: time.Millisecond}
+	cfg := &fig8Benchmark{Rows: 2, Slice: 20 * time.Millisecond, Duration: 20 * time.Millisecond} // enough for some conflicts on a busy machine
 	table := newFig8Rows(2, 8)
 	var mu sync.Mutex
 	var calls, committed int64

@@ -25,10 +25,10 @@ import (
 type fig9Benchmark struct {
 	Cores, Customers []int // GOMAXPROCS; the size of the firm
 	Commission       []string
-	Terminals        int           // goroutines that are customers, and as many that are the market exchange
+	Terminals        int           // customers' goroutines, and as many of the exchange
 	FoldEvery        time.Duration // how long queued commissions wait for more, at most
 	Duration         time.Duration // of one repetition, after a quarter of it that is not counted
-	Seed             uint64        // of everything that is left to chance, but for how goroutines take turns
+	Seed             uint64        // of all chance except how goroutines take turns
 }
 
 func (b *fig9Benchmark) check() error { return within("commission", len(b.Commission), 1, 3) }
@@ -296,7 +296,8 @@ func (j fig9Job) warmUp() time.Duration { return j.Of.Duration / 4 }
 // been executed and every price published.
 func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exchange, watch func(context.Context) error) error {
 	group, working := errgroup.WithContext(ctx)
-	tickets := make(chan tpce.Ticket, j.Of.Terminals) // an exchange that is behind holds up the terminals
+	// An exchange that is behind holds up the terminals.
+	tickets := make(chan tpce.Ticket, j.Of.Terminals)
 	closing := make(chan struct{})
 	group.Go(func() error {
 		defer close(closing)

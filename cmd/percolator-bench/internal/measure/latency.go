@@ -32,8 +32,8 @@ func (b *latencyBenchmark) check() error { return nil }
 
 const (
 	// latencyTurn is how many transactions follow each other before it is the raw requests' turn. A
-	// blind transaction takes a timestamp that was fetched during those before it, so there have to be
-	// some.
+	// blind transaction takes a timestamp that was fetched during those before it, so there have to
+	// be some.
 	latencyTurn = 10
 	// countedTransactions is of how many transactions of each kind the requests are counted.
 	countedTransactions = 10
@@ -118,14 +118,14 @@ func benchCell(row, column string) percolator.Cell {
 // Rows that are there before anything is measured.
 const (
 	knownRow = "known"
-	rawRow   = "raw" // of the raw requests; one cell, which our clients do not see, as it has no record
+	rawRow   = "raw" // of raw requests; one cell without a record, so our clients do not see it
 )
 
 // rawFamily is that of our data (docs/PROTOCOL.md, "Cells"), so that both sides read and write the
 // same table.
 const rawFamily = "data"
 
-// latencyField is an environment with everybody who takes part. The oracle is reached over gRPC
+// latencyField is an environment with all participants. The oracle is reached over gRPC
 // like the store, so that a timestamp is no cheaper than another request.
 type latencyField struct {
 	*environment
@@ -135,7 +135,7 @@ type latencyField struct {
 	raw    *bigtable.Table    // as far away
 	sent   requestCounter     // by client
 
-	reads, mutates []float64 // means of raw requests, in milliseconds, an entry for each repetition of each kind of transaction
+	reads, mutates []float64 // mean ms of raw requests, by repetition and kind of transaction
 }
 
 func startLatency(ctx context.Context, delay time.Duration, emulator string) (*latencyField, error) {
@@ -210,7 +210,7 @@ type latencyWork struct {
 
 	transactions int // that were run
 
-	requests         map[string][]float64 // of each transaction that was counted, by kind, phase two included
+	requests         map[string][]float64 // of each counted transaction, by kind, with phase two
 	means, multiples []float64            // of each repetition: milliseconds, raw requests
 }
 
@@ -301,7 +301,8 @@ func (f *latencyField) count(ctx context.Context, w *latencyWork) error {
 		}
 		sent := minus(f.sent.now().requests, before)
 		sent["storage"] = sent["ReadRows"] + sent["CheckAndMutateRow"] + sent["MutateRows"]
-		sent["Oracle"] = f.oracle.waited.Load() - waited // only those for which the transaction waited
+		// Count only those that the transaction waited for.
+		sent["Oracle"] = f.oracle.waited.Load() - waited
 		for _, kind := range latencyKinds {
 			if i > 0 {
 				w.requests[kind] = append(w.requests[kind], float64(sent[kind]))
@@ -352,7 +353,7 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 	return time.Since(begun), err
 }
 
-// losePhaseTwo makes a client's MutateRows to users' tables fail, with an error after which nobody
+// losePhaseTwo makes a client's MutateRows to users' tables fail, with an error after which no one
 // tries again. What its transactions leave in the store is what is there when a client dies right
 // after the commit point: the primary's record, and the locks of all other rows.
 func losePhaseTwo() option.ClientOption {

@@ -20,7 +20,7 @@ type generator struct {
 	rate    float64     // calls a second, of all callers together; 0: each calls again at once
 	random  bool        // of arrive: at random moments, a Poisson process; otherwise evenly spread
 	more    func() bool // asked before each call but the first of all
-	most    int64       // of arrive: calls under way at once; what is due beyond them is not made, but counted. 0: any number
+	most    int64       // of arrive: calls under way at once; more are only counted. 0: no limit
 }
 
 // during is a more for so long.
@@ -40,7 +40,8 @@ func (g generator) run(ctx context.Context, call func(ctx context.Context, calle
 	begun := time.Now()
 	for caller := range g.callers {
 		group.Go(func() error {
-			ctx, cancel := context.WithCancel(ctx) // one for all would be a lock that all calls take
+			// A context shared by all would be a lock that all calls take.
+			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			for due := begun.Add(period * time.Duration(caller) / time.Duration(g.callers)); g.more(); due = due.Add(period) {
 				if err := sleepUntil(ctx, due); err != nil {
@@ -85,10 +86,10 @@ func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i 
 	}
 }
 
-// pause ends early with ctx: whoever goes on asks it.
+// pause ends early with ctx, which the caller checks.
 func pause(ctx context.Context, d time.Duration) { _ = sleepUntil(ctx, time.Now().Add(d)) }
 
-// soon is a wait that nobody has to be able to break off: time.Sleep allocates nothing.
+// soon is a wait that need not be broken off: time.Sleep allocates nothing.
 const soon = 10 * time.Millisecond
 
 func sleepUntil(ctx context.Context, at time.Time) error {

@@ -18,12 +18,12 @@ import (
 // observed write was durable to when the commit of its observer was, both as their clients were
 // told by the store.
 type observersBenchmark struct {
-	Duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
-	Writers  []int         // for each saturated rate; each of them waits for the observer of its write
+	Duration time.Duration // of offered writes; saturated rates are measured for a quarter of it
+	Writers  []int         // for each saturated rate; each waits for its write's observer
 	Hops     int           // of the chain
 	Chains   float64       // begun each second, at random moments
 
-	Clean, Dirty int // rows of the shared table without a notification, and how many of them get one in each round. 0: not measured
+	Clean, Dirty int // clean rows of the shared table; rows notified in each round. 0: not measured
 	Rounds       int
 	Workers      int           // processes
 	Idle         time.Duration // before each round, so that the workers have slowed down

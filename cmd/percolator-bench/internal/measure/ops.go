@@ -14,7 +14,7 @@ import (
 
 // opsBenchmark counts how many requests to Bigtable the web index makes.
 //
-// Without batching a request reads one row: GetMulti sends one for each, and nobody waits for
+// Without batching a request reads one row: GetMulti sends one for each, and no request waits for
 // others. Without prefetch it reads one column: nothing is read ahead, and several columns of a row
 // are several requests. So with neither, each cell that a transaction asks for is a request of its
 // own, but for what it has read already: what the paper's library would do without the means of its
@@ -25,8 +25,9 @@ type opsBenchmark struct {
 	Changed int // of them, the second time
 	// delay is added to each request to the store and to the oracle. It decides how many reads meet
 	// and travel together.
-	Delay       time.Duration
-	Concurrency int           // runs of observers under way at once; the paper's workers have thousands of threads
+	Delay time.Duration
+	// Concurrent runs of observers; the paper's workers have thousands of threads.
+	Concurrency int
 	Collapse    time.Duration // see index.Collapse
 	Detail      bool
 }
@@ -37,7 +38,8 @@ func (b *opsBenchmark) check() error { return within("changed", b.Changed, 0, b.
 type opsVariant struct {
 	name               string
 	batching, prefetch bool
-	phases             [2]opsPhase // all pages into an empty index; all pages again, of which some have changed
+	// All pages into an empty index; all pages again, some of them changed.
+	phases [2]opsPhase
 }
 
 // opsPhases are their names.

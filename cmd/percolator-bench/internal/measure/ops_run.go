@@ -136,11 +136,12 @@ func (s *opsSite) verify(ctx context.Context) error {
 
 // What a ReadRows request is for.
 const (
-	readGet    = "get"    // rows by their keys, for Get and GetMulti and for what they meet: locks, older versions
+	// Rows by key, for Get, GetMulti and what they meet: locks, older versions.
+	readGet    = "get"
 	readScan   = "scan"   // a range, for Scan
-	readCheck  = "check"  // whether the notification of one row is still there, before its observer is run
-	readLook   = "look"   // at rows by their keys, for locks and notifications that an entry of the journal may have left
-	readSearch = "search" // for notifications and locks: a worker that looks for work, or waits until there is none
+	readCheck  = "check"  // whether a row's notification is still there, before a run
+	readLook   = "look"   // at rows by key, for locks and notifications of an entry
+	readSearch = "search" // for notifications and locks, by workers that look for work or wait
 	readOwn    = "own"    // of the library's own tables
 )
 
@@ -164,10 +165,12 @@ func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
 	case keys > 0 && slices.Contains(f.families, "lock"):
 		o.kind = readLook
 		return o, asked{keys, keys}
-	case slices.Contains(f.families, "notify"), slices.Contains(f.families, "write"): // the second looks for commits at the end of a wait
+	case slices.Contains(f.families, "notify"), slices.Contains(f.families, "write"):
+		// A read of write looks for commits at the end of a wait.
 		o.kind = readSearch
 		if ranges := r.GetRows().GetRowRanges(); len(ranges) == 1 &&
-			string(ranges[0].GetEndKeyOpen()) == string(ranges[0].GetStartKeyClosed())+"\x00" { // one row
+			string(ranges[0].GetEndKeyOpen()) == string(ranges[0].GetStartKeyClosed())+"\x00" {
+			// One row.
 			o.kind = readCheck
 		}
 		return o, asked{}

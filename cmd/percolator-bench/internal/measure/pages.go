@@ -27,7 +27,7 @@ import (
 // pagesBenchmark measures what a page costs the web index: requests by cause, time, processor and
 // memory, with different numbers of pages and of workers.
 type pagesBenchmark struct {
-	Input       []string // WARC files, directories or addresses; none: the crawl that comes with webindex
+	Input       []string // WARC files, directories or addresses; none: webindex's own crawl
 	Pages       []int    // of the input, and made up ones where it has fewer; 0: all of the input
 	Outward     int      // links of each made up page that leave its site
 	Workers     []int    // each with a client of its own

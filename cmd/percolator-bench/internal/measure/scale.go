@@ -16,16 +16,16 @@ import (
 // the rows that changed since the last collection, and the notifications, by one caller that does
 // one operation after the other.
 type scaleBenchmark struct {
-	// The sizes of the four sweeps, ascending; none: that sweep is left out. Each size is a table in a
-	// store of its own, and sizes take turns.
+	// The sizes of the four sweeps, ascending; none: that sweep is left out. Each size is a table
+	// in a store of its own, and sizes take turns.
 	Rows, Versions, Changes, Notifications []int
 
-	// VersionRows is how many rows each table of the sweep over versions has. Those of the sweeps over
-	// changes and notifications have as many as the largest has of these.
+	// VersionRows is how many rows each table of the sweep over versions has. Those of the sweeps
+	// over changes and notifications have as many as the largest has of these.
 	VersionRows int
 
 	Value   int // bytes of a value
-	Samples int // how often each operation is done in each repetition, on each table; a scan of a whole table once
+	Samples int // operations of each kind in each repetition and table; one whole scan
 	repeat  int
 }
 
@@ -201,7 +201,7 @@ func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) err
 	return nil
 }
 
-// finish collects, and then reads through all tables once more: nothing that anybody reads has been
+// finish collects, and then reads through all tables once more: nothing readable has been
 // removed.
 func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 	if s.collect {

@@ -149,9 +149,11 @@ func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 	}
 	const ttl = 10_000 // ms
 	start := now.Add(-30 * time.Second)
-	lock := binary.BigEndian.AppendUint64([]byte{1, 'P', 0}, uint64(start)) // version, kind, not observed; time placed
+	// Version, kind, not observed; time placed.
+	lock := binary.BigEndian.AppendUint64([]byte{1, 'P', 0}, uint64(start))
 	lock = binary.AppendUvarint(lock, ttl)
-	for _, s := range []string{t.name, scaleRow(i), scaleHeld, ""} { // it is its own primary, and of no session
+	// The lock is its own primary, and has no session.
+	for _, s := range []string{t.name, scaleRow(i), scaleHeld, ""} {
 		lock = append(binary.AppendUvarint(lock, uint64(len(s))), s...)
 	}
 	mut := setCell("data", scaleHeld, cellTime(start), []byte("never committed"))

@@ -150,7 +150,7 @@ var (
 	scaleWait = scaleKind{name: "wait idle", what: "a wait until observers have nothing left to do", passes: true, long: true,
 		do: func(ctx context.Context, lab *scaleLab, _ *scaleTable) error { return lab.idle.WaitIdle(ctx) }}
 	scaleCollect = scaleKind{name: "collect", of: perChange,
-		what: "a collector's cycle after its drain, to remove what nobody can read any more"}
+		what: "a collector's cycle after its drain, to remove what no snapshot can read any more"}
 	scalePage = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, " +
 		"from a random row on", long: true,
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {

@@ -46,8 +46,8 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 	callers := oracleCallers(nil)
 	env := collectSeldom()
 	if b.Processes >= runtime.NumCPU() {
-		// As many as processors have one each, as Go's scheduler hands no more timestamps to waiting
-		// callers with two of them than with one.
+		// As many as processors have one each, as Go's scheduler hands no more timestamps to
+		// waiting callers with two of them than with one.
 		env = append(env, "GOMAXPROCS=1")
 	}
 	for range b.Processes {
@@ -212,7 +212,8 @@ func oracleServer(ctx context.Context, _ struct{}, l *lines) error {
 	testgrpc.RegisterTestServiceServer(rpc, emptyService{})
 	if empty := e.listen(); empty != nil {
 		e.at.Empty = empty.Addr().String()
-		go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
+		// Serve fails if the server is stopped before it begins.
+		go func() { _ = rpc.Serve(empty) }()
 		e.closers = append(e.closers, func() error { rpc.Stop(); return nil })
 	}
 	return answer(l, e, func(struct{}) (serverCounts, error) {

@@ -44,7 +44,7 @@ func delayed(delay time.Duration) []option.ClientOption {
 type distantClient struct {
 	*tso.Client
 	delay  time.Duration
-	waited atomic.Int64 // requests that a measured transaction waited for; the client makes others ahead
+	waited atomic.Int64 // requests that measured transactions waited for, not those made ahead
 }
 
 // waitedFor marks the context of a transaction that is measured. The client's own goroutines have
@@ -74,7 +74,7 @@ func (e *environment) distantOracle(ctx context.Context, delay time.Duration) (n
 type requestCounter struct {
 	own   bool
 	table string                          // only requests to it; "": to all
-	saw   func(req *btpb.ReadRowsRequest) // of each that counts; nil: nobody looks
+	saw   func(req *btpb.ReadRowsRequest) // of each that counts; may be nil
 
 	mu       sync.Mutex
 	n        map[string]int64
@@ -214,8 +214,8 @@ func addTo(sum *map[string]int64, counts map[string]int64) {
 
 // commitClock notes when the commit points of a client's transactions were passed: when the store's
 // answer to the conditional mutation that writes the record of a cell was there. No cell is durable
-// before, and nobody hears of it earlier; the commit of an observer is seen in the same way as the
-// commit of a writer, by the same clock, without asking either of them. It sees cells in the
+// before, and no process hears of it earlier; the commit of an observer is seen in the same way as
+// the commit of a writer, by the same clock, without asking either of them. It sees cells in the
 // primaries' rows only.
 type commitClock struct {
 	mu      sync.Mutex

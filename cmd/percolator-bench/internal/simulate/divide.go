@@ -94,8 +94,8 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	return cmp.Or(cmd.Wait(), decoded)
 }
 
-// stuckAfter is how long an episode may take, in real time: virtual time stands still while anybody
-// waits for a mutex.
+// stuckAfter is how long an episode may take, in real time: virtual time stands still while any
+// goroutine waits for a mutex.
 const stuckAfter = 15 * time.Minute
 
 // arguments are those of a process.

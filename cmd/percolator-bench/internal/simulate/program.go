@@ -59,14 +59,18 @@ func (b *synctestBubble) draw() uint64 {
 	{"runtime/rand.go", "\tglobalRand.state.Init(*seed)\n", "\tclear(seed[:])\n\tglobalRand.state.Init(*seed)\n"},
 	// A mutex hands itself over to those that have waited for a millisecond.
 	{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n", "func internal_sync_nanotime() int64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn b.now\n\t}\n"},
-	// Nobody is interrupted after 10 ms, and nobody overtakes the queue at every 61st turn.
+	// No goroutine is interrupted after 10 ms, and none overtakes the queue at every 61st turn.
 	{"runtime/proc.go", "func preemptone(pp *p) bool {\n", "func preemptone(pp *p) bool {\n\tif gp := pp.m.ptr(); gp == nil || gp.curg == nil || gp.curg.bubble != nil {\n\t\treturn false\n\t}\n"},
 	// Memory is not given back, as allocation passes over what is being given back.
 	{"runtime/mgcscavenge.go", "\tc <- 1\n\tscavenger.park()\n", "\tc <- 1\n\tfor {\n\t\tscavenger.park()\n\t}\n"},
 	{"runtime/proc.go", "if pp.schedtick%61 == 0 && ", "if false && "},
+	// Goroutines start with what most of them need: to grow each takes a tenth of the time.
+	{"runtime/stack.go", "var startingStackSize uint32 = fixedStack\n", "var startingStackSize uint32 = 8 << 10\n"},
+	{"runtime/stack.go", "debug.adaptivestackstart == 0", "true"},
 	// Every process has the same number.
 	{"os/exec.go", "func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1 }"},
-	// The children of a context are cancelled in the order in which they came, not by their addresses.
+	// The children of a context are cancelled in the order in which they came, not by their
+	// addresses.
 	{"context/context.go", "children map[canceler]struct{} //", "children map[canceler]uint64 //"},
 	{"context/context.go", "make(map[canceler]struct{})", "make(map[canceler]uint64)"},
 	{"context/context.go", "p.children[child] = struct{}{}", "p.children[child] = came.Add(1)"},

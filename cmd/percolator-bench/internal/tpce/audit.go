@@ -23,7 +23,7 @@ type Audit struct {
 // published and every commission has been folded, and recomputes accounts, holdings and brokers
 // from the trades. It is ErrAudit if
 //
-//   - a trade whose order was committed is missing or pending, or there is one that nobody has
+//   - a trade whose order was committed is missing or pending, or there is one that no one has
 //     ordered;
 //   - an account's cash, commissions, gains or count of trades are not those that its trades give,
 //     or it does not balance: cash, what its holdings have cost, and commissions, less gains, must
@@ -58,9 +58,10 @@ type ledger struct {
 	ctx context.Context
 	s   *percolator.Snapshot
 
-	accounts   map[AccountID]account // cash is the change; gains are not in it, as they depend on the order of trades
-	quantities map[string]int64      // by holding
-	costs      map[string]int64      // by account, from the holdings
+	// Cash is the change without gains, which depend on the order of trades.
+	accounts   map[AccountID]account
+	quantities map[string]int64 // by holding
+	costs      map[string]int64 // by account, from the holdings
 	brokers    map[int]Earned
 }
 
@@ -123,7 +124,8 @@ func (f *Firm) auditAccounts(l *ledger) error {
 		if err != nil {
 			return err
 		}
-		id := AccountID{l.Accounts / accountsEach, l.Accounts % accountsEach} // in the order of rows
+		// The listing is in the order of rows.
+		id := AccountID{l.Accounts / accountsEach, l.Accounts % accountsEach}
 		want, cost, v := l.accounts[id], l.costs[id.row()], a.Value
 		if a.Cell.Row != id.row() || v.Cash != opening+want.Cash || v.Paid != want.Paid || v.Trades != want.Trades || !v.balanced(cost) {
 			return wrong("account %s: %+v, its holdings have cost %d, and its trades give %+v", a.Cell.Row, v, cost, want)

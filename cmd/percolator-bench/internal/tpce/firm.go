@@ -36,7 +36,7 @@ var Kinds = []Kind{TradeOrder, TradeResult, MarketFeed, CustomerPosition, TradeS
 // Done is a transaction that has succeeded.
 type Done struct {
 	Kind     Kind
-	Took     time.Duration // from its beginning to the answer, all attempts and the pauses between them
+	Took     time.Duration // from its beginning to the answer, with all attempts and pauses
 	Attempts int           // one more than it has met conflicts
 	Executed bool          // of a trade-result: the trade was executed, not rejected
 }
@@ -144,7 +144,8 @@ type Commission string
 
 // The ways.
 const (
-	Queued  Commission = "queue"   // an increment in a side table, folded into the broker's row by an observer
+	// An increment in a side table, which an observer folds into the row.
+	Queued  Commission = "queue"
 	Direct  Commission = "row"     // the broker's row is read and written
 	Omitted Commission = "omitted" // not at all, as in the paper's measurement
 )
@@ -297,7 +298,8 @@ func settle(t *trade, a *account, h *holding, tier int, price int64) bool {
 			t.State = rejected
 			return false
 		}
-		cost := h.Cost * t.Quantity / h.Quantity // the rest is what remains: no cent is lost to rounding
+		// The remaining holding keeps the rest, so rounding loses no cent.
+		cost := h.Cost * t.Quantity / h.Quantity
 		h.Quantity, h.Cost = h.Quantity-t.Quantity, h.Cost-cost
 		a.Cash, a.Gained = a.Cash+value, a.Gained+value-cost
 	} else {

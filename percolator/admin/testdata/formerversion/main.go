@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -27,10 +28,14 @@ func main() {
 	for i := 0; ; i++ {
 		cell := percolator.Cell{Table: "t", Row: fmt.Sprintf("row-%06d", i), Column: "seen"}
 		_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell, []byte("1")) })
-		if err != nil {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, tso.ErrUnavailable):
+			i-- // a busy machine
+		case err != nil:
 			fmt.Println("stopped:", err)
 			return
+		default:
+			fmt.Println("wrote", cell.Row)
 		}
-		fmt.Println("wrote", cell.Row)
 	}
 }

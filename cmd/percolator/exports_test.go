@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/exportqueue"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// letterNumbers are those of dead letters, which differ from run to run.
+var letterNumbers = regexp.MustCompile(`/000\.[0-9a-f]{10}\.[0-9a-f]{2}\.[0-9a-f]{16}`)
+
+// TestExportsSession: what a receiver has refused is listed, retried and dropped.
+func TestExportsSession(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testExportsSession)
+}
+
+func testExportsSession(t *testing.T) {
+	queue, err := exportqueue.New(exportqueue.Config{Table: "search_exports", Name: "search", Partitions: 1, DeadLetters: "dead_letters"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	letters, _ := queue.DeadLetterTable()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{queue.Table(), letters, {Name: "documents"}}})
+	var mended atomic.Bool
+	idle := cl.deliver(queue, func(_ context.Context, batch []exportqueue.Entry) error {
+		if mended.Load() {
+			return nil
+		}
+		return exportqueue.Reject(errors.New("400 Bad Request:\nno title"), batch...)
+	})
+	s := session{c: cl}
+	s.run(exitOK, "exports", "ls", "dead_letters")
+	cl.add(queue, "com.example/", "a document", "org.example/", "another", "b\x00\xff", "")
+	idle()
+	s.run(exitOK, "exports", "ls", "dead_letters")
+	s.run(exitOK, "exports", "ls", "dead_letters", "--limit", "1")
+	s.run(exitOK, "exports", "ls", "dead_letters", "--queue", "search_exports", "--limit", "1", "-o", "json")
+	s.run(exitOK, "exports", "ls", "dead_letters", "--queue", "other")
+	s.run(exitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
+	first := letterNumbers.FindString(s.text.String()) + "00000000"
+	mended.Store(true)
+	s.run(exitOK, "exports", "retry", "dead_letters", "search_exports"+first)
+	idle()
+	s.run(exitNotFound, "exports", "retry", "dead_letters", "search_exports"+first)
+	s.runWith(exitUsage, "n\n", "exports", "drop", "dead_letters", "--queue", "search_exports")
+	s.run(exitOK, "exports", "drop", "dead_letters", "--queue", "search_exports", "--dry-run", "-o", "json")
+	s.run(exitOK, "exports", "drop", "dead_letters", "--queue", "search_exports", "--yes")
+	s.run(exitOK, "exports", "ls", "dead_letters", "-o", "json")
+	s.run(exitUsage, "exports", "drop", "dead_letters", "--queue", "q", "--all")
+	s.run(exitUsage, "exports", "retry", "dead_letters")
+	s.run(exitUsage, "exports", "ls")
+	cl.must(exitOK, "set", "documents", "a", "title", "x")
+	s.run(exitFailure, "exports", "ls", "documents")
+	golden(t, "exports.txt", normalized(letterNumbers.ReplaceAllString(s.text.String(), "/000.<letter>")))
+}
+
+// deliver runs a worker for a queue until the test ends. idle waits until it has nothing to do.
+func (c *cluster) deliver(q *exportqueue.Queue, f func(context.Context, []exportqueue.Entry) error) (idle func()) {
+	c.t.Helper()
+	r := observers.NewRegistry()
+	q.Observe(r, c.client, f)
+	w, err := observers.NewWorker(c.client, r, observers.Config{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	c.t.Cleanup(func() { stop(); <-ended })
+	return func() {
+		c.t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+		defer cancel()
+		if err := w.WaitIdle(ctx); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// add commits keys and values as entries of a queue.
+func (c *cluster) add(q *exportqueue.Queue, entries ...string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	defer cancel()
+	if _, err := c.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for i := 0; i < len(entries); i += 2 {
+			if err := q.Add(tx, entries[i], []byte(entries[i+1])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// More letters than one transaction takes are handled, those of large values in parts as well.
+func TestManyDeadLetters(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testManyDeadLetters)
+}
+
+func testManyDeadLetters(t *testing.T) {
+	queue, err := exportqueue.New(exportqueue.Config{Table: "exports", Name: "e", Partitions: 1, DeadLetters: "dead"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	letters, _ := queue.DeadLetterTable()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{queue.Table(), letters}})
+	idle := cl.deliver(queue, func(_ context.Context, batch []exportqueue.Entry) error { return exportqueue.Reject(nil, batch...) })
+	for range 3 {
+		var entries []string
+		for range lettersAtOnce/2 + 1 {
+			entries = append(entries, "k", "v")
+		}
+		cl.add(queue, append(entries, "large", strings.Repeat("x", letterBytesAtOnce/2+1))...)
+	}
+	idle()
+	const all = 3 * (lettersAtOnce/2 + 2)
+	if out := cl.must(exitOK, "exports", "drop", "dead", "--all", "--yes").out; strings.Count(out, "dropped: exports/") != all {
+		t.Errorf("of %d letters %d were dropped:\n%s", all, strings.Count(out, "dropped: exports/"), out)
+	}
+	if out := cl.must(exitOK, "exports", "ls", "dead").out; out != "no dead letters\n" {
+		t.Errorf("left are\n%s", out)
+	}
+}

@@ -1,0 +1,7 @@
+package workload
+
+import "github.com/gopercolator/percolator/internal/history"
+
+// Watched is what a consumer watches: values that expire, ranges that are deleted, transactions
+// that fill more than a batch, and one column of a table.
+var Watched = []history.Column{{Table: permits}, {Table: archive}, {Table: sheets}, {Table: bank, Name: "balance"}}

@@ -1,0 +1,349 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// A header stays as long as the session of its owner, and then goes with the last row.
+func TestHeadersGoWithTheirSessions(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testHeadersGoWithTheirSessions)
+}
+
+func testHeadersGoWithTheirSessions(t *testing.T) {
+	env := newCollectorEnv(t)
+	ctx := fixture.Context(t)
+	var sessions fixture.Registrar
+	writer, by := sessions.Client(env), env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+	fixture.Put(t, ctx, writer, "r", "c", "v")
+	fixture.Must(t, writer.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, by)
+	if rows, headers := streamsLeft(t, ctx, env); rows != 0 || headers != 1 {
+		t.Errorf("while the session lasts: %d rows and %d headers, want the header alone", rows, headers)
+	}
+	fixture.Put(t, ctx, writer, "r", "c", "w") // in the same stream
+	fixture.Must(t, writer.Flush(ctx))
+	sessions.End("session-1")
+	collect(t, ctx, by)
+	if rows, headers := streamsLeft(t, ctx, env); rows != 1 || headers != 1 {
+		t.Errorf("with an entry above the safepoint: %d rows and %d headers, want both", rows, headers)
+	}
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, by)
+	if rows, headers := streamsLeft(t, ctx, env); rows+headers != 0 {
+		t.Errorf("after the session: %d rows and %d headers", rows, headers)
+	}
+}
+
+// A stream whose header is gone is collected like any other. One that names no session stays, since
+// its client may live.
+func TestStreamWithoutAHeader(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testStreamWithoutAHeader)
+}
+
+func testStreamWithoutAHeader(t *testing.T) {
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	fixture.Must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, c)
+	if rows, headers := streamsLeft(t, ctx, env); rows != 0 || headers == 0 {
+		t.Errorf("%d rows and %d headers are left", rows, headers)
+	}
+	loseHeaders(t, ctx, env)
+	fixture.Put(t, ctx, c, "r", "c", "2")
+	fixture.Must(t, c.Flush(ctx))
+	if rows, _ := streamsLeft(t, ctx, env); rows != 1 {
+		t.Errorf("%d rows with entries, want 1", rows)
+	}
+	env.Audit(t)
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, c); col.Versions != 2 {
+		t.Errorf("collected %+v, want the first version and its record", col)
+	}
+	env.Audit(t, collected)
+}
+
+// loseHeaders erases the headers of all streams.
+func loseHeaders(t *testing.T, ctx context.Context, env *percolatortest.Env) {
+	t.Helper()
+	journal := env.Store().Open("percolator_journal")
+	var keys []string
+	fixture.Must(t, journal.ReadRows(ctx, bigtable.PrefixRange("\x41"), func(r bigtable.Row) bool { keys = append(keys, r.Key()); return true }))
+	gone := bigtable.NewMutation()
+	gone.DeleteRow()
+	for _, key := range keys {
+		fixture.Must(t, journal.Apply(ctx, key, gone))
+	}
+}
+
+// A notification older than the safepoint is one that the journal should have led to before: it is
+// dispatched and counted, and its entry stays until it is dealt with.
+func TestCollectionDispatchesWhatWasMissed(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testCollectionDispatchesWhatWasMissed)
+}
+
+func testCollectionDispatchesWhatWasMissed(t *testing.T) {
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "seen", "v")
+	fixture.Put(t, ctx, c, "r", "c", "v")
+	fixture.Must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	var told []percolator.Cell
+	defer c.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool {
+		told = append(told, n.Cell)
+		return true
+	})()
+	if col := collect(t, ctx, c); col.Dispatched != 1 || len(told) != 1 || told[0] != fixture.Cell("r", "seen") {
+		t.Errorf("dispatched %v, collected %+v", told, col)
+	}
+	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+		t.Error("the entry of the notification has gone")
+	}
+	env.Audit(t, collected)
+	snap, err := c.Snapshot(ctx)
+	fixture.Must(t, err)
+	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("r", "seen"), snap.StartTimestamp()))
+	fixture.Must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, c); col.Dispatched != 0 {
+		t.Errorf("collected %+v", col)
+	}
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
+		t.Errorf("%d rows of the journal are left", rows)
+	}
+}
+
+// A record that cannot be decoded does not stop a cycle; the entry that names its row stays until
+// the record is repaired.
+func TestCorruptRecordKeepsItsEntry(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testCorruptRecordKeepsItsEntry)
+}
+
+func testCorruptRecordKeepsItsEntry(t *testing.T) {
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	for _, v := range []string{"1", "2"} {
+		fixture.Put(t, ctx, c, "r", "c", v)
+		fixture.Put(t, ctx, c, "s", "c", v)
+	}
+	fixture.Must(t, c.Flush(ctx))
+	fixture.Plant(t, ctx, env, "t", "r", "write", "x", 5000, "nonsense")
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, c); col.Corrupt != 1 || col.Versions != 4 {
+		t.Errorf("collected %+v, want both cells, and one that is corrupt", col)
+	}
+	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+		t.Error("the entries of the row have gone")
+	}
+	mut := bigtable.NewMutation()
+	mut.DeleteCellsInColumn("write", "x")
+	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, c)
+	env.Audit(t, collected)
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
+		t.Errorf("%d rows of the journal are left", rows)
+	}
+}
+
+// A row of the journal that cannot be decoded stops the cycle before its watermark: what it names
+// may hold a lock.
+func TestCorruptRowOfTheJournalStopsCollection(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testCorruptRowOfTheJournalStopsCollection)
+}
+
+func testCorruptRowOfTheJournalStopsCollection(t *testing.T) {
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	fixture.Put(t, ctx, c, "r", "c", "2")
+	fixture.Must(t, c.Flush(ctx))
+	key := copyRow(t, ctx, env)
+	fixture.Plant(t, ctx, env, "percolator_journal", key, "journal", "batch", 1000, "nonsense")
+	env.Clock.Advance(afterwards)
+	fixture.WantErr(t, fixture.ErrOf(collector(t, c, admin.CollectorConfig{}).Collect(ctx)), percolator.ErrCorrupt)
+	bounds, err := admin.New(c).CollectionBounds(ctx)
+	if err != nil || bounds.Watermark != 0 {
+		t.Errorf("%+v, %v", bounds, err)
+	}
+}
+
+// What says that an observer is parked, beside no notification, goes with the next cycle that comes
+// by the row (I19), and so does the row of the journal that lists it.
+func TestCollectionErasesStrayStates(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testCollectionErasesStrayStates)
+}
+
+func testCollectionErasesStrayStates(t *testing.T) {
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	at := fixture.Cell("r", "seen")
+	ts := fixture.Put(t, ctx, c, "r", "seen", "v", "s", "seen", "v")
+	for _, cell := range []percolator.Cell{at, fixture.Cell("s", "seen")} {
+		fixture.Must(t, admin.New(c).SetObserverStates(ctx, admin.ObserverState{Cell: cell, Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}))
+	}
+	env.Audit(t)
+	snap, err := c.Snapshot(ctx)
+	fixture.Must(t, err)
+	fixture.Must(t, admin.New(c).ClearNotification(ctx, at, snap.StartTimestamp())) // and the worker dies
+	fixture.Must(t, c.Flush(ctx))
+	wantParked(t, ctx, env, 2, 3) // beside the notification of s
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, c)
+	wantParked(t, ctx, env, 1, 2)
+	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+}
+
+// wantParked asserts how many rows of the journal list parked observers, and how many cells the
+// notify family of table t has.
+func wantParked(t *testing.T, ctx context.Context, env *percolatortest.Env, listed, cells int) {
+	t.Helper()
+	n := 0
+	fixture.Must(t, env.Store().Open("percolator_journal").ReadRows(ctx, bigtable.PrefixRange("\x40"), func(bigtable.Row) bool {
+		n++
+		return true
+	}))
+	if got := fixture.CellsOf(t, ctx, env, "t", "notify"); n != listed || got != cells {
+		t.Errorf("%d rows of the journal list parked observers, beside %d notify cells; want %d and %d", n, got, listed, cells)
+	}
+}
+
+// Transactions of some clients, some of which die at any request, weak notifications among them; a
+// cycle of collection afterwards leaves what a snapshot reads, and nothing else.
+func TestRandomHistoryIsCollected(t *testing.T) {
+	fixture.Long(t)
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			bothWays(t, func(t *testing.T, env *percolatortest.Env) { randomGarbage(t, env, seed) })
+		})
+	}
+}
+
+func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
+	ctx := fixture.Context(t)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	clients := 0
+	var c *percolator.Client
+	renew := func() {
+		c = env.NewClient(percolatortest.Configure(shortRetention))
+		clients++
+		if clients%2 == 0 {
+			dies := 10 + rnd.IntN(60)
+			n := 0
+			env.FaultsOf(c).Handle(func(percolatortest.Request) percolatortest.Action {
+				if n++; n == dies {
+					return percolatortest.Crash
+				}
+				return percolatortest.Pass
+			})
+		}
+	}
+	renew()
+	for range 150 {
+		tx, err := c.Begin(ctx)
+		if err == nil {
+			for range 1 + rnd.IntN(3) {
+				at := fixture.Cell(fmt.Sprint(rnd.IntN(8)), []string{"c", "d", "seen"}[rnd.IntN(3)])
+				switch rnd.IntN(6) {
+				case 0:
+					err = tx.Delete(at)
+				case 1:
+					err = tx.Notify(fixture.Cell(at.Row, "poke"))
+				default:
+					err = tx.Set(at, []byte("v"))
+				}
+				fixture.Must(t, err)
+			}
+			_, _ = tx.Commit(ctx) // a conflict, the death of the client, or a success
+		}
+		if env.FaultsOf(c).Crashed() || rnd.IntN(20) == 0 {
+			renew()
+			env.Clock.Advance(fixture.LockTTL)
+		}
+	}
+	env.Clock.Advance(afterwards)
+	by := env.NewClient(percolatortest.Configure(shortRetention))
+	_ = c.Flush(ctx)
+	collect(t, ctx, by)
+	env.Audit(t, collected)
+	for i := range 8 { // what is notified: whatever else there was goes with the next cycle
+		snap, err := by.Snapshot(ctx)
+		fixture.Must(t, err)
+		for _, column := range []string{"seen", "poke"} {
+			fixture.Must(t, admin.New(by).ClearNotification(ctx, fixture.Cell(fmt.Sprint(i), column), snap.StartTimestamp()))
+		}
+	}
+	fixture.Must(t, by.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, by)
+	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	if by.Schema().DisableJournal {
+		return
+	}
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 { // a living client may have written a header again
+		t.Errorf("%d rows of the journal are left", rows)
+	}
+}
+
+// A row that stands among those of a stream and has no number stops a cycle before the watermark is
+// published, like one that cannot be decoded; once it has gone collection goes on.
+func TestForeignRowAmongThoseOfAStream(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testForeignRowAmongThoseOfAStream)
+}
+
+func testForeignRowAmongThoseOfAStream(t *testing.T) {
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	fixture.Put(t, ctx, c, "r", "c", "2")
+	fixture.Must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	table := env.Store().Open("percolator_journal")
+	var foreign string
+	var batch []byte
+	fixture.Must(t, table.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+		for _, it := range r["journal"] {
+			if it.Column == "journal:batch" {
+				foreign, batch = r.Key()+"x", it.Value
+			}
+		}
+		return true
+	}))
+	mut := bigtable.NewMutation()
+	mut.Set("journal", "batch", 1000, batch)
+	fixture.Must(t, table.Apply(ctx, foreign, mut))
+	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	col, err := collector(t, c, admin.CollectorConfig{}).Collect(limited)
+	if fixture.WantErr(t, err, percolator.ErrCorrupt); col.Phase != admin.CollectionResolve {
+		t.Errorf("stopped at %+v", col)
+	}
+	mut = bigtable.NewMutation()
+	mut.DeleteRow()
+	fixture.Must(t, table.Apply(ctx, foreign, mut))
+	collect(t, ctx, c)
+	wantCells(t, ctx, env, "collected", 1, 0, 1, 0)
+}

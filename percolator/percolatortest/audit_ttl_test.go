@@ -1,0 +1,62 @@
+package percolatortest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+var expiringSchema = &percolator.Schema{Tables: []percolator.Table{{Name: "t", TTL: time.Minute, Indexes: []percolator.Index{
+	{Name: "badge", Column: "badge", Unique: true}, {Name: "holder", Column: "holder"},
+}}}}
+
+// Values that have expired, and are not collected yet, stand neither in the way of another row's in
+// a unique index, nor need a transaction that puts the next ones erase their entries.
+func TestAuditOfValuesThatHaveExpired(t *testing.T) {
+	t.Parallel()
+	env := New(t, expiringSchema)
+	ctx := testContext(t)
+	put := func(row, holder string) {
+		t.Helper()
+		_, err := env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+			return errors.Join(tx.Set(cell(row, "badge"), []byte("b")), tx.Set(cell(row, "holder"), []byte(holder)))
+		})
+		if err := errors.Join(err, env.Client.Flush(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "h")
+	if r := env.Audit(t); r.IndexEntries != 2 {
+		t.Errorf("%d index entries were compared, want 2", r.IndexEntries)
+	}
+	env.Clock.Advance(2 * time.Minute)
+	put("b", "h") // the badge
+	env.Clock.Advance(2 * time.Minute)
+	put("b", "other") // the holder
+	if r := env.Audit(t); r.IndexEntries != 2 {
+		t.Errorf("%d index entries were compared, want 2", r.IndexEntries)
+	}
+}
+
+// A lock of a value that will expire says so.
+func TestAuditOfLocksOfValuesThatExpire(t *testing.T) {
+	t.Parallel()
+	env := New(t, expiringSchema)
+	c := env.NewClient()
+	env.FaultsOf(c).Handle(func(r Request) Action {
+		if r.Sets("write") {
+			return Crash
+		}
+		return Pass
+	})
+	_, err := c.Update(testContext(t), func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell("r", "holder"), []byte("h")) })
+	if err == nil {
+		t.Fatal("the client did not crash")
+	}
+	if r := env.Audit(t); r.Locks != 2 {
+		t.Errorf("%d locks, want 2: a cell and its entry", r.Locks)
+	}
+}
