@@ -106,14 +106,16 @@ func (r *reading) entry(e journal.Entry, at place) {
 }
 
 // shorten aims at less when what is open does not fit: the next rounds read the rest of it again. A
-// transaction always fits by itself.
+// transaction always fits by itself, and what was open before this round stays.
 func (r *reading) shorten() {
-	for r.names > r.cfg.names && r.target.Sub(r.position) > leastSpan {
+	maps.DeleteFunc(r.first, func(t *txn, _ bool) bool { return r.open[t.start] != t })
+	for r.names > r.cfg.names && len(r.first) > 0 && len(r.open) > 1 && r.target.Sub(r.position) > leastSpan {
 		r.span = r.target.Sub(r.position) / 2
 		r.target = r.position.Add(r.span)
 		for t := range r.first {
-			if t.start > r.target && r.open[t.start] == t {
+			if t.start > r.target {
 				r.drop(t)
+				delete(r.first, t)
 			}
 		}
 		for _, row := range r.rows {

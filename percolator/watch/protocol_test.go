@@ -332,6 +332,31 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
+// A transaction that does not fit into the memory, and takes long, is not waited for in small steps.
+func TestALongTransactionLargerThanTheMemory(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		ctx := fixture.Context(t)
+		env := fixture.NewEnv(t)
+		from := now(t, ctx, env.Oracle)
+		time.Sleep(5 * time.Second)
+		tx := fixture.MustBegin(t, ctx, env.Client)
+		time.Sleep(5 * time.Second)
+		for _, row := range []string{"a", "b", "c"} {
+			fixture.Must(t, tx.Set(fixture.Cell(row, "c"), []byte("1")))
+		}
+		within := fixture.Put(t, ctx, env.NewClient(), "d", "c", "2")
+		last := fixture.MustCommit(t, ctx, tx)
+		reader := env.NewClient()
+		if got, _ := until(t, ctx, reader, config(from).Within(1, time.Second), last); shown(got) != "d.c=2 a.c=1 b.c=1 c.c=1" || got[0].CommitTS != within {
+			t.Errorf("%s", shown(got))
+		}
+		if n := len(env.FaultsOf(reader).Requests()); n > 300 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
 // Values that do not fit into a batch together come one after the other.
 func TestLargeValues(t *testing.T) {
 	fixture.Long(t)
