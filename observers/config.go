@@ -58,7 +58,8 @@ type Config struct {
 	// client writes and what clients of other processes hint at. It is for comparison.
 	DisableDispatch bool
 	// Columns are the columns that this worker takes. Each needs an observer; observers of other
-	// columns do not run here. nil: every observed and weak column of the schema.
+	// columns do not run here. nil: every observed and weak column of the schema; of the schemas
+	// with tables of its observers, where the instance has several.
 	Columns []Column
 
 	// RowLocks keeps the scanners of different workers apart, where there is no journal or it is

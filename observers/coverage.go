@@ -56,6 +56,19 @@ type coverage struct {
 	lanes    []*lane         // in the order of registration
 }
 
+// concerns reports whether the schema with a name has a table of an observer, if any schema has.
+func concerns(s *percolator.Schema, name string, observers []*observer) bool {
+	found := false
+	for _, t := range s.Tables {
+		if slices.ContainsFunc(observers, func(o *observer) bool { return o.table == t.Name }) {
+			if found = true; t.Schema == name {
+				return true
+			}
+		}
+	}
+	return !found
+}
+
 // cover matches the observers with the schema. A writer notifies only what the schema observes, so
 // an observer of any other column would silently never run; a column without an observer would
 // accumulate notifications.
@@ -63,6 +76,9 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 	weak := map[Column]bool{}
 	cov := &coverage{taken: map[Column]*column{}, observed: map[Column]bool{}}
 	for _, t := range s.Tables {
+		if take == nil && !concerns(s, t.Schema, observers) {
+			continue
+		}
 		for _, name := range t.Observed {
 			weak[Column{t.Name, name}] = false
 		}

@@ -124,6 +124,15 @@ func TestCoverage(t *testing.T) {
 		return list
 	}
 	all := []Column{{"a", "x"}, {"a", "y"}, {"a", "w"}, {"b", "x"}}
+	others := &percolator.Schema{Tables: append(schema.Tables, percolator.Table{Name: "e", Observed: []string{"x"}, Schema: "e"})}
+	for _, observed := range [][]Column{{{"e", "x"}}, all, append(all, Column{"e", "x"})} {
+		if cov, err := cover(others, observe(observed...), nil); err != nil || len(cov.taken) != len(observed) || len(cov.observed) != len(observed) {
+			t.Errorf("%v: %v", observed, err)
+		}
+	}
+	if _, err := cover(others, observe(append(all[1:], Column{"e", "x"})...), nil); !errors.Is(err, percolator.ErrSchemaMismatch) {
+		t.Errorf("with observers in both, and not of a.x: %v", err)
+	}
 	for name, test := range map[string]struct {
 		observers []*observer
 		take      []Column

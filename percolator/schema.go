@@ -14,10 +14,15 @@ import (
 // versioned, because a writer with another schema would silently omit notifications (section 2.4 of
 // the paper; docs/PROTOCOL.md, I10):
 //
+//	Name           string   // of a team's tables, where several share an instance
 //	Tables         []Table
 //	Timing         Timing
 //	DisableJournal bool     // find unfinished work and garbage by passes over the tables
 //	Dropping       []string // Bigtable tables whose drop is unfinished; only in a stored schema
+//
+// Schemas with different names share an instance, in which a table's name occurs once. CreateSchema
+// changes, and Config.Schema is compared with, the tables of the schema with that name alone. The
+// stored schema has the tables of all.
 //
 // Validate reports what is wrong with it.
 type Schema = model.Schema
@@ -32,6 +37,7 @@ type Schema = model.Schema
 //	Columns  []ColumnSchema
 //	TTL      time.Duration // 0: values live until they are deleted; at least 1 s
 //	NotifyExpired bool     // observers hear when a value with this TTL has expired
+//	Schema   string   // the name of the schema that has the table; "": Schema.Name
 //
 // A table with Columns has no others: naming one that is not declared, to write it, to read it, or
 // as an observed, weak or indexed one, is ErrInvalidArgument. So is a value that is not of the
@@ -126,7 +132,8 @@ type Stats = telemetry.Stats
 // of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
 // tables, observed columns, weak columns, indexes or Columns, that has other TTLs, or another type
 // for what was bytes, replaces the stored one. A schema that lacks something of the stored one, or
-// has another Timing or type, is refused with ErrSchemaMismatch; nothing is ever deleted.
+// has another Timing or type, or a table of a schema with another name, is refused with
+// ErrSchemaMismatch; nothing is ever deleted.
 // CreateSchema sets no native garbage collection: an age policy would compare the oracle's
 // timestamps with Bigtable's clock.
 //

@@ -25,6 +25,7 @@ import (
 // or begin with a quote, are in Go's quotes, as commands show them.
 
 type schemaFile struct {
+	Name   string      `json:"name,omitempty" yaml:"name,omitempty"`
 	Tables []tableFile `json:"tables" yaml:"tables"`
 	Timing *timingFile `json:"timing,omitempty" yaml:"timing,omitempty"`
 
@@ -33,6 +34,7 @@ type schemaFile struct {
 
 type tableFile struct {
 	Name     string      `json:"name" yaml:"name"`
+	Schema   string      `json:"schema,omitempty" yaml:"schema,omitempty"` // whose it is, where several are shown
 	Observed []string    `json:"observed,omitempty" yaml:"observed,omitempty,flow"`
 	Weak     []string    `json:"weak,omitempty" yaml:"weak,omitempty,flow"`
 	Indexes  []indexFile `json:"indexes,omitempty" yaml:"indexes,omitempty"`
@@ -215,10 +217,10 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 		}
 		return d
 	}
-	s := &percolator.Schema{DisableJournal: f.DisableJournal}
+	s := &percolator.Schema{Name: f.Name, DisableJournal: f.DisableJournal}
 	for i, t := range f.Tables {
 		at := fmt.Sprintf("tables[%d]", i)
-		table := percolator.Table{Name: t.Name, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
+		table := percolator.Table{Name: t.Name, Schema: t.Schema, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
 		table.TTL, table.NotifyExpired = duration(at+".ttl", t.TTL), t.NotifyExpired
 		for j, c := range t.Columns {
 			in := fmt.Sprintf("%s.columns[%d]", at, j)
@@ -248,9 +250,9 @@ func toFile(s *percolator.Schema) schemaFile {
 	column := func(c percolator.ColumnSchema) columnFile {
 		return columnFile{quoted(c.Name), c.Type, durationText(c.TTL), c.NotifyExpired}
 	}
-	f := schemaFile{DisableJournal: s.DisableJournal, Tables: arrayOf(s.Tables, func(t percolator.Table) tableFile {
+	f := schemaFile{Name: s.Name, DisableJournal: s.DisableJournal, Tables: arrayOf(s.Tables, func(t percolator.Table) tableFile {
 		return tableFile{
-			t.Name, arrayOf(t.Observed, quoted), arrayOf(t.Weak, quoted), arrayOf(t.Indexes, index), arrayOf(t.Splits, quoted),
+			t.Name, t.Schema, arrayOf(t.Observed, quoted), arrayOf(t.Weak, quoted), arrayOf(t.Indexes, index), arrayOf(t.Splits, quoted),
 			arrayOf(t.Columns, column), durationText(t.TTL), t.NotifyExpired,
 		}
 	})}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/suggest"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -42,6 +43,7 @@ const (
 func newSchemaShow() *cobra.Command {
 	var f schemaFlags
 	var ddl bool
+	var name string
 	cmd := &cobra.Command{
 		Use:  "show",
 		Args: noArgs,
@@ -55,6 +57,11 @@ func newSchemaShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if cmd.Flags().Changed("name") {
+					if stored.Schema, err = ofName(stored.Schema, name); err != nil {
+						return err
+					}
+				}
 				out := newStoredJSON(stored)
 				text, err := yaml.Marshal(out.Schema)
 				if err != nil {
@@ -66,8 +73,27 @@ func newSchemaShow() *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().Lookup("output").Usage = strings.Replace(cmd.Flags().Lookup("output").Usage, "table", "table (YAML)", 1)
+	cmd.Flags().StringVar(&name, "name", "", "only the schema with this name")
 	cmd.Flags().BoolVar(&ddl, "spanner-ddl", false, "print the DDL of the oracle's tables in Spanner")
 	return cmd
+}
+
+// ofName is the part of a stored schema that has a name, as the file has it that its team applies.
+func ofName(stored *percolator.Schema, name string) (*percolator.Schema, error) {
+	part := *stored
+	part.Name, part.Tables = name, nil
+	var names []string
+	for _, t := range stored.Tables {
+		names = append(names, t.Schema)
+		if t.Schema == name {
+			t.Schema = ""
+			part.Tables = append(part.Tables, t)
+		}
+	}
+	if len(part.Tables) == 0 {
+		return nil, fmt.Errorf("schema %q: %w%s", name, percolator.ErrNotFound, suggest.DidYouMean(name, names...))
+	}
+	return &part, nil
 }
 
 // storedSchema is ErrNotFound where there is none.

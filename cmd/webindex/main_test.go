@@ -236,6 +236,7 @@ func TestCommandsOnARunningStore(t *testing.T) {
 	if _, stderr := do(1, "verify"); !strings.Contains(stderr, "schema") {
 		t.Errorf("without tables: %s", stderr)
 	}
+	store.quickStart(t) // whose tables are others
 	do(0, "init")
 	do(0, "init")
 	do(0, "load", "--input", site(t, ""))
@@ -316,6 +317,15 @@ func runStore(t *testing.T) *runningStore {
 	t.Setenv("BIGTABLE_EMULATOR_HOST", bigtable.Addr())
 	t.Setenv("PERCOLATOR_TSO_ADDR", l.Addr().String())
 	return &runningStore{oracle}
+}
+
+// quickStart creates the tables of docs/QUICKSTART.md.
+func (s *runningStore) quickStart(t *testing.T) {
+	t.Helper()
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "notes", Observed: []string{"text"}}, {Name: "tags"}, {Name: "accounts"}}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	fixture.Must(t, percolator.CreateSchema(ctx, "webindex", "webindex", schema))
 }
 
 // plant makes one thing wrong.

@@ -59,6 +59,9 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 	if err != nil {
 		return err
 	}
+	if s, err = model.Beside(stored.Schema, s); err != nil {
+		return err
+	}
 	if stored.Schema == nil {
 		s = withTimingOf(stored.Timing, s)
 	} else {

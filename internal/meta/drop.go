@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -166,10 +167,14 @@ func removed(old, next *model.Schema) (names, indexes []string) {
 	return names, indexes
 }
 
-// CheckDrop is the ErrSchemaMismatch of what next asks for that neither CreateSchema nor a drop
+// CheckDrop is the ErrSchemaMismatch of what s asks for that neither CreateSchema nor a drop
 // does, the ErrLocked of a hold, which keeps the snapshots of what would go, and the ErrImporting
 // of an import that writes there: its fence would outlive the table.
-func (m State) CheckDrop(next *model.Schema, now tso.Timestamp) error {
+func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
+	next, err := model.Beside(m.Schema, s)
+	if err != nil {
+		return err
+	}
 	for _, ch := range schemaChanges(m.Schema, next) {
 		if err := ch.Err(); err != nil && !ch.Droppable() {
 			return err
@@ -206,10 +211,10 @@ func (ch SchemaChange) Droppable() bool {
 	return ch.deletes
 }
 
-// CloseIndexes closes for reads the indexes of tables that next keeps without them. It reports
-// whether there are any.
-func (w *Watcher) CloseIndexes(ctx context.Context, next *model.Schema) (closed bool, err error) {
-	_, err = w.publish(ctx, func(m State) (State, bool) {
+// CloseIndexes closes for reads the indexes of tables that s keeps without them. It reports whether
+// there are any.
+func (w *Watcher) CloseIndexes(ctx context.Context, s *model.Schema) (closed bool, err error) {
+	_, err = w.publishBeside(ctx, s, func(m State, next *model.Schema) (State, bool) {
 		_, indexes := removed(m.Schema, next)
 		states, changed := IndexStates{}, false
 		maps.Copy(states, m.Indexes)
@@ -224,10 +229,23 @@ func (w *Watcher) CloseIndexes(ctx context.Context, next *model.Schema) (closed 
 	return closed, err
 }
 
-// BeginDrop takes what next lacks away from programs, and returns the tables that are being
-// dropped.
-func (w *Watcher) BeginDrop(ctx context.Context, next *model.Schema) (dropping []string, err error) {
+// publishBeside is publish for a schema beside those of other names, of which each try takes what
+// is stored by then: another name's new table is none that s lacks.
+func (w *Watcher) publishBeside(ctx context.Context, s *model.Schema, change func(m State, next *model.Schema) (State, bool)) (State, error) {
+	var refused error
 	m, err := w.publish(ctx, func(m State) (State, bool) {
+		next, err := model.Beside(m.Schema, s)
+		if refused = err; err != nil {
+			return m, false
+		}
+		return change(m, next)
+	})
+	return m, errors.Join(err, refused)
+}
+
+// BeginDrop takes what s lacks away from programs, and returns the tables that are being dropped.
+func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema) (dropping []string, err error) {
+	m, err := w.publishBeside(ctx, s, func(m State, next *model.Schema) (State, bool) {
 		names, _ := removed(m.Schema, next)
 		columns := slices.DeleteFunc(schemaChanges(m.Schema, next), func(ch SchemaChange) bool {
 			return ch.Kind != ObservedRemoved && ch.Kind != WeakRemoved && !ch.deletes

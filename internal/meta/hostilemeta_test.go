@@ -52,7 +52,7 @@ func TestSchemaOfALaterVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	mut := store.NewMutation(1)
-	mut.Put(layout.MetaFamily, "schema", store.MetaTimestamp, []byte(`{"Format":6,"Tables":{"t":{}}}`))
+	mut.Put(layout.MetaFamily, "schema", store.MetaTimestamp, []byte(`{"Format":7,"Tables":{"t":{}}}`))
 	if err := l.Store.Mutate(ctx, model.MetaTable, meta.RowKey, mut); err != nil {
 		t.Fatal(err)
 	}

@@ -330,6 +330,10 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 		if err := want.Validate(); err != nil {
 			return err
 		}
+		want, err := model.Beside(m.Schema, want)
+		if err != nil {
+			return err
+		}
 		if !model.SameButForJournal(m.Schema, want) {
 			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d) by: %s; apply it with CreateSchema or leave Config.Schema nil",
 				model.ErrSchemaMismatch, m.Version, drift(m.Schema, want))

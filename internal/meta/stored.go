@@ -105,15 +105,23 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 		return SchemaPlan{}, err
 	}
 	defer admin.Close()
-	have, err := familiesOf(ctx, &adminTables{admin}, s)
+	tables := &adminTables{admin}
+	metaFamilies, err := tables.Families(ctx, model.MetaTable)
 	if err != nil {
 		return SchemaPlan{}, err
 	}
 	var plan SchemaPlan
-	if have[model.MetaTable][Family] {
+	if metaFamilies[Family] {
 		if plan.Stored, err = ReadSchema(ctx, project, instance, appProfile, opts...); err != nil {
 			return SchemaPlan{}, err
 		}
+	}
+	if s, err = model.Beside(plan.Stored.Schema, s); err != nil {
+		return SchemaPlan{}, err
+	}
+	have, err := familiesOf(ctx, tables, s)
+	if err != nil {
+		return SchemaPlan{}, err
 	}
 	plan.Changes = append(schemaChanges(plan.Stored.Schema, s), missingTables(plan.Stored.Schema, s, have)...)
 	return plan, nil

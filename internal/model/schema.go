@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 // because a writer with another schema would silently omit notifications (section 2.4 of the paper;
 // docs/PROTOCOL.md, I10).
 type Schema struct {
+	// Name tells the schemas of several teams on one instance apart; their tables share one
+	// namespace. In the stored schema, which has the tables of all, each Table has it instead.
+	Name   string `json:"-"`
 	Tables []Table
 	Timing Timing `json:",omitzero"`
 
@@ -60,6 +64,8 @@ type Table struct {
 	TTL      time.Duration  `json:",omitempty"` // 0: values live until they are deleted
 
 	NotifyExpired bool `json:",omitempty"` // observers hear when a value with this TTL has expired
+
+	Schema string `json:",omitempty"` // the name of the schema that declares it; "": Schema.Name
 }
 
 // Index is a secondary index over the bytes of one column, maintained in the transaction that
@@ -84,6 +90,9 @@ func (s *Schema) Validate() error {
 	}
 	seen := map[string]bool{MetaTable: true, JournalTable: true}
 	for _, t := range s.Tables {
+		if name := cmp.Or(t.Schema, s.Name); name != "" && !tableName.MatchString(name) {
+			return fmt.Errorf("percolator: %w: %q is not a name for a schema; it has the form of a table's", ErrInvalidArgument, name)
+		}
 		if !tableName.MatchString(t.Name) || t.Name == MetaTable || t.Name == JournalTable {
 			return fmt.Errorf("percolator: table %q: %w: not a table name", t.Name, ErrInvalidArgument)
 		}
@@ -214,6 +223,7 @@ func SetOf(names []string) map[string]bool {
 func NormalizeSchema(s *Schema) *Schema {
 	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal, Dropping: slices.Sorted(slices.Values(s.Dropping))}
 	for i, t := range out.Tables {
+		t.Schema = cmp.Or(t.Schema, s.Name)
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
 		t.Indexes, t.Columns = slices.Clone(t.Indexes), normalizedColumns(t.Columns)
 		slices.SortFunc(t.Indexes, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
@@ -265,13 +275,16 @@ const (
 	formatDeclared = 3 // columns are declared, or values expire
 	formatDropping = 4 // tables are being dropped
 	formatExpiring = 5 // collectors delete expired values for observers before they erase them
+	formatNamed    = 6 // tables are in schemas with names
 
-	lastFormat = formatExpiring
+	lastFormat = formatNamed
 )
 
 func (s *Schema) format() int {
 	notifies := func(d ColumnSchema) bool { return d.NotifyExpired }
 	switch {
+	case slices.ContainsFunc(s.Tables, func(t Table) bool { return t.Schema != "" }):
+		return formatNamed
 	case slices.ContainsFunc(s.Tables, func(t Table) bool { return t.NotifyExpired || slices.ContainsFunc(t.Columns, notifies) }):
 		return formatExpiring
 	case len(s.Dropping) > 0:

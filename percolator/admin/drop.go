@@ -45,8 +45,8 @@ const (
 	DropDelete  DropPhase = "delete"  // the tables of Bigtable
 )
 
-// DropFromSchema drops the tables, the indexes and the declared columns that the stored schema has
-// and s lacks, with everything in them, for good; and that a column is observed or weak. It adds
+// DropFromSchema drops the tables, the indexes and the declared columns that the stored schema of
+// that name has and s lacks, with everything in them, for good; and that a column is observed or weak. It adds
 // nothing: CreateSchema does. It returns the names of the tables of Bigtable that it has deleted,
 // and the columns, as TABLE:COLUMN, whose cells it has. If there is nothing to drop it returns at
 // once.

@@ -234,6 +234,37 @@ func TestDropDrains(t *testing.T) {
 	fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("row", "c"), "v")
 }
 
+// A drop leaves schemas with other names alone, also a table that one of them gets meanwhile.
+func TestDropBesideOtherSchemas(t *testing.T) {
+	t.Parallel()
+	ours := &percolator.Schema{Name: "ours", Tables: []percolator.Table{{Name: "gone", Indexes: []percolator.Index{{Name: "ix", Column: "c"}}}, {Name: "t", Indexes: []percolator.Index{{Name: "ix", Column: "c"}}}}}
+	theirs := &percolator.Schema{Name: "theirs", Tables: []percolator.Table{{Name: "a"}}}
+	env := percolatortest.New(t, ours)
+	ctx := fixture.Context(t)
+	create := func(s *percolator.Schema) error {
+		return percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...)
+	}
+	fixture.Must(t, create(theirs))
+	opts := noWait(env)
+	opts.Progress = func(p admin.DropPhase) {
+		if p == admin.DropClose {
+			theirs.Tables = append(theirs.Tables, percolator.Table{Name: "b"})
+			fixture.Must(t, create(theirs))
+		}
+	}
+	next := &percolator.Schema{Name: "ours", Tables: []percolator.Table{{Name: "t"}}}
+	deleted, err := admin.New(env.NewClient()).DropFromSchema(ctx, next, opts)
+	if fixture.Must(t, err); strings.Join(deleted, " ") != "gone gone.ix t.ix" || tables(t, ctx, env) != "a b t" {
+		t.Errorf("deleted %v, there are %s", deleted, tables(t, ctx, env))
+	}
+	stored := env.NewClient().Schema()
+	fixture.Must(t, create(theirs))
+	fixture.Must(t, create(next))
+	if !slices.Equal(admin.EncodeSchema(stored), admin.EncodeSchema(env.NewClient().Schema())) {
+		t.Errorf("%s", admin.EncodeSchema(stored))
+	}
+}
+
 // columnsSchema declares columns, two of them observed and one weak.
 func columnsSchema() *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{{

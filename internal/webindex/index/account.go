@@ -40,13 +40,13 @@ func Block(url string) string { return fmt.Sprintf("%03x", partOf(url, blocks)) 
 
 // AccountOf is the account of a URL, in the row of its [Block].
 func AccountOf(url string) percolator.Column[Account] {
-	return percolator.JSON[Account](Accounts, accountPrefix+url)
+	return percolator.JSON[Account](RankAccounts, accountPrefix+url)
 }
 
 // PassedTo are the URLs to which the document has passed its rank on, to each its [Share]; in
 // order, none twice. They are in the row of its [Block].
 func PassedTo(url string) percolator.Column[[]string] {
-	return percolator.JSON[[]string](Accounts, passedToPrefix+url)
+	return percolator.JSON[[]string](RankAccounts, passedToPrefix+url)
 }
 
 // AccountURL is the inverse of AccountOf and PassedTo.
@@ -109,7 +109,7 @@ const accountsBytes = 15 << 10
 const accountScans = 8
 
 func scanAccounts(ctx context.Context, r percolator.Scanner, o percolator.ScanOptions, found map[string]account) error {
-	for e, err := range r.ScanWith(ctx, Accounts, o) {
+	for e, err := range r.ScanWith(ctx, RankAccounts, o) {
 		if err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func checkShared(ctx context.Context, snap *percolator.Snapshot) error {
 // queued for it, is together what documents have passed on to it.
 func checkBalance(ctx context.Context, snap *percolator.Snapshot) error {
 	balance := map[string]int64{}
-	for e, err := range snap.Scan(ctx, index.Accounts, percolator.All()) {
+	for e, err := range snap.Scan(ctx, index.RankAccounts, percolator.All()) {
 		if err != nil {
 			return err
 		}

@@ -220,7 +220,7 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 func ranks(w *webtest.Web) map[string]int64 {
 	found := map[string]int64{}
 	w.View(func(ctx context.Context, snap *percolator.Snapshot) error {
-		for e, err := range snap.Scan(ctx, index.Accounts, percolator.All()) {
+		for e, err := range snap.Scan(ctx, index.RankAccounts, percolator.All()) {
 			if err != nil {
 				return err
 			}

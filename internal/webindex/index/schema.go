@@ -16,8 +16,8 @@ const (
 	// Links has a row for every URL that others link or redirect to, with a column for each of
 	// these.
 	Links = "links"
-	// Accounts says what rank each URL has received and passed on. See [Account].
-	Accounts = "accounts"
+	// RankAccounts says what rank each URL has received and passed on. See [Account].
+	RankAccounts = "rank_accounts"
 	// Serving has a row for every canonical URL: what the search page shows, but for the rank,
 	// which changes too often to be copied.
 	Serving = "serving"
@@ -99,15 +99,16 @@ var (
 	Export = percolator.Bytes(Documents, "export")
 )
 
-// Schema is the set of tables that an instance needs for the web index.
+// Schema is the set of tables that an instance needs for the web index. It has a name, so that the
+// instance may have other tables.
 func Schema() *percolator.Schema {
-	return &percolator.Schema{Tables: []percolator.Table{
+	return &percolator.Schema{Name: "webindex", Tables: []percolator.Table{
 		{Name: Documents, Observed: []string{Response.Name}, Weak: []string{
 			Relink.Name, Reroute.Name, Rerank.Name, Export.Name,
 		}},
 		{Name: Clusters, Weak: []string{Recluster.Name}},
 		{Name: Links},
-		{Name: Accounts},
+		{Name: RankAccounts},
 		Passing.Table(),
 		{Name: Serving},
 		{Name: Segments, Weak: []string{Merge.Name}},

@@ -12,9 +12,9 @@ import (
 // accounts reads what is stored of ranks. Those that are in order are compared later, with what
 // follows from all pages.
 func (c *check) accounts(ctx context.Context) error {
-	for e, err := range c.reader.Scan(ctx, index.Accounts, percolator.All()) {
+	for e, err := range c.reader.Scan(ctx, index.RankAccounts, percolator.All()) {
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", index.Accounts, err)
+			return fmt.Errorf("reading %s: %w", index.RankAccounts, err)
 		}
 		url, passedTo := index.AccountURL(e.Cell.Column)
 		switch {

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// TestTwoTeamsSession: two teams apply files of their own to one instance, and neither can take, or
+// drop, a table of the other's.
+func TestTwoTeamsSession(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testTwoTeamsSession)
+}
+
+func testTwoTeamsSession(t *testing.T) {
+	const dir = "testdata/schema/team-"
+	cl := newCluster(t, nil)
+	s := session{c: cl}
+	s.run(exitOK, "schema", "apply", dir+"orders.yaml", "--yes")
+	s.run(exitOK, "schema", "apply", dir+"search.yaml", "--yes")
+	s.run(exitOK, "schema", "diff", dir+"orders.yaml")
+	s.run(exitFailure, "schema", "apply", dir+"search-stock.yaml", "--yes")
+	stored := s.run(exitOK, "schema", "show")
+	s.runWith(exitOK, stored.out, "schema", "diff", "-")
+	orders := s.run(exitOK, "schema", "show", "--name", "orders")
+	s.runWith(exitOK, orders.out, "schema", "diff", "-")
+	s.run(exitNotFound, "schema", "show", "--name", "oders")
+	cl.client = cl.newClient(percolator.Config{})
+	s.run(exitOK, "schema", "apply", dir+"orders-less.yaml", "--drop", "--yes")
+	s.run(exitOK, "schema", "show")
+	s.compare("teams.txt")
+}
