@@ -179,7 +179,7 @@ func TestJoiningConflictsWithDelivering(t *testing.T) {
 }
 
 // A slice leaves its entries to the backlog between the snapshot of another worker's run and the
-// search of that run, which must not deliver later entries without them.
+// search of that run, which must not deliver later entries without them (I31).
 func TestARunDoesNotOvertakeWhatHasJoined(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, onePartition)
