@@ -21,7 +21,7 @@ var errGoexit = errors.New("the observer called runtime.Goexit")
 
 // PanicError is the failure of an observer that panicked.
 type PanicError struct {
-	Observer string
+	Observer string // "" if the delivery of a queue panicked
 	Value    string // the value of the panic as text, at most 256 bytes
 	Stack    string // of the goroutine, at most 4 KiB
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -70,7 +71,12 @@ func TestOneParkedSliceOfAPartition(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, func(c *exportqueue.Config) { c.Partitions, c.MaxEntries = 1, 2 })
-			down := receiver{fail: func(int) error { return errDown }}
+			down := receiver{fail: func(n int) error {
+				if n%2 == 0 {
+					panic(errDown)
+				}
+				return errDown
+			}}
 			w, stop := e.export(e.client, &down, observers.Config{MaxAttempts: 2})
 			var want []string
 			for i := range 9 {
@@ -205,16 +211,25 @@ func TestARunDoesNotOvertakeWhatHasJoined(t *testing.T) {
 	}
 }
 
-// The worker dies at each of its requests in turn while the receiver is down: another one delivers
-// everything, in order.
-func TestCrashWhileTheReceiverIsDown(t *testing.T) {
+// While the receiver is down the worker dies at each of its requests in turn, or the request or its
+// answer is lost, or it arrives twice: another worker delivers everything, in order.
+func TestFaultsWhileTheReceiverIsDown(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
+	for _, effect := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer, percolatortest.Duplicate} {
+		t.Run(fmt.Sprint(effect), func(t *testing.T) {
+			t.Parallel()
+			faultsWhileTheReceiverIsDown(t, effect)
+		})
+	}
+}
+
+func faultsWhileTheReceiverIsDown(t *testing.T, effect percolatortest.Effect) {
 	e := newEnv(t, func(c *exportqueue.Config) { c.Partitions, c.MaxEntries = 1, 2 })
 	var to receiver
 	var want []string
 	for n := 0; ; n++ {
-		c := e.crashAt(n)
+		c, hit := e.faultAt(n, effect)
 		down := receiver{fail: func(int) error { return errDown }}
 		_, stop := e.export(c, &down, observers.Config{MaxAttempts: 2})
 		for range 3 {
@@ -226,7 +241,6 @@ func TestCrashWhileTheReceiverIsDown(t *testing.T) {
 			return e.FaultsOf(c).Crashed() || len(e.parked()) == 1 && len(e.notified()) == 1
 		})
 		stop()
-		crashed := e.FaultsOf(c).Crashed()
 		e.Clock.Advance(time.Minute) // its locks are dead
 		w, stop := e.export(e.NewClient(), &to, observers.Config{})
 		want = append(want, fmt.Sprint("k=", len(want)))
@@ -234,11 +248,11 @@ func TestCrashWhileTheReceiverIsDown(t *testing.T) {
 		e.idle(w)
 		stop()
 		if got := values(to.entries()); !slices.Equal(got, want) || len(e.pending()) != 0 || len(e.parked()) != 0 || e.backlog() != "" {
-			t.Fatalf("death at request %d: delivered %v, want %v; left %v, parked %v", n, got, want, e.pending(), e.parked())
+			t.Fatalf("%v at request %d: delivered %v, want %v; left %v, parked %v", effect, n, got, want, e.pending(), e.parked())
 		}
-		if !crashed {
+		if !hit() {
 			if n < 6 {
-				t.Errorf("the worker survived after %d requests", n)
+				t.Errorf("the worker sent %d requests", n)
 			}
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,23 +196,30 @@ func (e *env) clean() bool {
 	return true
 }
 
-// crashAt makes a client that dies when it sends the n-th request that changes the store. The list
-// of workers, which follows the time, does not count.
+// crashAt makes a client that dies when it sends the n-th request that changes the store.
 func (e *env) crashAt(n int) *percolator.Client {
-	c := e.NewClient(percolatortest.Name(fmt.Sprintf("crash-%d", n)))
+	c, _ := e.faultAt(n, percolatortest.Crash)
+	return c
+}
+
+// faultAt makes a client with a fault at the n-th request that changes the store. The list of
+// workers does not count.
+func (e *env) faultAt(n int, effect percolatortest.Effect) (c *percolator.Client, hit func() bool) {
+	c = e.NewClient(percolatortest.Name(fmt.Sprintf("%v-%d", effect, n)))
+	var sent atomic.Int64
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Table == "percolator_meta" {
 			return percolatortest.Pass
 		}
 		switch r.Method {
 		case percolatortest.CheckAndMutateRow, percolatortest.MutateRow, percolatortest.MutateRows:
-			if n--; n < 0 {
-				return percolatortest.Crash
+			if at := sent.Add(1) - 1; at == int64(n) || at > int64(n) && effect == percolatortest.Crash {
+				return effect
 			}
 		}
 		return percolatortest.Pass
 	})
-	return c
+	return c, func() bool { return sent.Load() > int64(n) }
 }
 
 func cell(row string) percolator.Cell { return percolator.Cell{Table: "t", Row: row, Column: "c"} }

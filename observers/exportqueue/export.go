@@ -2,7 +2,9 @@ package exportqueue
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -64,8 +66,14 @@ func (q *Queue) export(ctx context.Context, client *percolator.Client, tx *perco
 }
 
 // deliverInTime leaves a tenth of the observer's timeout to the transaction, which commits also
-// where a delivery has failed.
-func deliverInTime(ctx context.Context, entries []Entry, deliver func(context.Context, []Entry) error) error {
+// where a delivery has failed. A panic is a failure like others: the run joins the backlog.
+func deliverInTime(ctx context.Context, entries []Entry, deliver func(context.Context, []Entry) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			value, stack := fmt.Sprint(r), string(debug.Stack())
+			err = &observers.PanicError{Value: value[:min(len(value), 256)], Stack: stack[:min(len(stack), 4096)]}
+		}
+	}()
 	if at, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, at.Add(-time.Until(at)/10))
