@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
@@ -216,8 +217,12 @@ func (g *Collector) collect(ctx context.Context) (Collection, error) {
 		}
 	}
 	begun, err := s.begin(ctx)
-	if err == nil && begun {
+	switch {
+	case err != nil:
+	case begun:
 		err = s.finish(ctx)
+	case !s.e.Meta.Catalog.Load().Schema.DisableJournal: // a hold may last for days
+		err = lease.While(ctx, s.cfg.Lease, s.keep, s.listHeaderless)
 	}
 	return s.state.Collection, err
 }

@@ -57,7 +57,7 @@ func (r *resolving) streams(ctx context.Context) ([]streamRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.listed(ctx, streams); err != nil {
+	if err := r.list(ctx, streams); err != nil {
 		return nil, err
 	}
 	// Other streams can get no rows with earlier entries.
@@ -76,16 +76,26 @@ func (r *resolving) streams(ctx context.Context) ([]streamRows, error) {
 	return slices.DeleteFunc(resolved, func(st streamRows) bool { return len(st.Rows) == 0 }), err
 }
 
-// listed has streams adopted whose owner appended to them while their header was deleted: adopters
+// listHeaderless is what a collector does where a hold keeps it from beginning a cycle: the
+// notifications in such streams do not wait for the hold's end.
+func (g *Collector) listHeaderless(ctx context.Context) error {
+	streams, err := journal.AllStreams(ctx, g.e.Store)
+	if err != nil {
+		return err
+	}
+	return g.list(ctx, streams)
+}
+
+// list has streams adopted whose owner appended to them while their header was deleted: adopters
 // look for headers, and a low position is enough of one.
-func (r *resolving) listed(ctx context.Context, streams []journal.Stream) error {
+func (g *Collector) list(ctx context.Context, streams []journal.Stream) error {
 	low := map[journal.StreamID]uint64{}
 	for _, st := range streams {
 		if st.Rows && !st.Header && st.Low == 1 {
 			low[st.ID] = 1
 		}
 	}
-	return journal.WriteLow(ctx, r.e.Store, low)
+	return journal.WriteLow(ctx, g.e.Store, low)
 }
 
 func (r *resolving) stream(ctx context.Context, id journal.StreamID) (resolved seqs, err error) {

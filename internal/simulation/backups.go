@@ -144,13 +144,17 @@ func (w *world) restore(ctx context.Context, name string, b *savedBackup) error 
 // compare restores a backup, reads it as its snapshot, and has every observer run that it says to
 // be due.
 func (w *world) compare(ctx context.Context, p *process, b *savedBackup, schema *percolator.Schema) error {
+	began, err := p.oracle.Next(ctx)
+	if err != nil {
+		return err
+	}
 	if _, err := backup.Restore(ctx, p.client, objectsOf{b.objects, w, p}, backup.RestoreOptions{}); err != nil {
 		return fmt.Errorf("restoring: %w", err)
 	}
 	r := w.work.Restored(p.name, b.manifest.Snapshot, schema, b.had)
 	defer r.End()
 	complete := func(index string) bool { return !slices.Contains(b.manifest.IncompleteIndexes, index) }
-	if err := r.Read(ctx, p.client, complete); err != nil {
+	if err := r.Read(ctx, p.client, began, complete); err != nil {
 		return fmt.Errorf("reading what was restored: %w", err)
 	}
 	if err := w.runOnce(ctx, p, r); err != nil {

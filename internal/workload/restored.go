@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/observers"
@@ -29,13 +30,14 @@ func (w *Workload) Restored(name string, ts tso.Timestamp, s *percolator.Schema,
 	return r
 }
 
-// Read reads all that was restored: the values of the snapshot. complete tells of an index whether
-// the restored one is.
-func (r *Restored) Read(ctx context.Context, c *percolator.Client, complete func(index string) bool) error {
+// Read reads all that was restored, by a restore that began at began: the values of the snapshot,
+// but for tables of which some may have expired since. complete tells of an index whether the
+// restored one is.
+func (r *Restored) Read(ctx context.Context, c *percolator.Client, began tso.Timestamp, complete func(index string) bool) error {
 	return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 		for _, t := range r.schema.Tables {
 			columns, recorded := columnsOf(t.Name)
-			if !recorded {
+			if !recorded || expired(t, s.StartTimestamp().Sub(began)) {
 				continue
 			}
 			var es []history.Entry
@@ -57,6 +59,12 @@ func (r *Restored) Read(ctx context.Context, c *percolator.Client, complete func
 		}
 		return nil
 	})
+}
+
+// expired reports whether values of the table live for less than a time.
+func expired(t percolator.Table, after time.Duration) bool {
+	within := func(ttl time.Duration) bool { return ttl > 0 && ttl <= after }
+	return within(t.TTL) || slices.ContainsFunc(t.Columns, func(c percolator.ColumnSchema) bool { return within(c.TTL) })
 }
 
 // columnsOf are the columns of a table whose values are recorded, nil for all; recorded: there are

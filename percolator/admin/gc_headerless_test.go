@@ -5,10 +5,39 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
+
+// A client appends to a stream whose header is gone, and dies: the next cycle leads workers to what
+// it has notified, also while a hold keeps collection where it is.
+func TestHeaderlessStreamsAreListedDuringAHold(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := newCollectorEnv(t)
+		ctx := fixture.Context(t)
+		_, err := admin.New(env.Client).TakeHold(ctx, 0, admin.MaxHoldTTL, "")
+		fixture.Must(t, err)
+		env.Clock.Advance(afterwards)
+		collect(t, ctx, env.Client)
+		c := env.NewClient(percolatortest.Configure(shortRetention))
+		fixture.Put(t, ctx, c, "r", "seen", "v")
+		env.FaultsOf(c).Crash()
+		loseHeaders(t, ctx, env)
+		for range 2 { // the first may have to end a cycle
+			collect(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)))
+		}
+		s := env.NewClient().Engine().Store
+		with, err := journal.Streams(ctx, s)
+		fixture.Must(t, err)
+		all, err := journal.AllStreams(ctx, s)
+		if fixture.Must(t, err); len(with) == 0 || len(with) != len(all) {
+			t.Errorf("%d of %d streams are listed", len(with), len(all))
+		}
+	})
+}
 
 // Clients commit and die before phase two, their primaries are overwritten, and the headers of all
 // streams are lost with their low positions. Two collectors at once remove the primaries' records:
