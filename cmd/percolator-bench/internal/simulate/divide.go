@@ -80,7 +80,7 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	}
 	defer from.Close()
 	cmd := exec.CommandContext(ctx, f.program, f.arguments(o.Episode)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off") // so that it repeats
 	cmd.ExtraFiles = []*os.File{to}
 	cmd.Stderr = stderr
 	err = cmd.Start()
