@@ -114,6 +114,7 @@ func checks() []check {
 		{"collection", "collection keeps up with the retention", true, checkCollection},
 		{"workers", "workers agree about their version and observers", true, checkWorkers},
 		{"observers", "each observed or weak column has a worker", true, checkObservers},
+		{"dead-letters", "export queues have no dead letters", true, checkLetters},
 	}
 }
 

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // letterNumbers are those of dead letters, which differ from run to run.
@@ -39,10 +41,13 @@ func testExportsSession(t *testing.T) {
 	})
 	s := session{c: cl}
 	s.run(exitOK, "exports", "ls", "dead_letters")
+	s.run(exitOK, "check", "--strict", "--only", "dead-letters")
 	cl.add(queue, "com.example/", "a document", "org.example/", "another", "b\x00\xff", "")
 	idle()
 	s.run(exitOK, "exports", "ls", "dead_letters")
 	s.run(exitOK, "exports", "ls", "dead_letters", "--limit", "1")
+	s.run(exitOK, "check", "--only", "dead-letters")
+	s.run(exitFindings, "check", "--strict", "--only", "dead-letters", "-o", "json")
 	s.run(exitOK, "exports", "ls", "dead_letters", "--queue", "search_exports", "--limit", "1", "-o", "json")
 	s.run(exitOK, "exports", "ls", "dead_letters", "--queue", "other")
 	s.run(exitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
@@ -131,5 +136,16 @@ func testManyDeadLetters(t *testing.T) {
 	}
 	if out := cl.must(exitOK, "exports", "ls", "dead").out; out != "no dead letters\n" {
 		t.Errorf("left are\n%s", out)
+	}
+}
+
+// A check says so when it has not counted all letters.
+func TestCheckOfManyDeadLetters(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	got := judgeLetters([]exportqueue.DeadLetterCount{{Table: "dead", Queue: "mails", Letters: 1000, More: true, Oldest: tso.At(now.Add(-3 * time.Hour))}}, now)
+	want := found(levelWarning, "percolator exports ls dead --queue mails", "entries of the queue mails that were refused for good: more than 1000, the oldest 3h0m ago")
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("%+v", got)
 	}
 }

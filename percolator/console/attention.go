@@ -28,7 +28,7 @@ const (
 
 // concerns lists what is wrong, the urgent first.
 func concerns(st *state, now time.Time) []concern {
-	list := slices.Concat(oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st))
+	list := slices.Concat(oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), letterConcerns(st, st.now(st.Letters.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st))
 	urgent := slices.DeleteFunc(slices.Clone(list), func(c concern) bool { return !c.Urgent })
 	return append(urgent, slices.DeleteFunc(list, func(c concern) bool { return c.Urgent })...)
 }
@@ -75,6 +75,14 @@ func pendingConcerns(st *state, now time.Time) (list []concern) {
 	if n := len(p.Corrupt); n > 0 {
 		list = append(list, concern{true, plural(n, "notification or lock", "notifications or locks") + " cannot be decoded.",
 			"Something else has written to the tables. Look at the rows before anything is changed.", pageObservers, "something-is-corrupt"})
+	}
+	return list
+}
+
+func letterConcerns(st *state, now time.Time) (list []concern) {
+	for _, c := range st.Letters.Value {
+		text := fmt.Sprintf("The receiver of the queue %s has refused %s for good, the oldest %s ago.", c.Queue, refused(c), formatDuration(since(now, c.Oldest)))
+		list = append(list, concern{false, text, "Read the reasons, remove the cause, retry.", pageObservers, "dead-letters"})
 	}
 	return list
 }
@@ -148,6 +156,7 @@ func (st *state) sources() []sourceState {
 		{"the list of workers", st.Workers.At, st.Workers.Failed},
 		{"collection", st.Storage.At, st.Storage.Failed},
 		{"notifications", st.Pending.At, st.Pending.Failed},
+		{"dead letters", st.Letters.At, st.Letters.Failed},
 		{"locks", st.Locks.At, st.Locks.Failed},
 		{"the journal", st.Journal.At, st.Journal.Failed},
 	}

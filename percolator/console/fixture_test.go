@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -50,11 +53,29 @@ type cluster struct {
 	client    *percolator.Client
 	addresses []string
 	oracle    *tso.Client
+	queue     *exportqueue.Queue // nil: none
 }
 
 func newCluster(t testing.TB, servers int) *cluster {
 	t.Helper()
-	c := &cluster{t: t}
+	return newClusterOf(t, servers, testSchema, nil)
+}
+
+// newQueueCluster is newCluster with an export queue, mails, whose receiver refuses what begins
+// with "bad".
+func newQueueCluster(t testing.TB, servers int) *cluster {
+	t.Helper()
+	queue, err := exportqueue.New(exportqueue.Config{Table: "mails", Name: "mail", Partitions: 1, DeadLetters: "dead_letters"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	letters, _ := queue.DeadLetterTable()
+	return newClusterOf(t, servers, &percolator.Schema{Tables: slices.Concat(testSchema.Tables, []percolator.Table{queue.Table(), letters})}, queue)
+}
+
+func newClusterOf(t testing.TB, servers int, schema *percolator.Schema, queue *exportqueue.Queue) *cluster {
+	t.Helper()
+	c := &cluster{t: t, queue: queue}
 	store := tso.NewMemoryStore()
 	for range servers {
 		c.addresses = append(c.addresses, serveOracle(t, store))
@@ -64,7 +85,7 @@ func newCluster(t testing.TB, servers int) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.oracle.Close() })
-	c.env = percolatortest.New(t, testSchema, c.ownOracle())
+	c.env = percolatortest.New(t, schema, c.ownOracle())
 	c.client = c.env.Client
 	return c
 }
@@ -189,6 +210,30 @@ func (o *observer) run(_ context.Context, tx *percolator.Txn, ch observers.Chang
 	return tx.Set(document(ch.Cell.Row, "words"), fmt.Appendf(nil, "%d", len(ch.Value)))
 }
 
+// deliver refuses what begins with "bad", and says how it goes on.
+func deliver(_ context.Context, batch []exportqueue.Entry) error {
+	var refused []error
+	for _, e := range batch {
+		if reason, bad := strings.CutPrefix(string(e.Value), "bad "); bad {
+			refused = append(refused, exportqueue.Reject(errors.New(reason), e))
+		}
+	}
+	return errors.Join(refused...)
+}
+
+// export adds entries, keys and values, to the queue.
+func (c *cluster) export(entries ...string) {
+	c.t.Helper()
+	if _, err := c.client.Update(testContext(c.t), func(_ context.Context, tx *percolator.Txn) (err error) {
+		for i := 0; i < len(entries) && err == nil; i += 2 {
+			err = c.queue.Add(tx, entries[i], []byte(entries[i+1]))
+		}
+		return err
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // work runs a worker of a client until the test ends.
 func (c *cluster) work(client *percolator.Client, o *observer) { c.t.Cleanup(c.workUntil(client, o)) }
 
@@ -198,6 +243,9 @@ func (c *cluster) workUntil(client *percolator.Client, o *observer) (stop func()
 	r := observers.NewRegistry()
 	r.Observe("index", "documents", "contents", o.run)
 	r.Observe("recount", "documents", "recount", func(context.Context, *percolator.Txn, observers.Change) error { return nil })
+	if c.queue != nil {
+		c.queue.Observe(r, client, deliver)
+	}
 	w, err := observers.NewWorker(client, r, observers.Config{
 		MaxAttempts: 3, MinBackoff: time.Millisecond, MaxBackoff: 5 * time.Millisecond, ScanInterval: 50 * time.Millisecond, Partition: true, ReportInterval: time.Second,
 	})

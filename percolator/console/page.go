@@ -98,7 +98,7 @@ func (p *page) Concerns() []concern { return concerns(p.state, p.Now) }
 
 // Looked tells whether every source has answered, so that no concern means that there is none.
 func (p *page) Looked() bool {
-	return p.Oracle.Known() && p.Workers.Known() && p.Storage.Known() && p.Pending.Known()
+	return p.Oracle.Known() && p.Workers.Known() && p.Storage.Known() && p.Pending.Known() && p.Letters.Known()
 }
 
 func (p *page) Sources() []sourceState { return p.sources() }

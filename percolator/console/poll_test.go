@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -74,6 +75,9 @@ func (f *fakeSource) storage(ctx context.Context) (storage, error) {
 }
 func (f *fakeSource) pending(ctx context.Context) (pending, error) {
 	return newTally(testSchema).pending(), f.ask(ctx, "pending")
+}
+func (f *fakeSource) letters(ctx context.Context) ([]exportqueue.DeadLetterCount, error) {
+	return nil, f.ask(ctx, "letters")
 }
 func (f *fakeSource) locks(ctx context.Context) (lockList, error) {
 	return lockList{}, f.ask(ctx, "locks")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
@@ -14,7 +15,7 @@ const requestLimit = 10 * time.Second
 type probe struct {
 	every time.Duration // at least so long between two attempts
 	page  string        // asked only while this page is looked at; "": always
-	walks bool          // it reads all of the journal, or of the tables
+	walks bool          // it reads as much as there is, such as all of the journal
 	ask   func(ctx context.Context) (store func(*state))
 
 	due   time.Time
@@ -53,7 +54,7 @@ func (p *probe) limit() time.Duration {
 	return requestLimit
 }
 
-// walking is a probe that reads all of the journal, or of the tables.
+// walking is a probe that reads as much as there is.
 func walking(p *probe) *probe {
 	p.walks = true
 	return p
@@ -66,6 +67,7 @@ func newProbes(src source, interval time.Duration) []*probe {
 		newProbe(3*interval, "", src.InspectWorkers, func(st *state) *reading[admin.Workers] { return &st.Workers }),
 		newProbe(3*interval, "", src.storage, func(st *state) *reading[storage] { return &st.Storage }),
 		walking(newProbe(5*interval, "", src.pending, func(st *state) *reading[pending] { return &st.Pending })),
+		walking(newProbe(5*interval, "", src.letters, func(st *state) *reading[[]exportqueue.DeadLetterCount] { return &st.Letters })),
 		walking(newProbe(3*interval, pageJournal, src.journal, func(st *state) *reading[journalState] { return &st.Journal })),
 		walking(newProbe(3*interval, pageLocks, src.locks, func(st *state) *reading[lockList] { return &st.Locks })),
 	}

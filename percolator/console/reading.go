@@ -3,6 +3,7 @@ package console
 import (
 	"time"
 
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -34,6 +35,7 @@ type state struct {
 	Workers   reading[admin.Workers]
 	Storage   reading[storage]
 	Pending   reading[pending]
+	Letters   reading[[]exportqueue.DeadLetterCount]
 	Oracle    reading[[]oracleServer]
 	Locks     reading[lockList]
 	Journal   reading[journalState]

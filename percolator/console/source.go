@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -18,6 +19,7 @@ type source interface {
 	InspectWorkers(ctx context.Context) (admin.Workers, error) // changes nothing
 	storage(ctx context.Context) (storage, error)
 	pending(ctx context.Context) (pending, error)
+	letters(ctx context.Context) ([]exportqueue.DeadLetterCount, error)
 	locks(ctx context.Context) (lockList, error)
 	journal(ctx context.Context) (journalState, error)
 	oracle(ctx context.Context) ([]oracleServer, error)

@@ -70,6 +70,7 @@ func functions(version string) template.FuncMap {
 		"browse":   browseLink,
 		"ackOf":    ackOf,
 		"used":     used,
+		"refused":  refused,
 		"date":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	}
 }
