@@ -90,15 +90,15 @@ func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) {
 		_, _ = fmt.Fprintln(w, "no workers")
 		return
 	}
-	t := newTable(w, "NAME", "HOST", "PID", "VERSION", "SESSION", "STARTED", "EXPIRES", "COLUMNS", "QUEUED", "BACKLOG", "OBSERVERS")
+	t := newTable(w, "NAME", "HOST", "PID", "VERSION", "SESSION", "STARTED", "EXPIRES", "COLUMNS", "QUEUED", "BACKLOG", "REPORTED", "OBSERVERS")
 	for _, o := range list {
-		pid, queued, backlog := "-", "-", "-"
+		pid, queued, backlog, reported := "-", "-", "-", "-"
 		if o.Reported != nil {
-			pid, queued = fmt.Sprint(o.PID), fmt.Sprint(o.Queued)
+			pid, queued, reported = fmt.Sprint(o.PID), fmt.Sprint(o.Queued), age(now.Time(), *o.Reported)
 			backlog = (time.Duration(o.BacklogMillis) * time.Millisecond).String()
 		}
 		t.row(o.Name, orDash(o.Host), pid, orDash(o.Version), orDash(o.Session), age(now.Time(), o.Started), o.Expires.Format(time.RFC3339),
-			orDash(o.Columns), queued, backlog, orDash(strings.Join(o.Observers, ", ")))
+			orDash(o.Columns), queued, backlog, reported, orDash(strings.Join(o.Observers, ", ")))
 	}
 	t.flush()
 }

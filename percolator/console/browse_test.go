@@ -54,7 +54,7 @@ func TestBrowse(t *testing.T) {
 	if keys = keysOn(get(t, h, rowOf("documents", "with", "browse", "1"))); len(keys) != 1 || keys[0] != `&#34;with\x00zero&#34;` {
 		t.Errorf("%q", keys)
 	}
-	if body = get(t, h, rowOf("documents", "none", "browse", "1")); !strings.Contains(body, "No row begins so") {
+	if body = get(t, h, rowOf("documents", "none", "browse", "1")); !strings.Contains(body, "No row has this prefix") {
 		t.Error(body)
 	}
 	if w := serve(h, local(http.MethodGet, rowOf("documents", "com.example/locked"), nil)); !strings.Contains(w.Body.String(), "primary") {

@@ -50,6 +50,19 @@ func TestPagesInBrowser(t *testing.T) {
 	eventually(t, "a complaint", func() bool { return len(b.complained()) > 0 })
 }
 
+// At the width of a desk, a list of locks with keys of 29 bytes fits, and so do its buttons.
+func TestLocksInBrowser(t *testing.T) {
+	c := newCluster(t, 1)
+	c.strand(100*time.Millisecond, document("com.example/lighthouse-keeper", "contents"), document("com.example/lighthouse-keeper", "a-longer-column"))
+	b := openBrowser(t, c.handler(func(cfg *Config) { cfg.AllowChanges = true }), 1280)
+	b.open("/locks")
+	b.await(`document.querySelectorAll(".scroll form button").length === 2`)
+	if over := evaluate[int](b, `(() => { const e = document.querySelector(".scroll"); return e.scrollWidth - e.clientWidth })()`); over > 0 {
+		t.Errorf("%d pixels of the list are behind a scroll", over)
+	}
+	b.quiet()
+}
+
 // Charts draw what is known when the page is loaded, and go on by themselves. Nothing in the page
 // is lost when it is renewed.
 func TestLiveInBrowser(t *testing.T) {

@@ -54,6 +54,15 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
+// formatAge is formatDuration to a tenth of a second.
+func formatAge(d time.Duration) string {
+	const tenth = time.Second / 10
+	if d < tenth {
+		return "0 s"
+	}
+	return formatDuration(d.Truncate(tenth))
+}
+
 // digits shows a number with as many digits as are worth reading.
 func digits(v float64) string {
 	switch {

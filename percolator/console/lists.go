@@ -21,7 +21,7 @@ func (p *page) LockList() listed[admin.LockInspection] {
 		{Key: "state", Title: "State", Text: func(l lock) string { return string(l.State) }, Groups: true},
 		{Key: "age", Title: "Age", Text: func(l lock) string { return formatDuration(l.Age) }, Order: func(a, b lock) int { return cmp.Compare(a.Age, b.Age) }},
 		{Key: "kind", Title: "Kind", Text: func(l lock) string { return l.Kind }},
-		{Key: "expires", Title: "Time to live ends", Text: func(lock) string { return "" }, Order: func(a, b lock) int { return cmp.Compare(a.Expires, b.Expires) }},
+		{Key: "expires", Title: "TTL ends", Text: func(lock) string { return "" }, Order: func(a, b lock) int { return cmp.Compare(a.Expires, b.Expires) }},
 		{Key: "transaction", Title: "Transaction", Text: func(l lock) string { return strconv.FormatInt(int64(l.StartTS), 10) }, Groups: true},
 	})
 }

@@ -104,10 +104,10 @@ func (p *page) Looked() bool {
 func (p *page) Sources() []sourceState { return p.sources() }
 
 // Age is how long ago a timestamp was.
-func (p *page) Age(ts tso.Timestamp) string { return formatDuration(since(p.Now, ts)) }
+func (p *page) Age(ts tso.Timestamp) string { return formatAge(since(p.Now, ts)) }
 
 // AgeOf is how long ago something was by this process's clock.
-func (p *page) AgeOf(t time.Time) string { return formatDuration(p.Local.Sub(t)) }
+func (p *page) AgeOf(t time.Time) string { return formatAge(p.Local.Sub(t)) }
 
 // Waited is how old a notification was when the walk found it: since then it may have been dealt
 // with.

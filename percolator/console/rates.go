@@ -61,17 +61,18 @@ func (c counters) minus(o counters) counters {
 	return c
 }
 
-// justBegun is the age up to which what a client has counted since it began is a rate of now.
-const justBegun = 30 * time.Second
+// justBegun is the age up to which what a client has counted since it began is a rate of now; what it
+// did within leastPace is no rate.
+const (
+	justBegun = 30 * time.Second
+	leastPace = time.Second
+)
 
 // process reads the counters of all live clients and workers, and forgets the others.
 func (r *rates) process(list []admin.Report) {
 	live := map[string]*pace{}
 	for _, c := range clientsOf(list) {
-		p := r.read(live, "client "+clientID(c.Report), c.Report, clientCounters(c.Stats))
-		if p.between == 0 && c.Uptime > 0 && c.Uptime <= justBegun {
-			p.done, p.between = p.last, c.Uptime.Seconds()
-		}
+		r.read(live, "client "+clientID(c.Report), c.Report, clientCounters(c.Stats))
 	}
 	for _, report := range list {
 		if report.HasWorker() {
@@ -83,10 +84,13 @@ func (r *rates) process(list []admin.Report) {
 
 // read takes a reading of a client or a worker over. When it was read, the client's own clock knows
 // best: the oracle's time is an estimate, as good as the oracle is quick.
-func (r *rates) read(live map[string]*pace, id string, report admin.Report, now counters) *pace {
+func (r *rates) read(live map[string]*pace, id string, report admin.Report, now counters) {
 	p := r.processes[id]
 	if p == nil {
 		p = &pace{at: report.Written, uptime: report.Uptime, last: now}
+		if report.Uptime > 0 && report.Uptime <= justBegun {
+			p.done, p.between = now, max(report.Uptime, leastPace).Seconds()
+		}
 	} else {
 		between := report.Written.Sub(p.at)
 		if report.Uptime > 0 && p.uptime > 0 {
@@ -97,7 +101,6 @@ func (r *rates) read(live map[string]*pace, id string, report admin.Report, now 
 		}
 	}
 	live[id] = p
-	return p
 }
 
 // served is how many timestamps a server of the oracle has handed out.

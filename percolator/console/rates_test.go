@@ -60,6 +60,23 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// What a worker has done since it began counts from its first report on. That of an instant is no
+// rate.
+func TestRatesOfWhatHasJustBegun(t *testing.T) {
+	t.Parallel()
+	r := newRates()
+	report := counted("worker", 0, 10, 500)
+	report.Client, report.Uptime, report.Worker.Runs = "client", 10*time.Second, 40
+	instant := counted("b", 0, 10, 8)
+	instant.Client, instant.Uptime = "b", 10*time.Millisecond
+	s := unknown(1, time.Now())
+	r.process([]admin.Report{report, instant})
+	r.sample(&s)
+	if s.Values[runs] != 4 || s.Values[committed] != 50+8 {
+		t.Errorf("%v runs and %v transactions a second", s.Values[runs], s.Values[committed])
+	}
+}
+
 func TestOracleRate(t *testing.T) {
 	t.Parallel()
 	r := newRates()

@@ -50,7 +50,7 @@ func TestScreenshots(t *testing.T) {
 	if dir == "" {
 		t.Skip("draws pages only when PERCOLATOR_SCREENSHOTS names a directory")
 	}
-	c := newCluster(t, 2)
+	c := newQueueCluster(t, 2)
 	o := new(observer)
 	for i := range 2 {
 		worker := c.env.NewClient(c.ownOracle(), percolatortest.Name(fmt.Sprint("worker-", i)))
@@ -63,6 +63,7 @@ func TestScreenshots(t *testing.T) {
 	c.set("a second one, a little longer", document("com.example/harbour", "contents"))
 	c.park(o, "com.example/lighthouse", "fetching http://localhost:8081/robots.txt: connection refused")
 	c.park(o, "com.example/pier", "fetching http://localhost:8081/robots.txt: connection refused")
+	c.export("ada@example.com", "bad 550 5.1.1 no such user here", "bob@example.com", "hello", "eve@example.com", "bad 554 5.7.1 the message was refused as spam")
 	c.strand(10*time.Second, document("com.example/ferry", "title"), percolator.Cell{Table: "words", Row: "ferry", Column: "count"})
 	c.strand(time.Hour, document("com.example/harbour", "title"), document("com.example/harbour", "author"))
 	if _, err := admin.New(c.client).TakeHold(testContext(t), 0, 6*time.Hour, "backup to gs://example/percolator"); err != nil {

@@ -13,7 +13,7 @@ func (st *state) workers() []admin.WorkerInfo {
 	list := slices.Clone(st.Workers.Value.Live)
 	for _, r := range st.Processes.Value {
 		if r.HasWorker() && !slices.ContainsFunc(list, func(w admin.WorkerInfo) bool { return w.Name == r.Name }) {
-			list = append(list, admin.WorkerInfo{Name: r.Name, Version: r.Version, Started: r.Started, Expires: r.Expires,
+			list = append(list, admin.WorkerInfo{Name: r.Name, Session: r.Session, Version: r.Version, Started: r.Started, Expires: r.Expires,
 				Observers: slices.Sorted(maps.Keys(r.Worker.Observers)), Columns: r.Worker.Columns, Takes: r.Worker.Takes})
 		}
 	}
