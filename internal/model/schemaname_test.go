@@ -1,0 +1,53 @@
+package model
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// TestBeside: what a schema has beside those of other names, and that it takes no table of them.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	of := func(schema string, tables ...string) (out []Table) {
+		for _, name := range tables {
+			out = append(out, Table{Name: name, Schema: schema})
+		}
+		return out
+	}
+	stored := &Schema{Tables: slices.Concat(of("", "t"), of("orders", "order", "stock"), of("search", "page"))}
+	for name, c := range map[string]struct {
+		apply *Schema
+		want  []Table // nil: it is refused
+	}{
+		"a new name":                    {&Schema{Name: "more", Tables: of("", "x")}, slices.Concat(of("more", "x"), stored.Tables)},
+		"a table less":                  {&Schema{Name: "orders", Tables: of("", "order")}, slices.Concat(of("orders", "order"), of("", "t"), of("search", "page"))},
+		"no table":                      {&Schema{Name: "orders"}, slices.Concat(of("", "t"), of("search", "page"))},
+		"no name":                       {&Schema{Tables: of("", "t", "u")}, slices.Concat(of("", "t", "u"), of("orders", "order", "stock"), of("search", "page"))},
+		"no name, and no table":         {&Schema{}, slices.Concat(of("orders", "order", "stock"), of("search", "page"))},
+		"tables of two names":           {&Schema{Name: "orders", Tables: slices.Concat(of("", "order"), of("search", "site"))}, slices.Concat(of("orders", "order"), of("search", "site"), of("", "t"))},
+		"all that is stored":            {stored, stored.Tables},
+		"a table of another name":       {&Schema{Name: "orders", Tables: of("", "order", "page")}, nil},
+		"a table of no name":            {&Schema{Name: "orders", Tables: of("", "t")}, nil},
+		"a table of a name, and no own": {&Schema{Tables: of("", "t", "order")}, nil},
+		"a table that changes its name": {&Schema{Name: "orders", Tables: of("search", "order")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Beside(stored, c.apply)
+			if c.want == nil {
+				if !errors.Is(err, ErrSchemaMismatch) {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := EncodeSchema(&Schema{Tables: c.want})
+			if text := EncodeSchema(got); string(text) != string(want) {
+				t.Errorf("got  %s\nwant %s", text, want)
+			}
+		})
+	}
+}
