@@ -90,6 +90,10 @@ func (s *Schema) Validate() error {
 	}
 	seen := map[string]bool{MetaTable: true, JournalTable: true}
 	for _, t := range s.Tables {
+		if s.Name != "" && t.Schema != "" && t.Schema != s.Name {
+			// A drop would delete the other tables of that name.
+			return fmt.Errorf("percolator: table %q: %w: it is in the schema %q, so it has no place in %q", t.Name, ErrInvalidArgument, t.Schema, s.Name)
+		}
 		if name := cmp.Or(t.Schema, s.Name); name != "" && !tableName.MatchString(name) {
 			return fmt.Errorf("percolator: %w: %q is not a name for a schema; it has the form of a table's", ErrInvalidArgument, name)
 		}

@@ -25,7 +25,7 @@ func TestBeside(t *testing.T) {
 		"no table":                      {&Schema{Name: "orders"}, slices.Concat(of("", "t"), of("search", "page"))},
 		"no name":                       {&Schema{Tables: of("", "t", "u")}, slices.Concat(of("", "t", "u"), of("orders", "order", "stock"), of("search", "page"))},
 		"no name, and no table":         {&Schema{}, slices.Concat(of("orders", "order", "stock"), of("search", "page"))},
-		"tables of two names":           {&Schema{Name: "orders", Tables: slices.Concat(of("", "order"), of("search", "site"))}, slices.Concat(of("orders", "order"), of("search", "site"), of("", "t"))},
+		"tables of two names":           {&Schema{Tables: slices.Concat(of("", "t"), of("search", "page", "site"))}, slices.Concat(of("", "t"), of("search", "page", "site"), of("orders", "order", "stock"))},
 		"all that is stored":            {stored, stored.Tables},
 		"a table of another name":       {&Schema{Name: "orders", Tables: of("", "order", "page")}, nil},
 		"a table of no name":            {&Schema{Name: "orders", Tables: of("", "t")}, nil},
@@ -49,5 +49,17 @@ func TestBeside(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", text, want)
 			}
 		})
+	}
+}
+
+// TestASchemaWithANameHasItsOwnTables: what drops the tables that a schema lacks would drop those of
+// each name in it.
+func TestASchemaWithANameHasItsOwnTables(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string]bool{"": false, "orders": false, "search": true} {
+		s := &Schema{Name: "orders", Tables: []Table{{Name: "order"}, {Name: "x", Schema: name}}}
+		if err := s.Validate(); errors.Is(err, ErrInvalidArgument) != wrong {
+			t.Errorf("a table of %q: %v", name, err)
+		}
 	}
 }
