@@ -71,6 +71,26 @@ func TestReadingAPipeEnds(t *testing.T) {
 	}
 }
 
+// An import reads its file again when it goes on, so it refuses a pipe, and does not wait for its
+// writer.
+func TestImportRefusesAPipe(t *testing.T) {
+	t.Parallel()
+	pipe := newPipe(t)
+	refused := make(chan error, 1)
+	go func() {
+		_, _, err := (&importSource{from: pipe}).openFile()
+		refused <- err
+	}()
+	select {
+	case err := <-refused:
+		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), "is not a file") {
+			t.Error(err)
+		}
+	case <-fixture.Context(t).Done():
+		t.Error("it waits for a writer")
+	}
+}
+
 // A pipe with a writer is as good as a file, within the same limit.
 func TestReadInput(t *testing.T) {
 	t.Parallel()
