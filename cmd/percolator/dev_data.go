@@ -28,8 +28,10 @@ func openDataFile(path string) (*dataFile, error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, usagef("--data %s is not a file", path)
+	for _, name := range []string{path, path + ".lock", path + ".tmp"} { // opening a pipe would wait
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+			return nil, usagef("--data %s: %s is not a file", path, name)
+		}
 	}
 	lock := flock.New(path + ".lock")
 	switch got, err := lock.TryLock(); {

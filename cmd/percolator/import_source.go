@@ -61,16 +61,9 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	if err != nil {
 		return nil, "", nil, err
 	}
-	file, err := os.Open(s.from)
+	file, stat, err := s.openFile()
 	if err != nil {
-		return nil, "", nil, usagef("--from %s: %w", s.from, withoutPath(err))
-	}
-	stat, err := file.Stat()
-	if err == nil && !stat.Mode().IsRegular() { // an import that goes on reads it again
-		err = usagef("--from %s is not a file", s.from)
-	}
-	if err != nil {
-		return nil, "", nil, errors.Join(err, file.Close())
+		return nil, "", nil, err
 	}
 	read := jsonRows(format, file)
 	if strings.HasSuffix(s.from, ".parquet") {
@@ -78,6 +71,23 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	}
 	name = fmt.Sprintf("%s (%d bytes of %s)", filepath.Base(s.from), stat.Size(), stat.ModTime().UTC().Format(time.RFC3339Nano))
 	return replay(read), name, func() { _ = file.Close() }, nil
+}
+
+// openFile opens the file to import. An import that goes on reads it again, and opening a pipe would
+// wait for a writer.
+func (s *importSource) openFile() (*os.File, os.FileInfo, error) {
+	stat, err := os.Stat(s.from)
+	if err != nil {
+		return nil, nil, usagef("--from %s: %w", s.from, withoutPath(err))
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, nil, usagef("--from %s is not a file", s.from)
+	}
+	file, err := os.Open(s.from)
+	if err != nil {
+		return nil, nil, usagef("--from %s: %w", s.from, withoutPath(err))
+	}
+	return file, stat, nil
 }
 
 // jsonRows reads JSON lines from the beginning of a file. A line that cannot be read is an error

@@ -71,6 +71,41 @@ func TestReadingAPipeEnds(t *testing.T) {
 	}
 }
 
+// What is read again, or written, is a file: commands refuse a pipe, and do not wait for who is at
+// its other end.
+func TestPipesAreRefused(t *testing.T) {
+	t.Parallel()
+	data := func(pipe string) error {
+		_, err := openDataFile(strings.TrimSuffix(strings.TrimSuffix(pipe, ".lock"), ".tmp"))
+		return err
+	}
+	for name, open := range map[string]func(pipe string) error{
+		"rows.jsonl": func(pipe string) error {
+			_, _, err := (&importSource{from: pipe}).openFile()
+			return err
+		},
+		"data": data, "data.lock": data, "data.tmp": data,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pipe := filepath.Join(t.TempDir(), name)
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			refused := make(chan error, 1)
+			go func() { refused <- open(pipe) }()
+			select {
+			case err := <-refused:
+				if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), name+" is not a file") {
+					t.Error(err)
+				}
+			case <-fixture.Context(t).Done():
+				t.Error("it waits for the other end")
+			}
+		})
+	}
+}
+
 // A pipe with a writer is as good as a file, within the same limit.
 func TestReadInput(t *testing.T) {
 	t.Parallel()

@@ -182,6 +182,34 @@ func TestLateRowIsAppendedElsewhere(t *testing.T) {
 	})
 }
 
+// TestEachPartIsAcknowledged: two acknowledgments of a part that was appended elsewhere too are none
+// of the other part (J1).
+func TestEachPartIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	b := &table{}
+	a := newAppender(t, b, nil)
+	w := &Append{entry: entryOf(1), left: 2, done: make(chan struct{})}
+	twice, once := &part{entry: w.entry, of: w, copies: 2}, &part{entry: w.entry, of: w, copies: 1}
+	acknowledged := func() bool {
+		select {
+		case <-w.done:
+			return true
+		default:
+			return false
+		}
+	}
+	for range 2 {
+		a.answered(&stream{}, []*part{twice}, nil)
+		if acknowledged() {
+			t.Fatal("an entry is acknowledged of which a part is not")
+		}
+	}
+	a.answered(&stream{}, []*part{once}, nil)
+	if !acknowledged() || w.err != nil {
+		t.Errorf("all parts of an entry are acknowledged, and it is not: %v", w.err)
+	}
+}
+
 // TestEntryWithoutAnAnswerFails: where no shard answers, the transaction learns within the request
 // lifetimes of its copies that it has to abort, and the appender recovers.
 func TestEntryWithoutAnAnswerFails(t *testing.T) {

@@ -64,18 +64,21 @@ func TestStreamsThatEndAreForgotten(t *testing.T) {
 	}
 }
 
-// A transaction settles with the last row of its phase two. One that failed is left to a look (J4).
+// A transaction settles with the last row of its phase two. If one of them failed, it is left to a
+// look (J4).
 func TestPhaseTwoSettles(t *testing.T) {
 	t.Parallel()
-	o, entries := owned(2)
-	for i, err := range []error{nil, errors.New("unavailable")} {
+	failed := errors.New("unavailable")
+	rows := [][]error{{nil, nil}, {nil, failed}, {failed, nil}}
+	o, entries := owned(len(rows))
+	for i, errs := range rows {
 		o.Committed(entries[i], 5, 2, nil)
-		o.RowDone(entries[i], nil)
+		o.RowDone(entries[i], errs[0])
 		if entries[i].settled {
 			t.Error("settled while a row is left")
 		}
-		if o.RowDone(entries[i], err); entries[i].settled != (err == nil) {
-			t.Errorf("after %v: settled %v", err, entries[i].settled)
+		if o.RowDone(entries[i], errs[1]); entries[i].settled != (errors.Join(errs...) == nil) {
+			t.Errorf("after %v: settled %v", errs, entries[i].settled)
 		}
 	}
 	if got := low(o); got != 2 {

@@ -8,10 +8,15 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/layertest"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/settle"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // item is the entry that a session has in the journal.
@@ -102,7 +107,6 @@ func TestALookResolvesLocks(t *testing.T) {
 
 // A notification of a column that the adopter does not know to be observed yet is not passed by:
 // the stored schema says what is observed (J4).
-
 func TestAColumnThatHasJustBecomeObserved(t *testing.T) {
 	t.Parallel()
 	schema := func(observed ...string) *percolator.Schema {
@@ -129,10 +133,8 @@ func TestAColumnThatHasJustBecomeObserved(t *testing.T) {
 	}
 }
 
-// A header that cannot be decoded keeps nobody else's stream from being adopted.
 // An announcement whose entry may have been collected before its notify cells could be written is
 // refused (J2, I16): nobody would find them.
-
 func TestAnAnnouncementThatTookTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -151,7 +153,6 @@ func TestAnAnnouncementThatTookTooLong(t *testing.T) {
 
 // A weak notification of a transaction that was rolled back is dealt with before its entry is
 // settled (J4).
-
 func TestAnOwnRollBackAfterAWeakNotification(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -205,5 +206,90 @@ func testARowThatCannotBeReadSettlesNothing(t *testing.T) {
 	})
 	if settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{it}); err == nil || settled[0] {
 		t.Errorf("settled %v, %v", settled, err)
+	}
+}
+
+// committed is the entry of a transaction that wrote the observed cell of a row, and has left its
+// notification.
+func (w *world) committed(c *percolator.Client, row string) *settle.Item {
+	w.Helper()
+	tx := fixture.MustBegin(w, w.ctx, c)
+	fixture.Must(w, tx.Set(fixture.Cell(row, "seen"), []byte("1")))
+	ts, err := tx.Commit(w.ctx)
+	fixture.Must(w, err)
+	return &settle.Item{Entry: journal.Entry{StartTS: tx.StartTimestamp(), Primary: fixture.Cell(row, "seen"), Rows: []journal.Row{{Table: "t", Key: row, Observed: true}}},
+		CommitTS: ts, Read: time.Now()}
+}
+
+// A look reads the notifications up to the newest that its entries may have written: an observer
+// that is parked for a later one stays parked (I19).
+func TestALookForgetsNothingThatIsParkedForLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.client()
+	earlier := w.committed(c, "r")
+	fixture.Must(t, c.Engine().Commits.ClearNotification(w.ctx, fixture.Cell("r", "seen"), earlier.CommitTS))
+	later := w.committed(c, "r")
+	parked := layout.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "o", Through: later.CommitTS}
+	w.plant("r", layout.StateColumn(parked), parked.Through, layout.EncodeObserverState(parked))
+	var forgotten []layout.ObserverState
+	c.Engine().Looker.Forget = func(_ context.Context, states ...layout.ObserverState) error {
+		forgotten = append(forgotten, states...)
+		return nil
+	}
+	for _, it := range []*settle.Item{earlier, later} {
+		if _, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{it}); err != nil || len(forgotten) != 0 {
+			t.Errorf("a look at %d forgets %+v, %v", it.CommitTS, forgotten, err)
+		}
+	}
+	mut := store.NewMutation(1)
+	mut.EraseColumn(layout.NotifyFamily, "seen")
+	fixture.Must(t, c.Engine().Store.Mutate(w.ctx, "t", "r", mut))
+	if _, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{later}); err != nil || len(forgotten) != 1 {
+		t.Errorf("with nothing to do it forgets %+v, %v", forgotten, err)
+	}
+}
+
+func (w *world) plant(row, column string, ts tso.Timestamp, value []byte) {
+	w.Helper()
+	layertest.Plant(w, w.Client.Engine().Store, row, layout.NotifyFamily, column, ts, value)
+}
+
+// Of a column a look reads the newest notifications. Where there are as many, those of an earlier
+// transaction may be beneath them, so it is not settled (J4).
+func TestALookAtManyNotifications(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.client()
+	w.finds(c)
+	earlier := w.committed(c, "r")
+	for range 100 {
+		ts, err := c.Engine().Clock.Next(w.ctx)
+		fixture.Must(t, err)
+		w.plant("r", "seen", ts, nil)
+	}
+	later := w.committed(c, "r")
+	settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{earlier, later})
+	if err != nil || settled[0] || settled[1] {
+		t.Errorf("settled: %v, %v", settled, err)
+	}
+}
+
+// Entries that name a table into which an import is unfinished are for later (I28): their
+// notifications are not looked at.
+func TestALookLeavesTablesWithAnImport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.client()
+	found := w.finds(c)
+	it := w.committed(c, "r")
+	mut := store.NewMutation(1)
+	mut.Put(layout.MetaFamily, "import:t", store.MetaTimestamp, meta.Import{ID: "i", Phase: meta.ImportLoad}.Encode())
+	fixture.Must(t, c.Engine().Store.Mutate(w.ctx, model.MetaTable, meta.RowKey, mut))
+	_, err := c.Engine().Meta.Refresh(w.ctx)
+	fixture.Must(t, err)
+	settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{it})
+	if err != nil || settled[0] || found.of("r") != 0 {
+		t.Errorf("settled: %v, %d found, %v", settled, found.of("r"), err)
 	}
 }

@@ -49,9 +49,13 @@ const (
 	dropped             fault = "parked changes abandoned"
 	watchedAnew         fault = "consumers came too late"
 	rangesDeleted       fault = "ranges deleted"
+	grown               fault = "indexes, observers and tables added"
 )
 
-// kinds are all of them.
+// deeds are what is no fault, and has to happen like one. Streams without a header are too rare.
+var deeds = []fault{collected, restored, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown}
+
+// kinds are all faults but those of the store.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
 	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
 	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful}

@@ -68,6 +68,7 @@ func (w *world) growBy(ctx context.Context, p *process, step workload.Growth) er
 	w.growth.mu.Unlock()
 	w.work.Grew(step)
 	w.note("%s: %v is finished", p.name, step)
+	w.tally.add(grown)
 	return nil
 }
 

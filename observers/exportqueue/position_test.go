@@ -163,25 +163,32 @@ func TestADirtySliceHoldsThePosition(t *testing.T) {
 	}
 }
 
-// An observer's search passes a slice, which transaction A then notifies; A commits before the
-// search comes to its entry. The oracle's clock has jumped since A's commit timestamp, so the slice
-// is old enough for the position. The second look finds it (I22).
+// An observer's search passes two slices, which transactions A and B then notify; they commit before
+// the search comes to their entries. The oracle's clock has jumped since their commit timestamps, so
+// the slices are old enough for the position. The second look finds both (I22).
 func TestAPositionDoesNotPassWhatASearchHasMissed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, onePartition)
-	writer, hold := e.NewClient(), percolatortest.NewHold()
-	e.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Method == percolatortest.MutateRows && r.Sets("notify") {
-			return hold
-		}
-		return percolatortest.Pass
-	})
-	a := e.begin(writer)
-	e.queueIn(a, "k", "A")
-	missed := sliced.Row(0, a.StartTimestamp())
-	committed := make(chan error, 1)
-	go func() { _, err := a.Commit(e.ctx); committed <- err }()
-	hold.Wait(t, 1)
+	hold, committed := percolatortest.NewHold(), make(chan error, 2)
+	var missed string
+	for i, value := range []string{"A", "B"} {
+		writer := e.NewClient()
+		e.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if r.Method == percolatortest.MutateRows && r.Sets("notify") {
+				return hold
+			}
+			return percolatortest.Pass
+		})
+		tx := e.begin(writer)
+		e.queueIn(tx, "k", value)
+		missed = sliced.Row(0, tx.StartTimestamp())
+		go func() {
+			_, err := tx.Commit(e.ctx)
+			committed <- errors.Join(err, writer.Flush(e.ctx))
+		}()
+		hold.Wait(t, i+1)
+		e.Clock.Advance(apart)
+	}
 
 	e.Clock.Advance(2 * beyond)
 	read := &slowRead{from: []byte("000."), there: make(chan struct{}), goOn: make(chan []byte, 1)}
@@ -192,7 +199,7 @@ func TestAPositionDoesNotPassWhatASearchHasMissed(t *testing.T) {
 	go func() { _, err := e.queue.Run(e.ctx, searcher, tx, 0, slice, to.deliver); ran <- err }()
 	<-read.there
 	hold.Release()
-	if err := errors.Join(<-committed, writer.Flush(e.ctx)); err != nil {
+	if err := errors.Join(<-committed, <-committed); err != nil {
 		t.Fatal(err)
 	}
 	read.goOn <- []byte(missed)
@@ -201,7 +208,7 @@ func TestAPositionDoesNotPassWhatASearchHasMissed(t *testing.T) {
 	}
 	e.commit(tx)
 	e.run(e.client, e.addAt("k", "follower"), &to)
-	if v := values(to.entries()); !slices.Equal(v, []string{"k=1", "k=A", "k=follower"}) {
+	if v := values(to.entries()); !slices.Equal(v, []string{"k=1", "k=A", "k=B", "k=follower"}) {
 		t.Errorf("delivered %v", v)
 	}
 }

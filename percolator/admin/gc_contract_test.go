@@ -98,9 +98,12 @@ func TestCollectorEndsWithItsClient(t *testing.T) {
 
 // The caller's cancellation is in the error, also while the collector waits for a live transaction.
 func TestCollectKeepsTheContextError(t *testing.T) {
-	fixture.Long(t)
 	t.Parallel()
-	env := newCollectorEnv(t)
+	percolatortest.Bubble(t, testCollectKeepsTheContextError)
+}
+
+func testCollectKeepsTheContextError(t *testing.T) {
+	env := newCollectorEnv(t, byPasses) // which wait for the living
 	ctx, c := fixture.Context(t), env.Client
 	long := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
 	tx := fixture.MustBegin(t, ctx, long)
@@ -117,7 +120,7 @@ func TestCollectKeepsTheContextError(t *testing.T) {
 	var reads atomic.Int64
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Table == "t" && r.Row == "r" && reads.Add(1) == 3 { // it looks at the primary again and again
-			time.AfterFunc(time.Millisecond, cancel)
+			cancel()
 		}
 		return percolatortest.Pass
 	})

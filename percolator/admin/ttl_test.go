@@ -283,3 +283,40 @@ func TestTimeToLiveOfAValueThatIsPutAgain(t *testing.T) {
 	s.Tables[0].TTL, s.Tables[0].Columns = 0, []percolator.ColumnSchema{{Name: "mail"}, {Name: "city", TTL: time.Hour}, {Name: "name"}}
 	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...), percolator.ErrSchemaMismatch)
 }
+
+// The entry of a value goes while somebody holds a lock on its cell, and never commits. The value is
+// found when it expires all the same (J11).
+func TestTimeToLiveBeneathALock(t *testing.T) {
+	t.Parallel()
+	expiring(t, func(t *testing.T, env *percolatortest.Env) {
+		ctx, c := context.Background(), env.Client
+		cell := percolator.Cell{Table: "people", Row: "ann", Column: "name"}
+		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(cell, []byte("Ann")) }))
+		time.Sleep(afterwards)
+		dying := env.NewClient()
+		env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if fixture.IsCommit(r) {
+				return percolatortest.Crash
+			}
+			return percolatortest.Pass
+		})
+		tx := fixture.MustBegin(t, ctx, dying)
+		fixture.Must(t, tx.Set(cell, []byte("Eve")))
+		if _, err := tx.Commit(ctx); err == nil {
+			t.Fatal("it committed")
+		}
+		for range 3 { // the entry of the value goes, then that of the lock
+			collect(t, ctx, c)
+			time.Sleep(afterwards)
+		}
+		fixture.WantValue(t, ctx, fixture.MustBegin(t, ctx, c), cell, "Ann")
+		time.Sleep(ttls["name"])
+		for range 3 {
+			time.Sleep(afterwards)
+			collect(t, ctx, c)
+		}
+		if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
+			t.Errorf("%d cells and %d rows that are filed are left", cells, filed)
+		}
+	})
+}

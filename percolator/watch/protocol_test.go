@@ -156,31 +156,11 @@ func TestCommitsUnderWay(t *testing.T) {
 	from := now(t, ctx, env.Oracle)
 	f := follow(t, ctx, env.NewClient(), config(from).Within(0, time.Millisecond))
 
-	slow := func(is func(percolatortest.Request) bool, row string) (*percolatortest.Hold, chan tso.Timestamp) {
-		c, hold, done := env.NewClient(), percolatortest.NewHold(), make(chan tso.Timestamp, 1)
-		env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if is(r) {
-				return hold
-			}
-			return percolatortest.Pass
-		})
-		tx := fixture.MustBegin(t, ctx, c)
-		fixture.Must(t, tx.Set(fixture.Cell(row, "c"), []byte("slow")))
-		go func() {
-			ts, err := tx.Commit(ctx)
-			if err != nil {
-				t.Error(err)
-			}
-			done <- ts
-		}()
-		hold.Wait(t, 1)
-		return hold, done
-	}
-	prewriting, prewritten := slow(fixture.IsPrewrite, "a")
+	prewriting, prewritten := slowly(t, ctx, env, fixture.IsPrewrite, "a")
 	one := fixture.Put(t, ctx, env.Client, "b", "c", "1")
 	f.reaches(t, one, "b.c=1")
 
-	committing, committed := slow(fixture.IsCommit, "d")
+	committing, committed := slowly(t, ctx, env, fixture.IsCommit, "d")
 	two := fixture.Put(t, ctx, env.Client, "e", "c", "2")
 	position := now(t, ctx, env.Oracle)
 	for range 20 { // rounds of a watcher that would tell of the second change
@@ -196,6 +176,47 @@ func TestCommitsUnderWay(t *testing.T) {
 	f.reaches(t, position, "b.c=1 d.c=slow e.c=2")
 	prewriting.Release()
 	f.reaches(t, <-prewritten, "b.c=1 d.c=slow e.c=2 a.c=slow")
+}
+
+// A transaction that has an entry, and neither a lock nor a record for longer than most take, is
+// alive: its change comes when it has committed (I25).
+func TestCommitThatTakesLong(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		ctx := fixture.Context(t)
+		env := fixture.NewEnv(t)
+		env.Clock.Stop() // so it stays younger than its lock's time to live
+		f := follow(t, ctx, env.NewClient(), config(now(t, ctx, env.Oracle)).Within(0, time.Second))
+		prewriting, prewritten := slowly(t, ctx, env, fixture.IsPrewrite, "a")
+		f.reaches(t, fixture.Put(t, ctx, env.Client, "b", "c", "1"), "b.c=1")
+		time.Sleep(25 * time.Second) // the watcher asks about it by itself
+		f.reaches(t, fixture.Put(t, ctx, env.Client, "d", "c", "2"), "b.c=1 d.c=2")
+		prewriting.Release()
+		f.reaches(t, <-prewritten, "b.c=1 d.c=2 a.c=slow")
+	})
+}
+
+// slowly commits a write to a row whose request of that kind is held.
+func slowly(t testing.TB, ctx context.Context, env *percolatortest.Env, is func(percolatortest.Request) bool, row string) (*percolatortest.Hold, chan tso.Timestamp) {
+	t.Helper()
+	c, hold, done := env.NewClient(), percolatortest.NewHold(), make(chan tso.Timestamp, 1)
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if is(r) {
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, tx.Set(fixture.Cell(row, "c"), []byte("slow")))
+	go func() {
+		ts, err := tx.Commit(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- ts
+	}()
+	hold.Wait(t, 1)
+	return hold, done
 }
 
 // Clients that die before their commit point hold what follows no longer than their locks live, and
