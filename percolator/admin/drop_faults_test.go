@@ -280,3 +280,99 @@ func checkColumnForgotten(t testing.TB, ctx context.Context, env *percolatortest
 	}))
 	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.Schema = true, next })
 }
+
+// A column whose drop begins while another call waits for its drain has a drain of its own (I26).
+func TestDropLeavesLaterColumnsToTheirDrain(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, droppedParts{}.schema())
+	ctx, opts := fixture.Context(t), noWait(env)
+	town(t, ctx, env.Client)
+	opts.Wait = func(context.Context, time.Duration) error {
+		opts.Wait = noWait(env).Wait
+		stopped := errors.New("stopped")
+		other := noWait(env)
+		other.Wait = func(context.Context, time.Duration) error { return stopped }
+		fixture.WantErr(t, fixture.ErrOf(admin.New(env.NewClient()).DropFromSchema(ctx, droppedParts{column: true}.schema(), other)), stopped)
+		return nil
+	}
+	opts.Progress = func(p admin.DropPhase) {
+		if p == admin.DropColumns {
+			t.Error("the column is deleted without a drain")
+		}
+	}
+	deleted, err := admin.New(env.Client).DropFromSchema(ctx, droppedParts{table: true}.schema(), opts)
+	if fixture.Must(t, err); fmt.Sprint(deleted) != "[gone gone.ix]" {
+		t.Errorf("deleted: %v", deleted)
+	}
+	opts = noWait(env)
+	deleted, err = admin.New(env.Client).DropFromSchema(ctx, droppedParts{column: true, table: true}.schema(), opts)
+	if fixture.Must(t, err); fmt.Sprint(deleted) != "[people:city people:poke]" {
+		t.Errorf("deleted: %v", deleted)
+	}
+}
+
+// A deletion of the column that had begun before the drop deletes what is older than itself. The
+// drop ends it, and deletes the rest.
+func TestDropOfAColumnBesideAnEarlierDeletion(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, droppedParts{}.schema())
+	ctx, dies := fixture.Context(t), env.NewClient()
+	town(t, ctx, env.Client)
+	env.FaultsOf(dies).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if fixture.IsPrewrite(r) {
+			return percolatortest.Crash
+		}
+		return percolatortest.Pass
+	})
+	opts := small
+	opts.Columns = []string{"city"}
+	if err := fixture.ErrOf(admin.New(dies).DeleteRange(ctx, "people", percolator.All(), opts)); err == nil {
+		t.Fatal("the deletion has come to its end")
+	}
+	env.Clock.Advance(fixture.LockTTL)
+	town(t, ctx, env.Client)
+	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).DropFromSchema(ctx, droppedParts{column: true}.schema(), noWait(env))))
+	if left := people(t, ctx, env.Client); strings.Contains(left, "/city") {
+		t.Errorf("the drop has left %s", left)
+	}
+}
+
+// A call that was held up while another one came to the end of the drop deletes nothing of a column
+// that has come back, or is being dropped once more.
+func TestDropOfAColumnThatHasComeBack(t *testing.T) {
+	t.Parallel()
+	for name, twice := range map[string]bool{"": false, "dropped again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := percolatortest.New(t, droppedParts{}.schema())
+			ctx, dropped, stopped := fixture.Context(t), droppedParts{column: true}.schema(), errors.New("stopped")
+			town(t, ctx, env.Client)
+			drop := func(c *percolator.Client, wait error) error {
+				opts := noWait(env)
+				opts.Wait = func(context.Context, time.Duration) error { return wait }
+				return fixture.ErrOf(admin.New(c).DropFromSchema(ctx, dropped, opts))
+			}
+			late := noWait(env)
+			late.Wait = func(context.Context, time.Duration) error {
+				fixture.Must(t, drop(env.NewClient(), nil))
+				fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, droppedParts{}.schema(), env.Options()...))
+				town(t, ctx, env.NewClient())
+				if twice {
+					fixture.WantErr(t, drop(env.NewClient(), stopped), stopped)
+				}
+				return nil
+			}
+			deleted, err := admin.New(env.Client).DropFromSchema(ctx, dropped, late)
+			if fixture.Must(t, err); len(deleted) > 0 {
+				t.Errorf("deleted: %v", deleted)
+			}
+			if now := people(t, ctx, env.NewClient()); strings.Count(now, "/city") != 12 {
+				t.Errorf("of the new column there are %s", now)
+			}
+			stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+			if fixture.Must(t, err); twice != (len(stored.Dropping) == 2) {
+				t.Errorf("being dropped: %v", stored.Dropping)
+			}
+		})
+	}
+}
