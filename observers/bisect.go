@@ -87,7 +87,7 @@ func (w *Worker) endPart(ctx context.Context, r *run, outs []outcome) (blameless
 		switch {
 		case out.unread:
 			unread = append(unread, tn)
-		case out.start == 0 && !out.parked:
+		case out.start == 0 && !out.parked && !out.dropped:
 			failed, failure = append(failed, tn), out
 		default:
 			w.end(ctx, out, tn)

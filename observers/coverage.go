@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -17,6 +18,8 @@ type column struct {
 	names []string // of its observers: all acknowledge before a notification is erased (I13)
 
 	owned ownership // by its observers
+
+	dropped atomic.Bool // it was found to be
 
 	cells map[string]*entry // by row key; guarded by queue.mu
 }

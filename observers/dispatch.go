@@ -25,10 +25,10 @@ func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	return true
 }
 
-// offer queues a notification unless its column is foreign to this worker.
+// offer queues a notification unless its column is foreign to this worker, or was dropped.
 func (w *Worker) offer(n model.Notification, a arrival) (v verdict, upTo tso.Timestamp) {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
-	if col == nil {
+	if col == nil || w.dropped(col) {
 		return foreign, 0
 	}
 	return w.queue.add(col, n.Cell.Row, n.Timestamp, a)

@@ -115,6 +115,9 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 		return left, err
 	}
 	for _, table := range w.coverage.tables {
+		if !w.hasTable(table) {
+			continue
+		}
 		asOf := w.queue.asOf()
 		for page, err := range w.engine.Reads.PendingPages(store.InBackground(ctx), table, percolator.All()) {
 			if err != nil {
@@ -139,7 +142,7 @@ func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, 
 	for _, row := range rows {
 		states := w.statesOf(row)
 		for _, n := range row.Notified {
-			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] {
+			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] || !w.observes(n.Cell) {
 				continue // a column that the schema no longer observes
 			}
 			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.young(n, 0)) {

@@ -16,7 +16,7 @@ import (
 func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
 	w.heedRepairs(ctx)
 	switch {
-	case w.queue.gone(tn, out), out.parked: // already
+	case w.queue.gone(tn, out), out.dropped, out.parked: // already
 	case out.start != 0 && out.finished == 0:
 		if w.queue.otherParked(tn) {
 			w.store(ctx, tn, layout.ObserverState{Observer: tn.lane.name, Through: out.start, Done: true})

@@ -33,6 +33,9 @@ func (e *PanicError) Error() string { return "panicked: " + e.Value }
 // runPart makes one attempt at the part of r that is under way, and returns the outcome of each
 // turn.
 func (w *Worker) runPart(ctx context.Context, r *run) (outs []outcome) {
+	if w.dropped(r.part[0].entry.column) {
+		return r.all(outcome{dropped: true})
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.lane.timeout)
 	defer cancel()
 	begun := time.Now()

@@ -76,6 +76,9 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 
 // ReadPage implements scanning.Source.
 func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (scanning.Page, error) {
+	if !s.hasTable(table) {
+		return scanning.Page{}, nil
+	}
 	s.asOf = s.queue.asOf()
 	page, err := s.engine.Reads.ReadPending(store.InBackground(ctx), table, r, most, scanning.Turn)
 	for i, row := range page.Rows {

@@ -154,6 +154,8 @@ type outcome struct {
 	blameless bool  // because the store did not answer: not an attempt
 	parked    bool  // it failed too often, and its observer state is stored
 
+	dropped bool // the schema no longer observes the column
+
 	snoozed bool          // the observer wants to be called again
 	pause   time.Duration // after this
 
@@ -180,16 +182,18 @@ func (q *queue) finish(tn turn, out outcome) {
 	}
 	q.unblock(e.column)
 	t := &e.tasks[e.turn]
-	if out.start != 0 {
+	switch {
+	case out.dropped:
+	case out.start != 0:
 		e.done(t, out)
 		q.spread.failing = 0
 		if out.finished != 0 {
 			q.finished.Add(cellKey{e.column, e.row}, out.finished)
 		}
-	} else {
+	default:
 		q.fail(tn, out, now)
 	}
-	if q.closed || e.class == waiting && q.counts[waiting] > q.limits[waiting] {
+	if q.closed || out.dropped || e.class == waiting && q.counts[waiting] > q.limits[waiting] {
 		q.forget(e)
 		return
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,7 +24,7 @@ var importSchema = &percolator.Schema{
 	Tables: []percolator.Table{
 		{Name: "users", Observed: []string{"mail"}, Indexes: []percolator.Index{{Name: "by-mail", Column: "mail", Unique: true}}},
 		{Name: "phones", Columns: []percolator.ColumnSchema{{Name: "os_*"}, {Name: "age", Type: percolator.TypeInt64}, {Name: "seen", Type: percolator.TypeString}}},
-		{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "age", Type: percolator.TypeInt64}}},
+		{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "age", Type: percolator.TypeInt64}, {Name: "price", Type: percolator.TypeFloat64}}},
 	},
 	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
 }
@@ -105,19 +106,22 @@ columns:
 	s.run(exitOK, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping, "--mend")
 	s.run(exitOK, "scan", "phones")
 
-	// Parquet.
+	// Parquet, with a row whose number is none.
 	var b bytes.Buffer
 	info, _ := model.NewCatalog(importSchema).UserTable("copy")
 	w := formats.NewTable(info).NewParquetWriter(&b)
-	for i := range 3 {
-		if _, err := w.Write(formats.Row{Key: fmt.Sprint(i), Cells: []formats.Cell{{Column: "age", Value: model.EncodeInt64(int64(i))}}}); err != nil {
+	for i, price := range []float64{2.5, math.Copysign(0, -1), math.NaN()} {
+		cells := []formats.Cell{{Column: "age", Value: model.EncodeInt64(int64(i))}, {Column: "price", Value: model.EncodeFloat64(price)}}
+		if _, err := w.Write(formats.Row{Key: fmt.Sprint(i), Cells: cells}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.run(exitOK, "import", "copy", "--from", file("copy.parquet", b.String()))
+	numbers := file("copy.parquet", b.String())
+	s.run(exitUsage, "import", "copy", "--from", numbers)
+	s.run(exitFindings, "import", "copy", "--from", numbers, "--skip")
 	s.run(exitOK, "scan", "copy")
 
 	for _, wrong := range [][]string{

@@ -52,6 +52,8 @@ func testTypedSession(t *testing.T) {
 	s.run(exitUsage, "set", "stock", "pins", "onhnad", "1")
 	s.run(exitUsage, "set", "stock", "pins", "since", "yesterday")
 	s.run(exitUsage, "set", "stock", "pins", "price", "NaN")
+	s.run(exitUsage, "set", "stock", "pins", "price", "fff8000000000001", "--hex")
+	s.run(exitUsage, "set", "stock", "pins", "price", "7fffffffffffffff", "--hex") // -0
 	s.run(exitUsage, "set", "stock", "pins", "count", "100", "--raw")
 	s.run(exitUsage, "set", "stock", "pins", "count", "00", "--hex")
 	s.runWith(exitOK, "12\n", "set", "stock", "pins", "count", "--file", "-")

@@ -44,7 +44,7 @@ const columnDropped = "dropped"
 
 // Drop tells what became of a table of Bigtable that the schema had once.
 type Drop struct {
-	At     tso.Timestamp // no later write to it; its locks elsewhere are resolved
+	At     tso.Timestamp // no later write to it; its locks elsewhere are resolved. Of a column: DroppedColumn.Began
 	Exists bool          `json:",omitempty"` // it has still to be deleted
 }
 
@@ -61,29 +61,37 @@ func columnKey(table, column string) string {
 	return table + ":" + column
 }
 
+// DroppedColumn is a column with cells that have still to be deleted.
+type DroppedColumn struct {
+	model.Cell
+	Began tso.Timestamp // its drop. It may come back, and be dropped again
+}
+
 // DroppedColumns lists the columns with cells that have still to be deleted.
-func (m State) DroppedColumns() (columns []model.Cell) {
+func (m State) DroppedColumns() (columns []DroppedColumn) {
 	for _, key := range slices.Sorted(maps.Keys(m.Dropped)) {
 		table, column, ok := strings.Cut(key, ":")
 		if unquoted, err := strconv.Unquote(column); err == nil && strings.HasPrefix(column, `"`) {
 			column = unquoted
 		}
 		if ok {
-			columns = append(columns, model.Cell{Table: table, Column: column})
+			columns = append(columns, DroppedColumn{model.Cell{Table: table, Column: column}, m.Dropped[key].At})
 		}
 	}
 	return columns
 }
 
 // ForgetColumn ends the drop of a column whose cells were deleted.
-func (w *Watcher) ForgetColumn(ctx context.Context, c model.Cell) error {
+func (w *Watcher) ForgetColumn(ctx context.Context, c DroppedColumn) error {
 	_, err := w.publish(ctx, func(m State) (State, bool) {
 		key := columnKey(c.Table, c.Column)
-		_, there := m.Dropped[key]
+		if (m.Dropped[key] != Drop{At: c.Began, Exists: true}) {
+			return m, false
+		}
 		drops := maps.Clone(m.Dropped)
 		delete(drops, key)
 		m.Dropped = drops
-		return m, there
+		return m, true
 	})
 	return err
 }
@@ -244,7 +252,7 @@ func (w *Watcher) publishBeside(ctx context.Context, s *model.Schema, change fun
 }
 
 // BeginDrop takes what s lacks away from programs, and returns the tables that are being dropped.
-func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema) (dropping []string, err error) {
+func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timestamp) (dropping []string, err error) {
 	m, err := w.publishBeside(ctx, s, func(m State, next *model.Schema) (State, bool) {
 		names, _ := removed(m.Schema, next)
 		columns := slices.DeleteFunc(schemaChanges(m.Schema, next), func(ch SchemaChange) bool {
@@ -259,7 +267,7 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema) (dropping []st
 		maps.Copy(drops, m.Dropped)
 		for _, ch := range columns {
 			if ch.deletes {
-				drops[columnKey(ch.Table, ch.Name)] = Drop{Exists: true}
+				drops[columnKey(ch.Table, ch.Name)] = Drop{At: now, Exists: true}
 			}
 		}
 		m.Schema, m.Indexes = model.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states

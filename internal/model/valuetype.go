@@ -28,7 +28,8 @@ const (
 	// TypeOrderedInt64 is TypeInt64 with the sign bit flipped. Ordered.
 	TypeOrderedInt64 Type = "ordered_int64"
 	// TypeFloat64 is 8 bytes: IEEE 754 big-endian, with all bits of a negative number flipped and
-	// the sign bit of the others. Ordered; NaN is last, and 0 and -0 are one value.
+	// the sign bit of the others. Ordered; 0 and -0 are one value. NaN is none; where one is stored,
+	// it is last.
 	TypeFloat64 Type = "float64"
 	// TypeBool is one byte, 0 or 1. Ordered.
 	TypeBool Type = "bool"
@@ -133,7 +134,8 @@ func eightBytes(b []byte, what string) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// Check reports what keeps b from being a value of the type. The message never quotes b.
+// Check reports what keeps b from being a value of the type: nothing, for what Parse and the columns
+// of the type give. The message never quotes b.
 func (t Type) Check(b []byte) error {
 	var err error
 	switch t {
@@ -141,9 +143,14 @@ func (t Type) Check(b []byte) error {
 		if !utf8.Valid(b) {
 			err = errors.New("not UTF-8")
 		}
-	case TypeInt64, TypeOrderedInt64, TypeFloat64, TypeTime:
+	case TypeInt64, TypeOrderedInt64, TypeTime:
 		if len(b) != 8 {
 			_, err = eightBytes(b, aType(t))
+		}
+	case TypeFloat64:
+		var v float64
+		if v, err = DecodeFloat64(b); err == nil {
+			err = checkFloat64(v)
 		}
 	case TypeBool:
 		_, err = DecodeBool(b)
@@ -153,6 +160,18 @@ func (t Type) Check(b []byte) error {
 		}
 	}
 	return err
+}
+
+// checkFloat64 refuses NaN, which equals nothing and so has no place in an index, and -0, which has
+// a second encoding of 0.
+func checkFloat64(v float64) error {
+	switch {
+	case v != v:
+		return errors.New("NaN is not a number")
+	case v == 0 && math.Signbit(v):
+		return errors.New("-0 is stored as 0")
+	}
+	return nil
 }
 
 // examples are texts that Parse takes.
@@ -207,8 +226,9 @@ func (t Type) Parse(text string) (b []byte, err error) {
 	return b, nil
 }
 
-// Format is the text form of a value, which Parse takes, but for NaN. Times are in UTC. Bytes are
-// their own text form, UTF-8 or not. The error is that of Check.
+// Format is the text form of a value, which Parse takes. Times are in UTC. Bytes are their own text
+// form, UTF-8 or not. The error is that of Check, but for a NaN or -0 that is stored all the same:
+// those have a text.
 func (t Type) Format(b []byte) (string, error) {
 	switch t {
 	case TypeInt64:

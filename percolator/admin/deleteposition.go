@@ -91,8 +91,8 @@ func (p *deletePosition) next() []byte {
 	return b
 }
 
-// claim takes up the deletion of these cells that has begun, or begins one at now.
-func (p *deletePosition) claim(ctx context.Context, now tso.Timestamp) error {
+// claim takes up the deletion of these cells that has begun, or begins one.
+func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error {
 	own := rand.Text()
 	for again := retry.NewTransient(); ; {
 		v, at, err := p.read(ctx)
@@ -102,7 +102,7 @@ func (p *deletePosition) claim(ctx context.Context, now tso.Timestamp) error {
 			return nil
 		}
 		if err == nil {
-			p.at = deleteCell{DeleteProgress: DeleteProgress{Before: now}, ID: own, Seq: at.Seq}
+			p.at = deleteCell{DeleteProgress: DeleteProgress{Before: before}, ID: own, Seq: at.Seq}
 			if _, err = p.store.CompareAndSet(ctx, p.row, positionColumn, v, p.next()); err == nil {
 				continue // stored, or overtaken: see which
 			}

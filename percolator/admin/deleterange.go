@@ -100,6 +100,12 @@ func (o DeleteOptions) withDefaults() (DeleteOptions, error) {
 // position, that cannot be decoded; those of the store and the oracle. The progress is valid in any
 // case.
 func (a *Admin) DeleteRange(ctx context.Context, table string, rows percolator.Range, opts DeleteOptions) (DeleteProgress, error) {
+	return a.deleteRange(ctx, table, rows, 0, opts)
+}
+
+// deleteRange is DeleteRange, of what had committed at before; 0: when it began. A deletion of the
+// same cells that had begun is ended as it is.
+func (a *Admin) deleteRange(ctx context.Context, table string, rows percolator.Range, before tso.Timestamp, opts DeleteOptions) (DeleteProgress, error) {
 	ctx = store.InBackground(ctx)
 	opts, err := opts.withDefaults()
 	if err == nil {
@@ -112,7 +118,7 @@ func (a *Admin) DeleteRange(ctx context.Context, table string, rows percolator.R
 	d.deletePosition = newDeletePosition(a.e.Store, table, rows, opts.Columns)
 	open, end := a.e.WhileOpen(ctx)
 	defer end()
-	err = d.run(open)
+	err = d.run(open, before)
 	return d.at.DeleteProgress, a.e.OrClosed(ctx, err)
 }
 
@@ -142,14 +148,15 @@ type deletion struct {
 	deletePosition
 }
 
-func (d *deletion) run(ctx context.Context) error {
-	now, err := nextTimestamp(ctx, d.e)
-	if err != nil {
-		return err
+func (d *deletion) run(ctx context.Context, before tso.Timestamp) (err error) {
+	if before == 0 {
+		if before, err = nextTimestamp(ctx, d.e); err != nil {
+			return err
+		}
 	}
-	d.at.Before = now
+	d.at.Before = before
 	if !d.opts.DryRun {
-		if err := d.claim(ctx, now); err != nil {
+		if err := d.claim(ctx, before); err != nil {
 			return err
 		}
 	}

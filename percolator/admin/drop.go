@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/api/option"
@@ -55,7 +56,8 @@ const (
 // are deleted in transactions: earlier snapshots show them. A column that was observed or weak
 // stays as it is, and notifies no more, everywhere within Timing.MetaMaxAge. Notifications that
 // wait go with collection by the journal; without a journal they stay, and mean nothing. A worker
-// that still has an observer for the column fails with ErrSchemaMismatch for what is in its queue.
+// with an observer for the column logs an error, forgets what it had to run for, and goes on with
+// its other columns.
 //
 // Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails
 // with ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction
@@ -123,16 +125,26 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 			return nil, err
 		}
 	}
-	dropping, err := a.e.Meta.BeginDrop(ctx, s)
+	dropping, err := a.e.Meta.BeginDrop(ctx, s, now)
 	if err != nil {
 		return nil, err
+	}
+	// This client has read a schema without what is dropped, so the drain begins when that was stored,
+	// or later. What another call begins to drop meanwhile has a drain of its own.
+	m, _ = a.e.Meta.Snapshot()
+	columns := m.DroppedColumns()
+	if len(dropping)+len(columns) > 0 {
+		opts.Progress(DropDrain)
+		if err := opts.Wait(ctx, model.DrainTime(timing)); err != nil {
+			return nil, err
+		}
 	}
 	if len(dropping) > 0 {
 		if err := a.endDrop(ctx, dropping, opts); err != nil {
 			return nil, err
 		}
 	}
-	if deleted, err = a.deleteColumns(ctx, len(dropping) > 0, opts); err != nil {
+	if deleted, err = a.deleteColumns(ctx, columns, opts); err != nil {
 		return nil, err
 	}
 	if m, _ := a.e.Meta.Snapshot(); len(m.Stored().Dropping) == 0 {
@@ -142,43 +154,49 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	return append(tables, deleted...), err
 }
 
-// deleteColumns deletes the cells of columns when no client writes them any more; drained: that is
-// so.
-func (a *Admin) deleteColumns(ctx context.Context, drained bool, opts DropOptions) (deleted []string, err error) {
-	m, _ := a.e.Meta.Snapshot()
-	columns := m.DroppedColumns()
-	if len(columns) == 0 {
-		return nil, nil
+// deleteColumns deletes the cells of columns, which no client writes any more.
+func (a *Admin) deleteColumns(ctx context.Context, columns []meta.DroppedColumn, opts DropOptions) (deleted []string, err error) {
+	if len(columns) > 0 {
+		opts.Progress(DropColumns)
 	}
-	if !drained {
-		opts.Progress(DropDrain)
-		if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
-			return nil, err
-		}
-	}
-	opts.Progress(DropColumns)
 	for _, c := range columns {
-		// Without the table, its cells are gone, too.
-		if _, known := a.e.Meta.Catalog.Load().UserTable(c.Table); known {
-			if _, err := a.DeleteRange(ctx, c.Table, model.All(), DeleteOptions{Columns: []string{c.Column}}); err != nil {
-				return nil, err
-			}
-		}
-		if err := a.e.Meta.ForgetColumn(ctx, c); err != nil {
+		ours, err := a.deleteColumn(ctx, c)
+		if err != nil {
 			return nil, err
 		}
-		deleted = append(deleted, c.Table+":"+c.Column)
+		if ours {
+			deleted = append(deleted, c.Table+":"+c.Column)
+		}
 	}
 	return deleted, nil
 }
 
-// endDrop takes what is being dropped away from the engine. This client has read a schema without
-// it, so the time of the drain runs from the moment when that was stored, or later.
-func (a *Admin) endDrop(ctx context.Context, dropping []string, opts DropOptions) error {
-	opts.Progress(DropDrain)
-	if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
-		return err
+// deleteColumn deletes the cells of a column that no client writes. false: another call has ended
+// the drop, and the column may have come back. Values that it has then are younger than at.
+func (a *Admin) deleteColumn(ctx context.Context, c meta.DroppedColumn) (ours bool, err error) {
+	at, err := nextTimestamp(ctx, a.e)
+	if err != nil {
+		return false, err
 	}
+	m, err := a.e.Meta.Refresh(ctx)
+	if err != nil || !slices.Contains(m.DroppedColumns(), c) {
+		return false, err
+	}
+	// Without the table, its cells are gone, too.
+	if _, known := a.e.Meta.Catalog.Load().UserTable(c.Table); known {
+		for earlier := true; earlier; {
+			p, err := a.deleteRange(ctx, c.Table, model.All(), at, DeleteOptions{Columns: []string{c.Column}})
+			if err != nil {
+				return false, err
+			}
+			earlier = p.Before < at // it ended one that had begun before the drain, and lacks what came since
+		}
+	}
+	return true, a.e.Meta.ForgetColumn(ctx, c)
+}
+
+// endDrop takes tables that no client writes to any more away from the engine.
+func (a *Admin) endDrop(ctx context.Context, dropping []string, opts DropOptions) error {
 	opts.Progress(DropResolve)
 	at, err := nextTimestamp(ctx, a.e)
 	if err != nil {

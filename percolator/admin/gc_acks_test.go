@@ -17,9 +17,9 @@ func TestAcknowledgmentGoesAfterARollBack(t *testing.T) {
 	bothWays(t, func(t *testing.T, env *percolatortest.Env) {
 		ctx, c := fixture.Context(t), env.Client
 		fixture.Put(t, ctx, c, "r", "seen", "v")
-		acknowledgeAs(t, ctx, c, "O")
+		acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
 		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
-		acknowledgeAs(t, ctx, c, "O")
+		acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
 		fixture.Must(t, c.Flush(ctx))
 		env.Clock.Advance(afterwards)
 
@@ -46,10 +46,11 @@ func TestAcknowledgmentGoesAfterARollBack(t *testing.T) {
 	})
 }
 
-func acknowledgeAs(t testing.TB, ctx context.Context, c *percolator.Client, observer string) {
+// acknowledge commits that the only observer of a cell's column has run for it.
+func acknowledge(t testing.TB, ctx context.Context, c *percolator.Client, cell percolator.Cell, observer string) {
 	t.Helper()
 	tx := fixture.MustBegin(t, ctx, c)
-	_, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), observer, []string{observer})
+	_, err := (*commit.Txn)(tx).Acknowledge(ctx, cell, observer, []string{observer})
 	fixture.Must(t, err)
 	fixture.MustCommit(t, ctx, tx)
 }
