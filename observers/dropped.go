@@ -3,9 +3,9 @@ package observers
 import "github.com/gopercolator/percolator/internal/model"
 
 // A column, or its table, may be dropped while a worker takes it (admin.Admin.DropFromSchema). The
-// worker learns of it with its client, queues no more cells of the column, and forgets those that it
-// has when their turn comes: a run could not commit. Notifications that wait are for the collector.
-// A column that comes back is searched for as before.
+// worker learns of it with its client, queues no more cells of the column, and forgets those that
+// it has when their turn comes: a run could not commit. Notifications that wait are for the
+// collector. A column that comes back is searched for as before.
 
 // observes reports whether the schema, by what the client knows now, has observers for a cell.
 func (w *Worker) observes(c model.Cell) bool {

@@ -73,8 +73,8 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	return replay(read), name, func() { _ = file.Close() }, nil
 }
 
-// openFile opens the file to import. An import that goes on reads it again, and opening a pipe would
-// wait for a writer.
+// openFile opens the file to import. An import that goes on reads it again, and opening a pipe
+// would wait for a writer.
 func (s *importSource) openFile() (*os.File, os.FileInfo, error) {
 	stat, err := os.Stat(s.from)
 	if err != nil {

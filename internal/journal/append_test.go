@@ -182,8 +182,8 @@ func TestLateRowIsAppendedElsewhere(t *testing.T) {
 	})
 }
 
-// TestEachPartIsAcknowledged: two acknowledgments of a part that was appended elsewhere too are none
-// of the other part (J1).
+// TestEachPartIsAcknowledged: two acknowledgments of a part that was appended elsewhere too are
+// none of the other part (J1).
 func TestEachPartIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	b := &table{}

@@ -52,8 +52,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestASchemaWithANameHasItsOwnTables: what drops the tables that a schema lacks would drop those of
-// each name in it.
+// TestASchemaWithANameHasItsOwnTables: what drops the tables that a schema lacks would drop those
+// of each name in it.
 func TestASchemaWithANameHasItsOwnTables(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]bool{"": false, "orders": false, "search": true} {

@@ -28,8 +28,8 @@ const (
 	// TypeOrderedInt64 is TypeInt64 with the sign bit flipped. Ordered.
 	TypeOrderedInt64 Type = "ordered_int64"
 	// TypeFloat64 is 8 bytes: IEEE 754 big-endian, with all bits of a negative number flipped and
-	// the sign bit of the others. Ordered; 0 and -0 are one value. NaN is none; where one is stored,
-	// it is last.
+	// the sign bit of the others. Ordered; 0 and -0 are one value. NaN is none; where one is
+	// stored, it is last.
 	TypeFloat64 Type = "float64"
 	// TypeBool is one byte, 0 or 1. Ordered.
 	TypeBool Type = "bool"
@@ -134,8 +134,8 @@ func eightBytes(b []byte, what string) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// Check reports what keeps b from being a value of the type: nothing, for what Parse and the columns
-// of the type give. The message never quotes b.
+// Check reports what keeps b from being a value of the type: nothing, for what Parse and the
+// columns of the type give. The message never quotes b.
 func (t Type) Check(b []byte) error {
 	var err error
 	switch t {

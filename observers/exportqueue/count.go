@@ -32,8 +32,8 @@ type DeadLetterCount struct {
 // snapshot of r is asked, in each table that has no observed or weak column and no index, for the
 // rows that dead letters of these queues have: one request a table, which reads nothing of a table
 // that holds something else. percolator.ErrCorrupt: such a row is no dead letter. Letters that were
-// retried or dropped cost reads until they are collected, so give ctx a deadline. Like every read, it
-// resolves the locks of dead transactions that it meets.
+// retried or dropped cost reads until they are collected, so give ctx a deadline. Like every read,
+// it resolves the locks of dead transactions that it meets.
 func CountDeadLetters(ctx context.Context, r percolator.Scanner, s *percolator.Schema) (counts []DeadLetterCount, err error) {
 	rows := letterRows(s)
 	for _, t := range s.Tables {

@@ -163,9 +163,9 @@ func TestADirtySliceHoldsThePosition(t *testing.T) {
 	}
 }
 
-// An observer's search passes two slices, which transactions A and B then notify; they commit before
-// the search comes to their entries. The oracle's clock has jumped since their commit timestamps, so
-// the slices are old enough for the position. The second look finds both (I22).
+// An observer's search passes two slices, which transactions A and B then notify; they commit
+// before the search comes to their entries. The oracle's clock has jumped since their commit
+// timestamps, so the slices are old enough for the position. The second look finds both (I22).
 func TestAPositionDoesNotPassWhatASearchHasMissed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, onePartition)

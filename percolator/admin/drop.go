@@ -47,10 +47,10 @@ const (
 )
 
 // DropFromSchema drops the tables, the indexes and the declared columns that the stored schema of
-// that name has and s lacks, with everything in them, for good; and that a column is observed or weak. It adds
-// nothing: CreateSchema does. It returns the names of the tables of Bigtable that it has deleted,
-// and the columns, as TABLE:COLUMN, whose cells it has. If there is nothing to drop it returns at
-// once.
+// that name has and s lacks, with everything in them, for good; and that a column is observed or
+// weak. It adds nothing: CreateSchema does. It returns the names of the tables of Bigtable that it
+// has deleted, and the columns, as TABLE:COLUMN, whose cells it has. If there is nothing to drop it
+// returns at once.
 //
 // A column is dropped by its own name, from a table that goes on declaring others, and its cells
 // are deleted in transactions: earlier snapshots show them. A column that was observed or weak
@@ -129,8 +129,8 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	if err != nil {
 		return nil, err
 	}
-	// This client has read a schema without what is dropped, so the drain begins when that was stored,
-	// or later. What another call begins to drop meanwhile has a drain of its own.
+	// This client has read a schema without what is dropped, so the drain begins when that was
+	// stored, or later. What another call begins to drop meanwhile has a drain of its own.
 	m, _ = a.e.Meta.Snapshot()
 	columns := m.DroppedColumns()
 	if len(dropping)+len(columns) > 0 {

@@ -284,8 +284,8 @@ func TestTimeToLiveOfAValueThatIsPutAgain(t *testing.T) {
 	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...), percolator.ErrSchemaMismatch)
 }
 
-// The entry of a value goes while somebody holds a lock on its cell, and never commits. The value is
-// found when it expires all the same (J11).
+// The entry of a value goes while somebody holds a lock on its cell, and never commits. The value
+// is found when it expires all the same (J11).
 func TestTimeToLiveBeneathALock(t *testing.T) {
 	t.Parallel()
 	expiring(t, func(t *testing.T, env *percolatortest.Env) {

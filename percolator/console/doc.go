@@ -10,8 +10,8 @@
 // One poll serves every open page. A poll reads a few cells of percolator_meta, asks each server of
 // the oracle for its status, and at every fifth turn counts the rows with notifications or locks of
 // each table, at most [MaxCounted], those that unsettled entries of the journal name; without a
-// journal that read scans whole tables. As often it counts the dead letters of export queues, at most
-// [exportqueue.MaxCounted] of each: one request for each table that may hold some, which reads
+// journal that read scans whole tables. As often it counts the dead letters of export queues, at
+// most [exportqueue.MaxCounted] of each: one request for each table that may hold some, which reads
 // nothing of other tables. Each of the two takes at most a twentieth of the time: the more there is
 // to read, the rarer it is. Each source of the poll has its own deadline, and the page names a
 // source that does not answer. While no page is open, the poll runs every 10 s and counts once a

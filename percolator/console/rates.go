@@ -61,8 +61,8 @@ func (c counters) minus(o counters) counters {
 	return c
 }
 
-// justBegun is the age up to which what a client has counted since it began is a rate of now; what it
-// did within leastPace is no rate.
+// justBegun is the age up to which what a client has counted since it began is a rate of now; what
+// it did within leastPace is no rate.
 const (
 	justBegun = 30 * time.Second
 	leastPace = time.Second

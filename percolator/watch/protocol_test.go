@@ -353,7 +353,8 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// A transaction that does not fit into the memory, and takes long, is not waited for in small steps.
+// A transaction that does not fit into the memory, and takes long, is not waited for in small
+// steps.
 func TestALongTransactionLargerThanTheMemory(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {

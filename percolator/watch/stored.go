@@ -131,7 +131,8 @@ func (s *stored) save(ctx context.Context, next record) error {
 	}
 	for again := retry.NewTransient(); ; {
 		swapped, err := s.e.Store.CompareAndSet(ctx, s.row(), stateColumn, s.bytes, b)
-		// The stored position is another watcher's, this one's first attempt, or one it has given up.
+		// The stored position is another watcher's, this one's first attempt, or one it has given
+		// up.
 		if err == nil && !swapped {
 			var now record
 			var found []byte
