@@ -68,11 +68,11 @@ benchstat:
 	@go tool -modfile=.ci/tools/go.mod benchstat $(BIN)/base.txt $(BIN)/here.txt
 	@rm -f $(BIN)/base.txt $(BIN)/here.txt && git worktree remove --force $(BIN)/base
 
-# Another implementation of Parquet reads what export writes.
+# Other implementations read what export writes: hyparquet, and DuckDB with the statements of docs/DATA.md.
 .PHONY: parquet
 parquet:
-	npm install --silent --prefix $(BIN)/hyparquet hyparquet@1 hyparquet-compressors@1
-	go test ./internal/export -run TestAnotherReader -export.hyparquet $(abspath $(BIN)/hyparquet)
+	npm install --silent --prefix $(BIN)/readers hyparquet@1 hyparquet-compressors@1 @duckdb/node-api@1.5.6-r.1
+	go test ./internal/export -run 'TestHyparquet|TestDuckDB' -export.readers $(abspath $(BIN)/readers)
 
 # Histories under faults, checked. SOAK is how long.
 SOAK ?= 10m

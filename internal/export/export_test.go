@@ -3,14 +3,10 @@ package export_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -147,52 +143,4 @@ func (f *failing) Put(ctx context.Context, name string, data []byte) error {
 		return os.ErrPermission
 	}
 	return f.Store.Put(ctx, name, data)
-}
-
-var hyparquet = flag.String("export.hyparquet", "", "a directory into which npm has installed hyparquet and hyparquet-compressors")
-
-// Another implementation of Parquet reads what is written (make parquet).
-func TestAnotherReader(t *testing.T) {
-	t.Parallel()
-	if *hyparquet == "" {
-		t.Skip("make parquet runs it")
-	}
-	const rows = 300
-	env, before := newEnv(t, rows)
-	dir := t.TempDir()
-	m, err := export.Run(fixture.Context(t), env.Client, backup.Dir(dir), export.Options{Table: "typed", AsOf: before})
-	fixture.Must(t, err)
-	n := 0
-	for _, p := range m.Parts {
-		script := fmt.Sprintf(`
-import { asyncBufferFromFile, parquetReadObjects, parquetSchema, parquetMetadataAsync } from 'hyparquet'
-import { compressors } from 'hyparquet-compressors'
-const file = await asyncBufferFromFile(%q)
-const rows = await parquetReadObjects({ file, compressors, utf8: false })
-for (const r of rows) console.log(JSON.stringify(r, (_, v) => typeof v === 'bigint' ? Number(v) : v instanceof Uint8Array ? Buffer.from(v).toString('hex') : v))
-`, filepath.Join(dir, p.Name))
-		at := filepath.Join(*hyparquet, "read.mjs")
-		fixture.Must(t, os.WriteFile(at, []byte(script), 0o600))
-		cmd := exec.CommandContext(t.Context(), "node", at)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		fixture.Must(t, err)
-		for line := range strings.Lines(string(out)) {
-			var got struct {
-				Row, Name, Raw string
-				Age            int
-				Columns        map[string]string
-			}
-			if err := json.Unmarshal([]byte(line), &got); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			if got.Row != fmt.Sprintf("%x", fixture.Key(n)) || got.Name != fmt.Sprint("name ", n) || got.Age != n || got.Raw != fmt.Sprintf("ff%02x", byte(n)) || got.Columns["tag:a"] != "c3a9" {
-				t.Fatalf("row %d: %s", n, line)
-			}
-			n++
-		}
-	}
-	if n != rows {
-		t.Errorf("%d rows of %d", n, rows)
-	}
 }
