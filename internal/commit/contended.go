@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
@@ -79,8 +80,14 @@ func (c *contention) cell(cell model.Cell) *contended {
 
 func (e *contended) idle() bool { return e.turns.running+e.turns.queued() == 0 }
 
-// cutName keeps what is shown of a long row key short.
-func cutName(name string) string {
+// shownName is a cell as errors name it, with a long row key cut, and an acknowledgment by what it
+// is.
+func shownName(cell model.Cell) string {
+	name := cell.String()
+	if of, observer, ok := layout.Acknowledged(cell.Column); ok {
+		cell.Column = of
+		name = cell.String() + ", acknowledgment of " + observer
+	}
 	if len(name) <= contendedName {
 		return name
 	}
@@ -111,7 +118,7 @@ func (c *Committer) Contention() telemetry.Contention {
 	for cell, e := range c.contention.cells {
 		out.Waiting += e.turns.queued()
 		if e.conflicts > 0 {
-			out.Cells = append(out.Cells, telemetry.ContendedCell{Cell: cutName(cell.String()), Conflicts: e.conflicts, Waiting: e.turns.queued()})
+			out.Cells = append(out.Cells, telemetry.ContendedCell{Cell: shownName(cell), Conflicts: e.conflicts, Waiting: e.turns.queued()})
 		}
 	}
 	slices.SortFunc(out.Cells, func(a, b telemetry.ContendedCell) int {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layertest"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 )
 
@@ -318,6 +319,16 @@ func TestContendedCellsAreBounded(t *testing.T) {
 			t.Errorf("%+v", cells)
 		}
 	})
+}
+
+// Operators see which observer's runs conflict, not the reserved column.
+func TestContendedAcknowledgment(t *testing.T) {
+	t.Parallel()
+	var c Committer
+	c.contention.note(&model.ConflictError{Cell: cell("r", layout.AckColumn("c", "index"))})
+	if cells := c.Contention().Cells; len(cells) != 1 || cells[0].Cell != cell("r", "c").String()+", acknowledgment of index" {
+		t.Errorf("%+v", cells)
+	}
 }
 
 // Where a turn lasts too long others pass it by, but one at a time again as soon as it ends or

@@ -97,12 +97,12 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 		}
 		cells[col] = c
 		g.erasures = append(g.erasures, c.erasures...)
-		if of, ok := layout.Acknowledged(col); ok {
+		if of, _, ok := layout.Acknowledged(col); ok {
 			acks[of] = append(acks[of], col)
 		}
 	}
 	for _, col := range row.Columns() {
-		if _, ack := layout.Acknowledged(col); !ack && cells[col].last != nil {
+		if _, _, ack := layout.Acknowledged(col); !ack && cells[col].last != nil {
 			if slices.ContainsFunc(acks[col], func(a string) bool { return cells[a].left }) {
 				// An observer has run since the watermark. Only the deletion shows an export that
 				// the observer was behind before.
@@ -167,7 +167,7 @@ func lockedAt(v *layout.Versions, watermark tso.Timestamp) bool {
 
 // cellCollectible decides for one cell without old locks.
 func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp) cellGarbage {
-	if _, ack := layout.Acknowledged(column); ack {
+	if _, _, ack := layout.Acknowledged(column); ack {
 		return collectibleAck(v, column, watermark)
 	}
 	var g cellGarbage

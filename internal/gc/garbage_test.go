@@ -89,7 +89,7 @@ func describe(g rowGarbage) string {
 	var b strings.Builder
 	line := func(prefix string, e erasure) {
 		column := e.column
-		if of, ok := layout.Acknowledged(column); ok {
+		if of, _, ok := layout.Acknowledged(column); ok {
 			column = "ack of " + of
 		}
 		if e.to == e.from+1 {

@@ -11,14 +11,14 @@ func AckColumn(column, observer string) string {
 	return AckPrefix + observer + "\x00" + column
 }
 
-// Acknowledged returns the observed column that an acknowledgment column belongs to.
-func Acknowledged(column string) (of string, ok bool) {
+// Acknowledged is the inverse of AckColumn.
+func Acknowledged(column string) (of, observer string, ok bool) {
 	rest, ok := strings.CutPrefix(column, AckPrefix)
 	if !ok {
-		return "", false
+		return "", "", false
 	}
-	_, of, ok = strings.Cut(rest, "\x00")
-	return of, ok
+	observer, of, ok = strings.Cut(rest, "\x00")
+	return of, observer, ok && observer != "" && of != ""
 }
 
 // TracePrefix begins the columns that record the erasure of weak notifications. A trace is a

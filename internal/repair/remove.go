@@ -137,7 +137,7 @@ func (x *removal) notifyAgain() {
 	// Both are by column: the newest change, and the oldest last run.
 	changed, runs := map[string]tso.Timestamp{}, map[string]tso.Timestamp{}
 	for column, v := range layout.DecodeRow(x.info.Name, x.row) {
-		if of, ok := layout.Acknowledged(column); ok {
+		if of, _, ok := layout.Acknowledged(column); ok {
 			if last, known := runs[of]; !known || x.lastRun(v) < last {
 				runs[of] = x.lastRun(v)
 			}

@@ -91,7 +91,7 @@ func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cel
 // acksOf lists the acknowledgments of a column, in order.
 func (s *seenRow) acksOf(column string) (acks []string) {
 	add := func(ack string) {
-		if of, ok := layout.Acknowledged(ack); ok && of == column && !slices.Contains(acks, ack) {
+		if of, _, ok := layout.Acknowledged(ack); ok && of == column && !slices.Contains(acks, ack) {
 			acks = append(acks, ack)
 		}
 	}

@@ -113,7 +113,7 @@ func (in *inspection) column(name string) *inspectedColumn {
 func (in *inspection) sort(columns map[string]*rawColumn) {
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		raw := columns[name]
-		of, observer, isAck := ackOf(name)
+		of, observer, isAck := layout.Acknowledged(name)
 		stateOf, _, _, isState := layout.ObserverStateColumn(name)
 		switch d := raw.decode(); {
 		case isAck && in.asked(of):
@@ -130,16 +130,6 @@ func (in *inspection) sort(columns map[string]*rawColumn) {
 
 func (in *inspection) asked(column string) bool {
 	return len(in.opts.Columns) == 0 || slices.Contains(in.opts.Columns, column)
-}
-
-// ackOf is the inverse of AckColumn.
-func ackOf(column string) (of, observer string, ok bool) {
-	rest, ok := strings.CutPrefix(column, layout.AckPrefix)
-	if !ok {
-		return "", "", false
-	}
-	observer, of, ok = strings.Cut(rest, "\x00")
-	return of, observer, ok && observer != "" && of != ""
 }
 
 // add takes in the column's own cells, after those under reserved names, which come first.

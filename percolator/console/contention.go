@@ -32,8 +32,8 @@ func contended(clients []client) []contendedLine {
 	})
 }
 
-// cellName is a cell as errors name it, unless it was cut.
-var cellName = regexp.MustCompile(`^([^/"]+)/("(?:[^"\\]|\\.)*")/"(?:[^"\\]|\\.)*"$`)
+// cellName is a cell as errors name it, unless it was cut, or its acknowledgment.
+var cellName = regexp.MustCompile(`^([^/"]+)/("(?:[^"\\]|\\.)*")/"(?:[^"\\]|\\.)*"(, acknowledgment of .*)?$`)
 
 // Link is the inspector's address for the cell's row; "" for a name that was cut, and for a cell of
 // an index.
