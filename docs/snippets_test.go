@@ -57,7 +57,7 @@ func vet(t *testing.T, dir string, places map[string]string) {
 	mod += fmt.Sprintf("\nrequire %[1]s v0.0.0\n\nreplace %[1]s => %[2]s\n", module, here)
 	write(t, filepath.Join(dir, "go.mod"), mod)
 	write(t, filepath.Join(dir, "go.sum"), read(t, "go.sum"))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // it may compile all there is
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "vet", "./...")
 	cmd.Dir = dir

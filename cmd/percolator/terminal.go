@@ -61,16 +61,17 @@ func showBar(cmd *cobra.Command, what string, wait *countdown) (show func(backup
 		return func(backup.Progress) {}, wait.end
 	}
 	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
-	var last backup.Progress
+	var last atomic.Pointer[backup.Counts]
+	last.Store(new(backup.Counts))
 	counts := decor.Any(func(decor.Statistics) string {
 		if text := wait.text(); text != "" {
 			return " " + text
 		}
-		return fmt.Sprintf(" %d rows, %s", last.Counts.Rows, bytesShown(last.Counts.Bytes))
+		return fmt.Sprintf(" %d rows, %s", last.Load().Rows, bytesShown(last.Load().Bytes))
 	})
 	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name(what+" ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), counts, decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
 	show = func(p backup.Progress) {
-		last = p
+		last.Store(&p.Counts)
 		bar.SetTotal(int64(p.All), false)
 		bar.SetCurrent(int64(p.Done))
 	}

@@ -67,6 +67,8 @@ func (b *synctestBubble) draw() uint64 {
 	// Goroutines start with what most of them need: to grow each takes a tenth of the time.
 	{"runtime/stack.go", "var startingStackSize uint32 = fixedStack\n", "var startingStackSize uint32 = 8 << 10\n"},
 	{"runtime/stack.go", "debug.adaptivestackstart == 0", "true"},
+	// Much is allocated and little is kept, so the kernel clears pages by the two megabytes.
+	{"runtime/mem_linux.go", "	setVMAName(p, n, vmaName)\n\n	// Disable", "	setVMAName(p, n, vmaName)\n	sysHugePageOS(v, n)\n\n	// Disable"},
 	// Every process has the same number.
 	{"os/exec.go", "func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1 }"},
 	// The children of a context are cancelled in the order in which they came, not by their
