@@ -43,6 +43,7 @@ var (
 	byteCounts  = regexp.MustCompile(`("(?:rawBytes|bytes|chunks|allChunks)": )\d+`)
 	storedBytes = regexp.MustCompile(`\b\d+ B\b`)
 	chunkCounts = regexp.MustCompile(`\b\d+( of \d+)? chunks\b`)
+	rangeCounts = regexp.MustCompile(`\bof \d+ ranges\b`)
 	objectNames = regexp.MustCompile(`chunks/[a-z]+/[0-9a-f-]+\.zst`)
 )
 
@@ -52,6 +53,7 @@ func (s *session) compareBackup(name, dir string) {
 	text = byteCounts.ReplaceAllString(text, "${1}<n>")
 	text = storedBytes.ReplaceAllString(text, "<n> B")
 	text = chunkCounts.ReplaceAllString(text, "<n> chunks")
+	text = rangeCounts.ReplaceAllString(text, "of <n> ranges")
 	text = objectNames.ReplaceAllString(text, "<object>")
 	golden(s.c.t, name, normalized(text))
 }
