@@ -32,7 +32,7 @@ func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
 func newCollectorEnv(t testing.TB, change ...func(*percolator.Schema)) *percolatortest.Env {
 	t.Helper()
 	s := fixture.Schema()
-	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}
+	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 10 * time.Second}
 	for _, f := range change {
 		f(s)
 	}
