@@ -206,15 +206,18 @@ type Watcher struct {
 	Config  model.Settings
 	Catalog atomic.Pointer[model.Catalog]
 
+	asked atomic.Int64 // requests for the row
+
 	mu     sync.RWMutex
 	last   State
+	nth    int64 // of those that asked, which of them last is from
 	asOf   time.Time
 	oracle tso.Timestamp // its time at asOf, as far as this client could tell; 0: it could not
 }
 
 // Refresh reads the meta row now.
 func (w *Watcher) Refresh(ctx context.Context) (State, error) {
-	asked := time.Now()
+	nth, asked := w.asked.Add(1), time.Now()
 	oracle, estimated := w.Clock.EstimatedTime()
 	w.mu.RLock()
 	known := w.last
@@ -225,14 +228,14 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if asked.Before(w.asOf) {
+	if nth < w.nth { // two of them may have the same time
 		return m, nil
 	}
 	old := w.last
 	if estimated {
 		oracle = max(oracle, m.Now)
 	}
-	w.last, w.asOf, w.oracle = m, asked, oracle
+	w.last, w.nth, w.asOf, w.oracle = m, nth, asked, oracle
 	if old.Version != m.Version && old.Version != 0 {
 		w.adopt(old, m)
 	}

@@ -232,12 +232,17 @@ func (im *Import) Check(row ImportRow) error {
 // Errors: ErrConflict and ErrImporting once the import has been finished or is being aborted; those
 // of the store, after which some of the rows may have been written.
 func (im *Import) WriteRows(ctx context.Context, rows []ImportRow) error {
-	out := make([]ExportedRow, len(rows))
+	n := 0
+	for _, row := range rows {
+		n += len(row.Cells)
+	}
+	out, cells := make([]ExportedRow, len(rows)), make([]ExportedCell, 0, n)
 	for i, row := range rows {
-		out[i] = ExportedRow{Row: row.Row, Cells: make([]ExportedCell, len(row.Cells))}
-		for j, c := range row.Cells {
-			out[i].Cells[j] = ExportedCell{Column: c.Column, Kind: ExportedPut, Value: c.Value, Notified: !im.cell.Quiet && im.info.IsObserved[c.Column]}
+		first := len(cells)
+		for _, c := range row.Cells {
+			cells = append(cells, ExportedCell{Column: c.Column, Kind: ExportedPut, Value: c.Value, Notified: !im.cell.Quiet && im.info.IsObserved[c.Column]})
 		}
+		out[i] = ExportedRow{Row: row.Row, Cells: cells[first:]}
 	}
 	w := &writer{store: im.e.Store, stamps: stamps{start: im.cell.Start, commit: im.cell.Commit}, skips: im.skips, before: im.before}
 	return w.write(ctx, im.info, out)
@@ -299,17 +304,29 @@ func (im *Import) eachPart(ctx context.Context, table string, f func(ctx context
 	if err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == "" })
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(importPasses)
-	start := ""
-	for _, end := range append(keys, "") {
-		part := model.Range{Start: start, End: end}
+	for _, part := range partsOf(keys, importParts) {
 		g.Go(func() error { return f(ctx, part) })
-		start = end
 	}
 	return g.Wait()
 }
 
-// importPasses is how many parts of a table are read at once.
-const importPasses = 8
+// How a table is read: so many parts at once, of so many at most. The last parts to end leave few
+// passes without work, and what a part ends with, a page that is not full, is rare.
+const (
+	importPasses = 8
+	importParts  = 8 * importPasses
+)
+
+// partsOf cuts a table at some of the keys, in order, into parts that have about as many of them.
+func partsOf(keys []string, most int) (parts []model.Range) {
+	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == "" })
+	n, start := min(most, len(keys)+1), ""
+	for i := 1; i < n; i++ {
+		end := keys[i*(len(keys)+1)/n-1]
+		parts = append(parts, model.Range{Start: start, End: end})
+		start = end
+	}
+	return append(parts, model.Range{Start: start})
+}

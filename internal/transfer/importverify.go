@@ -13,7 +13,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/store"
 )
 
@@ -173,11 +172,14 @@ type importPass struct {
 	expected []ImportSum // of the entries of each index, by what the table holds
 }
 
+// verifiedPages bound what one request of a pass reads.
+var verifiedPages = store.PageSize{Rows: 4096, Bytes: 4 << 20}
+
 // pages hands the cells that the import has written, of each row in a part of a table, to count,
 // which is called by several goroutines. There are no other writers, so it does not look for locks:
 // what a late prewrite has left is invisible, and stays so.
 func (v *importPass) pages(ctx context.Context, table string, part model.Range, count func(rows []ImportRow) error) error {
-	for page, err := range v.im.e.Store.NewPass(table, part, store.Exported(v.im.cell.Commit, false), reads.ScanPages).Pages(ctx) {
+	for page, err := range v.im.e.Store.NewPass(table, part, store.Exported(v.im.cell.Commit, false), verifiedPages).Pages(ctx) {
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,8 @@ type writer struct {
 	// that it returns bounds the request.
 	before func(ctx context.Context, notified []journal.Row) (context.Context, context.CancelFunc, error)
 
-	tables map[string]*writtenBatch
+	tables  map[string]*writtenBatch
+	records map[tso.Timestamp][]byte // of values, by when these expire
 }
 
 // writtenBatch is the request that is being filled for one Bigtable table.
@@ -73,7 +74,7 @@ type writtenBatch struct {
 
 // write writes valid rows.
 func (w *writer) write(ctx context.Context, info *model.TableInfo, rows []ExportedRow) error {
-	w.tables = map[string]*writtenBatch{}
+	w.tables, w.records = map[string]*writtenBatch{}, map[tso.Timestamp][]byte{}
 	for _, row := range rows {
 		for cells := row.Cells; len(cells) > 0; {
 			n := min(len(cells), writtenCells)
@@ -126,7 +127,7 @@ func (w *writer) cell(mut *store.Mutation, cell model.Cell, e *ExportedCell, lif
 	switch e.Kind {
 	case ExportedPut:
 		mut.Put(layout.DataFamily, cell.Column, at.start, e.Value)
-		mut.Put(layout.WriteFamily, cell.Column, at.commit, layout.EncodePut(at.start, life.ExpiresAt(at.commit)))
+		mut.Put(layout.WriteFamily, cell.Column, at.commit, w.put(life.ExpiresAt(at.commit)))
 	case ExportedDelete:
 		mut.Put(layout.WriteFamily, cell.Column, at.commit, layout.EncodeWrite(at.start, layout.KindDelete))
 	}
@@ -141,6 +142,16 @@ func (w *writer) cell(mut *store.Mutation, cell model.Cell, e *ExportedCell, lif
 		s.Cell, s.Through, s.Done = cell, at.commit, false
 		mut.Put(layout.NotifyFamily, layout.StateColumn(s), at.commit, layout.EncodeObserverState(s))
 	}
+}
+
+// put is the record of a value. Those of one lifetime are the same.
+func (w *writer) put(expires tso.Timestamp) []byte {
+	record := w.records[expires]
+	if record == nil {
+		record = layout.EncodePut(w.stamps.start, expires)
+		w.records[expires] = record
+	}
+	return record
 }
 
 // entries writes the index entries of a value.

@@ -83,8 +83,8 @@ func checkFamilies(families map[string]bool, req any) error {
 
 // withoutRefused takes the entries that judge refuses out of a request, and returns their answers
 // and, for each entry that is left, its index before.
-func withoutRefused(r *btpb.MutateRowsRequest, judge func(*btpb.MutateRowsRequest_Entry) error) (refused []*btpb.MutateRowsResponse_Entry, left []int64) {
-	var entries []*btpb.MutateRowsRequest_Entry
+func withoutRefused(r *btpb.MutateRowsRequest, judge func(*btpb.MutateRowsRequest_Entry) error) (refused []*btpb.MutateRowsResponse_Entry, _ []int64) {
+	entries, left := make([]*btpb.MutateRowsRequest_Entry, 0, len(r.Entries)), make([]int64, 0, len(r.Entries))
 	for i, e := range r.Entries {
 		if err := judge(e); err != nil {
 			refused = append(refused, &btpb.MutateRowsResponse_Entry{Index: int64(i), Status: status.Convert(err).Proto()})

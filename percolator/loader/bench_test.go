@@ -132,9 +132,9 @@ func benchReadAndSet(ctx context.Context, tx *percolator.Txn, rows []string) err
 
 // slowClient is a client of its own, without what tests put between a client and its store, whose
 // requests to the store and the oracle take longer.
-func slowClient(b *testing.B, env *percolatortest.Env, latency time.Duration) *percolator.Client {
+func slowClient(b *testing.B, env *percolatortest.Env, latency time.Duration, more ...option.ClientOption) *percolator.Client {
 	b.Helper()
-	opts := env.Options()
+	opts := append(env.Options(), more...)
 	if latency > 0 {
 		opts = append(opts, slow(latency)...)
 	}

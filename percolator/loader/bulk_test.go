@@ -615,3 +615,30 @@ func testRepairOfAnImport(t *testing.T, at int) {
 	e.wantRows(e.Client, n)
 	e.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.SkipJournal = true }) // it is building
 }
+
+// The check reads a table in few parts, however many keys the store samples, and each part in few
+// requests. The emulator samples one key in a hundred.
+func TestBulkChecksInFewRequests(t *testing.T) { inBubble(t, testBulkChecksInFewRequests) }
+
+func testBulkChecksInFewRequests(t *testing.T) {
+	const n, parts, others = 10_000, 64, 40
+	e := bulkEnv(t)
+	source := loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
+		return func(yield func(loader.Row, error) bool) {
+			for i := range n {
+				if !yield(loader.Row{Row: name("r", i), Cells: []admin.ImportCell{{Column: "c", Value: []byte("v")}}}, nil) {
+					return
+				}
+			}
+		}
+	}, nil)
+	before := e.Client.Stats()
+	r, err := loader.Bulk(e.ctx, e.Client, loader.BulkConfig{Table: "o", Source: "a test"}, source)
+	if err != nil || r.Table.Rows != n {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	reads := e.Client.Stats().Requests["ReadRows"] - before.Requests["ReadRows"]
+	if reads > parts+others {
+		t.Errorf("%d rows were written and checked with %d reads, want %d at most", n, reads, parts+others)
+	}
+}
