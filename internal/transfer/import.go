@@ -242,7 +242,7 @@ func (im *Import) WriteRows(ctx context.Context, rows []ImportRow) error {
 		for _, c := range row.Cells {
 			cells = append(cells, ExportedCell{Column: c.Column, Kind: ExportedPut, Value: c.Value, Notified: !im.cell.Quiet && im.info.IsObserved[c.Column]})
 		}
-		out[i] = ExportedRow{Row: row.Row, Cells: cells[first:]}
+		out[i] = ExportedRow{Row: row.Row, Cells: cells[first:len(cells):len(cells)]}
 	}
 	w := &writer{store: im.e.Store, stamps: stamps{start: im.cell.Start, commit: im.cell.Commit}, skips: im.skips, before: im.before}
 	return w.write(ctx, im.info, out)
