@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -60,7 +61,7 @@ func (c *chain) notify(i int, row string, ts tso.Timestamp) {
 
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Parallel()
-	synctest.Test(t, f)
+	percolatortest.Bubble(t, f)
 }
 
 func TestAfterWaitsUntilOthersAreQuiet(t *testing.T) {

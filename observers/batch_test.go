@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
@@ -280,7 +279,7 @@ func TestBatchSnoozes(t *testing.T) {
 // acknowledgments. Neither is one for which the oracle does not answer.
 func TestBatchStaysWholeWhenTheStoreIsToBlame(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testBatchStaysWholeWhenTheStoreIsToBlame)
+	percolatortest.Bubble(t, testBatchStaysWholeWhenTheStoreIsToBlame)
 }
 
 func testBatchStaysWholeWhenTheStoreIsToBlame(t *testing.T) {
@@ -363,7 +362,7 @@ func TestBatchEndsAtBytes(t *testing.T) {
 func TestBatchesOfTwoWorkersOverlap(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	synctest.Test(t, testBatchesOfTwoWorkersOverlap)
+	percolatortest.Bubble(t, testBatchesOfTwoWorkersOverlap)
 }
 
 func testBatchesOfTwoWorkersOverlap(t *testing.T) {
@@ -402,7 +401,7 @@ func testBatchesOfTwoWorkersOverlap(t *testing.T) {
 // What is left of a bisection when the worker stops is for others.
 func TestBisectionEndsWithTheWorker(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testBisectionEndsWithTheWorker)
+	percolatortest.Bubble(t, testBisectionEndsWithTheWorker)
 }
 
 func testBisectionEndsWithTheWorker(t *testing.T) {

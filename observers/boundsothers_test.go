@@ -9,12 +9,13 @@ import (
 	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // TestBoundsOfOtherTablesStay: workers that take columns of different tables share the row of
 // bounds. If each kept only those of its own tables, they would keep erasing each other's.
 func TestBoundsOfOtherTablesStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		d := newFakeDirectory()
 		tablets := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
 		ctx, cancel := context.WithCancel(t.Context())

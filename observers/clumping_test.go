@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -88,7 +87,7 @@ func (e *env) together(workers int, cfg observers.Config) (sum observers.Stats) 
 func TestWorkersDoNotWorkTwice(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	synctest.Test(t, testWorkersDoNotWorkTwice)
+	percolatortest.Bubble(t, testWorkersDoNotWorkTwice)
 }
 
 func testWorkersDoNotWorkTwice(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -24,7 +23,7 @@ import (
 
 func TestUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testUnknownOutcomeIsNoSecondRun)
+	percolatortest.Bubble(t, testUnknownOutcomeIsNoSecondRun)
 }
 
 func testUnknownOutcomeIsNoSecondRun(t *testing.T) {
@@ -116,7 +115,7 @@ func TestOutageByJournalParksNothing(t *testing.T) {
 func TestScannersTeleport(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	synctest.Test(t, testScannersTeleport)
+	percolatortest.Bubble(t, testScannersTeleport)
 }
 
 func testScannersTeleport(t *testing.T) {

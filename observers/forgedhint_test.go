@@ -6,11 +6,11 @@ import (
 	"hash/fnv"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -25,7 +25,7 @@ func (e *env) topic(table, column string) uint64 {
 // notification, at a timestamp in the future, must not erase the cell's later weak notifications.
 func TestHintFromTheFuture(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testHintFromTheFuture)
+	percolatortest.Bubble(t, testHintFromTheFuture)
 }
 
 func testHintFromTheFuture(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -68,7 +69,7 @@ func TestBatchTakesWhatIsReady(t *testing.T) {
 
 func TestBatchWaits(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, batchOf(3, time.Second))
 		f.offer("a", 10, dispatched, accepted)
 		time.Sleep(600 * time.Millisecond)
@@ -94,7 +95,7 @@ func TestBatchWaits(t *testing.T) {
 
 func TestBatchBeginsAfterCollapse(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		o := batchOf(2, time.Second)
 		o.collapse = 10 * time.Second
 		f := newFixture(t, Config{}, o)
@@ -129,7 +130,7 @@ func TestMaxConcurrentCountsBatches(t *testing.T) {
 // A cell that has failed by itself runs by itself until it succeeds, in a slot for retries.
 func TestFailedCellJoinsNoBatch(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{MaxBackoff: 10 * time.Millisecond}, batchOf(3, time.Hour))
 		f.offerAll("abc", accepted)
 		batch := f.takeBatch("a", "b", "c")
@@ -162,7 +163,7 @@ func TestFailedCellJoinsNoBatch(t *testing.T) {
 // What is due together stays together: after a failure of the store, and after a snooze.
 func TestBatchIsDueAsAWhole(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, batchOf(3, 0))
 		f.offerAll("abc", accepted)
 		for _, out := range []outcome{{err: errTest, blameless: true}, {snoozed: true}} {
@@ -186,7 +187,7 @@ func TestBatchIsDueAsAWhole(t *testing.T) {
 // time.
 func TestBatchBesideSingleCells(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, batchOf(10, time.Minute), options{})
 		f.offerAll("ab", accepted)
 		a, b := f.take("a", "o1"), f.take("b", "o1")
@@ -207,7 +208,7 @@ func TestBatchBesideSingleCells(t *testing.T) {
 // What is found to be parked, or done, while it waits for its batch has no part in it.
 func TestBatchLeavesOutWhatIsOver(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, batchOf(10, time.Minute))
 		f.offerAll("abc", accepted)
 		f.q.offer(f.col, "a", 10, found, &storedStates{f.q.asOf(), []observerState{{parked: 10}}})

@@ -3,7 +3,6 @@ package observers_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -18,7 +17,7 @@ import (
 // once more, parks the cell again, and leaves it alone from then on.
 func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testALateHintCostsOneRoundOfAttempts)
+	percolatortest.Bubble(t, testALateHintCostsOneRoundOfAttempts)
 }
 
 func testALateHintCostsOneRoundOfAttempts(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
@@ -83,7 +82,7 @@ func (o asked) TakeHints(ctx context.Context, topics []uint64, most int, wait ti
 // Another worker that hears the second hint leaves the cell to the one that heard the first.
 func TestNobodyRunsWhatIsHintedAtAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testNobodyRunsWhatIsHintedAtAgain)
+	percolatortest.Bubble(t, testNobodyRunsWhatIsHintedAtAgain)
 }
 
 func testNobodyRunsWhatIsHintedAtAgain(t *testing.T) {

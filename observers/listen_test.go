@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -83,7 +82,7 @@ func (e *env) searchesDone(ws []*observers.Worker) {
 // With DisableDispatch a worker learns nothing from its own client or from others.
 func TestDisableDispatch(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testDisableDispatch)
+	percolatortest.Bubble(t, testDisableDispatch)
 }
 
 func testDisableDispatch(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
@@ -112,7 +111,7 @@ var cleanRows = flag.Int("lost.clean", 5000, "how many clean rows a table has in
 // runs for them.
 func TestLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testLostBetweenCommitPointAndPhaseTwo)
+	percolatortest.Bubble(t, testLostBetweenCommitPointAndPhaseTwo)
 }
 
 func testLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
@@ -134,7 +133,7 @@ func testLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
 // A client writes, its hints are lost, and then it dies.
 func TestLostHint(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testLostHint)
+	percolatortest.Bubble(t, testLostHint)
 }
 
 func testLostHint(t *testing.T) {
@@ -154,7 +153,7 @@ func testLostHint(t *testing.T) {
 func TestLostQueue(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	synctest.Test(t, testLostQueue)
+	percolatortest.Bubble(t, testLostQueue)
 }
 
 func testLostQueue(t *testing.T) {
@@ -253,7 +252,7 @@ func TestAWorkerFollowsTheJournal(t *testing.T) {
 // client dies after its commit point, and the row arrives after all. The observer runs, once.
 func TestLostWithTwoCopiesOfItsEntry(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testLostWithTwoCopiesOfItsEntry)
+	percolatortest.Bubble(t, testLostWithTwoCopiesOfItsEntry)
 }
 
 func testLostWithTwoCopiesOfItsEntry(t *testing.T) {

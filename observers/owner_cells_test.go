@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -146,7 +145,7 @@ func (o *passing) listens(ctx context.Context) bool {
 // another worker, or with none. Nobody else runs for an hour.
 func TestCellsHaveOneWorker(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testCellsHaveOneWorker)
+	percolatortest.Bubble(t, testCellsHaveOneWorker)
 }
 
 func testCellsHaveOneWorker(t *testing.T) {
@@ -201,7 +200,7 @@ func (o passedToNobody) LeaveHints(_ context.Context, hints []tso.Hint) ([]uint6
 // What a worker passes on may get lost. Config.Grace later, some worker runs for it.
 func TestRunAlthoughTheOwnerDoesNotHear(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testRunAlthoughTheOwnerDoesNotHear)
+	percolatortest.Bubble(t, testRunAlthoughTheOwnerDoesNotHear)
 }
 
 func testRunAlthoughTheOwnerDoesNotHear(t *testing.T) {

@@ -2,7 +2,6 @@ package observers_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -15,7 +14,7 @@ import (
 // it (docs/OBSERVERS.md), whichever worker owns it.
 func TestLostForCertainIsNotLeftToAnOwner(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testLostForCertainIsNotLeftToAnOwner)
+	percolatortest.Bubble(t, testLostForCertainIsNotLeftToAnOwner)
 }
 
 func testLostForCertainIsNotLeftToAnOwner(t *testing.T) {

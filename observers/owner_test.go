@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // ownedCells are 500 cells of columns whose cells have owners, 20 of each column.
@@ -75,7 +77,7 @@ func (p *partitioned) settle() {
 // only from a member that has left, or to one that has come. A member with other columns takes
 // nothing, and without the directory nobody leaves anything to others.
 func TestColumnsAndCellsHaveOneOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		defer p.end()
 		var before map[string]string
@@ -130,7 +132,7 @@ func TestColumnsAndCellsHaveOneOwner(t *testing.T) {
 
 // The columns that have an owner are divided evenly: no member has two more than another.
 func TestColumnsAreDividedEvenly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		defer p.end()
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {

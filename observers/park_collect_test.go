@@ -3,11 +3,11 @@ package observers_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // TestParkedDeletionOutlivesCollection: an observer is parked for a deletion. Collection removes a
@@ -15,7 +15,7 @@ import (
 // it is retried.
 func TestParkedDeletionOutlivesCollection(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testParkedDeletionOutlivesCollection)
+	percolatortest.Bubble(t, testParkedDeletionOutlivesCollection)
 }
 
 func testParkedDeletionOutlivesCollection(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
@@ -238,7 +237,7 @@ func TestKilledWhileParking(t *testing.T) {
 // TestParkingIsRepeated: a worker that cannot store an observer state goes on with its attempts.
 func TestParkingIsRepeated(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testParkingIsRepeated)
+	percolatortest.Bubble(t, testParkingIsRepeated)
 }
 
 func testParkingIsRepeated(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -192,7 +193,7 @@ var sampledTablets = []string{"row100", "row200", "row300", "row400", "row500", 
 // Members register, deregister and die: when all have looked, one of them searches every row. A
 // dead member's rows wait for its lease to end.
 func TestPartitionFollowsItsMembers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x", sampledTablets...)
 		synctest.Wait()
@@ -229,7 +230,7 @@ func TestPartitionFollowsItsMembers(t *testing.T) {
 
 // A member that cannot read the list, or is not in it, searches everything.
 func TestPartitionWithoutTheList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x", sampledTablets...)
 		p.add("b", "x", sampledTablets...)
@@ -250,7 +251,7 @@ func TestPartitionWithoutTheList(t *testing.T) {
 
 // Two looks in a row without an answer do not cost a member its lease.
 func TestPartitionSurvivesTwoLooksWithoutAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x", sampledTablets...)
 		time.Sleep(time.Minute)
@@ -279,7 +280,7 @@ func TestPartitionSurvivesTwoLooksWithoutAnAnswer(t *testing.T) {
 // Two such looks do not either when the first of them is as late as it can be: the last one before
 // it came when the lease was not quite due, because other members had come since.
 func TestPartitionSurvivesTwoLateLooksWithoutAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x")
 		time.Sleep(time.Minute)
@@ -319,7 +320,7 @@ func TestPartitionSurvivesTwoLateLooksWithoutAnAnswer(t *testing.T) {
 
 // Members that take other columns leave nothing to each other.
 func TestPartitionIsAmongThoseWithTheSameColumns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x", sampledTablets...)
 		p.add("b", "y", sampledTablets...)
@@ -334,7 +335,7 @@ func TestPartitionIsAmongThoseWithTheSameColumns(t *testing.T) {
 // A table with few tablets is searched by everybody until somebody knows where its rows are, and
 // again for a while once that is long ago.
 func TestPartitionLearnsWhereRowsAre(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x")
 		p.add("b", "x")
@@ -359,7 +360,7 @@ func TestPartitionLearnsWhereRowsAre(t *testing.T) {
 
 // Tablets are looked at again before what is known of them is too old.
 func TestPartitionRenewsTablets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x", sampledTablets...)
 		p.add("b", "x", sampledTablets...)
@@ -379,7 +380,7 @@ func TestPartitionRenewsTablets(t *testing.T) {
 // What a member costs when nothing changes: six looks a minute, and a renewal when a third of its
 // lease has passed.
 func TestPartitionIdleCost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		p := newPartitioned(t)
 		p.directory.lease = 5 * time.Minute // with a session
 		p.add("a", "x", sampledTablets...)

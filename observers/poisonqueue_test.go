@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -12,7 +13,7 @@ import (
 // anything else from its turn, and come in the order in which they waited.
 func TestQueueBoundsRetries(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 4}, options{})
 		failing := []string{"a", "b", "c", "d"}
 		for i, row := range failing {
@@ -53,7 +54,7 @@ func TestQueueBoundsRetries(t *testing.T) {
 // goes to the next one.
 func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2}, options{}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		f.q.finish(f.take("a", "o0"), outcome{err: errTest})

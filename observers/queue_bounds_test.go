@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -86,7 +87,7 @@ func TestQueueForgetsWhatFailsWhenTooMuchDoes(t *testing.T) {
 
 func TestQueueAwaitIdle(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		f.offer("b", 10, dispatched, accepted)
@@ -123,7 +124,7 @@ func TestQueueAwaitIdle(t *testing.T) {
 
 func TestQueueCloses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{MaxAttempts: 1}, options{concurrent: 1, collapse: 0}, options{collapse: time.Hour})
 		for i, row := range []string{"parked", "running", "blocked"} {
 			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -131,7 +132,7 @@ func TestQueueDoesNotLoopOnATimestampFromTheFuture(t *testing.T) {
 
 func TestQueueCollapses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{collapse: time.Minute})
 		f.offer("r", 10, dispatched, accepted)
 		for ts := range tso.Timestamp(50) {
@@ -177,7 +178,7 @@ func TestQueueSkipsObserversThatAnotherWorkerRan(t *testing.T) {
 
 func TestQueueParks(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{}, options{})
 		f.offer("r", 10, dispatched, accepted)
 		for attempt := 1; attempt <= 3; attempt++ {
@@ -210,7 +211,7 @@ func TestQueueParks(t *testing.T) {
 
 func TestQueueDoesNotParkForTheStoresFailures(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{MaxAttempts: 2}, options{})
 		f.offer("r", 10, dispatched, accepted)
 		for range 50 {
@@ -229,7 +230,7 @@ func TestQueueDoesNotParkForTheStoresFailures(t *testing.T) {
 
 func TestQueueBacksOff(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{MinBackoff: time.Second, MaxBackoff: 10 * time.Second, MaxAttempts: 7}, options{})
 		f.offer("bad", 10, dispatched, accepted)
 		for _, longest := range []time.Duration{1, 2, 4, 8, 10, 10} {
@@ -251,7 +252,7 @@ func TestQueueBacksOff(t *testing.T) {
 
 func TestQueueLimitsAnObserver(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{concurrent: 1}, options{})
 		for i, row := range []string{"a", "b", "c"} {
 			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
@@ -287,7 +288,7 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 
 func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 4, MaxAttempts: 1000}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		for range 20 {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // lockService is a row-lock service that a test controls.
@@ -86,7 +86,7 @@ func counting(runs *sync.Map) *observers.Registry {
 // A scanner keeps off rows that another worker has locked, and returns to them.
 func TestScannersKeepOffLockedRows(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testScannersKeepOffLockedRows)
+	percolatortest.Bubble(t, testScannersKeepOffLockedRows)
 }
 
 func testScannersKeepOffLockedRows(t *testing.T) {

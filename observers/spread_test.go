@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -221,7 +222,7 @@ func TestNoSurplusOfConflicts(t *testing.T) {
 // A cell that was handed over is the other worker's for a time, and then whoever finds it.
 func TestHandedOverForATime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 1, Grace: time.Minute}, options{})
 		f.fill(5)
 		cells := f.q.takeSurplus(8)
@@ -260,7 +261,7 @@ func TestHandedOverForATime(t *testing.T) {
 // What this worker knows something of stays: another one would have to find it out.
 func TestNotShared(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 1}, options{}, options{})
 		f.offer("failed", 10, dispatched, accepted)
 		f.q.finish(f.take("failed", "o0"), outcome{err: errTest})
@@ -317,7 +318,7 @@ func TestHandedToItself(t *testing.T) {
 // A worker asks for others' work while it has little, unless all of its runs fail.
 func TestHunger(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2, MinBackoff: time.Hour}, options{})
 		hungry := func(want bool) {
 			t.Helper()
@@ -341,7 +342,7 @@ func TestHunger(t *testing.T) {
 // What is seen to stand does so since it was seen first, whatever the oracle's clock says.
 func TestSightings(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
 		s, key := newSightings(), cellKey{row: "r"}
 		standing := func(ts tso.Timestamp, want time.Duration) {
 			t.Helper()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
@@ -124,7 +123,7 @@ func (e *env) closed(looking *percolator.Client) {
 
 func TestWaitIdleSeesARunThatCommitsDuringTheLook(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testWaitIdleSeesARunThatCommitsDuringTheLook)
+	percolatortest.Bubble(t, testWaitIdleSeesARunThatCommitsDuringTheLook)
 }
 
 func testWaitIdleSeesARunThatCommitsDuringTheLook(t *testing.T) {
@@ -186,7 +185,7 @@ func testWaitIdleSeesARunThatCommitsDuringTheLook(t *testing.T) {
 
 func TestWaitIdleWithAFormerJournal(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testWaitIdleWithAFormerJournal)
+	percolatortest.Bubble(t, testWaitIdleWithAFormerJournal)
 }
 
 func testWaitIdleWithAFormerJournal(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
@@ -372,7 +371,7 @@ func TestNewWorkerChecksTheSchema(t *testing.T) {
 
 func TestWorkersShareTheColumns(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testWorkersShareTheColumns)
+	percolatortest.Bubble(t, testWorkersShareTheColumns)
 }
 
 func testWorkersShareTheColumns(t *testing.T) {
