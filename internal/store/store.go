@@ -82,7 +82,7 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 
 // ReadRow reads one row atomically; a missing row has no items.
 func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return layout.Row{}, err
 	}
 	ctx, cancel := s.bounded(ctx)
@@ -117,7 +117,7 @@ func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, 
 }
 
 func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := s.bounded(ctx)
@@ -135,11 +135,8 @@ func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, 
 // CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and
 // reports which. Either may be nil. After an ambiguous error the store may have applied it.
 func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return false, err
-	}
-	if s.Background.Err() != nil {
-		return false, fmt.Errorf("percolator: %w", model.ErrClosed)
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -223,6 +220,18 @@ func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, 
 	d := time.Since(begun)
 	s.Count.Latency[op].Add(d)
 	s.Metrics.Request(ctx, op, table, d, err)
+}
+
+// usable refuses a context that has ended, and what begins after Close. A connection that the caller
+// made, such as that of BIGTABLE_EMULATOR_HOST, stays open then.
+func (s *Store) usable(ctx context.Context) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	if s.Background.Err() != nil {
+		return fmt.Errorf("percolator: %w", model.ErrClosed)
+	}
+	return nil
 }
 
 // Err names the table, and the remedy where the table or a family does not exist.
