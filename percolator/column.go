@@ -24,12 +24,30 @@ func (c Column[T]) Decode(row string, b []byte) (T, error) {
 // Get returns the column's value in a row. Errors: ErrNotFound, ErrCorrupt if the bytes are not of
 // the type, and those of Reader.Get.
 func (c Column[T]) Get(ctx context.Context, r Reader, row string) (T, error) {
-	b, err := r.Get(ctx, c.Cell(row))
+	return c.get(ctx, r, row, r.Get)
+}
+
+func (c Column[T]) get(ctx context.Context, from any, row string, read func(context.Context, Cell) ([]byte, error)) (v T, err error) {
+	if err := checkType(from, c.Cell(row), c.stored); err != nil {
+		return v, err
+	}
+	b, err := read(ctx, c.Cell(row))
 	if err != nil {
-		var zero T
-		return zero, err
+		return v, err
 	}
 	return c.Decode(row, b)
+}
+
+// checkType refuses to use a declared column as another type. Readers of other packages know of no
+// declarations.
+func checkType(by any, c Cell, as model.Type) error {
+	switch by := by.(type) {
+	case *Txn:
+		return by.t().CheckType(c, as)
+	case *Snapshot:
+		return by.r().CheckType(c, as)
+	}
+	return nil
 }
 
 // GetOr is Get, and returns absent where there is no value.
@@ -44,6 +62,9 @@ func (c Column[T]) GetOr(ctx context.Context, r Reader, row string, absent T) (T
 // GetMulti returns the column's values in several rows, by row, with as few requests as possible. A
 // row without a value is not in the map. Errors: those of Get but ErrNotFound.
 func (c Column[T]) GetMulti(ctx context.Context, r Reader, rows ...string) (map[string]T, error) {
+	if err := checkType(r, c.Cell(""), c.stored); err != nil {
+		return nil, err
+	}
 	cells := make([]Cell, len(rows))
 	for i, row := range rows {
 		cells[i] = c.Cell(row)
@@ -67,30 +88,28 @@ func (c Column[T]) GetMulti(ctx context.Context, r Reader, rows ...string) (map[
 // GetForUpdate is Get, and makes tx conflict with concurrent writers of the cell
 // (Txn.GetForUpdate).
 func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, error) {
-	b, err := tx.GetForUpdate(ctx, c.Cell(row))
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	return c.Decode(row, b)
+	return c.get(ctx, tx, row, tx.GetForUpdate)
 }
 
 // Set buffers a value. Errors: ErrInvalidArgument if it cannot be encoded, and those of Txn.Set.
 func (c Column[T]) Set(tx *Txn, row string, v T) error {
-	b, err := c.encoded(row, v)
-	if err != nil {
-		return err
-	}
-	return tx.Set(c.Cell(row), b)
+	return c.put(tx, row, v, tx.Set)
 }
 
 // Insert is Set for a cell that must have no value; otherwise Commit returns ErrExists.
 func (c Column[T]) Insert(tx *Txn, row string, v T) error {
+	return c.put(tx, row, v, tx.Insert)
+}
+
+func (c Column[T]) put(tx *Txn, row string, v T, buffer func(Cell, []byte) error) error {
+	if err := checkType(tx, c.Cell(row), c.stored); err != nil {
+		return err
+	}
 	b, err := c.encoded(row, v)
 	if err != nil {
 		return err
 	}
-	return tx.Insert(c.Cell(row), b)
+	return buffer(c.Cell(row), b)
 }
 
 func (c Column[T]) encoded(row string, v T) ([]byte, error) {
@@ -115,7 +134,7 @@ func (c Column[T]) Notify(tx *Txn, row string) error { return tx.Notify(c.Cell(r
 // Scan streams, in row order, the rows of the range that have a value in the column. An error ends
 // the stream: ErrCorrupt if a value is not of the type, and those of Reader.Scan.
 func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[TypedEntry[T], error] {
-	return c.typed(r.Scan(ctx, c.Table, rows, c.Name))
+	return c.typed(r, r.Scan(ctx, c.Table, rows, c.Name))
 }
 
 // ScanWith is Scan of the cells that o selects, all of which have values of the column's type;
@@ -125,7 +144,7 @@ func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.
 	if len(o.Columns)+len(o.ColumnRanges) == 0 {
 		o.Columns = []string{c.Name}
 	}
-	return c.typed(r.ScanWith(ctx, c.Table, o))
+	return c.typed(r, r.ScanWith(ctx, c.Table, o))
 }
 
 // ScanIndex streams the rows whose value in the column lies in values, in the order of values, then
@@ -133,12 +152,12 @@ func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.
 // stream: ErrInvalidArgument if the index is over another column, ErrCorrupt if a value is not of
 // the type, and those of Reader.ScanIndex.
 func (c Column[T]) ScanIndex(ctx context.Context, r Reader, index string, values Range) iter.Seq2[TypedEntry[T], error] {
-	return c.typed(c.indexed(index, r.ScanIndex(ctx, c.Table, index, values)))
+	return c.typed(r, c.indexed(index, r.ScanIndex(ctx, c.Table, index, values)))
 }
 
 // ScanIndexWith is ScanIndex of what o selects: the newest entries first, say, and so many of them.
 func (c Column[T]) ScanIndexWith(ctx context.Context, r Scanner, index string, o ScanIndexOptions) iter.Seq2[TypedEntry[T], error] {
-	return c.typed(c.indexed(index, r.ScanIndexWith(ctx, c.Table, index, o)))
+	return c.typed(r, c.indexed(index, r.ScanIndexWith(ctx, c.Table, index, o)))
 }
 
 // indexed ends a stream at an entry of another column.
@@ -179,10 +198,13 @@ func (c Column[T]) Between(from, to T) (Range, error) {
 }
 
 // typed decodes entries.
-func (c Column[T]) typed(entries iter.Seq2[Entry, error]) iter.Seq2[TypedEntry[T], error] {
+func (c Column[T]) typed(from any, entries iter.Seq2[Entry, error]) iter.Seq2[TypedEntry[T], error] {
 	return func(yield func(TypedEntry[T], error) bool) {
 		for e, err := range entries {
 			te := TypedEntry[T]{Entry: e}
+			if err == nil {
+				err = checkType(from, e.Cell, c.stored)
+			}
 			if err == nil {
 				of := c
 				of.Name = e.Cell.Column

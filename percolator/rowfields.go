@@ -91,6 +91,7 @@ type rowColumn struct {
 
 // rowCodec encodes values, none of them absent, and decodes into variables.
 type rowCodec struct {
+	stored model.Type
 	encode func(reflect.Value) ([]byte, error)
 	decode func([]byte, reflect.Value) error
 }
@@ -179,36 +180,36 @@ func codecOf(t reflect.Type, asJSON, ordered bool) (rowCodec, bool) {
 	plain := !asJSON && !ordered
 	switch k := t.Kind(); {
 	case asJSON:
-		return rowCodec{func(v reflect.Value) ([]byte, error) { return encodeJSON(v.Interface()) },
+		return rowCodec{model.TypeJSON, func(v reflect.Value) ([]byte, error) { return encodeJSON(v.Interface()) },
 			func(b []byte, v reflect.Value) error { return decodeJSON(b, v.Addr().Interface()) }}, !ordered && k != reflect.Chan && k != reflect.Func
 	case t == typeOfTime:
-		return codecFor(model.EncodeTime, model.DecodeTime, func(v reflect.Value) time.Time { return v.Interface().(time.Time) },
+		return codecFor(model.TypeTime, model.EncodeTime, model.DecodeTime, func(v reflect.Value) time.Time { return v.Interface().(time.Time) },
 			func(v reflect.Value, t time.Time) { v.Set(reflect.ValueOf(t)) }), plain
 	case isMessage(t):
-		return rowCodec{func(v reflect.Value) ([]byte, error) { return encodeProto(v.Addr().Interface().(proto.Message)) },
+		return rowCodec{"", func(v reflect.Value) ([]byte, error) { return encodeProto(v.Addr().Interface().(proto.Message)) },
 			func(b []byte, v reflect.Value) error { return decodeProto(b, v.Addr().Interface().(proto.Message)) }}, plain
 	case k == reflect.String:
-		return codecFor(func(s string) ([]byte, error) { return []byte(s), nil }, func(b []byte) (string, error) { return string(b), nil },
+		return codecFor(model.TypeString, func(s string) ([]byte, error) { return []byte(s), nil }, func(b []byte) (string, error) { return string(b), nil },
 			reflect.Value.String, reflect.Value.SetString), plain
 	case isBytes(t):
 		same := func(b []byte) ([]byte, error) { return b, nil }
-		return codecFor(same, same, reflect.Value.Bytes, reflect.Value.SetBytes), plain
+		return codecFor("", same, same, reflect.Value.Bytes, reflect.Value.SetBytes), plain
 	case k >= reflect.Int && k <= reflect.Int64:
 		if ordered {
-			return codecOfInt(model.EncodeOrderedInt64, model.DecodeOrderedInt64), true
+			return codecOfInt(model.TypeOrderedInt64, model.EncodeOrderedInt64, model.DecodeOrderedInt64), true
 		}
-		return codecOfInt(model.EncodeInt64, model.DecodeInt64), true
+		return codecOfInt(model.TypeInt64, model.EncodeInt64, model.DecodeInt64), true
 	case k == reflect.Float64:
-		return codecFor(encodeFloat64, model.DecodeFloat64, reflect.Value.Float, reflect.Value.SetFloat), plain
+		return codecFor(model.TypeFloat64, encodeFloat64, model.DecodeFloat64, reflect.Value.Float, reflect.Value.SetFloat), plain
 	case k == reflect.Bool:
-		return codecFor(infallible(model.EncodeBool), model.DecodeBool, reflect.Value.Bool, reflect.Value.SetBool), plain
+		return codecFor(model.TypeBool, infallible(model.EncodeBool), model.DecodeBool, reflect.Value.Bool, reflect.Value.SetBool), plain
 	}
 	return rowCodec{}, false
 }
 
 // codecFor makes a codec of an encoding, and of how its values get out of a field and into one.
-func codecFor[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error), get func(reflect.Value) T, set func(reflect.Value, T)) rowCodec {
-	return rowCodec{func(v reflect.Value) ([]byte, error) { return encode(get(v)) }, func(b []byte, to reflect.Value) error {
+func codecFor[T any](stored model.Type, encode func(T) ([]byte, error), decode func([]byte) (T, error), get func(reflect.Value) T, set func(reflect.Value, T)) rowCodec {
+	return rowCodec{stored, func(v reflect.Value) ([]byte, error) { return encode(get(v)) }, func(b []byte, to reflect.Value) error {
 		v, err := decode(b)
 		if err == nil {
 			set(to, v)
@@ -218,8 +219,8 @@ func codecFor[T any](encode func(T) ([]byte, error), decode func([]byte) (T, err
 }
 
 // codecOfInt is that of integers of all sizes, which are stored alike.
-func codecOfInt(encode func(int64) []byte, decode func([]byte) (int64, error)) rowCodec {
-	codec := codecFor(infallible(encode), decode, reflect.Value.Int, reflect.Value.SetInt)
+func codecOfInt(stored model.Type, encode func(int64) []byte, decode func([]byte) (int64, error)) rowCodec {
+	codec := codecFor(stored, infallible(encode), decode, reflect.Value.Int, reflect.Value.SetInt)
 	fits := codec.decode
 	codec.decode = func(b []byte, to reflect.Value) error {
 		if n, err := decode(b); err == nil && to.OverflowInt(n) {

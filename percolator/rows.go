@@ -24,6 +24,9 @@ type Rows[T any] struct {
 // exist, ErrCorrupt if a value is not of its field's type, and those of Reader.GetMulti.
 func (r Rows[T]) Get(ctx context.Context, from Reader, key string) (T, error) {
 	var row T
+	if err := r.checkTypes(from); err != nil {
+		return row, err
+	}
 	values, err := from.GetMulti(ctx, r.cells(nil, key)...)
 	if err != nil {
 		return row, err
@@ -38,6 +41,9 @@ func (r Rows[T]) Get(ctx context.Context, from Reader, key string) (T, error) {
 // GetMulti returns the rows with these keys, by key, in as few requests as possible. A row that
 // does not exist is not in the map. Errors: those of Get but ErrNotFound.
 func (r Rows[T]) GetMulti(ctx context.Context, from Reader, keys ...string) (map[string]T, error) {
+	if err := r.checkTypes(from); err != nil {
+		return nil, err
+	}
 	var cells []Cell
 	for _, key := range keys {
 		cells = r.cells(cells, key)
@@ -62,7 +68,7 @@ func (r Rows[T]) GetMulti(ctx context.Context, from Reader, keys ...string) (map
 // Scan streams the rows of a range that exist, in the order of their keys. An error ends the
 // stream: ErrCorrupt if a value is not of its field's type, and those of Reader.Scan.
 func (r Rows[T]) Scan(ctx context.Context, from Reader, keys Range) iter.Seq2[T, error] {
-	return r.rows(from.Scan(ctx, r.table, keys, r.names()...))
+	return r.rows(from, from.Scan(ctx, r.table, keys, r.names()...))
 }
 
 // ScanWith is Scan of the rows that o selects, which may come from the last to the first and to a
@@ -75,7 +81,7 @@ func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter
 		}
 	}
 	o.Columns = r.names()
-	return r.rows(from.ScanWith(ctx, r.table, o))
+	return r.rows(from, from.ScanWith(ctx, r.table, o))
 }
 
 // Put makes the row what v says. It buffers only what differs from what tx knows of the row: what
@@ -128,6 +134,9 @@ func (r Rows[T]) Delete(tx *Txn, key string) error {
 
 // write encodes all fields, nil for absence, before it buffers the first.
 func (r Rows[T]) write(tx *Txn, v T, buffer func(Cell, []byte) error) error {
+	if err := r.checkTypes(tx); err != nil {
+		return err
+	}
 	row := reflect.ValueOf(&v).Elem()
 	cells := r.cells(nil, row.FieldByIndex(r.key).String())
 	values := make([][]byte, len(cells))
@@ -151,6 +160,16 @@ func (r Rows[T]) cells(to []Cell, key string) []Cell {
 		to = append(to, Cell{Table: r.table, Row: key, Column: col.name})
 	}
 	return to
+}
+
+// checkTypes refuses to use a declared column as another type.
+func (r Rows[T]) checkTypes(by any) error {
+	for _, col := range r.columns {
+		if err := checkType(by, Cell{Table: r.table, Column: col.name}, col.codec.stored); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r Rows[T]) names() []string {
@@ -179,12 +198,17 @@ func (r Rows[T]) decode(to *T, key string, values [][]byte) (exists bool, err er
 }
 
 // rows makes rows of the entries of T's columns.
-func (r Rows[T]) rows(entries iter.Seq2[Entry, error]) iter.Seq2[T, error] {
+func (r Rows[T]) rows(from any, entries iter.Seq2[Entry, error]) iter.Seq2[T, error] {
 	at := make(map[string]int, len(r.columns))
 	for i, col := range r.columns {
 		at[col.name] = i
 	}
 	return func(yield func(T, error) bool) {
+		if err := r.checkTypes(from); err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
 		key, values := "", make([][]byte, len(r.columns))
 		give := func() bool {
 			var row T

@@ -13,11 +13,13 @@ import (
 
 // Column encodes and decodes the values of one column, which have type T. It is a value: it may be
 // copied and used concurrently. It comes from NewColumn, or from one of the functions for common
-// types: Bytes, String, Int64, OrderedInt64, Float64, Bool, Time, JSON, Proto.
+// types: Bytes, String, Int64, OrderedInt64, Float64, Bool, Time, JSON, Proto. Its methods return
+// ErrInvalidArgument where the schema declares the column with another type.
 type Column[T any] struct {
 	Table, Name string
 	encode      func(T) ([]byte, error)
 	decode      func([]byte) (T, error)
+	stored      model.Type // "": as the program likes
 }
 
 // NewColumn is a column of values that encode turns into bytes, and decode back. Both may be called
@@ -25,7 +27,7 @@ type Column[T any] struct {
 // part of the ErrCorrupt of a read: neither may tell the value. decode may keep its argument, and
 // encode gives its result away.
 func NewColumn[T any](table, column string, encode func(T) ([]byte, error), decode func([]byte) (T, error)) Column[T] {
-	return Column[T]{table, column, encode, decode}
+	return Column[T]{table, column, encode, decode, ""}
 }
 
 // Bytes is a column of plain bytes.
@@ -35,26 +37,26 @@ func Bytes(table, column string) Column[[]byte] {
 
 // String is a column of strings.
 func String(table, column string) Column[string] {
-	return NewColumn(table, column, func(v string) ([]byte, error) { return []byte(v), nil }, func(b []byte) (string, error) { return string(b), nil })
+	return Column[string]{table, column, func(v string) ([]byte, error) { return []byte(v), nil }, func(b []byte) (string, error) { return string(b), nil }, model.TypeString}
 }
 
 // Int64 is a column of integers, stored as 8 bytes big-endian, the encoding of Bigtable's own
 // counters. In an index negative numbers come after all others; OrderedInt64 has them in order.
 func Int64(table, column string) Column[int64] {
-	return NewColumn(table, column, infallible(model.EncodeInt64), model.DecodeInt64)
+	return Column[int64]{table, column, infallible(model.EncodeInt64), model.DecodeInt64, model.TypeInt64}
 }
 
 // OrderedInt64 is a column of integers that sort in an index: 8 bytes big-endian with the sign bit
 // flipped.
 func OrderedInt64(table, column string) Column[int64] {
-	return NewColumn(table, column, infallible(model.EncodeOrderedInt64), model.DecodeOrderedInt64)
+	return Column[int64]{table, column, infallible(model.EncodeOrderedInt64), model.DecodeOrderedInt64, model.TypeOrderedInt64}
 }
 
 // Float64 is a column of numbers that sort in an index: the 8 bytes of IEEE 754, big-endian, with
 // all bits of a negative number flipped and the sign bit of the others. -0 is stored as 0, and NaN
 // is refused with ErrInvalidArgument.
 func Float64(table, column string) Column[float64] {
-	return NewColumn(table, column, encodeFloat64, model.DecodeFloat64)
+	return Column[float64]{table, column, encodeFloat64, model.DecodeFloat64, model.TypeFloat64}
 }
 
 func encodeFloat64(v float64) ([]byte, error) {
@@ -66,14 +68,14 @@ func encodeFloat64(v float64) ([]byte, error) {
 
 // Bool is a column of one byte, 0 or 1.
 func Bool(table, column string) Column[bool] {
-	return NewColumn(table, column, infallible(model.EncodeBool), model.DecodeBool)
+	return Column[bool]{table, column, infallible(model.EncodeBool), model.DecodeBool, model.TypeBool}
 }
 
 // Time is a column of times that sort in an index: the nanoseconds since 1970 as an OrderedInt64.
 // The years are 1678 to 2262; other times, such as the zero Time, are refused with
 // ErrInvalidArgument. What is read is in UTC.
 func Time(table, column string) Column[time.Time] {
-	return NewColumn(table, column, model.EncodeTime, model.DecodeTime)
+	return Column[time.Time]{table, column, model.EncodeTime, model.DecodeTime, model.TypeTime}
 }
 
 // infallible is an encoding that takes every value.
@@ -83,10 +85,10 @@ func infallible[T any](encode func(T) []byte) func(T) ([]byte, error) {
 
 // JSON is a column of values encoded by encoding/json.
 func JSON[T any](table, column string) Column[T] {
-	return NewColumn(table, column, func(v T) ([]byte, error) { return encodeJSON(v) }, func(b []byte) (T, error) {
+	return Column[T]{table, column, func(v T) ([]byte, error) { return encodeJSON(v) }, func(b []byte) (T, error) {
 		var v T
 		return v, decodeJSON(b, &v)
-	})
+	}, model.TypeJSON}
 }
 
 // The messages of encoding/json may quote the value.

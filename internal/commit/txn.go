@@ -174,6 +174,9 @@ func (tx *Txn) check(c model.Cell) (*model.TableInfo, error) {
 	return info, model.ValidateColumn(c)
 }
 
+// CheckType refuses to use a declared column as another type.
+func (tx *Txn) CheckType(c model.Cell, as model.Type) error { return tx.c.Meta.CheckType(c, as) }
+
 // buffer validates w and keeps a copy. A later write of the same cell replaces an earlier one, but
 // an Insert remains a promise about the snapshot.
 func (tx *Txn) buffer(w Write) error {

@@ -403,6 +403,14 @@ func (w *Watcher) CheckReadable(cell model.Cell) error {
 	return info.CheckColumn(cell)
 }
 
+// CheckType refuses to read or write a declared column as another type (model.TableInfo.CheckType).
+func (w *Watcher) CheckType(cell model.Cell, as model.Type) error {
+	if info, ok := w.Catalog.Load().UserTable(cell.Table); ok {
+		return info.CheckType(cell, as)
+	}
+	return nil // as CheckReadable tells
+}
+
 // CheckColumns validates the names of columns that the caller wants to scan in a table.
 func (w *Watcher) CheckColumns(table string, columns []string) error {
 	info, ok := w.Catalog.Load().UserTable(table)

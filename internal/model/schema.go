@@ -208,6 +208,18 @@ func (t *TableInfo) CheckPut(c Cell, value []byte) error {
 	return nil
 }
 
+// CheckType returns ErrInvalidArgument if a program reads or writes a column as another type than
+// the declared one, whose values may have the same length. The empty type is any, as is a column
+// of bytes.
+func (t *TableInfo) CheckType(c Cell, as Type) error {
+	decl, ok := t.Declared.Of(c.Column)
+	switch {
+	case !ok, as == "", decl.Type == as, decl.Type == TypeBytes, decl.Type == TypeJSON && as == TypeString:
+		return nil // or it is not declared, as CheckColumn tells
+	}
+	return CellError(ErrInvalidArgument, c, "the column is declared %s, and the program uses it as %s", decl.Type, as)
+}
+
 // UserTable returns the table if a caller may name it; tables of indexes belong to the engine.
 func (c *Catalog) UserTable(name string) (*TableInfo, bool) {
 	t, ok := c.Tables[name]

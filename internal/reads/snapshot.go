@@ -67,6 +67,11 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 	return NewSnapshot(r, o.AsOf), nil
 }
 
+// CheckType refuses to use a declared column as another type.
+func (s *Snapshot) CheckType(c model.Cell, as model.Type) error {
+	return s.reader.meta.CheckType(c, as)
+}
+
 // View calls f with a snapshot and returns f's error. It never conflicts.
 func (r *Reader) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, o ReadOptions) error {
 	ctx, span := r.store.Trace.Start(ctx, "percolator.view", "")
