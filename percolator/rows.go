@@ -1,6 +1,7 @@
 package percolator
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -89,14 +90,27 @@ func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter
 // found. So after a Get in the same transaction, fields that stay as they are neither conflict nor
 // notify; of a row that tx has not read, Put writes all fields, and overwrites what others have
 // committed before tx began. A nil pointer deletes its column. Any other field is stored as it is,
-// also if it is zero.
+// also if it is zero; but zero stays without a value if tx knows that the row exists and lacks that
+// column, as a row does that is older than the field.
 //
 // Errors: ErrInvalidArgument if a field cannot be encoded, and those of Txn.Set, after which a part
 // of the row may be buffered.
 func (r Rows[T]) Put(tx *Txn, v T) error {
-	return r.write(tx, v, func(c Cell, value []byte) error {
-		switch same, err := tx.t().Has(c, value); {
-		case err != nil || same:
+	exists := false
+	key := reflect.ValueOf(&v).Elem().FieldByIndex(r.key).String()
+	for _, c := range r.cells(nil, key) {
+		value, _, err := tx.t().Known(c)
+		if err != nil {
+			return err
+		}
+		exists = exists || value != nil
+	}
+	return r.write(tx, v, func(c Cell, field reflect.Value) bool {
+		value, known, _ := tx.t().Known(c)
+		return exists && known && value == nil && field.IsZero()
+	}, func(c Cell, value []byte) error {
+		switch was, known, err := tx.t().Known(c); {
+		case err != nil || known && (was == nil) == (value == nil) && bytes.Equal(was, value):
 			return err
 		case value == nil:
 			return tx.Delete(c)
@@ -109,7 +123,7 @@ func (r Rows[T]) Put(tx *Txn, v T) error {
 // It writes all fields, and conflicts with other writers of T's columns meanwhile, also where
 // a pointer is nil. Other columns of the row may have values.
 func (r Rows[T]) Insert(tx *Txn, v T) error {
-	return r.write(tx, v, func(c Cell, value []byte) error {
+	return r.write(tx, v, func(Cell, reflect.Value) bool { return false }, func(c Cell, value []byte) error {
 		if value == nil {
 			return tx.t().InsertNothing(c)
 		}
@@ -121,8 +135,8 @@ func (r Rows[T]) Insert(tx *Txn, v T) error {
 // Errors: those of Txn.Delete.
 func (r Rows[T]) Delete(tx *Txn, key string) error {
 	for _, c := range r.cells(nil, key) {
-		absent, err := tx.t().Has(c, nil)
-		if err == nil && !absent {
+		value, known, err := tx.t().Known(c)
+		if err == nil && (!known || value != nil) {
 			err = tx.Delete(c)
 		}
 		if err != nil {
@@ -132,8 +146,9 @@ func (r Rows[T]) Delete(tx *Txn, key string) error {
 	return nil
 }
 
-// write encodes all fields, nil for absence, before it buffers the first.
-func (r Rows[T]) write(tx *Txn, v T, buffer func(Cell, []byte) error) error {
+// write encodes all fields, nil for absence, before it buffers the first. absent says which fields
+// stay without a value.
+func (r Rows[T]) write(tx *Txn, v T, absent func(Cell, reflect.Value) bool, buffer func(Cell, []byte) error) error {
 	if err := r.checkTypes(tx); err != nil {
 		return err
 	}
@@ -141,8 +156,12 @@ func (r Rows[T]) write(tx *Txn, v T, buffer func(Cell, []byte) error) error {
 	cells := r.cells(nil, row.FieldByIndex(r.key).String())
 	values := make([][]byte, len(cells))
 	for i, col := range r.columns {
+		field := row.FieldByIndex(col.field)
+		if absent(cells[i], field) {
+			continue
+		}
 		var err error
-		if values[i], err = col.encoded(row.FieldByIndex(col.field)); err != nil {
+		if values[i], err = col.encoded(field); err != nil {
 			return unencodable(cells[i], err)
 		}
 	}

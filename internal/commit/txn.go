@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -369,21 +368,21 @@ func (tx *Txn) Buffered(c model.Cell) (value []byte, written bool, err error) {
 	return reads.NonNil(slices.Clone(w.Value)), true, nil
 }
 
-// Has reports whether the transaction knows, and need not ask, that a cell has this value, or none
-// if it is nil: it has written or read that itself. What was read ahead of it does not count, nor
-// what scans have found.
-func (tx *Txn) Has(c model.Cell, value []byte) (bool, error) {
+// Known returns the value of a cell, nil if it has none, where the transaction need not ask: it has
+// written or read that itself. What was read ahead of it does not count, nor what scans have found.
+// The slice is the transaction's.
+func (tx *Txn) Known(c model.Cell) (value []byte, known bool, err error) {
 	w, written, err := tx.own(c)
 	switch {
 	case err != nil:
-		return false, err
+		return nil, false, err
 	case !written:
-		known, ok := tx.snap.Asked(c)
-		return ok && (known == nil) == (value == nil) && bytes.Equal(known, value), nil
+		value, known = tx.snap.Asked(c)
+		return value, known, nil
 	case w.Kind == layout.KindPut:
-		return value != nil && bytes.Equal(w.Value, value), nil
+		return reads.NonNil(w.Value), true, nil
 	}
-	return value == nil, nil
+	return nil, true, nil
 }
 
 // IsBlind reports whether the transaction was begun with Blind.
