@@ -64,7 +64,7 @@ func (w *world) put(row string, at time.Time, cells ...string) {
 func (w *world) bulk(at time.Time, failed func(error) error) (loader.BulkReport, error) {
 	source, err := w.m.Source(w.Client, "t", w.plain, at)
 	fixture.Must(w.t, err)
-	return loader.Bulk(w.ctx, w.Client, loader.BulkConfig{Table: "t", Source: "plain", SourceFailed: failed}, source)
+	return loader.Bulk(w.ctx, w.Client, loader.BulkConfig{Table: "t", Source: "plain", InUse: true, SourceFailed: failed}, source)
 }
 
 func (w *world) compare(mend bool) (adopt.CompareReport, []string) {
