@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,7 +94,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	}
 	cfg := f.bulk
 	wait := newCountdown(cmd, "every client knows of the import")
-	cfg.Source, cfg.Waiting = name, wait.begin
+	cfg.Source, cfg.Waiting, cfg.InUse = name, wait.begin, strings.HasPrefix(f.source.from, plainScheme)
 	if f.skip {
 		cfg.Failed = func(failed loader.Failure[loader.Row]) error { return tell(failed.Err) }
 		cfg.SourceFailed = func(err error) error {

@@ -67,7 +67,10 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	}
 	read := jsonRows(format, file)
 	if strings.HasSuffix(s.from, ".parquet") {
-		read = format.ReadParquet(file, stat.Size())
+		if read, err = format.ReadParquet(file, stat.Size()); err != nil {
+			_ = file.Close() // only read from
+			return nil, "", nil, fmt.Errorf("--from %s: %w", filepath.Base(s.from), err)
+		}
 	}
 	name = fmt.Sprintf("%s (%d bytes of %s)", filepath.Base(s.from), stat.Size(), stat.ModTime().UTC().Format(time.RFC3339Nano))
 	return replay(read), name, func() { _ = file.Close() }, nil

@@ -106,8 +106,16 @@ columns:
 	s.run(exitOK, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping, "--mend")
 	s.run(exitOK, "scan", "phones")
 
-	// Parquet, with a row whose number is none.
+	// Parquet whose columns do not fit: nothing is imported, and the table stays open.
 	var b bytes.Buffer
+	other, _ := model.NewCatalog(&percolator.Schema{Tables: []percolator.Table{{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "price", Type: percolator.TypeString}}}}}).UserTable("copy")
+	if err := formats.NewTable(other).NewParquetWriter(&b).Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.run(exitUsage, "import", "copy", "--from", file("unfit.parquet", b.String()), "--skip")
+
+	// Parquet, with a row whose number is none.
+	b.Reset()
 	info, _ := model.NewCatalog(importSchema).UserTable("copy")
 	w := formats.NewTable(info).NewParquetWriter(&b)
 	for i, price := range []float64{2.5, math.Copysign(0, -1), math.NaN()} {

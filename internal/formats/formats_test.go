@@ -104,15 +104,8 @@ func TestParquetRoundTrip(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		n := 0
-		for got, err := range table.ReadParquet(bytes.NewReader(b.Bytes()), int64(b.Len())) {
-			if err != nil || !sameRow(got, rows[n]) {
-				t.Fatalf("%q, %v, want %q", got, err, rows[n])
-			}
-			n++
-		}
-		if n != len(rows) {
-			t.Fatalf("%d of %d rows", n, len(rows))
+		if got, err := readParquet(table, b.Bytes()); err != nil || !slices.EqualFunc(got, rows, sameRow) {
+			t.Fatalf("%q, %v, want %q", got, err, rows)
 		}
 	})
 }
@@ -149,37 +142,6 @@ func TestInvalidJSONLines(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), `secret`) && !strings.Contains(line, `"secret":`) {
 			t.Errorf("%s: the error holds what was stored: %v", line, err)
 		}
-	}
-}
-
-func TestParquetOfAnotherSchema(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	w := tableOf(model.ColumnSchema{Name: "int", Type: model.TypeString}, model.ColumnSchema{Name: "more", Type: model.TypeString}).NewParquetWriter(&b)
-	if _, err := w.Write(Row{"r", []Cell{{"more", []byte("x")}, {"else", []byte("y")}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	read := func(table *Table, data []byte) (rows []Row, err error) {
-		for r, err := range table.ReadParquet(bytes.NewReader(data), int64(len(data))) {
-			if err != nil {
-				return rows, err
-			}
-			rows = append(rows, r)
-		}
-		return rows, nil
-	}
-	if rows, err := read(testTable(), b.Bytes()); !errors.Is(err, model.ErrInvalidArgument) {
-		t.Errorf("a column of another type: %v, %v", rows, err)
-	}
-	if rows, err := read(testTable(), []byte("PAR1 no")); !errors.Is(err, model.ErrInvalidArgument) {
-		t.Errorf("no Parquet file: %v, %v", rows, err)
-	}
-	want := Row{"r", []Cell{{"else", []byte("y")}}}
-	if rows, err := read(tableOf(model.ColumnSchema{Name: "missing"}), b.Bytes()); err != nil || len(rows) != 1 || !sameRow(rows[0], want) {
-		t.Errorf("%v, %v, want %v", rows, err, want)
 	}
 }
 

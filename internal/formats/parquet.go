@@ -13,19 +13,22 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/gopercolator/percolator/internal/model"
 )
 
 // A Parquet file has these columns, in the order of their names:
 //
-//	row       BYTE_ARRAY, required
+//	row       BYTE_ARRAY
 //	NAME      of each declared column, optional: BYTE_ARRAY (bytes), STRING, INT64, DOUBLE, BOOLEAN,
 //	          TIMESTAMP (nanoseconds, UTC) or JSON
 //	columns   MAP from STRING to BYTE_ARRAY: columns that are not declared, or by a prefix, and values
 //	          that are not of their column's type
 //
 // A declared column that is called row or columns, or whose name is not UTF-8, is in the map.
+//
+// Files of other programs may have other types whose values are the same: see fits.
 
 // own is the declared columns that are columns of the file.
 func (t *Table) own() (list []model.ColumnSchema) {
@@ -103,28 +106,130 @@ func goOf(t model.Type, v parquet.Value) any {
 
 // leaves is where the values of a row stand in a file.
 type leaves struct {
-	row, key, value int
-	mapLevel        int // definition level of an entry of the map
-	own             map[string]int
+	row, key, value      int
+	keyLevel, valueLevel int // definition levels of what is not null
+	own                  map[string]int
 }
 
-func (t *Table) leaves(s *parquet.Schema) (l leaves, err error) {
-	at := func(path ...string) int {
-		leaf, ok := s.Lookup(path...)
-		if !ok {
-			err = errors.Join(err, fmt.Errorf("%w: the file has no column %v", model.ErrInvalidArgument, path))
+// leaves finds the columns of a file, and refuses those that do not fit.
+func (t *Table) leaves(s *parquet.Schema) (leaves, error) {
+	l := leaves{own: map[string]int{}}
+	var failed []string
+	find := func(of model.Type, repetition int, path ...string) (at parquet.LeafColumn, there bool) {
+		node, there := nodeAt(s, path)
+		if !there {
+			return at, false
 		}
-		l.mapLevel = leaf.MaxDefinitionLevel
-		return leaf.ColumnIndex
+		if node.Leaf() {
+			at, there = s.Lookup(path...)
+		}
+		if !there || !node.Leaf() || at.MaxRepetitionLevel != repetition || !fits(of, node.Type()) {
+			name := strings.Join(path, ".")
+			failed = append(failed, fmt.Sprintf("column %q is %s, and what fits is %s", name, typeText(node), fitting(of, repetition)))
+			return at, false
+		}
+		return at, true
 	}
-	l.row, l.own = at(rowName), map[string]int{}
+	need := func(of model.Type, repetition int, path ...string) parquet.LeafColumn {
+		before := len(failed)
+		at, there := find(of, repetition, path...)
+		if !there && len(failed) == before {
+			failed = append(failed, fmt.Sprintf("column %q is missing, and what fits is %s", strings.Join(path, "."), fitting(of, repetition)))
+		}
+		return at
+	}
+	l.row = need(model.TypeBytes, 0, rowName).ColumnIndex
+	key := need(model.TypeBytes, 1, cellsName, "key_value", "key")
+	if key.Node != nil && !key.Node.Required() {
+		failed = append(failed, fmt.Sprintf("column %q is optional", strings.Join(key.Path, ".")))
+	}
+	value := need(model.TypeBytes, 1, cellsName, "key_value", "value")
+	l.key, l.keyLevel, l.value, l.valueLevel = key.ColumnIndex, key.MaxDefinitionLevel, value.ColumnIndex, value.MaxDefinitionLevel
 	for _, c := range t.own() {
-		if leaf, ok := s.Lookup(c.Name); ok {
-			l.own[c.Name] = leaf.ColumnIndex
+		if at, there := find(c.Type, 0, c.Name); there {
+			l.own[c.Name] = at.ColumnIndex
 		}
 	}
-	l.key, l.value = at(cellsName, "key_value", "key"), at(cellsName, "key_value", "value")
-	return l, err
+	if len(failed) > 0 {
+		return l, errors.New(strings.Join(failed, "; "))
+	}
+	return l, nil
+}
+
+// nodeAt is what a file has at a path, or the leaf in its way.
+func nodeAt(s *parquet.Schema, path []string) (at parquet.Node, there bool) {
+	at = s
+	for _, name := range path {
+		if at.Leaf() {
+			return at, true
+		}
+		fields := at.Fields()
+		i := slices.IndexFunc(fields, func(f parquet.Field) bool { return f.Name() == name })
+		if i < 0 {
+			return nil, false
+		}
+		at = fields[i]
+	}
+	return at, true
+}
+
+// fits reports whether the values of a leaf are those of a column. The logical type counts as well:
+// beneath a decimal is an integer that is another number.
+func fits(of model.Type, leaf parquet.Type) bool {
+	var logical any
+	if l := leaf.LogicalType(); l != nil {
+		logical = l.Value
+	}
+	kind := leaf.Kind()
+	switch of {
+	case model.TypeInt64, model.TypeOrderedInt64:
+		number, annotated := logical.(*format.IntType)
+		return kind == parquet.Int64 && (logical == nil || annotated && number.IsSigned && number.BitWidth == 64)
+	case model.TypeFloat64:
+		return kind == parquet.Double && logical == nil
+	case model.TypeBool:
+		return kind == parquet.Boolean && logical == nil
+	case model.TypeTime:
+		return kind == parquet.Int64 && leaf.String() == node(of).Type().String()
+	}
+	bytes := of != model.TypeString && of != model.TypeJSON
+	switch logical.(type) {
+	case nil:
+		// An INTERVAL has no logical type.
+		return kind == parquet.ByteArray || bytes && leaf.ConvertedType() == nil && kind == parquet.FixedLenByteArray
+	case *format.StringType, *format.EnumType, *format.JsonType:
+		return kind == parquet.ByteArray
+	case *format.BsonType:
+		return bytes && kind == parquet.ByteArray
+	}
+	return false
+}
+
+// fitting says what fits.
+func fitting(of model.Type, repetition int) string {
+	text := "BYTE_ARRAY, STRING, ENUM, JSON, BSON or FIXED_LEN_BYTE_ARRAY"
+	switch of {
+	case model.TypeString, model.TypeJSON:
+		text = "STRING, ENUM, JSON or BYTE_ARRAY"
+	case model.TypeInt64, model.TypeOrderedInt64, model.TypeFloat64, model.TypeBool, model.TypeTime:
+		text = node(of).Type().String()
+	}
+	if repetition > 0 {
+		return text + " in a MAP"
+	}
+	return text
+}
+
+// typeText is the type of a column of a file, as Parquet calls it.
+func typeText(n parquet.Node) string {
+	text := "a group"
+	if n.Leaf() || n.Type().LogicalType() != nil {
+		text = n.Type().String()
+	}
+	if n.Repeated() {
+		return "repeated " + text
+	}
+	return text
 }
 
 // ParquetWriter writes a Parquet file. It holds a row group in memory, as it is encoded. It is not
@@ -189,7 +294,7 @@ func (p *ParquetWriter) mapped(cell Cell) {
 		repetition = 0
 	}
 	entry := func(leaf int, value []byte) {
-		p.values[leaf] = append(p.values[leaf], parquet.ByteArrayValue(value).Level(repetition, p.leaves.mapLevel, leaf))
+		p.values[leaf] = append(p.values[leaf], parquet.ByteArrayValue(value).Level(repetition, p.leaves.keyLevel, leaf))
 	}
 	entry(p.leaves.key, []byte(NameText(cell.Column)))
 	entry(p.leaves.value, cell.Value)
@@ -202,39 +307,68 @@ func (p *ParquetWriter) Close() error { return p.w.Close() }
 const parquetRows = 64
 
 // ReadParquet reads a file that has the columns row and columns; declared columns that it has not
-// are empty, others that it has are passed over. Errors: ErrInvalidArgument for what is no such
-// file, without anything that was stored; those of r.
-func (t *Table) ReadParquet(r io.ReaderAt, size int64) iter.Seq2[Row, error] {
+// are empty, others that it has are passed over. ErrInvalidArgument: it is no such file, or its
+// columns do not fit. Errors between rows: ErrInvalidArgument for one that cannot be read, without
+// anything that was stored; those of r and of a damaged file, after which nothing follows.
+func (t *Table) ReadParquet(r io.ReaderAt, size int64) (rows iter.Seq2[Row, error], err error) {
+	var f *parquet.File
+	var at leaves
+	err = guard(func() (err error) {
+		f, err = parquet.OpenFile(r, size)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: not a Parquet file", model.ErrInvalidArgument)
+	}
+	err = guard(func() (err error) {
+		at, err = t.leaves(f.Schema())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: a Parquet file whose columns do not fit: %w", model.ErrInvalidArgument, err)
+	}
 	return func(yield func(Row, error) bool) {
-		f, err := parquet.OpenFile(r, size)
-		if err != nil {
-			yield(Row{}, fmt.Errorf("%w: not a Parquet file", model.ErrInvalidArgument))
-			return
-		}
-		at, err := t.leaves(f.Schema())
-		if err == nil {
-			err = t.checkTypes(f.Schema())
-		}
-		if err != nil {
-			yield(Row{}, err)
-			return
-		}
 		for _, group := range f.RowGroups() {
 			if !t.readGroup(group, at, yield) {
 				return
 			}
 		}
-	}
+	}, nil
+}
+
+// guard makes errors of panics: the library has them for some damaged files.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it is damaged: %v", p)
+		}
+	}()
+	return f()
 }
 
 func (t *Table) readGroup(group parquet.RowGroup, at leaves, yield func(Row, error) bool) (more bool) {
-	rows := group.Rows()
-	defer func() { _ = rows.Close() }() // only read from
+	var rows parquet.Rows
+	err := guard(func() error { rows = group.Rows(); return nil })
+	if err != nil {
+		yield(Row{}, fmt.Errorf("reading a Parquet file: %w", err))
+		return false
+	}
+	defer func() { _ = guard(rows.Close) }() // only read from
 	buf := make([]parquet.Row, parquetRows)
 	for {
-		n, err := rows.ReadRows(buf)
+		n := 0
+		err := guard(func() (err error) {
+			if n, err = rows.ReadRows(buf); n == 0 && err == nil {
+				err = io.ErrNoProgress
+			}
+			return err
+		})
 		for _, values := range buf[:n] {
-			row, err := t.parseParquet(values, at)
+			var row Row
+			err := guard(func() (err error) {
+				row, err = t.parseParquet(values, at)
+				return err
+			})
 			if !yield(row, err) || err != nil {
 				return false
 			}
@@ -249,20 +383,6 @@ func (t *Table) readGroup(group parquet.RowGroup, at leaves, yield func(Row, err
 	}
 }
 
-// checkTypes refuses a file whose columns are not those of the table.
-func (t *Table) checkTypes(s *parquet.Schema) error {
-	for _, c := range t.own() {
-		leaf, ok := s.Lookup(c.Name)
-		if !ok {
-			continue
-		}
-		if have, want := leaf.Node.Type(), node(c.Type).Type(); have.Kind() != want.Kind() || c.Type == model.TypeTime && have.String() != want.String() {
-			return fmt.Errorf("column %q: %w: the file has it as %v, the table as %v", c.Name, model.ErrInvalidArgument, have, want)
-		}
-	}
-	return nil
-}
-
 func (t *Table) parseParquet(values parquet.Row, at leaves) (row Row, err error) {
 	own := map[int]parquet.Value{}
 	var names, mapped []parquet.Value
@@ -270,10 +390,14 @@ func (t *Table) parseParquet(values parquet.Row, at leaves) (row Row, err error)
 		switch i := v.Column(); {
 		case i == at.row:
 			row.Key = string(v.ByteArray())
-		case i == at.key && v.DefinitionLevel() == at.mapLevel:
-			names = append(names, v)
-		case i == at.value && v.DefinitionLevel() == at.mapLevel:
-			mapped = append(mapped, v)
+		case i == at.key:
+			if v.DefinitionLevel() == at.keyLevel {
+				names = append(names, v)
+			}
+		case i == at.value:
+			if v.DefinitionLevel() == at.valueLevel {
+				mapped = append(mapped, v)
+			}
 		case !v.IsNull():
 			own[i] = v
 		}

@@ -35,6 +35,7 @@ type Import struct {
 	Start, Commit tso.Timestamp `json:",omitzero"`  // of everything it writes; from ImportLoad on
 	Indexes       []string      `json:",omitempty"` // those whose entries it writes, by name
 	Quiet         bool          `json:",omitempty"` // it notifies no observer
+	Takeovers     int64         `json:",omitempty"` // by processes that shut out the one before
 
 	// Older snapshots are refused; of the last finished import.
 	Since tso.Timestamp `json:",omitzero"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +27,7 @@ import (
 //	         the timestamps start < commit
 //	load     a mutation for each row: values at start, records at commit, and notifications where
 //	         the column is observed; entries of indexes in the same way
+//	         of a source in use, a process that goes on takes over: importtakeover.go
 //	verify   a pass over what is stored, compared with what was read from the source
 //	lift     one timestamp since > commit: it takes the place of the fence
 //
@@ -44,12 +46,17 @@ import (
 // whose primary is elsewhere, and versions would have to be compared with the source. Rejected too:
 // a commit timestamp that is taken at the end. Every row would be written twice.
 
-// Import is an import under way. Its methods may be called concurrently.
+// Import is an import under way. Its methods may be called concurrently, once TakeOver has returned.
 type Import struct {
 	e     *engine.Engine
 	info  *model.TableInfo
 	table string
 	cell  meta.Import
+
+	// Of TakeOver:
+	drained bool        // others are shut out
+	erased  atomic.Bool // requests may be under way that erase
+	alone   bool        // no other process writes, or has written what this one does not know of
 }
 
 // MaxImportID is how long the name of a source may be, in bytes.
@@ -69,12 +76,13 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 	if id == "" || len(id) > MaxImportID {
 		return nil, fmt.Errorf("percolator: %w: the name of an import's source has %d bytes, not 1 to %d", model.ErrInvalidArgument, len(id), MaxImportID)
 	}
+	first := false
 	for range meta.MaxTries {
 		m, err := e.Meta.Refresh(ctx)
 		if err != nil {
 			return nil, err
 		}
-		im := &Import{e: e, table: table}
+		im := &Import{e: e, table: table, alone: first}
 		info, known := e.Meta.Catalog.Load().UserTable(table)
 		if im.info = info; !known {
 			return nil, e.Meta.Catalog.Load().UnknownTable(table)
@@ -91,7 +99,7 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 			im.cell = at
 			return im, nil
 		default:
-			err = im.ready(ctx, m, at, waiting)
+			first, err = im.ready(ctx, m, at, waiting)
 		}
 		if err != nil {
 			return nil, err
@@ -115,21 +123,21 @@ func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id 
 }
 
 // ready waits until the fence is in force, looks again whether the table is empty, and takes the
-// timestamps.
-func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiting func(time.Duration)) error {
+// timestamps. It reports whether no other process has done that.
+func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiting func(time.Duration)) (first bool, err error) {
 	drain := model.DrainTime(im.e.Store.Timing)
 	if waiting != nil {
 		waiting(drain)
 	}
 	if err := retry.Sleep(ctx, drain); err != nil {
-		return err
+		return false, err
 	}
 	if err := im.checkEmpty(ctx); err != nil {
 		if errors.Is(err, ErrNotEmpty) {
 			_, lerr := im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Lifted(at.Since))
 			err = errors.Join(err, lerr)
 		}
-		return err
+		return false, err
 	}
 	next := at
 	next.Phase = meta.ImportLoad
@@ -140,13 +148,11 @@ func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiti
 		}
 	}
 	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit} {
-		var err error
 		if *ts, err = im.e.Clock.Next(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
-	_, err := im.e.Meta.ReplaceImport(ctx, im.table, &at, &next)
-	return err
+	return im.e.Meta.ReplaceImport(ctx, im.table, &at, &next)
 }
 
 // checkEmpty names the first table, its own or that of an index, in which anything is stored.
@@ -165,8 +171,8 @@ func (im *Import) checkEmpty(ctx context.Context) error {
 // CommitTimestamp is that of everything the import writes. It tells one import from another.
 func (im *Import) CommitTimestamp() tso.Timestamp { return im.cell.Commit }
 
-// inForce refuses to write once another process has finished or aborted the import. What it knows
-// is at most Timing.MetaMaxAge old, and what is sent ends within a lifetime: so nothing arrives
+// inForce refuses to write once another process has finished or aborted the import, or has taken it
+// over. What it knows is at most Timing.MetaMaxAge old, and what is sent ends within a lifetime: so nothing arrives
 // later than a drain after the fence has changed.
 func (im *Import) inForce(ctx context.Context) error {
 	m, err := im.e.Meta.Known(ctx)
@@ -185,6 +191,8 @@ func (im *Import) same(m meta.State) error {
 		return at.Refusal(im.table)
 	case at.Phase != meta.ImportLoad || at.Commit != im.cell.Commit:
 		return fmt.Errorf("percolator: table %q: %w: another process has finished or aborted the import of %s", im.table, model.ErrConflict, im.cell.ID)
+	case at.Takeovers != im.cell.Takeovers:
+		return fmt.Errorf("percolator: table %q: %w: another process goes on with the import of %s", im.table, model.ErrConflict, im.cell.ID)
 	}
 	return nil
 }

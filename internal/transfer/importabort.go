@@ -81,7 +81,7 @@ func (im *Import) erase(ctx context.Context, progress func(int64)) error {
 				if err != nil {
 					return err
 				}
-				n, err := im.erasePage(ctx, name, page.Rows)
+				n, err := im.erasePage(ctx, name, page.Rows, im.inAbort)
 				if err != nil {
 					return err
 				}
@@ -100,14 +100,20 @@ func (im *Import) erase(ctx context.Context, progress func(int64)) error {
 	return nil
 }
 
-func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row) (int64, error) {
+// inAbort refuses to erase once another process has ended the abort.
+func (im *Import) inAbort(ctx context.Context) error {
 	m, err := im.e.Meta.Known(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if at := m.Imports[im.table]; at.Phase != meta.ImportAbort || at.Commit != im.cell.Commit {
-		return 0, fmt.Errorf("percolator: table %q: %w: another process has aborted the import of %s", im.table, model.ErrConflict, im.cell.ID)
+		return fmt.Errorf("percolator: table %q: %w: another process has aborted the import of %s", im.table, model.ErrConflict, im.cell.ID)
 	}
+	return nil
+}
+
+// erasePage removes what the import has written to rows, while allowed lets it.
+func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row, allowed func(context.Context) error) (int64, error) {
 	written := map[string]tso.Timestamp{layout.DataFamily: im.cell.Start, layout.WriteFamily: im.cell.Commit, layout.NotifyFamily: im.cell.Commit}
 	var rows []string
 	var muts []*store.Mutation
@@ -127,6 +133,9 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 	}
 	pause := retry.NewTransient()
 	for {
+		if err := allowed(ctx); err != nil {
+			return 0, err
+		}
 		errs, err := im.e.Store.MutateRows(ctx, table, rows, muts)
 		for _, rowErr := range errs {
 			if err == nil {

@@ -16,7 +16,9 @@ import (
 // writing a row again does no harm. Sums(rows) counts rows. Verify(ctx, want, progress) compares
 // what is stored with what was read from the source, but for what has expired and may have been
 // collected. Lift(ctx) ends the import, at the timestamp that it returns. CommitTimestamp() is the
-// commit timestamp of all values that the import writes.
+// commit timestamp of all values that the import writes. TakeOver(ctx, after, waiting), before all
+// of these, shuts out a process that has gone on with the import earlier, and removes what was
+// written to rows beyond after.
 //
 // [loader.Bulk]: https://pkg.go.dev/github.com/gopercolator/percolator/percolator/loader#Bulk
 type Import = transfer.Import

@@ -64,7 +64,7 @@ func (w *world) put(row string, at time.Time, cells ...string) {
 func (w *world) bulk(at time.Time, failed func(error) error) (loader.BulkReport, error) {
 	source, err := w.m.Source(w.Client, "t", w.plain, at)
 	fixture.Must(w.t, err)
-	return loader.Bulk(w.ctx, w.Client, loader.BulkConfig{Table: "t", Source: "plain", SourceFailed: failed}, source)
+	return loader.Bulk(w.ctx, w.Client, loader.BulkConfig{Table: "t", Source: "plain", InUse: true, SourceFailed: failed}, source)
 }
 
 func (w *world) compare(mend bool) (adopt.CompareReport, []string) {
@@ -133,6 +133,50 @@ func testCopy(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	w.Audit(t)
+}
+
+// A copy as of a time has the cells of that very millisecond, and leaves out those of the next one.
+func TestCopyAtTheTimeOfACell(t *testing.T) { inBubble(t, testCopyAtTheTimeOfACell) }
+
+func testCopyAtTheTimeOfACell(t *testing.T) {
+	for _, fraction := range []time.Duration{0, 999 * time.Microsecond, 999_999} {
+		w := newWorld(t)
+		at := time.Now().Truncate(time.Second)
+		w.put("a", at.Add(-time.Hour), "f", "v", "old")
+		w.put("a", at, "f", "v", "new")
+		w.put("a", at.Add(time.Millisecond), "f", "v", "newer")
+		w.put("b", at, "f", "v", "only")
+		w.put("c", at.Add(time.Millisecond), "f", "v", "newer")
+		_, err := w.bulk(at.Add(fraction), nil)
+		fixture.Must(t, err)
+		if want := map[string]string{"a/value": "new", "b/value": "only"}; !maps.Equal(w.contents(), want) {
+			t.Errorf("%v later: %q, want %q", fraction, w.contents(), want)
+		}
+	}
+}
+
+// Times at the ends of what a filter can say: none of them lets everything through.
+func TestCopyAtExtremeTimes(t *testing.T) { inBubble(t, testCopyAtExtremeTimes) }
+
+func testCopyAtExtremeTimes(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", time.Now(), "f", "v", "value")
+	for _, at := range []time.Time{time.Unix(0, -1), time.Unix(-1, 0), time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)} {
+		_, err := w.m.Source(w.Client, "t", w.plain, at)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
+	}
+	for at, want := range map[time.Time]int64{time.Unix(0, 0): 0, time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC): 1} {
+		source, err := w.m.Source(w.Client, "t", w.plain, at)
+		fixture.Must(t, err)
+		n := int64(0)
+		for _, err := range source(w.ctx, loader.Position{}) {
+			fixture.Must(t, err)
+			n++
+		}
+		if n != want {
+			t.Errorf("as of %v: %d rows, want %d", at, n, want)
+		}
+	}
 }
 
 func TestMappingsThatAreRefused(t *testing.T) {

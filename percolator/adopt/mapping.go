@@ -117,7 +117,8 @@ func (m *Mapping) filter(at time.Time) bigtable.Filter {
 	}
 	chain := []bigtable.Filter{all}
 	if !at.IsZero() {
-		chain = append(chain, bigtable.TimestampRangeFilterMicros(0, bigtable.Time(at)+1))
+		// The end is exclusive, and the client cuts it to whole milliseconds, as Bigtable has them.
+		chain = append(chain, bigtable.TimestampRangeFilterMicros(0, bigtable.Timestamp(1000*(at.UnixMilli()+1))))
 	}
 	return bigtable.ChainFilters(append(chain, bigtable.LatestNFilter(1))...)
 }

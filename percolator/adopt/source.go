@@ -19,13 +19,18 @@ const pageRows = 1000
 // pageTime bounds a request for a page.
 const pageTime = time.Minute
 
-// Source reads plain as rows of a table of client, in key order, for loader.Bulk. at, unless zero,
-// leaves out versions that are newer: what live writers add later is for Compare. Two pages are in
-// memory at once. A row that the mapping cannot translate is an error between items.
+// Source reads plain as rows of a table of client, in key order, for loader.Bulk with
+// BulkConfig.InUse, as programs may go on to write plain. at, unless zero, leaves out versions that
+// are newer, by milliseconds: what live writers add later is for Compare. Two pages are in memory at
+// once. A row that the mapping cannot translate is an error between items. ErrInvalidArgument: at is
+// before 1970.
 func (m *Mapping) Source(client *percolator.Client, name string, plain *bigtable.Table, at time.Time) (loader.Source[loader.Row], error) {
 	t, err := m.of(client, name)
 	if err != nil {
 		return nil, err
+	}
+	if !at.IsZero() && at.Before(time.Unix(0, 0)) { // the filter takes an end of 0 for none
+		return nil, fmt.Errorf("adopt: %w: a copy as of %v, before the first time that a cell can have", percolator.ErrInvalidArgument, at)
 	}
 	return func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
 		return func(yield func(loader.Item[loader.Row], error) bool) {

@@ -52,9 +52,9 @@ type BulkReport struct {
 //
 // After a crash, or an error, the fence stays. Bulk with the same table and the same
 // BulkConfig.Source goes on from where the last position was saved, in any process; the source has
-// to yield what it did before. admin.Admin.AbortImport removes what was written instead, and lifts
-// the fence. Two processes that work for one import do no harm: the later one goes on, and the
-// earlier one ends with ErrTakenOver.
+// to yield what it did before, unless BulkConfig.InUse is set. admin.Admin.AbortImport removes what
+// was written instead, and lifts the fence. Two processes that work for one import do no harm: the
+// later one goes on, and the earlier one ends with ErrTakenOver, or percolator.ErrConflict.
 //
 // A row may come in several items, but a cell only once: its value would be either, so the check
 // fails.
@@ -66,8 +66,9 @@ type BulkReport struct {
 // ErrTakenOver; admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing;
 // percolator.ErrUnique if rows share a value of a unique index (BulkReport.Table lists them);
 // percolator.ErrCorrupt if the check finds another difference; percolator.ErrConflict if the import
-// was finished or aborted by another process; errors of the client that are not transient, or that
-// outlast BulkConfig.OutageTimeout; percolator.ErrInvalidArgument. The report is valid in any case.
+// was finished, aborted or taken over by another process; errors of the client that are not
+// transient, or that outlast BulkConfig.OutageTimeout; percolator.ErrInvalidArgument. The report is
+// valid in any case.
 func Bulk(ctx context.Context, client *percolator.Client, cfg BulkConfig, source Source[Row]) (BulkReport, error) {
 	if ctx == nil || client == nil || source == nil {
 		return BulkReport{}, fmt.Errorf("loader: %w: Bulk needs a context, a client and a source", percolator.ErrInvalidArgument)
@@ -96,6 +97,7 @@ type bulk struct {
 	saved  *checkpoint
 	order  *order
 	report BulkReport
+	last   string // row of a source in use
 
 	counts   counts
 	phase    atomic.Value // BulkPhase
@@ -121,6 +123,13 @@ func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
 	b.saved, b.order = saved, newOrder(from)
 	b.report.Resumed, b.report.From, b.report.FailedBefore = from.Items > 0, Position{Items: from.Items, Token: from.Token}, from.Failed
 	b.before.Store(from.Items)
+	if cfg := b.cfg; cfg.InUse && !from.Done {
+		b.last = string(from.Token)
+		err = b.outage(ctx).try(ctx, func(ctx context.Context) error { return b.im.TakeOver(ctx, b.last, cfg.Waiting) })
+		if err != nil {
+			return err
+		}
+	}
 	b.phase.Store(BulkLoad)
 	if !from.Done {
 		err = b.load(ctx)
@@ -259,6 +268,12 @@ func (b *bulk) take(batch *bulkBatch, index int64, item Item[Row]) error {
 	b.counts.entered.Add(1)
 	batch.items++
 	batch.token = item.Token
+	if b.cfg.InUse {
+		if row := item.Value.Row; row <= b.last || string(item.Token) != row {
+			return fmt.Errorf("source: %w: row %d does not have its key as its token, or that is not above the one before, as BulkConfig.InUse asks", percolator.ErrInvalidArgument, index)
+		}
+		b.last = item.Value.Row
+	}
 	if err := b.im.Check(item.Value); err != nil {
 		failed := &ItemError{Index: index, Err: err}
 		if b.cfg.Failed == nil {

@@ -17,6 +17,12 @@ type BulkConfig struct {
 	// Source names the source, at most 1024 bytes, such as a file with its size and its time, and
 	// how its rows become values. An import goes on only under the same name. It stands in errors.
 	Source string
+	// InUse tells that programs may write the source meanwhile, so it may yield something else when
+	// it is read again. Its rows then have to come in the order of their keys, each in one item with
+	// its key as the token. An import that goes on removes what was written beyond the position, and
+	// reads that again. It waits for other processes first, by default for 80 s, and for 32 s once
+	// something was removed.
+	InUse bool
 	// Quiet leaves out notifications: no observer runs for the rows until
 	// admin.Admin.BackfillObserver notifies them. An import that goes on is as quiet as it began.
 	Quiet bool
@@ -41,7 +47,7 @@ type BulkConfig struct {
 	// SourceFailed is the same for errors that the source yields.
 	SourceFailed func(error) error
 	// Waiting, if set, is called with the time that Bulk is about to wait until every client knows
-	// of the import.
+	// of the import, or that it goes on here.
 	Waiting func(time.Duration)
 	// Progress, if set, is called every ProgressInterval, and once at the end. All calls come from
 	// one goroutine. It must not block for long.
