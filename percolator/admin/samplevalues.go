@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 
@@ -140,7 +139,10 @@ func (s *sampler) look(row layout.Row) {
 		}
 		committed := *versions[column]
 		committed.Locks = nil
-		found := committed.At(math.MaxInt64, 2)
+		if len(committed.Writes) == 0 {
+			continue
+		}
+		found := committed.At(committed.Writes[0].CommitTS, 2) // a value that has expired since counts, too
 		if found.State != layout.ViewValue {
 			continue
 		}
