@@ -58,3 +58,50 @@ func TestBackfillObserverOfAColumnThatIsObservedAgain(t *testing.T) {
 		}
 	})
 }
+
+// A deletion is broken off, its table dropped, and created again. A deletion in the new table
+// deletes what is there.
+func TestDeleteRangeInATableThatWasDroppedAndCreatedAgain(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		const n = 20
+		people := func(s *percolator.Schema) { s.Tables = []percolator.Table{{Name: "people"}, {Name: "t"}} }
+		env := newCollectorEnv(t, people)
+		ctx, c := context.Background(), env.Client
+		fill := func() {
+			for i := range n {
+				setPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
+			}
+		}
+		fill()
+		broken, stop := context.WithCancel(ctx)
+		opts := admin.DeleteOptions{Concurrency: 1, RowsPerTransaction: 1, SaveEvery: 1, Progress: func(p admin.DeleteProgress) {
+			if p.Deleted >= n/2 {
+				stop()
+			}
+		}}
+		fixture.WantErr(t, fixture.ErrOf(admin.New(c).DeleteRange(broken, "people", percolator.All(), opts)), context.Canceled)
+		both := &percolator.Schema{Timing: c.Schema().Timing}
+		people(both)
+		_, err := admin.New(c).DropFromSchema(ctx, &percolator.Schema{Timing: c.Schema().Timing, Tables: both.Tables[1:]}, noWait(env))
+		fixture.Must(t, err)
+		for range 3 {
+			time.Sleep(afterwards)
+			collect(t, ctx, c)
+		}
+		apply(t, ctx, env, c, both)
+		fill()
+		p, err := admin.New(c).DeleteRange(ctx, "people", percolator.All(), admin.DeleteOptions{})
+		fixture.Must(t, err)
+		s, err := c.Snapshot(ctx)
+		fixture.Must(t, err)
+		left := 0
+		for _, err := range s.Scan(ctx, "people", percolator.All()) {
+			fixture.Must(t, err)
+			left++
+		}
+		if left > 0 {
+			t.Errorf("%d cells are left that had committed before the call: %+v", left, p)
+		}
+	})
+}
