@@ -91,7 +91,7 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 			im.cell = at
 			return im, nil
 		default:
-			err = im.ready(ctx, m, at, waiting)
+			err = im.ready(ctx, at, waiting)
 		}
 		if err != nil {
 			return nil, err
@@ -116,7 +116,12 @@ func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id 
 
 // ready waits until the fence is in force, looks again whether the table is empty, and takes the
 // timestamps.
-func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiting func(time.Duration)) error {
+//
+// It also decides once which indexes the import writes, by a schema that is read after the drain.
+// Until the fence goes no index of the table becomes ready (Watcher.IndexReady), and those that are
+// added are building. So for each index either the import writes the entries, or a backfill that
+// reads the table after the import.
+func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.Duration)) error {
 	drain := model.DrainTime(im.e.Store.Timing)
 	if waiting != nil {
 		waiting(drain)
@@ -124,8 +129,18 @@ func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiti
 	if err := retry.Sleep(ctx, drain); err != nil {
 		return err
 	}
-	if err := im.checkEmpty(ctx); err != nil {
-		if errors.Is(err, ErrNotEmpty) {
+	m, err := im.e.Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	info, known := im.e.Meta.Catalog.Load().UserTable(im.table)
+	if im.info = info; !known {
+		err = im.e.Meta.Catalog.Load().UnknownTable(im.table)
+	} else {
+		err = im.checkEmpty(ctx)
+	}
+	if err != nil {
+		if !known || errors.Is(err, ErrNotEmpty) { // a table that is dropped would keep its fence
 			_, lerr := im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Lifted(at.Since))
 			err = errors.Join(err, lerr)
 		}
@@ -134,18 +149,17 @@ func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiti
 	next := at
 	next.Phase = meta.ImportLoad
 	for _, ix := range im.info.Indexes {
-		// Otherwise the backfill writes all entries.
+		// Otherwise the backfill writes all entries. An index that is newer than m is building.
 		if !m.Indexes[model.IndexTable(im.table, ix)].Building {
 			next.Indexes = append(next.Indexes, ix.Name)
 		}
 	}
 	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit} {
-		var err error
 		if *ts, err = im.e.Clock.Next(ctx); err != nil {
 			return err
 		}
 	}
-	_, err := im.e.Meta.ReplaceImport(ctx, im.table, &at, &next)
+	_, err = im.e.Meta.ReplaceImport(ctx, im.table, &at, &next)
 	return err
 }
 
