@@ -116,7 +116,7 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 // reopenLost marks as building the indexes, and the journal, of the stored schema whose Bigtable
 // tables are gone: a new table has none of their entries, and readers believe a ready index,
 // workers and collectors a ready journal. No client may believe it when the empty table appears, so
-// reopenLost waits until every client knows.
+// reopenLost waits until every client knows. Their lives end: what a backfill has done is gone, too.
 func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State) (State, error) {
 	if stored.Schema == nil {
 		return stored, nil
@@ -125,22 +125,23 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 	if err != nil {
 		return stored, err
 	}
-	next, lost := stored, false
+	next, lost := stored, []string(nil)
 	next.Indexes = IndexStates{}
 	maps.Copy(next.Indexes, stored.Indexes)
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
-			if name := model.IndexTable(t.Name, ix); have[name] == nil && !next.Indexes[name].Building {
-				next.Indexes[name], lost = IndexState{Building: true}, true
+			if name := model.IndexTable(t.Name, ix); have[name] == nil {
+				next.Indexes[name], lost = IndexState{Building: true}, append(lost, name)
 			}
 		}
 	}
 	if !stored.Schema.DisableJournal && have[model.JournalTable] == nil {
-		next.Journal, lost = buildingJournal(), true
+		next.Journal, lost = buildingJournal(), append(lost, model.JournalTable)
 	}
-	if !lost {
+	if len(lost) == 0 {
 		return stored, nil
 	}
+	next.Lives = stored.ended(lost...)
 	applied, err := stored.replace(ctx, s, next)
 	switch {
 	case err != nil:

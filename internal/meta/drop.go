@@ -265,11 +265,15 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 		maps.Copy(states, m.Indexes)
 		maps.DeleteFunc(states, func(name string, _ IndexState) bool { return gone[name] })
 		maps.Copy(drops, m.Dropped)
+		ended := slices.Clone(names)
 		for _, ch := range columns {
-			if ch.deletes {
+			if !ch.deletes {
+				ended = append(ended, observedKey(ch.Table, ch.Name))
+			} else {
 				drops[columnKey(ch.Table, ch.Name)] = Drop{At: now, Exists: true}
 			}
 		}
+		m.Lives = m.ended(ended...)
 		m.Schema, m.Indexes = model.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states
 		m.Schema, m.Dropped = withoutColumns(m.Schema, next, columns), drops
 		return m, true

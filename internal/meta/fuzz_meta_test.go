@@ -63,6 +63,7 @@ func FuzzDecodeMeta(f *testing.F) {
 	f.Add(ColumnIndexes, []byte("null"))
 	f.Add(columnJournal, buildingJournal().encode())
 	f.Add(columnJournal, []byte("null"))
+	f.Add(columnLives, Lives{"t.ix": 7}.encode())
 	f.Add("of a later version", []byte("anything"))
 	f.Fuzz(func(t *testing.T, column string, value []byte) {
 		var m State

@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
@@ -84,31 +85,60 @@ func (w *Watcher) FindIndex(table, index string) (model.Index, error) {
 // FindIndexNow is FindIndex with the state. It reads the stored schema before it says that there is
 // no such index, or that the index is building.
 func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.Index, IndexState, error) {
+	ix, st, _, err := w.FindIndexToBuild(ctx, table, index)
+	return ix, st, err
+}
+
+// FindIndexToBuild is FindIndexNow with the life in which the index was found, or an earlier one.
+func (w *Watcher) FindIndexToBuild(ctx context.Context, table, index string) (model.Index, IndexState, Life, error) {
+	m, _ := w.Snapshot()
 	ix, err := w.FindIndex(table, index)
 	if err == nil {
 		if st := w.IndexState(ix, table); !st.Building {
-			return ix, st, nil
+			return ix, st, m.LifeOfIndex(table, ix), nil
 		}
 	}
-	if _, err := w.Refresh(ctx); err != nil {
-		return model.Index{}, IndexState{}, err
+	if m, err = w.Refresh(ctx); err != nil {
+		return model.Index{}, IndexState{}, Life{}, err
 	}
 	ix, err = w.FindIndex(table, index)
-	return ix, w.IndexState(ix, table), err
+	return ix, w.IndexState(ix, table), m.LifeOfIndex(table, ix), err
 }
 
-// IndexReady turns a building index into a ready one for snapshots from since on, and returns its
-// state afterwards: another client's may have come first.
-func (w *Watcher) IndexReady(ctx context.Context, name string, since tso.Timestamp) (IndexState, error) {
+// IsBuilding reports whether an index is building, to who builds it since life. Errors: that of
+// another life, and ErrImporting beside an import, which decides once whose entries it writes.
+func (m State) IsBuilding(table string, ix model.Index, life Life) (bool, error) {
+	now, i := m.LifeOfIndex(table, ix), m.Imports[table]
+	switch {
+	case now.Drop == life.Drop && !m.Indexes[model.IndexTable(table, ix)].Building:
+		return false, nil
+	case now.Drop == life.Drop && i.Phase != "":
+		return true, i.Refusal(table)
+	}
+	return true, life.Became(now, table)
+}
+
+// IndexReady turns an index that was built since life into a ready one for snapshots from since on,
+// and returns its state afterwards: another client's may have come first. Errors: those of
+// IsBuilding.
+//
+// The index is not ready later than a request's lifetime after no fence of an import was there, so
+// an import that looks a drain after its fence sees whether it is.
+func (w *Watcher) IndexReady(ctx context.Context, table string, ix model.Index, life Life, since tso.Timestamp) (IndexState, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.Store.Timing.RequestLifetime)
+	defer cancel()
+	name := model.IndexTable(table, ix)
+	var refused error
 	m, err := w.publish(ctx, func(m State) (State, bool) {
-		if !m.Indexes[name].Building {
+		var building bool
+		if building, refused = m.IsBuilding(table, ix, life); !building || refused != nil {
 			return m, false
 		}
 		m.Indexes = maps.Clone(m.Indexes)
 		m.Indexes[name] = IndexState{Since: since}
 		return m, true
 	})
-	if err != nil {
+	if err = errors.Join(err, refused); err != nil {
 		return IndexState{}, err
 	}
 	return m.Indexes[name], nil

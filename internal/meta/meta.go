@@ -72,6 +72,7 @@ type State struct {
 	Gaps      []Gap             // snapshots that repairs have removed
 	Journal   JournalState      // of the journal, if the schema does not disable it
 	Dropped   Drops             // tables of Bigtable that the schema has had
+	Lives     Lives             // of what has the name of something that was dropped
 	Timing    model.Timing      // of the first schema, where that leaves it open
 
 	encoded []byte // the schema, as it is stored
@@ -117,6 +118,8 @@ func (m *State) decode(column string, value []byte) (err error) {
 		m.Journal, err = decodeJournalState(value)
 	case column == columnDropped:
 		m.Dropped, err = decodeDrops(value)
+	case column == columnLives:
+		m.Lives, err = decodeLives(value)
 	case column == columnTiming:
 		m.Timing, err = decodeTiming(value)
 	case column == columnGaps:
@@ -155,7 +158,7 @@ func decodeUint64(b []byte) (uint64, error) {
 // version, if m is still what is stored. applied may be false although an attempt whose answer was
 // lost succeeded.
 func (m State) replace(ctx context.Context, s *store.Store, next State) (applied bool, err error) {
-	mut := store.NewMutation(5)
+	mut := store.NewMutation(6)
 	if next.Schema != m.Schema {
 		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, model.EncodeSchema(next.Schema))
 	}
@@ -164,6 +167,9 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 	}
 	if !maps.Equal(next.Dropped, m.Dropped) {
 		mut.Put(layout.MetaFamily, columnDropped, store.MetaTimestamp, next.Dropped.encode())
+	}
+	if !maps.Equal(next.Lives, m.Lives) {
+		mut.Put(layout.MetaFamily, columnLives, store.MetaTimestamp, next.Lives.encode())
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
@@ -179,7 +185,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	if old.Schema != nil && string(model.EncodeSchema(old.Schema)) == string(model.EncodeSchema(next)) {
 		return nil
 	}
-	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: old.Journal.after(old.Schema, next), Dropped: old.Dropped.without(next)})
+	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: old.Journal.after(old.Schema, next), Dropped: old.Dropped.without(next), Lives: old.Lives})
 	if err == nil && applied {
 		return nil
 	}

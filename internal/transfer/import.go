@@ -99,7 +99,7 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 			im.cell = at
 			return im, nil
 		default:
-			first, err = im.ready(ctx, m, at, waiting)
+			first, err = im.ready(ctx, at, waiting)
 		}
 		if err != nil {
 			return nil, err
@@ -124,7 +124,12 @@ func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id 
 
 // ready waits until the fence is in force, looks again whether the table is empty, and takes the
 // timestamps. It reports whether no other process has done that.
-func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiting func(time.Duration)) (first bool, err error) {
+//
+// It also decides once which indexes the import writes, by a schema that is read after the drain.
+// Until the fence goes no index of the table becomes ready (Watcher.IndexReady), and those that are
+// added are building. So for each index either the import writes the entries, or a backfill that
+// reads the table after the import.
+func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.Duration)) (first bool, err error) {
 	drain := model.DrainTime(im.e.Store.Timing)
 	if waiting != nil {
 		waiting(drain)
@@ -132,8 +137,18 @@ func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiti
 	if err := retry.Sleep(ctx, drain); err != nil {
 		return false, err
 	}
-	if err := im.checkEmpty(ctx); err != nil {
-		if errors.Is(err, ErrNotEmpty) {
+	m, err := im.e.Meta.Refresh(ctx)
+	if err != nil {
+		return false, err
+	}
+	info, known := im.e.Meta.Catalog.Load().UserTable(im.table)
+	if im.info = info; !known {
+		err = im.e.Meta.Catalog.Load().UnknownTable(im.table)
+	} else {
+		err = im.checkEmpty(ctx)
+	}
+	if err != nil {
+		if !known || errors.Is(err, ErrNotEmpty) { // a table that is dropped would keep its fence
 			_, lerr := im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Lifted(at.Since))
 			err = errors.Join(err, lerr)
 		}
@@ -142,7 +157,7 @@ func (im *Import) ready(ctx context.Context, m meta.State, at meta.Import, waiti
 	next := at
 	next.Phase = meta.ImportLoad
 	for _, ix := range im.info.Indexes {
-		// Otherwise the backfill writes all entries.
+		// Otherwise the backfill writes all entries. An index that is newer than m is building.
 		if !m.Indexes[model.IndexTable(im.table, ix)].Building {
 			next.Indexes = append(next.Indexes, ix.Name)
 		}

@@ -123,7 +123,9 @@ type BackfillReport struct {
 // Errors: ErrUnique when two rows hold one value of a unique index, with the cells of both in the
 // message; ErrTooLarge for a value that is too long for an entry; ErrCorrupt for a cell or an entry
 // that cannot be decoded. The index stays as it is; repair the cells and call BackfillIndex again.
-// ErrSchemaMismatch: there is no such index. ErrInvalidArgument: the options.
+// ErrSchemaMismatch: there is no such index, or it was dropped meanwhile. ErrImporting: an import
+// into the table is unfinished. ErrConflict: one came to its end meanwhile; call BackfillIndex
+// again. ErrInvalidArgument: the options.
 func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts BackfillOptions) (BackfillReport, error) {
 	ctx = store.InBackground(ctx)
 	opts, err := opts.withDefaults()
@@ -136,12 +138,12 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 	if err != nil {
 		return BackfillReport{}, err
 	}
-	ix, st, err := a.e.Meta.FindIndexNow(ctx, table, index)
+	ix, st, life, err := a.e.Meta.FindIndexToBuild(ctx, table, index)
 	if err != nil {
 		return BackfillReport{}, err
 	}
 	b := &backfill{
-		e: a.e, table: table, ix: ix, opts: opts,
+		e: a.e, table: table, ix: ix, life: life, opts: opts,
 		position: position{a.e.Store, meta.BackfillRowPrefix + model.IndexTable(table, ix)},
 	}
 	if st.Building {
@@ -162,6 +164,7 @@ type backfill struct {
 	e       *engine.Engine
 	table   string
 	ix      model.Index
+	life    meta.Life
 	opts    BackfillOptions
 	at      backfillCell
 	unsaved int // batches finished since the position was last saved
@@ -172,7 +175,8 @@ type backfill struct {
 // backfillCell is the stored position.
 type backfillCell struct {
 	BackfillProgress
-	RowKey []byte // BackfillProgress.Row, which JSON would damage
+	RowKey []byte    // BackfillProgress.Row, which JSON would damage
+	Life   meta.Life `json:",omitzero"` // of the index
 }
 
 // saveTimeout bounds the last save of a run whose context has ended.
@@ -182,7 +186,9 @@ const saveTimeout = 2 * time.Second
 var errReadyElsewhere = errors.New("another backfill has finished")
 
 func (b *backfill) run(ctx context.Context) (meta.IndexState, error) {
-	name := model.IndexTable(b.table, b.ix)
+	if err := b.over(); err != nil && !errors.Is(err, errReadyElsewhere) {
+		return meta.IndexState{}, err
+	}
 	if err := b.resume(ctx); err != nil {
 		return meta.IndexState{}, err
 	}
@@ -198,7 +204,7 @@ func (b *backfill) run(ctx context.Context) (meta.IndexState, error) {
 	if err != nil {
 		return meta.IndexState{}, err
 	}
-	st, err := b.e.Meta.IndexReady(ctx, name, since)
+	st, err := b.e.Meta.IndexReady(ctx, b.table, b.ix, b.life, since)
 	if err == nil {
 		err = b.forget(ctx)
 	}
@@ -212,10 +218,13 @@ func (b *backfill) resume(ctx context.Context) error {
 	if err != nil || v == nil {
 		return err
 	}
-	if b.at, err = decodeBackfillCell(v); err != nil {
+	at, err := decodeBackfillCell(v)
+	if err != nil {
 		return b.unreadable("the position of the backfill")
 	}
-	b.resumed = true
+	if at.Life == b.life {
+		b.at, b.resumed = at, true
+	}
 	return nil
 }
 
@@ -233,7 +242,7 @@ func decodeBackfillCell(v []byte) (at backfillCell, err error) {
 }
 
 func (b *backfill) save(ctx context.Context) error {
-	b.at.RowKey, b.unsaved = []byte(b.at.Row), 0
+	b.at.RowKey, b.at.Life, b.unsaved = []byte(b.at.Row), b.life, 0
 	return b.position.save(ctx, b.at)
 }
 
@@ -303,15 +312,17 @@ func (b *backfill) enter(ctx context.Context, p BackfillPhase) error {
 	return b.save(ctx)
 }
 
-// over ends a walk when the client knows that the index is ready, or is closed.
+// over ends a walk when the client knows that the index is ready, or cannot become that, or is
+// closed.
 func (b *backfill) over() error {
-	switch {
-	case b.e.Store.Closed.Load():
+	if b.e.Store.Closed.Load() {
 		return fmt.Errorf("percolator: %w", model.ErrClosed)
-	case !b.e.Meta.IndexState(b.ix, b.table).Building:
-		return errReadyElsewhere
 	}
-	return nil
+	m, _ := b.e.Meta.Snapshot()
+	if building, err := m.IsBuilding(b.table, b.ix, b.life); building || err != nil {
+		return err
+	}
+	return errReadyElsewhere
 }
 
 func (b *backfill) swept(ctx context.Context, _ string, n walkCounts) error {

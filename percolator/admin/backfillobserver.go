@@ -25,9 +25,10 @@ import (
 // crash, or when ctx has ended, the next call continues from there, in this or another process.
 // Concurrent calls do no harm. Memory: one page of row keys and records.
 //
-// Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or
-// the name; ErrCorrupt for a stored position that cannot be read. Cells that cannot be decoded are
-// notified: their readers report them.
+// Errors: ErrSchemaMismatch when the column is not observed, or was dropped as such meanwhile;
+// ErrConflict if rows were imported meanwhile; ErrInvalidArgument for the options or the name;
+// ErrCorrupt for a stored position that cannot be read. Cells that cannot be decoded are notified:
+// their readers report them.
 func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
 	ctx = store.InBackground(ctx)
 	w, err := a.newObserverWalk(ctx, backfillObserverRow, forgetObserverRow, table, column, observer, opts)

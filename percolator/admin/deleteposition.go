@@ -24,6 +24,7 @@ import (
 type deletePosition struct {
 	position
 	at      deleteCell
+	life    meta.Life
 	stored  []byte // as far as is known; nil: nothing
 	unsaved int    // batches that are done since the position was saved
 }
@@ -33,8 +34,9 @@ type deleteCell struct {
 	DeleteProgress
 	ID     string
 	Seq    int64
-	RowKey []byte // DeleteProgress.Row, which JSON would damage
-	Done   bool   `json:",omitempty"` // the next deletion of these cells is another one
+	RowKey []byte    // DeleteProgress.Row, which JSON would damage
+	Done   bool      `json:",omitempty"` // the next deletion of these cells is another one
+	Life   meta.Life `json:",omitzero"`  // of the table
 }
 
 // errPositionLost is what a run finds that lives through a repair, which forgets positions.
@@ -91,18 +93,18 @@ func (p *deletePosition) next() []byte {
 	return b
 }
 
-// claim takes up the deletion of these cells that has begun, or begins one.
+// claim takes up the deletion of these cells that has begun in the table's life, or begins one.
 func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error {
 	own := rand.Text()
 	for again := retry.NewTransient(); ; {
 		v, at, err := p.read(ctx)
-		if err == nil && v != nil && !at.Done {
+		if err == nil && v != nil && !at.Done && at.Life == p.life {
 			p.stored, p.at = v, at
 			p.at.Resumed = at.ID != own // otherwise the answer to an earlier attempt was lost
 			return nil
 		}
 		if err == nil {
-			p.at = deleteCell{DeleteProgress: DeleteProgress{Before: before}, ID: own, Seq: at.Seq}
+			p.at = deleteCell{DeleteProgress: DeleteProgress{Before: before}, ID: own, Seq: at.Seq, Life: p.life}
 			if _, err = p.store.CompareAndSet(ctx, p.row, positionColumn, v, p.next()); err == nil {
 				continue // stored, or overtaken: see which
 			}

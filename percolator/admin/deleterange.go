@@ -95,10 +95,10 @@ func (o DeleteOptions) withDefaults() (DeleteOptions, error) {
 // It reads all values in the range once. Memory: the rows of at most Concurrency+1 transactions,
 // each about 4 MiB of values or one row.
 //
-// Errors: ErrSchemaMismatch for a table that the schema lacks; ErrInvalidArgument for the options
-// or a column's name; ErrTooLarge for more columns than a filter holds; ErrCorrupt for a cell, or a
-// position, that cannot be decoded; those of the store and the oracle. The progress is valid in any
-// case.
+// Errors: ErrSchemaMismatch for a table that the schema lacks, or that was dropped meanwhile;
+// ErrConflict if rows were imported meanwhile; ErrInvalidArgument for the options or a column's
+// name; ErrTooLarge for more columns than a filter holds; ErrCorrupt for a cell, or a position,
+// that cannot be decoded; those of the store and the oracle. The progress is valid in any case.
 func (a *Admin) DeleteRange(ctx context.Context, table string, rows percolator.Range, opts DeleteOptions) (DeleteProgress, error) {
 	return a.deleteRange(ctx, table, rows, 0, opts)
 }
@@ -155,6 +155,11 @@ func (d *deletion) run(ctx context.Context, before tso.Timestamp) (err error) {
 		}
 	}
 	d.at.Before = before
+	m, err := d.e.Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	d.life = m.LifeOfTable(d.table)
 	if !d.opts.DryRun {
 		if err := d.claim(ctx, before); err != nil {
 			return err
@@ -206,7 +211,8 @@ func (d *deletion) walk() *tableWalk {
 			if d.e.Store.Closed.Load() {
 				return fmt.Errorf("percolator: %w", model.ErrClosed)
 			}
-			return nil
+			m, _ := d.e.Meta.Snapshot()
+			return d.life.Became(m.LifeOfTable(d.table), d.table)
 		},
 	}
 }

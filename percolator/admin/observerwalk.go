@@ -73,7 +73,8 @@ type observerWalk struct {
 	table    string
 	column   string // the observed one
 	observer string
-	columns  []string // rows without any of them are passed over
+	life     meta.Life // of the column as one that is observed
+	columns  []string  // rows without any of them are passed over
 	opts     ObserverOptions
 	at       ObserverProgress
 
@@ -101,6 +102,10 @@ func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column
 	if err != nil {
 		return nil, err
 	}
+	m, err := a.e.Meta.Refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
 	info, ok := a.e.Meta.Catalog.Load().UserTable(table)
 	switch {
 	case !ok:
@@ -112,7 +117,7 @@ func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column
 		return nil, err
 	}
 	of := table + "\x00" + column + "\x00" + observer
-	return &observerWalk{e: a.e, table: table, column: column, observer: observer, opts: opts, position: position{a.e.Store, what + of}, undone: position{a.e.Store, undoes + of}}, nil
+	return &observerWalk{e: a.e, table: table, column: column, observer: observer, life: m.LifeOfObserved(table, column), opts: opts, position: position{a.e.Store, what + of}, undone: position{a.e.Store, undoes + of}}, nil
 }
 
 // run goes from where an earlier run ended to the end of the table.
@@ -157,6 +162,10 @@ func (w *observerWalk) walk(ctx context.Context) error {
 // step works on one page and stores the position behind it. A page may be empty: where few rows
 // have the column, a request comes to no more than a position.
 func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
+	m, _ := w.e.Meta.Snapshot()
+	if err := w.same(m); err != nil {
+		return false, err
+	}
 	page, err := w.e.Store.ReadPage(ctx, w.table, w.left(), w.records(recordsSeen), store.PageSize{Rows: w.opts.RowsPerPage})
 	if err != nil {
 		return false, err
@@ -178,6 +187,11 @@ func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
 	}
 	w.at.Row = page.Rest.Start
 	return page.More, w.save(ctx)
+}
+
+// same refuses to go on for a column that was dropped meanwhile, or in a table of other rows.
+func (w *observerWalk) same(m meta.State) error {
+	return w.life.Became(m.LifeOfObserved(w.table, w.column), w.table)
 }
 
 // recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing
@@ -208,7 +222,8 @@ func (w *observerWalk) count(ctx context.Context) error {
 // walkCell is the stored position.
 type walkCell struct {
 	ObserverProgress
-	RowKey []byte // ObserverProgress.Row, which JSON would damage
+	RowKey []byte    // ObserverProgress.Row, which JSON would damage
+	Life   meta.Life `json:",omitzero"` // of what is observed
 }
 
 func (w *observerWalk) resume(ctx context.Context) error {
@@ -220,14 +235,23 @@ func (w *observerWalk) resume(ctx context.Context) error {
 	if err := json.Unmarshal(v, &at); err != nil {
 		return w.unreadable("a position")
 	}
-	w.at = at.ObserverProgress
-	w.at.Row, w.at.Resumed = string(at.RowKey), true
+	if at.Life == w.life {
+		w.at = at.ObserverProgress
+		w.at.Row, w.at.Resumed = string(at.RowKey), true
+	}
 	return nil
 }
 
 func (w *observerWalk) finish(ctx context.Context) error {
 	if w.opts.DryRun {
 		return nil
+	}
+	m, err := w.e.Meta.Refresh(ctx)
+	if err == nil {
+		err = w.same(m)
+	}
+	if err != nil {
+		return err
 	}
 	return w.position.forget(ctx)
 }
@@ -236,7 +260,7 @@ func (w *observerWalk) save(ctx context.Context) error {
 	if w.opts.DryRun {
 		return nil
 	}
-	return w.position.save(ctx, walkCell{w.at, []byte(w.at.Row)})
+	return w.position.save(ctx, walkCell{w.at, []byte(w.at.Row), w.life})
 }
 
 // lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In

@@ -16,7 +16,8 @@ import (
 //
 // A backfill or an observer walk saves its position without a condition: a run beside it, or a late
 // duplicate of a request, can only put the position back, and everything before any position that
-// was ever saved is done for good. A loader replaces only a position that it has seen.
+// was ever saved is done for good, as long as what it is for lives (meta/lives.go). A loader
+// replaces only a position that it has seen.
 type position struct {
 	store *store.Store
 	row   string

@@ -28,6 +28,11 @@ func tooOld(position, since tso.Timestamp) error {
 	return fmt.Errorf("watch: %w: the journal was built anew at %d, above the position %d: read the table at a snapshot, and watch from there", percolator.ErrSnapshotTooOld, since, position)
 }
 
+// dropped is the error for what the schema had when the watcher began.
+func dropped(err error) error {
+	return fmt.Errorf("watch: %w: what is watched was dropped: %w", percolator.ErrSchemaMismatch, err)
+}
+
 // definite are errors that do not pass by themselves.
 var definite = []error{
 	errStopped, ErrTakenOver, ErrNoJournal, percolator.ErrClosed, percolator.ErrCorrupt, percolator.ErrInvalidArgument, percolator.ErrSchemaMismatch,

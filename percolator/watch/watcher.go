@@ -30,10 +30,11 @@ import (
 // Errors end the stream: percolator.ErrSnapshotTooOld if what follows the position may have been
 // collected, because the consumer was slower than the retention, or came back after its hold had
 // expired, or if a repair has removed it; ErrNoJournal; ErrTakenOver; percolator.ErrSchemaMismatch
-// (an unknown table) and percolator.ErrInvalidArgument; percolator.ErrCorrupt for what cannot be
-// read; percolator.ErrTooLarge if there are too many holds; those of the store and the oracle, once
-// they have lasted for Outage. The journal's entries and the locks are read and resolved with the
-// rights of a reader.
+// (an unknown table, or a table or a declared column that was dropped meanwhile) and
+// percolator.ErrInvalidArgument; percolator.ErrCorrupt for what cannot be read;
+// percolator.ErrTooLarge if there are too many holds; those of the store and the oracle, once they
+// have lasted for Outage. The journal's entries and the locks are read and resolved with the rights
+// of a reader.
 func Changes(ctx context.Context, client *percolator.Client, cfg Config) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		err := model.CheckContext(ctx)
@@ -97,13 +98,8 @@ type place struct {
 // open begins at the position that the configuration names, or the instance.
 func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher, error) {
 	w := &watcher{e: client.Engine(), cfg: cfg, columns: cfg.columns(), span: math.MaxInt64, open: map[tso.Timestamp]*txn{}, yielded: time.Now(), rest: cfg.rest}
-	for _, c := range cfg.Columns {
-		if c.Name == "" {
-			c.Name = "any"
-		}
-		if err := w.e.Meta.CheckReadable(model.Cell{Table: c.Table, Row: "any", Column: c.Name}); err != nil {
-			return nil, err
-		}
+	if err := w.checkNames(); err != nil {
+		return nil, err
 	}
 	from := cfg.From
 	now, err := w.e.Clock.Next(ctx)
@@ -126,12 +122,32 @@ func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher,
 	return w, w.check(ctx)
 }
 
+// checkNames refuses tables and columns that the schema does not have.
+func (w *watcher) checkNames() error {
+	for _, c := range w.cfg.Columns {
+		err := w.e.Meta.CheckTable(c.Table)
+		if err == nil && c.Name != "" {
+			err = w.e.Meta.CheckReadable(model.Cell{Table: c.Table, Row: "any", Column: c.Name})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // check refuses what was read for the changes after the position if some of it may have been
-// collected, or removed by a repair, or is not in the journal, as what was imported.
+// collected, or removed by a repair, or is not in the journal, as what was imported; or if it was
+// dropped, which no change tells. A table that has come back is too new for the position: its
+// safepoint has passed the drop, and each position that a watcher of the former one has handed out
+// is below that.
 func (w *watcher) check(ctx context.Context) error {
 	m, err := w.e.Meta.Known(ctx)
 	if err != nil {
 		return err
+	}
+	if err := w.checkNames(); err != nil {
+		return dropped(err)
 	}
 	if m.Schema.DisableJournal || m.Journal.Building != "" {
 		return noJournal(m)
