@@ -1,0 +1,70 @@
+package admin_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// mailSchema has people with a unique index over mail, if it is to have one, and a time to live.
+func mailSchema(c *percolator.Client, ttl time.Duration, indexed bool) *percolator.Schema {
+	people := percolator.Table{Name: "people", TTL: ttl}
+	if indexed {
+		people.Indexes = []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}
+	}
+	s := &percolator.Schema{Tables: []percolator.Table{people, {Name: "t"}}}
+	if c != nil {
+		s.Timing = c.Schema().Timing
+	}
+	return s
+}
+
+// apply stores a schema and has c, and no other client, learn of it.
+func apply(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, s *percolator.Schema) {
+	t.Helper()
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+}
+
+func setMail(t testing.TB, ctx context.Context, c *percolator.Client, row, value string) {
+	t.Helper()
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, row, value) }))
+	fixture.Must(t, c.Flush(ctx))
+}
+
+// wantMailIndexed checks that the index shows the value that the cell holds, and keeps it unique.
+func wantMailIndexed(t *testing.T, ctx context.Context, c *percolator.Client) {
+	t.Helper()
+	s, err := c.Snapshot(ctx)
+	fixture.Must(t, err)
+	fixture.WantValue(t, ctx, s, fixture.Mail.Cell("ann"), "ann@x")
+	n := 0
+	for _, err := range s.ScanIndex(ctx, "people", "mail", percolator.Exactly([]byte("ann@x"))) {
+		fixture.Must(t, err)
+		n++
+	}
+	if n != 1 {
+		t.Errorf("the index shows %d cells with the value, want 1", n)
+	}
+	fixture.WantErr(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "ann@x") }), percolator.ErrUnique)
+}
+
+// While a new time to live becomes known, a client that does not know it yet puts a value again
+// that one which knows it has put. The value lives on, so its entry has to.
+func TestIndexEntryOfAClientThatDoesNotKnowTheTTL(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := percolatortest.New(t, mailSchema(nil, 0, true))
+		ctx, c, late := context.Background(), env.Client, env.NewClient()
+		apply(t, ctx, env, c, mailSchema(c, time.Minute, true))
+		setMail(t, ctx, c, "ann", "ann@x")
+		setMail(t, ctx, late, "ann", "ann@x")
+		time.Sleep(2 * time.Minute)
+		wantMailIndexed(t, ctx, c)
+	})
+}
