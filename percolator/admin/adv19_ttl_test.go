@@ -68,3 +68,22 @@ func TestIndexEntryOfAClientThatDoesNotKnowTheTTL(t *testing.T) {
 		wantMailIndexed(t, ctx, c)
 	})
 }
+
+// A column loses its time to live, then gets an index. A value from before that is put again does
+// not expire, so its entry must not either.
+func TestIndexAddedAfterTheTTLWasRemoved(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, false))
+		ctx, c := context.Background(), env.Client
+		setMail(t, ctx, c, "ann", "ann@x")
+		apply(t, ctx, env, c, mailSchema(c, 0, false))
+		apply(t, ctx, env, c, mailSchema(c, 0, true))
+		_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{})
+		fixture.Must(t, err)
+		setMail(t, ctx, c, "ann", "ann@x")
+		wantMailIndexed(t, ctx, c)
+		time.Sleep(11 * time.Minute)
+		wantMailIndexed(t, ctx, c)
+	})
+}
