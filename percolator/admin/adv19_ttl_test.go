@@ -87,3 +87,23 @@ func TestIndexAddedAfterTheTTLWasRemoved(t *testing.T) {
 		wantMailIndexed(t, ctx, c)
 	})
 }
+
+// While a new index becomes known, a client that does not know it yet puts a value again that one
+// which knows it has put. A backfill finds an entry that expires before its cell.
+func TestBackfillOfAnEntryThatExpiresBeforeItsCell(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, false))
+		ctx, c, late := context.Background(), env.Client, env.NewClient()
+		apply(t, ctx, env, c, mailSchema(c, 10*time.Minute, true))
+		setMail(t, ctx, c, "ann", "ann@x")
+		begun := time.Now()
+		time.Sleep(5 * time.Second)
+		setMail(t, ctx, late, "ann", "ann@x")
+		_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{})
+		fixture.Must(t, err)
+		wantMailIndexed(t, ctx, c)
+		time.Sleep(time.Until(begun.Add(10*time.Minute + 2*time.Second)))
+		wantMailIndexed(t, ctx, c)
+	})
+}
