@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -55,17 +56,54 @@ func wantMailIndexed(t *testing.T, ctx context.Context, c *percolator.Client) {
 }
 
 // While a new time to live becomes known, a client that does not know it yet puts a value again
-// that one which knows it has put. The value lives on, so its entry has to.
+// that one which knows it has put. The value lives on, so its entry has to (I27), in whichever
+// way the client has learned of the old value.
 func TestIndexEntryOfAClientThatDoesNotKnowTheTTL(t *testing.T) {
+	mail, name := fixture.Mail.Cell("ann"), percolator.Cell{Table: "people", Row: "ann", Column: "name"}
+	for way, reads := range map[string][]percolator.Cell{"blind": {}, "read": {mail}, "read with the row": {name}} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) {
+				env := percolatortest.New(t, mailSchema(nil, 0, true))
+				ctx, c, late := context.Background(), env.Client, env.NewClient()
+				for range 400 { // until its reads are of whole rows
+					s, err := late.Snapshot(ctx)
+					fixture.Must(t, err)
+					fixture.WantValue(t, ctx, s, name, "")
+				}
+				apply(t, ctx, env, c, mailSchema(c, time.Minute, true))
+				setMail(t, ctx, c, "ann", "ann@x")
+				fixture.Must(t, fixture.Update(ctx, late, func(tx *percolator.Txn) error {
+					for _, cell := range reads {
+						if _, err := tx.Get(ctx, cell); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+							return err
+						}
+					}
+					return fixture.Mail.Set(tx, "ann", "ann@x")
+				}))
+				time.Sleep(2 * time.Minute)
+				wantMailIndexed(t, ctx, c)
+			})
+		})
+	}
+}
+
+// A value that has no time to live is put again with one. Its entry expires with it.
+func TestIndexEntryOfAValueThatGetsATTL(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 0, true))
-		ctx, c, late := context.Background(), env.Client, env.NewClient()
+		ctx, c := context.Background(), env.Client
+		setMail(t, ctx, c, "ann", "ann@x")
 		apply(t, ctx, env, c, mailSchema(c, time.Minute, true))
 		setMail(t, ctx, c, "ann", "ann@x")
-		setMail(t, ctx, late, "ann", "ann@x")
-		time.Sleep(2 * time.Minute)
 		wantMailIndexed(t, ctx, c)
+		time.Sleep(2 * time.Minute)
+		setMail(t, ctx, c, "bob", "ann@x") // a unique value
+		report, err := admin.New(c).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{})
+		if err != nil || report.Damaged() != 0 || report.Entries != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
 	})
 }
 
@@ -89,7 +127,7 @@ func TestIndexAddedAfterTheTTLWasRemoved(t *testing.T) {
 }
 
 // While a new index becomes known, a client that does not know it yet puts a value again that one
-// which knows it has put. A backfill finds an entry that expires before its cell.
+// which knows it has put. A backfill finds an entry that expires before its cell (I27).
 func TestBackfillOfAnEntryThatExpiresBeforeItsCell(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
@@ -105,5 +143,36 @@ func TestBackfillOfAnEntryThatExpiresBeforeItsCell(t *testing.T) {
 		wantMailIndexed(t, ctx, c)
 		time.Sleep(time.Until(begun.Add(10*time.Minute + 2*time.Second)))
 		wantMailIndexed(t, ctx, c)
+	})
+}
+
+// A client that does not know a new index, nor that its column has lost the TTL, puts a value again
+// whose entry does not expire. The cell expires while the backfill is at work.
+func TestBackfillOfAnEntryThatOutlivesItsCell(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		const ttl = 10 * time.Minute
+		env := percolatortest.New(t, mailSchema(nil, ttl, false))
+		ctx, c, late := context.Background(), env.Client, env.NewClient()
+		apply(t, ctx, env, c, mailSchema(c, 0, true))
+		setMail(t, ctx, c, "ann", "ann@x")
+		setMail(t, ctx, late, "ann", "ann@x")
+		filling := false
+		report, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{Progress: func(p admin.BackfillProgress) {
+			if p.Phase == admin.BackfillFill && !filling {
+				filling = true
+				time.Sleep(ttl)
+			}
+		}})
+		fixture.Must(t, err)
+		if report.Removed != 1 {
+			t.Errorf("it has removed %d entries, want 1", report.Removed)
+		}
+		s, err := c.Snapshot(ctx)
+		fixture.Must(t, err)
+		for e, err := range s.ScanIndex(ctx, "people", "mail", percolator.All()) {
+			fixture.Must(t, err)
+			t.Errorf("the index shows %s, which has expired", e.Cell)
+		}
 	})
 }
