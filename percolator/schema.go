@@ -157,7 +157,8 @@ type Stats = telemetry.Stats
 // Timing.MetaMaxAge. So additions to tables in use are in force that long after CreateSchema has
 // returned.
 //
-// Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store.
+// Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store;
+// admin.ErrImporting for another TTL in a table into which an import is unfinished.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
 	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
 }

@@ -106,6 +106,8 @@ func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
 			a.findCell(c, RuleIndex, "index %q has no entry for the value committed at %d", ix.Name, r.Commit)
 		case string(e.data[pointer.Start]) != c.row:
 			a.findCell(c, RuleIndex, "the entry of index %q for the value committed at %d names another row", ix.Name, r.Commit)
+		case pointer.Expires != r.Expires:
+			a.findCell(c, RuleIndex, "the entry of index %q expires at %d, and the value committed at %d at %d", ix.Name, pointer.Expires, r.Commit, r.Expires)
 		}
 		delete(entries, key)
 	}

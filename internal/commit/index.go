@@ -57,7 +57,7 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 	if len(cells) == 0 {
 		return nil, nil
 	}
-	old, err := tx.snap.GetMulti(ctx, cells...)
+	old, expires, err := tx.snap.GetExpiring(ctx, cells)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,9 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 			if err != nil {
 				return nil, err
 			}
-			// The entry of the same value is written again where it would expire before the cell.
-			if ch.old == nil || ch.new == nil || *ch.old != *ch.new || ch.life != (layout.Lifetime{}) {
+			// The entry of the same value expires with the old cell, so it is written again unless
+			// neither that nor the new one expires (I27). The old one may have had another TTL.
+			if ch.old == nil || ch.new == nil || *ch.old != *ch.new || expires[i] != 0 || ch.life != (layout.Lifetime{}) {
 				changes = append(changes, ch)
 			}
 		}

@@ -38,8 +38,8 @@ const (
 	IndexChanged    SchemaChangeKind = "index changed"
 	ColumnRemoved   SchemaChangeKind = "column declaration removed"
 	TimingChanged   SchemaChangeKind = "timing changed"
-	// TTLRemoved: an indexed column is to live until it is deleted. The entry of a value that is
-	// put again would expire, and the value would not.
+	// TTLRemoved: an indexed column is to live until it is deleted. If a client of an earlier
+	// version put a value again, its entry would expire, and the value would not.
 	TTLRemoved SchemaChangeKind = "time to live of an indexed column removed"
 )
 

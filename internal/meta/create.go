@@ -70,7 +70,7 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 		}
 		s = withTimingOf(stored.Schema.Timing, s)
 		s = model.WithDropping(s, stored.Schema.Dropping)
-		if err := cmp.Or(s.Validate(), stored.admits(s)); err != nil {
+		if err := cmp.Or(s.Validate(), stored.admits(s), stored.checkTTLs(s)); err != nil {
 			return err
 		}
 	}
@@ -78,6 +78,15 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 		return err
 	}
 	if err := createAll(ctx, tables, s); err != nil {
+		return err
+	}
+	// The tables may have taken minutes, and an import may have begun. One that begins from here on
+	// reads the schema only after a drain.
+	now, err := Read(ctx, meta)
+	if err == nil {
+		err = now.checkTTLs(s)
+	}
+	if err != nil {
 		return err
 	}
 	return storeSchema(ctx, meta, stored, s)

@@ -152,6 +152,18 @@ func (m State) checkImported(startTS tso.Timestamp, tables iter.Seq[string]) err
 	return nil
 }
 
+// checkTTLs refuses a schema in which the values of a table live for another time while an import
+// into it is unfinished. A process that continues the import goes by the schema of its own time:
+// its values would live for another time than those written before, and Verify compares them by it.
+func (m State) checkTTLs(next *model.Schema) error {
+	for _, ch := range schemaChanges(m.Schema, next) {
+		if i := m.Imports[ch.Table]; i.Phase != "" && ch.Was.TTL != ch.Column.TTL {
+			return fmt.Errorf("%w; before that its TTLs cannot change", i.Refusal(ch.Table))
+		}
+	}
+	return nil
+}
+
 // ReplaceImport stores next (nil: nothing) instead of old, unless another process was faster.
 func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Import) (replaced bool, err error) {
 	var was, is []byte

@@ -53,7 +53,7 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 				yield(model.Entry{}, model.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q", index))
 				return
 			}
-			if !yield(model.Entry{Cell: model.Cell{Table: table, Row: string(e.Value), Column: ix.Column}, Value: []byte(value), CommitTS: e.CommitTS}, nil) {
+			if !yield(model.Entry{Cell: model.Cell{Table: table, Row: string(e.Value), Column: ix.Column}, Value: []byte(value), CommitTS: e.CommitTS, Expires: e.Expires}, nil) {
 				return
 			}
 		}

@@ -106,8 +106,8 @@ func (s *Snapshot) getOne(ctx context.Context, c model.Cell) ([]byte, error) {
 	if err := s.reader.meta.CheckReadable(c); err != nil {
 		return nil, err
 	}
-	if v, ok := s.cached(c); ok {
-		return slices.Clone(v), nil
+	if kept, ok := s.cached(c); ok {
+		return slices.Clone(kept.value), nil
 	}
 	ctx, span := s.reader.store.Trace.Start(ctx, "percolator.get", c.Table)
 	begun := time.Now()
@@ -125,13 +125,13 @@ func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return found[0], nil
+		return slices.Clone(found[0].Value), nil
 	}
 	res, row, err := s.reader.readCell(ctx, s.ts, c)
 	if err != nil {
 		return nil, err
 	}
-	s.cache.put(c, res.Value, false)
+	s.cache.put(c, cachedCell{value: res.Value, expires: res.Record.Expires})
 	if row.whole {
 		s.keepRow(row)
 	}
@@ -139,13 +139,13 @@ func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
 }
 
 // cached returns what the snapshot already knows of a cell.
-func (s *Snapshot) cached(c model.Cell) (value []byte, ok bool) {
-	value, ok, prefetched := s.cache.take(c)
-	if prefetched {
+func (s *Snapshot) cached(c model.Cell) (kept cachedCell, ok bool) {
+	kept, ok = s.cache.take(c)
+	if kept.prefetched {
 		s.reader.store.Count.PrefetchUsed.Add(1)
 		s.reader.predict.hit(&s.cache, c)
 	}
-	return value, ok
+	return kept, ok
 }
 
 // Asked returns the value of a cell, nil for absence, if the snapshot was asked for it and has kept
@@ -162,18 +162,35 @@ func (s *Snapshot) predict(ask []model.Cell) []model.Cell {
 
 // GetMulti reads cells, nil where there is no value.
 func (s *Snapshot) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte, error) {
+	return s.getMulti(ctx, cells, nil)
+}
+
+// GetExpiring is GetMulti, and also returns when the values expire; 0: they do not.
+func (s *Snapshot) GetExpiring(ctx context.Context, cells []model.Cell) (values [][]byte, expires []tso.Timestamp, err error) {
+	expires = make([]tso.Timestamp, len(cells))
+	values, err = s.getMulti(ctx, cells, expires)
+	return values, expires, err
+}
+
+// getMulti is GetMulti; expires, if not nil, is to be filled.
+func (s *Snapshot) getMulti(ctx context.Context, cells []model.Cell, expires []tso.Timestamp) ([][]byte, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	out := make([][]byte, len(cells))
+	found := func(i int, value []byte, at tso.Timestamp) {
+		if out[i] = slices.Clone(value); value != nil && expires != nil {
+			expires[i] = at
+		}
+	}
 	var ask []model.Cell
 	var at []int
 	for i, c := range cells {
 		if err := s.reader.meta.CheckReadable(c); err != nil {
 			return nil, err
 		}
-		if v, ok := s.cached(c); ok {
-			out[i] = slices.Clone(v)
+		if kept, ok := s.cached(c); ok {
+			found(i, kept.value, kept.expires)
 			continue
 		}
 		ask, at = append(ask, c), append(at, i)
@@ -184,14 +201,14 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte,
 	ctx, span := s.reader.store.Trace.Start(ctx, "percolator.get_multi", tableOf(ask))
 	span.Count("percolator.cells", len(ask))
 	begun := time.Now()
-	found, err := s.read(ctx, ask, s.predict(ask))
+	results, err := s.read(ctx, ask, s.predict(ask))
 	s.reader.tookRead(ctx, telemetry.OpGetMulti, tableOf(ask), begun, err)
 	span.End(err)
 	if err != nil {
 		return nil, err
 	}
 	for j, i := range at {
-		out[i] = found[j]
+		found(i, results[j].Value, results[j].Record.Expires)
 	}
 	return out, nil
 }
@@ -213,28 +230,25 @@ func (r *Reader) tookRead(ctx context.Context, op telemetry.Operation, table str
 	r.store.Metrics.Read(ctx, op, table, d, err)
 }
 
-// read reads ask, which is not cached, and extra, which the predictor expects next.
-func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte, error) {
+// read reads ask, which is not cached, and extra, which the predictor expects next. The caller must
+// not modify the values.
+func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([]CellResult, error) {
 	results, rows, err := s.reader.readCellsAndRows(ctx, s.ts, append(slices.Clip(ask), extra...), len(ask))
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]byte, len(ask))
 	for i, r := range results {
 		if r.Skipped {
 			continue // a prefetched cell that was locked: the caller did not ask for it
 		}
-		if s.cache.put(r.Cell, r.Value, i >= len(ask)) && i >= len(ask) {
+		if s.cache.put(r.Cell, cachedCell{r.Value, r.Record.Expires, i >= len(ask)}) && i >= len(ask) {
 			s.reader.store.Count.Prefetched.Add(1)
-		}
-		if i < len(ask) {
-			out[i] = slices.Clone(r.Value)
 		}
 	}
 	for _, a := range rows {
 		s.keepRow(a)
 	}
-	return out, nil
+	return results[:len(ask)], nil
 }
 
 // keepRow caches the columns of a row that was read whole. Once it knows them all, every other
@@ -248,13 +262,13 @@ func (s *Snapshot) keepRow(a rowAnswer) {
 		}
 		switch seen := v.At(s.ts, a.window); seen.State {
 		case layout.ViewValue:
-			kept := s.cache.put(c, NonNil(seen.Value), true)
+			kept := s.cache.put(c, cachedCell{NonNil(seen.Value), seen.Record.Expires, true})
 			if kept {
 				s.reader.store.Count.Prefetched.Add(1)
 			}
 			known = kept && known
 		case layout.ViewAbsent:
-			known = s.cache.put(c, nil, true) && known
+			known = s.cache.put(c, cachedCell{prefetched: true}) && known
 		default:
 			known = false
 		}
@@ -279,7 +293,8 @@ type readCache struct {
 // cachedCell is one cell's value, nil for absence.
 type cachedCell struct {
 	value      []byte
-	prefetched bool // the caller has not asked for it yet
+	expires    tso.Timestamp // of a value; 0: it does not
+	prefetched bool          // the caller has not asked for it yet
 }
 
 func (rc *readCache) has(c model.Cell) bool {
@@ -288,20 +303,20 @@ func (rc *readCache) has(c model.Cell) bool {
 	return rc.cells[c] != nil
 }
 
-// take returns a cached value, and whether this is the first use of a prefetched one.
-func (rc *readCache) take(c model.Cell) (value []byte, ok, prefetched bool) {
+// take returns what is cached of a cell. From then on the caller has asked for it.
+func (rc *readCache) take(c model.Cell) (kept cachedCell, ok bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	cc := rc.cells[c]
 	if cc == nil {
 		if !rc.known[model.Cell{Table: c.Table, Row: c.Row}] {
-			return nil, false, false
+			return kept, false
 		}
 		rc.keep(c, &cachedCell{}, readCacheBytes) // for asked
-		return nil, true, false
+		return kept, true
 	}
-	prefetched, cc.prefetched = cc.prefetched, false
-	return cc.value, true, prefetched
+	kept, cc.prefetched = *cc, false
+	return kept, true
 }
 
 // asked returns a value that the caller has asked for.
@@ -314,19 +329,19 @@ func (rc *readCache) asked(c model.Cell) (value []byte, ok bool) {
 	return nil, false
 }
 
-// put keeps value, which the caller must not modify afterwards, if there is room. Prefetched cells
-// take at most half of the room.
-func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
+// put keeps a cell, whose value the caller must not modify afterwards, if there is room. Prefetched
+// cells take at most half of the room.
+func (rc *readCache) put(c model.Cell, cc cachedCell) bool {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	if rc.cells[c] != nil {
 		return true // a snapshot cannot change
 	}
 	room := readCacheBytes
-	if prefetched {
+	if cc.prefetched {
 		room /= 2
 	}
-	return rc.keep(c, &cachedCell{value, prefetched}, room)
+	return rc.keep(c, &cc, room)
 }
 
 // keep caches a cell if there is room; the caller holds rc.mu.

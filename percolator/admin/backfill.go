@@ -30,8 +30,8 @@ import (
 // entry too (index.go), and the fill has seen every write before S; so of two that overlap one
 // aborts. After the drain no other client is left: a commit without the index either has its lock
 // on c by then, and is waited for or rolled back by the read at S (I15), or fails the age check
-// that precedes it. An entry that is there already, with c's value in the same snapshot, needs
-// nothing.
+// that precedes it. An entry that is there already, with c's value and expiry in the same snapshot,
+// needs nothing.
 //
 // Rejected: locking c itself. It would be just as safe, at twice the requests, but readers of the
 // table would meet the locks, writers that do not change the value would conflict, and every cell
@@ -96,8 +96,8 @@ type BackfillProgress struct {
 	Row   string `json:"-"` // BackfillFill: rows of the table before this one are done
 
 	Cells     int64 // looked at in BackfillFill
-	Written   int64 // entries that were missing
-	Removed   int64 // entries whose cells hold something else
+	Written   int64 // entries that were missing, or expired at another time than their cells
+	Removed   int64 // entries whose cells hold something else, or expire at another time
 	Conflicts int64 // transactions that conflicted with a writer and ran again
 }
 

@@ -8,9 +8,10 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// planSweep deletes the entries whose cells hold something else. After the drain no client makes
-// more of them, so one sweep is enough. A writer that gives such a cell the value again writes the
-// entry, and conflicts.
+// planSweep deletes the entries whose cells hold something else, or expire at another time: one
+// that outlives its cell has to go before that expires, as no fill sees the cell then. After the
+// drain no client makes more of them, so one sweep is enough. A writer that gives such a cell the
+// value again writes the entry, and conflicts, or leaves it to the fill.
 func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []model.Entry) ([]*commit.Write, error) {
 	cells, values := make([]model.Cell, len(entries)), make([]string, len(entries))
 	for i, e := range entries {
@@ -25,14 +26,15 @@ func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []mode
 	}
 	var writes []*commit.Write
 	for i, r := range found {
-		if r.Value == nil || string(r.Value) != values[i] {
+		if r.Value == nil || string(r.Value) != values[i] || r.Record.Expires != entries[i].Expires {
 			writes = append(writes, &commit.Write{Cell: entries[i].Cell, Kind: layout.KindDelete, Indexed: cells[i]})
 		}
 	}
 	return writes, nil
 }
 
-// planFill writes the entries that the cells lack.
+// planFill writes the entries that the cells lack, and those that expire at another time than their
+// cells (I27): a client that did not know the index has put the value again.
 func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error) {
 	entries := make([]model.Cell, len(cells))
 	for i, e := range cells {
@@ -49,13 +51,14 @@ func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.E
 	taken := map[model.Cell]model.Cell{} // by entry, the cell of this batch that gets it
 	for i, r := range found {
 		cell := cells[i].Cell
-		if r.Value != nil && string(r.Value) == cell.Row {
+		own := r.Value != nil && string(r.Value) == cell.Row
+		if own && r.Record.Expires == cells[i].Expires {
 			continue
 		}
 		if other, ok := taken[entries[i]]; ok {
 			return nil, b.duplicate(cell, other)
 		}
-		if r.Value != nil {
+		if r.Value != nil && !own {
 			if err := b.checkOwner(ctx, tx, cells[i], model.Cell{Table: b.table, Row: string(r.Value), Column: b.ix.Column}); err != nil {
 				return nil, err
 			}

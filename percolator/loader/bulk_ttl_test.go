@@ -2,8 +2,10 @@ package loader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,4 +210,44 @@ func importForLong(t *testing.T, meanwhile func(*env)) (*env, loader.BulkReport,
 	cfg.RowsPerRequest = 4
 	report, err := loader.Bulk(e.ctx, e.Client, cfg, source)
 	return e, report, err
+}
+
+// While an import is unfinished no TTL of its table can change: a process that continues it would
+// compare its values by the new ones. Other tables' can, and its own can afterwards.
+func TestTTLsStayDuringAnImport(t *testing.T) { inBubble(t, testTTLsStayDuringAnImport) }
+
+func testTTLsStayDuringAnImport(t *testing.T) {
+	const n = 20
+	e := bulkEnv(t)
+	cfg := bulkConfig()
+	cfg.RowsPerRequest = 4
+	errDies := errors.New("dies")
+	cfg.Failed = func(loader.Failure[loader.Row]) error { return errDies }
+	_, err := loader.Bulk(e.ctx, e.Client, cfg, badRow(n))
+	fixture.WantErr(t, err, errDies)
+
+	apply := func(table, o percolator.Table) error {
+		table.Name, table.Observed, table.Indexes, o.Name = "t", imported.Tables[0].Observed, imported.Tables[0].Indexes, "o"
+		s := &percolator.Schema{Timing: e.Client.Schema().Timing, Tables: []percolator.Table{table, o}}
+		return percolator.CreateSchema(e.ctx, e.Project, e.Instance, s, e.Options()...)
+	}
+	const day = 24 * time.Hour
+	for _, changed := range []percolator.Table{
+		{TTL: day},
+		{Columns: []percolator.ColumnSchema{{Name: "c", TTL: day}, {Name: "name"}, {Name: "kind"}, {Name: "empty"}}},
+		{Columns: []percolator.ColumnSchema{{Name: "c"}, {Name: "n*", TTL: day}, {Name: "kind"}, {Name: "empty"}}},
+	} {
+		if err := apply(changed, percolator.Table{}); !errors.Is(err, admin.ErrImporting) || !strings.Contains(err.Error(), "percolator import --abort") {
+			t.Errorf("%+v: %v", changed, err)
+		}
+	}
+	fixture.Must(t, apply(percolator.Table{}, percolator.Table{TTL: day}))
+
+	other := e.NewClient()
+	r, err := loader.Bulk(e.ctx, other, cfg, rows(n))
+	if err != nil || !r.Resumed {
+		t.Fatalf("resumed %v from %v: %v", r.Resumed, r.From.Items, err)
+	}
+	e.wantRows(other, n)
+	fixture.Must(t, apply(percolator.Table{TTL: day}, percolator.Table{TTL: day}))
 }

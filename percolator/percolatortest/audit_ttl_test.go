@@ -3,8 +3,11 @@ package percolatortest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -58,5 +61,37 @@ func TestAuditOfLocksOfValuesThatExpire(t *testing.T) {
 	}
 	if r := env.Audit(t); r.Locks != 2 {
 		t.Errorf("%d locks, want 2: a cell and its entry", r.Locks)
+	}
+}
+
+// An entry expires when its cell does.
+func TestAuditOfAnEntryThatExpiresAtAnotherTime(t *testing.T) {
+	t.Parallel()
+	env := New(t, expiringSchema)
+	ctx := testContext(t)
+	mustSet(t, env.Client, "h", cell("r", "holder"))
+	if err := env.Client.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	tbl, longer := env.Store().Open("t.holder"), bigtable.NewMutation()
+	var key string
+	err := tbl.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+		key = r.Key()
+		for _, it := range r["write"] {
+			it.Value[len(it.Value)-1]++ // of the expiry, which ends the record
+			_, column, _ := strings.Cut(it.Column, ":")
+			longer.Set("write", column, it.Timestamp, it.Value)
+		}
+		return true
+	})
+	if err := errors.Join(err, tbl.Apply(ctx, key, longer)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Audit(ctx, env.Store(), AuditConfig{Schema: expiringSchema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Findings) != 1 || r.Findings[0].Rule != RuleIndex {
+		t.Errorf("the audit found %v", r.Findings)
 	}
 }
