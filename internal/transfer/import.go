@@ -157,7 +157,7 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 	next := at
 	next.Phase = meta.ImportLoad
 	for _, ix := range im.info.Indexes {
-		// Otherwise the backfill writes all entries. An index that is newer than m is building.
+		// Otherwise the backfill writes all entries.
 		if !m.Indexes[model.IndexTable(im.table, ix)].Building {
 			next.Indexes = append(next.Indexes, ix.Name)
 		}
