@@ -2,6 +2,7 @@ package page
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,23 +15,18 @@ type Fragment struct {
 }
 
 // Snippet returns a piece of text of about limit characters (with a word at either end more or
-// less) around the first word that contains a term of query, or the start of text when there is
-// none. An ellipsis marks where text was cut.
+// less) that has as many terms of query as any, or the start of text when there are none. Of several
+// it is the first that a sentence has ended before: what comes before that is often the navigation
+// of a site. An ellipsis marks where text was cut.
 func Snippet(text, query string, limit int) string {
-	wanted := termSet(query)
-	at := 0
-	for start, end := range eachWord(text) {
-		if matches(text[start:end], wanted) {
-			at = start
-			break
-		}
-	}
-	start := wordBefore(text, at, limit/3)
+	first, last := bestSpan(text, termSet(query), limit)
+	spare := max(0, limit-utf8.RuneCountInString(text[first:last]))
+	start := wordBefore(text, first, min(limit/3, spare/2))
 	end := wordBefore(text, len(text), 0)
 	if rest := text[start:]; utf8.RuneCountInString(rest) > limit {
 		end = start + byteIndex(rest, limit)
-		// End with a whole word, unless that would leave out the one that was searched for.
-		if i := strings.LastIndexFunc(text[start:end], unicode.IsSpace); i > 0 && start+i > at {
+		// End with a whole word, unless that would leave out one that was searched for.
+		if i := strings.LastIndexFunc(text[start:end], unicode.IsSpace); i > 0 && start+i >= last {
 			end = start + i
 		}
 	}
@@ -44,6 +40,52 @@ func Snippet(text, query string, limit int) string {
 	return snippet
 }
 
+// hit is a word of a text with wanted terms.
+type hit struct {
+	start, end int
+	terms      []string
+}
+
+// bestSpan returns the bounds of the words within limit characters that have the most of the wanted
+// terms, and no more words than that takes; 0, 0: there are none.
+func bestSpan(text string, wanted map[string]bool, limit int) (first, last int) {
+	body := strings.Index(text, ". ")
+	var (
+		span     []hit // the one that ends with the last word
+		length   int   // of it, in characters
+		at, best int
+		count    = map[string]int{} // of the terms in span
+	)
+	for start, end := range eachWord(text) {
+		h := hit{start, end, found(text[start:end], wanted)}
+		if len(h.terms) == 0 {
+			continue
+		}
+		if len(span) == 0 {
+			at, length = start, 0
+		}
+		length += utf8.RuneCountInString(text[at:end])
+		span, at = append(span, h), end
+		for _, term := range h.terms {
+			count[term]++
+		}
+		alone := func(term string) bool { return count[term] == 1 }
+		for len(span) > 1 && (length > limit || !slices.ContainsFunc(span[0].terms, alone)) {
+			for _, term := range span[0].terms {
+				if count[term]--; count[term] == 0 {
+					delete(count, term)
+				}
+			}
+			length -= utf8.RuneCountInString(text[span[0].start:span[1].start])
+			span = span[1:]
+		}
+		if n := len(count); n > best || n == best && first <= body && span[0].start > body {
+			first, last, best = span[0].start, end, n
+		}
+	}
+	return first, last
+}
+
 // Highlight divides text into fragments, so that every word with a term of query is a fragment with
 // Match set. Put together the fragments are text.
 func Highlight(text, query string) []Fragment {
@@ -51,7 +93,7 @@ func Highlight(text, query string) []Fragment {
 	var fragments []Fragment
 	done := 0
 	for start, end := range eachWord(text) {
-		if !matches(text[start:end], wanted) {
+		if len(found(text[start:end], wanted)) == 0 {
 			continue
 		}
 		if start > done {
@@ -74,17 +116,17 @@ func termSet(query string) map[string]bool {
 	return set
 }
 
-// matches reports whether word, as written, has a term of the set.
-func matches(word string, set map[string]bool) bool {
+// found returns the terms of the set that word, as written, has.
+func found(word string, set map[string]bool) (terms []string) {
 	if len(set) == 0 {
-		return false
+		return nil
 	}
 	for term := range eachTerm(word) {
 		if set[term] {
-			return true
+			terms = append(terms, term)
 		}
 	}
-	return false
+	return terms
 }
 
 // eachWord yields the bounds of the runs in text that no separator of terms divides.

@@ -46,6 +46,32 @@ func TestSnippetShowsTheTermAndIsShort(t *testing.T) {
 	}
 }
 
+// A snippet shows every word of the query that the text has close to another one: the piece around
+// the first occurrence of any word, often that of the site's navigation, is not the best piece.
+func TestSnippetShowsAllWordsOfTheQuery(t *testing.T) {
+	t.Parallel()
+	text := "Harbour book Words Tides Kelderby " + strings.Repeat("A quay of stone and a shed for nets. ", 12) +
+		"The harbour light stands at the end of the mole. " + strings.Repeat("Ice in two winters out of five. ", 12)
+	marked := map[string]bool{}
+	for _, f := range Highlight(Snippet(text, "harbour light", 240), "harbour light") {
+		if f.Match {
+			marked[strings.ToLower(f.Text)] = true
+		}
+	}
+	if !marked["harbour"] || !marked["light"] {
+		t.Errorf("the snippet marks %v of the words harbour and light:\n%s", marked, Snippet(text, "harbour light", 240))
+	}
+}
+
+// Where the words of the query occur again, the text of a page says more than its navigation.
+func TestSnippetPrefersTheBody(t *testing.T) {
+	t.Parallel()
+	text := "Harbour book Words " + strings.Repeat("A quay of stone. ", 10) + "Every harbour has a light."
+	if got := Snippet(text, "harbour", 60); !strings.Contains(got, "Every harbour has") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestHighlight(t *testing.T) {
 	t.Parallel()
 	got := Highlight("The LIGHT by light\u00adhouses, a light", "light lighthouses")
