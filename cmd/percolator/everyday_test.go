@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // TestEverydaySession: a cell as messages write it is an argument, what was mistyped has a
@@ -96,31 +100,75 @@ func TestCheckNamesAQueueOnce(t *testing.T) {
 	}
 }
 
-// wrongHostLimit is more than a command waits for an emulator, on a busy machine, and less than
-// Google's clients do.
-const wrongHostLimit = 20 * time.Second
-
-// Where nothing listens, a command says so, with the address, and not that a schema may be missing.
+// Where no emulator answers, a command says so, with the address, and not that a schema may be
+// missing.
 func TestWrongEmulatorHost(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	env := append(onBigtable("127.0.0.1:1"), tsoAddrEnv+"=127.0.0.1:1", "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i")
+	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
+	fixture.Must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fixture.Must(t, err)
+	oracle := l.Addr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() { stop(); fixture.Must(t, <-ended) })
 	for _, args := range [][]string{
 		{"get", "documents", "a"}, {"schema", "show"}, {"schema", "apply", webSchema, "--yes"}, {"init"}, {"tso", "serve", "--listen", "127.0.0.1:0"}, {"check"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
-			begun := time.Now()
-			p := start(t, env, args...)
-			code := p.wait(t)
-			said := p.stderr.String() + p.stdout.String()
-			if code != exitUnavailable || !strings.Contains(said, "dial tcp 127.0.0.1:1: ") || strings.Contains(said, "schema") {
-				t.Errorf("exit status %d\n%s", code, said)
+			silent, waited := silentPort(t)
+			defer waited()
+			for _, c := range []struct {
+				address, says string
+				code          int
+			}{
+				{"127.0.0.1:1", "dial tcp 127.0.0.1:1: ", exitUnavailable},
+				{"127.0.0.1", "BIGTABLE_EMULATOR_HOST=127.0.0.1: no address HOST:PORT", exitUsage},
+				{silent, "no emulator at BIGTABLE_EMULATOR_HOST=" + silent, exitUnavailable},
+			} {
+				p := start(t, append(onBigtable(c.address), tsoAddrEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i"), args...)
+				code := p.wait(t)
+				said := p.stderr.String() + p.stdout.String()
+				if code != c.code || !strings.Contains(said, c.says) || strings.Contains(said, "schema") {
+					t.Errorf("exit status %d\n%s", code, said)
+				}
 			}
-			if took := time.Since(begun); took > wrongHostLimit {
-				t.Errorf("it took %v to say so", took)
+			if took := waited(); took == 0 || took > 3*time.Second {
+				t.Errorf("it waited %v for an answer", took)
 			}
 		})
+	}
+}
+
+// silentPort accepts connections and never answers. waited says how long a process, which has ended,
+// waited there; how long it took to start makes no difference.
+func silentPort(t *testing.T) (address string, waited func() time.Duration) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fixture.Must(t, err)
+	var begun, ended time.Time
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if begun.IsZero() {
+				begun = time.Now()
+			}
+			_, _ = io.Copy(io.Discard, c)
+			_, ended = c.Close(), time.Now()
+		}
+	}()
+	return l.Addr().String(), func() time.Duration {
+		_ = l.Close()
+		<-done
+		return ended.Sub(begun)
 	}
 }
 
