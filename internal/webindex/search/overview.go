@@ -110,7 +110,7 @@ func (o *overview) survey(ctx context.Context, r *percolator.Snapshot) error {
 		content := index.Get(f, index.ServedContent, m.URL)
 		titles = append(titles, page.Terms(content.Title))
 		if len(o.Top) < shownTop {
-			o.Top = append(o.Top, result{URL: m.URL, Stored: storedLink(m.URL, ""), Title: cmp.Or(content.Title, m.URL), Rank: index.FormatRank(m.Rank)})
+			o.Top = append(o.Top, result{URL: m.URL, Stored: storedLink(m.URL, ""), Title: page.Highlight(cmp.Or(content.Title, m.URL), ""), Rank: index.FormatRank(m.Rank)})
 		}
 	}
 	o.addExamples(titles)
