@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +36,40 @@ func testEverydaySession(t *testing.T) {
 	s.run(exitUsage, "notify", "rety")
 	s.run(exitUsage, "get", "documents", "a", "--as-off", "1m")
 	s.run(exitFailure, "get", "document", "a")
+	s.run(exitFailure, "get", "documents", "a", "--instance", "other")
 	s.run(exitFailure, "schema", "verify", "documents", "by-ur")
 	s.run(exitOK, "gc", "hold", "ls", "--watch=1s", "--timeout", "2500ms")
 	s.run(exitOK, "gc", "hold", "ls", "--watch", "--timeout", "2500ms", "-o", "json")
 	s.run(exitUsage, "gc", "hold", "ls", "--watch=-1s")
 	s.compare("everyday.txt")
+}
+
+// A mistyped name of a command, a column, an observed column or a queue has a suggestion, whichever
+// command it is an argument of.
+func TestMistypedNames(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "documents", Observed: []string{"contents"}}}})
+		cl.must(exitOK, "set", "documents", "a", "contents", "x")
+		for _, c := range []struct{ args, want string }{
+			{"help gett", `did you mean "get"?`},
+			{"help notify rety", `did you mean "retry"?`},
+			{"get documents a content", `did you mean "contents"?`},
+			{"observers backfill documents content index", `did you mean "contents"?`},
+			{"observers forget documents content index --yes", `did you mean "contents"?`},
+			{"notify retry documents a content index", `did you mean "contents"?`},
+			{"check --only worker", `did you mean "workers"?`},
+			{"get documents a -o jsn", `did you mean "json"?`},
+		} {
+			r := cl.run(strings.Fields(c.args)...)
+			if !strings.Contains(r.stderr, c.want) || r.code == exitOK {
+				t.Errorf("percolator %s: exit status %d, %q, want %s", c.args, r.code, r.stderr, c.want)
+			}
+			if strings.Contains(r.stderr, "the same command resumes there") {
+				t.Errorf("percolator %s: it has not begun, and will not resume: %q", c.args, r.stderr)
+			}
+		}
+	})
 }
 
 // Rows, columns, parked cells, observers and dead letters are completed with what the instance has.
@@ -58,6 +88,8 @@ func testCompletionFromTheInstance(t *testing.T) {
 	cl.set(map[percolator.Cell]string{document("com.example/", "title"): "x", document("com.example/", "url"): "u", document("org example", "contents"): "y"})
 	w.idle()
 	time.Sleep(10 * time.Second) // the worker has reported
+	taken := cl.must(exitOK, "gc", "hold", "take", "-o", "json").out
+	hold := regexp.MustCompile(`"id": "([^"]+)"`).FindStringSubmatch(taken)[1]
 	instance := []string{"--project", cl.project, "--instance", cl.instance, "--tso", cl.tso}
 	for _, c := range []struct {
 		args []string
@@ -68,6 +100,11 @@ func testCompletionFromTheInstance(t *testing.T) {
 		{[]string{"get", "documents", "com.example/", ""}, "title url"},
 		{[]string{"get", "nowhere", ""}, ""},
 		{[]string{"row", "documents", "x"}, ""},
+		{[]string{"row", "documents", "com.example/", "--column", ""}, "title url"},
+		{[]string{"scan", "documents", "--index", ""}, "by-url"},
+		{[]string{"schema", "show", "--name", ""}, ""},
+		{[]string{"gc", "hold", "release", ""}, hold},
+		{[]string{"gc", "hold", "release", hold, ""}, ""},
 		{[]string{"notify", "retry", ""}, "documents"},
 		{[]string{"notify", "retry", "documents", "", ""}, ""},
 		{[]string{"notify", "retry", "documents", ""}, `"org example"`},
@@ -75,8 +112,15 @@ func testCompletionFromTheInstance(t *testing.T) {
 		{[]string{"observers", "forget", "documents", ""}, "contents"},
 		{[]string{"observers", "forget", "documents", "contents", ""}, `index "re count"`},
 	} {
-		words := append([]string{"__complete"}, c.args[:len(c.args)-1]...)
-		words = append(append(words, instance...), c.args[len(c.args)-1])
+		last := len(c.args) - 1
+		if strings.HasPrefix(c.args[last-1], "--") {
+			last-- // the flag whose value is completed
+		}
+		named := instance
+		if c.args[0] == "schema" { // which needs no oracle
+			named = instance[:4]
+		}
+		words := slices.Concat([]string{"__complete"}, c.args[:last], named, c.args[last:])
 		if got := completions(cl.must(exitOK, words...).out); got != c.want {
 			t.Errorf("%q is completed by %q, want %q", c.args, got, c.want)
 		}
