@@ -1,7 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,29 +17,38 @@ type Fragment struct {
 }
 
 // Snippet returns a piece of text of about limit characters (with a word at either end more or
-// less) that has as many terms of query as any, or the start of text when there are none. Of several
-// it is the first that a sentence has ended before: what comes before that is often the navigation
-// of a site. An ellipsis marks where text was cut.
+// less) that has as many terms of query as any, or two pieces of half of that if these have more; the
+// start of text when there are none. An ellipsis marks where text was cut.
 func Snippet(text, query string, limit int) string {
-	first, last := bestSpan(text, termSet(query), limit)
-	spare := max(0, limit-utf8.RuneCountInString(text[first:last]))
-	start := wordBefore(text, first, min(limit/3, spare/2))
-	end := wordBefore(text, len(text), 0)
-	if rest := text[start:]; utf8.RuneCountInString(rest) > limit {
-		end = start + byteIndex(rest, limit)
-		// End with a whole word, unless that would leave out one that was searched for.
-		if i := strings.LastIndexFunc(text[start:end], unicode.IsSpace); i > 0 && start+i >= last {
-			end = start + i
+	hits := findHits(text, termSet(query))
+	spans, size := []span{bestSpan(text, hits, limit)}, limit
+	if len(spans[0].without(hits)) > 0 {
+		one := bestSpan(text, hits, limit/2)
+		other := bestSpan(text, one.without(hits), limit/2)
+		if len(one.terms)+len(other.terms) > len(spans[0].terms) {
+			spans, size = []span{one, other}, limit/2
+			slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) })
 		}
 	}
-	snippet := text[start:end]
-	if start > 0 {
-		snippet = "… " + snippet
+	var b strings.Builder
+	done := 0
+	for _, s := range spans {
+		start, end := s.widen(text, size)
+		switch {
+		case start <= done: // the pieces meet
+			start = done
+		case done == 0:
+			b.WriteString("… ")
+		default:
+			b.WriteString(" … ")
+		}
+		done = max(start, end)
+		b.WriteString(text[start:done])
 	}
-	if end < len(text) {
-		snippet += " …"
+	if done < len(text) {
+		b.WriteString(" …")
 	}
-	return snippet
+	return b.String()
 }
 
 // hit is a word of a text with wanted terms.
@@ -46,44 +57,78 @@ type hit struct {
 	terms      []string
 }
 
-// bestSpan returns the bounds of the words within limit characters that have the most of the wanted
-// terms, and no more words than that takes; 0, 0: there are none.
-func bestSpan(text string, wanted map[string]bool, limit int) (first, last int) {
-	body := strings.Index(text, ". ")
-	var (
-		span     []hit // the one that ends with the last word
-		length   int   // of it, in characters
-		at, best int
-		count    = map[string]int{} // of the terms in span
-	)
+func findHits(text string, wanted map[string]bool) (hits []hit) {
 	for start, end := range eachWord(text) {
-		h := hit{start, end, found(text[start:end], wanted)}
-		if len(h.terms) == 0 {
-			continue
+		if terms := found(text[start:end], wanted); len(terms) > 0 {
+			hits = append(hits, hit{start, end, terms})
 		}
-		if len(span) == 0 {
-			at, length = start, 0
+	}
+	return hits
+}
+
+// span is a part of a text from the beginning of a hit to the end of one.
+type span struct {
+	first, last int
+	terms       map[string]int // how often it has each
+}
+
+// without are the hits with terms that s lacks.
+func (s span) without(hits []hit) (rest []hit) {
+	for _, h := range hits {
+		h.terms = slices.DeleteFunc(slices.Clone(h.terms), func(term string) bool { return s.terms[term] > 0 })
+		if len(h.terms) > 0 {
+			rest = append(rest, h)
 		}
-		length += utf8.RuneCountInString(text[at:end])
-		span, at = append(span, h), end
+	}
+	return rest
+}
+
+// widen adds words on both sides, up to limit characters.
+func (s span) widen(text string, limit int) (start, end int) {
+	spare := max(0, limit-utf8.RuneCountInString(text[s.first:s.last]))
+	start = wordBefore(text, s.first, min(limit/3, spare/2))
+	end = wordBefore(text, len(text), 0)
+	if rest := text[start:]; utf8.RuneCountInString(rest) > limit {
+		end = start + byteIndex(rest, limit)
+		// End with a whole word, unless that would leave out one that was searched for.
+		if i := strings.LastIndexFunc(text[start:end], unicode.IsSpace); i > 0 && start+i >= s.last {
+			end = start + i
+		}
+	}
+	return start, end
+}
+
+// bestSpan is the one within limit characters that has the most terms, and no more words than that
+// takes. Of several it is the first that a sentence has ended before: what comes before that is often
+// the navigation of a site.
+func bestSpan(text string, hits []hit, limit int) (best span) {
+	body := strings.Index(text, ". ")
+	count := map[string]int{} // of the terms of the hits from first
+	alone := func(term string) bool { return count[term] == 1 }
+	first, length := 0, 0 // of these hits, in characters
+	for i, h := range hits {
+		if i > first {
+			length += utf8.RuneCountInString(text[hits[i-1].end:h.start])
+		}
+		length += utf8.RuneCountInString(text[h.start:h.end])
 		for _, term := range h.terms {
 			count[term]++
 		}
-		alone := func(term string) bool { return count[term] == 1 }
-		for len(span) > 1 && (length > limit || !slices.ContainsFunc(span[0].terms, alone)) {
-			for _, term := range span[0].terms {
+		for first < i && (length > limit || !slices.ContainsFunc(hits[first].terms, alone)) {
+			for _, term := range hits[first].terms {
 				if count[term]--; count[term] == 0 {
 					delete(count, term)
 				}
 			}
-			length -= utf8.RuneCountInString(text[span[0].start:span[1].start])
-			span = span[1:]
+			length -= utf8.RuneCountInString(text[hits[first].start:hits[first+1].start])
+			first++
 		}
-		if n := len(count); n > best || n == best && first <= body && span[0].start > body {
-			first, last, best = span[0].start, end, n
+		start := hits[first].start
+		if n := len(count); n > len(best.terms) || n == len(best.terms) && best.first <= body && start > body {
+			best = span{start, h.end, maps.Clone(count)}
 		}
 	}
-	return first, last
+	return best
 }
 
 // Highlight divides text into fragments, so that every word with a term of query is a fragment with

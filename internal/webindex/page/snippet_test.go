@@ -50,16 +50,23 @@ func TestSnippetShowsTheTermAndIsShort(t *testing.T) {
 // the first occurrence of any word, often that of the site's navigation, is not the best piece.
 func TestSnippetShowsAllWordsOfTheQuery(t *testing.T) {
 	t.Parallel()
-	text := "Harbour book Words Tides Kelderby " + strings.Repeat("A quay of stone and a shed for nets. ", 12) +
-		"The harbour light stands at the end of the mole. " + strings.Repeat("Ice in two winters out of five. ", 12)
-	marked := map[string]bool{}
-	for _, f := range Highlight(Snippet(text, "harbour light", 240), "harbour light") {
-		if f.Match {
-			marked[strings.ToLower(f.Text)] = true
+	quay, ice := strings.Repeat("A quay of stone and a shed for nets. ", 12), strings.Repeat("Ice in two winters out of five. ", 12)
+	for what, text := range map[string]string{
+		"side by side": "Harbour book Words Tides Kelderby " + quay + "The harbour light stands at the end of the mole. " + ice,
+		"far apart":    "Harbour book Words " + quay + "The light stands at the end of the mole. " + ice,
+		"at the ends":  "Light " + quay + ice + "harbour",
+		"apart, once":  quay + "The light. " + quay + "The harbour. " + quay,
+	} {
+		snippet := Snippet(text, "harbour light", 240)
+		marked := map[string]bool{}
+		for _, f := range Highlight(snippet, "harbour light") {
+			if f.Match {
+				marked[strings.ToLower(f.Text)] = true
+			}
 		}
-	}
-	if !marked["harbour"] || !marked["light"] {
-		t.Errorf("the snippet marks %v of the words harbour and light:\n%s", marked, Snippet(text, "harbour light", 240))
+		if n := utf8.RuneCountInString(snippet); !marked["harbour"] || !marked["light"] || n > 240+8 {
+			t.Errorf("%s: %d characters, which mark %v:\n%s", what, n, marked, snippet)
+		}
 	}
 }
 
