@@ -117,7 +117,7 @@ func TestUniqueIndex(t *testing.T) {
 	fixture.Must(t, set("ann", "a@x", "bob", "b@x"))
 	err := set("cid", "a@x")
 	fixture.WantErr(t, err, percolator.ErrUnique)
-	if !strings.Contains(err.Error(), `row "ann" holds this value in index "mail"`) || strings.Contains(err.Error(), "a@x") {
+	if !strings.Contains(err.Error(), `/"ann"/"mail" holds this value in index "mail"`) || strings.Contains(err.Error(), "a@x") {
 		t.Errorf("the error does not name the other row, or tells the value: %v", err)
 	}
 	fixture.WantErr(t, set("cid", "c@x", "dan", "c@x"), percolator.ErrUnique)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // newCompletion takes the place of cobra's own command, which is hidden and has no examples.
@@ -211,6 +212,31 @@ func completeObservers(cmd *cobra.Command, args []string, begun string) (list []
 		return observerNames(cmd, nil, begun)
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeHolds completes the ID of a hold.
+func completeHolds(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return fromInstance(cmd, args, begun, func(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			holds, err := admin.New(c).Holds(ctx)
+			for _, h := range holds {
+				if len(args) > 0 || !yield(h.ID, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// schemaNames are those of the schemas in the instance.
+func schemaNames(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return completed(begun, func(yield func(string, error) bool) {
+		for _, t := range tablesToComplete(cmd) {
+			if t.Schema != "" && !yield(t.Schema, nil) {
+				return
+			}
+		}
+	})
 }
 
 // observerNames are those that workers have.

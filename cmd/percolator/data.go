@@ -127,6 +127,9 @@ func (f *dataFlags) open(
 		with(&cfg)
 	}
 	c, err = percolator.NewClient(ctx, cfg, bigtableOptions(ctx)...)
+	if errors.Is(err, percolator.ErrSchemaMismatch) {
+		err = advise(err)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err), oracle.Close())
 	}

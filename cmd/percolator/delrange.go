@@ -51,6 +51,9 @@ func newDelRange() *cobra.Command {
 			return aboveZero("rows-per-second", opts.RowsPerSecond)
 		},
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			if err := inSchema(c, args[0]); err != nil {
+				return err
+			}
 			if err := ask(ctx, cmd, yes || opts.DryRun, "Delete these cells of %s in %s/%s?", shown(args[0]), f.project, f.instance); err != nil {
 				return err
 			}

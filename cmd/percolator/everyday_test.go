@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +17,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // TestEverydaySession: a cell as messages write it is an argument, what was mistyped has a
@@ -31,11 +36,40 @@ func testEverydaySession(t *testing.T) {
 	s.run(exitUsage, "notify", "rety")
 	s.run(exitUsage, "get", "documents", "a", "--as-off", "1m")
 	s.run(exitFailure, "get", "document", "a")
+	s.run(exitFailure, "get", "documents", "a", "--instance", "other")
 	s.run(exitFailure, "schema", "verify", "documents", "by-ur")
 	s.run(exitOK, "gc", "hold", "ls", "--watch=1s", "--timeout", "2500ms")
 	s.run(exitOK, "gc", "hold", "ls", "--watch", "--timeout", "2500ms", "-o", "json")
 	s.run(exitUsage, "gc", "hold", "ls", "--watch=-1s")
 	s.compare("everyday.txt")
+}
+
+// A mistyped name of a command, a column, an observed column or a queue has a suggestion, whichever
+// command it is an argument of.
+func TestMistypedNames(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "documents", Observed: []string{"contents"}}}})
+		cl.must(exitOK, "set", "documents", "a", "contents", "x")
+		for _, c := range []struct{ args, want string }{
+			{"help gett", `did you mean "get"?`},
+			{"help notify rety", `did you mean "retry"?`},
+			{"get documents a content", `did you mean "contents"?`},
+			{"observers backfill documents content index", `did you mean "contents"?`},
+			{"observers forget documents content index --yes", `did you mean "contents"?`},
+			{"notify retry documents a content index", `did you mean "contents"?`},
+			{"check --only worker", `did you mean "workers"?`},
+			{"get documents a -o jsn", `did you mean "json"?`},
+		} {
+			r := cl.run(strings.Fields(c.args)...)
+			if !strings.Contains(r.stderr, c.want) || r.code == exitOK {
+				t.Errorf("percolator %s: exit status %d, %q, want %s", c.args, r.code, r.stderr, c.want)
+			}
+			if strings.Contains(r.stderr, "the same command resumes there") {
+				t.Errorf("percolator %s: it has not begun, and will not resume: %q", c.args, r.stderr)
+			}
+		}
+	})
 }
 
 // Rows, columns, parked cells, observers and dead letters are completed with what the instance has.
@@ -54,6 +88,8 @@ func testCompletionFromTheInstance(t *testing.T) {
 	cl.set(map[percolator.Cell]string{document("com.example/", "title"): "x", document("com.example/", "url"): "u", document("org example", "contents"): "y"})
 	w.idle()
 	time.Sleep(10 * time.Second) // the worker has reported
+	taken := cl.must(exitOK, "gc", "hold", "take", "-o", "json").out
+	hold := regexp.MustCompile(`"id": "([^"]+)"`).FindStringSubmatch(taken)[1]
 	instance := []string{"--project", cl.project, "--instance", cl.instance, "--tso", cl.tso}
 	for _, c := range []struct {
 		args []string
@@ -64,6 +100,11 @@ func testCompletionFromTheInstance(t *testing.T) {
 		{[]string{"get", "documents", "com.example/", ""}, "title url"},
 		{[]string{"get", "nowhere", ""}, ""},
 		{[]string{"row", "documents", "x"}, ""},
+		{[]string{"row", "documents", "com.example/", "--column", ""}, "title url"},
+		{[]string{"scan", "documents", "--index", ""}, "by-url"},
+		{[]string{"schema", "show", "--name", ""}, ""},
+		{[]string{"gc", "hold", "release", ""}, hold},
+		{[]string{"gc", "hold", "release", hold, ""}, ""},
 		{[]string{"notify", "retry", ""}, "documents"},
 		{[]string{"notify", "retry", "documents", "", ""}, ""},
 		{[]string{"notify", "retry", "documents", ""}, `"org example"`},
@@ -71,8 +112,15 @@ func testCompletionFromTheInstance(t *testing.T) {
 		{[]string{"observers", "forget", "documents", ""}, "contents"},
 		{[]string{"observers", "forget", "documents", "contents", ""}, `index "re count"`},
 	} {
-		words := append([]string{"__complete"}, c.args[:len(c.args)-1]...)
-		words = append(append(words, instance...), c.args[len(c.args)-1])
+		last := len(c.args) - 1
+		if strings.HasPrefix(c.args[last-1], "--") {
+			last-- // the flag whose value is completed
+		}
+		named := instance
+		if c.args[0] == "schema" { // which needs no oracle
+			named = instance[:4]
+		}
+		words := slices.Concat([]string{"__complete"}, c.args[:last], named, c.args[last:])
 		if got := completions(cl.must(exitOK, words...).out); got != c.want {
 			t.Errorf("%q is completed by %q, want %q", c.args, got, c.want)
 		}
@@ -96,31 +144,75 @@ func TestCheckNamesAQueueOnce(t *testing.T) {
 	}
 }
 
-// wrongHostLimit is more than a command waits for an emulator, on a busy machine, and less than
-// Google's clients do.
-const wrongHostLimit = 20 * time.Second
-
-// Where nothing listens, a command says so, with the address, and not that a schema may be missing.
+// Where no emulator answers, a command says so, with the address, and not that a schema may be
+// missing.
 func TestWrongEmulatorHost(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	env := append(onBigtable("127.0.0.1:1"), tsoAddrEnv+"=127.0.0.1:1", "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i")
+	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
+	fixture.Must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fixture.Must(t, err)
+	oracle := l.Addr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() { stop(); fixture.Must(t, <-ended) })
 	for _, args := range [][]string{
 		{"get", "documents", "a"}, {"schema", "show"}, {"schema", "apply", webSchema, "--yes"}, {"init"}, {"tso", "serve", "--listen", "127.0.0.1:0"}, {"check"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
-			begun := time.Now()
-			p := start(t, env, args...)
-			code := p.wait(t)
-			said := p.stderr.String() + p.stdout.String()
-			if code != exitUnavailable || !strings.Contains(said, "dial tcp 127.0.0.1:1: ") || strings.Contains(said, "schema") {
-				t.Errorf("exit status %d\n%s", code, said)
+			silent, waited := silentPort(t)
+			defer waited()
+			for _, c := range []struct {
+				address, says string
+				code          int
+			}{
+				{"127.0.0.1:1", "dial tcp 127.0.0.1:1: ", exitUnavailable},
+				{"127.0.0.1", "BIGTABLE_EMULATOR_HOST=127.0.0.1: no address HOST:PORT", exitUsage},
+				{silent, "no emulator at BIGTABLE_EMULATOR_HOST=" + silent, exitUnavailable},
+			} {
+				p := start(t, append(onBigtable(c.address), tsoAddrEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i"), args...)
+				code := p.wait(t)
+				said := p.stderr.String() + p.stdout.String()
+				if code != c.code || !strings.Contains(said, c.says) || strings.Contains(said, "schema") {
+					t.Errorf("exit status %d\n%s", code, said)
+				}
 			}
-			if took := time.Since(begun); took > wrongHostLimit {
-				t.Errorf("it took %v to say so", took)
+			if took := waited(); took == 0 || took > 3*time.Second {
+				t.Errorf("it waited %v for an answer", took)
 			}
 		})
+	}
+}
+
+// silentPort accepts connections and never answers. waited says how long a process, which has ended,
+// waited there; how long it took to start makes no difference.
+func silentPort(t *testing.T) (address string, waited func() time.Duration) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fixture.Must(t, err)
+	var begun, ended time.Time
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if begun.IsZero() {
+				begun = time.Now()
+			}
+			_, _ = io.Copy(io.Discard, c)
+			_, ended = c.Close(), time.Now()
+		}
+	}()
+	return l.Addr().String(), func() time.Duration {
+		_ = l.Close()
+		<-done
+		return ended.Sub(begun)
 	}
 }
 

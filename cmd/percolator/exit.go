@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/export"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -54,7 +55,7 @@ func advise(err error) error {
 	case errors.Is(err, tso.ErrCorrupt):
 		return fmt.Errorf("%w (stop all servers, then: percolator tso raise --replace-damaged)", err)
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("%w (percolator init creates what is missing)", err)
+		return fmt.Errorf("%w (percolator init creates what is missing, if this is the instance that is meant)", err)
 	}
 	return err
 }
@@ -70,8 +71,8 @@ var exitErrors = []struct {
 	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld, watch.ErrTakenOver, export.ErrComplete}},
 	{exitFindings, []error{backup.ErrDamaged}},
 	{exitNotFound, []error{backup.ErrIncomplete, percolator.ErrNotFound}},
-	{exitUsage, []error{tso.ErrInvalidArgument, percolator.ErrInvalidArgument}},
-	{exitUnavailable, []error{tso.ErrUnavailable, tso.ErrNotLeader, admin.ErrOracleBehind, context.DeadlineExceeded}},
+	{exitUsage, []error{tso.ErrInvalidArgument, percolator.ErrInvalidArgument, emulatorhost.ErrAddress}},
+	{exitUnavailable, []error{tso.ErrUnavailable, tso.ErrNotLeader, admin.ErrOracleBehind, emulatorhost.ErrNone, context.DeadlineExceeded}},
 }
 
 // exitCode returns the exit status that err stands for.

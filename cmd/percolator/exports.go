@@ -63,6 +63,11 @@ func newExportsLs() *cobra.Command {
 				}
 				out.Letters = append(out.Letters, newLetterJSON(l))
 			}
+			if len(out.Letters) == 0 {
+				if err := knownQueue(c, queue); err != nil {
+					return err
+				}
+			}
 			return f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { printLetters(w, out.Letters, out.More) })
 		}),
 	}
@@ -70,6 +75,14 @@ func newExportsLs() *cobra.Command {
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many are listed")
 	cmd.Flags().StringVar(&queue, "queue", "", "only those of this queue, named by its table")
 	return cmd
+}
+
+// knownQueue is nil if the schema has a queue of that name, or none was named.
+func knownQueue(c *percolator.Client, queue string) error {
+	if queue == "" {
+		return nil
+	}
+	return inSchema(c, queue)
 }
 
 func printLetters(w io.Writer, letters []letterJSON, more bool) {
@@ -165,7 +178,8 @@ func (f *letterFlags) run(
 		if f.dryRun {
 			text = "would be " + did
 		}
-		for batch, err := range f.batches(ctx, c, args[0], args[1:]) {
+		ids := slices.Compact(slices.Sorted(slices.Values(args[1:])))
+		for batch, err := range f.batches(ctx, c, args[0], ids) {
 			if err == nil && !f.dryRun {
 				batch, err = handle(ctx, c, batch, do)
 			}
@@ -179,8 +193,13 @@ func (f *letterFlags) run(
 				}
 			}
 		}
+		if len(out.Letters) == 0 {
+			if err := knownQueue(c, f.queue); err != nil {
+				return err
+			}
+		}
 		err := f.output.emitText(cmd.OutOrStdout(), out, fmt.Sprintf("%d %s", len(out.Letters), text))
-		if missing := len(args) - 1 - len(out.Letters); err == nil && missing > 0 {
+		if missing := len(ids) - len(out.Letters); err == nil && missing > 0 {
 			err = fmt.Errorf("%w: %d of the letters; percolator exports ls lists them", percolator.ErrNotFound, missing)
 		}
 		return err

@@ -49,7 +49,7 @@ func testExportsSession(t *testing.T) {
 	s.run(exitOK, "check", "--only", "dead-letters")
 	s.run(exitFindings, "check", "--strict", "--only", "dead-letters", "-o", "json")
 	s.run(exitOK, "exports", "ls", "dead_letters", "--queue", "search_exports", "--limit", "1", "-o", "json")
-	s.run(exitOK, "exports", "ls", "dead_letters", "--queue", "other")
+	s.run(exitFailure, "exports", "ls", "dead_letters", "--queue", "other")
 	s.run(exitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
 	first := letterNumbers.FindString(s.text.String()) + "00000000"
 	mended.Store(true)
@@ -64,7 +64,7 @@ func testExportsSession(t *testing.T) {
 	s.run(exitUsage, "exports", "retry", "dead_letters")
 	s.run(exitUsage, "exports", "ls")
 	cl.must(exitOK, "set", "documents", "a", "title", "x")
-	s.run(exitFailure, "exports", "ls", "documents")
+	s.run(exitUsage, "exports", "ls", "documents")
 	golden(t, "exports.txt", normalized(letterNumbers.ReplaceAllString(s.text.String(), "/000.<letter>")))
 }
 
@@ -148,4 +148,38 @@ func TestCheckOfManyDeadLetters(t *testing.T) {
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%+v", got)
 	}
+}
+
+// Who names another table, the queue's own for one, or a queue that there is not, is told that.
+// Nothing is corrupt, and "no dead letters" would be wrong. A letter that is named twice is one.
+func TestMistakesWithDeadLetters(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		queue, err := exportqueue.New(exportqueue.Config{Table: "search_exports", Name: "search", Partitions: 1, DeadLetters: "dead_letters"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		letters, _ := queue.DeadLetterTable()
+		cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{queue.Table(), letters, {Name: "documents"}}})
+		idle := cl.deliver(queue, func(_ context.Context, batch []exportqueue.Entry) error {
+			return exportqueue.Reject(errors.New("400 Bad Request"), batch...)
+		})
+		cl.add(queue, "a", "x")
+		idle()
+		cl.must(exitOK, "set", "documents", "a", "title", "x")
+		for _, table := range []string{"documents", "search_exports"} {
+			if r := cl.run("exports", "ls", table); strings.Contains(r.stderr, "corrupt") {
+				t.Errorf("exports ls %s: %q, of a table in which nothing is corrupt", table, r.stderr)
+			}
+		}
+		for _, command := range []string{"exports ls dead_letters --queue search_export", "exports retry dead_letters --queue search_export"} {
+			if r := cl.run(strings.Fields(command)...); r.code == exitOK {
+				t.Errorf("%s: %q, of a queue that there is not", command, r.out)
+			}
+		}
+		letter := strings.Fields(strings.Split(cl.must(exitOK, "exports", "ls", "dead_letters").out, "\n")[1])[0]
+		if r := cl.run("exports", "retry", "dead_letters", letter, letter); r.code != exitOK {
+			t.Errorf("a letter named twice: exit status %d\n%s%s", r.code, r.out, r.stderr)
+		}
+	})
 }

@@ -40,7 +40,7 @@ func newGet() *cobra.Command {
 		},
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			return at.view(ctx, c, func(ctx context.Context, s *percolator.Snapshot) error {
-				return showRow(ctx, cmd.OutOrStdout(), s, typesOf(c), args[0], args[1], args[2:], raw, f.output)
+				return showRow(ctx, cmd.OutOrStdout(), c, s, args[0], args[1], args[2:], raw, f.output)
 			})
 		}, reading),
 	}
@@ -50,11 +50,12 @@ func newGet() *cobra.Command {
 	return cmd
 }
 
-func showRow(ctx context.Context, w io.Writer, r percolator.Reader, types columnTypes, table, row string, columns []string, raw bool, output outputFlag) error {
+func showRow(ctx context.Context, w io.Writer, c *percolator.Client, r percolator.Reader, table, row string, columns []string, raw bool, output outputFlag) error {
 	entries, missing, err := readRow(ctx, r, table, row, columns)
 	if err != nil {
 		return err
 	}
+	types := typesOf(c)
 	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: arrayOf(entries, types.cell), Missing: arrayOf(missing, shown)}
 	if raw && len(entries) == 1 {
 		_, err := w.Write(entries[0].Value)
@@ -67,7 +68,8 @@ func showRow(ctx context.Context, w io.Writer, r percolator.Reader, types column
 	}
 	switch {
 	case len(missing) > 0:
-		return fmt.Errorf("%s: %w: column %s", rowName(table, row), percolator.ErrNotFound, strings.Join(found.Missing, ", "))
+		cells := arrayOf(missing, func(column string) string { return cellText(percolator.Cell{Table: table, Row: row, Column: column}) })
+		return fmt.Errorf("%s: %w%s", strings.Join(cells, ", "), percolator.ErrNotFound, columnHint(c, table, missing[0]))
 	case len(entries) == 0:
 		return fmt.Errorf("%s: %w", rowName(table, row), percolator.ErrNotFound)
 	}

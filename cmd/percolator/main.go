@@ -46,9 +46,13 @@ func execute(ctx context.Context, args []string, in io.Reader, out, log io.Write
 	root.SetErr(log)
 	err := cmp.Or(root.ExecuteContext(ctx), printed.failed)
 	if err != nil {
-		_, _ = fmt.Fprintln(log, "percolator:", printable.Lines(ownPrefix.ReplaceAllString(err.Error(), "$1")))
+		printError(log, err)
 	}
 	return exitCode(err)
+}
+
+func printError(w io.Writer, err error) {
+	_, _ = fmt.Fprintln(w, "percolator:", printable.Lines(ownPrefix.ReplaceAllString(err.Error(), "$1")))
 }
 
 // ownPrefix is what the library's errors begin with, and those that they wrap, and what the path of

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/suggest"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -52,9 +54,13 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 	}
 	tables := args[:min(1, len(args))]
 	var chosen []observers.Parked
+	var parkedHere []string // observers
 	for p, err := range observers.ListParked(ctx, c, tables...) {
 		if err != nil {
 			return nil, err
+		}
+		if len(args) > 0 && slices.Equal(args[:3], []string{p.Cell.Table, p.Cell.Row, p.Cell.Column}) {
+			parkedHere = append(parkedHere, p.Observer)
 		}
 		if len(args) > 0 && !slices.Equal(args, []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}) ||
 			f.observer != "" && p.Observer != observer {
@@ -63,7 +69,9 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 		chosen = append(chosen, p)
 	}
 	if len(args) > 0 && len(chosen) == 0 {
-		return nil, fmt.Errorf("%w: observer %q is not parked on that cell; percolator notify ls shows what is", percolator.ErrNotFound, args[3])
+		cell := percolator.Cell{Table: args[0], Row: args[1], Column: args[2]}
+		hint := cmp.Or(columnHint(c, cell.Table, cell.Column), suggest.DidYouMean(args[3], parkedHere...), "; percolator notify ls shows what is")
+		return nil, fmt.Errorf("%w: observer %s is not parked on %s%s", percolator.ErrNotFound, shown(args[3]), cellText(cell), hint)
 	}
 	return chosen, nil
 }

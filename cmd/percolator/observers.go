@@ -53,6 +53,9 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 		if p.Resumed {
 			text += ", going on where an earlier run ended"
 		}
+		if err != nil && p.Rows == 0 {
+			return err
+		}
 		if err != nil {
 			return fmt.Errorf("after %d rows (the same command resumes there): %w", p.Rows, err)
 		}

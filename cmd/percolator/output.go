@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/suggest"
 )
 
 // outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept
@@ -33,7 +34,7 @@ func checkOutput(cmd *cobra.Command) error {
 	if flag == nil || flag.Value.String() == outputTable || flag.Value.String() == outputJSON {
 		return nil
 	}
-	return usagef("--output %q is neither table nor json", flag.Value)
+	return usagef("--output %q is neither table nor json%s", flag.Value, suggest.DidYouMean(flag.Value.String(), outputTable, outputJSON))
 }
 
 // emit writes v as JSON, or has asTable write it. What asTable could not write, emit returns.

@@ -49,6 +49,9 @@ row and a column takes that too, in one argument.
 		}
 	}
 	root.AddCommand(newConnectionTopic())
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = knownCommand
 	takeCells(root)
 	describeAll(root)
 	return root
@@ -110,6 +113,15 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		hint = "; see " + cmd.CommandPath() + " --help"
 	}
 	return usagef("%s: unknown command %q%s", cmd.CommandPath(), args[0], hint)
+}
+
+// knownCommand is the Args of "help": the words of a command.
+func knownCommand(help *cobra.Command, args []string) error {
+	of, rest, err := help.Root().Find(args)
+	if err == nil && of.HasSubCommands() {
+		err = unknownCommand(of, rest)
+	}
+	return err
 }
 
 func namesOf(commands []*cobra.Command) (names []string) {

@@ -45,6 +45,7 @@ func newRow() *cobra.Command {
 	at.add(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&columns, "column", nil, "only this column; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("column", completeCells)
 	flags.IntVar(&opts.Versions, "versions", opts.Versions, "how many cells to show of each column and family, the newest")
 	flags.IntVar(&opts.Cells, "cells", 5000, "how many cells to show of each family of the row")
 	flags.BoolVar(&opts.Values, "values", false, "show the beginnings of values")

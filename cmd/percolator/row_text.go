@@ -28,7 +28,7 @@ const (
 )
 
 func (t rowText) write(w io.Writer) {
-	title := t.in.Table + " " + shown(t.in.Row)
+	title := rowName(t.in.Table, t.in.Row)
 	_, _ = fmt.Fprintf(w, "%s  at %s\n", t.paint.paint(bold, title), atTime(t.in.Now))
 	for _, col := range t.in.Columns {
 		t.writeColumn(w, col)

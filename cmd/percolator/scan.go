@@ -131,6 +131,7 @@ func newScan() *cobra.Command {
 	f.add(cmd, defaultDataTimeout)
 	at.add(cmd)
 	what.define(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("index", completeIndexes)
 	return cmd
 }
 

@@ -16,6 +16,8 @@ import (
 type applyFlags struct {
 	queryFlags
 	yes, dryRun, backfill, drop, noSample bool
+
+	dropped bool // something, by this call
 }
 
 func newSchemaApply() *cobra.Command {
@@ -107,6 +109,9 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		_, _ = fmt.Fprintf(w, "a drop is unfinished: %s; schema apply --drop goes on with it\n", strings.Join(stored.Dropping, ", "))
 	}
 	switch {
+	case len(plan.Changes) == 0 && f.dropped:
+		_, _ = fmt.Fprintf(w, "the schema has version %d\n", stored.Version)
+		return
 	case len(plan.Changes) == 0 && !(f.drop && f.dryRun):
 		_, _ = fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
 		return

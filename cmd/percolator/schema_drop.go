@@ -21,9 +21,9 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 	if refused || !dropped && len(plan.Stored.Dropping) == 0 {
 		return plan, nil
 	}
-	printPlan(what, plan)
+	printDrop(what, plan)
 	if f.dryRun {
-		_, _ = fmt.Fprintln(what, "with --drop, what is refused above as removed would be dropped for good")
+		_, _ = fmt.Fprintln(what, "what is removed would be dropped for good, with all its data")
 		plan.Changes = slices.DeleteFunc(plan.Changes, admin.SchemaChange.Droppable)
 		return plan, nil
 	}
@@ -48,5 +48,17 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 	if err != nil {
 		return plan, err
 	}
+	f.dropped = true
 	return f.planSchema(ctx, s)
+}
+
+// printDrop prints the plan of an apply with --drop, which refuses nothing that it can drop.
+func printDrop(w io.Writer, plan admin.SchemaPlan) {
+	for _, ch := range plan.Changes {
+		line := changeLine(ch)
+		if ch.Droppable() {
+			line = strings.TrimSuffix(line, "  (refused)")
+		}
+		_, _ = fmt.Fprintln(w, line)
+	}
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -34,4 +37,31 @@ func testDropSession(t *testing.T) {
 	s.run(exitOK, "scan", "stock")
 	s.run(exitOK, "schema", "show")
 	s.compare("drop.txt")
+}
+
+// A command that has dropped something says neither that it refused to, nor that there was nothing
+// to do.
+func TestDropsAreNotRefused(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range strings.Split("\n"+string(text), "\n$ ") {
+			name, _, _ := strings.Cut(command, "\n")
+			if !strings.Contains(command, "\ndeleted from Bigtable: ") {
+				continue
+			}
+			for _, untrue := range []string{"(refused", "\nnothing to do"} {
+				if strings.Contains(command, untrue) {
+					t.Errorf("%s: %s: it dropped something, and says %q:\n%s", file, name, strings.TrimSpace(untrue), command)
+				}
+			}
+		}
+	}
 }

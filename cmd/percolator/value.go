@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/suggest"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -85,6 +87,38 @@ func names(args []string) ([]string, error) {
 
 // rowName is a row as messages write it, and percolator.Cell a cell.
 func rowName(table, row string) string { return table + "/" + strconv.Quote(row) }
+
+// inSchema is nil if the client's schema has the table.
+func inSchema(c *percolator.Client, table string) error {
+	var names []string
+	for _, t := range c.Schema().Tables {
+		if names = append(names, t.Name); t.Name == table {
+			return nil
+		}
+	}
+	return fmt.Errorf("table %q: %w: it is not in the schema%s", table, percolator.ErrSchemaMismatch, suggest.DidYouMean(table, names...))
+}
+
+// columnHint suggests a column that the schema names in place of one that it does not, "" for none.
+func columnHint(c *percolator.Client, table, column string) string {
+	var names []string
+	for _, t := range c.Schema().Tables {
+		if t.Name != table {
+			continue
+		}
+		names = slices.Concat(t.Observed, t.Weak)
+		for _, ix := range t.Indexes {
+			names = append(names, ix.Column)
+		}
+		for _, declared := range t.Columns {
+			names = append(names, declared.Name)
+		}
+	}
+	if slices.Contains(names, column) {
+		return ""
+	}
+	return suggest.DidYouMean(column, names...)
+}
 
 // writtenCell is a row or a cell as messages write it: documents/"com.example/"/"title".
 var writtenCell = regexp.MustCompile(`^([\w-]+)/("(?:[^"\\]|\\.)*")(?:/("(?:[^"\\]|\\.)*"))?$`)

@@ -21,6 +21,29 @@ func (f *watchFlag) add(cmd *cobra.Command) {
 	cmd.Flags().Lookup("watch").NoOptDefVal = watchEvery.String()
 }
 
+// again lists until ctx ends. Once it has listed, an error is shown in place of a list: a store that
+// pauses, or an oracle that moves, will answer again.
+func (f *watchFlag) again(list action) action {
+	return func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+		for listed := false; ; listed = true {
+			if terminal(cmd.OutOrStdout()) != nil {
+				_, _ = fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J")
+			}
+			if err := list(ctx, cmd, c, args); err != nil && (ctx.Err() == nil || !listed) {
+				if !listed || exitCode(err) != exitUnavailable {
+					return err
+				}
+				printError(cmd.ErrOrStderr(), err)
+			}
+			select {
+			case <-time.After(f.every):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
 // listFlags are those of a command that lists what there is now.
 type listFlags struct {
 	queryFlags
@@ -34,21 +57,6 @@ func (f *listFlags) add(cmd *cobra.Command, timeout time.Duration) {
 
 // run is the RunE of such a command. --timeout bounds one list, or all of them if it is given.
 func (f *listFlags) run(list action, configure ...func(*percolator.Config)) func(*cobra.Command, []string) error {
-	again := func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
-		for listed := false; ; listed = true {
-			if terminal(cmd.OutOrStdout()) != nil {
-				_, _ = fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J")
-			}
-			if err := list(ctx, cmd, c, args); err != nil && (ctx.Err() == nil || !listed) {
-				return err
-			}
-			select {
-			case <-time.After(f.watch.every):
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	}
 	return func(cmd *cobra.Command, args []string) error {
 		if err := notNegative("watch", f.watch.every); err != nil {
 			return err
@@ -59,6 +67,6 @@ func (f *listFlags) run(list action, configure ...func(*percolator.Config)) func
 		if !cmd.Flags().Changed("timeout") {
 			f.oracle.timeout = defaultWalkTimeout
 		}
-		return f.queryFlags.run(again, configure...)(cmd, args)
+		return f.queryFlags.run(f.watch.again(list), configure...)(cmd, args)
 	}
 }

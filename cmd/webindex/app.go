@@ -31,7 +31,8 @@ func newRoot(a *app) *cobra.Command {
 duplicates, count the links between pages, attach the texts of links to their targets, and publish what the search page shows.
 
 Start with "webindex demo": it needs nothing else. The other commands work on a running store: a Bigtable
-instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle named by --tso or PERCOLATOR_TSO_ADDR.`,
+instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle. PERCOLATOR_PROJECT, PERCOLATOR_INSTANCE
+and PERCOLATOR_TSO_ADDR name them, as they do for percolator, or flags.`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			level := slog.LevelWarn

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator/admin"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
-	"github.com/gopercolator/percolator/internal/webindex/summary"
 )
 
 func newInitCommand(a *app) *cobra.Command {
@@ -14,14 +16,25 @@ func newInitCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create the tables of the index",
-		Long:  "Init creates the tables and stores their schema in the instance. It may be repeated: what exists is left alone.",
+		Long:  "Init creates the tables, stores their schema in the instance, and says what it changed. It may be repeated: what exists is left alone.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m := startMeter()
+			plan, err := admin.PlanSchema(cmd.Context(), t.project, t.instance, t.appProfile, index.Schema())
+			if err != nil {
+				return err
+			}
 			if err := admin.ApplySchema(cmd.Context(), t.project, t.instance, t.appProfile, index.Schema()); err != nil {
 				return err
 			}
-			return a.summarize(m.stop(summary.Summary{}))
+			for _, ch := range plan.Changes {
+				fmt.Fprintln(a.stdout, strings.TrimSpace(fmt.Sprintf("%s: %s %s", ch.Kind, ch.Table, ch.Name)))
+			}
+			stored, err := admin.ReadSchema(cmd.Context(), t.project, t.instance, t.appProfile)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "the schema of %s/%s has version %d\n", t.project, t.instance, stored.Version)
+			return nil
 		},
 	}
 	t.addFlags(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,10 @@ type target struct {
 
 func (t *target) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&t.project, "project", "webindex", "Google Cloud `project`; any name will do on an emulator")
-	flags.StringVar(&t.instance, "instance", "webindex", "Bigtable `instance`; any name will do on an emulator")
-	flags.StringVar(&t.appProfile, "app-profile", "", "app `profile` with single-cluster routing and transactional writes")
-	flags.StringVar(&t.oracle, "tso", os.Getenv("PERCOLATOR_TSO_ADDR"), "`addresses` of the timestamp oracle, host:port,…")
+	flags.StringVar(&t.project, "project", cmp.Or(os.Getenv("PERCOLATOR_PROJECT"), "webindex"), "Google Cloud `project` [$PERCOLATOR_PROJECT]; any name will do on an emulator")
+	flags.StringVar(&t.instance, "instance", cmp.Or(os.Getenv("PERCOLATOR_INSTANCE"), "webindex"), "Bigtable `instance` [$PERCOLATOR_INSTANCE]; any name will do on an emulator")
+	flags.StringVar(&t.appProfile, "app-profile", os.Getenv("PERCOLATOR_APP_PROFILE"), "app `profile` with single-cluster routing and transactional writes [$PERCOLATOR_APP_PROFILE]")
+	flags.StringVar(&t.oracle, "tso", os.Getenv("PERCOLATOR_TSO_ADDR"), "`addresses` of the timestamp oracle, host:port,… [$PERCOLATOR_TSO_ADDR]")
 }
 
 // with connects to the oracle and the store for as long as do takes.

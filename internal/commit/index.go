@@ -152,7 +152,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		}
 		cell := model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row)
 		if w := byCell[cell]; w != nil && w.Kind == layout.KindPut && string(w.Value) != ch.cell.Row {
-			return nil, model.CellError(model.ErrUnique, ch.cell, "the transaction gives row %q the same value in index %q", w.Value, ch.ix.Name)
+			return nil, model.CellError(model.ErrUnique, ch.cell, "the transaction gives %s the same value in index %q", model.Cell{Table: ch.cell.Table, Row: string(w.Value), Column: ch.cell.Column}, ch.ix.Name)
 		}
 		put(&Write{Cell: cell, Kind: layout.KindPut, Value: []byte(ch.cell.Row), Indexed: ch.cell, Life: ch.life})
 	}
@@ -188,15 +188,17 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 		if r.Value == nil || string(r.Value) == of[i].cell.Row {
 			continue
 		}
+		holder := of[i].cell
+		holder.Row = string(r.Value)
 		if of[i].careful {
-			if holds, err := tx.c.Reads.HoldsValue(ctx, tx.StartTimestamp(), model.Cell{Table: of[i].cell.Table, Row: string(r.Value), Column: of[i].cell.Column}, *of[i].new); err != nil || !holds {
+			if holds, err := tx.c.Reads.HoldsValue(ctx, tx.StartTimestamp(), holder, *of[i].new); err != nil || !holds {
 				if err != nil {
 					return err
 				}
 				continue // left by a client that did not know the index
 			}
 		}
-		return model.CellError(model.ErrUnique, of[i].cell, "row %q holds this value in index %q", r.Value, of[i].ix.Name)
+		return model.CellError(model.ErrUnique, of[i].cell, "%s holds this value in index %q", holder, of[i].ix.Name)
 	}
 	return nil
 }

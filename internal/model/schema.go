@@ -92,7 +92,7 @@ func (s *Schema) Validate() error {
 	for _, t := range s.Tables {
 		if s.Name != "" && t.Schema != "" && t.Schema != s.Name {
 			// A drop would delete the other tables of that name.
-			return fmt.Errorf("percolator: table %q: %w: it is in the schema %q, so it has no place in %q", t.Name, ErrInvalidArgument, t.Schema, s.Name)
+			return fmt.Errorf("percolator: table %q: %w: it is in %s, so it has no place in %s", t.Name, ErrInvalidArgument, schemaText(t.Schema), schemaText(s.Name))
 		}
 		if name := cmp.Or(t.Schema, s.Name); name != "" && !tableName.MatchString(name) {
 			return fmt.Errorf("percolator: %w: %q is not a name for a schema; it has the form of a table's", ErrInvalidArgument, name)
@@ -379,6 +379,11 @@ func (c *Catalog) UnknownTable(table string) error {
 		hint = "; add it with CreateSchema"
 	}
 	return fmt.Errorf("percolator: table %q: %w: it is not in the schema%s", table, ErrSchemaMismatch, hint)
+}
+
+// Unobserved is ErrSchemaMismatch for a column that the table does not observe.
+func (t *TableInfo) Unobserved(column string) error {
+	return fmt.Errorf("percolator: table %q: %w: column %q is not observed%s", t.Name, ErrSchemaMismatch, column, suggest.DidYouMean(column, t.Observed...))
 }
 
 func (c *Catalog) tableNames() (names []string) {

@@ -24,7 +24,7 @@ func Beside(stored, s *Schema) (*Schema, error) {
 	for _, have := range stored.Tables {
 		for _, t := range s.Tables {
 			if name := cmp.Or(t.Schema, s.Name); t.Name == have.Name && name != have.Schema {
-				return nil, fmt.Errorf("percolator: table %q: %w: the schema %q has a table of that name, so %q cannot have one", t.Name, ErrSchemaMismatch, have.Schema, name)
+				return nil, fmt.Errorf("percolator: table %q: %w: %s has a table of that name, so %s cannot have one", t.Name, ErrSchemaMismatch, schemaText(have.Schema), schemaText(name))
 			}
 		}
 		if !ours[have.Schema] {
@@ -32,4 +32,11 @@ func Beside(stored, s *Schema) (*Schema, error) {
 		}
 	}
 	return &out, nil
+}
+
+func schemaText(name string) string {
+	if name == "" {
+		return "the unnamed schema"
+	}
+	return fmt.Sprintf("the schema %q", name)
 }

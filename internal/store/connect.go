@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -81,12 +82,16 @@ func OnBackend(b Backend) option.ClientOption {
 }
 
 // AwaitEmulator returns an error, within seconds, if a client with these options would go to an
-// emulator where none listens. The client itself tries for as long as its context lasts.
+// emulator where none answers. The client itself tries for as long as its context lasts.
 func AwaitEmulator(ctx context.Context, opts []option.ClientOption) error {
 	if connects(opts) {
 		return nil
 	}
-	if err := emulatorhost.Await(ctx, emulatorhost.Bigtable); err != nil {
+	err := emulatorhost.Await(ctx, emulatorhost.Bigtable)
+	switch {
+	case errors.Is(err, emulatorhost.ErrAddress):
+		return fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
+	case err != nil:
 		return fmt.Errorf("percolator: %w", model.WithContext(ctx, err))
 	}
 	return nil

@@ -2,6 +2,7 @@ package exportqueue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -30,8 +31,8 @@ type DeadLetterCount struct {
 // CountDeadLetters counts the dead letters of each queue of the schema that has any, at most
 // [MaxCounted] of each, by table and queue. The schema does not say which tables hold them. So the
 // snapshot of r is asked, in each table that has no observed or weak column and no index, for the
-// rows that dead letters of these queues have: one request a table, which reads nothing of a table
-// that holds something else. percolator.ErrCorrupt: such a row is no dead letter. Letters that were
+// rows that dead letters of these queues have: one request a table, which reads next to nothing of
+// a table that holds something else. percolator.ErrCorrupt: a letter cannot be decoded. Those that were
 // retried or dropped cost reads until they are collected, so give ctx a deadline. Like every read,
 // it resolves the locks of dead transactions that it meets.
 func CountDeadLetters(ctx context.Context, r percolator.Scanner, s *percolator.Schema) (counts []DeadLetterCount, err error) {
@@ -71,6 +72,9 @@ func countFrom(ctx context.Context, r percolator.Scanner, table string, rows []p
 			return nil, nil, err
 		}
 		l, err := decodeLetter(e)
+		if errors.Is(err, percolator.ErrInvalidArgument) {
+			continue // such rows are another table's
+		}
 		if err != nil {
 			return nil, nil, err
 		}

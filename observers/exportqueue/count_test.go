@@ -141,7 +141,7 @@ func TestCountOfOtherRows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, row := range []string{"mails", "mails/", "mails/x", "another/000.01a2b3c4d5.e6"} {
+		for _, row := range []string{"mails", "mails/", "mails/x", "mails/0x", "another/000.01a2b3c4d5.e6"} {
 			set(row)
 		}
 		if counts, err := c.count(); err != nil || len(counts) != 0 {

@@ -43,7 +43,8 @@ func (q *Queue) DeadLetterTable() (t percolator.Table, ok bool) {
 
 // DeadLetters streams what the snapshot of r holds of a table of dead letters: those of one queue,
 // named by its table, or with "" of all, by queue and partition, each in order. It reads every
-// letter with its value. percolator.ErrCorrupt: a cell is no dead letter. An error ends the stream.
+// letter with its value. percolator.ErrInvalidArgument: the table holds something else.
+// percolator.ErrCorrupt: a dead letter cannot be decoded. An error ends the stream.
 func DeadLetters(ctx context.Context, r percolator.Reader, table, queue string) iter.Seq2[DeadLetter, error] {
 	rows := percolator.All()
 	if queue != "" {
@@ -115,7 +116,7 @@ func decodeLetter(e percolator.Entry) (DeadLetter, error) {
 	cell := e.Cell
 	queue, row, ok := strings.Cut(cell.Row, "/")
 	if !ok || len(row) != len(entryRow(sliced.Row(0, 0), 0)) {
-		return DeadLetter{}, corrupt(cell, "the row names no slice of a queue")
+		return DeadLetter{}, invalid("%s is no table of dead letters: it holds %s", cell.Table, cell)
 	}
 	n, used := binary.Uvarint(e.Value)
 	if used <= 0 || n > uint64(len(e.Value)-used) {

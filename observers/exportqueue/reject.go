@@ -21,7 +21,8 @@ const MaxReasonBytes = 1024
 // return another error: the batch is delivered again.
 //
 // errors.Join joins rejections that have different reasons. Joined with another error, without
-// Config.DeadLetters, and for an entry that is not of the batch, Reject is an error like any other.
+// Config.DeadLetters, with a reason for no entry, and for an entry that is not of the batch, Reject is
+// an error like any other: it deletes nothing.
 func Reject(reason error, refused ...Entry) error {
 	return &rejection{reason, slices.Clone(refused)}
 }
@@ -53,6 +54,9 @@ func (r *rejection) text() string {
 func rejections(err error) (all []*rejection) {
 	switch x := err.(type) { //nolint:errorlint // it unwraps itself, as all branches count
 	case *rejection:
+		if len(x.entries) == 0 && x.reason != nil {
+			return nil
+		}
 		return []*rejection{x}
 	case interface{ Unwrap() error }:
 		return rejections(x.Unwrap())

@@ -215,9 +215,31 @@ func TestReasonsAndStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range exportqueue.DeadLetters(e.ctx, s, "dead_letters", "") {
-			if !errors.Is(err, percolator.ErrCorrupt) {
+			want := percolator.ErrCorrupt
+			if c.row != row { // it is another table's
+				want = percolator.ErrInvalidArgument
+			}
+			if !errors.Is(err, want) {
 				t.Errorf("%q: %v", c, err)
 			}
 		}
+	}
+}
+
+// A delivery that rejects nothing and names a reason has failed: an error deletes no entry. A
+// receiver that answers 503 rejects none of the entries, and `Reject(err, refused...)` with an
+// empty list says so.
+func TestRejectingNothingDeletesNothing(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, withDeadLetters)
+	e.add("k", "v")
+	w, stop := e.exportTo(e.client, e.client, func(context.Context, []exportqueue.Entry) error {
+		var refused []exportqueue.Entry
+		return exportqueue.Reject(errors.New("503 Service Unavailable"), refused...)
+	}, observers.Config{MaxAttempts: 2})
+	e.idle(w)
+	stop()
+	if left := e.pending(); !slices.Equal(left, []string{"k=v"}) || w.Stats().Errors == 0 {
+		t.Errorf("after a delivery that returned an error the queue holds %v, dead letters %v, errors %d", left, e.letters(), w.Stats().Errors)
 	}
 }

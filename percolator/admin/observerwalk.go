@@ -111,7 +111,7 @@ func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column
 	case !ok:
 		return nil, a.e.Meta.Catalog.Load().UnknownTable(table)
 	case !info.IsObserved[column]:
-		return nil, model.CellError(model.ErrSchemaMismatch, model.Cell{Table: table, Column: column}, "the column is not observed in the schema")
+		return nil, info.Unobserved(column)
 	}
 	if err := checkObserver(model.Cell{Table: table, Column: column}, observer); err != nil {
 		return nil, err

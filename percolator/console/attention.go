@@ -111,7 +111,7 @@ const namedColumns = 4
 func nameColumns(columns []waitingColumn) string {
 	var names []string
 	for _, c := range columns[:min(len(columns), namedColumns)] {
-		names = append(names, c.Table+" "+shown(c.Column))
+		names = append(names, "the column "+shown(c.Column)+" of "+c.Table)
 	}
 	text := strings.Join(names, ", ")
 	if more := len(columns) - namedColumns; more > 0 {

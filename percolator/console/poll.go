@@ -97,30 +97,28 @@ func (p *poller) stir() {
 }
 
 func (p *poller) run() {
-	for p.lifetime.Err() == nil {
-		p.step()
-		p.rest(time.Now())
+	for hurried := false; p.lifetime.Err() == nil; {
+		p.step(hurried)
+		hurried = p.rest(time.Now())
 	}
 }
 
-// rest is the pause before the next poll.
-func (p *poller) rest(began time.Time) {
+// rest is the pause before the next poll; hurried: somebody waits for it, so it was cut short.
+func (p *poller) rest(began time.Time) (hurried bool) {
 	for {
 		p.mu.Lock()
 		left := time.Until(began.Add(p.pace()))
-		if p.hurried {
-			p.hurried, left = false, 0
-		}
+		hurried, p.hurried = p.hurried, false
 		p.mu.Unlock()
-		if left <= 0 {
-			return
+		if hurried || left <= 0 {
+			return hurried
 		}
 		select {
 		case <-p.lifetime.Done():
-			return
+			return false
 		case <-p.wake:
 		case <-time.After(left):
-			return
+			return false
 		}
 	}
 }
@@ -134,7 +132,7 @@ func (p *poller) pace() time.Duration {
 }
 
 // step polls once.
-func (p *poller) step() {
+func (p *poller) step(hurried bool) {
 	p.mu.Lock()
 	p.turn++
 	turn, asked := p.turn, p.askDue()
@@ -144,7 +142,7 @@ func (p *poller) step() {
 	case <-time.After(pollTimeout): // the slow ones answer to a later poll
 	case <-p.lifetime.Done():
 	}
-	p.publish(turn)
+	p.publish(turn, hurried)
 }
 
 // watched tells whether a viewer looks at a page, "" for any. The caller holds mu.

@@ -7,8 +7,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// publish makes a snapshot of what is known and tells those who wait for it.
-func (p *poller) publish(turn int64) {
+// publish makes a snapshot of what is known and tells those who wait for it. That of a hurried poll
+// is no sample unless one is due: the samples that are kept are those of [History].
+func (p *poller) publish(turn int64, hurried bool) {
 	own := p.src.own()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -30,8 +31,11 @@ func (p *poller) publish(turn int64) {
 	}
 	next.State.Processes.Value = withOwn(own, p.state.Processes.Value)
 	next.State.Own = own.Client
-	p.history.add(p.sample(next))
-	next.Samples = p.history.last()
+	s := p.sample(next)
+	if next.Samples = p.history.last(); !hurried || len(next.Samples) == 0 || now.Sub(next.Samples[len(next.Samples)-1].At) >= p.interval {
+		p.history.add(s)
+		next.Samples = p.history.last()
+	}
 	p.latest = next
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -46,6 +46,39 @@ func TestSnippetShowsTheTermAndIsShort(t *testing.T) {
 	}
 }
 
+// A snippet shows every word of the query that the text has close to another one: the piece around
+// the first occurrence of any word, often that of the site's navigation, is not the best piece.
+func TestSnippetShowsAllWordsOfTheQuery(t *testing.T) {
+	t.Parallel()
+	quay, ice := strings.Repeat("A quay of stone and a shed for nets. ", 12), strings.Repeat("Ice in two winters out of five. ", 12)
+	for what, text := range map[string]string{
+		"side by side": "Harbour book Words Tides Kelderby " + quay + "The harbour light stands at the end of the mole. " + ice,
+		"far apart":    "Harbour book Words " + quay + "The light stands at the end of the mole. " + ice,
+		"at the ends":  "Light " + quay + ice + "harbour",
+		"apart, once":  quay + "The light. " + quay + "The harbour. " + quay,
+	} {
+		snippet := Snippet(text, "harbour light", 240)
+		marked := map[string]bool{}
+		for _, f := range Highlight(snippet, "harbour light") {
+			if f.Match {
+				marked[strings.ToLower(f.Text)] = true
+			}
+		}
+		if n := utf8.RuneCountInString(snippet); !marked["harbour"] || !marked["light"] || n > 240+8 {
+			t.Errorf("%s: %d characters, which mark %v:\n%s", what, n, marked, snippet)
+		}
+	}
+}
+
+// Where the words of the query occur again, the text of a page says more than its navigation.
+func TestSnippetPrefersTheBody(t *testing.T) {
+	t.Parallel()
+	text := "Harbour book Words " + strings.Repeat("A quay of stone. ", 10) + "Every harbour has a light."
+	if got := Snippet(text, "harbour", 60); !strings.Contains(got, "Every harbour has") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestHighlight(t *testing.T) {
 	t.Parallel()
 	got := Highlight("The LIGHT by light\u00adhouses, a light", "light lighthouses")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -44,9 +45,9 @@ type example struct{ Query, URL string }
 // overviews keeps the last overview for a while: however often the start page is loaded, the index
 // is surveyed once in overviewLasts.
 type overviews struct {
-	mu   sync.Mutex
-	last *overview
-	at   time.Time
+	mu   sync.Mutex // held by who surveys
+	last atomic.Pointer[overview]
+	at   time.Time // of last
 }
 
 // overview surveys the index, unless it has lately. Without an answer in time, or while others are
@@ -54,17 +55,18 @@ type overviews struct {
 func (s *Server) overview(ctx context.Context) *overview {
 	o := &s.overviews
 	if !o.mu.TryLock() { // another request surveys the index
-		return nil
+		return o.last.Load()
 	}
 	defer o.mu.Unlock()
-	if o.last != nil && time.Since(o.at) < overviewLasts {
-		return o.last
+	last := o.last.Load()
+	if last != nil && time.Since(o.at) < overviewLasts {
+		return last
 	}
 	select {
 	case s.views <- struct{}{}:
 		defer func() { <-s.views }()
 	default:
-		return o.last
+		return last
 	}
 	ctx, cancel := context.WithTimeout(ctx, overviewTimeout)
 	defer cancel()
@@ -72,10 +74,11 @@ func (s *Server) overview(ctx context.Context) *overview {
 	err := s.client.View(ctx, next.survey)
 	if err != nil {
 		s.log.Warn("surveying the index failed", "reason", err)
-		return o.last
+		return last
 	}
-	o.last, o.at = &next, time.Now()
-	return o.last
+	o.last.Store(&next)
+	o.at = time.Now()
+	return &next
 }
 
 // survey counts what can be found, and reads the pages of the highest rank.
@@ -110,7 +113,7 @@ func (o *overview) survey(ctx context.Context, r *percolator.Snapshot) error {
 		content := index.Get(f, index.ServedContent, m.URL)
 		titles = append(titles, page.Terms(content.Title))
 		if len(o.Top) < shownTop {
-			o.Top = append(o.Top, result{URL: m.URL, Stored: storedLink(m.URL, ""), Title: cmp.Or(content.Title, m.URL), Rank: index.FormatRank(m.Rank)})
+			o.Top = append(o.Top, result{URL: m.URL, Stored: storedLink(m.URL, ""), Title: page.Highlight(cmp.Or(content.Title, m.URL), ""), Rank: index.FormatRank(m.Rank)})
 		}
 	}
 	o.addExamples(titles)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -31,13 +32,15 @@ type resultsPage struct {
 	Results        []result
 	Terms          []termCount // how often each occurs, where nothing has all of them
 	Previous, Next string      // links; "" if there is no such page
+	First, Last    string      // links, of a page beyond the last
+	Pages          int         // of results
 	Overview       *overview   // of the start page; nil: not known
 }
 
 type result struct {
 	URL, Document string
 	Stored        string // the page as it was crawled
-	Title         string
+	Title         []page.Fragment
 	Snippet       []page.Fragment
 	Anchors       []index.Anchor
 	More          int // anchors that are not shown
@@ -83,11 +86,15 @@ func (s *Server) search(ctx context.Context, query string, number int) (*results
 		first := min((min(number, len(f.Matches)+1)-1)*perPage, len(f.Matches))
 		last := min(first+perPage, len(f.Matches))
 		p.Total, p.Partial, p.From, p.Terms = len(f.Matches), f.Partial, first+1, f.Terms
-		if number > 1 {
-			p.Previous = link("/", "q", query, "page", strconv.Itoa(number-1))
+		p.Pages = (p.Total + perPage - 1) / perPage
+		numbered := func(n int) string { return link("/", "q", query, "page", strconv.Itoa(n)) }
+		if number > p.Pages {
+			p.First, p.Last = numbered(1), numbered(p.Pages)
+		} else if number > 1 {
+			p.Previous = numbered(number - 1)
 		}
 		if last < len(f.Matches) {
-			p.Next = link("/", "q", query, "page", strconv.Itoa(number+1))
+			p.Next = numbered(number + 1)
 		}
 		p.Results, err = describe(ctx, snap, query, f.Matches[first:last])
 		return err
@@ -114,12 +121,9 @@ func describe(ctx context.Context, r percolator.Reader, query string, matches []
 		}
 		anchors := index.Get(f, index.ServedAnchors, m.URL)
 		shown := min(len(anchors), shownAnchors)
-		title := content.Title
-		if title == "" {
-			title = m.URL
-		}
 		out = append(out, result{
-			URL: m.URL, Document: documentLink(m.URL), Stored: storedLink(m.URL, query), Title: title, Rank: index.FormatRank(m.Rank),
+			URL: m.URL, Document: documentLink(m.URL), Stored: storedLink(m.URL, query), Rank: index.FormatRank(m.Rank),
+			Title:   page.Highlight(cmp.Or(content.Title, m.URL), query),
 			Snippet: page.Highlight(page.Snippet(content.Excerpt, query, snippetRunes), query),
 			Anchors: anchors[:shown], More: len(anchors) - shown,
 		})
@@ -129,6 +133,21 @@ func describe(ctx context.Context, r percolator.Reader, query string, matches []
 
 // documentLink is the address of the page about a document.
 func documentLink(u string) string { return link("/document", "url", u) }
+
+// original is the address of a page on the web, "" if its host cannot be there: the names are
+// reserved (RFC 6761), as those of the bundled crawl are.
+func original(u string) string {
+	parsed, err := url.Parse(u)
+	if err != nil {
+		return ""
+	}
+	host := parsed.Hostname()
+	switch host[strings.LastIndex(host, ".")+1:] {
+	case "example", "invalid", "localhost", "test":
+		return ""
+	}
+	return u
+}
 
 // link is a path with parameters.
 func link(path string, params ...string) string {

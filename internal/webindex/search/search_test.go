@@ -30,7 +30,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 const (
-	home   = "http://a.test/"
+	home   = "http://a.example.org/" // a host that the web has; the others are reserved names
 	target = "http://t.test/guide?v=1&x=2"
 	mirror = "http://u.test/copy"
 	moved  = "http://moved.test/"
@@ -66,6 +66,7 @@ func TestPages(t *testing.T) {
 	for name, path := range map[string]string{
 		"start":          "/",
 		"results":        "/?q=LAMPS",
+		"beyond":         "/?q=lamps&page=9",
 		"none":           "/?q=lamps+zebra",
 		"no words":       "/?q=the+of",
 		"stored":         "/stored?q=lamps&url=" + url.QueryEscape(target),
@@ -146,6 +147,9 @@ func TestResultsAreDividedIntoPages(t *testing.T) {
 		for _, u := range got {
 			seen[u] = true
 		}
+	}
+	if body := get(t, s, "/?q=lamp&page=9").Body.String(); !strings.Contains(body, "There are 3 pages of results") || !strings.Contains(body, `href="/?page=3&amp;q=lamp"`) {
+		t.Errorf("beyond the last page:\n%s", body)
 	}
 	if len(seen) != 25 {
 		t.Errorf("%d of 25 documents on the pages together", len(seen))

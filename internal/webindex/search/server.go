@@ -34,8 +34,9 @@ var errBusy = errors.New("too many requests are being answered")
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"second": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"date":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+	"original": original,
+	"second":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"date":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
 }).ParseFS(files, "templates/*.html"))
 
 // Server answers requests. It is an http.Handler and may be used concurrently.

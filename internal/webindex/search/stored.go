@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -19,6 +20,7 @@ const maxStoredLinks = 100
 type storedPage struct {
 	Query      string
 	URL, Title string
+	Heading    []page.Fragment
 	Document   string // the page about it
 	Lines      [][]page.Fragment
 	Links      []storedReference
@@ -90,6 +92,7 @@ func (p *storedPage) read(ctx context.Context, r *percolator.Snapshot) (redirect
 		p.Lines = append(p.Lines, page.Highlight(line, p.Query))
 	}
 	p.Title = index.Get(f, index.Derived, p.URL).Title
+	p.Heading = page.Highlight(cmp.Or(p.Title, p.URL), p.Query)
 	p.addLinks(index.Get(f, index.OutLinks, p.URL))
 	p.At = r.StartTimestamp().Time()
 	return "", f.Err()
