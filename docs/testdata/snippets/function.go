@@ -22,8 +22,6 @@ var (
 	_ = tso.At
 	_ = observers.NewRegistry
 	_ = admin.New
-
-	firstWord = func(text []byte) string { return string(text) }
 )
 
 func body(ctx context.Context, client *percolator.Client) error {
