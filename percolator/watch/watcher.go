@@ -98,10 +98,11 @@ type place struct {
 func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher, error) {
 	w := &watcher{e: client.Engine(), cfg: cfg, columns: cfg.columns(), span: math.MaxInt64, open: map[tso.Timestamp]*txn{}, yielded: time.Now(), rest: cfg.rest}
 	for _, c := range cfg.Columns {
-		if c.Name == "" {
-			c.Name = "any"
+		var named []string
+		if c.Name != "" {
+			named = []string{c.Name}
 		}
-		if err := w.e.Meta.CheckReadable(model.Cell{Table: c.Table, Row: "any", Column: c.Name}); err != nil {
+		if err := w.e.Meta.CheckColumns(c.Table, named); err != nil {
 			return nil, err
 		}
 	}
