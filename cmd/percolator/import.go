@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/printable"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -28,7 +29,7 @@ func newImport() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use:  "import TABLE --from SOURCE",
-		Args: takes(1, 1, "TABLE"),
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.bulk.Table = args[0]
 			if f.abort {
@@ -88,7 +89,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	skipped, stderr := int64(0), cmd.ErrOrStderr()
 	tell := func(err error) error {
 		skipped++
-		_, werr := fmt.Fprintf(stderr, "skipped: %s\n", shown(err.Error()))
+		_, werr := fmt.Fprintf(stderr, "skipped: %s\n", printable.Line(err.Error()))
 		return werr
 	}
 	cfg := f.bulk
@@ -125,7 +126,11 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	case errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrImporting):
 		return err
 	case r.Elapsed > 0 && !errors.Is(err, percolator.ErrCorrupt):
-		return fmt.Errorf("table %s cannot be used until the import has ended; the same command resumes it, and --abort removes what was written: %w", shown(f.bulk.Table), err)
+		again := "the same command resumes the import"
+		if errors.Is(err, percolator.ErrInvalidArgument) {
+			again = "--skip leaves it out"
+		}
+		return fmt.Errorf("%w; the import is unfinished, and table %s cannot be used: %s, --abort removes what was written", err, shown(f.bulk.Table), again)
 	default:
 		return err
 	}
@@ -133,7 +138,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 		return err
 	}
 	if skipped+r.FailedBefore > 0 {
-		return errFindings
+		return findings("skipped: %s", counted(skipped+r.FailedBefore, "row"))
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func newSchemaDiff() *cobra.Command {
 					return err
 				}
 				if len(plan.Changes) > 0 {
-					return errFindings
+					return findings("%s differs from the stored schema: %s", args[0], counted(len(plan.Changes), "change"))
 				}
 				return nil
 			})

@@ -351,7 +351,7 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...str
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {
-		return fmt.Errorf("percolator: %w: the instance %s has no schema; create it with CreateSchema", model.ErrSchemaMismatch, w.Config.Instance)
+		return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
 	}
 	if want != nil {
 		if err := want.Validate(); err != nil {
@@ -362,7 +362,7 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 			return err
 		}
 		if !model.SameButForJournal(m.Schema, want) {
-			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d) by: %s; apply it with CreateSchema or leave Config.Schema nil",
+			return fmt.Errorf("percolator: %w: Config.Schema is not the stored schema (version %d): %s; make them equal, or leave Config.Schema nil",
 				model.ErrSchemaMismatch, m.Version, drift(m.Schema, want))
 		}
 	}

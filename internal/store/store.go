@@ -250,9 +250,9 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	}
 	switch {
 	case missingFamily(err):
-		return fmt.Errorf("percolator: table %q: %w: it lacks a column family; CreateSchema adds it: %w", table, model.ErrSchemaMismatch, err)
+		return fmt.Errorf("percolator: table %q: %w: it lacks a column family; percolator schema apply, or CreateSchema, adds it: %w", table, model.ErrSchemaMismatch, err)
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; CreateSchema creates it: %w", table, model.ErrSchemaMismatch, err)
+		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; percolator schema apply, or CreateSchema, creates it: %w", table, model.ErrSchemaMismatch, err)
 	}
 	return fmt.Errorf("percolator: table %q: %w", table, model.WithContext(ctx, err))
 }
