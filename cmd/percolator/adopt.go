@@ -79,7 +79,7 @@ func newAdopt() *cobra.Command {
 					return err
 				}
 				if out.Differ > out.Mended {
-					return findings("%s: the tables differ", counted(out.Differ-out.Mended, "row"))
+					return findings("the tables differ in %s", counted(out.Differ-out.Mended, "row"))
 				}
 				return nil
 			})

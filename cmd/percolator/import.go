@@ -96,7 +96,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	wait := newCountdown(cmd, "every client knows of the import")
 	cfg.Source, cfg.Waiting = name, wait.begin
 	if f.skip {
-		cfg.Failed = func(failed loader.Failure[loader.Row]) error { return tell(failed.Err) }
+		cfg.Failed = func(failed loader.Failure[loader.Row]) error { return tell(fmt.Errorf("item %d: %w", failed.Index, failed.Err)) }
 		cfg.SourceFailed = func(err error) error {
 			if !errors.Is(err, percolator.ErrInvalidArgument) { // the source itself fails
 				return err

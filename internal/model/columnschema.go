@@ -70,20 +70,20 @@ func (t *Table) validateDeclarations() error {
 		if _, ok := info.Of(col); ok {
 			return nil
 		}
-		return CellError(ErrInvalidArgument, Cell{t.Name, "", col}, "the column is %s and not among the columns that the table declares%s", how, info.meant(col))
+		return CellError(ErrInvalidArgument, Cell{t.Name, "", col}, "the table declares its columns, and not this one, which %s%s", how, info.meant(col))
 	}
 	for _, col := range t.Observed {
-		if err := uses(col, "observed"); err != nil {
+		if err := uses(col, "is observed"); err != nil {
 			return err
 		}
 	}
 	for _, col := range t.Weak {
-		if err := uses(col, "weak"); err != nil {
+		if err := uses(col, "is weak"); err != nil {
 			return err
 		}
 	}
 	for _, ix := range t.Indexes {
-		if err := uses(ix.Column, fmt.Sprintf("that of index %q", ix.Name)); err != nil {
+		if err := uses(ix.Column, fmt.Sprintf("has the index %q", ix.Name)); err != nil {
 			return err
 		}
 	}
