@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"internal/gc", "internal/transfer", "internal/membership", "internal/repair"},
 	{"internal/sweep"},
 	{"percolator"},
-	{"percolator/admin", "internal/probe"},
+	{"percolator/admin", "percolator/schemafile", "internal/probe"},
 	{"internal/scanning", "percolator/percolatortest"},
 	{"observers", "percolator/backup", "percolator/loader", "percolator/watch", "internal/fixture"},
 	{"observers/internal/sliced", "internal/export", "percolator/adopt"},
@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"internal/webindex/index", "internal/workload", "percolator/console"},
 	{"internal/simulation", "internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
 	{"internal/webindex/summary", "internal/webindex/webtest"},
-	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/orders", "docs/examples/phones", "docs/examples/quickstart"},
+	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/orders", "docs/examples/phones", "docs/examples/quickstart", "docs/examples/stars"},
 	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "emulator_test/upgrade", "internal", "terraform"}, // nothing but tests
 }
 
@@ -101,6 +101,7 @@ var outside = map[string][]string{
 	"percolator/backup":      nil,
 	"percolator/console":     nil,
 	"percolator/loader":      nil,
+	"percolator/schemafile":  nil,
 }
 
 // forTests are imported by tests and by each other.

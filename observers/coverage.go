@@ -115,6 +115,8 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 			col.lanes = append(col.lanes, l)
 			col.names = append(col.names, o.name)
 			col.owned = max(col.owned, o.owned)
+		case !slices.ContainsFunc(s.Tables, func(t percolator.Table) bool { return t.Name == o.table }):
+			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the stored schema has no table %q; percolator schema apply adds it", o.name, percolator.ErrSchemaMismatch, o.table))
 		case !cov.observed[c]:
 			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the schema does not observe column %q of table %q", o.name, percolator.ErrSchemaMismatch, o.column, o.table))
 		}

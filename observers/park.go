@@ -42,7 +42,7 @@ func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
 		return false
 	}
 	tn.lane.counters.parked.Add(1)
-	w.log.Warn("observers: a cell is parked", "observer", tn.lane.name, "table", tn.lane.table, "column", tn.lane.column, "attempts", tn.attempt)
+	w.log.Warn("observers: a cell is parked", "observer", tn.lane.name, "table", tn.lane.table, "column", tn.lane.column, "attempts", tn.attempt, "look", "percolator notify ls "+tn.lane.table)
 	return true
 }
 

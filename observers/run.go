@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,11 +131,12 @@ func (w *Worker) failed(r *run, err error, at stage) outcome {
 	fields := []any{"kind", kind, "observer", l.name, "table", l.table, "column", l.column, "attempt", tn.attempt, "cells", len(r.part)}
 	// The log tells where a bisection begins and ends.
 	first := tn.attempt == 1 && (len(r.part) == 1 || !r.halves)
+	look := append(slices.Clone(fields), "look", "the log at debug level names the row and the error")
 	switch {
 	case panicked != nil && first:
-		w.log.Error("observers: an observer panicked", append(fields, "stack", panicked.Stack)...)
+		w.log.Error("observers: an observer panicked", append(look, "stack", panicked.Stack)...)
 	case !out.conflict && first:
-		w.log.Warn("observers: an attempt failed", fields...)
+		w.log.Warn("observers: an attempt failed", look...)
 	}
 	w.log.Debug("observers: attempt failed", append(fields, "row", tn.entry.row, "err", err)...)
 	return out

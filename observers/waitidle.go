@@ -112,6 +112,9 @@ type NotIdleError struct {
 
 func (e *NotIdleError) Error() string {
 	text := "observers: not idle, " + e.Left.String()
+	if e.Left.Notifications > 0 {
+		text += " (does a worker run that takes their columns?)"
+	}
 	switch {
 	case e.Failed != nil:
 		text = "observers: what is left cannot be read: " + e.Failed.Error()

@@ -39,7 +39,8 @@ var (
 	// ErrTooLarge: a limit on sizes or counts is exceeded; see the constants named Max.
 	ErrTooLarge = model.ErrTooLarge
 	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema is not
-	// the one stored in the instance. Run CreateSchema with the new schema.
+	// the one stored in the instance. Run CreateSchema with the new schema. For a table or an index
+	// that the schema lacks, the error is ErrInvalidArgument as well.
 	ErrSchemaMismatch = model.ErrSchemaMismatch
 	// ErrTxnDone: the transaction has been committed or rolled back. Begin another.
 	ErrTxnDone = model.ErrTxnDone

@@ -54,7 +54,7 @@ func newAdopt() *cobra.Command {
 	var opts adopt.CompareOptions
 	cmd := &cobra.Command{
 		Use:  "adopt TABLE --from bigtable:TABLE --map FILE",
-		Args: takes(1, 1, "TABLE"),
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := source.check(); err != nil {
 				return err
@@ -79,7 +79,7 @@ func newAdopt() *cobra.Command {
 					return err
 				}
 				if out.Differ > out.Mended {
-					return errFindings
+					return findings("the tables differ in %s", counted(out.Differ-out.Mended, "row"))
 				}
 				return nil
 			})

@@ -90,7 +90,7 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 		_, _ = fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
 	})
 	if err == nil && len(s.Problems) > 0 {
-		err = errFindings
+		err = findings("the backup is damaged: %s", counted(len(s.Problems), "problem"))
 	}
 	return err
 }

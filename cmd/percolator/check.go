@@ -241,8 +241,13 @@ func (f *checkFlags) report(cmd *cobra.Command, out checkJSON) error {
 	unable := slices.ContainsFunc(out.Checks, func(c checkedIt) bool {
 		return slices.ContainsFunc(c.Findings, func(f finding) bool { return f.unable })
 	})
-	if out.Worst == levelFailed || unable || f.strict && out.Worst == levelWarning {
-		return errFindings
+	switch {
+	case out.Worst == levelFailed:
+		return findings("a check has failed")
+	case unable:
+		return findings("a check could not be carried out")
+	case f.strict && out.Worst == levelWarning:
+		return findings("a check warns")
 	}
 	return nil
 }

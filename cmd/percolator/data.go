@@ -29,7 +29,7 @@ func (n *instanceName) add(flags *pflag.FlagSet) {
 
 func (n instanceName) check() error {
 	if n.project == "" || n.instance == "" {
-		return usagef("--project and --instance are needed")
+		return usagef("--project and --instance, or PERCOLATOR_PROJECT and PERCOLATOR_INSTANCE, are needed")
 	}
 	return nil
 }

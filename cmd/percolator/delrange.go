@@ -40,7 +40,7 @@ func newDelRange() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "del-range TABLE [COLUMN…]",
 		ValidArgsFunction: completeTables,
-		Args:              takes(1, anyNumber, "a table, and columns"),
+		Args:              takes(1, anyNumber),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := which.rows(); err != nil {
 				return err

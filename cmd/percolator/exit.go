@@ -44,8 +44,25 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// errFindings is what a command ends with that has printed what is wrong.
-var errFindings = errors.New("not everything is as it should be")
+// errFindings is what a command ends with that has printed what it has found: findings.
+var errFindings = errors.New("findings")
+
+// findings is errFindings in a sentence of the command's own.
+func findings(format string, args ...any) error {
+	return findingsError{fmt.Errorf(format, args...)}
+}
+
+type findingsError struct{ error }
+
+func (findingsError) Is(target error) bool { return target == errFindings }
+
+// counted is a number of things, of which one has no s.
+func counted[N int | int64](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
 
 // advise adds to an error of an oracle's store what the operator can do.
 func advise(err error) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -20,7 +21,7 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "export TABLE DEST [COLUMN…]",
 		ValidArgsFunction: completeTables,
-		Args:              takes(2, anyNumber, "a table, a directory or gs://BUCKET/PATH, and columns"),
+		Args:              takes(2, anyNumber),
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
 			o.Table, o.Columns, o.PartBytes = args[0], args[2:], part<<20
 			if o.AsOf, err = at.timestamp(ctx, c); err != nil {
@@ -32,6 +33,9 @@ func newExport() *cobra.Command {
 			}
 			defer closePlace()
 			m, err := export.Run(ctx, c, place, o)
+			if errors.Is(err, export.ErrComplete) {
+				return fmt.Errorf("%w: choose another place than %s, or delete what is there", err, args[1])
+			}
 			if err != nil {
 				return err
 			}

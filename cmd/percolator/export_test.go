@@ -39,7 +39,7 @@ func testExport(t *testing.T) {
 	s.run(exitUsage, "export", "accounts", at, "--concurrency", "65")
 	s.run(exitUsage, "export", "accounts", "s3://bucket/path")
 	s.run(exitUsage, "export", "accounts")
-	s.run(exitFailure, "export", "nothing", filepath.Join(dir, "nothing"))
+	s.run(exitUsage, "export", "nothing", filepath.Join(dir, "nothing"))
 	text := fileCounts.ReplaceAllString(strings.ReplaceAll(s.text.String(), dir, "DIR"), "${1}<n>")
 	golden(t, "export.txt", normalized(text))
 }

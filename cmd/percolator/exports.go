@@ -46,7 +46,7 @@ func newExportsLs() *cobra.Command {
 	limit, queue := 100, ""
 	cmd := &cobra.Command{
 		Use:               "ls TABLE",
-		Args:              takes(1, 1, "a table of dead letters"),
+		Args:              takes(1, 1),
 		ValidArgsFunction: completeTables,
 		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", limit) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {

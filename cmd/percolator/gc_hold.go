@@ -55,7 +55,7 @@ func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold,
 }
 
 // holdArg is the Args of a command that takes a hold.
-var holdArg = takes(1, 1, "the id of a hold")
+var holdArg = takes(1, 1)
 
 func newHoldLs() *cobra.Command {
 	var f listFlags

@@ -31,7 +31,7 @@ func newGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get TABLE ROW [COLUMN…]",
 		ValidArgsFunction: completeCells,
-		Args:              takes(2, anyNumber, "a table, a row, and columns"),
+		Args:              takes(2, anyNumber),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if raw && len(args) != 3 {
 				return usagef("--raw needs exactly one column")

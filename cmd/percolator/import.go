@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/printable"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -29,7 +30,7 @@ func newImport() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use:  "import TABLE --from SOURCE",
-		Args: takes(1, 1, "TABLE"),
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.bulk.Table = args[0]
 			if f.abort {
@@ -89,14 +90,16 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	skipped, stderr := int64(0), cmd.ErrOrStderr()
 	tell := func(err error) error {
 		skipped++
-		_, werr := fmt.Fprintf(stderr, "skipped: %s\n", shown(err.Error()))
+		_, werr := fmt.Fprintf(stderr, "skipped: %s\n", printable.Line(err.Error()))
 		return werr
 	}
 	cfg := f.bulk
 	wait := newCountdown(cmd, "every client knows of the import")
 	cfg.Source, cfg.Waiting, cfg.InUse = name, wait.begin, strings.HasPrefix(f.source.from, plainScheme)
 	if f.skip {
-		cfg.Failed = func(failed loader.Failure[loader.Row]) error { return tell(failed.Err) }
+		cfg.Failed = func(failed loader.Failure[loader.Row]) error {
+			return tell(fmt.Errorf("item %d: %w", failed.Index, failed.Err))
+		}
 		cfg.SourceFailed = func(err error) error {
 			if !errors.Is(err, percolator.ErrInvalidArgument) { // the source itself fails
 				return err
@@ -126,7 +129,11 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	case errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrImporting):
 		return err
 	case r.Elapsed > 0 && !errors.Is(err, percolator.ErrCorrupt):
-		return fmt.Errorf("table %s cannot be used until the import has ended; the same command resumes it, and --abort removes what was written: %w", shown(f.bulk.Table), err)
+		again := "the same command resumes the import"
+		if errors.Is(err, percolator.ErrInvalidArgument) {
+			again = "--skip leaves it out"
+		}
+		return fmt.Errorf("%w; the import is unfinished, and table %s cannot be used: %s, --abort removes what was written", err, shown(f.bulk.Table), again)
 	default:
 		return err
 	}
@@ -134,7 +141,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 		return err
 	}
 	if skipped+r.FailedBefore > 0 {
-		return errFindings
+		return findings("skipped: %s", counted(skipped+r.FailedBefore, "row"))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func newLocksResolve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "resolve [TABLE [ROW]]",
 		ValidArgsFunction: completeTables,
-		Args:              takes(0, 2, "a table and a row at most"),
+		Args:              takes(0, 2),
 		PreRunE:           func(*cobra.Command, []string) error { return notNegative("older-than", f.opts.OlderThan) },
 		RunE:              f.run(f.resolve),
 	}
@@ -99,7 +99,7 @@ func (f *resolveFlags) resolve(ctx context.Context, cmd *cobra.Command, c *perco
 		err = perr
 	}
 	if err == nil && r.found.Counts.Undecodable > 0 {
-		err = errFindings
+		err = findings("%s cannot be decoded", counted(r.found.Counts.Undecodable, "lock"))
 	}
 	return err
 }

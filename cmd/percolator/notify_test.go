@@ -178,7 +178,7 @@ retried: observer index on docs/"c"/"in"
 	}
 
 	s.run(exitNotFound, "notify", "retry", "docs", "a", "in", "index")
-	s.run(exitFailure, "notify", "ls", "unknown")
+	s.run(exitUsage, "notify", "ls", "unknown")
 	s.run(exitUsage, "notify", "retry")
 	s.run(exitUsage, "notify", "retry", "docs", "a")
 	s.run(exitUsage, "notify", "retry", "--all", "--observer", "x")

@@ -37,7 +37,13 @@ const waitSilence = 5 * time.Second
 
 func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, output outputFlag) error {
 	say, end := statusLine(cmd)
-	err := observers.WaitIdle(ctx, c, func(r observers.Remaining) { say(r.String()) })
+	untaken, asked := "", time.Time{}
+	err := observers.WaitIdle(ctx, c, func(r observers.Remaining) {
+		if r.Notifications > 0 && time.Since(asked) > waitSilence {
+			untaken, asked = untakenColumns(ctx, c), time.Now()
+		}
+		say(r.String() + untaken)
+	})
 	end()
 	busy, isBusy := errors.AsType[*observers.NotIdleError](err)
 	if err != nil && (!isBusy || busy.Failed != nil || busy.Looked.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
@@ -60,7 +66,21 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 	}
 	werr := output.emitText(cmd.OutOrStdout(), out, text)
 	if err != nil && werr == nil {
-		return errFindings
+		return findings("not everything was done in time%s", untaken)
 	}
 	return werr
+}
+
+// untakenColumns says which columns no worker takes, as far as is known.
+func untakenColumns(ctx context.Context, c *percolator.Client) (text string) {
+	live, err := runningWorkers(ctx, c)
+	if err != nil {
+		return ""
+	}
+	for _, f := range judgeObservers(c.Schema(), live) {
+		if f.Level == levelWarning {
+			text += "; " + f.Saw
+		}
+	}
+	return text
 }

@@ -33,7 +33,7 @@ func (f *walkFlags) add(cmd *cobra.Command) {
 }
 
 // observerArgs is the Args of a command for one observer.
-var observerArgs = takes(3, 3, "a table, a column and an observer")
+var observerArgs = takes(3, 3)
 
 // walk is admin.Admin.BackfillObserver or ForgetObserver.
 type walk func(a *admin.Admin, ctx context.Context, table, column, observer string, opts admin.ObserverOptions) (admin.ObserverProgress, error)

@@ -82,7 +82,7 @@ func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percola
 		out.Indexes, err = compareIndexes(ctx, c, report.Building)
 	}
 	if err == nil && out.wrong() {
-		err = errFindings
+		err = findings("the report names what is not as it should be")
 	}
 	return errors.Join(f.output.emit(cmd.OutOrStdout(), out, out.print), err)
 }

@@ -166,11 +166,11 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
 }
 
-// takes is the Args of a command with least to most arguments, which what names.
-func takes(least, most int, what string) cobra.PositionalArgs {
+// takes is the Args of a command with least to most arguments.
+func takes(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return usagef("%s takes %s", cmd.CommandPath(), what)
+			return usagef("usage: %s %s (%s --help)", cmd.Parent().CommandPath(), cmd.Use, cmd.CommandPath())
 		}
 		return nil
 	}

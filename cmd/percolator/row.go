@@ -21,7 +21,7 @@ func newRow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "row TABLE ROW",
 		ValidArgsFunction: completeCells,
-		Args:              takes(2, 2, "a table and a row"),
+		Args:              takes(2, 2),
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			opts.Columns, err = names(columns)
 			return err

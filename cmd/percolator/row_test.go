@@ -36,7 +36,7 @@ func TestRowSession(t *testing.T) {
 	s.run(exitUsage, "row", "accounts", "Bob", "--versions", "-1")
 	s.run(exitUsage, "row", "accounts", "Bob", "-o", "yaml")
 	s.run(exitUsage, "row", "percolator_meta", "meta")
-	s.run(exitFailure, "row", "unknown", "Bob")
+	s.run(exitUsage, "row", "unknown", "Bob")
 	s.compare("row.txt")
 	if again := cl.must(exitOK, "row", "accounts", "Eve"); !strings.Contains(again.out, "dead") {
 		t.Errorf("looking has resolved a lock:\n%s", again.out)

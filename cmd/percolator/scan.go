@@ -113,7 +113,7 @@ func newScan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "scan TABLE [COLUMN…]",
 		ValidArgsFunction: completeTables,
-		Args:              takes(1, anyNumber, "a table, and columns"),
+		Args:              takes(1, anyNumber),
 		PreRunE: func(*cobra.Command, []string) error {
 			_, err := what.rows()
 			return err

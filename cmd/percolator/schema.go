@@ -33,7 +33,7 @@ func (f *schemaFlags) with(cmd *cobra.Command, do func(ctx context.Context) erro
 }
 
 // schemaArg is the Args of a command that takes a schema file.
-var schemaArg = takes(1, 1, `a schema file, "-" for the standard input`)
+var schemaArg = takes(1, 1)
 
 func backfillCommand(table, index string) string {
 	return fmt.Sprintf("percolator schema backfill %s %s", table, index)

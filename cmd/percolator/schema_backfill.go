@@ -57,7 +57,7 @@ func newSchemaBackfill() *cobra.Command {
 }
 
 // tableAndIndex is the Args of a command for one index.
-var tableAndIndex = takes(2, 2, "a table and an index")
+var tableAndIndex = takes(2, 2)
 
 func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts admin.BackfillOptions) (backfillJSON, error) {
 	wait := newCountdown(cmd, "every client writes the index")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/schemafile"
 )
 
 // planJSON is what "schema diff" and "schema apply" print for programs.
@@ -45,7 +46,7 @@ func newPlanJSON(plan admin.SchemaPlan) planJSON {
 func newChangeJSON(ch admin.SchemaChange) changeJSON {
 	return changeJSON{
 		Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Column: shownName(ch.Index.Column), Unique: ch.Index.Unique,
-		Type: ch.Column.Type, Was: ch.Was.Type, TTL: durationText(ch.Column.TTL), NotifyExpired: ch.Column.NotifyExpired, Refused: ch.Err() != nil, Then: nextStep(ch),
+		Type: ch.Column.Type, Was: ch.Was.Type, TTL: schemafile.Duration(ch.Column.TTL), NotifyExpired: ch.Column.NotifyExpired, Refused: ch.Err() != nil, Then: nextStep(ch),
 	}
 }
 
@@ -108,7 +109,7 @@ func declarationLine(ch admin.SchemaChange) string {
 		line += "column " + shown(ch.Name) + " "
 	}
 	mark := "~ "
-	ttl := durationText(ch.Column.TTL)
+	ttl := schemafile.Duration(ch.Column.TTL)
 	if ch.Column.NotifyExpired {
 		ttl += ", notify expired"
 	}
@@ -167,7 +168,7 @@ func newSchemaDiff() *cobra.Command {
 					return err
 				}
 				if len(plan.Changes) > 0 {
-					return errFindings
+					return findings("%s differs from the stored schema: %s", args[0], counted(len(plan.Changes), "change"))
 				}
 				return nil
 			})

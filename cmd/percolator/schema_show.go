@@ -2,28 +2,29 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/suggest"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/schemafile"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
 // storedJSON is what "schema show" prints for programs. Schema has the form of a schema file.
 type storedJSON struct {
-	Version uint64      `json:"version"`
-	Schema  schemaFile  `json:"schema"`
-	Indexes []indexJSON `json:"indexes"`
-	Journal string      `json:"journal"` // building, ready or disabled
+	Version uint64          `json:"version"`
+	Schema  json.RawMessage `json:"schema"`
+	Indexes []indexJSON     `json:"indexes"`
+	Journal string          `json:"journal"` // building, ready or disabled
 }
 
 type indexJSON struct {
@@ -62,12 +63,15 @@ func newSchemaShow() *cobra.Command {
 						return err
 					}
 				}
-				out := newStoredJSON(stored)
-				text, err := yaml.Marshal(out.Schema)
+				out, err := newStoredJSON(stored)
 				if err != nil {
 					return err
 				}
-				return f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { out.print(w, text) })
+				text, err := schemafile.YAML(stored.Schema)
+				if err != nil {
+					return err
+				}
+				return f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { out.print(w, stored.Schema, text) })
 			})
 		},
 	}
@@ -106,8 +110,9 @@ func storedSchema(ctx context.Context, f instanceName) (admin.StoredSchema, erro
 	return stored, err
 }
 
-func newStoredJSON(stored admin.StoredSchema) storedJSON {
-	out := storedJSON{Version: stored.Version, Schema: toFile(stored.Schema), Indexes: []indexJSON{}, Journal: stateReady}
+func newStoredJSON(stored admin.StoredSchema) (storedJSON, error) {
+	schema, err := schemafile.JSON(stored.Schema)
+	out := storedJSON{Version: stored.Version, Schema: schema, Indexes: []indexJSON{}, Journal: stateReady}
 	switch {
 	case stored.Schema.DisableJournal:
 		out.Journal = stateDisabled
@@ -123,10 +128,11 @@ func newStoredJSON(stored admin.StoredSchema) storedJSON {
 			out.Indexes = append(out.Indexes, indexJSON{t.Name, ix.Name, state, st.Since})
 		}
 	}
-	return out
+	return out, err
 }
 
-func (out storedJSON) print(w io.Writer, schema []byte) {
+// print has the schema and its text.
+func (out storedJSON) print(w io.Writer, schema *percolator.Schema, text []byte) {
 	_, _ = fmt.Fprintf(w, "# version %d\n", out.Version)
 	for _, ix := range out.Indexes {
 		if ix.State != stateReady {
@@ -136,8 +142,8 @@ func (out storedJSON) print(w io.Writer, schema []byte) {
 	if out.Journal == stateBuilding {
 		_, _ = fmt.Fprintf(w, "# the journal is %s; workers finish it, or this does: %s\n", out.Journal, sweepCommand)
 	}
-	if out.Schema.Timing != nil {
+	if schema.Timing != (percolator.Timing{}) {
 		_, _ = fmt.Fprintln(w, "# leave the timing out for another instance, which has its own")
 	}
-	_, _ = w.Write(schema)
+	_, _ = w.Write(text)
 }

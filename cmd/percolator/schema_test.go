@@ -56,7 +56,7 @@ func testSchemaCommands(t *testing.T) {
 	stored := s.run(exitOK, "schema", "show")
 	s.runWith(exitOK, stored.out, "schema", "diff", "-")
 	s.run(exitOK, "schema", "show", "-o", "json")
-	s.run(exitFailure, "schema", "backfill", "documents", "by-url")
+	s.run(exitUsage, "schema", "backfill", "documents", "by-url")
 
 	cl.client = cl.newClient(percolator.Config{})
 	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "url"}: "u1", {Table: "documents", Row: "b", Column: "url"}: "u2"})
@@ -123,7 +123,7 @@ func TestSchemaUsage(t *testing.T) {
 	} {
 		cl.must(exitUsage, wrong...)
 	}
-	cl.must(exitFailure, "schema", "verify", "documents", "none")
+	cl.must(exitUsage, "schema", "verify", "documents", "none")
 	cl.must(exitUnavailable, "schema", "verify", "documents", "none", "--tso", "127.0.0.1:1", "--timeout", "300ms")
 	if ddl := cl.must(exitOK, "schema", "show", "--spanner-ddl").out; strings.Count(ddl, "CREATE TABLE") != 2 {
 		t.Errorf("printed %q", ddl)

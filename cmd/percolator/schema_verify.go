@@ -62,7 +62,7 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 		return err
 	}
 	if r.Damaged() > 0 {
-		return errFindings
+		return findings("the index does not fit its table: %s", counted(r.Damaged(), "finding"))
 	}
 	return nil
 }

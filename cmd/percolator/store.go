@@ -48,7 +48,7 @@ func (f *storeFlags) choose(cmd *cobra.Command) error {
 	case f.spanner != "" && !databaseName.MatchString(f.spanner):
 		return usagef("--spanner %q is not projects/P/instances/I/databases/D", f.spanner)
 	case f.spanner == "" && (f.project == "" || f.instance == ""):
-		return usagef("--project and --instance, or --spanner, are needed")
+		return usagef("--project and --instance (PERCOLATOR_PROJECT and PERCOLATOR_INSTANCE), or --spanner, are needed")
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func newSweep() *cobra.Command {
 				return err
 			}
 			if done.Missed.Sum() > 0 {
-				return errFindings
+				return findings("the journal did not lead to %s that the sweep has found", counted(done.Missed.Sum(), "place"))
 			}
 			return nil
 		}),

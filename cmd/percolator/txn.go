@@ -38,7 +38,7 @@ func newTxn() *cobra.Command {
 	var f txnFlags
 	cmd := &cobra.Command{
 		Use:  "txn [FILE]",
-		Args: takes(0, 1, "one file"),
+		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.start(cmd, args) },
 	}
 	f.add(cmd, defaultCellTimeout)

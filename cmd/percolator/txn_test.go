@@ -54,7 +54,7 @@ notify documents com.example/ recount
 	s.script(exitConflict, "get accounts alice\nrequire accounts alice balance absent\n", "txn", "-")
 	s.script(exitUsage, "get accounts alice\n\nset accounts alice balance\n", "txn")
 	s.script(exitUsage, "get accounts alice\nput accounts alice balance 1\n", "txn")
-	s.script(exitFailure, "# nothing\nset nowhere alice balance 1\n", "txn")
+	s.script(exitUsage, "# nothing\nset nowhere alice balance 1\n", "txn")
 	s.script(exitOK, "", "txn")
 	s.compare("txn.txt")
 

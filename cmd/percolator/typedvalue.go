@@ -58,7 +58,11 @@ func (v givenValue) of(types columnTypes, c percolator.Cell) ([]byte, error) {
 	}
 	value, err := t.Parse(text)
 	if err != nil {
-		return nil, usagef("column %s is declared %s: the value is %w", shown(c.Column), t, err)
+		place := c.String()
+		if c.Row == "" { // of an index
+			place = c.Table + "/" + strconv.Quote(c.Column)
+		}
+		return nil, usagef("%s is declared %s: %w", place, t, err)
 	}
 	return value, nil
 }

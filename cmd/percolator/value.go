@@ -152,7 +152,7 @@ func apart(args []string) []string {
 }
 
 // oneCell is the Args of a command that takes one cell.
-var oneCell = takes(3, 3, "a table, a row and a column")
+var oneCell = takes(3, 3)
 
 // Row keys and names of columns may hold any bytes. They are shown as they are where that is
 // readable, and in Go's quotes otherwise; both forms are understood as arguments.

@@ -34,7 +34,7 @@ func newWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "watch TABLE [COLUMN…]",
 		ValidArgsFunction: completeTables,
-		Args:              takes(1, anyNumber, "a table, and columns"),
+		Args:              takes(1, anyNumber),
 		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", f.limit) },
 		RunE:              f.query.run(f.run, reading),
 	}

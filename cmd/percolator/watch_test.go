@@ -47,7 +47,7 @@ func testWatch(t *testing.T) {
 	s.run(exitUsage, "watch", "documents", "--since", "yesterday")
 	s.run(exitUsage, "watch", "documents", "--limit", "-1")
 	s.run(exitUsage, "watch", "documents", "--hold", "1ms")
-	s.run(exitFailure, "watch", "nothing")
+	s.run(exitUsage, "watch", "nothing")
 	text := watchedLine.ReplaceAllString(s.text.String(), "<ts>  ")
 	text = positions.ReplaceAllString(text, "<position>")
 	golden(t, "watch.txt", normalized(strings.ReplaceAll(text, since, "<since>")))

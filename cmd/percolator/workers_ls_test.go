@@ -156,7 +156,7 @@ func testNotifySession(t *testing.T) {
 	s.run(exitOK, "notify", "wait")
 	s.run(exitOK, "notify", "ls")
 	s.run(exitNotFound, "notify", "retry", "documents", "com.example/", "contents", "index")
-	s.run(exitFailure, "notify", "ls", "nowhere")
+	s.run(exitUsage, "notify", "ls", "nowhere")
 	s.run(exitUsage, "notify", "wait", "x")
 	s.run(exitUsage, "notify", "wait", "-o", "xml")
 

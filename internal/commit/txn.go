@@ -103,7 +103,7 @@ func (tx *Txn) Lend(f func() error) error {
 // CheckOwned returns ErrInvalidArgument while the transaction is lent.
 func (tx *Txn) CheckOwned() error {
 	if tx.lent.Load() {
-		return fmt.Errorf("percolator: %w: this function does not end its transaction: what it returns does", model.ErrInvalidArgument)
+		return fmt.Errorf("percolator: %w: do not call Commit or Rollback in the function of Update, or in an observer: the transaction commits when that returns nil, and rolls back when it returns an error", model.ErrInvalidArgument)
 	}
 	return nil
 }

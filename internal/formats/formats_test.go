@@ -145,6 +145,23 @@ func TestInvalidJSONLines(t *testing.T) {
 	}
 }
 
+// A line that is cut off, and a value of another type, have a message from which one can mend them.
+func TestInvalidJSONLinesSayWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"row":"r","columns":{"int":1}`:    "the line ends in the middle of a JSON object",
+		`{"row":"r","columns":{"int":1,`:    "the line ends in the middle of a JSON object",
+		`{"row":"r","columns":{"int":`:      "the line ends in the middle of a JSON object",
+		`{"row":"r","columns":{"int":1]}`:   "is not JSON",
+		`{"row":"r","columns":{"int":"1"}}`: `column "int": want a number without fraction and quotes, or {"base64": …}`,
+		`{"row":"r","columns":{"bool":1}}`:  `column "bool": want true or false, or`,
+	} {
+		if _, err := testTable().ParseJSON([]byte(line)); !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
 func FuzzParseJSON(f *testing.F) {
 	f.Add([]byte(`{"row":"r","columns":{"int":1,"doc":{},"a":{"base64":""}}}`))
 	table := testTable()

@@ -241,7 +241,7 @@ func (t *Table) parseCells(d *jsontext.Decoder) (cells []Cell, err error) {
 		}
 		stored, ok := parse(t.typeOf(name), value)
 		if !ok {
-			return invalid("column %q: the value is not %s, or base64", printableName(name), t.typeOf(name))
+			return invalid(`column %q: want %s, or {"base64": …}`, printableName(name), formOf(t.typeOf(name)))
 		}
 		cells = append(cells, Cell{name, stored})
 		return nil
@@ -263,6 +263,21 @@ func parse(t model.Type, value jsontext.Value) (stored []byte, ok bool) {
 	}
 	stored, err := encode(t, v)
 	return stored, err == nil
+}
+
+// formOf is what a value of the type is in JSON.
+func formOf(t model.Type) string {
+	switch t {
+	case model.TypeInt64, model.TypeOrderedInt64:
+		return "a number without fraction and quotes"
+	case model.TypeFloat64:
+		return "a number"
+	case model.TypeBool:
+		return "true or false"
+	case model.TypeTime:
+		return "a time such as \"2026-01-31T15:04:05.25Z\""
+	}
+	return "a string"
 }
 
 // goValue is what a JSON value means in a column of the type.
@@ -314,15 +329,23 @@ func members(d *jsontext.Decoder, each func(name string) error) error {
 		}
 	}
 	if end, err := d.ReadToken(); err != nil || end.Kind() != '}' {
-		return invalid("byte %d is not JSON", d.InputOffset())
+		return notJSON(d, err)
 	}
 	return nil
+}
+
+// notJSON says where a line is no JSON, or that it is cut off.
+func notJSON(d *jsontext.Decoder, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return invalid("the line ends in the middle of a JSON object")
+	}
+	return invalid("byte %d is not JSON", d.InputOffset())
 }
 
 func readValue(d *jsontext.Decoder) (jsontext.Value, error) {
 	v, err := d.ReadValue()
 	if err != nil {
-		return nil, invalid("byte %d is not JSON", d.InputOffset())
+		return nil, notJSON(d, err)
 	}
 	return v, nil
 }

@@ -65,7 +65,7 @@ type SchemaChange struct {
 func (ch SchemaChange) Err() error {
 	switch ch.Kind {
 	case TableRemoved:
-		return ch.err("the stored schema has this table, the new one does not; percolator schema apply --drop drops it")
+		return ch.err("the stored schema has this table, the new one does not: add it to the new one, or give that a name of its own; or drop the table, with percolator schema apply --drop")
 	case ObservedRemoved:
 		return ch.err("column %q is observed in the stored schema and not in the new one; deploy workers without its observers, then percolator schema apply --drop", ch.Name)
 	case WeakRemoved:
@@ -108,6 +108,20 @@ func (ch SchemaChange) String() string {
 // mostDrift bounds the changes that one error names.
 const mostDrift = 8
 
+// drift is the change as a difference between two schemas that no one applies: "it lacks the table
+// documents".
+func (ch SchemaChange) drift() string {
+	kind := string(ch.Kind)
+	place := strings.TrimPrefix(ch.String(), kind+": ")
+	if what, ok := strings.CutSuffix(kind, " removed"); ok {
+		return "it lacks the " + what + " " + place
+	}
+	if what, ok := strings.CutSuffix(kind, " added"); ok {
+		return "it has the " + what + " " + place
+	}
+	return ch.String()
+}
+
 // drift says how next differs from the stored schema, but for what SameButForJournal leaves out.
 func drift(stored, next *model.Schema) string {
 	like := *next
@@ -118,7 +132,7 @@ func drift(stored, next *model.Schema) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(ch.String())
+		b.WriteString(ch.drift())
 	}
 	if n := len(changes) - mostDrift; n > 0 {
 		fmt.Fprintf(&b, " and %d more", n)

@@ -117,7 +117,7 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 	}
 	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, store.Credentials(err)))
 	}
 	return admin, nil
 }

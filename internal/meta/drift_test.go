@@ -26,9 +26,9 @@ func TestDrift(t *testing.T) {
 	}{
 		{&model.Schema{Tables: stored.Tables, DisableJournal: true}, ""},
 		{&model.Schema{Tables: []model.Table{{Name: "t", Observed: []string{"b"}}, {Name: "v"}}},
-			`table removed: u, observed column removed: t/"a", observed column added: t/"b", index removed: t/"i", table added: v`},
+			`it lacks the table u, it lacks the observed column t/"a", it has the observed column t/"b", it lacks the index t/"i", it has the table v`},
 		{&model.Schema{Tables: stored.Tables, Timing: model.Timing{MetaMaxAge: time.Minute}}, "timing changed"},
-		{many, "table added: more0, table added: more1, table added: more10, table added: more2, table added: more3, table added: more4, table added: more5, table added: more6 and 3 more"},
+		{many, "it has the table more0, it has the table more1, it has the table more10, it has the table more2, it has the table more3, it has the table more4, it has the table more5, it has the table more6 and 3 more"},
 	} {
 		if got := drift(stored, c.next); got != c.want {
 			t.Errorf("it says %q, want %q", got, c.want)

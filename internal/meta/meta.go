@@ -19,6 +19,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -212,7 +215,8 @@ type Watcher struct {
 	Config  model.Settings
 	Catalog atomic.Pointer[model.Catalog]
 
-	asked atomic.Int64 // requests for the row
+	asked    atomic.Int64 // requests for the row
+	replaced atomic.Bool  // it was logged
 
 	mu     sync.RWMutex
 	last   State
@@ -229,6 +233,7 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	known := w.last
 	w.mu.RUnlock()
 	m, err := reread(ctx, w.Store, known)
+	w.checkReplaced(known, m, err)
 	if err != nil {
 		return m, err
 	}
@@ -246,6 +251,25 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 		w.adopt(old, m)
 	}
 	return m, nil
+}
+
+// checkReplaced logs an error if the instance below this client was replaced, as an emulator is that
+// is started anew: what a request found is older than what was known when it was sent. The
+// client's locks, its reads and its schema are those of an instance that is no more.
+func (w *Watcher) checkReplaced(known, m State, err error) {
+	found := m.Version
+	switch {
+	case known.Schema == nil:
+		return
+	case status.Code(err) == codes.NotFound:
+		found = 0
+	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.encoded, known.encoded):
+		return
+	}
+	if !w.replaced.Swap(true) {
+		w.Config.Logger.Error("the instance is not the one that this program began with: its stored schema is gone, or older; restart the program once the schema is stored",
+			"known", known.Version, "found", found)
+	}
 }
 
 // Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its
@@ -333,7 +357,7 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...str
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {
-		return fmt.Errorf("percolator: %w: the instance %s has no schema; create it with CreateSchema", model.ErrSchemaMismatch, w.Config.Instance)
+		return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
 	}
 	if want != nil {
 		if err := want.Validate(); err != nil {
@@ -344,7 +368,7 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 			return err
 		}
 		if !model.SameButForJournal(m.Schema, want) {
-			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d) by: %s; apply it with CreateSchema or leave Config.Schema nil",
+			return fmt.Errorf("percolator: %w: Config.Schema is not the stored schema (version %d): %s; make them equal, or leave Config.Schema nil",
 				model.ErrSchemaMismatch, m.Version, drift(m.Schema, want))
 		}
 	}

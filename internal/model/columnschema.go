@@ -66,12 +66,24 @@ func (t *Table) validateDeclarations() error {
 		seen[d.Name] = true
 	}
 	info := declarationsOf(t.Columns)
-	used := slices.Concat(t.Observed, t.Weak)
-	for _, ix := range t.Indexes {
-		used = append(used, ix.Column)
+	uses := func(col, how string) error {
+		if _, ok := info.Of(col); ok {
+			return nil
+		}
+		return CellError(ErrInvalidArgument, Cell{t.Name, "", col}, "the table declares its columns, and not this one, which %s%s", how, info.meant(col))
 	}
-	for _, col := range used {
-		if err := info.Check(Cell{t.Name, "", col}); err != nil {
+	for _, col := range t.Observed {
+		if err := uses(col, "is observed"); err != nil {
+			return err
+		}
+	}
+	for _, col := range t.Weak {
+		if err := uses(col, "is weak"); err != nil {
+			return err
+		}
+	}
+	for _, ix := range t.Indexes {
+		if err := uses(ix.Column, fmt.Sprintf("has the index %q", ix.Name)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -103,10 +104,23 @@ func (e *ConflictError) Is(target error) bool {
 	return target == ErrConflict || (e.Locked && target == ErrLocked)
 }
 
-// CellError wraps a sentinel with the cell and what is wrong with it. It never carries a value.
+// CellError wraps a sentinel with the cell, or the column if there is no row, and what is wrong with
+// it. It never carries a value.
 func CellError(sentinel error, c Cell, format string, args ...any) error {
-	return fmt.Errorf("percolator: %s: %w: %s", c, sentinel, fmt.Sprintf(format, args...))
+	place := c.String()
+	if c.Row == "" {
+		place = c.Table + "/" + strconv.Quote(c.Column)
+	}
+	return fmt.Errorf("percolator: %s: %w: %s", place, sentinel, fmt.Sprintf(format, args...))
 }
+
+// unknownName is ErrSchemaMismatch for a name that the schema lacks. It is ErrInvalidArgument as
+// well, as the name of a column is: whoever gave it may have misspelt it.
+type unknownName struct{ error }
+
+func (e unknownName) Unwrap() error { return e.error }
+
+func (unknownName) Is(target error) bool { return target == ErrInvalidArgument }
 
 // WithContext adds the caller's context error to err once the context has ended, so that
 // errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold. gRPC's status

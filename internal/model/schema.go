@@ -376,9 +376,9 @@ func (s *Schema) eachColumn(f func(string) string) {
 func (c *Catalog) UnknownTable(table string) error {
 	hint := suggest.DidYouMean(table, c.tableNames()...)
 	if hint == "" {
-		hint = "; add it with CreateSchema"
+		hint = "; percolator schema apply, or CreateSchema, adds it"
 	}
-	return fmt.Errorf("percolator: table %q: %w: it is not in the schema%s", table, ErrSchemaMismatch, hint)
+	return unknownName{fmt.Errorf("percolator: table %q: %w: it is not in the schema%s", table, ErrSchemaMismatch, hint)}
 }
 
 // Unobserved is ErrSchemaMismatch for a column that the table does not observe.
@@ -399,5 +399,5 @@ func (t *TableInfo) UnknownIndex(index string) error {
 	for i, ix := range t.Indexes {
 		names[i] = ix.Name
 	}
-	return fmt.Errorf("percolator: table %q: %w: it has no index %q%s", t.Name, ErrSchemaMismatch, index, suggest.DidYouMean(index, names...))
+	return unknownName{fmt.Errorf("percolator: table %q: %w: it has no index %q%s", t.Name, ErrSchemaMismatch, index, suggest.DidYouMean(index, names...))}
 }

@@ -221,7 +221,7 @@ func (t Type) Parse(text string) (b []byte, err error) {
 		err = t.Check(b)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("not %s, such as %s", aType(t), examples[t])
+		return nil, fmt.Errorf("give %s, for example %s", aType(t), examples[t])
 	}
 	return b, nil
 }

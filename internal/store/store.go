@@ -54,6 +54,7 @@ type Store struct {
 	Metrics *telemetry.Instruments // nil: none
 	Trace   telemetry.Spans
 	Tablets Tablets
+	Outage  *Outage // nil: none is logged
 
 	Conditional slowness // of CheckAndMutate
 
@@ -88,6 +89,7 @@ func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	s.Count.ReadRows.Add(1)
+	s.Outage.Asked()
 	begun := time.Now()
 	r, err := s.backend.ReadRow(ctx, table, row, q)
 	s.took(ctx, telemetry.OpReadRows, table, begun, err)
@@ -103,6 +105,7 @@ const LargeRow = 64 << 20
 
 // received counts a row.
 func (s *Store) received(r layout.Row) {
+	s.Outage.Heard()
 	s.Count.RowsRead.Add(1)
 	if r.Size() >= LargeRow {
 		s.Count.LargeRows.Add(1)
@@ -123,6 +126,13 @@ func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, 
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	s.Count.ReadRows.Add(1)
+	s.Outage.Asked()
+	if told := passed; told != nil {
+		passed = func(key string) {
+			s.Outage.Heard()
+			told(key)
+		}
+	}
 	begun := time.Now()
 	err := s.backend.ReadRows(ctx, table, rows, q, limit, passed, func(r layout.Row) bool {
 		s.received(r)
@@ -142,6 +152,7 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	defer cancel()
 	s.Count.CheckAndMutate.Add(1)
 	s.Count.RowsMutated.Add(1)
+	s.Outage.Asked()
 	begun := time.Now()
 	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
 	s.took(ctx, telemetry.OpCheckAndMutate, table, begun, err)
@@ -158,6 +169,7 @@ func (s *Store) MutateRows(ctx context.Context, table string, rows []string, mut
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	s.Count.MutateRows.Add(1)
+	s.Outage.Asked()
 	s.Count.RowsMutated.Add(int64(len(rows)))
 	begun := time.Now()
 	errs, err = s.backend.MutateRows(ctx, table, rows, muts)
@@ -183,7 +195,9 @@ func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) 
 	ctx, cancel := context.WithTimeout(ctx, s.Timing.RequestLifetime)
 	defer cancel()
 	s.Count.Samples.Add(1)
+	s.Outage.Asked()
 	keys, err := s.backend.SampleKeys(ctx, table)
+	s.Outage.Ended(err)
 	slices.Sort(keys)
 	return keys, s.Err(ctx, table, err)
 }
@@ -217,6 +231,7 @@ const MetaTimestamp = tso.Timestamp(1)
 
 // took measures a request, including what the caller of ReadRows does with a row.
 func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
+	s.Outage.Ended(err)
 	d := time.Since(begun)
 	s.Count.Latency[op].Add(d)
 	s.Metrics.Request(ctx, op, table, d, err)
@@ -244,9 +259,9 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	}
 	switch {
 	case missingFamily(err):
-		return fmt.Errorf("percolator: table %q: %w: it lacks a column family; CreateSchema adds it: %w", table, model.ErrSchemaMismatch, err)
+		return fmt.Errorf("percolator: table %q: %w: it lacks a column family; percolator schema apply, or CreateSchema, adds it: %w", table, model.ErrSchemaMismatch, err)
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; CreateSchema creates it: %w", table, model.ErrSchemaMismatch, err)
+		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; percolator schema apply, or CreateSchema, creates it: %w", table, model.ErrSchemaMismatch, err)
 	}
 	return fmt.Errorf("percolator: table %q: %w", table, model.WithContext(ctx, err))
 }

@@ -30,6 +30,8 @@ type Source struct {
 	Oracle tso.Oracle
 	ahead  startAhead  // start timestamps for Blind
 	Newest newestStamp // for MaxStaleness, and for the age of snapshots
+
+	Outage *store.Outage // nil: none is logged
 }
 
 // stampsMost bounds the start timestamps at hand, and the requests for more.
@@ -121,6 +123,7 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	defer cancel()
 	ctx, span := s.Store.Trace.Within(ctx, "percolator.timestamp")
 	s.Store.Count.Oracle.Add(1)
+	s.Outage.Asked()
 	asked := time.Now()
 	ts, err := s.Oracle.Next(ctx)
 	s.tookOracle(ctx, asked, err)
@@ -133,6 +136,7 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 }
 
 func (s *Source) tookOracle(ctx context.Context, asked time.Time, err error) {
+	s.Outage.Ended(err)
 	d := time.Since(asked)
 	s.Store.Count.Latency[telemetry.OpOracle].Add(d)
 	s.Store.Metrics.OracleRequest(ctx, d, err)

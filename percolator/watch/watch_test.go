@@ -57,6 +57,19 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// All columns of a table that declares its columns are those it declares.
+func TestChangesOfADeclaredTable(t *testing.T) {
+	t.Parallel()
+	ctx := fixture.Context(t)
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Columns: []percolator.ColumnSchema{{Name: "c"}, {Name: "item:*"}}}}})
+	from := now(t, ctx, env.Oracle)
+	last := fixture.Put(t, ctx, env.Client, "r", "c", "1", "r", "item:a", "2")
+	if got, _ := until(t, ctx, env.Client, config(from, watch.Column{Table: "t"}), last); shown(got) != "r.c=1 r.item:a=2" {
+		t.Errorf("%s", shown(got))
+	}
+	fixture.WantErr(t, failure(t, ctx, env.Client, config(from, watch.Column{Table: "t", Name: "d"})), percolator.ErrInvalidArgument)
+}
+
 // What follows a position, also one that went through its text form, is neither missed nor told
 // again.
 func TestPositions(t *testing.T) {

@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/schemafile"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -134,8 +133,8 @@ func newCluster(ctx context.Context, t *testing.T) *percolator.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := new(percolator.Schema)
-	if err := yaml.Unmarshal(file, schema); err != nil {
+	schema, err := schemafile.Parse(file)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := percolator.CreateSchema(ctx, "p", "i", schema, store.ClientOptions()...); err != nil {

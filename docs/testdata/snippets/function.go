@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/schemafile"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -18,10 +20,12 @@ import (
 var (
 	_ = errors.Join
 	_ = fmt.Sprint
+	_ = os.ReadFile
 	_ = time.Second
 	_ = tso.At
 	_ = observers.NewRegistry
 	_ = admin.New
+	_ = schemafile.Parse
 )
 
 func body(ctx context.Context, client *percolator.Client) error {

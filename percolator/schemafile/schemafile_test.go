@@ -1,0 +1,75 @@
+package schemafile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/schemafile"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	text := `---
+# all of it
+tables:
+  - name: documents
+    observed: [contents, "a b", "y", "on", "7", "~"]
+    weak: ['"\xff"']
+    indexes:
+      - {name: by-url, column: url, unique: true}
+    splits: [g, '"\x00"']
+  - {name: links}
+timing: {requestLifetime: 10s, metaMaxAge: 20s}
+name: shop
+disableJournal: true
+`
+	got, err := schemafile.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &percolator.Schema{
+		Tables: []percolator.Table{
+			{Name: "documents", Observed: []string{"contents", "a b", "y", "on", "7", "~"}, Weak: []string{"\xff"}, Splits: []string{"g", "\x00"},
+				Indexes: []percolator.Index{{Name: "by-url", Column: "url", Unique: true}}},
+			{Name: "links"},
+		},
+		Timing: percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: 20 * time.Second},
+		Name:   "shop", DisableJournal: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+
+	for _, write := range []func(*percolator.Schema) ([]byte, error){schemafile.YAML, schemafile.JSON} {
+		written, err := write(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := schemafile.Parse(written)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, written)
+		}
+		if diff := cmp.Diff(want, again); diff != "" {
+			t.Errorf("written and read again: %s", diff)
+		}
+	}
+}
+
+// A second document would be dropped without a word.
+func TestFileIsOneDocument(t *testing.T) {
+	t.Parallel()
+	const first = "tables: [{name: t}]\n"
+	for _, more := range []string{"--- # second\ntables: [{name: u}]\n", "--- {tables: [{name: u}]}\n", "...\ntables: [{name: u}]\n", "...\nrubbish\n", "---\n"} {
+		if s, err := schemafile.Parse([]byte(first + more)); err == nil {
+			t.Errorf("%q accepted as %v", more, s.Tables)
+		}
+	}
+	for _, text := range []string{"---\n" + first, "# a comment\n--- # one\n" + first, first + "...\n# the end\n"} {
+		if _, err := schemafile.Parse([]byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
