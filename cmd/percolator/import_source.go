@@ -109,6 +109,9 @@ func jsonRows(t *formats.Table, file io.ReadSeeker) iter.Seq2[formats.Row, error
 			if errors.Is(err, io.EOF) || !yield(row, err) {
 				return
 			}
+			if err != nil && line == r.Line() { // whoever passes over the line must not lose the rest
+				yield(formats.Row{}, fmt.Errorf("line %d ends the reading: nothing behind it can be read", line+1))
+			}
 		}
 	}
 }
