@@ -13,6 +13,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/export"
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/model"
@@ -52,10 +53,17 @@ func (s *session) compareImport(name, dir string) {
 func TestImport(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	percolatortest.Bubble(t, testImport)
+	// One bubble for all that read Parquet: the library keeps decoders for everyone, with channels.
+	percolatortest.Bubble(t, func(t *testing.T) {
+		testImport(t)
+		testImportOfExport(t)
+		testRowsOfExport(t, export.JSONLines)
+		testRowsOfExport(t, export.Parquet)
+	})
 }
 
 func testImport(t *testing.T) {
+	t.Helper()
 	cl, dir := newCluster(t, importSchema), t.TempDir()
 	s := session{c: cl}
 	file := func(name, text string) string {
