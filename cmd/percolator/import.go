@@ -16,6 +16,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
+// probedRows is how many rows are checked before the table is closed.
+const probedRows = 1000
+
 // importFlags are those of "import".
 type importFlags struct {
 	queryFlags
@@ -95,7 +98,12 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	}
 	cfg := f.bulk
 	wait := newCountdown(cmd, "every client knows of the import")
-	cfg.Source, cfg.Waiting, cfg.InUse = name, wait.begin, strings.HasPrefix(f.source.from, plainScheme)
+	fenced := false
+	cfg.Source, cfg.InUse, cfg.Probe = name, strings.HasPrefix(f.source.from, plainScheme), probedRows
+	cfg.Waiting = func(d time.Duration) {
+		fenced = true
+		wait.begin(d)
+	}
 	if f.skip {
 		cfg.Failed = func(failed loader.Failure[loader.Row]) error {
 			return tell(fmt.Errorf("item %d: %w", failed.Index, failed.Err))
@@ -126,16 +134,8 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	case err == nil:
 	case len(out.Duplicates) > 0:
 		return errors.Join(err, f.output.emit(cmd.OutOrStdout(), out, out.print))
-	case errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrImporting):
-		return err
-	case r.Elapsed > 0 && !errors.Is(err, percolator.ErrCorrupt):
-		again := "the same command resumes the import"
-		if errors.Is(err, percolator.ErrInvalidArgument) {
-			again = "--skip leaves it out"
-		}
-		return fmt.Errorf("%w; the import is unfinished, and table %s cannot be used: %s, --abort removes what was written", err, shown(f.bulk.Table), again)
 	default:
-		return err
+		return f.advise(err, fenced || r.Elapsed > 0)
 	}
 	if err := f.output.emit(cmd.OutOrStdout(), out, out.print); err != nil {
 		return err
@@ -144,6 +144,26 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 		return findings("skipped: %s", counted(skipped+r.FailedBefore, "row"))
 	}
 	return nil
+}
+
+// advise adds to an error what to do about it.
+func (f *importFlags) advise(err error, fenced bool) error {
+	_, wrong := errors.AsType[*loader.ItemError](err)
+	wrong = wrong || errors.Is(err, percolator.ErrInvalidArgument)
+	table := shown(f.bulk.Table)
+	switch {
+	case errors.Is(err, loader.ErrNotBegun) && wrong:
+		return fmt.Errorf("%w; correct the source or the schema and repeat the command, or leave such rows out with --skip", err)
+	case !fenced, errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrImporting), errors.Is(err, percolator.ErrCorrupt):
+		return err
+	case errors.Is(err, loader.ErrTakenOver), errors.Is(err, percolator.ErrConflict): // another process has ended it, or goes on
+		return err
+	case wrong && strings.HasPrefix(f.source.from, plainScheme):
+		return fmt.Errorf("%w; table %s stays closed until the import has ended: correct the row in the plain table and repeat the command, repeat it with --skip to leave such rows out, or remove what was written with percolator import %s --abort", err, table, table)
+	case wrong: // a file that was corrected is another source
+		return fmt.Errorf("%w; table %s stays closed: repeat the command with --skip to leave such rows out, or start over: percolator import %s --abort, then correct the source or the schema, and import again", err, table, table)
+	}
+	return fmt.Errorf("%w; table %s stays closed until the import has ended: repeat the command to resume it, with the source as it was, or remove what was written with percolator import %s --abort", err, table, table)
 }
 
 func (out importJSON) print(w io.Writer) {

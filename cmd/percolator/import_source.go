@@ -32,7 +32,7 @@ type importSource struct{ from, mapping, at string }
 
 func (s *importSource) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&s.from, "from", "", "FILE.jsonl, FILE.parquet, bigtable:TABLE or bigtable:PROJECT/INSTANCE/TABLE")
+	flags.StringVar(&s.from, "from", "", "FILE.jsonl, FILE.parquet, the directory of an export, bigtable:TABLE or bigtable:PROJECT/INSTANCE/TABLE")
 	flags.StringVar(&s.mapping, "map", "", "file that says which cells of a plain Bigtable table become which columns")
 }
 
@@ -45,8 +45,8 @@ func (s *importSource) check() error {
 		return usagef("--from %s needs --map", s.from)
 	case !plain && (s.mapping != "" || s.at != ""):
 		return usagef("--map and --at are for --from bigtable:…")
-	case !plain && !strings.HasSuffix(s.from, ".jsonl") && !strings.HasSuffix(s.from, ".parquet"):
-		return usagef("--from %s is none of FILE.jsonl, FILE.parquet, bigtable:TABLE", s.from)
+	case !plain && !strings.HasSuffix(s.from, ".jsonl") && !strings.HasSuffix(s.from, ".parquet") && !s.isExport():
+		return usagef("--from %s is none of FILE.jsonl, FILE.parquet, the directory of an export, gs://BUCKET/PATH, bigtable:TABLE", s.from)
 	}
 	return nil
 }
@@ -60,6 +60,9 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	format, err := formats.TableOf(c.Schema(), table)
 	if err != nil {
 		return nil, "", nil, err
+	}
+	if s.isExport() {
+		return s.openExport(ctx, format)
 	}
 	file, stat, err := s.openFile()
 	if err != nil {
@@ -93,21 +96,30 @@ func (s *importSource) openFile() (*os.File, os.FileInfo, error) {
 	return file, stat, nil
 }
 
-// jsonRows reads JSON lines from the beginning of a file. A line that cannot be read is an error
-// between rows.
+// jsonRows reads JSON lines from the beginning of a file.
 func jsonRows(t *formats.Table, file io.ReadSeeker) iter.Seq2[formats.Row, error] {
 	return func(yield func(formats.Row, error) bool) {
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			yield(formats.Row{}, err)
 			return
 		}
-		r := t.NewJSONReader(file)
+		jsonLines(t, file)(yield)
+	}
+}
+
+// jsonLines reads JSON lines. A line that cannot be read is an error between rows.
+func jsonLines(t *formats.Table, lines io.Reader) iter.Seq2[formats.Row, error] {
+	return func(yield func(formats.Row, error) bool) {
+		r := t.NewJSONReader(lines)
 		// A line that stands still is the end, or fails for good.
 		for line := -1; line != r.Line(); {
 			line = r.Line()
 			row, err := r.Read()
 			if errors.Is(err, io.EOF) || !yield(row, err) {
 				return
+			}
+			if err != nil && line == r.Line() { // whoever passes over the line must not lose the rest
+				yield(formats.Row{}, fmt.Errorf("line %d ends the reading: nothing behind it can be read", line+1))
 			}
 		}
 	}
@@ -117,16 +129,20 @@ func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
 	return loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
 			for row, err := range rows {
-				out := loader.Row{Row: row.Key, Cells: make([]admin.ImportCell, len(row.Cells))}
-				for i, cell := range row.Cells {
-					out.Cells[i] = admin.ImportCell(cell)
-				}
-				if !yield(out, err) {
+				if !yield(importRow(row), err) {
 					return
 				}
 			}
 		}
 	}, nil)
+}
+
+func importRow(row formats.Row) loader.Row {
+	out := loader.Row{Row: row.Key, Cells: make([]admin.ImportCell, len(row.Cells))}
+	for i, cell := range row.Cells {
+		out.Cells[i] = admin.ImportCell(cell)
+	}
+	return out
 }
 
 // plainTable is a plain Bigtable table with its mapping.

@@ -13,6 +13,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/export"
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/model"
@@ -25,6 +26,7 @@ var importSchema = &percolator.Schema{
 		{Name: "users", Observed: []string{"mail"}, Indexes: []percolator.Index{{Name: "by-mail", Column: "mail", Unique: true}}},
 		{Name: "phones", Columns: []percolator.ColumnSchema{{Name: "os_*"}, {Name: "age", Type: percolator.TypeInt64}, {Name: "seen", Type: percolator.TypeString}}},
 		{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "age", Type: percolator.TypeInt64}, {Name: "price", Type: percolator.TypeFloat64}}},
+		{Name: "open"},
 	},
 	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
 }
@@ -51,10 +53,17 @@ func (s *session) compareImport(name, dir string) {
 func TestImport(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	percolatortest.Bubble(t, testImport)
+	// One bubble for all that read Parquet: the library keeps decoders for everyone, with channels.
+	percolatortest.Bubble(t, func(t *testing.T) {
+		testImport(t)
+		testImportOfExport(t)
+		testRowsOfExport(t, export.JSONLines)
+		testRowsOfExport(t, export.Parquet)
+	})
 }
 
 func testImport(t *testing.T) {
+	t.Helper()
 	cl, dir := newCluster(t, importSchema), t.TempDir()
 	s := session{c: cl}
 	file := func(name, text string) string {
@@ -72,6 +81,15 @@ func testImport(t *testing.T) {
 	// A file with two rows of one unique value, a line that is no row and a row without a key.
 	bad := file("bad.jsonl", line("u1", "a@example.com")+"not a row\n"+line("", "b@example.com")+line("u2", "a@example.com"))
 	s.run(exitUsage, "import", "users", "--from", bad)
+	s.run(exitNotFound, "get", "users", "u1") // the table stays open
+	// What is wrong behind the rows that are checked first ends the import in the middle.
+	var late strings.Builder
+	for i := range probedRows {
+		late.WriteString(line(fmt.Sprint("u", i), fmt.Sprint(i)))
+	}
+	s.run(exitUsage, "import", "users", "--from", file("late.jsonl", late.String()+"not a row\n"))
+	s.run(exitConflict, "get", "users", "u1")
+	s.run(exitOK, "import", "users", "--abort", "--yes")
 	s.run(exitConflict, "import", "users", "--from", bad, "--skip")
 	s.run(exitConflict, "get", "users", "u1")
 	good := file("good.jsonl", line("u1", "a@example.com")+"\n"+line("", "b@example.com")+line("u2", "b@example.com"))
@@ -128,8 +146,13 @@ columns:
 		t.Fatal(err)
 	}
 	numbers := file("copy.parquet", b.String())
+	s.run(exitUsage, "import", "copy", "--from", file("undeclared.jsonl", `{"row": "1", "columns": {"name": "x"}}`))
 	s.run(exitUsage, "import", "copy", "--from", numbers)
 	s.run(exitFindings, "import", "copy", "--from", numbers, "--skip")
+	// Parquet with columns that the table does not declare.
+	s.run(exitUsage, "import", "open", "--from", numbers)
+	s.run(exitUsage, "import", "phones", "--from", numbers, "--skip")
+	s.run(exitUsage, "import", "open", "--from", file("number.jsonl", `{"row": "1", "columns": {"age": 7}}`))
 	s.run(exitOK, "scan", "copy")
 
 	for _, wrong := range [][]string{

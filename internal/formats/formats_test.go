@@ -162,6 +162,19 @@ func TestInvalidJSONLinesSayWhatIsWanted(t *testing.T) {
 	}
 }
 
+// A value of a column whose type the table does not know is refused with what to do.
+func TestJSONLinesOfUndeclaredColumns(t *testing.T) {
+	t.Parallel()
+	for want, table := range map[string]*Table{
+		`column "stars": the value is neither a string nor base64, and table "t" declares no columns: list every column with its type under columns: of the table in the schema`: tableOf(),
+		`column "stars": table "t" does not declare it: list it with its type under columns: of the table in the schema`:                                                         tableOf(model.ColumnSchema{Name: "more"}),
+	} {
+		if row, err := table.ParseJSON([]byte(`{"row":"r","columns":{"stars":5}}`)); !errors.Is(err, model.ErrInvalidArgument) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%q, %v, want %s", row, err, want)
+		}
+	}
+}
+
 func FuzzParseJSON(f *testing.F) {
 	f.Add([]byte(`{"row":"r","columns":{"int":1,"doc":{},"a":{"base64":""}}}`))
 	table := testTable()

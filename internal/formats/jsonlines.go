@@ -241,12 +241,24 @@ func (t *Table) parseCells(d *jsontext.Decoder) (cells []Cell, err error) {
 		}
 		stored, ok := parse(t.typeOf(name), value)
 		if !ok {
-			return invalid(`column %q: want %s, or {"base64": …}`, printableName(name), formOf(t.typeOf(name)))
+			return invalid("column %q: %s", printableName(name), t.unfitText(name))
 		}
 		cells = append(cells, Cell{name, stored})
 		return nil
 	})
 	return cells, err
+}
+
+// unfitText says what a value has to be.
+func (t *Table) unfitText(column string) string {
+	const remedy = "list %s with its type under columns: of the table in the schema"
+	switch _, declared := t.declared(column); {
+	case declared:
+		return fmt.Sprintf(`want %s, or {"base64": …}`, formOf(t.typeOf(column)))
+	case t.info.Declared != nil:
+		return fmt.Sprintf("table %q does not declare it: "+remedy, t.info.Name, "it")
+	}
+	return fmt.Sprintf("the value is neither a string nor base64, and table %q declares no columns: "+remedy, t.info.Name, "every column")
 }
 
 // parse is the inverse of appendValue.

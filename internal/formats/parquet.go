@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -109,6 +110,14 @@ type leaves struct {
 	row, key, value      int
 	keyLevel, valueLevel int // definition levels of what is not null
 	own                  map[string]int
+	types                []ownLeaf // of own, in the order of the file
+}
+
+// ownLeaf is a column of a file that is one of the table.
+type ownLeaf struct {
+	name string
+	of   model.Type
+	leaf int
 }
 
 // leaves finds the columns of a file, and refuses those that do not fit.
@@ -145,15 +154,56 @@ func (t *Table) leaves(s *parquet.Schema) (leaves, error) {
 	}
 	value := need(model.TypeBytes, 1, cellsName, "key_value", "value")
 	l.key, l.keyLevel, l.value, l.valueLevel = key.ColumnIndex, key.MaxDefinitionLevel, value.ColumnIndex, value.MaxDefinitionLevel
-	for _, c := range t.own() {
-		if at, there := find(c.Type, 0, c.Name); there {
-			l.own[c.Name] = at.ColumnIndex
+	var undeclared []string
+	for _, field := range s.Fields() {
+		name := field.Name()
+		if name == rowName || name == cellsName {
+			continue
 		}
+		c, declared := t.declared(name)
+		if !declared {
+			undeclared = append(undeclared, strconv.Quote(printableName(name)))
+		} else if at, there := find(c.Type, 0, name); there {
+			l.own[name] = at.ColumnIndex
+			l.types = append(l.types, ownLeaf{name, c.Type, at.ColumnIndex})
+		}
+	}
+	if len(undeclared) > 0 {
+		failed = append(failed, t.undeclaredText(undeclared))
 	}
 	if len(failed) > 0 {
 		return l, errors.New(strings.Join(failed, "; "))
 	}
 	return l, nil
+}
+
+// declared is the declaration of a column by its name or by a prefix.
+func (t *Table) declared(name string) (model.ColumnSchema, bool) {
+	if t.info.Declared == nil { // then every column is in the table, as bytes
+		return model.ColumnSchema{}, false
+	}
+	return t.info.Declared.Of(name)
+}
+
+// namedColumns is how many columns an error names.
+const namedColumns = 10
+
+// undeclaredText says what to do about columns of a file whose type the table does not know. To
+// leave them out would lose what they hold.
+func (t *Table) undeclaredText(names []string) string {
+	what, declares, all := "column", "does not declare it", "it"
+	if len(names) > 1 {
+		what, declares, all = "columns", "does not declare them", "each"
+	}
+	if t.info.Declared == nil {
+		declares, all = "declares no columns", "every column of the table"
+	}
+	text := strings.Join(names[:min(len(names), namedColumns)], ", ")
+	if more := len(names) - namedColumns; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("the file has %s %s, and table %q %s: list %s with its type under columns: of the table in the schema, or put the values into the file's map %q, as bytes",
+		what, text, t.info.Name, declares, all, cellsName)
 }
 
 // nodeAt is what a file has at a path, or the leaf in its way.
@@ -307,8 +357,8 @@ func (p *ParquetWriter) Close() error { return p.w.Close() }
 const parquetRows = 64
 
 // ReadParquet reads a file that has the columns row and columns; declared columns that it has not
-// are empty, others that it has are passed over. ErrInvalidArgument: it is no such file, or its
-// columns do not fit. Errors between rows: ErrInvalidArgument for one that cannot be read, without
+// are empty. ErrInvalidArgument: it is no such file, its columns do not fit, or the table does not
+// declare one of them. Errors between rows: ErrInvalidArgument for one that cannot be read, without
 // anything that was stored; those of r and of a damaged file, after which nothing follows.
 func (t *Table) ReadParquet(r io.ReaderAt, size int64) (rows iter.Seq2[Row, error], err error) {
 	var f *parquet.File
@@ -369,7 +419,7 @@ func (t *Table) readGroup(group parquet.RowGroup, at leaves, yield func(Row, err
 				row, err = t.parseParquet(values, at)
 				return err
 			})
-			if !yield(row, err) || err != nil {
+			if !yield(row, err) || err != nil && !errors.Is(err, model.ErrInvalidArgument) {
 				return false
 			}
 		}
@@ -402,17 +452,16 @@ func (t *Table) parseParquet(values parquet.Row, at leaves) (row Row, err error)
 			own[i] = v
 		}
 	}
-	for _, c := range t.own() {
-		leaf, there := at.own[c.Name]
-		v, set := own[leaf]
-		if !there || !set {
+	for _, c := range at.types {
+		v, set := own[c.leaf]
+		if !set {
 			continue
 		}
-		stored, err := encode(t.typeOf(c.Name), goOf(c.Type, v))
+		stored, err := encode(c.of, goOf(c.of, v))
 		if err != nil {
-			return Row{}, fmt.Errorf("column %q: %w: a value is %w", c.Name, model.ErrInvalidArgument, err)
+			return Row{}, fmt.Errorf("column %q: %w: a value is %w", c.name, model.ErrInvalidArgument, err)
 		}
-		row.Cells = append(row.Cells, Cell{c.Name, stored})
+		row.Cells = append(row.Cells, Cell{c.name, stored})
 	}
 	if len(names) != len(mapped) {
 		return Row{}, fmt.Errorf("%w: a column without a value", model.ErrInvalidArgument)

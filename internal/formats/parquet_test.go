@@ -56,9 +56,63 @@ func TestParquetOfAnotherSchema(t *testing.T) {
 	if rows, err := readParquet(testTable(), []byte("PAR1 no")); !errors.Is(err, model.ErrInvalidArgument) {
 		t.Errorf("no Parquet file: %v, %v", rows, err)
 	}
-	want := Row{"r", []Cell{{"else", []byte("y")}}}
-	if rows, err := readParquet(tableOf(model.ColumnSchema{Name: "missing"}), b.Bytes()); err != nil || len(rows) != 1 || !sameRow(rows[0], want) {
+	want := Row{"r", []Cell{{"more", []byte("x")}, {"else", []byte("y")}}}
+	other := tableOf(model.ColumnSchema{Name: "missing"}, model.ColumnSchema{Name: "int", Type: model.TypeString}, model.ColumnSchema{Name: "mo*", Type: model.TypeString})
+	if rows, err := readParquet(other, b.Bytes()); err != nil || len(rows) != 1 || !sameRow(rows[0], want) {
 		t.Errorf("%v, %v, want %v", rows, err, want)
+	}
+}
+
+// Columns that the table does not declare are refused, never left out: the error names them, the
+// table, and what to do.
+func TestParquetOfUndeclaredColumns(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	columns := []model.ColumnSchema{{Name: "more", Type: model.TypeString}, {Name: "stars", Type: model.TypeInt64}}
+	w := tableOf(columns...).NewParquetWriter(&b)
+	if _, err := w.Write(Row{"r", []Cell{{"stars", model.EncodeInt64(5)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		table *Table
+		want  string
+	}{
+		{tableOf(), `the file has columns "more", "stars", and table "t" declares no columns: list every column of the table with its type under columns: of the table in the schema`},
+		{tableOf(columns[1]), `the file has column "more", and table "t" does not declare it: list it with its type under columns:`},
+		{tableOf(model.ColumnSchema{Name: "n:*"}), `the file has columns "more", "stars", and table "t" does not declare them: list each with its type`},
+	} {
+		if rows, err := readParquet(c.table, b.Bytes()); !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q, %v, want %s", rows, err, c.want)
+		}
+	}
+}
+
+// What follows a row that cannot be read is read.
+func TestParquetAfterAnUnreadableRow(t *testing.T) {
+	t.Parallel()
+	type line struct {
+		others
+		String []byte `parquet:"string"`
+	}
+	file := parquetOf(t, line{others{Row: "a"}, []byte("\xff")}, line{others{Row: "b"}, []byte("x")})
+	rows, err := testTable().ReadParquet(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	var failed []error
+	for row, err := range rows {
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		keys = append(keys, row.Key)
+	}
+	if len(failed) != 1 || !errors.Is(failed[0], model.ErrInvalidArgument) || !slices.Equal(keys, []string{"b"}) {
+		t.Errorf("rows %q, errors %v", keys, failed)
 	}
 }
 
@@ -167,8 +221,7 @@ func TestParquetThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Files of other programs may have other types, and other columns, as long as the values are the
-// same.
+// Files of other programs may have other types, as long as the values are the same.
 func TestParquetOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	type line struct {
@@ -178,11 +231,10 @@ func TestParquetOfOtherPrograms(t *testing.T) {
 		Doc     string             `parquet:"doc"`
 		Bytes   [3]byte            `parquet:"bytes"`
 		Bool    *bool              `parquet:"bool,optional"`
-		More    []uint64           `parquet:"more,list"`
 		Columns map[string]*string `parquet:"columns" parquet-value:",optional"`
 	}
 	key, x := []byte("r"), "x"
-	got, err := readParquet(testTable(), parquetOf(t, line{Row: &key, Int: -7, String: "s", Doc: "{}", Bytes: [3]byte{1, 2, 3}, More: []uint64{1}, Columns: map[string]*string{"a": &x}}))
+	got, err := readParquet(testTable(), parquetOf(t, line{Row: &key, Int: -7, String: "s", Doc: "{}", Bytes: [3]byte{1, 2, 3}, Columns: map[string]*string{"a": &x}}))
 	want := Row{"r", []Cell{{"int", model.EncodeInt64(-7)}, {"string", []byte("s")}, {"doc", []byte("{}")}, {"bytes", []byte{1, 2, 3}}, {"a", []byte("x")}}}
 	if err != nil || len(got) != 1 || !sameRow(got[0], want) {
 		t.Errorf("%q, %v, want %q", got, err, want)

@@ -65,11 +65,13 @@ const MaxImportID = 1 << 10
 // BeginImport fences a table, or takes up an interrupted import of the same source, which id names.
 // The table has to be empty (ErrNotEmpty, which leaves it as it was). It waits until every client
 // must know of the fence and nothing that one has begun before is under way, and tells waiting, if
-// that is not nil, for how long. quiet: observers are not notified.
+// that is not nil, for how long. quiet: observers are not notified. probe, if not nil, is called
+// before a fence is stored, possibly again, with what is Import.Check; its error leaves the table as
+// it was.
 //
 // Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
 // ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table.
-func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration)) (*Import, error) {
+func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration), probe func(check func(ImportRow) error) error) (*Import, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 		case m.Fence != nil:
 			return nil, m.Fence.Refusal()
 		case at.Phase == "":
-			err = im.fence(ctx, at, there, id, quiet)
+			err = im.fence(ctx, at, there, id, quiet, probe)
 		case at.ID != id, at.Phase == meta.ImportAbort:
 			return nil, at.Refusal(table)
 		case at.Phase == meta.ImportLoad:
@@ -108,11 +110,16 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 	return nil, fmt.Errorf("percolator: table %q: %w: its fence was changed by others %d times", table, model.ErrConflict, meta.MaxTries)
 }
 
-// fence stores the fence. It checks the table first, so that a fence on the wrong one disturbs no
-// client.
-func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id string, quiet bool) error {
+// fence stores the fence. It checks the table and the source first, so that a fence for the wrong
+// one disturbs no client.
+func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id string, quiet bool, probe func(func(ImportRow) error) error) error {
 	if err := im.checkEmpty(ctx); err != nil {
 		return err
+	}
+	if probe != nil {
+		if err := probe(im.Check); err != nil {
+			return err
+		}
 	}
 	var old *meta.Import
 	if there {

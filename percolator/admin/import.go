@@ -75,12 +75,14 @@ const MaxImportSource = transfer.MaxImportID
 // (at most 1024 bytes). The table has to be empty (ErrNotEmpty, which leaves it as it was). It
 // waits until every client must know of the fence and nothing that one has begun before is under
 // way (RequestLifetime and MetaMaxAge of Schema.Timing and a little more; 80 s by default), and
-// tells waiting, if that is not nil, for how long. quiet: observers are not notified.
+// tells waiting, if that is not nil, for how long. quiet: observers are not notified. probe, if not
+// nil, is called before a fence is stored, possibly again, with what is Import.Check; its error
+// leaves the table as it was.
 //
 // Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
 // ErrRestoring, ErrRepairing; percolator.ErrSchemaMismatch for an unknown table.
-func (a *Admin) BeginImport(ctx context.Context, table, id string, quiet bool, waiting func(time.Duration)) (*Import, error) {
-	return transfer.BeginImport(ctx, a.e, table, id, quiet, waiting)
+func (a *Admin) BeginImport(ctx context.Context, table, id string, quiet bool, waiting func(time.Duration), probe func(check func(ImportRow) error) error) (*Import, error) {
+	return transfer.BeginImport(ctx, a.e, table, id, quiet, waiting, probe)
 }
 
 // AbortImport removes what an unfinished import has written into a table, and lifts its fence. It

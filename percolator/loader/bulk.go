@@ -41,6 +41,9 @@ type BulkReport struct {
 	Since tso.Timestamp
 }
 
+// ErrNotBegun: the first rows of an import's source were wrong, so the table stayed open.
+var ErrNotBegun = errors.New("the import has not begun, and the table is as it was")
+
 // Bulk writes the rows of a source into an empty table, many times as fast as transactions would:
 // without locks, in one mutation for each row. Meanwhile no client can use the table
 // (admin.ErrImporting), and all can use the others. A snapshot sees all of the rows or none.
@@ -63,7 +66,8 @@ type BulkReport struct {
 // reads 8 parts of the table at once, of which each keeps up to 16 MiB where reads are slow.
 //
 // Errors: the context's; *ItemError for a row that cannot be stored; what the source yields;
-// ErrTakenOver; admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing;
+// ErrNotBegun with either; ErrTakenOver; admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring,
+// admin.ErrRepairing;
 // percolator.ErrUnique if rows share a value of a unique index (BulkReport.Table lists them);
 // percolator.ErrCorrupt if the check finds another difference; percolator.ErrConflict if the import
 // was finished, aborted or taken over by another process; errors of the client that are not
@@ -110,7 +114,8 @@ func (b *bulk) show(p Progress) {
 }
 
 func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
-	if b.im, err = a.BeginImport(ctx, b.cfg.Table, b.cfg.Source, b.cfg.Quiet, b.cfg.Waiting); err != nil {
+	probe := func(check func(Row) error) error { return b.probe(ctx, check) }
+	if b.im, err = a.BeginImport(ctx, b.cfg.Table, b.cfg.Source, b.cfg.Quiet, b.cfg.Waiting, probe); err != nil {
 		return err
 	}
 	// Of another import into the table, or of one whose position a repair has removed, nothing
@@ -151,6 +156,33 @@ func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
 		b.report.Since, err = b.im.Lift(ctx)
 		return err
 	})
+}
+
+// probe checks the first rows of the source.
+func (b *bulk) probe(ctx context.Context, check func(Row) error) error {
+	index, bytes := int64(0), int64(0)
+	if b.cfg.Probe <= 0 {
+		return nil
+	}
+	for item, err := range b.source(ctx, Position{}) {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && b.cfg.SourceFailed == nil:
+			return fmt.Errorf("source: %w (%w)", err, ErrNotBegun)
+		case err == nil && b.cfg.Failed == nil:
+			if err := check(item.Value); err != nil {
+				return fmt.Errorf("%w (%w)", &ItemError{Index: index, Err: err}, ErrNotBegun)
+			}
+		}
+		for _, c := range item.Value.Cells {
+			bytes += int64(len(c.Value))
+		}
+		if index++; index >= int64(b.cfg.Probe) || bytes > b.cfg.MaxInFlightBytes {
+			break
+		}
+	}
+	return nil
 }
 
 func (b *bulk) outage(ctx context.Context) *outage { return newOutage(b.cfg.OutageTimeout, ctx) }

@@ -230,7 +230,7 @@ func testBulkTakesOverASourceInUse(t *testing.T) {
 
 	// Another process has gone on a little.
 	client := e.NewClient()
-	earlier, err := admin.New(client).BeginImport(e.ctx, cfg.Table, cfg.Source, false, nil)
+	earlier, err := admin.New(client).BeginImport(e.ctx, cfg.Table, cfg.Source, false, nil, nil)
 	fixture.Must(t, err)
 	write := func(row, unique string) error {
 		return earlier.WriteRows(e.ctx, []loader.Row{{Row: row, Cells: []admin.ImportCell{{Column: "c", Value: []byte("v")}, {Column: "name", Value: []byte(unique)}, {Column: "kind", Value: []byte("5")}}}})

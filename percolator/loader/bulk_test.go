@@ -642,3 +642,55 @@ func testBulkChecksInFewRequests(t *testing.T) {
 		t.Errorf("%d rows were written and checked with %d reads, want %d at most", n, reads, parts+others)
 	}
 }
+
+// What is wrong with the first rows shows before the fence: the table stays open, and nothing waits.
+// What Failed and SourceFailed take does not count, and an import that goes on does without.
+func TestBulkProbes(t *testing.T) { inBubble(t, testBulkProbes) }
+
+func testBulkProbes(t *testing.T) {
+	e := bulkEnv(t)
+	unreadable := errors.New("a line that is no row")
+	list := []loader.Row{rowOf("a"), rowOf("b"), {}, rowOf("c")}
+	source := func(failed error) loader.Source[loader.Row] {
+		return loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
+			return func(yield func(loader.Row, error) bool) {
+				for i, row := range list {
+					if i == 1 && failed != nil && !yield(loader.Row{}, failed) || !yield(row, nil) {
+						return
+					}
+				}
+			}
+		}, nil)
+	}
+	cfg := bulkConfig()
+	cfg.Probe = 3
+	cfg.Waiting = func(time.Duration) { t.Error("it waits") }
+	r, err := loader.Bulk(e.ctx, e.Client, cfg, source(nil))
+	var item *loader.ItemError
+	if !errors.Is(err, loader.ErrNotBegun) || !errors.As(err, &item) || item.Index != 2 || r.Elapsed != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	_, err = loader.Bulk(e.ctx, e.Client, cfg, source(unreadable))
+	if !errors.Is(err, loader.ErrNotBegun) || !errors.Is(err, unreadable) {
+		t.Error(err)
+	}
+	e.wantRows(e.NewClient(), 0)
+
+	// Behind the probe it is the import that ends.
+	cfg.Probe, cfg.Waiting = 2, nil
+	if _, err = loader.Bulk(e.ctx, e.Client, cfg, source(nil)); errors.Is(err, loader.ErrNotBegun) || !errors.As(err, &item) {
+		t.Error(err)
+	}
+	cfg.Probe = 3
+	if _, err = loader.Bulk(e.ctx, e.Client, cfg, source(nil)); errors.Is(err, loader.ErrNotBegun) || !errors.As(err, &item) {
+		t.Error(err)
+	}
+	_, err = admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+	fixture.Must(t, err)
+	cfg.Failed = func(loader.Failure[loader.Row]) error { return nil }
+	cfg.SourceFailed = func(error) error { return nil }
+	r, err = loader.Bulk(e.ctx, e.Client, cfg, source(unreadable))
+	if err != nil || r.Table.Rows != 3 || r.Failed != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -27,6 +27,12 @@ type BulkConfig struct {
 	// admin.Admin.BackfillObserver notifies them. An import that goes on is as quiet as it began.
 	Quiet bool
 
+	// Probe is how many rows Bulk reads and checks before it takes the fence, so that a wrong source
+	// costs no wait and leaves the table open (ErrNotBegun). Rows of more than MaxInFlightBytes end
+	// it. What Failed or SourceFailed would be given does not count. An import that goes on does
+	// without. 0: none.
+	Probe int
+
 	// Concurrency is how many requests are under way at once. 0: 8. At most 256.
 	Concurrency int
 	// RowsPerRequest is how many rows are written at once, at most. 0: 512. At most 512.
