@@ -1,0 +1,70 @@
+package loader_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/loader"
+)
+
+// brokenOff fills table t, runs something that is broken off in its middle, and empties t again.
+func (e *env) brokenOff(n int, run func(ctx context.Context, at func(done int64)) error, more ...string) {
+	e.Helper()
+	for i := range n {
+		_, err := e.Client.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error {
+			for _, c := range rowOf(name("r", i)).Cells {
+				if err := tx.Set(percolator.Cell{Table: "t", Row: name("r", i), Column: c.Column}, c.Value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		fixture.Must(e, err)
+	}
+	fixture.Must(e, e.Client.Flush(e.ctx))
+	broken, stop := context.WithCancel(e.ctx)
+	fixture.WantErr(e, run(broken, func(done int64) {
+		if done >= int64(n/2) {
+			stop()
+		}
+	}), context.Canceled)
+	e.wipe(append(more, "t", "t.name", "t.kind")...)
+}
+
+// An import leaves an index that is being built to its backfill, which then begins at the
+// beginning, also if it was broken off in what the table held before.
+func TestBulkBehindABackfillThatWasBrokenOff(t *testing.T) {
+	inBubble(t, testBulkBehindABackfillThatWasBrokenOff)
+}
+
+func testBulkBehindABackfillThatWasBrokenOff(t *testing.T) {
+	const n = 20
+	e := bulkEnv(t)
+	next := &percolator.Schema{Timing: e.Client.Schema().Timing, Tables: []percolator.Table{
+		{Name: "t", Observed: []string{"c"}, Indexes: append([]percolator.Index{{Name: "late", Column: "empty"}}, imported.Tables[0].Indexes...)}, {Name: "o"},
+	}}
+	e.brokenOff(n, func(ctx context.Context, at func(int64)) error {
+		fixture.Must(t, percolator.CreateSchema(e.ctx, e.Project, e.Instance, next, e.Options()...))
+		_, err := admin.New(e.Client).BackfillIndex(ctx, "t", "late", admin.BackfillOptions{
+			Concurrency: 1, RowsPerTransaction: 1, SaveEvery: 1, Progress: func(p admin.BackfillProgress) { at(p.Cells) },
+		})
+		return err
+	}, "t.late")
+	_, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(n))
+	fixture.Must(t, err)
+	report, err := admin.New(e.Client).BackfillIndex(e.ctx, "t", "late", admin.BackfillOptions{})
+	fixture.Must(t, err)
+	s, err := e.Client.Snapshot(e.ctx)
+	fixture.Must(t, err)
+	entries := 0
+	for _, err := range s.ScanIndex(e.ctx, "t", "late", percolator.All()) {
+		fixture.Must(t, err)
+		entries++
+	}
+	if entries != n {
+		t.Errorf("an index that is ready has %d entries of %d rows: %+v", entries, n, report)
+	}
+}
