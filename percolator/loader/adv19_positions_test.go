@@ -3,6 +3,7 @@ package loader_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -66,5 +67,30 @@ func testBulkBehindABackfillThatWasBrokenOff(t *testing.T) {
 	}
 	if entries != n {
 		t.Errorf("an index that is ready has %d entries of %d rows: %+v", entries, n, report)
+	}
+}
+
+// After a quiet import a backfill of an observer notifies all rows, also if one was broken off in
+// what the table held before.
+func TestQuietBulkBehindAnObserversBackfillThatWasBrokenOff(t *testing.T) {
+	inBubble(t, testQuietBulkBehindAnObserversBackfillThatWasBrokenOff)
+}
+
+func testQuietBulkBehindAnObserversBackfillThatWasBrokenOff(t *testing.T) {
+	const n = 20
+	e := bulkEnv(t)
+	e.brokenOff(n, func(ctx context.Context, at func(int64)) error {
+		_, err := admin.New(e.Client).BackfillObserver(ctx, "t", "c", "o", admin.ObserverOptions{RowsPerPage: 1, Progress: func(p admin.ObserverProgress) { at(p.Rows) }})
+		return err
+	})
+	cfg := bulkConfig()
+	cfg.Quiet = true
+	_, err := loader.Bulk(e.ctx, e.Client, cfg, rows(n))
+	fixture.Must(t, err)
+	time.Sleep(time.Minute)
+	p, err := admin.New(e.Client).BackfillObserver(e.ctx, "t", "c", "o", admin.ObserverOptions{})
+	fixture.Must(t, err)
+	if have := fixture.CellsOf(t, e.ctx, e.Env, "t", "notify"); have != n {
+		t.Errorf("%d of %d cells are notified: %+v", have, n, p)
 	}
 }
