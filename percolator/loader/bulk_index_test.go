@@ -168,7 +168,7 @@ func testBulkIntoATableThatIsBeingDropped(t *testing.T) {
 	cfg.Waiting = func(time.Duration) {
 		now, err := e.Client.Engine().Clock.Next(e.ctx)
 		fixture.Must(t, err)
-		_, err = e.Client.Engine().Meta.BeginDrop(e.ctx, &percolator.Schema{Timing: e.Client.Schema().Timing, Tables: imported.Tables[1:]}, now)
+		_, _, err = e.Client.Engine().Meta.BeginDrop(e.ctx, &percolator.Schema{Timing: e.Client.Schema().Timing, Tables: imported.Tables[1:]}, now, nil)
 		fixture.Must(t, err)
 	}
 	_, err := loader.Bulk(e.ctx, e.Client, cfg, rows(1))

@@ -19,29 +19,44 @@ func TestBackfillThatEndsWhileItsIndexIsBeingDropped(t *testing.T) {
 	ctx, c, reader := fixture.Context(t), env.Client, env.NewClient()
 	setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
 	addIndexes(t, ctx, env, c, "city")
-	waits := 0
+	scan := func() error {
+		s, err := reader.Snapshot(ctx)
+		fixture.Must(t, err)
+		for e, err := range s.ScanIndex(ctx, "people", "city", percolator.All()) {
+			if err != nil {
+				return err
+			}
+			fixture.WantValue(t, ctx, s, e.Cell, string(e.Value))
+		}
+		return nil
+	}
+	closes, phase := 0, admin.DropPhase("")
 	opts := noWait(env)
+	opts.Progress = func(p admin.DropPhase) {
+		if phase = p; p == admin.DropClose {
+			closes++
+		}
+	}
 	opts.Wait = func(context.Context, time.Duration) error {
-		switch waits++; waits {
-		case 1: // closed; nobody reads it when this wait is over
-			_, err := admin.New(env.NewClient()).BackfillIndex(ctx, "people", "city", atOnce)
-			t.Logf("backfill: %v", err)
+		switch {
+		case phase == admin.DropClose:
+			if closes == 1 {
+				fixture.Must(t, fixture.ErrOf(admin.New(env.NewClient()).BackfillIndex(ctx, "people", "city", atOnce)))
+			}
 			// The reader learns what there is, as all do within the wait.
 			fixture.WantErr(t, fixture.ErrOf(admin.New(reader).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
-		case 2: // no writer that knows maintains it
-			setPeople(t, ctx, c, fixture.City, "ann", "Oslo")
-			s, err := reader.Snapshot(ctx)
-			fixture.Must(t, err)
-			for e, err := range s.ScanIndex(ctx, "people", "city", percolator.All()) {
-				if err != nil {
-					t.Logf("refused, as it has to be: %v", err)
-					break
-				}
-				fixture.WantValue(t, ctx, s, e.Cell, string(e.Value))
+			if closes == 1 {
+				fixture.Must(t, scan())
 			}
+		case phase == admin.DropDrain: // no writer that knows maintains it
+			setPeople(t, ctx, c, fixture.City, "ann", "Oslo")
+			fixture.WantErr(t, scan(), percolator.ErrSchemaMismatch)
 		}
 		return nil
 	}
 	_, err := admin.New(c).DropFromSchema(ctx, peopleSchema(c.Schema().Timing), opts)
 	fixture.Must(t, err)
+	if closes != 2 {
+		t.Errorf("the index was closed %d times", closes)
+	}
 }
