@@ -221,9 +221,9 @@ func (ch SchemaChange) Droppable() bool {
 }
 
 // CloseIndexes closes for reads the indexes of tables that s keeps without them, and returns their
-// states.
-func (w *Watcher) CloseIndexes(ctx context.Context, s *model.Schema) (closed IndexStates, err error) {
-	_, err = w.publishBeside(ctx, s, func(m State, next *model.Schema) (State, bool) {
+// states. Errors: those of CheckDrop.
+func (w *Watcher) CloseIndexes(ctx context.Context, s *model.Schema, now tso.Timestamp) (closed IndexStates, err error) {
+	_, err = w.publishDrop(ctx, s, now, func(m State, next *model.Schema) (State, bool) {
 		_, indexes := removed(m.Schema, next)
 		states, changed := IndexStates{}, false
 		maps.Copy(states, m.Indexes)
@@ -240,11 +240,14 @@ func (w *Watcher) CloseIndexes(ctx context.Context, s *model.Schema) (closed Ind
 	return closed, err
 }
 
-// publishBeside is publish for a schema beside those of other names, of which each try takes what
-// is stored by then: another name's new table is none that s lacks.
-func (w *Watcher) publishBeside(ctx context.Context, s *model.Schema, change func(m State, next *model.Schema) (State, bool)) (State, error) {
+// publishDrop is publish for a drop, which each try checks by what is stored by then. Beside schemas
+// of other names: another name's new table is none that s lacks.
+func (w *Watcher) publishDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, change func(m State, next *model.Schema) (State, bool)) (State, error) {
 	var refused error
 	m, err := w.publish(ctx, func(m State) (State, bool) {
+		if refused = m.CheckDrop(s, now); refused != nil {
+			return m, false
+		}
 		next, err := model.Beside(m.Schema, s)
 		if refused = err; err != nil {
 			return m, false
@@ -256,9 +259,9 @@ func (w *Watcher) publishBeside(ctx context.Context, s *model.Schema, change fun
 
 // BeginDrop takes what s lacks away from programs, and returns the tables that are being dropped.
 // closed is what CloseIndexes has returned, one MetaMaxAge ago. ok is false, and nothing is dropped,
-// if an index is another than these, or was open meanwhile.
+// if an index is another than these, or was open meanwhile. Errors: those of CheckDrop.
 func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, closed IndexStates) (dropping []string, ok bool, err error) {
-	m, err := w.publishBeside(ctx, s, func(m State, next *model.Schema) (State, bool) {
+	m, err := w.publishDrop(ctx, s, now, func(m State, next *model.Schema) (State, bool) {
 		names, indexes := removed(m.Schema, next)
 		ok = true
 		for _, name := range indexes {

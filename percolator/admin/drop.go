@@ -109,9 +109,6 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	if err == nil && m.Fence != nil {
 		err = m.Fence.Refusal()
 	}
-	if err == nil {
-		err = m.CheckDrop(s, now)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +146,7 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 // find no readers of it, so an index that a backfill has opened meanwhile is closed again.
 func (a *Admin) beginDrop(ctx context.Context, s *percolator.Schema, now tso.Timestamp, opts DropOptions) (dropping []string, err error) {
 	for {
-		closed, err := a.e.Meta.CloseIndexes(ctx, s)
+		closed, err := a.e.Meta.CloseIndexes(ctx, s, now)
 		if err != nil {
 			return nil, err
 		}
