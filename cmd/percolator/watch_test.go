@@ -12,7 +12,7 @@ import (
 
 var (
 	watchedLine = regexp.MustCompile(`(?m)^\d{10,}  `)
-	positions   = regexp.MustCompile(`\d{10,}\.[A-Za-z0-9_-]+`)
+	positions   = regexp.MustCompile(`\d{10,}(\.[A-Za-z0-9_-]*)?\.[A-Za-z0-9_-]+`)
 )
 
 func TestWatch(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 
 // A table, or an index, is dropped in steps, each of which is stored (I26):
 //
-//	building   of an index only: from now on no client reads it; one MetaMaxAge later all know
+//	building   of an index only: from now on no client reads it; one MetaMaxAge later all know. A
+//	           backfill that ends meanwhile opens it, and this step begins again
 //	dropping   it is gone for programs; one drain later no client writes to it
 //	resolve    the locks elsewhere whose primary is in it (package gc), while it can still be read
 //	dropped    it is gone for the engine as well, and the meta row says until when it was there
@@ -219,29 +220,34 @@ func (ch SchemaChange) Droppable() bool {
 	return ch.deletes
 }
 
-// CloseIndexes closes for reads the indexes of tables that s keeps without them. It reports whether
-// there are any.
-func (w *Watcher) CloseIndexes(ctx context.Context, s *model.Schema) (closed bool, err error) {
-	_, err = w.publishBeside(ctx, s, func(m State, next *model.Schema) (State, bool) {
+// CloseIndexes closes for reads the indexes of tables that s keeps without them, and returns their
+// states. Errors: those of CheckDrop.
+func (w *Watcher) CloseIndexes(ctx context.Context, s *model.Schema, now tso.Timestamp) (closed IndexStates, err error) {
+	_, err = w.publishDrop(ctx, s, now, func(m State, next *model.Schema) (State, bool) {
 		_, indexes := removed(m.Schema, next)
 		states, changed := IndexStates{}, false
 		maps.Copy(states, m.Indexes)
+		closed = IndexStates{}
 		for _, name := range indexes {
-			changed = changed || !states[name].Building
-			states[name] = IndexState{Building: true}
+			st := states[name]
+			changed = changed || !st.Building
+			st.Building = true // Since stays, by which BeginDrop knows the state again
+			states[name], closed[name] = st, st
 		}
-		closed = len(indexes) > 0
 		m.Indexes = states
 		return m, changed
 	})
 	return closed, err
 }
 
-// publishBeside is publish for a schema beside those of other names, of which each try takes what
-// is stored by then: another name's new table is none that s lacks.
-func (w *Watcher) publishBeside(ctx context.Context, s *model.Schema, change func(m State, next *model.Schema) (State, bool)) (State, error) {
+// publishDrop is publish for a drop, which each try checks by what is stored by then. Beside schemas
+// of other names: another name's new table is none that s lacks.
+func (w *Watcher) publishDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, change func(m State, next *model.Schema) (State, bool)) (State, error) {
 	var refused error
 	m, err := w.publish(ctx, func(m State) (State, bool) {
+		if refused = m.CheckDrop(s, now); refused != nil {
+			return m, false
+		}
 		next, err := model.Beside(m.Schema, s)
 		if refused = err; err != nil {
 			return m, false
@@ -252,9 +258,19 @@ func (w *Watcher) publishBeside(ctx context.Context, s *model.Schema, change fun
 }
 
 // BeginDrop takes what s lacks away from programs, and returns the tables that are being dropped.
-func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timestamp) (dropping []string, err error) {
-	m, err := w.publishBeside(ctx, s, func(m State, next *model.Schema) (State, bool) {
-		names, _ := removed(m.Schema, next)
+// closed is what CloseIndexes has returned, one MetaMaxAge ago. ok is false, and nothing is dropped,
+// if an index is another than these, or was open meanwhile. Errors: those of CheckDrop.
+func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, closed IndexStates) (dropping []string, ok bool, err error) {
+	m, err := w.publishDrop(ctx, s, now, func(m State, next *model.Schema) (State, bool) {
+		names, indexes := removed(m.Schema, next)
+		ok = true
+		for _, name := range indexes {
+			st := m.Indexes[name]
+			ok = ok && st.Building && st == closed[name] // each IndexReady has a Since of its own
+		}
+		if !ok {
+			return m, false
+		}
 		columns := slices.DeleteFunc(schemaChanges(m.Schema, next), func(ch SchemaChange) bool {
 			return ch.Kind != ObservedRemoved && ch.Kind != WeakRemoved && !ch.deletes
 		})
@@ -279,9 +295,9 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 		return m, true
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return m.Schema.Dropping, nil
+	return m.Schema.Dropping, ok, nil
 }
 
 // without is the schema less some tables of Bigtable.

@@ -31,17 +31,16 @@ func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting fu
 			return false, err
 		}
 		info, known := e.Meta.Catalog.Load().UserTable(table)
-		if !known {
-			return false, e.Meta.Catalog.Load().UnknownTable(table)
-		}
 		at := m.Imports[table]
 		im := &Import{e: e, table: table, info: info, cell: at}
 		switch {
 		case m.Fence != nil:
 			return false, m.Fence.Refusal()
+		case at.Phase == "" && !known && !aborted:
+			return false, e.Meta.Catalog.Load().UnknownTable(table)
 		case at.Phase == "":
 			return aborted, nil
-		case at.Phase == meta.ImportDrain: // nothing was written
+		case at.Phase == meta.ImportDrain, !known: // nothing was written, or it goes with the table
 			_, err = e.Meta.ReplaceImport(ctx, table, &at, at.Lifted(at.Since))
 		case at.Phase == meta.ImportLoad:
 			next := at

@@ -15,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // DropOptions configures DropFromSchema. The zero value is useful.
@@ -108,24 +109,11 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	if err == nil && m.Fence != nil {
 		err = m.Fence.Refusal()
 	}
-	if err == nil {
-		err = m.CheckDrop(s, now)
-	}
 	if err != nil {
 		return nil, err
 	}
 	timing := a.e.Store.Timing
-	closed, err := a.e.Meta.CloseIndexes(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if closed { // a writer that maintains it no more must find no readers
-		opts.Progress(DropClose)
-		if err := opts.Wait(ctx, model.DrainTime(timing)); err != nil {
-			return nil, err
-		}
-	}
-	dropping, err := a.e.Meta.BeginDrop(ctx, s, now)
+	dropping, err := a.beginDrop(ctx, s, now, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +140,27 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	}
 	tables, err := a.deleteDropped(ctx, opts)
 	return append(tables, deleted...), err
+}
+
+// beginDrop takes what s lacks away from programs. A writer that maintains an index no more must
+// find no readers of it, so an index that a backfill has opened meanwhile is closed again.
+func (a *Admin) beginDrop(ctx context.Context, s *percolator.Schema, now tso.Timestamp, opts DropOptions) (dropping []string, err error) {
+	for {
+		closed, err := a.e.Meta.CloseIndexes(ctx, s, now)
+		if err != nil {
+			return nil, err
+		}
+		if len(closed) > 0 {
+			opts.Progress(DropClose)
+			if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
+				return nil, err
+			}
+		}
+		dropping, ok, err := a.e.Meta.BeginDrop(ctx, s, now, closed)
+		if ok || err != nil {
+			return dropping, err
+		}
+	}
 }
 
 // deleteColumns deletes the cells of columns, which no client writes any more.

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // addLate adds an index to the table, which then is building.
@@ -157,25 +159,51 @@ func testBackfillThatDoesNotNoticeAnImport(t *testing.T) {
 }
 
 // A table is dropped by a process that has not seen the fence of an import. The import says so, and
-// leaves no fence before a later table of that name.
+// leaves no fence before a later table of that name. If it dies, its abort lifts the fence.
 func TestBulkIntoATableThatIsBeingDropped(t *testing.T) {
-	inBubble(t, testBulkIntoATableThatIsBeingDropped)
+	for name, dies := range map[string]bool{"": false, "dies": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { testBulkIntoATableThatIsBeingDropped(t, dies) })
+		})
+	}
 }
 
-func testBulkIntoATableThatIsBeingDropped(t *testing.T) {
+func testBulkIntoATableThatIsBeingDropped(t *testing.T, dies bool) {
 	e := bulkEnv(t)
-	cfg := bulkConfig()
+	other, held := e.NewClient(), percolatortest.NewHold()
+	e.FaultsOf(other).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
+		return r.Method == percolatortest.CheckAndMutateRow && r.Table == model.MetaTable
+	}, held))
+	now, dropped := e.now(), make(chan error, 1)
+	go func() {
+		_, _, err := other.Engine().Meta.BeginDrop(e.ctx, &percolator.Schema{Timing: other.Schema().Timing, Tables: imported.Tables[1:]}, now, nil)
+		dropped <- err
+	}()
+	held.Wait(t, 1)
+	ctx, kill := context.WithCancel(e.ctx)
+	defer kill()
+	cfg, want := bulkConfig(), percolator.ErrSchemaMismatch
 	cfg.Waiting = func(time.Duration) {
-		now, err := e.Client.Engine().Clock.Next(e.ctx)
-		fixture.Must(t, err)
-		_, err = e.Client.Engine().Meta.BeginDrop(e.ctx, &percolator.Schema{Timing: e.Client.Schema().Timing, Tables: imported.Tables[1:]}, now)
-		fixture.Must(t, err)
+		held.Release()
+		fixture.Must(t, <-dropped)
+		if dies {
+			kill()
+		}
 	}
-	_, err := loader.Bulk(e.ctx, e.Client, cfg, rows(1))
-	fixture.WantErr(t, err, percolator.ErrSchemaMismatch)
+	if dies {
+		want = context.Canceled
+	}
+	_, err := loader.Bulk(ctx, e.Client, cfg, rows(1))
+	fixture.WantErr(t, err, want)
+	aborted, err := admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+	if dies {
+		fixture.Must(t, err)
+	} else {
+		fixture.WantErr(t, err, percolator.ErrSchemaMismatch)
+	}
 	m, err := e.Client.Engine().Meta.Refresh(e.ctx)
 	fixture.Must(t, err)
-	if len(m.Imports) > 0 {
-		t.Errorf("a fence is left: %+v", m.Imports)
+	if len(m.Imports) > 0 || aborted != dies {
+		t.Errorf("aborted: %v; fences that are left: %+v", aborted, m.Imports)
 	}
 }

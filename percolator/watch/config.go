@@ -48,8 +48,9 @@ type Column struct{ Table, Name string }
 type Config struct {
 	// Columns are what is watched, at most MaxColumns.
 	Columns []Column
-	// From is where to begin. The zero value is now, or, with a Name, where the watcher of that
-	// name has come to; both From and a stored position are ErrInvalidArgument, unless Restart.
+	// From is where to begin, also with columns that the consumer did not watch before. The zero
+	// value is now, or, with a Name, where the watcher of that name has come to; both From and a
+	// stored position are ErrInvalidArgument, unless Restart.
 	From Position
 	// Name has the instance store the position, in percolator_meta, and keep a hold at it, so that
 	// a consumer that comes back within HoldTTL misses nothing. A batch counts as dealt with when
@@ -84,8 +85,8 @@ type Change struct {
 // known, without any at least every 10 s.
 type Batch struct {
 	Changes []Change
-	// Position is where to begin so as to get what follows the batch. A transaction that fills
-	// several batches is before the position of the last of them only.
+	// Position is where to begin so as to get what follows the batch. If that ends within a
+	// transaction, the timestamp is below the transaction.
 	Position Position
 }
 

@@ -171,9 +171,12 @@ func (w *watcher) watches(table, column string) bool {
 	return len(columns) == 0 && !strings.HasPrefix(column, layout.Reserved) || slices.Contains(columns, column)
 }
 
-// batches hands out changes. What was read before counts only once it is known that the collector
-// has not come by.
+// batches hands out changes, but for those that the position has already. What was read before
+// counts only once it is known that the collector has not come by.
 func (w *watcher) batches(ctx context.Context, changes []change, hand func(Batch) error) error {
+	if first, n := committedAt(changes, w.within.commit); n > 0 {
+		changes = slices.Delete(changes, first, first+min(n, w.within.n))
+	}
 	for len(changes) > 0 {
 		var b Batch
 		for bytes := 0; len(b.Changes) < min(len(changes), MaxBatchChanges) && bytes < MaxBatchBytes; {
@@ -192,6 +195,8 @@ func (w *watcher) batches(ctx context.Context, changes []change, hand func(Batch
 		last := b.Changes[len(b.Changes)-1].CommitTS
 		if changes = changes[len(b.Changes):]; len(changes) > 0 && changes[0].CommitTS == last {
 			last = w.before(b, last)
+		} else if last >= w.within.commit {
+			w.within = within{}
 		}
 		w.position = max(w.position, last)
 		b.Position = w.at(w.position)
@@ -202,12 +207,25 @@ func (w *watcher) batches(ctx context.Context, changes []change, hand func(Batch
 	return nil
 }
 
-// before is how far the consumer of a batch has come that ends within a transaction.
+// committedAt finds the changes of one transaction among some in the order of commits.
+func committedAt(changes []change, commit tso.Timestamp) (first, n int) {
+	by := func(c change, ts tso.Timestamp) int { return cmp.Compare(c.CommitTS, ts) }
+	first, _ = slices.BinarySearchFunc(changes, commit, by)
+	next, _ := slices.BinarySearchFunc(changes, commit+1, by)
+	return first, next - first
+}
+
+// before is how far the consumer of a batch has come that ends within a transaction. It notes how
+// much of that was handed out.
 func (w *watcher) before(b Batch, commit tso.Timestamp) tso.Timestamp {
+	if w.within.commit != commit {
+		w.within = within{commit: commit}
+	}
 	for _, c := range slices.Backward(b.Changes) {
 		if c.CommitTS < commit {
 			return c.CommitTS
 		}
+		w.within.n++
 	}
 	return w.position
 }

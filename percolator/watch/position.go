@@ -1,10 +1,12 @@
 package watch
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,14 +18,41 @@ import (
 
 // Position is how far a consumer has come: it has every change that committed at or below
 // Timestamp. The zero value is none. Beside the timestamp it knows where in the journal to go on,
-// which saves reading what the journal still holds of earlier changes.
+// which saves reading what the journal still holds of earlier changes, and how many changes of the
+// next transaction the consumer has. A watcher of other columns goes by the timestamp alone.
 //
 // Its text form is ASCII without white space: the timestamp, and after a dot, if there is more, at
 // most 64 KiB.
 type Position struct {
 	ts tso.Timestamp
 	// Later commits have entries in these rows, or other streams; immutable.
-	from map[journal.StreamID]uint64
+	from   map[journal.StreamID]uint64
+	within within
+	// Those of the watcher that has given it. It has passed entries of other tables whose
+	// transactions commit later.
+	columns digest
+}
+
+// within tells how many changes of the transaction that committed at commit, above the position,
+// were handed out.
+type within struct {
+	commit tso.Timestamp
+	n      int
+}
+
+// digest stands for the columns of a watcher.
+type digest [8]byte
+
+// digest of the columns, in whatever order and however often they are named.
+func (cfg Config) digest() (d digest) {
+	var b []byte
+	of := cfg.columns()
+	for _, table := range slices.Sorted(maps.Keys(of)) {
+		b = fmt.Appendf(b, "%q%q", table, slices.Sorted(slices.Values(of[table])))
+	}
+	sum := sha256.Sum256(b)
+	copy(d[:], sum[:])
+	return d
 }
 
 // At is the position of a consumer that wants what commits above ts.
@@ -38,14 +67,18 @@ const maxStreams = 1000
 // String is the text form.
 func (p Position) String() string {
 	text := strconv.FormatInt(int64(p.ts), 10)
-	if len(p.from) == 0 {
+	if len(p.from) == 0 && p.within.n == 0 {
 		return text
 	}
-	var b []byte
+	var streams []byte
 	for _, id := range slices.Sorted(maps.Keys(p.from)) {
-		b = binary.AppendUvarint(append(b, id...), p.from[id])
+		streams = binary.AppendUvarint(append(streams, id...), p.from[id])
 	}
-	return text + "." + base64.RawURLEncoding.EncodeToString(b)
+	rest := p.columns[:]
+	if p.within.n > 0 {
+		rest = binary.AppendUvarint(binary.AppendUvarint(rest, uint64(p.within.commit)), uint64(p.within.n))
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(streams) + "." + base64.RawURLEncoding.EncodeToString(rest)
 }
 
 // MarshalText is String.
@@ -53,21 +86,38 @@ func (p Position) MarshalText() ([]byte, error) { return []byte(p.String()), nil
 
 // UnmarshalText is the inverse of MarshalText. ErrInvalidArgument: text is no position.
 func (p *Position) UnmarshalText(text []byte) error {
-	number, streams, _ := strings.Cut(string(text), ".")
+	none := fmt.Errorf("watch: %w: not a position", percolator.ErrInvalidArgument)
+	number, more, _ := strings.Cut(string(text), ".")
+	streams, rest, _ := strings.Cut(more, ".")
 	ts, err := strconv.ParseInt(number, 10, 64)
 	b, err2 := base64.RawURLEncoding.DecodeString(streams)
-	if err != nil || err2 != nil || ts < 0 || tso.Timestamp(ts) > tso.MaxTimestamp {
-		return fmt.Errorf("watch: %w: not a position", percolator.ErrInvalidArgument)
+	c, err3 := base64.RawURLEncoding.DecodeString(rest)
+	if err != nil || err2 != nil || err3 != nil || ts < 0 || tso.Timestamp(ts) > tso.MaxTimestamp {
+		return none
 	}
-	from := map[journal.StreamID]uint64{}
+	at := Position{ts: tso.Timestamp(ts), from: map[journal.StreamID]uint64{}}
 	for len(b) > 0 {
 		id, rest, ok := journal.CutStreamID(b)
 		seq, n := binary.Uvarint(rest)
-		if !ok || n <= 0 || seq == 0 || len(from) == maxStreams {
-			return fmt.Errorf("watch: %w: not a position", percolator.ErrInvalidArgument)
+		if !ok || n <= 0 || seq == 0 || len(at.from) == maxStreams {
+			return none
 		}
-		from[id], b = seq, rest[n:]
+		at.from[id], b = seq, rest[n:]
 	}
-	*p = Position{tso.Timestamp(ts), from}
+	if len(c) > 0 {
+		if n := copy(at.columns[:], c); n < len(at.columns) {
+			return none
+		}
+		c = c[len(at.columns):]
+	}
+	if len(c) > 0 {
+		commit, n := binary.Uvarint(c)
+		count, m := binary.Uvarint(c[max(n, 0):])
+		if n <= 0 || m <= 0 || n+m < len(c) || commit <= uint64(ts) || commit > uint64(tso.MaxTimestamp) || count == 0 || count > math.MaxInt32 {
+			return none
+		}
+		at.within = within{tso.Timestamp(commit), int(count)}
+	}
+	*p = at
 	return nil
 }

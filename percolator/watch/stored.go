@@ -172,7 +172,7 @@ func (s *stored) handled(ctx context.Context, at Position) error {
 
 // close stores the last position.
 func (s *stored) close(ctx context.Context) error {
-	if s.pending.ts == 0 || s.pending.ts == s.at.Position.ts {
+	if s.pending.ts == 0 || s.pending.ts == s.at.Position.ts && s.pending.within == s.at.Position.within {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

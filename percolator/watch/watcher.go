@@ -65,9 +65,11 @@ type watcher struct {
 	e       *engine.Engine
 	cfg     Config
 	columns map[string][]string // by table
+	digest  digest              // of them
 	stored  *stored             // nil: without a name
 
 	position tso.Timestamp
+	within   within        // above position
 	span     time.Duration // how far from the position a round aims
 	tail     *journal.Tail
 	streams  map[journal.StreamID]journal.Stream // as listed last
@@ -97,7 +99,7 @@ type place struct {
 
 // open begins at the position that the configuration names, or the instance.
 func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher, error) {
-	w := &watcher{e: client.Engine(), cfg: cfg, columns: cfg.columns(), span: math.MaxInt64, open: map[tso.Timestamp]*txn{}, yielded: time.Now(), rest: cfg.rest}
+	w := &watcher{e: client.Engine(), cfg: cfg, columns: cfg.columns(), digest: cfg.digest(), span: math.MaxInt64, open: map[tso.Timestamp]*txn{}, yielded: time.Now(), rest: cfg.rest}
 	if err := w.checkNames(); err != nil {
 		return nil, err
 	}
@@ -118,7 +120,10 @@ func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher,
 	if from.ts == 0 {
 		from = At(now)
 	}
-	w.position, w.tail = from.ts, journal.NewTail(from.from)
+	if from.columns != w.digest {
+		from = At(from.ts)
+	}
+	w.position, w.within, w.tail = from.ts, from.within, journal.NewTail(from.from)
 	return w, w.check(ctx)
 }
 
@@ -270,7 +275,7 @@ func (w *watcher) list(ctx context.Context) error {
 }
 
 // at is the position at ts, at or above the watcher's, of which everything up to there was handed
-// out.
+// out, and of the next transaction what w.within says.
 func (w *watcher) at(ts tso.Timestamp) Position {
 	from := w.tail.Next()
 	for _, t := range w.open {
@@ -285,5 +290,9 @@ func (w *watcher) at(ts tso.Timestamp) Position {
 			delete(from, id)
 		}
 	}
-	return Position{ts, from}
+	at := Position{ts: ts, from: from, columns: w.digest}
+	if w.within.commit > ts {
+		at.within = w.within
+	}
+	return at
 }
