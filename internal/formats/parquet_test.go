@@ -3,6 +3,8 @@ package formats
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -264,7 +266,7 @@ func FuzzReadParquet(f *testing.F) {
 	})
 }
 
-// So do bytes that change one by one.
+// A file of which one byte has changed does not panic.
 func TestParquetWithDamage(t *testing.T) {
 	t.Parallel()
 	table, file := testTable(), parquetOf(t, others{"r", map[string][]byte{"a": []byte("x")}})
@@ -274,5 +276,40 @@ func TestParquetWithDamage(t *testing.T) {
 			damaged[i] = to
 			_, _ = readParquet(table, damaged) // does not panic
 		}
+	}
+}
+
+// Nor does one of which several bytes have changed.
+func TestManyDamagesOfParquet(t *testing.T) {
+	t.Parallel()
+	table := testTable()
+	var b bytes.Buffer
+	w := table.NewParquetWriter(&b)
+	for i := range 50 {
+		if _, err := w.Write(Row{fmt.Sprint("row ", i), []Cell{{"int", model.EncodeInt64(int64(i))}, {"string", []byte("text")}, {"bool", []byte{1}}, {"other", []byte("x")}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dice := rand.New(rand.NewPCG(1, 2))
+	panics := map[string]int{}
+	for range 3000 {
+		data := bytes.Clone(b.Bytes())
+		for range 1 + dice.IntN(3) {
+			data[dice.IntN(len(data))] = byte(dice.Uint32())
+		}
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panics[fmt.Sprint(p)]++
+				}
+			}()
+			_, _ = readParquet(table, data)
+		}()
+	}
+	for what, n := range panics {
+		t.Errorf("%d times: panic: %.100s", n, what)
 	}
 }

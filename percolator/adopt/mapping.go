@@ -183,7 +183,11 @@ func (t *table) value(c Column, name string, value []byte) ([]byte, error) {
 	return declared.Type.Parse(string(value))
 }
 
-// means reports whether a column of the Percolator table is one that the mapping fills.
+// means reports whether a column of the Percolator table is one that the mapping fills. A star is a
+// letter of the column's name like any other.
 func (m *Mapping) means(column string) bool {
-	return slices.ContainsFunc(m.Columns, func(c Column) bool { return overlap(c.column(), column) })
+	return slices.ContainsFunc(m.Columns, func(c Column) bool {
+		p, several := prefix(c.column())
+		return several && strings.HasPrefix(column, p) || !several && column == c.column()
+	})
 }
