@@ -26,13 +26,14 @@ type round struct {
 
 // met holds the extremes of a round.
 type met struct {
-	notification time.Duration // the age of the oldest one that is not parked, when it was met
+	notification time.Duration // the age of the oldest one that it takes and is not parked, when it was met
+	any          time.Duration // the same of those that other workers take, too, as far as it meets them
 	lock         time.Duration // how long the lock that is longest past its time to live has been
 	parked       int           // cells that have only parked observers left
 }
 
 func (m met) max(o met) met {
-	return met{max(m.notification, o.notification), max(m.lock, o.lock), max(m.parked, o.parked)}
+	return met{max(m.notification, o.notification), max(m.any, o.any), max(m.lock, o.lock), max(m.parked, o.parked)}
 }
 
 // newRound adds a scanner.

@@ -72,6 +72,10 @@ func concerns(s *percolator.Schema, name string, observers []*observer) bool {
 	return !found
 }
 
+func hasTable(s *percolator.Schema, name string) bool {
+	return slices.ContainsFunc(s.Tables, func(t percolator.Table) bool { return t.Name == name })
+}
+
 // cover matches the observers with the schema. A writer notifies only what the schema observes, so
 // an observer of any other column would silently never run; a column without an observer would
 // accumulate notifications.
@@ -101,6 +105,7 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 	}
 
 	var errs []error
+	missing := map[string]bool{}
 	for _, c := range take {
 		if !cov.observed[c] {
 			errs = append(errs, fmt.Errorf("observers: %w: Config.Columns names %q of table %q, which the schema does not observe", percolator.ErrSchemaMismatch, c.Name, c.Table))
@@ -115,7 +120,13 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 			col.lanes = append(col.lanes, l)
 			col.names = append(col.names, o.name)
 			col.owned = max(col.owned, o.owned)
-		case !slices.ContainsFunc(s.Tables, func(t percolator.Table) bool { return t.Name == o.table }):
+			for _, name := range o.needs {
+				if !hasTable(s, name) && !missing[name] {
+					missing[name] = true
+					errs = append(errs, fmt.Errorf("observers: observer %q: %w: the stored schema has no table %q, which it needs; percolator schema apply adds it", o.name, percolator.ErrSchemaMismatch, name))
+				}
+			}
+		case !hasTable(s, o.table):
 			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the stored schema has no table %q; percolator schema apply adds it", o.name, percolator.ErrSchemaMismatch, o.table))
 		case !cov.observed[c]:
 			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the schema does not observe column %q of table %q", o.name, percolator.ErrSchemaMismatch, o.column, o.table))

@@ -25,9 +25,14 @@ func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	return true
 }
 
+// column is that of a cell; nil: this worker does not take it.
+func (w *Worker) column(c model.Cell) *column { return w.coverage.taken[Column{c.Table, c.Column}] }
+
+func (w *Worker) takes(c model.Cell) bool { return w.column(c) != nil }
+
 // offer queues a notification unless its column is foreign to this worker, or was dropped.
 func (w *Worker) offer(n model.Notification, a arrival) (v verdict, upTo tso.Timestamp) {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
+	col := w.column(n.Cell)
 	if col == nil || w.dropped(col) {
 		return foreign, 0
 	}

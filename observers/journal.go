@@ -19,7 +19,7 @@ func (w *Worker) find(ctx context.Context, stop context.CancelCauseFunc) {
 		within, end := context.WithCancel(ctx)
 		var finders sync.WaitGroup
 		if journaled {
-			remove := w.engine.Looker.HandleFound(w.found)
+			remove := w.engine.Looker.HandleFound(w.found, w.takes)
 			context.AfterFunc(within, remove)
 			finders.Go(func() { w.adopt(within) })
 			finders.Go(func() { w.lookForMissed(within) })
@@ -86,7 +86,10 @@ const countParkedEvery = 10 * time.Second
 func (w *Worker) ageOf(left settle.Backlog) (m met) {
 	now, knows := w.engine.Clock.EstimatedTime()
 	if knows && left.Notified != 0 {
-		m.notification = now.Sub(left.Notified)
+		m.any = now.Sub(left.Notified)
+	}
+	if knows && left.Taken != 0 {
+		m.notification = now.Sub(left.Taken)
 	}
 	if knows && left.Expired != 0 {
 		m.lock = max(0, now.Sub(left.Expired))
@@ -101,9 +104,11 @@ func (w *Worker) behind() met {
 	m := w.backlog.seen()
 	if w.engine.Meta.Journaled() {
 		own := w.engine.Journal.Own.Unsettled()
-		m = m.max(w.ageOf(settle.Backlog{Notified: w.engine.Journal.Own.OldestNotified()}))
-		m = m.max(w.ageOf(settle.Backlog{Notified: own.Notified, Expired: own.Expired}))
+		oldest, taken := w.engine.Journal.Own.OldestNotified(w.takes)
+		m = m.max(w.ageOf(settle.Backlog{Notified: oldest, Taken: taken}))
+		m = m.max(w.ageOf(settle.Backlog{Notified: own.Notified, Taken: own.Taken, Expired: own.Expired}))
 	}
+	m.any = max(m.any, m.notification) // scanners meet only what they take
 	return m
 }
 

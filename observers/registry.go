@@ -171,6 +171,7 @@ type options struct {
 	afterLimit time.Duration
 	headStart  time.Duration
 	owned      ownership
+	needs      []string // tables
 }
 
 // Option changes how a worker runs one observer.
@@ -185,6 +186,12 @@ func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d
 // way at once on a worker. Cells that wait for a slot occupy no goroutine. 0, the default: only
 // Config.Concurrency limits them.
 func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
+
+// NeedsTables names tables of which the observer makes use. [NewWorker] reports those that the schema
+// lacks: without the option a run fails when it comes to one.
+func NeedsTables(names ...string) Option {
+	return func(o *options) { o.needs = append(o.needs, names...) }
+}
 
 // Timeout limits one attempt, for a cell or a batch of them, from Begin to the answer of Commit. d
 // must be positive. The default is 30 s.

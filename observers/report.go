@@ -23,6 +23,7 @@ func (w *Worker) reporting(ctx context.Context) {
 // report returns what this worker stores.
 func (w *Worker) report() admin.WorkerReport {
 	r := w.Stats().Report()
+	r.OldestMillis = w.behind().any.Milliseconds()
 	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
 	return r
 }

@@ -24,8 +24,8 @@ type Stats struct {
 	LocksResolved int64 // locks of the dead that its scanners, or its client's looks, resolved
 	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
-	// Backlog is the age of the oldest notification that the scanners met in their last round,
-	// apart from parked ones. StrandedFor is how long the oldest lock they met has been past its
+	// Backlog is the age of the oldest notification that the scanners met in their last round, of
+	// columns that the worker takes and apart from parked ones. StrandedFor is how long the oldest lock they met has been past its
 	// time to live. With a journal they are those that the adopter, or a look at the entries of
 	// this worker's own client, has found and is unprocessed, or could not resolve; and
 	// Backlog is at least the age of the oldest change of that client of which it does not know

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
@@ -97,12 +98,14 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 
 func newBackupLs() *cobra.Command {
 	var f placeFlags
+	var watch watchFlag
 	cmd := &cobra.Command{
 		Use:  "ls DEST",
 		Args: onePlace,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
-				found, err := backup.Describe(ctx, s)
+			var store backup.Store
+			list, err := watch.applied(cmd, func(ctx context.Context, cmd *cobra.Command, _ *percolator.Client, args []string) error {
+				found, err := backup.Describe(ctx, store)
 				if err != nil {
 					return err
 				}
@@ -110,10 +113,18 @@ func newBackupLs() *cobra.Command {
 					return summarize(found.Manifest, args[0]).print(cmd.OutOrStdout(), &f.out)
 				}
 				return printUnfinished(cmd.OutOrStdout(), &f.out, args[0], found)
+			}, &f.timeout)
+			if err != nil {
+				return err
+			}
+			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
+				store = s
+				return list(ctx, cmd, nil, args)
 			})
 		},
 	}
 	f.add(cmd, 5*time.Minute)
+	watch.add(cmd)
 	return cmd
 }
 

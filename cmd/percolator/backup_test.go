@@ -70,6 +70,7 @@ func testBackupAndRestore(t *testing.T) {
 	s.run(exitOK, "backup", at)
 	s.run(exitOK, "backup", "ls", at)
 	s.run(exitOK, "backup", "ls", at, "-o", "json")
+	s.run(exitOK, "backup", "ls", at, "--watch", "--timeout", "3s")
 	s.run(exitOK, "backup", "verify", at)
 	s.run(exitOK, "backup", "verify", at, "-o", "json")
 	s.run(exitConflict, "backup", at)

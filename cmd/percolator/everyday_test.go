@@ -41,6 +41,8 @@ func testEverydaySession(t *testing.T) {
 	s.run(exitOK, "gc", "hold", "ls", "--watch=1s", "--timeout", "2500ms")
 	s.run(exitOK, "gc", "hold", "ls", "--watch", "--timeout", "2500ms", "-o", "json")
 	s.run(exitUsage, "gc", "hold", "ls", "--watch=-1s")
+	s.run(exitUsage, "gc", "hold", "ls", "--watch", "1s")
+	s.run(exitUsage, "notify", "ls", "--watch", "1s")
 	s.compare("everyday.txt")
 }
 

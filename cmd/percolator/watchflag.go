@@ -19,6 +19,29 @@ const watchEvery = 2 * time.Second
 func (f *watchFlag) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.every, "watch", 0, "print again after this pause, until interrupted; on a terminal in place of what stood there")
 	cmd.Flags().Lookup("watch").NoOptDefVal = watchEvery.String()
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, given []string) error {
+		for _, arg := range given { // pflag takes it for an argument, as the value may be left out
+			if _, err := time.ParseDuration(arg); err == nil && cmd.Flags().Changed("watch") {
+				return usagef("--watch takes its pause with an equals sign: --watch=%s", arg)
+			}
+		}
+		if args == nil {
+			return nil
+		}
+		return args(cmd, given)
+	}
+}
+
+// applied is list, or again of it with --watch, for which timeout is longer unless it is given.
+func (f *watchFlag) applied(cmd *cobra.Command, list action, timeout *time.Duration) (action, error) {
+	if err := notNegative("watch", f.every); err != nil || f.every == 0 {
+		return list, err
+	}
+	if !cmd.Flags().Changed("timeout") {
+		*timeout = defaultWalkTimeout
+	}
+	return f.again(list), nil
 }
 
 // again lists until ctx ends. Once it has listed, an error is shown in place of a list: a store that
@@ -58,15 +81,10 @@ func (f *listFlags) add(cmd *cobra.Command, timeout time.Duration) {
 // run is the RunE of such a command. --timeout bounds one list, or all of them if it is given.
 func (f *listFlags) run(list action, configure ...func(*percolator.Config)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := notNegative("watch", f.watch.every); err != nil {
+		list, err := f.watch.applied(cmd, list, &f.oracle.timeout)
+		if err != nil {
 			return err
 		}
-		if f.watch.every == 0 {
-			return f.queryFlags.run(list, configure...)(cmd, args)
-		}
-		if !cmd.Flags().Changed("timeout") {
-			f.oracle.timeout = defaultWalkTimeout
-		}
-		return f.queryFlags.run(f.watch.again(list), configure...)(cmd, args)
+		return f.queryFlags.run(list, configure...)(cmd, args)
 	}
 }

@@ -89,7 +89,7 @@ func look(t *testing.T, ctx context.Context, url, name string, width int64, sche
 		return
 	}
 	if width < 1000 {
-		name += "-narrow"
+		name += "-400"
 	}
 	shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err == nil {

@@ -109,7 +109,7 @@ type Append struct {
 	settled  bool
 	copied   int // how often the entry was appended before
 
-	notified, expired tso.Timestamp // what the last look has found, as in Unsettled
+	notified, taken, expired tso.Timestamp // what the last look has found, as in Unsettled
 }
 
 // NewAppender appends until ctx ends.

@@ -108,7 +108,7 @@ func (o *Owner) Copied(w, to *Append) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	to.copied = w.copied + 1
-	to.notified, to.expired = w.notified, w.expired
+	to.notified, to.taken, to.expired = w.notified, w.taken, w.expired
 	if w.settled {
 		o.settle(to)
 		return

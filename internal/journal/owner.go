@@ -309,14 +309,18 @@ func (o *Owner) Owns(id StreamID) bool {
 }
 
 // OldestNotified is the earliest timestamp at which a transaction of this client has notified
-// something unprocessed; 0: there is none. It visits everything owned, so it is for gauges.
-func (o *Owner) OldestNotified() (oldest tso.Timestamp) {
+// something unprocessed, and something of that which takes accepts; 0: there is none. It visits
+// everything owned, so it is for gauges.
+func (o *Owner) OldestNotified(takes func(model.Cell) bool) (oldest, taken tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, list := range o.cells {
+	for c, list := range o.cells {
+		accepted := takes(c)
 		for _, w := range list {
-			oldest = earliest(oldest, w.commitTS)
+			if oldest = earliest(oldest, w.commitTS); accepted {
+				taken = earliest(taken, w.commitTS)
+			}
 		}
 	}
-	return oldest
+	return oldest, taken
 }

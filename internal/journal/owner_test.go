@@ -208,7 +208,7 @@ func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
 			o.Looked(l, l.Open, nil) // all is settled
 		}
 	}
-	if oldest := o.OldestNotified(); oldest != 0 || len(o.cells) != 0 {
+	if oldest, _ := o.OldestNotified(func(model.Cell) bool { return true }); oldest != 0 || len(o.cells) != 0 {
 		t.Errorf("everything is settled, and %d cells still wait, one since %d", len(o.cells), oldest)
 	}
 }
@@ -258,7 +258,7 @@ func TestACopyBeyondMaxOwnedWaitsForNoCell(t *testing.T) {
 	if got := low(o); got != 3 || o.owned != 0 {
 		t.Fatalf("low is %d, want 3, and %d are owned", got, o.owned)
 	}
-	if oldest := o.OldestNotified(); oldest != 0 || len(o.cells) != 0 {
+	if oldest, _ := o.OldestNotified(func(model.Cell) bool { return true }); oldest != 0 || len(o.cells) != 0 {
 		t.Errorf("everything is settled, and %d cells still wait, one since %d", len(o.cells), oldest)
 	}
 }

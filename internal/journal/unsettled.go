@@ -11,14 +11,15 @@ type Unsettled struct {
 	// What looks at the entries that are remembered have found and is unprocessed; 0:
 	// nothing.
 	Notified tso.Timestamp // the earliest notification
+	Taken    tso.Timestamp // the earliest one that a worker of this client takes
 	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
 }
 
 // Found notes what a look at an entry has found, in place of what the last one had; 0: nothing.
-func (o *Owner) Found(w *Append, notified, expired tso.Timestamp) {
+func (o *Owner) Found(w *Append, notified, taken, expired tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w.notified, w.expired = notified, expired
+	w.notified, w.taken, w.expired = notified, taken, expired
 }
 
 // earliest is the lesser of two timestamps of which 0 stands for none.
@@ -43,6 +44,7 @@ func (o *Owner) Unsettled() (u Unsettled) {
 			for _, w := range row.open {
 				u.Oldest = earliest(u.Oldest, w.entry.StartTS)
 				u.Notified = earliest(u.Notified, w.notified)
+				u.Taken = earliest(u.Taken, w.taken)
 				u.Expired = earliest(u.Expired, w.expired)
 			}
 		}

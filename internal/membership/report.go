@@ -83,9 +83,11 @@ type WorkerReport struct {
 	Running        int   `json:"running"`    // cells, now
 
 	// BacklogMillis is the age of the oldest notification that its scanners met in their last
-	// round, apart from parked ones. LockMillis is how long the oldest lock has been past its time
-	// to live.
+	// round, of columns that it takes and apart from parked ones. OldestMillis is that of what its
+	// client wrote, or the worker adopted, whoever takes it. LockMillis is how long the oldest lock
+	// has been past its time to live.
 	BacklogMillis int64 `json:"backlogMillis"`
+	OldestMillis  int64 `json:"oldestMillis,omitempty"`
 	LockMillis    int64 `json:"lockMillis"`
 
 	Observers map[string]ObserverReport `json:"observers,omitempty"` // by name

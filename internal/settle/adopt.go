@@ -72,11 +72,12 @@ type Adopter struct {
 // Backlog is what an adopter has found and is unprocessed; 0: nothing.
 type Backlog struct {
 	Notified tso.Timestamp // the earliest notification
+	Taken    tso.Timestamp // the earliest one that a worker of this client takes
 	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
 }
 
 func (b Backlog) with(o Backlog) Backlog {
-	return Backlog{earliest(b.Notified, o.Notified), earliest(b.Expired, o.Expired)}
+	return Backlog{earliest(b.Notified, o.Notified), earliest(b.Taken, o.Taken), earliest(b.Expired, o.Expired)}
 }
 
 // adopted is what the adopter knows of a stream.

@@ -159,7 +159,7 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 	left, found, progress := make([][]journal.Entry, len(rows)), make([]Backlog, len(rows)), make([]bool, len(rows))
 	for j, ok := range done {
 		if i, it := of[j], items[j]; !ok {
-			left[i], found[i] = append(left[i], it.Entry), found[i].with(Backlog{it.Notified, it.Expired})
+			left[i], found[i] = append(left[i], it.Entry), found[i].with(Backlog{it.Notified, it.Taken, it.Expired})
 			progress[i] = progress[i] || it.Progress
 		}
 	}

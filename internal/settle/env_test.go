@@ -60,7 +60,7 @@ func (w *world) finds(c *percolator.Client) *finds {
 			f.rows[n.Cell.Row]++
 			return true
 		}
-	}))
+	}, func(model.Cell) bool { return true }))
 	return f
 }
 

@@ -26,17 +26,23 @@ type Sight struct {
 // ownersHint is how long a living client has for hinting itself: it looks after that time.
 const ownersHint = 5 * time.Second
 
+// finder is a worker that hears of what looks find.
+type finder struct {
+	begin func() Found
+	takes func(model.Cell) bool // whether it takes the cell's column
+}
+
 // HandleFound calls begin before each look reads rows, and what it returned for what is found,
 // until the caller calls remove. What no worker here takes is hinted at to other processes.
-func (l *Looker) HandleFound(begin func() Found) (remove func()) {
+func (l *Looker) HandleFound(begin func() Found, takes func(model.Cell) bool) (remove func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	mine := &begin
-	l.finder = append(l.finder, mine)
+	mine := &finder{begin, takes}
+	l.finders = append(l.finders, mine)
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.finder = slices.DeleteFunc(slices.Clone(l.finder), func(f *func() Found) bool { return f == mine })
+		l.finders = slices.DeleteFunc(slices.Clone(l.finders), func(f *finder) bool { return f == mine })
 	}
 }
 
@@ -46,13 +52,17 @@ type heard func(ctx context.Context, row layout.Pending, n model.Notification, i
 // found begins a look at now.
 func (l *Looker) found(now tso.Timestamp) heard {
 	l.mu.Lock()
-	finder := l.finder
+	finders := l.finders
 	l.mu.Unlock()
 	var tell []Found
-	for _, begin := range finder {
-		tell = append(tell, (*begin)())
+	for _, f := range finders {
+		tell = append(tell, f.begin())
 	}
 	return func(ctx context.Context, row layout.Pending, n model.Notification, it *Item) {
+		it.Notified = earliest(it.Notified, n.Timestamp)
+		if slices.ContainsFunc(finders, func(f *finder) bool { return f.takes(n.Cell) }) {
+			it.Taken = earliest(it.Taken, n.Timestamp)
+		}
 		s := Sight{it.Alive && !it.Own, max(now.Sub(n.Timestamp), time.Since(it.Read))}
 		taken := false
 		for _, f := range tell {

@@ -74,8 +74,8 @@ type Looker struct {
 
 	Resolved atomic.Int64 // locks that looks have resolved
 
-	mu     sync.Mutex
-	finder []*func() Found
+	mu      sync.Mutex
+	finders []*finder
 }
 
 // Item is an entry that is to be looked at.
@@ -90,6 +90,7 @@ type Item struct {
 
 	// What the look found; 0: nothing.
 	Notified tso.Timestamp // the earliest unprocessed notification
+	Taken    tso.Timestamp // the earliest one that a worker of this client takes
 	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
 	Progress bool          // it has resolved locks
 
@@ -344,7 +345,6 @@ func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found hea
 		if !reaches || !l.observed(n.Cell) || p.OnlyParked(n) {
 			continue
 		}
-		it.Notified = earliest(it.Notified, n.Timestamp)
 		found(ctx, p, n, it)
 		owed = true
 	}

@@ -150,7 +150,7 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 			left[it.of] = append(left[it.of], it.Entry)
 		default:
 			if lerr == nil || it.Notified != 0 || it.Expired != 0 { // else it was not looked at
-				o.Journal.Own.Found(it.w, it.Notified, it.Expired)
+				o.Journal.Own.Found(it.w, it.Notified, it.Taken, it.Expired)
 			}
 			stubborn = append(stubborn, it.w)
 		}

@@ -15,7 +15,7 @@ import (
 
 // Observe registers the observers that deliver, one for each partition, named after Config.Name and
 // the partition. client, the worker's or another one of the same store, searches for entries.
-// [observers.NewWorker] reports a nil client or deliver.
+// [observers.NewWorker] reports a nil client or deliver, and a schema without Config.DeadLetters.
 //
 // deliver is called with 1 to Config.MaxEntries entries of one partition, in order. It returns nil
 // when the receiver has them for good, and [Reject] when it has all but some, which it refuses.
@@ -26,6 +26,9 @@ import (
 func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
 	opts ...observers.Option,
 ) {
+	if q.cfg.DeadLetters != "" {
+		opts = append(opts[:len(opts):len(opts)], observers.NeedsTables(q.cfg.DeadLetters))
+	}
 	sliced.Observe(r, q.cfg.Name, q.Table(), func(p int) observers.Func {
 		if deliver == nil || client == nil { // NewWorker reports it
 			return nil

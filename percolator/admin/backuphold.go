@@ -26,7 +26,8 @@ import (
 //
 // It finishes a collection that is under way, which may take a drain (RequestLifetime and
 // MetaMaxAge of Schema.Timing and a little more, 80 s by default), and waits for two more. It tells
-// waiting, if that is not nil, of each. If it fails it releases the hold.
+// waiting, if that is not nil, before each wait how long all that are left take. If it fails it
+// releases the hold.
 func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h Hold, to tso.Timestamp, err error) {
 	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
 		return Hold{}, 0, err
@@ -59,23 +60,21 @@ func (a *Admin) holdAtSafepoint(ctx context.Context, ttl time.Duration, reason s
 // and waits until everything that commits at or below it has committed: a commit request is sent
 // within the request lifetime after its timestamp was received.
 func (a *Admin) settle(ctx context.Context, waiting func(time.Duration)) (to tso.Timestamp, err error) {
-	if err := a.finishCollection(ctx, waiting); err != nil {
+	if waiting == nil {
+		waiting = func(time.Duration) {}
+	}
+	d := model.DrainTime(a.e.Store.Timing)
+	if err := a.finishCollection(ctx, func(left time.Duration) { waiting(left + 2*d) }); err != nil {
 		return 0, err
 	}
-	drain := func() error {
-		d := model.DrainTime(a.e.Store.Timing)
-		if waiting != nil {
-			waiting(d)
-		}
-		return retry.Sleep(ctx, d)
-	}
-	if err := drain(); err != nil {
+	waiting(2 * d)
+	if err := retry.Sleep(ctx, d); err != nil {
 		return 0, err
 	}
 	if to, err = a.e.Clock.Next(ctx); err != nil {
 		return 0, err
 	}
-	return to, drain()
+	return to, retry.Sleep(ctx, d)
 }
 
 // finishCollection returns when the GC watermark has reached the safepoint.

@@ -64,7 +64,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 			}
 			return true
 		}
-	}))
+	}, func(model.Cell) bool { return true }))
 	a := settle.NewAdopter(other.Engine().Looker, other.Engine().Journal, nil)
 	fixture.Eventually(t, "the row is adopted", func() bool {
 		fixture.Must(t, a.Turn(ctx))

@@ -67,7 +67,8 @@ type Report = membership.Report
 //	Queued         int   // cells, now
 //	Running        int   // cells, now
 //
-//	BacklogMillis int64 // age of the oldest notification that is not parked, in the last scan
+//	BacklogMillis int64 // age of the oldest notification that it takes and is not parked
+//	OldestMillis  int64 // the same of those that others take too, as far as it has met them
 //	LockMillis    int64 // how long the oldest lock has been past its time to live
 //
 //	Observers map[string]ObserverReport // by name

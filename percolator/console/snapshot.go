@@ -57,11 +57,12 @@ func (p *poller) sample(next *snapshot) sample {
 	return s
 }
 
-// backlog is the age of the oldest notification that any scanner or adopter has met: they see
-// everything, the poll only the first rows.
+// backlog is the age of the oldest notification that any scanner or adopter has met, whoever takes
+// it: they see everything, the poll only the first rows.
 func backlog(reports []admin.Report) (oldest time.Duration) {
 	for _, r := range reports {
-		oldest = max(oldest, time.Duration(r.Worker.BacklogMillis)*time.Millisecond)
+		millis := max(r.Worker.BacklogMillis, r.Worker.OldestMillis)
+		oldest = max(oldest, time.Duration(millis)*time.Millisecond)
 	}
 	return oldest
 }

@@ -41,7 +41,7 @@ func work(ctx context.Context, out io.Writer) error {
 
 	registry := observers.NewRegistry()
 	observers.Observe(registry, "tagger", text, func(ctx context.Context, tx *percolator.Txn, ch observers.Change, now string) error {
-		fmt.Fprintf(out, "note %s: %v\n", ch.Cell.Row, tagsOf(now))
+		fmt.Fprintf(out, "note %q: %v\n", ch.Cell.Row, tagsOf(now))
 		return tag(ctx, tx, ch.Cell.Row, tagsOf(now))
 	})
 	worker, err := observers.NewWorker(client, registry, observers.Config{})

@@ -48,7 +48,7 @@ func TestQuickstart(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(out.String(), "note work: [soon]\n") {
+	if !strings.Contains(out.String(), "note \"work\": [soon]\n") {
 		t.Errorf("it printed %q", out.String())
 	}
 }
