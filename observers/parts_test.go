@@ -141,7 +141,7 @@ func TestCoverage(t *testing.T) {
 		"all":                 {observe(all...), nil, ""},
 		"one has no observer": {observe(all[1:]...), nil, `"x" of table "a"`},
 		"not observed":        {observe(append(all, Column{"c", "x"})...), nil, `"x" of table "c"`},
-		"no such table":       {observe(append(all, Column{"d", "x"})...), nil, `"x" of table "d"`},
+		"no such table":       {observe(append(all, Column{"d", "x"})...), nil, `no table "d"`},
 		"some, as told":       {observe(all[0], all[2]), []Column{{"a", "w"}, {"a", "x"}}, ""},
 		"more than told":      {observe(all...), []Column{{"a", "w"}}, ""},
 		"told, no observer":   {observe(all[0]), []Column{{"a", "x"}, {"b", "x"}}, `"x" of table "b"`},

@@ -22,7 +22,7 @@ func TestImportThatBeginsWhileItsTableIsBeingDropped(t *testing.T) {
 		opts := noWait(env)
 		opts.Wait = func(context.Context, time.Duration) error {
 			if waits++; waits == 1 {
-				_, err := admin.New(env.NewClient()).BeginImport(ctx, "t", "a source", true, nil)
+				_, err := admin.New(env.NewClient()).BeginImport(ctx, "t", "a source", true, nil, nil)
 				fixture.Must(t, err)
 			}
 			return nil
