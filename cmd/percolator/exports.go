@@ -248,7 +248,7 @@ func newExportsDrop() *cobra.Command {
 		ValidArgsFunction: completeLetters,
 		PreRunE:           f.check,
 		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command) error {
-			return ask(ctx, cmd, yes || f.dryRun, "Give up what receivers have refused for good?")
+			return ask(ctx, cmd, yes || f.dryRun, "Drop the refused entries? This cannot be undone.")
 		}, exportqueue.DeadLetter.Drop),
 	}
 	f.add(cmd)

@@ -220,7 +220,7 @@ func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *pe
 	if err != nil {
 		return err
 	}
-	text := "no import into table %s was unfinished\n"
+	text := "table %s has no unfinished import\n"
 	if aborted {
 		text = "the import into table %s was aborted, and %d rows removed\n"
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), text, shown(f.bulk.Table), removed)

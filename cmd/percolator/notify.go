@@ -145,7 +145,7 @@ func newNotifyDrop() *cobra.Command {
 		ValidArgsFunction: completeParked,
 		PreRunE:           f.check,
 		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {
-			return ask(ctx, cmd, yes || f.dryRun || n == 0, "Give up %d changes for good?", n)
+			return ask(ctx, cmd, yes || f.dryRun || n == 0, "Drop %s? This cannot be undone.", counted(n, "change"))
 		}, observers.Drop),
 	}
 	f.add(cmd)

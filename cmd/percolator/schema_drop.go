@@ -23,11 +23,11 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 	}
 	printDrop(what, plan)
 	if f.dryRun {
-		_, _ = fmt.Fprintln(what, "what is removed would be dropped for good, with all its data")
+		_, _ = fmt.Fprintln(what, "this would delete what is removed, with all its data")
 		plan.Changes = slices.DeleteFunc(plan.Changes, admin.SchemaChange.Droppable)
 		return plan, nil
 	}
-	if err := ask(ctx, cmd, f.yes, "Drop what is removed, with all its data, from %s/%s for good?", f.project, f.instance); err != nil {
+	if err := ask(ctx, cmd, f.yes, "Delete what is removed, with all its data, from %s/%s? This cannot be undone.", f.project, f.instance); err != nil {
 		return plan, err
 	}
 	err := f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
