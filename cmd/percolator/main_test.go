@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(run())
 	}
 	_, _ = net.LookupHost("localhost") // the resolver's channels would belong to the bubble that asks first
-	os.Exit(m.Run())
+	os.Exit(fixture.RunWaiting(m))
 }
 
 // startEmulator starts Google's emulator of Bigtable, empty, and returns its address.
