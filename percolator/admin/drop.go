@@ -112,7 +112,6 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	if err != nil {
 		return nil, err
 	}
-	timing := a.e.Store.Timing
 	dropping, err := a.beginDrop(ctx, s, now, opts)
 	if err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	columns := m.DroppedColumns()
 	if len(dropping)+len(columns) > 0 {
 		opts.Progress(DropDrain)
-		if err := opts.Wait(ctx, model.DrainTime(timing)); err != nil {
+		if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
 			return nil, err
 		}
 	}
