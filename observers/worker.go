@@ -53,8 +53,8 @@ type Worker struct {
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
 // for an invalid registry or configuration, percolator.ErrSchemaMismatch for an observer of a
-// column that the schema does not observe, a column without an observer that this worker takes, or a
-// table that an observer needs and the schema lacks.
+// column that the schema does not observe, a column without an observer that this worker takes, or
+// a table that an observer needs and the schema lacks.
 func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if c == nil || r == nil {
 		return nil, fmt.Errorf("observers: %w: NewWorker needs a client and a registry", percolator.ErrInvalidArgument)

@@ -189,8 +189,8 @@ func TestWrongEmulatorHost(t *testing.T) {
 	}
 }
 
-// silentPort accepts connections and never answers. waited says how long a process, which has ended,
-// waited there; how long it took to start makes no difference.
+// silentPort accepts connections and never answers. waited says how long a process, which has
+// ended, waited there; how long it took to start makes no difference.
 func silentPort(t *testing.T) (address string, waited func() time.Duration) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

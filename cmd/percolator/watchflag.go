@@ -44,8 +44,8 @@ func (f *watchFlag) applied(cmd *cobra.Command, list action, timeout *time.Durat
 	return f.again(list), nil
 }
 
-// again lists until ctx ends. Once it has listed, an error is shown in place of a list: a store that
-// pauses, or an oracle that moves, will answer again.
+// again lists until ctx ends. Once it has listed, an error is shown in place of a list: a store
+// that pauses, or an oracle that moves, will answer again.
 func (f *watchFlag) again(list action) action {
 	return func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 		for listed := false; ; listed = true {

@@ -125,7 +125,8 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 // reopenLost marks as building the indexes, and the journal, of the stored schema whose Bigtable
 // tables are gone: a new table has none of their entries, and readers believe a ready index,
 // workers and collectors a ready journal. No client may believe it when the empty table appears, so
-// reopenLost waits until every client knows. Their lives end: what a backfill has done is gone, too.
+// reopenLost waits until every client knows. Their lives end: what a backfill has done is gone,
+// too.
 func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State) (State, error) {
 	if stored.Schema == nil {
 		return stored, nil

@@ -240,8 +240,8 @@ func (w *Watcher) CloseIndexes(ctx context.Context, s *model.Schema, now tso.Tim
 	return closed, err
 }
 
-// publishDrop is publish for a drop, which each try checks by what is stored by then. Beside schemas
-// of other names: another name's new table is none that s lacks.
+// publishDrop is publish for a drop, which each try checks by what is stored by then. Beside
+// schemas of other names: another name's new table is none that s lacks.
 func (w *Watcher) publishDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, change func(m State, next *model.Schema) (State, bool)) (State, error) {
 	var refused error
 	m, err := w.publish(ctx, func(m State) (State, bool) {
@@ -258,8 +258,8 @@ func (w *Watcher) publishDrop(ctx context.Context, s *model.Schema, now tso.Time
 }
 
 // BeginDrop takes what s lacks away from programs, and returns the tables that are being dropped.
-// closed is what CloseIndexes has returned, one MetaMaxAge ago. ok is false, and nothing is dropped,
-// if an index is another than these, or was open meanwhile. Errors: those of CheckDrop.
+// closed is what CloseIndexes has returned, one MetaMaxAge ago. ok is false, and nothing is
+// dropped, if an index is another than these, or was open meanwhile. Errors: those of CheckDrop.
 func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, closed IndexStates) (dropping []string, ok bool, err error) {
 	m, err := w.publishDrop(ctx, s, now, func(m State, next *model.Schema) (State, bool) {
 		names, indexes := removed(m.Schema, next)

@@ -253,8 +253,8 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	return m, nil
 }
 
-// checkReplaced logs an error if the instance below this client was replaced, as an emulator is that
-// is started anew: what a request found is older than what was known when it was sent. The
+// checkReplaced logs an error if the instance below this client was replaced, as an emulator is
+// that is started anew: what a request found is older than what was known when it was sent. The
 // client's locks, its reads and its schema are those of an instance that is no more.
 func (w *Watcher) checkReplaced(known, m State, err error) {
 	found := m.Version

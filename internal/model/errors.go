@@ -104,8 +104,8 @@ func (e *ConflictError) Is(target error) bool {
 	return target == ErrConflict || (e.Locked && target == ErrLocked)
 }
 
-// CellError wraps a sentinel with the cell, or the column if there is no row, and what is wrong with
-// it. It never carries a value.
+// CellError wraps a sentinel with the cell, or the column if there is no row, and what is wrong
+// with it. It never carries a value.
 func CellError(sentinel error, c Cell, format string, args ...any) error {
 	place := c.String()
 	if c.Row == "" {

@@ -63,9 +63,11 @@ func RefreshInterval(t Timing) time.Duration { return t.MetaMaxAge / 4 }
 
 // DrainTime is how long after an announcement in the meta row some client may still act on the
 // former state, or have a request under way that it sent before: a client whose knowledge is almost
-// too old may still send a request, which lives on for its lifetime. A fifteenth more makes up for
-// clocks that tick at different rates.
-func DrainTime(t Timing) time.Duration {
-	d := t.RequestLifetime + t.MetaMaxAge
-	return d + d/15
-}
+// too old may still send a request, which lives on for its lifetime.
+func DrainTime(t Timing) time.Duration { return byAnyClock(t.RequestLifetime + t.MetaMaxAge) }
+
+// ArrivalTime is how long after it was sent a request may still arrive, late copies among them.
+func ArrivalTime(t Timing) time.Duration { return byAnyClock(t.RequestLifetime) }
+
+// byAnyClock is d and a fifteenth more, which makes up for clocks that tick at different rates.
+func byAnyClock(d time.Duration) time.Duration { return d + d/15 }

@@ -237,8 +237,8 @@ func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, 
 	s.Metrics.Request(ctx, op, table, d, err)
 }
 
-// usable refuses a context that has ended, and what begins after Close. A connection that the caller
-// made, such as that of BIGTABLE_EMULATOR_HOST, stays open then.
+// usable refuses a context that has ended, and what begins after Close. A connection that the
+// caller made, such as that of BIGTABLE_EMULATOR_HOST, stays open then.
 func (s *Store) usable(ctx context.Context) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err

@@ -46,7 +46,8 @@ import (
 // whose primary is elsewhere, and versions would have to be compared with the source. Rejected too:
 // a commit timestamp that is taken at the end. Every row would be written twice.
 
-// Import is an import under way. Its methods may be called concurrently, once TakeOver has returned.
+// Import is an import under way. Its methods may be called concurrently, once TakeOver has
+// returned.
 type Import struct {
 	e     *engine.Engine
 	info  *model.TableInfo
@@ -66,8 +67,8 @@ const MaxImportID = 1 << 10
 // The table has to be empty (ErrNotEmpty, which leaves it as it was). It waits until every client
 // must know of the fence and nothing that one has begun before is under way, and tells waiting, if
 // that is not nil, for how long. quiet: observers are not notified. probe, if not nil, is called
-// before a fence is stored, possibly again, with what is Import.Check; its error leaves the table as
-// it was.
+// before a fence is stored, possibly again, with what is Import.Check; its error leaves the table
+// as it was.
 //
 // Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
 // ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table.
@@ -194,8 +195,8 @@ func (im *Import) checkEmpty(ctx context.Context) error {
 func (im *Import) CommitTimestamp() tso.Timestamp { return im.cell.Commit }
 
 // inForce refuses to write once another process has finished or aborted the import, or has taken it
-// over. What it knows is at most Timing.MetaMaxAge old, and what is sent ends within a lifetime: so nothing arrives
-// later than a drain after the fence has changed.
+// over. What it knows is at most Timing.MetaMaxAge old, and what is sent ends within a lifetime: so
+// nothing arrives later than a drain after the fence has changed.
 func (im *Import) inForce(ctx context.Context) error {
 	m, err := im.e.Meta.Known(ctx)
 	if err != nil {

@@ -63,8 +63,7 @@ func (im *Import) TakeOver(ctx context.Context, after string, waiting func(time.
 		return err
 	}
 	if im.erased.Load() {
-		lifetime := im.e.Store.Timing.RequestLifetime
-		if err := wait(lifetime + lifetime/15); err != nil {
+		if err := wait(model.ArrivalTime(im.e.Store.Timing)); err != nil {
 			return err
 		}
 	}

@@ -32,9 +32,9 @@ type DeadLetterCount struct {
 // [MaxCounted] of each, by table and queue. The schema does not say which tables hold them. So the
 // snapshot of r is asked, in each table that has no observed or weak column and no index, for the
 // rows that dead letters of these queues have: one request a table, which reads next to nothing of
-// a table that holds something else. percolator.ErrCorrupt: a letter cannot be decoded. Those that were
-// retried or dropped cost reads until they are collected, so give ctx a deadline. Like every read,
-// it resolves the locks of dead transactions that it meets.
+// a table that holds something else. percolator.ErrCorrupt: a letter cannot be decoded. Those that
+// were retried or dropped cost reads until they are collected, so give ctx a deadline. Like every
+// read, it resolves the locks of dead transactions that it meets.
 func CountDeadLetters(ctx context.Context, r percolator.Scanner, s *percolator.Schema) (counts []DeadLetterCount, err error) {
 	rows := letterRows(s)
 	for _, t := range s.Tables {

@@ -21,8 +21,8 @@ const MaxReasonBytes = 1024
 // return another error: the batch is delivered again.
 //
 // errors.Join joins rejections that have different reasons. Joined with another error, without
-// Config.DeadLetters, with a reason for no entry, and for an entry that is not of the batch, Reject is
-// an error like any other: it deletes nothing.
+// Config.DeadLetters, with a reason for no entry, and for an entry that is not of the batch, Reject
+// is an error like any other: it deletes nothing.
 func Reject(reason error, refused ...Entry) error {
 	return &rejection{reason, slices.Clone(refused)}
 }

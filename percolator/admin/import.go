@@ -88,8 +88,8 @@ func (a *Admin) BeginImport(ctx context.Context, table, id string, quiet bool, w
 // AbortImport removes what an unfinished import has written into a table, and lifts its fence. It
 // may be broken off and called again. First it waits, as BeginImport does, until every process that
 // still imports must know; waiting, if not nil, is told for how long. progress, if not nil, is
-// called with the rows that were removed so far. aborted is false if no import is unfinished. What an
-// import has written into a table that was dropped since goes with the table.
+// called with the rows that were removed so far. aborted is false if no import is unfinished. What
+// an import has written into a table that was dropped since goes with the table.
 func (a *Admin) AbortImport(ctx context.Context, table string, waiting func(time.Duration), progress func(rows int64)) (aborted bool, err error) {
 	return transfer.AbortImport(ctx, a.e, table, waiting, progress)
 }

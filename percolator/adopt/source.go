@@ -21,9 +21,9 @@ const pageTime = time.Minute
 
 // Source reads plain as rows of a table of client, in key order, for loader.Bulk with
 // BulkConfig.InUse, as programs may go on to write plain. at, unless zero, leaves out versions that
-// are newer, by milliseconds: what live writers add later is for Compare. Two pages are in memory at
-// once. A row that the mapping cannot translate is an error between items. ErrInvalidArgument: at is
-// before 1970.
+// are newer, by milliseconds: what live writers add later is for Compare. Two pages are in memory
+// at once. A row that the mapping cannot translate is an error between items. ErrInvalidArgument:
+// at is before 1970.
 func (m *Mapping) Source(client *percolator.Client, name string, plain *bigtable.Table, at time.Time) (loader.Source[loader.Row], error) {
 	t, err := m.of(client, name)
 	if err != nil {

@@ -45,6 +45,22 @@ func (s changing) rows(_ context.Context, from loader.Position) iter.Seq2[loader
 	}
 }
 
+// until is rows that end with an error in place of a row.
+func (s changing) until(row string, end error) loader.Source[loader.Row] {
+	return func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
+		return func(yield func(loader.Item[loader.Row], error) bool) {
+			for item, err := range s.rows(ctx, from) {
+				if item.Value.Row == row {
+					err = end
+				}
+				if !yield(item, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // wantInUse checks that a table and its indexes hold what before has up to a row, and after has
 // beyond it.
 func (e *env) wantInUse(c *percolator.Client, upTo string, before, after changing) {
@@ -145,19 +161,7 @@ func testBulkOfASourceInUse(t *testing.T, effect percolatortest.Effect, next boo
 			dying.OutageTimeout = time.Millisecond // its requests fail at once
 		}
 		if next { // the first one dies in its middle
-			first := func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
-				return func(yield func(loader.Item[loader.Row], error) bool) {
-					for item, err := range before.rows(ctx, from) {
-						if item.Value.Row == name("r", 8) {
-							err = errDies
-						}
-						if !yield(item, err) {
-							return
-						}
-					}
-				}
-			}
-			_, err := loader.Bulk(e.ctx, e.Client, cfg, first)
+			_, err := loader.Bulk(e.ctx, e.Client, cfg, before.until(name("r", 8), errDies))
 			fixture.WantErr(t, err, errDies)
 		}
 		client := e.NewClient()
@@ -214,18 +218,7 @@ func testBulkTakesOverASourceInUse(t *testing.T) {
 	cfg := bulkConfig()
 	cfg.RowsPerRequest, cfg.InUse = 3, true
 	errDies := errors.New("dies")
-	_, err := loader.Bulk(e.ctx, e.Client, cfg, func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
-		return func(yield func(loader.Item[loader.Row], error) bool) {
-			for item, err := range before.rows(ctx, from) {
-				if item.Value.Row == name("r", 6) {
-					err = errDies
-				}
-				if !yield(item, err) {
-					return
-				}
-			}
-		}
-	})
+	_, err := loader.Bulk(e.ctx, e.Client, cfg, before.until(name("r", 6), errDies))
 	fixture.WantErr(t, err, errDies)
 
 	// Another process has gone on a little.

@@ -643,8 +643,8 @@ func testBulkChecksInFewRequests(t *testing.T) {
 	}
 }
 
-// What is wrong with the first rows shows before the fence: the table stays open, and nothing waits.
-// What Failed and SourceFailed take does not count, and an import that goes on does without.
+// What is wrong with the first rows shows before the fence: the table stays open, and nothing
+// waits. What Failed and SourceFailed take does not count, and an import that goes on does without.
 func TestBulkProbes(t *testing.T) { inBubble(t, testBulkProbes) }
 
 func testBulkProbes(t *testing.T) {

@@ -66,8 +66,8 @@ type timingFile struct {
 	MetaMaxAge      string `json:"metaMaxAge,omitempty" yaml:"metaMaxAge,omitempty"`
 }
 
-// Parse reads a schema file, and validates the schema. Whatever Parse does not know is an error that
-// names the line or the field: a misspelt "observed" would be notifications that never come.
+// Parse reads a schema file, and validates the schema. Whatever Parse does not know is an error
+// that names the line or the field: a misspelt "observed" would be notifications that never come.
 func Parse(text []byte) (*percolator.Schema, error) {
 	if err := oneDocument(text); err != nil {
 		return nil, err

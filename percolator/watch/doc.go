@@ -45,9 +45,9 @@ package watch
 // start timestamp before it appended the row (J1). So a backlog is worked off in pieces of time
 // that fit into memory.
 //
-// Within a transaction. A batch that is full may end within a transaction. Its position stays below,
-// and counts what was handed out of the transaction, in the order of tables, rows and columns: each
-// watcher of the same columns finds the same changes in the same order.
+// Within a transaction. A batch that is full may end within a transaction. Its position stays
+// below, and counts what was handed out of the transaction, in the order of tables, rows and
+// columns: each watcher of the same columns finds the same changes in the same order.
 //
 // Rejected: the write records of the rows alone, without the primaries. Who finds nothing in the
 // rows of an entry does not know whether its transaction is about to write there. Rejected: to wait

@@ -14,7 +14,8 @@ func schema() *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{{Name: "reviews", Observed: []string{"stars"}}, {Name: "products"}}}
 }
 
-// TestSumUp runs the observer for a review that is written, changed and deleted, and twice each time.
+// TestSumUp runs the observer for a review that is written, changed and deleted, and twice each
+// time.
 func TestSumUp(t *testing.T) {
 	env := percolatortest.New(t, schema())
 	change := observers.Change{Cell: percolator.Cell{Table: "reviews", Row: "teapot/1", Column: "stars"}}

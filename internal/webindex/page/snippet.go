@@ -17,8 +17,8 @@ type Fragment struct {
 }
 
 // Snippet returns a piece of text of about limit characters (with a word at either end more or
-// less) that has as many terms of query as any, or two pieces of half of that if these have more; the
-// start of text when there are none. An ellipsis marks where text was cut.
+// less) that has as many terms of query as any, or two pieces of half of that if these have more;
+// the start of text when there are none. An ellipsis marks where text was cut.
 func Snippet(text, query string, limit int) string {
 	hits := findHits(text, termSet(query))
 	spans, size := []span{bestSpan(text, hits, limit)}, limit
@@ -99,8 +99,8 @@ func (s span) widen(text string, limit int) (start, end int) {
 }
 
 // bestSpan is the one within limit characters that has the most terms, and no more words than that
-// takes. Of several it is the first that a sentence has ended before: what comes before that is often
-// the navigation of a site.
+// takes. Of several it is the first that a sentence has ended before: what comes before that is
+// often the navigation of a site.
 func bestSpan(text string, hits []hit, limit int) (best span) {
 	body := strings.Index(text, ". ")
 	count := map[string]int{} // of the terms of the hits from first
