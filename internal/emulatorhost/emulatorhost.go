@@ -88,8 +88,12 @@ func ask(ctx context.Context, address, service string) (answered bool, err error
 	request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		if ctx.Err() != nil {
+		_, unreachable := errors.AsType[*net.OpError](err)
+		switch {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case !unreachable: // the transport's words for HTTP/1 depend on when it notices
+			err = fmt.Errorf("a server that does not speak gRPC: %w", err)
 		}
 		return false, err
 	}

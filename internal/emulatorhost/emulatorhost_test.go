@@ -72,7 +72,7 @@ func TestAwaitWhatIsNoEmulator(t *testing.T) {
 	defer oracle.Stop()
 	for address, said := range map[string]string{
 		silent.Addr().String():       "no answer within 2s",
-		web.Listener.Addr().String(): "HTTP/1.1",
+		web.Listener.Addr().String(): "a server that does not speak gRPC",
 		l.Addr().String():            "a server of other services than google.bigtable.v2.Bigtable",
 	} {
 		t.Setenv(Bigtable, address)
