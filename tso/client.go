@@ -80,7 +80,7 @@ func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, err
 	}).Stop()
 	if _, err := c.Next(ctx); err != nil {
 		if refused.Load() {
-			err = fmt.Errorf("tso: %w: nothing listens at %s: %w", ErrUnavailable, c.names, c.lastFailure())
+			err = fmt.Errorf("tso: %w: nothing listens at %s: connection refused", ErrUnavailable, c.names)
 		}
 		return nil, fmt.Errorf("%w%s", err, closing(c.Close()))
 	}

@@ -82,7 +82,7 @@ func testGC(t *testing.T) {
 	s.run(exitUsage, "gc", "run", "--yes", "--retention", "1s")
 	s.replace(`\b1h(30m|0m)\d+s before now`, "1h$1 before now")
 	s.replace(`(behind +)\S+,`, "${1}0s,")
-	s.replace(`("behindSeconds": )[\d.]+`, "${1}0")
+	s.replace(`("behindMillis": )[\d.]+`, "${1}0")
 	s.compare("gc.txt")
 
 	// A cell that was overwritten two hours ago has one version left, and --as-of ends at the

@@ -16,15 +16,15 @@ import (
 
 // gcJSON is what "gc status" and "gc run" print for programs. Timestamps are 0 where there is none.
 type gcJSON struct {
-	Now           tso.Timestamp `json:"now"`
-	Safepoint     tso.Timestamp `json:"safepoint"`   // reads at or below it are refused
-	GCWatermark   tso.Timestamp `json:"gcWatermark"` // nothing newer has been removed
-	Retention     string        `json:"retention"`
-	BehindSeconds float64       `json:"behindSeconds"` // of the GC watermark behind the retention
-	Next          tso.Timestamp `json:"next"`          // the safepoint of a cycle that began now
-	HeldBy        string        `json:"heldBy"`        // the hold that keeps it back; "": none does
-	Cycle         cycleJSON     `json:"cycle"`
-	Holds         []holdJSON    `json:"holds"`
+	Now          tso.Timestamp `json:"now"`
+	Safepoint    tso.Timestamp `json:"safepoint"`   // reads at or below it are refused
+	GCWatermark  tso.Timestamp `json:"gcWatermark"` // nothing newer has been removed
+	Retention    string        `json:"retention"`
+	BehindMillis int64         `json:"behindMillis"` // of the GC watermark behind the retention
+	Next         tso.Timestamp `json:"next"`         // the safepoint of a cycle that began now
+	HeldBy       string        `json:"heldBy"`       // the hold that keeps it back; "": none does
+	Cycle        cycleJSON     `json:"cycle"`
+	Holds        []holdJSON    `json:"holds"`
 }
 
 // cycleJSON is admin.Collection, the cycle under way or the last one, with the names that the
@@ -88,7 +88,7 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: cycleJSON(col), Holds: arrayOf(holds, newHoldJSON)}
 	out.Cycle.Phase = cmp.Or(col.Phase, noCycle)
 	if b.Watermark != 0 {
-		out.BehindSeconds = max(0, b.Now.Add(-b.Retention).Sub(b.Watermark)).Seconds()
+		out.BehindMillis = max(0, b.Now.Add(-b.Retention).Sub(b.Watermark)).Milliseconds()
 	}
 	if b.HeldBy != nil {
 		out.HeldBy = b.HeldBy.ID
@@ -108,7 +108,7 @@ func (g gcJSON) print(w io.Writer) {
 	t.row("safepoint", at(g.Safepoint))
 	t.row("GC watermark", at(g.GCWatermark))
 	if g.GCWatermark != 0 {
-		behind := time.Duration(g.BehindSeconds * float64(time.Second)).Truncate(time.Second)
+		behind := (time.Duration(g.BehindMillis) * time.Millisecond).Truncate(time.Second)
 		t.row("behind", fmt.Sprintf("%v, for a retention of %s", behind, g.Retention))
 	}
 	if g.HeldBy != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,8 @@ import (
 // walkFlags are those of the commands that go through a table for an observer.
 type walkFlags struct {
 	queryFlags
-	opts admin.ObserverOptions
+	opts    admin.ObserverOptions
+	awaited bool // the command needs a worker that runs the observer
 }
 
 // walkJSON is what such a command prints for programs.
@@ -23,6 +25,7 @@ type walkJSON struct {
 	Changed int64 `json:"changed"` // notified, or freed of an acknowledgment
 	Resumed bool  `json:"resumed"` // an earlier run had begun
 	DryRun  bool  `json:"dryRun"`
+	Running *bool `json:"running,omitempty"` // a worker announces the observer; absent where it does not matter
 }
 
 func (f *walkFlags) add(cmd *cobra.Command) {
@@ -59,7 +62,18 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 		if err != nil {
 			return fmt.Errorf("after %d rows (the same command resumes there): %w", p.Rows, err)
 		}
-		return f.output.emitText(cmd.OutOrStdout(), walkJSON{p.Rows, p.Changed, p.Resumed, opts.DryRun}, text)
+		out := walkJSON{Rows: p.Rows, Changed: p.Changed, Resumed: p.Resumed, DryRun: opts.DryRun}
+		if f.awaited {
+			workers, err := runningWorkers(ctx, c)
+			if err != nil {
+				return err
+			}
+			out.Running = new(slices.ContainsFunc(workers, func(w admin.WorkerInfo) bool { return slices.Contains(w.Observers, args[2]) }))
+			if !*out.Running {
+				text += fmt.Sprintf("; no worker runs %s now, and what is notified waits until one does", args[2])
+			}
+		}
+		return f.output.emitText(cmd.OutOrStdout(), out, text)
 	})
 }
 
@@ -67,7 +81,7 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 const defaultWalkTimeout = 24 * time.Hour
 
 func newObserversBackfill() *cobra.Command {
-	var f walkFlags
+	f := walkFlags{awaited: true}
 	cmd := &cobra.Command{
 		Use:               "backfill TABLE COLUMN OBSERVER",
 		ValidArgsFunction: completeObservers,

@@ -27,7 +27,7 @@ func TestOracleSession(t *testing.T) {
 	s.run(exitUsage, "tso", "raise", "--to", "now+2h")
 	s.run(exitUsage, "tso", "raise", "--to", "tomorrow")
 	s.run(exitRecord, "tso", "raise", "--to", "now+1m", "--name", "another")
-	s.replace(`("storeAnsweredMs": |"served": |"record": |leads +\S+ +\d+ +)\d+`, "${1}N") // they change while the oracle leads
+	s.replace(`("storeAnsweredMillis": |"served": |"record": |leads +\S+ +\d+ +)\d+`, "${1}N") // they change while the oracle leads
 	s.replace(`is 1h59m\d+s ahead|is 2h0m0s ahead`, "is 2h ahead")
 	s.compare("oracle.txt")
 

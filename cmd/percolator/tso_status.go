@@ -47,7 +47,7 @@ type serverStatus struct {
 	HighWater     int64  `json:"highWater,omitempty"`
 	HighWaterTime string `json:"highWaterTime,omitempty"`
 	Served        int64  `json:"served"`
-	StoreAnswered *int64 `json:"storeAnsweredMs,omitempty"`
+	StoreAnswered *int64 `json:"storeAnsweredMillis,omitempty"`
 	Server        string `json:"server,omitempty"`
 	Version       string `json:"version,omitempty"`
 }

@@ -168,6 +168,8 @@ func testNotifySession(t *testing.T) {
 	s.run(exitOK, "observers", "backfill", "documents", "contents", "index")
 	s.run(exitOK, "notify", "wait")
 	s.run(exitFailure, "observers", "backfill", "documents", "title", "index")
+	s.run(exitOK, "observers", "backfill", "documents", "contents", "indx", "--dry-run")
+	s.run(exitOK, "observers", "backfill", "documents", "contents", "indx", "--dry-run", "-o", "json")
 	s.run(exitUsage, "observers", "backfill", "documents", "contents")
 	s.compare("notify.txt")
 	cl.must(exitUnavailable, "notify", "wait", "--tso", "127.0.0.1:1", "--timeout", "300ms")
