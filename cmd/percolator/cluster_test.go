@@ -147,6 +147,9 @@ func (c *cluster) runWith(input string, args ...string) result {
 	}
 	var out, log bytes.Buffer
 	code := execute(ctx, args, strings.NewReader(input), &out, &log)
+	if strings.Contains(log.String(), "percolator: percolator: ") {
+		c.t.Errorf("percolator %s names itself twice: %s", strings.Join(args, " "), log.String())
+	}
 	return result{code, out.String(), log.String()}
 }
 

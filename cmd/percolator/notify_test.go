@@ -192,6 +192,15 @@ func TestObserversBackfillAndForget(t *testing.T) {
 	s := newParkedStore(t)
 	s.broken.Store(false)
 	s.set("a", "b", "c")
+	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
+		workers, err := runningWorkers(s.ctx, s.client)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(workers) > 0 {
+			break
+		}
+	}
 	s.want(s.run(exitOK, "observers", "backfill", "docs", "in", "index"), "3 rows, 0 notified")
 	s.want(s.run(exitOK, "observers", "forget", "docs", "in", "index", "--yes"), "3 rows, 3 freed of their acknowledgments")
 	s.want(s.run(exitOK, "observers", "backfill", "docs", "in", "index", "--rows-per-page", "2"), "3 rows, 3 notified")
