@@ -59,7 +59,7 @@ var importers = map[string][]string{
 	"internal/gc":         {"internal/sweep", "percolator/admin"},
 	"internal/lease":      {"internal/gc", "internal/sweep"},
 	"internal/membership": {"percolator", "percolator/admin", "observers"},
-	"internal/printable":  {"cmd/percolator", "cmd/webindex", "internal/webindex/verify"},
+	"internal/printable":  {"cmd/percolator", "cmd/webindex", "internal/webindex/summary", "internal/webindex/verify"},
 	"internal/probe":      {"cmd/percolator"},
 	"internal/repair":     {"percolator/admin"},
 	"internal/scanning":   {"observers"},

@@ -82,7 +82,8 @@ func call(ctx context.Context, o *observer, tx *percolator.Txn, changes []Change
 			err = &PanicError{o.name, clip(fmt.Sprint(r), 256), clip(string(debug.Stack()), 4096)}
 		}
 	}()
-	return (*commit.Txn)(tx).Lend(func() error { return o.f(ctx, tx, changes) })
+	(*commit.Txn)(tx).Lend()
+	return o.f(ctx, tx, changes)
 }
 
 func clip(s string, n int) string { return s[:min(n, len(s))] }

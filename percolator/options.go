@@ -71,8 +71,9 @@ func AsOfTimestamp(ts tso.Timestamp) ReadOption {
 
 // MaxStaleness lets the snapshot be as old as d. The client reads at the newest timestamp that it
 // has got from the oracle for any purpose, if it asked for that one within d by this process's
-// clock, and otherwise asks for a new one: also where collection has passed that timestamp. So a
-// busy client reads without a round trip to the oracle.
+// clock, and otherwise asks for a new one: also where collection has passed that timestamp, or an
+// import or the backfill of an index has ended since. So a busy client reads without a round trip
+// to the oracle.
 //
 // The snapshot contains everything that any client committed more than d ago, and all that this
 // client had committed by the time of the call. Two such snapshots of one client are in order;

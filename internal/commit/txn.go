@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -29,10 +28,10 @@ type Txn struct {
 	begun time.Time       // monotonic, when the client asked for the start timestamp
 	since time.Time       // monotonic, when Begin was called
 	opts  TxnOptions
-	lent  atomic.Bool // to a function whose caller commits
 
 	mu     sync.Mutex
 	done   bool
+	lent   bool // to a function whose caller commits
 	writes map[model.Cell]*Write
 	order  []*Write // as first buffered; the first is the primary
 	weak   map[model.Cell]bool
@@ -92,17 +91,19 @@ func (tx *Txn) StartTimestamp() tso.Timestamp {
 	return tx.snap.StartTimestamp()
 }
 
-// Lend runs a function that gets the transaction, after which the caller commits it or rolls it
-// back: the function must do neither.
-func (tx *Txn) Lend(f func() error) error {
-	tx.lent.Store(true)
-	defer tx.lent.Store(false)
-	return f()
+// Lend is called before a function gets the transaction. From then on the lender alone commits it
+// or rolls it back.
+func (tx *Txn) Lend() {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.lent = true
 }
 
-// CheckOwned returns ErrInvalidArgument while the transaction is lent.
+// CheckOwned returns ErrInvalidArgument until the lender has ended the transaction.
 func (tx *Txn) CheckOwned() error {
-	if tx.lent.Load() {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.lent && !tx.done {
 		return fmt.Errorf("percolator: %w: do not call Commit or Rollback in the function of Update, or in an observer: the transaction commits when that returns nil, and rolls back when it returns an error", model.ErrInvalidArgument)
 	}
 	return nil

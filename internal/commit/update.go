@@ -94,7 +94,8 @@ func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx 
 		return 0, err
 	}
 	defer tx.Rollback(ctx)
-	if err := tx.Lend(func() error { return f(ctx, tx) }); err != nil {
+	tx.Lend()
+	if err := f(ctx, tx); err != nil {
 		return 0, err
 	}
 	return tx.Commit(ctx)

@@ -352,6 +352,26 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...str
 	return nil
 }
 
+// CheckRemembered is CheckRead before a snapshot at a remembered timestamp. Where a new timestamp
+// shows an import or an index that ts does not, it returns ErrSnapshotTooOld.
+func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
+	if err := w.CheckRead(ctx, ts); err != nil {
+		return err
+	}
+	m, _ := w.Snapshot()
+	var since tso.Timestamp
+	for _, i := range m.Imports {
+		since = max(since, i.Since)
+	}
+	for _, st := range m.Indexes {
+		since = max(since, st.Since)
+	}
+	if ts < since {
+		return fmt.Errorf("percolator: %w: an import or an index is there since %d, after %d", model.ErrSnapshotTooOld, since, ts)
+	}
+	return nil
+}
+
 // CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
 // it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of Validate.
 func (w *Watcher) CheckSchema(want *model.Schema) error {

@@ -40,7 +40,7 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 		return nil, fmt.Errorf("percolator: %w: MaxStaleness %v is negative or comes with AsOf", model.ErrInvalidArgument, o.Staleness)
 	}
 	if ts, ok := r.clock.Newest.Within(o.Staleness); ok && !r.store.Closed.Load() {
-		err := r.meta.CheckRead(ctx, ts)
+		err := r.meta.CheckRemembered(ctx, ts)
 		if err == nil {
 			return NewSnapshot(r, ts), nil
 		}

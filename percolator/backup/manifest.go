@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -200,6 +202,10 @@ func decode(name string, b []byte, v any, p *Plan) error {
 	}
 	if p.Format != Format {
 		return fmt.Errorf("backup: the format is version %d; this program reads version %d", p.Format, Format)
+	}
+	// It is part of names of objects, and is shown to operators.
+	if err := uuid.Validate(p.ID); err != nil {
+		return fmt.Errorf("backup: %s: %w: the ID %.64q is no UUID", name, ErrDamaged, p.ID)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/gopercolator/percolator/internal/printable"
 )
 
 // WriteJSON writes the summary as one line of JSON. The lines of several inputs follow each other.
@@ -23,7 +25,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	if s.Input != "" {
-		line("input", "%s", s.Input)
+		line("input", "%s", printable.Line(s.Input))
 	}
 	if l := s.Loaded; l != (Loaded{}) {
 		line("pages", "%d (%d changed, %d unchanged)", l.Pages, l.Changed, l.Unchanged)
