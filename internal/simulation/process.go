@@ -64,7 +64,7 @@ func (w *world) connect(p *process) error {
 		return err
 	}
 	conn := w.cluster.Connect(p.name)
-	client, err := percolator.NewClient(p.ctx, w.config(p.name, forgetful{oracle, line}), store.OnBackend(conn))
+	client, err := percolator.NewClient(p.ctx, w.config(p, forgetful{oracle, line}), store.OnBackend(conn))
 	if err != nil {
 		return errors.Join(err, oracle.Close())
 	}
@@ -72,14 +72,15 @@ func (w *world) connect(p *process) error {
 	return nil
 }
 
-// config is that of every client, but that who keeps snapshots counts on a longer retention than
-// the collectors: the safepoint alone tells it that one is too old.
-func (w *world) config(name string, oracle tso.Oracle) percolator.Config {
+// config is that of every client, but that some of those who keep snapshots count on a longer
+// retention than the collectors: the safepoint alone tells them that one is too old. To the others
+// a hold tells that theirs is not.
+func (w *world) config(p *process, oracle tso.Oracle) percolator.Config {
 	cfg := percolator.Config{
 		Project: "simulated", Instance: "simulated", Oracle: oracle, LockTTL: w.cfg.LockTTL, Retention: w.cfg.Retention,
 		Logger: slog.New(slog.DiscardHandler),
 	}
-	if strings.HasPrefix(name, lingerer) {
+	if strings.HasPrefix(p.name, lingerer) && p.rand.IntN(2) == 0 {
 		cfg.Retention *= 10
 	}
 	return cfg

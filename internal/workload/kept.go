@@ -176,8 +176,13 @@ func tooOld(ctx context.Context, err error) bool {
 	return errors.Is(err, percolator.ErrSnapshotTooOld) && !errors.As(err, &failed) && ctx.Err() == nil
 }
 
-// viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
+// viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there, now
+// and then beyond the retention of a simulation.
 func (s *Session) viewHeld(ctx context.Context) {
+	longest := time.Second
+	if s.Rand.IntN(2) == 0 {
+		longest = 30 * time.Second
+	}
 	h, err := admin.New(s.Client).TakeHold(ctx, 0, 3*time.Minute, "soak")
 	if err != nil {
 		return
@@ -186,7 +191,7 @@ func (s *Session) viewHeld(ctx context.Context) {
 	s.View(ctx, "view held", func(ctx context.Context, r Reader) (err error) {
 		defer func() { s.checkRefusal(ctx, r, h, err) }()
 		for range 5 {
-			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
+			wait(ctx, time.Duration(s.Rand.Int64N(int64(longest))))
 			if err := r.checkBank(ctx); err != nil {
 				return err
 			}
