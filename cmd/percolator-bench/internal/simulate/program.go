@@ -55,6 +55,12 @@ func (b *synctestBubble) draw() uint64 {
 }
 
 // rand32 is uint32(rand())`},
+	// Whether a type assertion is kept for the next time, in memory of the heap, does not depend on
+	// the thread.
+	{"runtime/iface.go", "if cheaprand()&1023 != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\treturn", "if uint32(rand())&1023 != 0 {\n\t\treturn"},
+	{"runtime/iface.go", "if cheaprand()&1023 != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\t// This", "if uint32(rand())&1023 != 0 {\n\t\t// This"},
+	{"runtime/iface.go", "if cheaprand()&uint32(oldC.Mask) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache.", "if uint32(rand())&uint32(oldC.Mask) != 0 {"},
+	{"runtime/iface.go", "if cheaprand()&uint32(oldC.Mask) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache\n", "if uint32(rand())&uint32(oldC.Mask) != 0 {\n"},
 	// The seeds of hashes.
 	{"runtime/rand.go", "\tglobalRand.state.Init(*seed)\n", "\tclear(seed[:])\n\tglobalRand.state.Init(*seed)\n"},
 	// A mutex hands itself over to those that have waited for a millisecond.
@@ -69,8 +75,9 @@ func (b *synctestBubble) draw() uint64 {
 	{"runtime/stack.go", "debug.adaptivestackstart == 0", "true"},
 	// Much is allocated and little is kept, so the kernel clears pages by the two megabytes.
 	{"runtime/mem_linux.go", "	setVMAName(p, n, vmaName)\n\n	// Disable", "	setVMAName(p, n, vmaName)\n	sysHugePageOS(v, n)\n\n	// Disable"},
-	// Every process has the same number.
+	// Every process has the same number, on the same machine.
 	{"os/exec.go", "func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1 }"},
+	{"os/sys.go", "\treturn hostname()\n", "\treturn \"simulated\", nil\n"},
 	// The children of a context are cancelled in the order in which they came, not by their
 	// addresses.
 	{"context/context.go", "children map[canceler]struct{} //", "children map[canceler]uint64 //"},
