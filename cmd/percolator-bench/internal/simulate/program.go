@@ -16,7 +16,7 @@ import (
 // A seed decides the faults. For it to decide who runs next as well, the program is built once more
 // with a runtime whose choices within a bubble depend on nothing but the bubble: it draws from
 // random numbers that the bubble has of its own, and neither the wall clock nor the collector of
-// garbage takes the processor away. Everything else is Go's.
+// garbage nor a system call takes the processor away. Everything else is Go's.
 //
 // Rejected: compiling to WebAssembly, whose host can decide the same, takes an order of magnitude
 // more time; a scheduler of ours at each request leaves the choices between requests open.
@@ -67,6 +67,8 @@ func (b *synctestBubble) draw() uint64 {
 	{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n", "func internal_sync_nanotime() int64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn b.now\n\t}\n"},
 	// No goroutine is interrupted after 10 ms, and none overtakes the queue at every 61st turn.
 	{"runtime/proc.go", "func preemptone(pp *p) bool {\n", "func preemptone(pp *p) bool {\n\tif gp := pp.m.ptr(); gp == nil || gp.curg == nil || gp.curg.bubble != nil {\n\t\treturn false\n\t}\n"},
+	// While a goroutine is in a system call no other one runs, however long that takes.
+	{"runtime/proc.go", "\t\tsysretake := false\n", "\t\tsysretake := false\n\t\tif mp := pp.m.ptr(); mp != nil {\n\t\t\tif gp := mp.curg; gp != nil && gp.bubble != nil {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t}\n"},
 	// Memory is not given back, as allocation passes over what is being given back.
 	{"runtime/mgcscavenge.go", "\tc <- 1\n\tscavenger.park()\n", "\tc <- 1\n\tfor {\n\t\tscavenger.park()\n\t}\n"},
 	{"runtime/proc.go", "if pp.schedtick%61 == 0 && ", "if false && "},
