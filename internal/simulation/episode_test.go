@@ -42,11 +42,7 @@ func TestEveryFaultHappens(t *testing.T) {
 // end, so that the judges have something to judge.
 func TestEveryDeedIsDone(t *testing.T) {
 	fixture.Long(t)
-	var all []string
-	for _, d := range deeds {
-		all = append(all, string(d))
-	}
-	mustHappen(t, all, Config{Seed: 33, Transactions: 2000, Faults: Some})
+	mustHappen(t, EveryDeed(), Config{Seed: 33, Transactions: 2000, Faults: Some})
 }
 
 // mustHappen runs episodes, that of cfg and of the seeds behind it, until all of that has happened,

@@ -52,8 +52,17 @@ const (
 	grown               fault = "indexes, observers and tables added"
 )
 
-// deeds are what is no fault, and has to happen like one. Streams without a header are too rare.
+// deeds are what is no fault, and has to happen like one.
 var deeds = []fault{collected, restored, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown}
+
+// EveryDeed names all that processes do beside transactions, as a Report counts it. Streams without
+// a header are too rare.
+func EveryDeed() (names []string) {
+	for _, d := range deeds {
+		names = append(names, string(d))
+	}
+	return names
+}
 
 // kinds are all faults but those of the store.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,

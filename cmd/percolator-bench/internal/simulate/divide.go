@@ -80,7 +80,10 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	}
 	defer from.Close()
 	cmd := exec.CommandContext(ctx, f.program, f.arguments(o.Episode)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off") // so that it repeats
+	cmd.Env = repeats
+	if f.scheduler == ofGo {
+		cmd.Env = append(os.Environ(), repeats...)
+	}
 	cmd.ExtraFiles = []*os.File{to}
 	cmd.Stderr = stderr
 	err = cmd.Start()
@@ -92,6 +95,12 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	defer stuck.Stop()
 	decoded := json.NewDecoder(from).Decode(o)
 	return cmp.Or(cmd.Wait(), decoded)
+}
+
+// repeats is the environment of a process, and all of it: what it holds takes memory.
+var repeats = []string{
+	"GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1,gcshrinkstackoff=1",
+	"TZ=", // reads no file
 }
 
 // stuckAfter is how long an episode may take, in real time: virtual time stands still while any

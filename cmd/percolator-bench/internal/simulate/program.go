@@ -16,7 +16,7 @@ import (
 // A seed decides the faults. For it to decide who runs next as well, the program is built once more
 // with a runtime whose choices within a bubble depend on nothing but the bubble: it draws from
 // random numbers that the bubble has of its own, and neither the wall clock nor the collector of
-// garbage takes the processor away. Everything else is Go's.
+// garbage nor a system call takes the processor away. Everything else is Go's.
 //
 // Rejected: compiling to WebAssembly, whose host can decide the same, takes an order of magnitude
 // more time; a scheduler of ours at each request leaves the choices between requests open.
@@ -55,12 +55,20 @@ func (b *synctestBubble) draw() uint64 {
 }
 
 // rand32 is uint32(rand())`},
+	// Whether a type assertion is kept for the next time, in memory of the heap, does not depend on
+	// the thread.
+	{"runtime/iface.go", "if cheaprand()&1023 != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\treturn", "if uint32(rand())&1023 != 0 {\n\t\treturn"},
+	{"runtime/iface.go", "if cheaprand()&1023 != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\t// This", "if uint32(rand())&1023 != 0 {\n\t\t// This"},
+	{"runtime/iface.go", "if cheaprand()&uint32(oldC.Mask) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache.", "if uint32(rand())&uint32(oldC.Mask) != 0 {"},
+	{"runtime/iface.go", "if cheaprand()&uint32(oldC.Mask) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache\n", "if uint32(rand())&uint32(oldC.Mask) != 0 {\n"},
 	// The seeds of hashes.
 	{"runtime/rand.go", "\tglobalRand.state.Init(*seed)\n", "\tclear(seed[:])\n\tglobalRand.state.Init(*seed)\n"},
 	// A mutex hands itself over to those that have waited for a millisecond.
 	{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n", "func internal_sync_nanotime() int64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn b.now\n\t}\n"},
 	// No goroutine is interrupted after 10 ms, and none overtakes the queue at every 61st turn.
 	{"runtime/proc.go", "func preemptone(pp *p) bool {\n", "func preemptone(pp *p) bool {\n\tif gp := pp.m.ptr(); gp == nil || gp.curg == nil || gp.curg.bubble != nil {\n\t\treturn false\n\t}\n"},
+	// While a goroutine is in a system call no other one runs, however long that takes.
+	{"runtime/proc.go", "\t\tsysretake := false\n", "\t\tsysretake := false\n\t\tif mp := pp.m.ptr(); mp != nil {\n\t\t\tif gp := mp.curg; gp != nil && gp.bubble != nil {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t}\n"},
 	// Memory is not given back, as allocation passes over what is being given back.
 	{"runtime/mgcscavenge.go", "\tc <- 1\n\tscavenger.park()\n", "\tc <- 1\n\tfor {\n\t\tscavenger.park()\n\t}\n"},
 	{"runtime/proc.go", "if pp.schedtick%61 == 0 && ", "if false && "},
@@ -69,8 +77,9 @@ func (b *synctestBubble) draw() uint64 {
 	{"runtime/stack.go", "debug.adaptivestackstart == 0", "true"},
 	// Much is allocated and little is kept, so the kernel clears pages by the two megabytes.
 	{"runtime/mem_linux.go", "	setVMAName(p, n, vmaName)\n\n	// Disable", "	setVMAName(p, n, vmaName)\n	sysHugePageOS(v, n)\n\n	// Disable"},
-	// Every process has the same number.
+	// Every process has the same number, on the same machine.
 	{"os/exec.go", "func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1 }"},
+	{"os/sys.go", "\treturn hostname()\n", "\treturn \"simulated\", nil\n"},
 	// The children of a context are cancelled in the order in which they came, not by their
 	// addresses.
 	{"context/context.go", "children map[canceler]struct{} //", "children map[canceler]uint64 //"},

@@ -74,22 +74,23 @@ func growHeap() {
 	runtime.GC()
 }
 
-// startThreads starts those that the runtime may want later. It would allocate them from the heap
-// at a time of its own, and the order in which a map of pointers is passed depends on addresses.
+// startThreads starts those that the runtime may want later, and always has equally many in the end.
+// The runtime would allocate them from the heap at a time of its own, and the order in which a map
+// of pointers is passed depends on addresses.
 func startThreads() {
-	const threads = 16
-	var started, done sync.WaitGroup
-	started.Add(threads)
+	const threads = 24
+	var done sync.WaitGroup
 	release := make(chan struct{})
-	for range threads {
+	for started := pprof.Lookup("threadcreate"); started.Count() < threads; {
+		locked := make(chan struct{})
 		done.Go(func() {
 			runtime.LockOSThread()
-			started.Done()
+			close(locked)
 			<-release
 			runtime.UnlockOSThread()
 		})
+		<-locked
 	}
-	started.Wait()
 	close(release)
 	done.Wait()
 }
