@@ -24,7 +24,7 @@ import (
 
 var (
 	revision = flag.String("revision", "", "revision of the old programs, such as HEAD~1; without one they are of this revision, too")
-	work     = flag.Int64("work", 60, "transactions of each process of clients in each phase")
+	work     = flag.Int64("work", 0, "transactions of each process of clients in each phase; 0: 60, fewer where both revisions are the same")
 )
 
 // phase is who works beside clients of both revisions.
