@@ -10,7 +10,6 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/page"
@@ -22,10 +21,6 @@ import (
 // has taken from the queue: other pages have no rank.
 func TestOnePageDoesNotStopRanks(t *testing.T) {
 	fixture.Slow(t)
-	percolatortest.Bubble(t, testOnePageDoesNotStopRanks)
-}
-
-func testOnePageDoesNotStopRanks(t *testing.T) {
 	w := webtest.New(t, 0)
 	w.Env.Clock.Stop() // so that all contributions are of one slice of the queue: as when they come within four seconds
 	long := func(i int) string {
