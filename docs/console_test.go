@@ -45,30 +45,34 @@ func TestConsole(t *testing.T) {
 	programs := build(t)
 	var ran atomic.Int64
 	t.Run("pages", func(t *testing.T) {
+		var running sync.WaitGroup
+		defer running.Wait()
 		for _, p := range pages(t) {
 			if !slices.ContainsFunc(p.blocks, block.isConsole) {
 				continue
 			}
-			t.Run(filepath.Base(p.path), func(t *testing.T) {
-				t.Parallel()
-				shells, edits := map[string]*shell{}, []edit(nil)
-				for _, b := range p.blocks {
-					needs := b.directive["needs"]
-					if !b.isConsole() || !installed(t, needs) {
-						continue
+			// Not by t.Parallel: pages wait more than they compute.
+			running.Go(func() {
+				t.Run(filepath.Base(p.path), func(t *testing.T) {
+					shells, edits := map[string]*shell{}, []edit(nil)
+					for _, b := range p.blocks {
+						needs := b.directive["needs"]
+						if !b.isConsole() || !installed(t, needs) {
+							continue
+						}
+						if shells[needs] == nil {
+							shells[needs] = newShell(t, programs, needs)
+						}
+						edits = append(edits, edit{b, shells[needs].block(b)})
+						ran.Add(1)
 					}
-					if shells[needs] == nil {
-						shells[needs] = newShell(t, programs, needs)
+					for _, s := range shells {
+						s.end()
 					}
-					edits = append(edits, edit{b, shells[needs].block(b)})
-					ran.Add(1)
-				}
-				for _, s := range shells {
-					s.end()
-				}
-				if *update {
-					p.rewrite(t, edits)
-				}
+					if *update {
+						p.rewrite(t, edits)
+					}
+				})
 			})
 		}
 	})

@@ -20,12 +20,15 @@ import (
 )
 
 var (
-	guaranteeChanges = flag.Int64("changes", 1000, "how many changes from outside TestGuarantees makes")
+	guaranteeChanges = flag.Int64("changes", fixture.Of[int64](enoughChanges, 300), "how many changes from outside TestGuarantees makes")
 	guaranteeLimit   = flag.Duration("changes.limit", 0, "how long TestGuarantees may take, a third of which is for the rest in the end; 0: enough for the changes")
 	guaranteeSeed    = flag.Uint64("changes.seed", 0, "seed of TestGuarantees' changes and of the faults of its workers; 0: another one each time")
 )
 
 const guaranteeLockTTL = 2 * time.Second
+
+// enoughChanges are so many that each check has occasions.
+const enoughChanges = 1000
 
 // TestGuarantees checks what is promised of notifications (section 2.4 of the paper;
 // docs/PROTOCOL.md, I10 to I13) while workers are killed at chosen requests, stopped and added at
@@ -52,12 +55,13 @@ func TestGuarantees(t *testing.T) {
 	for _, p := range r.problems {
 		t.Error(p)
 	}
-	if total := r.workers.total; total.Cells == total.Runs {
+	enough := cfg.changes >= enoughChanges
+	if total := r.workers.total; enough && total.Cells == total.Runs {
 		t.Error("no run was for several cells")
 	}
 	rested := true
 	for _, c := range r.checks {
-		if c.occasions == 0 {
+		if enough && c.occasions == 0 {
 			t.Errorf("%s: there was no occasion to break it", c.name)
 		}
 		if c.name == restCheck {

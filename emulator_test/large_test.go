@@ -60,7 +60,7 @@ func TestLargeTransactions(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	rows := 50_000
+	rows := fixture.Of(50_000, 10_000)
 	if fixture.RaceDetector { // with it, phase two of as many can outlast the limit of I14
 		rows = 10_000
 	}

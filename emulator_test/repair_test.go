@@ -206,7 +206,7 @@ func cutStores(t *testing.T) []option.ClientOption {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = em.Close() })
-	return em.ClientOptions()
+	return append(em.ClientOptions(), em.InProcess()...)
 }
 
 // open is a client of an instance with a cut, of the oracle of the soak.
@@ -219,7 +219,7 @@ func (s *repairedSoak) open(ctx context.Context, t testing.TB, instance string, 
 	return c
 }
 
-var repairedCuts = flag.Int("cuts", 16, "how many cuts TestRepair repairs; of more than 70 a multiple of that")
+var repairedCuts = flag.Int("cuts", fixture.Of(16, 6), "how many cuts TestRepair repairs; of more than 70 a multiple of that")
 
 const cutsOfASoak = 70
 

@@ -88,7 +88,7 @@ func testRepairInterrupted(t *testing.T) {
 	repair := func(instance string, d *dying) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		c := s.open(ctx, t, instance, append(slices.Clone(opts), d.options()...))
+		c := s.open(ctx, t, instance, append(d.options(), opts...))
 		defer c.Close()
 		r, err := admin.New(c).Repair(ctx, admin.RepairOptions{To: s.to})
 		if err == nil && r.Found+r.Audited > 0 {

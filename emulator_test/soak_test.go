@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 10*time.Second, "how long TestSoak works, of virtual time")
+	soakFor  = flag.Duration("soak", fixture.Of(10*time.Second, 3*time.Second), "how long TestSoak works, of virtual time")
 	soakSeed = flag.Uint64("soak.seed", 0, "seed of TestSoak's faults and transactions; 0: another one each time")
 	soakJSON = flag.String("soak.json", "", "file for TestSoak's report as JSON")
 )

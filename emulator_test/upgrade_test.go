@@ -54,7 +54,7 @@ func (u *upgrade) client(dies int64) {
 		if n := requests.Add(1); dies > 0 && n >= dies {
 			return percolatortest.Crash
 		}
-		return takingTime(5 * time.Millisecond)
+		return takingTime(fixture.Of(5*time.Millisecond, 20*time.Millisecond))
 	}))
 	f := u.env.FaultsOf(c)
 	if dies > 0 {
@@ -73,11 +73,11 @@ func (u *upgrade) client(dies int64) {
 func (u *upgrade) more(what string) {
 	u.Helper()
 	for range 2 {
-		u.client(50 + rand.New(rand.NewPCG(u.seed, uint64(u.clients))).Int64N(200))
+		u.client(50 + rand.New(rand.NewPCG(u.seed, uint64(u.clients))).Int64N(fixture.Of[int64](200, 50)))
 	}
 	begun := u.work.History.Len()
 	fixture.Within(u, 3*time.Minute, what, func() bool {
-		return u.work.History.Len() >= begun+150 && !slices.ContainsFunc(u.dying, func(f *percolatortest.Faults) bool { return !f.Crashed() })
+		return u.work.History.Len() >= begun+fixture.Of(150, 40) && !slices.ContainsFunc(u.dying, func(f *percolatortest.Faults) bool { return !f.Crashed() })
 	})
 	u.env.Clock.Advance(3 * time.Second) // locks of the dead are dead
 }

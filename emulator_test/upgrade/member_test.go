@@ -40,8 +40,9 @@ type order struct {
 	Index    int    // of Board.Steps
 	Save     string // file for the recording
 	Seed     uint64
-	Crashes  bool   // a worker ends by a crash of its client
-	Listen   string // address of an oracle
+	Crashes  bool          // a worker ends by a crash of its client
+	Listen   string        // address of an oracle
+	Pause    time.Duration // of a client between two transactions
 }
 
 // board is memory that all processes share.
@@ -169,6 +170,7 @@ func (m member) session(ctx context.Context, running *sync.WaitGroup, env *perco
 			cancel()
 			f.Forget()
 			m.Steps[m.order.Index].Add(1)
+			time.Sleep(m.order.Pause)
 		}
 	})
 }

@@ -4,6 +4,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -24,7 +25,7 @@ import (
 
 var (
 	revision = flag.String("revision", "", "revision of the old programs, such as HEAD~1; without one they are of this revision, too")
-	work     = flag.Int64("work", 60, "transactions of each process of clients in each phase")
+	work     = flag.Int64("work", 0, "transactions of each process of clients in each phase; 0: 60, fewer where both revisions are the same")
 )
 
 // phase is who works beside clients of both revisions.
@@ -38,6 +39,7 @@ func TestRollingUpgrade(t *testing.T) {
 	fixture.Long(t)
 	now := ours(t)
 	if *revision == "" {
+		*work = cmp.Or(*work, fixture.Of[int64](60, 15))
 		before := programs{"old", now.percolator, now.member}
 		upgrade(t, before, now, []phase{{before, before, now}, {now, now, before}})
 		return
@@ -45,6 +47,7 @@ func TestRollingUpgrade(t *testing.T) {
 	if out, err := exec.Command("git", "-C", root, "rev-parse", "--verify", *revision+"^{commit}").CombinedOutput(); err != nil {
 		t.Skipf("there is no revision to compare with: %v: %s", err, out)
 	}
+	*work = cmp.Or(*work, 60)
 	before := theirs(t, *revision)
 	// Each two of oracle, worker and collector meet in all four ways.
 	upgrade(t, before, now, []phase{{before, before, before}, {before, now, now}, {now, before, now}, {now, now, before}, {before, before, now}})
@@ -57,7 +60,11 @@ func upgrade(t *testing.T, before, now programs, phases []phase) {
 	addresses := strings.Split(r.at.Oracle, ",")
 	leader := r.launch(before, order{Role: "oracle", Listen: addresses[0]})
 	r.launch(before, order{Role: "schema"}).await()
-	clients := []*process{r.launch(before, order{Role: "clients"}), r.launch(now, order{Role: "clients"})}
+	var pause time.Duration
+	if *revision == "" {
+		pause = fixture.Of(0, 300*time.Millisecond)
+	}
+	clients := []*process{r.launch(before, order{Role: "clients", Pause: pause}), r.launch(now, order{Role: "clients", Pause: pause})}
 	for _, p := range phases {
 		if former := leader; p.oracle != former.of {
 			slices.Reverse(addresses)

@@ -12,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -60,9 +61,13 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 // A client that cannot learn of the index goes on writing as long as it may, and the backfill
 // outwaits it.
 func TestBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
-	fixture.Long(t)
 	t.Parallel()
-	env := percolatortest.New(t, peopleSchema(percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 2 * time.Second}))
+	percolatortest.Bubble(t, testBackfillOutwaitsClientsThatDoNotKnowTheIndex)
+}
+
+func testBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
+	env := percolatortest.New(t, peopleSchema(percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 2 * time.Second}),
+		percolatortest.Emulator(emulator.OnDisks(&emulator.Disks{Latency: 5 * time.Millisecond}))) // or writes take no time
 	ctx, c := fixture.Context(t), env.Client
 	ignorant := env.NewClient()
 	env.FaultsOf(ignorant).Handle(func(r percolatortest.Request) percolatortest.Action {

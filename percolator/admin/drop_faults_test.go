@@ -265,7 +265,7 @@ func checkDropEnded(t testing.TB, ctx context.Context, env *percolatortest.Env, 
 func checkColumnForgotten(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, next *percolator.Schema) {
 	t.Helper()
 	for range 2 {
-		time.Sleep(afterwards)
+		env.Clock.Advance(afterwards)
 		collect(t, ctx, c)
 	}
 	fixture.Must(t, env.Store().Open("people").ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {

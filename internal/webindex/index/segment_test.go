@@ -22,7 +22,7 @@ func TestMergedSegmentsSayTheSame(t *testing.T) {
 	w := webtest.New(t, 0)
 	random := rand.New(rand.NewPCG(20, 10))
 	have := map[string]map[string]int{} // by URL
-	for round := range 300 {
+	for round := range fixture.Of(300, 100) {
 		w.Update(func(_ context.Context, tx *percolator.Txn) error {
 			url, terms := fmt.Sprint("u", random.IntN(20)), map[string]int{}
 			for range random.IntN(6) {
