@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	guaranteeChanges = flag.Int64("changes", fixture.Of[int64](enoughChanges, 300), "how many changes from outside TestGuarantees makes")
+	guaranteeChanges = flag.Int64("changes", fixture.Of[int64](1000, enoughChanges), "how many changes from outside TestGuarantees makes")
 	guaranteeLimit   = flag.Duration("changes.limit", 0, "how long TestGuarantees may take, a third of which is for the rest in the end; 0: enough for the changes")
 	guaranteeSeed    = flag.Uint64("changes.seed", 0, "seed of TestGuarantees' changes and of the faults of its workers; 0: another one each time")
 )
@@ -28,7 +28,7 @@ var (
 const guaranteeLockTTL = 2 * time.Second
 
 // enoughChanges are so many that each check has occasions.
-const enoughChanges = 1000
+const enoughChanges = 500
 
 // TestGuarantees checks what is promised of notifications (section 2.4 of the paper;
 // docs/PROTOCOL.md, I10 to I13) while workers are killed at chosen requests, stopped and added at
