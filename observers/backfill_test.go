@@ -147,52 +147,54 @@ func TestBackfillIsResumed(t *testing.T) {
 func TestForgetObserverCleansUp(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	const rows = 30
-	e, j, r := aged(t, rows)
-	r.Observe("gone", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
-		if ch.Cell.Row == "0001" {
-			return errors.New("poison")
+	percolatortest.Bubble(t, func(t *testing.T) {
+		const rows = 30
+		e, j, r := aged(t, rows)
+		r.Observe("gone", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+			if ch.Cell.Row == "0001" {
+				return errors.New("poison")
+			}
+			j.add("gone", ch)
+			return nil
+		})
+		w, stop := e.start(e.NewClient(), r, observers.Config{MaxAttempts: 1})
+		if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		j.add("gone", ch)
-		return nil
+		e.idle(w)
+		stop()
+		if len(e.parked()) != 1 || j.count("gone") != rows-1 {
+			t.Fatalf("parked %v, ran %d times", e.parked(), j.count("gone"))
+		}
+		p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{RowsPerPage: 7})
+		if err != nil || p.Changed != rows-1 || len(e.parked()) != 0 {
+			t.Fatalf("%+v, %v, parked %v", p, err, e.parked())
+		}
+		if err := e.client.Flush(e.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if p, err = admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil || p.Changed != 0 {
+			t.Fatalf("the second time %+v, %v", p, err)
+		}
+		e.collect()
+		if n := e.acks("gone"); n != 0 {
+			t.Fatalf("%d cells of acknowledgments are left", n)
+		}
+		if n := e.acks("old"); n != rows {
+			t.Fatalf("%d acknowledgments of the other observer, want %d", n, rows)
+		}
+		again := observers.NewRegistry()
+		again.Observe("old", "t", "in", j.observer("old"))
+		again.Observe("gone", "t", "in", j.observer("back"))
+		w, _ = e.start(e.NewClient(), again, observers.Config{})
+		if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e.idle(w)
+		if j.count("back") != rows || j.count("old") != rows {
+			t.Fatalf("ran %d and %d times, want %d each", j.count("back"), j.count("old"), rows)
+		}
 	})
-	w, stop := e.start(e.NewClient(), r, observers.Config{MaxAttempts: 1})
-	if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	e.idle(w)
-	stop()
-	if len(e.parked()) != 1 || j.count("gone") != rows-1 {
-		t.Fatalf("parked %v, ran %d times", e.parked(), j.count("gone"))
-	}
-	p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{RowsPerPage: 7})
-	if err != nil || p.Changed != rows-1 || len(e.parked()) != 0 {
-		t.Fatalf("%+v, %v, parked %v", p, err, e.parked())
-	}
-	if err := e.client.Flush(e.ctx); err != nil {
-		t.Fatal(err)
-	}
-	if p, err = admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil || p.Changed != 0 {
-		t.Fatalf("the second time %+v, %v", p, err)
-	}
-	e.collect()
-	if n := e.acks("gone"); n != 0 {
-		t.Fatalf("%d cells of acknowledgments are left", n)
-	}
-	if n := e.acks("old"); n != rows {
-		t.Fatalf("%d acknowledgments of the other observer, want %d", n, rows)
-	}
-	again := observers.NewRegistry()
-	again.Observe("old", "t", "in", j.observer("old"))
-	again.Observe("gone", "t", "in", j.observer("back"))
-	w, _ = e.start(e.NewClient(), again, observers.Config{})
-	if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	e.idle(w)
-	if j.count("back") != rows || j.count("old") != rows {
-		t.Fatalf("ran %d and %d times, want %d each", j.count("back"), j.count("old"), rows)
-	}
 }
 
 // collect runs a collection of everything that is garbage now.

@@ -120,34 +120,36 @@ func TestForgetBesideThePhaseTwoOfABatch(t *testing.T) {
 func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	const rows = 30
-	e, j, r := aged(t, rows)
-	r.Observe("gone", "t", "in", j.observer("gone"))
-	run := func() {
-		w, stop := e.start(e.NewClient(), r, observers.Config{})
-		if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
+	percolatortest.Bubble(t, func(t *testing.T) {
+		const rows = 30
+		e, j, r := aged(t, rows)
+		r.Observe("gone", "t", "in", j.observer("gone"))
+		run := func() {
+			w, stop := e.start(e.NewClient(), r, observers.Config{})
+			if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			e.idle(w)
+			stop()
+		}
+		run()
+		ctx, opts := brokenOff(e, 10)
+		if p, err := admin.New(e.client).ForgetObserver(ctx, "t", "in", "gone", opts); err == nil {
+			t.Fatalf("not broken off: %+v", p)
+		}
+		run() // it is back
+		if n := e.acks("gone"); n < rows {
+			t.Fatalf("%d acknowledgments, want at least %d", n, rows)
+		}
+		p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		e.idle(w)
-		stop()
-	}
-	run()
-	ctx, opts := brokenOff(e, 10)
-	if p, err := admin.New(e.client).ForgetObserver(ctx, "t", "in", "gone", opts); err == nil {
-		t.Fatalf("not broken off: %+v", p)
-	}
-	run() // it is back
-	if n := e.acks("gone"); n < rows {
-		t.Fatalf("%d acknowledgments, want at least %d", n, rows)
-	}
-	p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.collect()
-	if n := e.acks("gone"); n != 0 {
-		t.Errorf("%d cells of acknowledgments are left: %+v", n, p)
-	}
+		e.collect()
+		if n := e.acks("gone"); n != 0 {
+			t.Errorf("%d cells of acknowledgments are left: %+v", n, p)
+		}
+	})
 }
 
 // TestBackfillMissesACommittedCellUnderItsLock: a transaction committed before the column was

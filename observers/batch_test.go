@@ -182,31 +182,33 @@ func TestBatchThatHangs(t *testing.T) {
 	for _, hanging := range []int{1, 16} {
 		t.Run(fmt.Sprint(hanging), func(t *testing.T) {
 			t.Parallel()
-			e, j, r := newEnv(t, batchTable()), newJournal(), observers.NewRegistry()
-			const n, timeout = 16, time.Second
-			work := sum(j)
-			var calls atomic.Int64
-			r.ObserveBatch("o", "t", "in", func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
-				calls.Add(1)
-				for _, ch := range changes {
-					if ch.Cell.Row >= fmt.Sprintf("%03d", n-hanging) {
-						<-ctx.Done()
-						return ctx.Err()
+			percolatortest.Bubble(t, func(t *testing.T) {
+				e, j, r := newEnv(t, batchTable()), newJournal(), observers.NewRegistry()
+				const n, timeout = 16, time.Second
+				work := sum(j)
+				var calls atomic.Int64
+				r.ObserveBatch("o", "t", "in", func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
+					calls.Add(1)
+					for _, ch := range changes {
+						if ch.Cell.Row >= fmt.Sprintf("%03d", n-hanging) {
+							<-ctx.Done()
+							return ctx.Err()
+						}
 					}
+					return work(ctx, tx, changes)
+				}, observers.MaxCells(n), observers.MaxWait(time.Hour), observers.Timeout(timeout))
+				e.notifyAll(e.client, "in", n)
+				w, _ := e.start(e.client, r, only("in", 1))
+				e.idle(w)
+				if list := e.parked(); len(list) != hanging {
+					t.Errorf("parked %v", list)
 				}
-				return work(ctx, tx, changes)
-			}, observers.MaxCells(n), observers.MaxWait(time.Hour), observers.Timeout(timeout))
-			e.notifyAll(e.client, "in", n)
-			w, _ := e.start(e.client, r, only("in", 1))
-			e.idle(w)
-			if list := e.parked(); len(list) != hanging {
-				t.Errorf("parked %v", list)
-			}
-			if hanging == 1 {
-				e.once(n, "015")
-			} else if got := calls.Load(); got >= 2*n-1 {
-				t.Errorf("%d calls: all halves have hung one after the other", got)
-			}
+				if hanging == 1 {
+					e.once(n, "015")
+				} else if got := calls.Load(); got >= 2*n-1 {
+					t.Errorf("%d calls: all halves have hung one after the other", got)
+				}
+			})
 		})
 	}
 }
@@ -376,7 +378,7 @@ func testBatchesOfTwoWorkersOverlap(t *testing.T) {
 			return sum(j)(ctx, tx, changes)
 		}, observers.MaxCells(40))
 		cfg := only("in", 1000)
-		cfg.DisableRowLocks, cfg.ScanInterval = true, time.Millisecond
+		cfg.DisableRowLocks, cfg.ScanInterval = true, 5*time.Millisecond
 		w, _ := e.start(e.NewClient(), r, cfg)
 		workers = append(workers, w)
 	}

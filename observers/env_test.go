@@ -59,6 +59,13 @@ func eachFinding(t *testing.T, name string, f func(t *testing.T, by finding)) {
 	}
 }
 
+// eachFindingInBubble is eachFinding in virtual time.
+func eachFindingInBubble(t *testing.T, name string, f func(t *testing.T, by finding)) {
+	eachFinding(t, name, func(t *testing.T, by finding) {
+		percolatortest.Bubble(t, func(t *testing.T) { f(t, by) })
+	})
+}
+
 func newEnvOf(t testing.TB, by finding, tables []percolator.Table, opts ...percolatortest.Option) *env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)

@@ -50,24 +50,26 @@ func TestIdleRequests(t *testing.T) {
 // second to the journal, whatever the table holds.
 func TestIdleRequestsByJournal(t *testing.T) {
 	t.Parallel()
-	e, r := newEnv(t, table()), observers.NewRegistry()
-	r.Observe("o", "t", "in", newJournal().observer("o"))
-	for i := range 100 {
-		e.set(e.client, fmt.Sprint(i), "in", "x")
-	}
-	w, stop := e.start(e.client, r, observers.Config{})
-	e.idle(w)
-	stop()
-	if err := e.client.Close(); err != nil { // its streams are settled
-		t.Fatal(err)
-	}
-	c := e.NewClient()
-	_, stop = e.start(c, r, observers.Config{DisableCollection: true, ReportInterval: -1})
-	e.until("some lists of the streams", func() bool { return len(e.FaultsOf(c).JournalRequests()) > 20 })
-	stop()
-	for _, req := range e.FaultsOf(c).Requests() {
-		if req.Table != "percolator_meta" && req.Method != "Oracle" {
-			t.Errorf("an idle worker sent %v", req)
+	percolatortest.Bubble(t, func(t *testing.T) {
+		e, r := newEnv(t, table()), observers.NewRegistry()
+		r.Observe("o", "t", "in", newJournal().observer("o"))
+		for i := range 100 {
+			e.set(e.client, fmt.Sprint(i), "in", "x")
 		}
-	}
+		w, stop := e.start(e.client, r, observers.Config{})
+		e.idle(w)
+		stop()
+		if err := e.client.Close(); err != nil { // its streams are settled
+			t.Fatal(err)
+		}
+		c := e.NewClient()
+		_, stop = e.start(c, r, observers.Config{DisableCollection: true, ReportInterval: -1})
+		e.until("some lists of the streams", func() bool { return len(e.FaultsOf(c).JournalRequests()) > 20 })
+		stop()
+		for _, req := range e.FaultsOf(c).Requests() {
+			if req.Table != "percolator_meta" && req.Method != "Oracle" {
+				t.Errorf("an idle worker sent %v", req)
+			}
+		}
+	})
 }

@@ -19,8 +19,8 @@ import (
 func TestNobodyRunsWhatAnotherWorkerCollapses(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	eachFinding(t, "", func(t *testing.T, by finding) { testLeftAlone(t, by, false) })
-	eachFinding(t, "in batches", func(t *testing.T, by finding) { testLeftAlone(t, by, true) })
+	eachFindingInBubble(t, "", func(t *testing.T, by finding) { testLeftAlone(t, by, false) })
+	eachFindingInBubble(t, "in batches", func(t *testing.T, by finding) { testLeftAlone(t, by, true) })
 }
 
 func testLeftAlone(t *testing.T, by finding, batch bool) {
@@ -43,7 +43,7 @@ func testLeftAlone(t *testing.T, by finding, batch bool) {
 	} else {
 		r.Observe("o", "t", "in", run, observers.Collapse(2*time.Second))
 	}
-	cfg := observers.Config{ScanInterval: 10 * time.Millisecond, Grace: time.Minute, Concurrency: rows, DisableCollection: true}
+	cfg := observers.Config{ScanInterval: 50 * time.Millisecond, Grace: time.Minute, Concurrency: rows, DisableCollection: true}
 	mine := e.NewClient(e.direct())
 	w, _ := e.start(mine, r, cfg)
 	other, _ := e.start(e.NewClient(e.direct()), r, cfg)

@@ -17,7 +17,7 @@ func TestNotParkedForALock(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	for _, column := range []string{"in", "w"} {
-		eachFinding(t, column, func(t *testing.T, by finding) {
+		eachFindingInBubble(t, column, func(t *testing.T, by finding) {
 			e := newParkEnv(t, by)
 			e.broken.Store(false)
 			dying := e.NewClient()

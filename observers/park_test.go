@@ -81,7 +81,7 @@ func eachColumn(t *testing.T, f func(t *testing.T, by finding, column string)) {
 		for _, column := range []string{"in", "w"} {
 			t.Run(column, func(t *testing.T) {
 				t.Parallel()
-				f(t, by, column)
+				percolatortest.Bubble(t, func(t *testing.T) { f(t, by, column) })
 			})
 		}
 	})

@@ -146,12 +146,12 @@ func (e *env) share(workers, slots, cells, batch int, d time.Duration) (out shar
 func TestWorkersShare(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	eachFinding(t, "", func(t *testing.T, by finding) { testShare(t, by, 0) })
-	eachFinding(t, "in batches", func(t *testing.T, by finding) { testShare(t, by, 5) })
+	eachFindingInBubble(t, "", func(t *testing.T, by finding) { testShare(t, by, 0) })
+	eachFindingInBubble(t, "in batches", func(t *testing.T, by finding) { testShare(t, by, 5) })
 }
 
 func testShare(t *testing.T, by finding, batch int) {
-	const workers, slots, cells = 3, 3, 300
+	const workers, slots, cells = 3, 3, 150
 	alone := newEnvOf(t, by, []percolator.Table{table()}).share(1, slots, cells, batch, 3*time.Millisecond)
 	s := newEnvOf(t, by, []percolator.Table{table()}).share(workers, slots, cells, batch, 3*time.Millisecond)
 	t.Logf("alone %v\ntogether %v", alone, s)
@@ -260,7 +260,7 @@ func TestLostHandOver(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	const cells = 200
-	eachFinding(t, "", func(t *testing.T, by finding) {
+	eachFindingInBubble(t, "", func(t *testing.T, by finding) {
 		e, j := newEnvOf(t, by, []percolator.Table{table()}), newJournal()
 		hold := make(chan struct{})
 		held := func(log bool) *observers.Registry {

@@ -81,53 +81,55 @@ func TestSpansOfRuns(t *testing.T) {
 func TestBacklog(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in"}})
-	reader := metric.NewManualReader()
-	c := e.NewClient()
-	hold := make(chan struct{})
-	r := observers.NewRegistry()
-	r.Observe("o", "t", "in", func(ctx context.Context, _ *percolator.Txn, ch observers.Change) error {
-		if ch.Cell.Row == "bad" {
-			return errors.New("bad")
+	percolatortest.Bubble(t, func(t *testing.T) {
+		e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in"}})
+		reader := metric.NewManualReader()
+		c := e.NewClient()
+		hold := make(chan struct{})
+		r := observers.NewRegistry()
+		r.Observe("o", "t", "in", func(ctx context.Context, _ *percolator.Txn, ch observers.Change) error {
+			if ch.Cell.Row == "bad" {
+				return errors.New("bad")
+			}
+			select {
+			case <-hold:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		})
+		e.set(e.client, "slow", "in", "v")
+		e.set(e.client, "bad", "in", "v")
+		e.Clock.Advance(time.Hour)
+		if _, err := c.Snapshot(e.ctx); err != nil { // it knows the time
+			t.Fatal(err)
 		}
-		select {
-		case <-hold:
-		case <-ctx.Done():
+		w, stop := e.start(c, r, observers.Config{
+			ScanInterval: time.Millisecond, MaxAttempts: 2, MinBackoff: time.Millisecond, DisableCollection: true, ReportInterval: -1,
+			MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)),
+		})
+		e.until("the backlog", func() bool { s := w.Stats(); return s.Backlog >= time.Hour && s.ParkedCells == 1 })
+		var got metricdata.ResourceMetrics
+		if err := reader.Collect(e.ctx, &got); err != nil {
+			t.Fatal(err)
 		}
-		return ctx.Err()
+		values := gauges(got)
+		if age := values["percolator.notifications.oldest.age"]; age < 3600 || age > 7200 {
+			t.Errorf("the oldest notification is %v s old", age)
+		}
+		if values["percolator.notifications.parked"] != 1 || values["percolator.observer.running"] != 1 || values["percolator.observer.queue.cells"] != 0 {
+			t.Errorf("the gauges are %v", values)
+		}
+		close(hold)
+		e.until("the end of the backlog", func() bool { s := w.Stats(); return s.Backlog == 0 && s.ParkedCells == 1 })
+		stop()
+		got = metricdata.ResourceMetrics{}
+		if err := reader.Collect(e.ctx, &got); err != nil {
+			t.Fatal(err)
+		}
+		if values := gauges(got); len(values) != 0 {
+			t.Errorf("after the end the gauges are %v", values)
+		}
 	})
-	e.set(e.client, "slow", "in", "v")
-	e.set(e.client, "bad", "in", "v")
-	e.Clock.Advance(time.Hour)
-	if _, err := c.Snapshot(e.ctx); err != nil { // it knows the time
-		t.Fatal(err)
-	}
-	w, stop := e.start(c, r, observers.Config{
-		ScanInterval: time.Millisecond, MaxAttempts: 2, MinBackoff: time.Millisecond, DisableCollection: true, ReportInterval: -1,
-		MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)),
-	})
-	e.until("the backlog", func() bool { s := w.Stats(); return s.Backlog >= time.Hour && s.ParkedCells == 1 })
-	var got metricdata.ResourceMetrics
-	if err := reader.Collect(e.ctx, &got); err != nil {
-		t.Fatal(err)
-	}
-	values := gauges(got)
-	if age := values["percolator.notifications.oldest.age"]; age < 3600 || age > 7200 {
-		t.Errorf("the oldest notification is %v s old", age)
-	}
-	if values["percolator.notifications.parked"] != 1 || values["percolator.observer.running"] != 1 || values["percolator.observer.queue.cells"] != 0 {
-		t.Errorf("the gauges are %v", values)
-	}
-	close(hold)
-	e.until("the end of the backlog", func() bool { s := w.Stats(); return s.Backlog == 0 && s.ParkedCells == 1 })
-	stop()
-	got = metricdata.ResourceMetrics{}
-	if err := reader.Collect(e.ctx, &got); err != nil {
-		t.Fatal(err)
-	}
-	if values := gauges(got); len(values) != 0 {
-		t.Errorf("after the end the gauges are %v", values)
-	}
 }
 
 // gauges returns the values of all gauges, of their first series.

@@ -34,30 +34,32 @@ func TestLostRequestsAndAnswers(t *testing.T) {
 			for _, times := range []int{1, 4} {
 				t.Run(fmt.Sprintf("%s/%v/%d", name, effect, times), func(t *testing.T) {
 					t.Parallel()
-					env := fixture.NewEnv(t)
-					ctx, c := fixture.Context(t), env.Client
-					fixture.Put(t, ctx, c, "a", "c", "10", "b", "c", "10")
-					env.FaultsOf(c).Handle(fixture.AtMost(times, phase, effect))
-					tx := fixture.MustBegin(t, ctx, c)
-					fixture.WantValue(t, ctx, tx, fixture.Cell("a", "c"), "10")
-					fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("7")))
-					fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("13")))
-					fixture.Must(t, tx.Set(fixture.Cell("b", "seen"), []byte("x")))
-					ts := fixture.MustCommit(t, ctx, tx)
-					fixture.Must(t, c.Flush(ctx))
-					fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "7")
-					fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "13")
-					before, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts-1))
-					fixture.Must(t, err)
-					fixture.WantValue(t, ctx, before, fixture.Cell("b", "c"), "10")
-					for family, want := range map[string]int{"lock": 0, "data": 5, "write": 5, "notify": 1} {
-						if n := fixture.CellsOf(t, ctx, env, "t", family); n != want {
-							t.Errorf("%d cells of family %s, want %d", n, family, want)
+					percolatortest.Bubble(t, func(t *testing.T) {
+						env := fixture.NewEnv(t)
+						ctx, c := fixture.Context(t), env.Client
+						fixture.Put(t, ctx, c, "a", "c", "10", "b", "c", "10")
+						env.FaultsOf(c).Handle(fixture.AtMost(times, phase, effect))
+						tx := fixture.MustBegin(t, ctx, c)
+						fixture.WantValue(t, ctx, tx, fixture.Cell("a", "c"), "10")
+						fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("7")))
+						fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("13")))
+						fixture.Must(t, tx.Set(fixture.Cell("b", "seen"), []byte("x")))
+						ts := fixture.MustCommit(t, ctx, tx)
+						fixture.Must(t, c.Flush(ctx))
+						fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "7")
+						fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "13")
+						before, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts-1))
+						fixture.Must(t, err)
+						fixture.WantValue(t, ctx, before, fixture.Cell("b", "c"), "10")
+						for family, want := range map[string]int{"lock": 0, "data": 5, "write": 5, "notify": 1} {
+							if n := fixture.CellsOf(t, ctx, env, "t", family); n != want {
+								t.Errorf("%d cells of family %s, want %d", n, family, want)
+							}
 						}
-					}
-					if s := c.Stats(); s.Transactions != 2 || s.Conflicts+s.Aborts+s.Unknown != 0 {
-						t.Errorf("counted %+v", s)
-					}
+						if s := c.Stats(); s.Transactions != 2 || s.Conflicts+s.Aborts+s.Unknown != 0 {
+							t.Errorf("counted %+v", s)
+						}
+					})
 				})
 			}
 		}

@@ -52,7 +52,7 @@ func TestOracleOverTLSFromTheEnvironment(t *testing.T) {
 	t.Setenv(tso.EnvCA, "")
 	t.Setenv(tso.EnvCert, "")
 	t.Setenv(tso.EnvKey, "")
-	short, cancel := context.WithTimeout(fixture.Context(t), time.Second)
+	short, cancel := context.WithTimeout(fixture.Context(t), 200*time.Millisecond)
 	defer cancel()
 	fixture.WantErr(t, fixture.ErrOf(percolator.NewClient(short, cfg, env.Options()...)), context.DeadlineExceeded) // plaintext
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,13 +92,19 @@ func (q *batcher) waiting() int {
 	return n
 }
 
+// everyCase tells whether a test computes as long as it is worth, as it does for
+// `.ci/run`.
+func everyCase() bool { return os.Getenv("PERCOLATOR_TEST_EVERY_CASE") == "1" }
+
 // eventually waits until f is true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !f(); time.Sleep(100 * time.Microsecond) {
+	pause := 100 * time.Microsecond
+	for deadline := time.Now().Add(10 * time.Second); !f(); pause = min(pause+pause/10, 5*time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within 10 s: %s", what)
 		}
+		time.Sleep(pause)
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	fireCallers = 100 // of each client
 	fireDirect  = 2   // callers of each server at its own address
 	fireLease   = time.Second
+	fireRest    = 40 * time.Millisecond // of a caller, between calls
 
 	// fireKept is how many calls of a caller in a step go into the history.
 	fireKept = 200
@@ -66,7 +67,8 @@ type rawServer struct {
 // to it: three servers in processes of their own share a store, and are killed, stopped
 // and continued, ended, and cut off from the store; the store loses answers and delivers
 // writes late and twice; clocks are set by hours. Three clients with 100 callers each
-// call all the time, and others call every server at its own address.
+// call again and again, and others call every server at its own address. With -fire and
+// where every case runs they do not rest between calls.
 //
 // All calls are checked for order and uniqueness, and a part by porcupine: of every
 // step, the first calls of one caller of each client and of one of each server.
@@ -136,13 +138,15 @@ func startFire(t *testing.T) *fire {
 // within waits until cond holds.
 func (f *fire) within(what string, cond func() bool) {
 	f.Helper()
-	for deadline := time.Now().Add(processLimit); !cond(); time.Sleep(2 * time.Millisecond) {
+	pause := 2 * time.Millisecond
+	for deadline := time.Now().Add(processLimit); !cond(); pause = min(pause+pause/10, 20*time.Millisecond) {
 		if f.Failed() {
 			f.FailNow()
 		}
 		if time.Now().After(deadline) {
 			f.Fatalf("not within %v: %s", processLimit, what)
 		}
+		time.Sleep(pause)
 	}
 }
 
@@ -183,6 +187,10 @@ func (f *fire) call() (stop func()) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.ctx)
 	var wg sync.WaitGroup
+	rest := fireRest
+	if *fireFor > 0 || everyCase() {
+		rest = 0
+	}
 	run := func(c *caller, kept int, next func() (Timestamp, error), failed func(error)) {
 		wg.Go(func() {
 			for part, n := int64(-1), 0; ctx.Err() == nil; n++ {
@@ -196,6 +204,8 @@ func (f *fire) call() (stop func()) {
 					return
 				case err != nil && ctx.Err() == nil:
 					failed(err)
+				case rest > 0:
+					_ = sleep(ctx, rest)
 				}
 			}
 		})

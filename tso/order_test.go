@@ -93,6 +93,7 @@ func TestOrderAcrossFailovers(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				_ = sleep(ctx, time.Millisecond)
 			}
 		})
 	}

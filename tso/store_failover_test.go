@@ -55,6 +55,7 @@ func failover(t *testing.T, open func(t *testing.T) Store) {
 				t.Error(err)
 				return
 			}
+			time.Sleep(time.Millisecond)
 		}
 	})
 	leader := func(notThis int) (leader int) {

@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
@@ -65,55 +66,57 @@ func TestRestoredIndexPassesVerify(t *testing.T) {
 func TestIndexBackedUpWhileItIsBuilt(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	log := slog.New(slog.DiscardHandler)
-	bigtable, err := emulator.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bigtable.Close() })
-	local := &localStore{log: log}
-	t.Cleanup(local.close)
-	oracle, err := local.startOracle(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema := index.Schema() // with timings for which a test can wait
-	schema.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
-	if err := percolator.CreateSchema(ctx, "p", "source", schema, bigtable.ClientOptions()...); err != nil {
-		t.Fatal(err)
-	}
-	source := openInstance(ctx, t, oracle, "source", bigtable.ClientOptions()...)
-	loadSite := func(change string) {
-		t.Helper()
-		if err := (&load.Loader{Client: source, Log: log}).Load(ctx, load.Path(site(t, change))); err != nil {
+	percolatortest.Bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		log := slog.New(slog.DiscardHandler)
+		bigtable, err := emulator.Start(emulator.InMemory())
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	loadSite("")
-	finish(ctx, t, source, log)
-	loadSite(" changed")
-	once := sync.Once{}
-	at := backup.Dir(t.TempDir())
-	m, err := backup.Run(ctx, source, at, backup.Options{Progress: func(backup.Progress) {
-		once.Do(func() { finish(ctx, t, source, log) })
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.Total.Notified == 0 {
-		t.Error("nothing was pending")
-	}
-	copied := restore(ctx, t, oracle, at, "copy", bigtable.ClientOptions()...)
-	finish(ctx, t, copied, log)
-	err = copied.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
-		_, err := verify.Run(ctx, snap, func(d verify.Difference) { t.Error(d) })
-		return err
+		t.Cleanup(func() { bigtable.Close() })
+		local := &localStore{log: log}
+		t.Cleanup(local.close)
+		oracle, err := local.startOracle(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema := index.Schema() // with timings for which a test can wait
+		schema.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+		if err := percolator.CreateSchema(ctx, "p", "source", schema, bigtable.ClientOptions()...); err != nil {
+			t.Fatal(err)
+		}
+		source := openInstance(ctx, t, oracle, "source", bigtable.ClientOptions()...)
+		loadSite := func(change string) {
+			t.Helper()
+			if err := (&load.Loader{Client: source, Log: log}).Load(ctx, load.Path(site(t, change))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		loadSite("")
+		finish(ctx, t, source, log)
+		loadSite(" changed")
+		once := sync.Once{}
+		at := backup.Dir(t.TempDir())
+		m, err := backup.Run(ctx, source, at, backup.Options{Progress: func(backup.Progress) {
+			once.Do(func() { finish(ctx, t, source, log) })
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Total.Notified == 0 {
+			t.Error("nothing was pending")
+		}
+		copied := restore(ctx, t, oracle, at, "copy", bigtable.ClientOptions()...)
+		finish(ctx, t, copied, log)
+		err = copied.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+			_, err := verify.Run(ctx, snap, func(d verify.Difference) { t.Error(d) })
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // finish runs a worker until nothing is left to do.

@@ -23,6 +23,7 @@ func TestSearchPageInBrowser(t *testing.T) {
 	if err != nil {
 		t.Skip("no Chromium on this machine: install Debian's package chromium to test the pages in a browser")
 	}
+	t.Parallel()
 	ctx, interrupt := context.WithTimeout(t.Context(), browserLimit)
 	defer interrupt()
 	stdout, writer, err := os.Pipe()
@@ -41,9 +42,12 @@ func TestSearchPageInBrowser(t *testing.T) {
 		"start": "/", "results": "/?q=lighthouse+keeper", "nothing": "/?q=lighthouse+zebra",
 		"stored": "/stored?q=glossary+harbour&url=http%3A%2F%2Fharbours.example%2Fglossary%2F", "document": "/document?url=http%3A%2F%2Flights.example%2F",
 	} {
+		if err := chromedp.Do(browser, chromedp.Navigate(address+page)); err != nil {
+			t.Fatal(err)
+		}
 		for _, width := range []int64{1280, 400} {
 			for _, scheme := range []string{"light", "dark"} {
-				look(t, browser, address+page, name, width, scheme)
+				look(t, browser, name, width, scheme)
 			}
 		}
 	}
@@ -68,15 +72,15 @@ func openBrowser(t *testing.T, path string) context.Context {
 	return ctx
 }
 
-// look loads a page at a width and in a scheme of colours.
-func look(t *testing.T, ctx context.Context, url, name string, width int64, scheme string) {
+// look looks at the page that is loaded, at a width and in a scheme of colours.
+func look(t *testing.T, ctx context.Context, name string, width int64, scheme string) {
 	t.Helper()
 	err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 600), chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
 		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})
 		return err
-	}), chromedp.Navigate(url))
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

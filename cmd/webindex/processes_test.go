@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(fixture.RunWaiting(m))
 }
 
 // processLimit bounds what a process is waited for. It is only reached when something is broken.

@@ -141,53 +141,55 @@ func TestHoldEnds(t *testing.T) {
 	for _, when := range []string{"while it runs", "before it is resumed"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
-			env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick})
-			v := values{}
-			for i := range 60 {
-				v[cell("t", fmt.Sprintf("%03d", i), "c")] = fmt.Sprintf("%060d", i)
-			}
-			set(t, env.Client, v)
-			store, once := backup.Dir(t.TempDir()), sync.Once{}
-			ctx, interrupt := context.WithCancel(testContext(t))
-			defer interrupt()
-			opts := small
-			opts.Concurrency = 1
-			opts.Progress = func(at backup.Progress) {
-				if at.Chunks == 0 {
-					return
+			percolatortest.Bubble(t, func(t *testing.T) {
+				env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick})
+				v := values{}
+				for i := range 60 {
+					v[cell("t", fmt.Sprintf("%03d", i), "c")] = fmt.Sprintf("%060d", i)
 				}
-				once.Do(func() {
-					if when != "while it runs" {
-						interrupt()
+				set(t, env.Client, v)
+				store, once := backup.Dir(t.TempDir()), sync.Once{}
+				ctx, interrupt := context.WithCancel(testContext(t))
+				defer interrupt()
+				opts := small
+				opts.Concurrency = 1
+				opts.Progress = func(at backup.Progress) {
+					if at.Chunks == 0 {
 						return
 					}
-					holds, err := admin.New(env.Client).Holds(ctx)
-					must(t, err)
-					must(t, admin.New(env.Client).ReleaseHold(ctx, holds[0]))
-				})
-			}
-			_, err := backup.Run(ctx, env.Client, store, opts)
-			if when == "while it runs" {
+					once.Do(func() {
+						if when != "while it runs" {
+							interrupt()
+							return
+						}
+						holds, err := admin.New(env.Client).Holds(ctx)
+						must(t, err)
+						must(t, admin.New(env.Client).ReleaseHold(ctx, holds[0]))
+					})
+				}
+				_, err := backup.Run(ctx, env.Client, store, opts)
+				if when == "while it runs" {
+					expect(t, err, backup.ErrHoldGone)
+				} else {
+					expect(t, err, context.Canceled)
+					env.Clock.Advance(24 * admin.MaxHoldTTL / 7) // beyond its 6 hours
+					collect(t, env)
+				}
+				_, err = backup.Run(testContext(t), env.Client, store, small)
 				expect(t, err, backup.ErrHoldGone)
-			} else {
-				expect(t, err, context.Canceled)
-				env.Clock.Advance(24 * admin.MaxHoldTTL / 7) // beyond its 6 hours
-				collect(t, env)
-			}
-			_, err = backup.Run(testContext(t), env.Client, store, small)
-			expect(t, err, backup.ErrHoldGone)
-			_, err = backup.ReadManifest(testContext(t), store)
-			expect(t, err, backup.ErrIncomplete)
-			_, err = backup.Verify(testContext(t), store, nil)
-			expect(t, err, backup.ErrIncomplete)
-			again := small
-			again.Restart = true
-			m := run(t, env.Client, store, again)
-			equal(t, contents(t, restored(t, env, store)), v)
-			names, err := store.List(testContext(t), "chunks/")
-			if err != nil || len(names) != len(m.Chunks) {
-				t.Errorf("%d chunks are stored, the manifest has %d: %v", len(names), len(m.Chunks), err)
-			}
+				_, err = backup.ReadManifest(testContext(t), store)
+				expect(t, err, backup.ErrIncomplete)
+				_, err = backup.Verify(testContext(t), store, nil)
+				expect(t, err, backup.ErrIncomplete)
+				again := small
+				again.Restart = true
+				m := run(t, env.Client, store, again)
+				equal(t, contents(t, restored(t, env, store)), v)
+				names, err := store.List(testContext(t), "chunks/")
+				if err != nil || len(names) != len(m.Chunks) {
+					t.Errorf("%d chunks are stored, the manifest has %d: %v", len(names), len(m.Chunks), err)
+				}
+			})
 		})
 	}
 }

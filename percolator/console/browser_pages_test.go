@@ -16,6 +16,7 @@ import (
 // In a real browser every page loads under its policy without a word of complaint, at the width of
 // a telephone as well, where nothing sticks out.
 func TestPagesInBrowser(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	o := new(observer)
 	c.work(c.client, o)
@@ -24,10 +25,10 @@ func TestPagesInBrowser(t *testing.T) {
 	h := c.handler(func(cfg *Config) { cfg.AllowChanges, cfg.ShowValues = true, true })
 	b := openBrowser(t, h, 1280)
 	paths := slices.Concat(slices.Collect(maps.Keys(everyPage)), []string{rowOf("documents", "com.example/a-row-with-a-lock", "values", "1"), rowOf("documents", "com", "browse", "1")})
-	for _, width := range []int64{1280, 400} {
-		b.do(chromedp.EmulateViewport(width, 800))
-		for _, path := range paths {
-			b.open(path)
+	for _, path := range paths {
+		b.open(path)
+		for _, width := range []int64{1280, 400} {
+			b.do(chromedp.EmulateViewport(width, 800))
 			if width == 400 {
 				if n := evaluate[int](b, `Array.from(document.querySelectorAll(".scroll")).filter((e) => e.scrollWidth > e.clientWidth).length`); n > 0 {
 					t.Errorf("%s hides columns of %d tables behind a scroll", path, n)
@@ -52,6 +53,7 @@ func TestPagesInBrowser(t *testing.T) {
 
 // At the width of a desk, a list of locks with keys of 29 bytes fits, and so do its buttons.
 func TestLocksInBrowser(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	c.strand(100*time.Millisecond, document("com.example/lighthouse-keeper", "contents"), document("com.example/lighthouse-keeper", "a-longer-column"))
 	b := openBrowser(t, c.handler(func(cfg *Config) { cfg.AllowChanges = true }), 1280)
@@ -66,6 +68,7 @@ func TestLocksInBrowser(t *testing.T) {
 // Charts draw what is known when the page is loaded, and go on by themselves. Nothing in the page
 // is lost when it is renewed.
 func TestLiveInBrowser(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	h := c.handler(func(cfg *Config) { cfg.PathPrefix = "/admin/percolator/" })
 	b := openBrowser(t, h, 1280)
@@ -87,6 +90,7 @@ func TestLiveInBrowser(t *testing.T) {
 }
 
 func TestColoursInBrowser(t *testing.T) {
+	t.Parallel()
 	b := openBrowser(t, newCluster(t, 1).handler(), 1000)
 	background := `getComputedStyle(document.body).backgroundColor`
 	b.prefer("dark")
@@ -110,6 +114,7 @@ func TestColoursInBrowser(t *testing.T) {
 
 // Every page can be reached, and everything on it used, without a mouse.
 func TestKeysInBrowser(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	c.set("value", document("a row", "contents"))
 	b := openBrowser(t, c.handler(), 1000)
@@ -143,6 +148,7 @@ func TestKeysInBrowser(t *testing.T) {
 // A person finds a parked cell, opens its row, retries it, and sees that it is gone; another one is
 // dropped after a question.
 func TestParkedInBrowser(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	o := new(observer)
 	c.work(c.client, o)
@@ -177,6 +183,7 @@ func TestParkedInBrowser(t *testing.T) {
 // A person filters the list of parked cells, groups it by reason, and finds one group; what is
 // shown stays so while the page is kept up to date.
 func TestListsInBrowser(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	o := new(observer)
 	c.work(c.client, o)

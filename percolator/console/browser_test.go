@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -32,8 +33,8 @@ type browser struct {
 // browserLimit is for how long a browser may live.
 const browserLimit = 3 * testLimit
 
-// openBrowser starts Chromium on the handler at the given width in pixels. Without Chromium the
-// test is skipped: what the server sends is tested all the same.
+// openBrowser opens a page of Chromium, with a profile of its own, on the handler at the given width
+// in pixels. Without Chromium the test is skipped: what the server sends is tested all the same.
 func openBrowser(t *testing.T, h *Handler, width int64) *browser {
 	t.Helper()
 	path := chromium()
@@ -42,8 +43,35 @@ func openBrowser(t *testing.T, h *Handler, width int64) *browser {
 	}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
+	chrome.Do(func() { chrome.err = startChromium(path) })
+	if chrome.err != nil {
+		t.Fatal(chrome.err)
+	}
+	limit, cancel := context.WithTimeout(chrome.ctx, browserLimit)
+	t.Cleanup(cancel)
+	ctx, end := chromedp.NewContext(limit, chromedp.WithNewBrowserContext())
+	t.Cleanup(end)
+	b := &browser{t: t, ctx: ctx, url: server.URL + strings.TrimSuffix(h.cfg.PathPrefix, "/")}
+	b.do(chromedp.EmulateViewport(width, 900))
+	b.listen()
+	return b
+}
+
+// chrome is the Chromium of all tests, which the first one starts.
+var chrome struct {
+	sync.Once
+	ctx context.Context
+	end func()
+	err error
+}
+
+func startChromium(path string) error {
+	dir, err := os.MkdirTemp("", "console")
+	if err != nil {
+		return err
+	}
 	opts := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(testLimit), chromedp.WindowSize(int(width), 900),
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(testLimit), chromedp.WindowSize(1280, 900),
 	}
 	for _, flag := range []string{
 		"headless", "no-first-run", "no-sandbox", "disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync",
@@ -51,16 +79,21 @@ func openBrowser(t *testing.T, h *Handler, width int64) *browser {
 	} {
 		opts = append(opts, chromedp.Flag(flag, true))
 	}
-	limit, cancel := context.WithTimeout(context.Background(), browserLimit)
-	t.Cleanup(cancel)
-	allocator, stop := chromedp.NewExecAllocator(limit, opts...)
-	t.Cleanup(stop)
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	b := &browser{t: t, ctx: ctx, url: server.URL + strings.TrimSuffix(h.cfg.PathPrefix, "/")}
-	b.do(chromedp.EmulateViewport(width, 900))
-	b.listen()
-	return b
+	chrome.ctx, chrome.end = ctx, func() {
+		end()
+		stop()
+		_ = os.RemoveAll(dir)
+	}
+	return chromedp.Do(ctx)
+}
+
+// EndChromium ends the tests' browser.
+func EndChromium() {
+	if chrome.end != nil {
+		chrome.end()
+	}
 }
 
 func chromium() string {
@@ -141,7 +174,7 @@ func evaluate[T any](b *browser, expression string) T {
 func (b *browser) await(condition string) {
 	b.t.Helper()
 	deadline := time.Now().Add(testLimit)
-	for {
+	for pause := 5 * time.Millisecond; ; pause = min(pause*3/2, 50*time.Millisecond) {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("document.readyState === \"complete\" && Boolean("+condition+")"))
 		switch {
 		case ok:
@@ -150,7 +183,7 @@ func (b *browser) await(condition string) {
 			page, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location + "\n" + document.querySelector("main").innerText`))
 			b.t.Fatalf("%s: it did not come to that (%v); the browser complained: %q; it shows %s", condition, err, b.complained(), page)
 		}
-		time.Sleep(10 * time.Millisecond) // an error is a page that is going away
+		time.Sleep(pause) // an error is a page that is going away
 	}
 }
 

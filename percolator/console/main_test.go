@@ -5,6 +5,11 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator/console"
 )
 
-func TestMain(m *testing.M) { os.Exit(fixture.RunWaiting(m)) }
+func TestMain(m *testing.M) {
+	code := fixture.RunWaiting(m)
+	console.EndChromium()
+	os.Exit(code)
+}

@@ -9,7 +9,7 @@ import (
 // viewers hurries the poll, and so adds a sample.
 func TestHistoryHoldsAnHourWhilePagesAreLoaded(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, h *Handler, _ *fakeSource) {
-		for i := range 2 * int(History/time.Minute) {
+		for i := range int(History/time.Minute) * 5 / 4 {
 			if i%30 == 0 { // a browser connects again after the limit of a stream
 				watch(h, pageOverview)
 			}

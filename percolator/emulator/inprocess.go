@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // InProcess returns options that make a client of this process call the emulator's data methods as
@@ -96,7 +97,7 @@ func (c *calls) unary(ctx context.Context, method string, req, reply any, cc *gr
 	if ctx.Err() == nil && !c.closed() {
 		go func() {
 			var a answer
-			a.message, a.err = m.Handler(server, inside, func(to any) error { return copyTo(to, request) }, c.guard.guarded)
+			a.message, a.err = m.Handler(server, inside, func(to any) error { return handOver(to, request) }, c.guard.guarded)
 			done <- a
 		}()
 	}
@@ -114,6 +115,17 @@ func (c *calls) unary(ctx context.Context, method string, req, reply any, cc *gr
 
 func copyTo(to, from any) error {
 	proto.Merge(to.(proto.Message), from.(proto.Message))
+	return nil
+}
+
+// handOver gives to, which is empty, what from consists of, and nobody else has.
+func handOver(to, from any) error {
+	fields, parts := to.(proto.Message).ProtoReflect(), from.(proto.Message).ProtoReflect()
+	fields.SetUnknown(parts.GetUnknown())
+	parts.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		fields.Set(field, value)
+		return true
+	})
 	return nil
 }
 
@@ -213,7 +225,7 @@ func (s serverStream) RecvMsg(m any) error {
 	}
 	request := s.request
 	s.request = nil
-	return copyTo(m, request)
+	return handOver(m, request)
 }
 
 // SendMsg implements grpc.ServerStream.

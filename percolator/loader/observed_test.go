@@ -45,56 +45,58 @@ func rowsNotified(r percolatortest.Request) (rows []string) {
 func TestLoadOfAnObservedColumn(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	const items, dies = 60, 25
-	e := newEnv(t)
-	e.Env = percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}})
-	dying := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Second }))
-	var notified atomic.Int64
-	e.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
-		for _, row := range rowsNotified(r) {
-			if found, _, err := admin.New(e.Client).EntriesOf(e.ctx, "t", row); err != nil || len(found) == 0 {
-				t.Errorf("row %s is notified, and no entry names it: %v", row, err)
+	percolatortest.Bubble(t, func(t *testing.T) {
+		const items, dies = 60, 25
+		e := newEnv(t)
+		e.Env = percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}})
+		dying := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Second }))
+		var notified atomic.Int64
+		e.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+			for _, row := range rowsNotified(r) {
+				if found, _, err := admin.New(e.Client).EntriesOf(e.ctx, "t", row); err != nil || len(found) == 0 {
+					t.Errorf("row %s is notified, and no entry names it: %v", row, err)
+				}
+				if notified.Add(1) > dies {
+					return percolatortest.Crash
+				}
 			}
-			if notified.Add(1) > dies {
-				return percolatortest.Crash
-			}
+			return percolatortest.Pass
+		})
+		cfg := loader.Config{Name: "observed", Concurrency: 2, ItemsPerTransaction: 4, CheckpointInterval: 1, DrainTimeout: time.Nanosecond, OutageTimeout: time.Millisecond}
+		job := loader.Job[string]{Source: source("o-", items), Write: loader.Each(set)}
+		if _, err := loader.Load(e.ctx, dying, cfg, job); err == nil {
+			t.Fatal("the loader has survived")
 		}
-		return percolatortest.Pass
-	})
-	cfg := loader.Config{Name: "observed", Concurrency: 2, ItemsPerTransaction: 4, CheckpointInterval: 1, DrainTimeout: time.Nanosecond, OutageTimeout: time.Millisecond}
-	job := loader.Job[string]{Source: source("o-", items), Write: loader.Each(set)}
-	if _, err := loader.Load(e.ctx, dying, cfg, job); err == nil {
-		t.Fatal("the loader has survived")
-	}
-	e.Clock.Advance(2 * time.Second) // its locks are dead
+		e.Clock.Advance(2 * time.Second) // its locks are dead
 
-	registry := observers.NewRegistry()
-	registry.Observe("copy", "t", "c", func(_ context.Context, tx *percolator.Txn, ch observers.Change) error {
-		return tx.Set(percolator.Cell{Table: "t", Row: ch.Cell.Row, Column: "copy"}, ch.Value)
+		registry := observers.NewRegistry()
+		registry.Observe("copy", "t", "c", func(_ context.Context, tx *percolator.Txn, ch observers.Change) error {
+			return tx.Set(percolator.Cell{Table: "t", Row: ch.Cell.Row, Column: "copy"}, ch.Value)
+		})
+		w, err := observers.NewWorker(e.Client, registry, observers.Config{DisableCollection: true, SweepInterval: -1, ReportInterval: -1})
+		fixture.Must(t, err)
+		ctx, stop := context.WithCancel(e.ctx)
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		fixture.Must(t, w.WaitIdle(e.ctx))
+		committed := e.copied()
+		if committed == 0 || committed == items {
+			t.Errorf("the dead loader has committed %d of %d rows", committed, items)
+		}
+		if _, err := loader.Load(e.ctx, e.Client, cfg, job); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Must(t, w.WaitIdle(e.ctx))
+		if n := e.copied(); n != items {
+			t.Errorf("%d rows of %d", n, items)
+		}
+		if n := w.Stats().Searches; n != 0 {
+			t.Errorf("%d rounds of a scanner", n)
+		}
+		stop()
+		fixture.Must(t, <-done)
+		e.Audit(t)
 	})
-	w, err := observers.NewWorker(e.Client, registry, observers.Config{DisableCollection: true, SweepInterval: -1, ReportInterval: -1})
-	fixture.Must(t, err)
-	ctx, stop := context.WithCancel(e.ctx)
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	fixture.Must(t, w.WaitIdle(e.ctx))
-	committed := e.copied()
-	if committed == 0 || committed == items {
-		t.Errorf("the dead loader has committed %d of %d rows", committed, items)
-	}
-	if _, err := loader.Load(e.ctx, e.Client, cfg, job); err != nil {
-		t.Fatal(err)
-	}
-	fixture.Must(t, w.WaitIdle(e.ctx))
-	if n := e.copied(); n != items {
-		t.Errorf("%d rows of %d", n, items)
-	}
-	if n := w.Stats().Searches; n != 0 {
-		t.Errorf("%d rounds of a scanner", n)
-	}
-	stop()
-	fixture.Must(t, <-done)
-	e.Audit(t)
 }
 
 // copied counts the committed rows. The observer has run for each.

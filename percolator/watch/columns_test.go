@@ -37,12 +37,14 @@ func TestPositionWithOtherColumns(t *testing.T) {
 		}()
 		time.Sleep(2 * time.Second) // virtual: its entry is in the journal
 		fixture.Put(t, ctx, env.Client, "r", "c", "1")
-		_, at := until(t, ctx, env.Client, config(from), now(t, ctx, env.Oracle))
+		cfg := config(from)
+		cfg.Interval = 20 * time.Millisecond // rounds are what virtual time costs
+		_, at := until(t, ctx, env.Client, cfg, now(t, ctx, env.Oracle))
 		goOn.Store(true)
 		fixture.Must(t, <-done)
 		fixture.Must(t, slow.Flush(ctx))
 		last := fixture.Put(t, ctx, env.Client, "r", "c", "2")
-		cfg := config(0, column, watch.Column{Table: "people"})
+		cfg.Columns = append(cfg.Columns, watch.Column{Table: "people"})
 		for _, from := range []watch.Position{watch.At(at.Timestamp()), at} {
 			cfg.From = from
 			if got, _ := until(t, ctx, env.Client, cfg, last); shown(got) != "r.city=Bonn r.c=2" {

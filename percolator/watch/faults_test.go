@@ -205,7 +205,7 @@ func TestPositionThatWasStoredAfterAll(t *testing.T) {
 		env := fixture.NewEnv(t)
 		c := env.NewClient()
 		cfg := config(now(t, ctx, env.Oracle))
-		cfg.Name = "w"
+		cfg.Name, cfg.Interval = "w", 20*time.Millisecond
 		f := follow(t, ctx, c, cfg)
 		first := fixture.Put(t, ctx, env.Client, "a", "c", "1")
 		f.reaches(t, first, "a.c=1")

@@ -186,7 +186,9 @@ func TestCommitThatTakesLong(t *testing.T) {
 		ctx := fixture.Context(t)
 		env := fixture.NewEnv(t)
 		env.Clock.Stop() // so it stays younger than its lock's time to live
-		f := follow(t, ctx, env.NewClient(), config(now(t, ctx, env.Oracle)).Within(0, time.Second))
+		cfg := config(now(t, ctx, env.Oracle))
+		cfg.Interval = 50 * time.Millisecond // rounds are what half a minute costs
+		f := follow(t, ctx, env.NewClient(), cfg.Within(0, time.Second))
 		prewriting, prewritten := slowly(t, ctx, env, fixture.IsPrewrite, "a")
 		f.reaches(t, fixture.Put(t, ctx, env.Client, "b", "c", "1"), "b.c=1")
 		time.Sleep(25 * time.Second) // the watcher asks about it by itself

@@ -1,0 +1,10 @@
+package tso_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+)
+
+func TestMain(m *testing.M) { os.Exit(fixture.RunWaiting(m)) }
