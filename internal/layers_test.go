@@ -20,6 +20,7 @@ const (
 // layers are all packages of the module, the lowest first. A package imports only from the lines
 // above its own, so those of one line never import each other.
 var layers = [][]string{
+	{"internal/hosts"},
 	{"internal/capacity", "internal/emulatorhost", "internal/exporters", "internal/gcloudemulator", "internal/printable", "internal/suggest", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
 		"tso/internal/record", "tso/tsopb"},
 	{"internal/spanneremulator"},
@@ -57,6 +58,7 @@ var importers = map[string][]string{
 	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
 	"internal/formats":    {"internal/export", "cmd/percolator"}, // so that no program but percolator links Parquet
 	"internal/gc":         {"internal/sweep", "percolator/admin"},
+	"internal/hosts":      {"internal/exporters", "tso"},
 	"internal/lease":      {"internal/gc", "internal/sweep"},
 	"internal/membership": {"percolator", "percolator/admin", "observers"},
 	"internal/printable":  {"cmd/percolator", "cmd/webindex", "internal/webindex/summary", "internal/webindex/verify"},

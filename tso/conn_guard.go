@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/time/rate"
 	grpcpeer "google.golang.org/grpc/peer"
+
+	"github.com/gopercolator/percolator/internal/hosts"
 )
 
 const (
@@ -75,7 +77,7 @@ func (g *connGuard) Accept() (net.Conn, error) {
 
 // admit returns nil if conn's peer has its share.
 func (g *connGuard) admit(conn net.Conn) net.Conn {
-	host := hostOf(conn.RemoteAddr())
+	host := hosts.Of(conn.RemoteAddr())
 	if !g.open.take(host, 1) {
 		return nil
 	}
@@ -148,7 +150,7 @@ func (g *connGuard) called(ctx context.Context) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if paced := g.peers[hostOf(p.Addr)]; paced != nil && len(g.peers) > 1 {
+	if paced := g.peers[hosts.Of(p.Addr)]; paced != nil && len(g.peers) > 1 {
 		paced.limiter.ReserveN(time.Now(), callBytes)
 	}
 }

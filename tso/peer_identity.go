@@ -2,11 +2,11 @@ package tso
 
 import (
 	"context"
-	"net"
-	"net/netip"
 
 	"google.golang.org/grpc/credentials"
 	grpcpeer "google.golang.org/grpc/peer"
+
+	"github.com/gopercolator/percolator/internal/hosts"
 )
 
 // peerOf names the peer that ctx's call comes from, for its share of what there is: by its identity
@@ -19,7 +19,7 @@ func peerOf(ctx context.Context) string {
 	if identity := identityOf(p.AuthInfo); identity != "" {
 		return identity
 	}
-	return hostOf(p.Addr)
+	return hosts.Of(p.Addr)
 }
 
 // identityOf returns who the peer has proven to be, "" without a verified certificate or ALTS. It
@@ -48,18 +48,4 @@ func identityOf(info credentials.AuthInfo) string {
 		}
 	}
 	return ""
-}
-
-// hostOf returns the address without its port. All addresses of an IPv6 network of 64 bits are one:
-// a single machine has as many as it wants.
-func hostOf(addr net.Addr) string {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return addr.Network() + ":" + addr.String()
-	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		ip = netip.PrefixFrom(ip, 64).Masked().Addr()
-	}
-	return ip.String()
 }

@@ -29,6 +29,7 @@ func (f *adminFlags) add(cmd *cobra.Command) {
 // Bounds of the admin server.
 const (
 	adminConnections    = 64
+	adminPerPeer        = adminConnections / 4
 	adminHeaderBytes    = 8 << 10
 	adminRequestTimeout = 10 * time.Second
 	adminStopTimeout    = time.Second
@@ -61,7 +62,7 @@ func listen(ctx context.Context, flag, address string, refuse func(ip net.IP) er
 
 func adminServer(handler http.Handler) exporters.Server {
 	return exporters.Server{
-		Handler: handler, Connections: adminConnections, HeaderBytes: adminHeaderBytes, AnswerWithin: adminRequestTimeout, StopWithin: adminStopTimeout,
+		Handler: handler, Connections: adminConnections, PerPeer: adminPerPeer, HeaderBytes: adminHeaderBytes, AnswerWithin: adminRequestTimeout, StopWithin: adminStopTimeout,
 	}
 }
 

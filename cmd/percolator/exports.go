@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/printable"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -189,7 +190,7 @@ func (f *letterFlags) run(
 			for _, l := range batch {
 				out.Letters = append(out.Letters, newLetterJSON(l))
 				if f.output.format != outputJSON {
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", text, l.ID())
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", text, printable.Line(l.ID()))
 				}
 			}
 		}

@@ -47,6 +47,7 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 		if o.turns = held; attempts == o.MaxAttempts || ways == mostWays {
 			o.turns = nil
 		}
+		begun := time.Now()
 		ts, err = c.tracedAttempt(within, f, o, attempts, end)
 		if err == nil || !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrOutcomeUnknown) || attempts == o.MaxAttempts {
 			return ts, attempts, err
@@ -55,10 +56,17 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 			ways++
 			continue
 		}
-		if perr := pause.Wait(ctx); perr != nil {
+		if perr := pause.WaitAround(ctx, c.rhythm(time.Since(begun))); perr != nil {
 			return 0, attempts, fmt.Errorf("%w: %w", err, perr)
 		}
 	}
+}
+
+// rhythm is around what a pause takes at least after an attempt that took so long. Where requests
+// take much longer than a pause, two clients fall into step: each begins again when the lock of the
+// other goes, before all others that look at it now and then.
+func (c *Committer) rhythm(attempt time.Duration) time.Duration {
+	return min(attempt, c.Store.Conditional.Recent()) / 2
 }
 
 // updating marks the contexts of functions that run within an Update of a client.

@@ -37,13 +37,14 @@ func Listen(ctx context.Context, address string, public bool) (net.Listener, err
 func (e *Exporters) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", e.Handler())
-	return Server{Handler: mux, Connections: connections, HeaderBytes: headerBytes, AnswerWithin: 2 * scrapeTimeout, StopWithin: stopWithin}.Serve(ctx, l)
+	return Server{Handler: mux, Connections: connections, PerPeer: connections / 4, HeaderBytes: headerBytes, AnswerWithin: 2 * scrapeTimeout, StopWithin: stopWithin}.Serve(ctx, l)
 }
 
 // Server is an HTTP server with bounds for everything that a client may do.
 type Server struct {
 	Handler      http.Handler
 	Connections  int // at once, at least 1; more wait
+	PerPeer      int // of them from one address, whose further ones are closed; 0: all
 	HeaderBytes  int
 	AnswerWithin time.Duration // how long an answer may take
 	StopWithin   time.Duration // how long requests under way may take when it stops
@@ -55,6 +56,9 @@ func (s Server) Serve(ctx context.Context, l net.Listener) (err error) {
 	server := &http.Server{
 		Handler: s.Handler, MaxHeaderBytes: s.HeaderBytes, ReadHeaderTimeout: headerWithin,
 		ReadTimeout: 2 * scrapeTimeout, WriteTimeout: s.AnswerWithin, IdleTimeout: idleAfter,
+	}
+	if s.PerPeer > 0 {
+		l = newShared(l, s.PerPeer)
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(netutil.LimitListener(l, s.Connections)) }()

@@ -132,3 +132,64 @@ func TestIdleConnectionsEnd(t *testing.T) {
 		})
 	}
 }
+
+// addressed is a listener whose connections come from these addresses, one after the other.
+type addressed struct {
+	*pipes
+	from []string
+}
+
+func (a *addressed) Accept() (net.Conn, error) {
+	conn, err := a.pipes.Accept()
+	if err != nil {
+		return nil, err
+	}
+	from := &net.TCPAddr{IP: net.ParseIP(a.from[0])}
+	a.from = a.from[1:]
+	return &hostConn{conn, from}, nil
+}
+
+type hostConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c *hostConn) RemoteAddr() net.Addr { return c.from }
+
+// A peer has its share of the connections. Further ones are closed, and others' are served.
+func TestConnectionsAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const one, other = "192.0.2.1", "192.0.2.2"
+		a := &addressed{&pipes{conns: make(chan net.Conn, 10), closed: make(chan struct{})}, []string{one, one, one, other, one}}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		server := Server{Handler: http.HandlerFunc(ok), Connections: 3, PerPeer: 2, AnswerWithin: time.Second, StopWithin: time.Second}
+		go func() { ended <- server.Serve(ctx, a) }()
+		began := time.Now()
+		silent := []net.Conn{a.dial(), a.dial()}
+		if got := ask(a.dial()); got != 0 {
+			t.Errorf("a connection beyond the share got %d", got)
+		}
+		others := a.dial()
+		if got := ask(others); got != http.StatusOK {
+			t.Errorf("another peer got %d", got)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("that took %v", took)
+		}
+		for _, c := range append(silent, others) {
+			_ = c.Close()
+		}
+		synctest.Wait()
+		last := a.dial()
+		if got := ask(last); got != http.StatusOK {
+			t.Errorf("after the others had ended, it got %d", got)
+		}
+		_ = last.Close()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -26,6 +27,11 @@ func New(first, limit time.Duration) *Backoff {
 // Wait pauses, or returns the context's error as soon as it ends.
 func (b *Backoff) Wait(ctx context.Context) error {
 	return pause(ctx, b.interval.NextBackOff())
+}
+
+// WaitAround is Wait, but pauses for no less than between half of d and one and a half.
+func (b *Backoff) WaitAround(ctx context.Context, d time.Duration) error {
+	return pause(ctx, max(b.interval.NextBackOff(), d/2+rand.N(d+1)))
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -214,7 +214,7 @@ func (b *bulk) load(ctx context.Context) error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 		defer cancel()
 		if serr := b.save(last, false); serr != nil {
-			b.cfg.Logger.Warn("loader: the last position has not been saved; some rows will be written again", "table", b.cfg.Table, "reason", serr)
+			warn(b.cfg.Logger, "loader: the last position has not been saved; some rows will be written again", serr, "table", b.cfg.Table)
 		}
 	}
 	return err

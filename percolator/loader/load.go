@@ -156,6 +156,6 @@ func (l *load[T]) saveUnfinished() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.reading), saveTimeout)
 	defer cancel()
 	if err := l.save(ctx, false); err != nil {
-		l.cfg.Logger.Warn("loader: the last position has not been saved; some items will be loaded again", "load", l.cfg.Name, "reason", err)
+		warn(l.cfg.Logger, "loader: the last position has not been saved; some items will be loaded again", err, "load", l.cfg.Name)
 	}
 }

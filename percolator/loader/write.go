@@ -81,7 +81,7 @@ func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err e
 			return attempts, err
 		case whose == faultStore: // not an attempt
 			if store.since.IsZero() {
-				l.cfg.Logger.Warn("loader: a transaction failed, and is tried again", "load", l.cfg.Name, "reason", err)
+				warn(l.cfg.Logger, "loader: a transaction failed, and is tried again", err, "load", l.cfg.Name)
 			}
 			err = store.wait(ctx, err)
 		default:
@@ -144,11 +144,7 @@ func (l *load[T]) fail(e entry[T], attempts int, err error) error {
 		return err
 	}
 	l.counts.passedOver(ie)
-	kind := "error"
-	if errors.Is(err, percolator.ErrConflict) {
-		kind = "conflict"
-	}
-	l.cfg.Logger.Warn("loader: an item was passed over", "load", l.cfg.Name, "item", e.index, "kind", kind, "attempts", attempts)
+	warn(l.cfg.Logger, "loader: an item was passed over", err, "load", l.cfg.Name, "item", e.index, "attempts", attempts)
 	return nil
 }
 
