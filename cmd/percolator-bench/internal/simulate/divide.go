@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -54,8 +55,14 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 	if t.failed > 0 {
 		return fmt.Errorf("%d of %d episodes failed", t.failed, t.episodes)
 	}
+	if never := t.never(); t.judged >= enoughForEveryFault && len(never) > 0 {
+		return fmt.Errorf("faults never happened: %s", strings.Join(never, ", "))
+	}
 	return ctx.Err()
 }
+
+// enoughForEveryFault are so many judged transactions that every kind of fault has happened.
+const enoughForEveryFault = 300_000
 
 // process runs an episode in a process.
 func (f *flags) process(ctx context.Context, episode uint64) told {

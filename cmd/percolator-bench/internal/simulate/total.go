@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,6 +88,19 @@ func (t *total) add(o told) {
 	}
 }
 
+// never names the kinds of faults that should have happened, and did not.
+func (t *total) never() (names []string) {
+	if simulation.Faults(t.flags.faults) == simulation.None {
+		return nil
+	}
+	for _, f := range simulation.EveryFault() {
+		if t.faults[f] == 0 && !slices.Contains(t.flags.without, f) {
+			names = append(names, f)
+		}
+	}
+	return names
+}
+
 // print prints the sums.
 func (t *total) print() {
 	for _, k := range slices.Sorted(maps.Keys(t.kinds)) {
@@ -95,6 +109,9 @@ func (t *total) print() {
 	}
 	for _, f := range slices.Sorted(maps.Keys(t.faults)) {
 		fmt.Fprintf(t.out, "  %8d %s\n", t.faults[f], f)
+	}
+	if never := t.never(); len(never) > 0 {
+		fmt.Fprintf(t.out, "  never happened: %s\n", strings.Join(never, ", "))
 	}
 	took := time.Since(t.begun)
 	fmt.Fprintf(t.out, "seed %d, faults %s: %d episodes, %d failed; %d transactions judged, %d committed (%d found to be), %d aborted; "+
