@@ -116,7 +116,7 @@ type ServerConfig struct {
 	MaxRowLocks int
 
 	// MaxHints is how many hints may wait at once (see [Hints]), with 32 MiB of data; the server
-	// drops more. 0: 65,536; at most 1,000,000.
+	// drops more. One peer leaves PeerShare percent of both. 0: 65,536; at most 1,000,000.
 	MaxHints int
 
 	// Logger gets the changes of leader and the failures of the store and the clock, and nothing

@@ -61,29 +61,31 @@ type Handover interface {
 
 // hintTable is the hints of one term of leadership.
 type hintTable struct {
-	most   int
 	mono   func() time.Duration
 	places *quota // in queues of topics
 	named  *quota // topics, by the peer that has asked for them first
+	count  *quota // of hints, by the peer that has left them
+	bytes  *quota // of their data
 
 	mu     sync.Mutex
 	topics map[uint64]*hintTopic
-	count  int // of hints
-	bytes  int // of their data
 }
 
 // hintTopic is the hints of a topic that was asked for.
 type hintTopic struct {
 	peer    string // that has asked for it first
-	waiting []string
+	waiting []leftHint
 	takers  list.List     // *hintTaker that wait for a hint
 	asked   time.Duration // of the last request, by the monotonic clock
 }
 
+// leftHint is the data of a hint that waits.
+type leftHint struct{ data, peer string }
+
 func newHintTable(most, share int, mono func() time.Duration) *hintTable {
 	return &hintTable{
-		most: most, mono: mono, places: newQuota(maxHintPlaces, share), named: newQuota(maxTopics, share),
-		topics: make(map[uint64]*hintTopic),
+		mono: mono, places: newQuota(maxHintPlaces, share), named: newQuota(maxTopics, share),
+		count: newQuota(most, share), bytes: newQuota(maxHintBytes, share), topics: make(map[uint64]*hintTopic),
 	}
 }
 
@@ -119,25 +121,35 @@ func checkTakeHints(ctx context.Context, topics []uint64, most int, wait time.Du
 	return nil
 }
 
-// leave adds hints and wakes a taker for each.
-func (t *hintTable) leave(hints []Hint) (refused []uint64) {
+// leave adds hints of a peer and wakes a taker for each.
+func (t *hintTable) leave(peer string, hints []Hint) (refused []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.mono()
 	for _, h := range hints {
 		topic := t.topics[h.Topic]
-		if topic == nil || !topic.wanted(now) || t.count >= t.most || t.bytes+len(h.Data) > maxHintBytes {
+		if topic == nil || !topic.wanted(now) || !t.admit(peer, len(h.Data)) {
 			if !slices.Contains(refused, h.Topic) {
 				refused = append(refused, h.Topic)
 			}
 			continue
 		}
-		topic.waiting = append(topic.waiting, h.Data)
-		t.count++
-		t.bytes += len(h.Data)
+		topic.waiting = append(topic.waiting, leftHint{h.Data, peer})
 		topic.wakeOne()
 	}
 	return refused
+}
+
+// admit counts a hint of so many bytes, if its peer may leave one more.
+func (t *hintTable) admit(peer string, bytes int) bool {
+	if !t.count.take(peer, 1) {
+		return false
+	}
+	if !t.bytes.take(peer, bytes) {
+		t.count.release(peer, 1)
+		return false
+	}
+	return true
 }
 
 // wanted reports whether a call waits for hints of the topic, or will come again.
@@ -158,9 +170,9 @@ func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
 	for _, name := range topics {
 		topic := t.topics[name]
 		n := 0
-		for ; n < len(topic.waiting) && len(out) < taker.most && size+len(topic.waiting[n]) <= maxHintsData; n++ {
-			out = append(out, Hint{name, topic.waiting[n]})
-			size += len(topic.waiting[n])
+		for ; n < len(topic.waiting) && len(out) < taker.most && size+len(topic.waiting[n].data) <= maxHintsData; n++ {
+			out = append(out, Hint{name, topic.waiting[n].data})
+			size += len(topic.waiting[n].data)
 		}
 		t.drop(topic, n)
 		// The takers may not have been woken for these.
@@ -193,10 +205,10 @@ func (t *hintTable) ask(peer string, topics []uint64) error {
 
 // drop removes the first n hints of a topic.
 func (t *hintTable) drop(topic *hintTopic, n int) {
-	for _, data := range topic.waiting[:n] {
-		t.bytes -= len(data)
+	for _, h := range topic.waiting[:n] {
+		t.count.release(h.peer, 1)
+		t.bytes.release(h.peer, len(h.data))
 	}
-	t.count -= n
 	if topic.waiting = topic.waiting[n:]; len(topic.waiting) == 0 {
 		topic.waiting = nil
 	}

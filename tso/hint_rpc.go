@@ -24,7 +24,7 @@ func (s *Server) LeaveHints(ctx context.Context, hints []Hint) (refused []uint64
 		return nil, err
 	}
 	err = s.keeps(func(t *tenure) error {
-		refused = t.hints.leave(hints)
+		refused = t.hints.leave(peerOf(ctx), hints)
 		return nil
 	})
 	return refused, err
