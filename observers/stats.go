@@ -25,12 +25,12 @@ type Stats struct {
 	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
 	// Backlog is the age of the oldest notification that the scanners met in their last round, of
-	// columns that the worker takes and apart from parked ones. StrandedFor is how long the oldest lock
-	// they met has been past its time to live. With a journal they are those that the adopter, or a
-	// look at the entries of this worker's own client, has found and is unprocessed, or could not
-	// resolve; and Backlog is at least the age of the oldest change of that client of which it does not
-	// know that all observers have run. Both are as exact as the client's estimate of the oracle's
-	// time.
+	// columns that the worker takes and apart from parked ones. StrandedFor is how long the oldest
+	// lock they met has been past its time to live. With a journal they are those that the adopter,
+	// or a look at the entries of this worker's own client, has found and is unprocessed, or could
+	// not resolve; and Backlog is at least the age of the oldest change of that client of which it
+	// does not know that all observers have run. Both are as exact as the client's estimate of the
+	// oracle's time.
 	Backlog, StrandedFor time.Duration
 	// ParkedCells counts cells that only wait for a parked observer, as met in the last round. With
 	// a journal the one worker that adopts counts what that lists as parked, every 10 s.

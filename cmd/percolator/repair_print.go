@@ -85,8 +85,7 @@ func (out repairJSON) print(w io.Writer) {
 		say("weak notifications erased above it left no trace, as there was no hold; notify the cells of %s again", strings.Join(out.Weak, ", "))
 	}
 	for _, name := range out.Building {
-		table, index, _ := strings.Cut(name, ".")
-		say("index %s is to be built again: percolator schema backfill %s %s", name, table, index)
+		say("%s", toBackfill(name))
 	}
 	for _, v := range out.Indexes {
 		v.print(w)
@@ -108,4 +107,10 @@ func (out repairJSON) print(w io.Writer) {
 		t.row("…", "", "", "", fmt.Sprintf("%d more", more))
 	}
 	t.flush()
+}
+
+// toBackfill tells how to build the index TABLE.INDEX again.
+func toBackfill(name string) string {
+	table, index, _ := strings.Cut(name, ".")
+	return fmt.Sprintf("index %s is to be built again: percolator schema backfill %s %s", name, table, index)
 }

@@ -133,7 +133,7 @@ func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 		_, _ = fmt.Fprintf(w, "restored: backup %s, snapshot of %s, %d rows with %d values, %d cells notified\n",
 			s.ID, s.Time.Format(time.RFC3339), s.Total.Rows, s.Total.Values, s.Total.Notified)
 		for _, name := range report.Manifest.IncompleteIndexes {
-			_, _ = fmt.Fprintf(w, "index %s was not complete and is to be built: admin.Admin.BackfillIndex\n", printable.Line(name))
+			_, _ = fmt.Fprintln(w, printable.Line(toBackfill(name)))
 		}
 	})
 }

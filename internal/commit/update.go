@@ -56,16 +56,16 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 			ways++
 			continue
 		}
-		if perr := pause.WaitAround(ctx, c.rhythm(time.Since(begun))); perr != nil {
+		if perr := pause.WaitAtLeast(ctx, c.leastPause(time.Since(begun))); perr != nil {
 			return 0, attempts, fmt.Errorf("%w: %w", err, perr)
 		}
 	}
 }
 
-// rhythm is around what a pause takes at least after an attempt that took so long. Where requests
-// take much longer than a pause, two clients fall into step: each begins again when the lock of the
-// other goes, before all others that look at it now and then.
-func (c *Committer) rhythm(attempt time.Duration) time.Duration {
+// leastPause is the shortest pause, about, after an attempt that took so long. Where requests take
+// much longer than a pause, two clients fall into step: each begins again when the lock of the other
+// goes, before all others that look at it now and then.
+func (c *Committer) leastPause(attempt time.Duration) time.Duration {
 	return min(attempt, c.Store.Conditional.Recent()) / 2
 }
 

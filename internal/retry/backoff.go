@@ -29,8 +29,8 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	return pause(ctx, b.interval.NextBackOff())
 }
 
-// WaitAround is Wait, but pauses for no less than between half of d and one and a half.
-func (b *Backoff) WaitAround(ctx context.Context, d time.Duration) error {
+// WaitAtLeast is Wait with pauses of at least d, give or take a half at random.
+func (b *Backoff) WaitAtLeast(ctx context.Context, d time.Duration) error {
 	return pause(ctx, max(b.interval.NextBackOff(), d/2+rand.N(d+1)))
 }
 

@@ -14,7 +14,7 @@ func TestPausesAreAroundWhatWasAskedFor(t *testing.T) {
 		b := New(time.Millisecond, limit)
 		for i := range 30 {
 			begun := time.Now()
-			if err := b.WaitAround(t.Context(), around); err != nil {
+			if err := b.WaitAtLeast(t.Context(), around); err != nil {
 				t.Fatal(err)
 			}
 			least, most := around/2, max(around, min(time.Millisecond<<i, limit))*3/2
@@ -26,7 +26,7 @@ func TestPausesAreAroundWhatWasAskedFor(t *testing.T) {
 			}
 		}
 		begun := time.Now()
-		if err := New(time.Millisecond, limit).WaitAround(t.Context(), 0); err != nil || time.Since(begun) > 2*time.Millisecond {
+		if err := New(time.Millisecond, limit).WaitAtLeast(t.Context(), 0); err != nil || time.Since(begun) > 2*time.Millisecond {
 			t.Errorf("where requests take no time: %v, %v", time.Since(begun), err)
 		}
 	})

@@ -176,8 +176,8 @@ func tooOld(ctx context.Context, err error) bool {
 	return errors.Is(err, percolator.ErrSnapshotTooOld) && !errors.As(err, &failed) && ctx.Err() == nil
 }
 
-// viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there, now
-// and then beyond the retention of a simulation.
+// viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there,
+// now and then beyond the retention of a simulation.
 func (s *Session) viewHeld(ctx context.Context) {
 	longest := time.Second
 	if s.Rand.IntN(2) == 0 {

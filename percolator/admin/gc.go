@@ -72,11 +72,11 @@ type Collector = gc.Collector
 
 // CollectorConfig configures a collector. The zero value is useful:
 //
-//	Interval      time.Duration       // between cycles; 0: a twelfth of Config.Retention; at least 1 s
-//	Lease         time.Duration       // a dead collector blocks others for it; 0: 1 min; at least 1 s
+//	Interval      time.Duration       // between cycles; 0: Config.Retention/12; at least 1 s
+//	Lease         time.Duration       // how long a dead one blocks others; 0: 1 min; at least 1 s
 //	RowsPerSecond int                 // at most so many are read; 0: 5,000
-//	Progress      func(Collection)    // if set, the goroutine that collects calls it after every step
-//	Waiting       func(time.Duration) // if set, it is told, likewise, how long a cycle is about to drain
+//	Progress      func(Collection)    // if set, the collecting goroutine calls it after each step
+//	Waiting       func(time.Duration) // if set, called likewise: how long a cycle is about to drain
 type CollectorConfig = gc.CollectorConfig
 
 // Limits of holds.

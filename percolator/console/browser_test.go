@@ -33,8 +33,9 @@ type browser struct {
 // browserLimit is for how long a browser may live.
 const browserLimit = 3 * testLimit
 
-// openBrowser opens a page of Chromium, with a profile of its own, on the handler at the given width
-// in pixels. Without Chromium the test is skipped: what the server sends is tested all the same.
+// openBrowser opens a page of Chromium, with a profile of its own, on the handler at the given
+// width in pixels. Without Chromium the test is skipped: what the server sends is tested all the
+// same.
 func openBrowser(t *testing.T, h *Handler, width int64) *browser {
 	t.Helper()
 	path := chromium()

@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// warn logs what has failed, and the kind of the failure. The text of an error may name a row: it is
-// logged at level Debug.
+// warn logs what has failed, and the kind of the failure. The text of an error may name a row: it
+// is logged at level Debug.
 func warn(log *slog.Logger, what string, err error, fields ...any) {
 	log.Warn(what, append(fields, "kind", kindOf(err))...)
 	log.Debug(what, append(fields, "err", err)...)

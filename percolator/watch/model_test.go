@@ -25,9 +25,9 @@ var (
 
 const modelRetention = 4 * time.Minute
 
-// TestModel compares what a consumer that is killed forty times, or a hundred, has seen with what writers know
-// to have committed, while writers die, requests are lost or doubled, transactions take long, and
-// collection goes on (I25).
+// TestModel compares what a consumer that is killed forty times, or a hundred, has seen with what
+// writers know to have committed, while writers die, requests are lost or doubled, transactions
+// take long, and collection goes on (I25).
 func TestModel(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()

@@ -74,9 +74,9 @@ func growHeap() {
 	runtime.GC()
 }
 
-// startThreads starts those that the runtime may want later, and always has equally many in the end.
-// The runtime would allocate them from the heap at a time of its own, and the order in which a map
-// of pointers is passed depends on addresses.
+// startThreads starts those that the runtime may want later, and always has equally many in the
+// end. The runtime would allocate them from the heap at a time of its own, and the order in which a
+// map of pointers is passed depends on addresses.
 func startThreads() {
 	const threads = 24
 	var done sync.WaitGroup
