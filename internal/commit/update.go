@@ -63,8 +63,8 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 }
 
 // leastPause is the shortest pause, about, after an attempt that took so long. Where requests take
-// much longer than a pause, two clients fall into step: each begins again when the lock of the other
-// goes, before all others that look at it now and then.
+// much longer than a pause, two clients fall into step: each begins again when the lock of the
+// other goes, before all others that look at it now and then.
 func (c *Committer) leastPause(attempt time.Duration) time.Duration {
 	return min(attempt, c.Store.Conditional.Recent()) / 2
 }
