@@ -88,11 +88,11 @@ func ask(ctx context.Context, address, service string) (answered bool, err error
 	request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		_, unreachable := errors.AsType[*net.OpError](err)
+		op, ok := errors.AsType[*net.OpError](err)
 		switch {
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
-		case !unreachable: // the transport's words for HTTP/1 depend on when it notices
+		case !ok || op.Op != "dial": // it listens; how the transport fails depends on when it notices
 			err = fmt.Errorf("a server that does not speak gRPC: %w", err)
 		}
 		return false, err
