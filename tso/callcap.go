@@ -31,12 +31,17 @@ func newCallCap(most, share int) callCap {
 
 var errTooManyCalls = status.Error(codes.ResourceExhausted, "too many calls at once")
 
-func (c callCap) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	q := c.calls
+// of returns what bounds calls of a method.
+func (c callCap) of(info *grpc.UnaryServerInfo) *quota {
 	if info.FullMethod == tsopb.Hints_TakeHints_FullMethodName {
-		q = c.waits
+		return c.waits
 	}
-	peer := peerOf(ctx)
+	return c.calls
+}
+
+// unary is an interceptor of calls within the process, see [answers] for others.
+func (c callCap) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	q, peer := c.of(info), peerOf(ctx)
 	if !q.take(peer, 1) {
 		return nil, errTooManyCalls
 	}

@@ -45,6 +45,7 @@ type connGuard struct {
 	mu    sync.Mutex
 	peers map[string]*pacedPeer
 	young map[*guardedConn]struct{} // in their handshake
+	conns map[net.Addr]*guardedConn // by their own addresses, see ownAddr
 }
 
 // pacedPeer is a peer that has connections.
@@ -57,7 +58,7 @@ func newConnGuard(l net.Listener, most, share int) *connGuard {
 	return &connGuard{
 		Listener: l, open: newQuota(most, share), shaking: newQuota(min(most, maxHandshakes), share),
 		pace: rate.Limit(maxRequestRate * share / 100), peers: make(map[string]*pacedPeer),
-		young: make(map[*guardedConn]struct{}),
+		young: make(map[*guardedConn]struct{}), conns: make(map[net.Addr]*guardedConn),
 	}
 }
 
@@ -86,14 +87,14 @@ func (g *connGuard) admit(conn net.Conn) net.Conn {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &guardedConn{Conn: conn, ctx: ctx}
+	c := &guardedConn{Conn: conn, ctx: ctx, addr: ownAddr(conn.RemoteAddr())}
 	c.shaken = sync.OnceFunc(func() {
 		g.grow(c)
 		g.shaking.release(host, 1)
 	})
 	c.closed = sync.OnceFunc(func() {
 		cancel()
-		g.leave(host)
+		g.leave(host, c)
 		g.open.release(host, 1)
 	})
 	g.join(host, c)
@@ -111,6 +112,7 @@ func (g *connGuard) join(host string, c *guardedConn) {
 	p.connections++
 	c.limiter = p.limiter
 	g.young[c] = struct{}{}
+	g.conns[c.addr] = c
 }
 
 // grow notes that a connection has completed its handshake, or has been closed.
@@ -120,9 +122,10 @@ func (g *connGuard) grow(c *guardedConn) {
 	delete(g.young, c)
 }
 
-func (g *connGuard) leave(host string) {
+func (g *connGuard) leave(host string, c *guardedConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	delete(g.conns, c.addr)
 	p := g.peers[host]
 	if p.connections--; p.connections == 0 {
 		delete(g.peers, host)
@@ -142,6 +145,16 @@ func (g *connGuard) Close() error {
 	return err
 }
 
+// closePeer closes the connection that has the address.
+func (g *connGuard) closePeer(addr net.Addr) {
+	g.mu.Lock()
+	c := g.conns[addr]
+	g.mu.Unlock()
+	if c != nil {
+		_ = c.Close()
+	}
+}
+
 // called notes that a call has come from ctx's peer, which the next read from it waits for.
 func (g *connGuard) called(ctx context.Context) {
 	p, ok := grpcpeer.FromContext(ctx)
@@ -159,6 +172,7 @@ func (g *connGuard) called(ctx context.Context) {
 type guardedConn struct {
 	net.Conn
 	ctx            context.Context // ends when it is closed
+	addr           net.Addr        // of the peer
 	limiter        *rate.Limiter
 	shaken, closed func()
 }
@@ -172,6 +186,9 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// RemoteAddr implements [net.Conn].
+func (c *guardedConn) RemoteAddr() net.Addr { return c.addr }
 
 // Write implements [net.Conn].
 func (c *guardedConn) Write(b []byte) (int, error) {
@@ -195,4 +212,14 @@ func (c *guardedConn) Close() error {
 	c.shaken()
 	c.closed()
 	return c.Conn.Close()
+}
+
+// ownAddr returns an address like addr that is equal to no other, so that a call, which knows no
+// more of its connection, can tell which one it is.
+func ownAddr(addr net.Addr) net.Addr {
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		own := *tcp
+		return &own
+	}
+	return &struct{ net.Addr }{addr}
 }

@@ -15,12 +15,10 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
-
-// attacker is the address that attacks come from; the honest client has another.
-const attacker = "127.0.0.2"
 
 // hostile is an attack, which goes on until its context ends.
 type hostile struct {
@@ -37,6 +35,9 @@ var hostiles = []hostile{
 	{"unfinished messages", false, unfinishedMessages(64, 256, 65_000)},
 	{"unfinished messages of 150 connections", false, unfinishedMessages(150, 256, 65_000)},
 	{"unfinished messages in single bytes", false, unfinishedMessages(64, 256, 1)},
+	{"unread answers", false, unreadAnswers(8, tsopb.Sessions_EndedSessions_FullMethodName, endedSessions())},
+	{"unread answers of 1,000 connections", false, unreadAnswers(1000, tsopb.Sessions_EndedSessions_FullMethodName, endedSessions())},
+	{"unread timestamps of 1,000 connections", false, unreadAnswers(1000, tsopb.Oracle_Next_FullMethodName, &tsopb.NextRequest{Count: 1})},
 	{"sessions", false, manySessions},
 	{"calls", false, manyCalls},
 }
@@ -122,7 +123,7 @@ func eachConnection(ctx context.Context, connections int, f func(ctx context.Con
 	for range connections {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if conn, err := dialerFrom(attacker).DialContext(ctx, "tcp", address); err == nil {
+				if conn, err := dialerFrom(attackerHost).DialContext(ctx, "tcp", address); err == nil {
 					stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 					_ = f(ctx, conn)
 					stop()
@@ -149,7 +150,7 @@ func takers(ctx context.Context, b *testing.B, address string, calls int, topics
 	req := &tsopb.TakeHintsRequest{Topics: topics, Most: 1, WaitMs: maxHintWait.Milliseconds()}
 	var wg sync.WaitGroup
 	for range connections {
-		client := tsopb.NewHintsClient(connectFrom(b, attacker, address))
+		client := tsopb.NewHintsClient(connectFrom(b, attackerHost, address))
 		for range calls / connections {
 			wg.Go(func() {
 				for ctx.Err() == nil {
@@ -210,20 +211,37 @@ func unfinishedMessages(connections, streams, frame int) func(context.Context, *
 	}
 }
 
-func writeFrames(framer *http2.Framer, stream uint32, data []byte, length int) error {
-	for part := range slices.Chunk(data, min(length, 16<<10)) {
-		if err := framer.WriteData(stream, false, part); err != nil {
+// unreadAnswers makes calls on every stream of every connection, and gives no window for the
+// answers.
+func unreadAnswers(connections int, method string, req proto.Message) func(context.Context, *testing.B, string) {
+	return func(ctx context.Context, b *testing.B, address string) {
+		message := framed(b, req)
+		eachConnection(ctx, connections, func(_ context.Context, conn net.Conn) error {
+			framer, err := introduce(conn, conn)
+			if err == nil {
+				err = framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			}
+			if err != nil {
+				return err
+			}
+			go func() {
+				for i := range 100 {
+					if callUnread(framer, uint32(2*i+1), method, message) != nil {
+						return
+					}
+				}
+			}()
+			_, err = io.Copy(io.Discard, conn) // until the server ends it
 			return err
-		}
+		}, address)
 	}
-	return nil
 }
 
 // manySessions opens as many sessions as it gets, and renews them.
 func manySessions(ctx context.Context, b *testing.B, address string) {
 	var wg sync.WaitGroup
 	for range 64 {
-		client := tsopb.NewSessionsClient(connectFrom(b, attacker, address))
+		client := tsopb.NewSessionsClient(connectFrom(b, attackerHost, address))
 		wg.Go(func() {
 			var ids []string
 			for ctx.Err() == nil {
@@ -245,7 +263,7 @@ func manySessions(ctx context.Context, b *testing.B, address string) {
 func manyCalls(ctx context.Context, b *testing.B, address string) {
 	var wg sync.WaitGroup
 	for range 64 {
-		client := tsopb.NewOracleClient(connectFrom(b, attacker, address))
+		client := tsopb.NewOracleClient(connectFrom(b, attackerHost, address))
 		for range 64 {
 			wg.Go(func() {
 				for ctx.Err() == nil {

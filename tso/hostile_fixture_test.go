@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -12,6 +13,19 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
+
+// attackerHost is the address that attacks come from; the honest client has another.
+const attackerHost = "127.0.0.2"
+
+// writeFrames sends a part of a message, in frames of some length.
+func writeFrames(framer *http2.Framer, stream uint32, data []byte, length int) error {
+	for part := range slices.Chunk(data, min(length, 16<<10)) {
+		if err := framer.WriteData(stream, false, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // dialerFrom connects from an address of this machine.
 func dialerFrom(host string) *net.Dialer {
@@ -49,13 +63,13 @@ func introduce(conn net.Conn, w io.Writer) (*http2.Framer, error) {
 }
 
 // beginCall sends the headers of a call.
-func beginCall(framer *http2.Framer, stream uint32, method string) error {
+func beginCall(framer *http2.Framer, stream uint32, method string, header ...[2]string) error {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{
+	for _, f := range append([][2]string{
 		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
-	} {
+	}, header...) {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}
 	return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})

@@ -39,11 +39,13 @@ type service struct {
 func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	calls := newCallCap(s.cfg.MaxCalls, s.cfg.PeerShare)
 	guard := newConnGuard(l, s.cfg.MaxConnections, s.cfg.PeerShare)
+	answering := newAnswers(calls, s.cfg.PeerShare, guard.closePeer)
 	arriving := newArrivals(s.cfg.MaxCalls, s.cfg.PeerShare, guard.called)
 	opts := []grpc.ServerOption{
 		grpc.InTapHandle(arriving.begin),
-		grpc.ChainUnaryInterceptor(unaryArrived, calls.unary, withStatus),
+		grpc.ChainUnaryInterceptor(unaryArrived, answering.unary, withStatus),
 		grpc.ChainStreamInterceptor(streamArrived, calls.stream),
+		grpc.ForceServerCodecV2(newAnswerCodec()),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InitialWindowSize(requestWindow), grpc.InitialConnWindowSize(windowBytes), // see dial

@@ -1,0 +1,135 @@
+package tso
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Bounds of answers that are not written yet. gRPC is done with a call when its answer is queued,
+// and keeps the answer until the peer gives its stream a window: for ever, if it gives none.
+const (
+	maxUnread      = 10 * time.Second // then the server closes the connection
+	maxUnreadBytes = 8 << 20          // in answers above smallAnswer; the calls bound the others
+
+	// smallAnswer is more than mem.NewBuffer treats as too small to tell when it is written.
+	smallAnswer = 2 << 10
+)
+
+var (
+	// answerBuffers has no buffer that is much larger than the answer in it. The next size of
+	// gRPC's own pool above 32 kB is 1 MB.
+	answerBuffers = mem.NewTieredBufferPool(smallAnswer, 8<<10, 32<<10, maxSessionsBytes)
+
+	errTooMuchUnread = status.Error(codes.ResourceExhausted, "too many answers that are not read")
+)
+
+// answers counts calls until their answers are written, and the bytes of these.
+type answers struct {
+	calls callCap
+	bytes *quota
+	close func(net.Addr) // closes the connection of that peer
+}
+
+func newAnswers(calls callCap, share int, closeConn func(net.Addr)) answers {
+	return answers{calls, newQuota(maxUnreadBytes, share), closeConn}
+}
+
+// unary is an interceptor. Its answers are for answerCodec.
+func (a answers) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	calls, peer := a.calls.of(info), peerOf(ctx)
+	if !calls.take(peer, 1) {
+		return nil, errTooManyCalls
+	}
+	resp, err := handle(ctx, req)
+	var out *answer
+	if err == nil {
+		out, err = newAnswer(resp)
+	}
+	if err == nil && !a.bytes.take(peer, out.counted()) {
+		answerBuffers.Put(out.buf)
+		err = errTooMuchUnread
+	}
+	if err != nil {
+		calls.release(peer, 1)
+		return nil, err
+	}
+	// Compressed, it would be another buffer that waits. Without a stream nothing is sent.
+	_ = grpc.SetSendCompressor(ctx, encoding.Identity)
+	out.written = sync.OnceFunc(func() {
+		a.bytes.release(peer, out.size)
+		calls.release(peer, 1)
+	})
+	out.late = time.AfterFunc(maxUnread, func() {
+		if p, ok := grpcpeer.FromContext(ctx); ok {
+			a.close(p.Addr)
+		}
+		out.written() // gRPC forgets what it has kept for a connection that is closed
+	})
+	return out, nil
+}
+
+// answer is an encoded answer. It is the pool that gRPC returns its buffer to: when all of it is
+// written, or its stream has ended.
+type answer struct {
+	buf     *[]byte
+	size    int // that counts
+	written func()
+	late    *time.Timer
+}
+
+func newAnswer(resp any) (*answer, error) {
+	msg, ok := resp.(proto.Message)
+	if !ok {
+		return nil, status.Errorf(codes.Internal, "the answer is a %T, not a message", resp)
+	}
+	buf := answerBuffers.Get(max(proto.Size(msg), 1))
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*buf)[:0], msg)
+	if err != nil {
+		answerBuffers.Put(buf)
+		return nil, status.Errorf(codes.Internal, "encoding the answer: %v", err)
+	}
+	*buf = data
+	return &answer{buf: buf}, nil
+}
+
+// counted sets and returns how many bytes of the bound it takes.
+func (w *answer) counted() int {
+	if w.size = cap(*w.buf); w.size <= smallAnswer {
+		w.size = 0
+	}
+	return w.size
+}
+
+// Get implements [mem.BufferPool].
+func (w *answer) Get(length int) *[]byte { return answerBuffers.Get(length) }
+
+// Put implements [mem.BufferPool].
+func (w *answer) Put(buf *[]byte) {
+	w.late.Stop()
+	w.written()
+	answerBuffers.Put(buf)
+}
+
+// answerCodec is gRPC's codec for protobuf, and sends an answer as it is.
+type answerCodec struct{ encoding.CodecV2 }
+
+func newAnswerCodec() answerCodec { return answerCodec{encoding.GetCodecV2(protocodec.Name)} }
+
+// Marshal implements [encoding.CodecV2].
+func (c answerCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if w, ok := v.(*answer); ok {
+		return mem.BufferSlice{mem.NewBuffer(w.buf, w)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
