@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -51,25 +52,86 @@ func (a answers) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if !calls.take(peer, 1) {
 		return nil, errTooManyCalls
 	}
+	end := func() { calls.release(peer, 1) }
 	resp, err := handle(ctx, req)
-	var out *answer
-	if err == nil {
-		out, err = newAnswer(resp)
+	if err != nil {
+		end()
+		return nil, err
 	}
-	if err == nil && !a.bytes.take(peer, out.counted()) {
-		answerBuffers.Put(out.buf)
+	out, err := a.encode(ctx, resp, end)
+	if err != nil { // no answer in an interface
+		return nil, err
+	}
+	return out, nil
+}
+
+// stream is an interceptor.
+func (a answers) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	peer := peerOf(stream.Context())
+	if !a.calls.streams.take(peer, 1) {
+		return errTooManyCalls
+	}
+	s := &answeringStream{ServerStream: stream, answers: a, free: func() { a.calls.streams.release(peer, 1) }}
+	s.left.Store(1)
+	defer s.end()
+	return handle(srv, s)
+}
+
+// answeringStream counts until its handler has returned and all that it has sent is written.
+type answeringStream struct {
+	grpc.ServerStream
+	answers answers
+	left    atomic.Int32 // the handler, and each message
+	free    func()
+}
+
+func (s *answeringStream) end() {
+	if s.left.Add(-1) == 0 {
+		s.free()
+	}
+}
+
+// SendMsg implements [grpc.ServerStream].
+func (s *answeringStream) SendMsg(m any) error {
+	s.left.Add(1)
+	out, err := s.answers.encode(s.Context(), m, s.end)
+	if err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(out)
+}
+
+// encode returns the answer to be sent. It calls end when it is written or given up, or has failed.
+func (a answers) encode(ctx context.Context, resp any, end func()) (*answer, error) {
+	msg, ok := resp.(proto.Message)
+	if !ok {
+		end()
+		return nil, status.Errorf(codes.Internal, "the answer is a %T, not a message", resp)
+	}
+	buf := answerBuffers.Get(max(proto.Size(msg), 1))
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*buf)[:0], msg)
+	size, peer := cap(data), peerOf(ctx)
+	if size <= smallAnswer {
+		size = 0
+	}
+	switch {
+	case err != nil:
+		err = status.Errorf(codes.Internal, "encoding the answer: %v", err)
+	case !a.bytes.take(peer, size):
 		err = errTooMuchUnread
 	}
 	if err != nil {
-		calls.release(peer, 1)
+		answerBuffers.Put(buf)
+		end()
 		return nil, err
 	}
+	*buf = data
 	// Compressed, it would be another buffer that waits. Without a stream nothing is sent.
 	_ = grpc.SetSendCompressor(ctx, encoding.Identity)
-	out.written = sync.OnceFunc(func() {
-		a.bytes.release(peer, out.size)
-		calls.release(peer, 1)
-	})
+	out := &answer{buf: buf, written: sync.OnceFunc(func() {
+		a.bytes.release(peer, size)
+		end()
+	})}
 	out.late = time.AfterFunc(maxUnread, func() {
 		if p, ok := grpcpeer.FromContext(ctx); ok {
 			a.close(p.Addr)
@@ -83,32 +145,8 @@ func (a answers) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 // written, or its stream has ended.
 type answer struct {
 	buf     *[]byte
-	size    int // that counts
 	written func()
 	late    *time.Timer
-}
-
-func newAnswer(resp any) (*answer, error) {
-	msg, ok := resp.(proto.Message)
-	if !ok {
-		return nil, status.Errorf(codes.Internal, "the answer is a %T, not a message", resp)
-	}
-	buf := answerBuffers.Get(max(proto.Size(msg), 1))
-	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*buf)[:0], msg)
-	if err != nil {
-		answerBuffers.Put(buf)
-		return nil, status.Errorf(codes.Internal, "encoding the answer: %v", err)
-	}
-	*buf = data
-	return &answer{buf: buf}, nil
-}
-
-// counted sets and returns how many bytes of the bound it takes.
-func (w *answer) counted() int {
-	if w.size = cap(*w.buf); w.size <= smallAnswer {
-		w.size = 0
-	}
-	return w.size
 }
 
 // Get implements [mem.BufferPool].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"slices"
@@ -15,7 +16,9 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding/gzip"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -217,7 +220,7 @@ func TestUnreadAnswersHaveTheirTime(t *testing.T) {
 		check("when one is written", 2, maxSessionsBytes, 2)
 		time.Sleep(maxUnread - 1)
 		check("before the time is up", 2, maxSessionsBytes, 2)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		check("when it is up", 0, 0, 1)
 		if _, err := stuck.Write([]byte{1}); err == nil {
 			t.Error("the connection is not closed")
@@ -244,4 +247,121 @@ func TestUnreadAnswersHaveTheirTime(t *testing.T) {
 		time.Sleep(maxUnread)
 		check("in the end", 0, 0, 0)
 	})
+}
+
+// sink is a stream that nobody reads.
+type sink struct {
+	grpc.ServerStream
+	ctx  context.Context
+	sent []*answer
+}
+
+func (s *sink) Context() context.Context { return s.ctx }
+func (s *sink) SendMsg(m any) error      { s.sent = append(s.sent, m.(*answer)); return nil }
+
+// A stream counts until its handler has returned and what it has sent is written.
+func TestStreamsCountUntilTheirMessagesAreWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		a := newAnswers(newCallCap(100, 25), 25, func(net.Addr) {})
+		stream := &sink{ctx: from(t.Context(), "192.0.2.1")}
+		err := a.stream(nil, stream, nil, func(_ any, stream grpc.ServerStream) error {
+			return errors.Join(stream.SendMsg(&tsopb.NextResponse{}), stream.SendMsg(&tsopb.NextResponse{First: 1}))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, out := range stream.sent {
+			if a.calls.streams.inUse() != 1 {
+				t.Errorf("%d are written: %d streams count", i, a.calls.streams.inUse())
+			}
+			out.Put(out.buf)
+		}
+		if n := a.calls.streams.inUse(); n != 0 || len(stream.sent) != 2 {
+			t.Errorf("%d streams count after %d messages", n, len(stream.sent))
+		}
+	})
+}
+
+// pipes is a listener for connections within the process.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// A server closes the connection of a peer that takes no answers, with TLS and without, and no
+// other.
+func TestServerClosesConnectionsWithUnreadAnswers(t *testing.T) {
+	for name, secure := range map[string]bool{"plaintext": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var cfg ServerConfig
+				var creds credentials.TransportCredentials
+				if secure {
+					d := newTLSDir(t)
+					cfg.Credentials, creds = d.serverCreds(t), d.clientCreds(t)
+				}
+				server, err := NewServer(NewMemoryStore(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, ended := make(pipes), make(chan error, 1)
+				ctx, stop := context.WithCancel(t.Context())
+				go func() { ended <- server.Serve(ctx, l) }()
+				connect := func() (framer *http2.Framer, closed chan struct{}) {
+					conn, there := net.Pipe()
+					l <- there
+					if secure {
+						if conn, _, err = creds.ClientHandshake(t.Context(), "127.0.0.1", conn); err != nil {
+							t.Fatal(err)
+						}
+					}
+					closed = make(chan struct{})
+					go func() {
+						defer close(closed)
+						_, _ = io.Copy(io.Discard, conn)
+					}()
+					if framer, err = introduce(conn, conn); err != nil {
+						t.Fatal(err)
+					}
+					return framer, closed
+				}
+				check := func(framer *http2.Framer, stream uint32) error {
+					return callUnread(framer, stream, healthpb.Health_Check_FullMethodName, make([]byte, 5))
+				}
+				unread, closed := connect()
+				reads, stays := connect()
+				err = errors.Join(unread.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}), check(reads, 1))
+				begun := time.Now()
+				if err = errors.Join(err, check(unread, 1)); err != nil {
+					t.Fatal(err)
+				}
+				<-closed
+				if d := time.Since(begun); d != maxUnread {
+					t.Errorf("closed after %v, want %v", d, maxUnread)
+				}
+				if err := check(reads, 3); err != nil {
+					t.Errorf("the other connection: %v", err)
+				}
+				select {
+				case <-stays:
+					t.Error("the other connection is closed")
+				default:
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				<-stays
+			})
+		})
+	}
 }

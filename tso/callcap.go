@@ -48,12 +48,3 @@ func (c callCap) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	defer q.release(peer, 1)
 	return handle(ctx, req)
 }
-
-func (c callCap) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	peer := peerOf(stream.Context())
-	if !c.streams.take(peer, 1) {
-		return errTooManyCalls
-	}
-	defer c.streams.release(peer, 1)
-	return handle(srv, stream)
-}

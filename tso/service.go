@@ -44,7 +44,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	opts := []grpc.ServerOption{
 		grpc.InTapHandle(arriving.begin),
 		grpc.ChainUnaryInterceptor(unaryArrived, answering.unary, withStatus),
-		grpc.ChainStreamInterceptor(streamArrived, calls.stream),
+		grpc.ChainStreamInterceptor(streamArrived, answering.stream),
 		grpc.ForceServerCodecV2(newAnswerCodec()),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
