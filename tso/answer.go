@@ -15,6 +15,8 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/gopercolator/percolator/internal/hosts"
 )
 
 // Bounds of answers that are not written yet. gRPC is done with a call when its answer is queued,
@@ -38,21 +40,21 @@ var (
 // answers counts calls until their answers are written, and the bytes of these.
 type answers struct {
 	calls callCap
-	bytes *quota
+	bytes *hosts.Quota
 	close func(net.Addr) // closes the connection of that peer
 }
 
 func newAnswers(calls callCap, share int, closeConn func(net.Addr)) answers {
-	return answers{calls, newQuota(maxUnreadBytes, share), closeConn}
+	return answers{calls, hosts.NewSharedQuota(maxUnreadBytes, share), closeConn}
 }
 
 // unary is an interceptor. Its answers are for answerCodec.
 func (a answers) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	calls, peer := a.calls.of(info), peerOf(ctx)
-	if !calls.take(peer, 1) {
+	if !calls.Take(peer, 1) {
 		return nil, errTooManyCalls
 	}
-	end := func() { calls.release(peer, 1) }
+	end := func() { calls.Release(peer, 1) }
 	resp, err := handle(ctx, req)
 	if err != nil {
 		end()
@@ -68,10 +70,10 @@ func (a answers) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 // stream is an interceptor.
 func (a answers) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	peer := peerOf(stream.Context())
-	if !a.calls.streams.take(peer, 1) {
+	if !a.calls.streams.Take(peer, 1) {
 		return errTooManyCalls
 	}
-	s := &answeringStream{ServerStream: stream, answers: a, free: func() { a.calls.streams.release(peer, 1) }}
+	s := &answeringStream{ServerStream: stream, answers: a, free: func() { a.calls.streams.Release(peer, 1) }}
 	s.left.Store(1)
 	defer s.end()
 	return handle(srv, s)
@@ -117,7 +119,7 @@ func (a answers) encode(ctx context.Context, resp any, end func()) (*answer, err
 	switch {
 	case err != nil:
 		err = status.Errorf(codes.Internal, "encoding the answer: %v", err)
-	case !a.bytes.take(peer, size):
+	case !a.bytes.Take(peer, size):
 		err = errTooMuchUnread
 	}
 	if err != nil {
@@ -129,7 +131,7 @@ func (a answers) encode(ctx context.Context, resp any, end func()) (*answer, err
 	// Compressed, it would be another buffer that waits. Without a stream nothing is sent.
 	_ = grpc.SetSendCompressor(ctx, encoding.Identity)
 	out := &answer{buf: buf, written: sync.OnceFunc(func() {
-		a.bytes.release(peer, size)
+		a.bytes.Release(peer, size)
 		end()
 	})}
 	out.late = time.AfterFunc(maxUnread, func() {

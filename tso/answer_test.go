@@ -201,9 +201,9 @@ func TestUnreadAnswersHaveTheirTime(t *testing.T) {
 			guard.mu.Lock()
 			open := len(guard.conns)
 			guard.mu.Unlock()
-			if a.calls.calls.inUse() != calls || a.bytes.inUse() != bytes || open != conns {
+			if a.calls.calls.Used() != calls || a.bytes.Used() != bytes || open != conns {
 				t.Errorf("%s: %d calls, %d bytes and %d connections, want %d, %d and %d", when,
-					a.calls.calls.inUse(), a.bytes.inUse(), open, calls, bytes, conns)
+					a.calls.calls.Used(), a.bytes.Used(), open, calls, bytes, conns)
 			}
 		}
 		small, large := &tsopb.NextResponse{First: 1}, &tsopb.EndedSessionsResponse{Ids: endedSessions().GetIds()}
@@ -271,12 +271,12 @@ func TestStreamsCountUntilTheirMessagesAreWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, out := range stream.sent {
-			if a.calls.streams.inUse() != 1 {
-				t.Errorf("%d are written: %d streams count", i, a.calls.streams.inUse())
+			if a.calls.streams.Used() != 1 {
+				t.Errorf("%d are written: %d streams count", i, a.calls.streams.Used())
 			}
 			out.Put(out.buf)
 		}
-		if n := a.calls.streams.inUse(); n != 0 || len(stream.sent) != 2 {
+		if n := a.calls.streams.Used(); n != 0 || len(stream.sent) != 2 {
 			t.Errorf("%d streams count after %d messages", n, len(stream.sent))
 		}
 	})

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/tap"
+
+	"github.com/gopercolator/percolator/internal/hosts"
 )
 
 // Bounds of calls whose message has not arrived in full. Nothing else bounds what a server holds of
@@ -22,12 +24,12 @@ const (
 
 // arrivals ends calls whose message does not arrive.
 type arrivals struct {
-	calls *quota
+	calls *hosts.Quota
 	begun func(ctx context.Context) // is told of each call
 }
 
 func newArrivals(most, share int, begun func(context.Context)) arrivals {
-	return arrivals{newQuota(min(most, maxArriving), share), begun}
+	return arrivals{hosts.NewSharedQuota(min(most, maxArriving), share), begun}
 }
 
 // arrivedKey is the key of the function that ends the time of a call's arrival.
@@ -39,14 +41,14 @@ func (a arrivals) begin(ctx context.Context, _ *tap.Info) (context.Context, erro
 	a.begun(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	peer := peerOf(ctx)
-	if !a.calls.take(peer, 1) {
+	if !a.calls.Take(peer, 1) {
 		late := time.AfterFunc(hastyArrival, cancel)
 		return context.WithValue(ctx, arrivedKey{}, func() { late.Stop() }), nil
 	}
 	late := time.AfterFunc(maxArrival, cancel)
 	end := sync.OnceFunc(func() {
 		late.Stop()
-		a.calls.release(peer, 1)
+		a.calls.Release(peer, 1)
 	})
 	context.AfterFunc(ctx, end)
 	return context.WithValue(ctx, arrivedKey{}, end), nil

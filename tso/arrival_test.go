@@ -26,8 +26,8 @@ func TestArrivals(t *testing.T) {
 		check := func(when string, used int, alive, ended []context.Context) {
 			t.Helper()
 			synctest.Wait()
-			if a.calls.inUse() != used {
-				t.Errorf("%s: %d count, want %d", when, a.calls.inUse(), used)
+			if a.calls.Used() != used {
+				t.Errorf("%s: %d count, want %d", when, a.calls.Used(), used)
 			}
 			for i, ctx := range alive {
 				if ctx.Err() != nil {

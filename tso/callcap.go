@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/hosts"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
@@ -14,7 +15,7 @@ import (
 // It refuses a call above the bound at once instead of adding to the load. Calls that wait for
 // hints, and streams, which watch health, have bounds of their own: both last, and must not take
 // the slots of calls for timestamps.
-type callCap struct{ calls, waits, streams *quota }
+type callCap struct{ calls, waits, streams *hosts.Quota }
 
 // Calls that last, whatever MaxCalls is.
 const (
@@ -24,15 +25,15 @@ const (
 
 func newCallCap(most, share int) callCap {
 	return callCap{
-		calls: newQuota(most, share), waits: newQuota(min(most, maxWaitingCalls), share),
-		streams: newQuota(min(most, maxLastingStreams), share),
+		calls: hosts.NewSharedQuota(most, share), waits: hosts.NewSharedQuota(min(most, maxWaitingCalls), share),
+		streams: hosts.NewSharedQuota(min(most, maxLastingStreams), share),
 	}
 }
 
 var errTooManyCalls = status.Error(codes.ResourceExhausted, "too many calls at once")
 
 // of returns what bounds calls of a method.
-func (c callCap) of(info *grpc.UnaryServerInfo) *quota {
+func (c callCap) of(info *grpc.UnaryServerInfo) *hosts.Quota {
 	if info.FullMethod == tsopb.Hints_TakeHints_FullMethodName {
 		return c.waits
 	}
@@ -42,9 +43,9 @@ func (c callCap) of(info *grpc.UnaryServerInfo) *quota {
 // unary is an interceptor of calls within the process, see [answers] for others.
 func (c callCap) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	q, peer := c.of(info), peerOf(ctx)
-	if !q.take(peer, 1) {
+	if !q.Take(peer, 1) {
 		return nil, errTooManyCalls
 	}
-	defer q.release(peer, 1)
+	defer q.Release(peer, 1)
 	return handle(ctx, req)
 }

@@ -39,7 +39,7 @@ const (
 // here: no peer has proven an identity yet.
 type connGuard struct {
 	net.Listener
-	open, shaking *quota
+	open, shaking *hosts.Quota
 	pace          rate.Limit // of one peer
 
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ type pacedPeer struct {
 
 func newConnGuard(l net.Listener, most, share int) *connGuard {
 	return &connGuard{
-		Listener: l, open: newQuota(most, share), shaking: newQuota(min(most, maxHandshakes), share),
+		Listener: l, open: hosts.NewSharedQuota(most, share), shaking: hosts.NewSharedQuota(min(most, maxHandshakes), share),
 		pace: rate.Limit(maxRequestRate * share / 100), peers: make(map[string]*pacedPeer),
 		young: make(map[*guardedConn]struct{}), conns: make(map[net.Addr]*guardedConn),
 	}
@@ -79,23 +79,23 @@ func (g *connGuard) Accept() (net.Conn, error) {
 // admit returns nil if conn's peer has its share.
 func (g *connGuard) admit(conn net.Conn) net.Conn {
 	host := hosts.Of(conn.RemoteAddr())
-	if !g.open.take(host, 1) {
+	if !g.open.Take(host, 1) {
 		return nil
 	}
-	if !g.shaking.take(host, 1) {
-		g.open.release(host, 1)
+	if !g.shaking.Take(host, 1) {
+		g.open.Release(host, 1)
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &guardedConn{Conn: conn, ctx: ctx, addr: ownAddr(conn.RemoteAddr())}
 	c.shaken = sync.OnceFunc(func() {
 		g.grow(c)
-		g.shaking.release(host, 1)
+		g.shaking.Release(host, 1)
 	})
 	c.closed = sync.OnceFunc(func() {
 		cancel()
 		g.leave(host, c)
-		g.open.release(host, 1)
+		g.open.Release(host, 1)
 	})
 	g.join(host, c)
 	return c

@@ -51,8 +51,8 @@ func TestServerPacesPeers(t *testing.T) {
 		}()
 		readIn(t, two, 32<<10, time.Millisecond)
 		_, _ = one.Close(), other.Close()
-		if len(guard.peers) != 0 || guard.open.inUse() != 0 || guard.shaking.inUse() != 0 {
-			t.Errorf("%d peers, %d connections and %d handshakes are left", len(guard.peers), guard.open.inUse(), guard.shaking.inUse())
+		if len(guard.peers) != 0 || guard.open.Used() != 0 || guard.shaking.Used() != 0 {
+			t.Errorf("%d peers, %d connections and %d handshakes are left", len(guard.peers), guard.open.Used(), guard.shaking.Used())
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/hosts"
 )
 
 // Limits of hints. How many there may be is in [ServerConfig].
@@ -62,10 +64,10 @@ type Handover interface {
 // hintTable is the hints of one term of leadership.
 type hintTable struct {
 	mono   func() time.Duration
-	places *quota // in queues of topics
-	named  *quota // topics, by the peer that has asked for them first
-	count  *quota // of hints, by the peer that has left them
-	bytes  *quota // of their data
+	places *hosts.Quota // in queues of topics
+	named  *hosts.Quota // topics, by the peer that has asked for them first
+	count  *hosts.Quota // of hints, by the peer that has left them
+	bytes  *hosts.Quota // of their data
 
 	mu     sync.Mutex
 	topics map[uint64]*hintTopic
@@ -84,8 +86,8 @@ type leftHint struct{ data, peer string }
 
 func newHintTable(most, share int, mono func() time.Duration) *hintTable {
 	return &hintTable{
-		mono: mono, places: newQuota(maxHintPlaces, share), named: newQuota(maxTopics, share),
-		count: newQuota(most, share), bytes: newQuota(maxHintBytes, share), topics: make(map[uint64]*hintTopic),
+		mono: mono, places: hosts.NewSharedQuota(maxHintPlaces, share), named: hosts.NewSharedQuota(maxTopics, share),
+		count: hosts.NewSharedQuota(most, share), bytes: hosts.NewSharedQuota(maxHintBytes, share), topics: make(map[uint64]*hintTopic),
 	}
 }
 
@@ -142,11 +144,11 @@ func (t *hintTable) leave(peer string, hints []Hint) (refused []uint64) {
 
 // admit counts a hint of so many bytes, if its peer may leave one more.
 func (t *hintTable) admit(peer string, bytes int) bool {
-	if !t.count.take(peer, 1) {
+	if !t.count.Take(peer, 1) {
 		return false
 	}
-	if !t.bytes.take(peer, bytes) {
-		t.count.release(peer, 1)
+	if !t.bytes.Take(peer, bytes) {
+		t.count.Release(peer, 1)
 		return false
 	}
 	return true
@@ -192,7 +194,7 @@ func (t *hintTable) ask(peer string, topics []uint64) error {
 	for _, name := range topics {
 		topic := t.topics[name]
 		if topic == nil {
-			if !t.named.take(peer, 1) {
+			if !t.named.Take(peer, 1) {
 				return fmt.Errorf("tso: taking hints: %w: there are %d topics", ErrLimit, len(t.topics))
 			}
 			topic = &hintTopic{peer: peer}
@@ -206,8 +208,8 @@ func (t *hintTable) ask(peer string, topics []uint64) error {
 // drop removes the first n hints of a topic.
 func (t *hintTable) drop(topic *hintTopic, n int) {
 	for _, h := range topic.waiting[:n] {
-		t.count.release(h.peer, 1)
-		t.bytes.release(h.peer, len(h.data))
+		t.count.Release(h.peer, 1)
+		t.bytes.Release(h.peer, len(h.data))
 	}
 	if topic.waiting = topic.waiting[n:]; len(topic.waiting) == 0 {
 		topic.waiting = nil
@@ -228,7 +230,7 @@ func (t *hintTable) sweep() {
 	for name, topic := range t.topics {
 		if !topic.wanted(now) {
 			t.drop(topic, len(topic.waiting))
-			t.named.release(topic.peer, 1)
+			t.named.Release(topic.peer, 1)
 			delete(t.topics, name)
 		}
 	}

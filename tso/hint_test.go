@@ -34,7 +34,7 @@ func held(r *runner) (hints, bytes, topics int) {
 	t := r.liveness.current.Load().hints
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.count.inUse(), t.bytes.inUse(), len(t.topics)
+	return t.count.Used(), t.bytes.Used(), len(t.topics)
 }
 
 func TestHints(t *testing.T) {

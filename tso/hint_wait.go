@@ -28,7 +28,7 @@ type hintPlace struct {
 
 // register puts taker into the queues of the topics. ErrLimit: too many wait. The caller holds mu.
 func (t *hintTable) register(topics []uint64, taker *hintTaker) error {
-	if !t.places.take(taker.peer, len(topics)) {
+	if !t.places.Take(taker.peer, len(topics)) {
 		return fmt.Errorf("tso: taking hints: %w: too many wait for hints of too many topics", ErrLimit)
 	}
 	taker.places = make([]hintPlace, len(topics))
@@ -52,7 +52,7 @@ func (t *hintTable) leaveOff(taker *hintTaker) (given []Hint) {
 			place.topic.wakeOne()
 		}
 	}
-	t.places.release(taker.peer, len(taker.places))
+	t.places.Release(taker.peer, len(taker.places))
 	return taker.given
 }
 

@@ -26,7 +26,7 @@ func TestHintPlacesAreBounded(t *testing.T) {
 		for i := range topics {
 			topics[i] = uint64(i)
 		}
-		share := table.places.each / maxHintTopics
+		share := table.places.Each / maxHintTopics
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		results := make(chan error, 2*share)
@@ -60,8 +60,8 @@ func TestHintPlacesAreBounded(t *testing.T) {
 				t.Fatalf("%d are left in topic %d", n, name)
 			}
 		}
-		if table.places.inUse() != 0 {
-			t.Errorf("%d places are left", table.places.inUse())
+		if table.places.Used() != 0 {
+			t.Errorf("%d places are left", table.places.Used())
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestHintTopicsAreShared(t *testing.T) {
 			t.Errorf("a topic that there is, and another peer's: %v", err)
 		}
 		time.Sleep(3 * hintInterest)
-		if n := table.named.inUse(); n != 0 {
+		if n := table.named.Used(); n != 0 {
 			t.Errorf("%d topics are left", n)
 		}
 	})

@@ -130,7 +130,7 @@ func TestHandshakesEnd(t *testing.T) {
 		}
 		s := serveOn(t, guard, NewMemoryStore(), ServerConfig{Credentials: creds})
 		mustNext(t, dial(t, s.address, opts...))
-		if shaking, open := guard.shaking.inUse(), guard.open.inUse(); shaking != 0 || open != 1 {
+		if shaking, open := guard.shaking.Used(), guard.open.Used(); shaking != 0 || open != 1 {
 			t.Errorf("%d in their handshake and %d open, want 0 and 1", shaking, open)
 		}
 		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -153,7 +153,7 @@ func TestServerStopsBesideSilentConnections(t *testing.T) {
 		s := serveOn(t, guard, NewMemoryStore(), ServerConfig{Credentials: creds, HandshakeTimeout: time.Hour})
 		mustNext(t, s)
 		mustConnect(t, s.address)
-		eventually(t, name+": the connection is accepted", func() bool { return guard.shaking.inUse() == 1 })
+		eventually(t, name+": the connection is accepted", func() bool { return guard.shaking.Used() == 1 })
 		s.stop()
 		if err := <-s.ended; err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -92,7 +92,7 @@ func TestLocalCallsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := s.Local().(*local)
-	if !conn.calls.calls.take("", 1) {
+	if !conn.calls.calls.Take("", 1) {
 		t.Fatal("no slot for the first call")
 	}
 	if _, err := tsopb.NewOracleClient(conn).Next(t.Context(), &tsopb.NextRequest{Count: 1}); !errors.Is(err, errTooManyCalls) {

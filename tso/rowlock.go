@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/internal/hosts"
 )
 
 // Limits of row locks. How many there may be is in [ServerConfig].
@@ -29,7 +31,7 @@ const (
 // work twice.
 type rowLockTable struct {
 	mono func() time.Duration
-	held *quota // locks in memory
+	held *hosts.Quota // locks in memory
 
 	mu       sync.Mutex
 	locks    map[uint64]*rowLock // by the hash of the row
@@ -46,7 +48,7 @@ type rowLock struct {
 }
 
 func newRowLockTable(most, share int, mono func() time.Duration) *rowLockTable {
-	return &rowLockTable{held: newQuota(most, share), mono: mono, locks: make(map[uint64]*rowLock)}
+	return &rowLockTable{held: hosts.NewSharedQuota(most, share), mono: mono, locks: make(map[uint64]*rowLock)}
 }
 
 // checkRowLocks returns an error unless holder may lock rows, or unlock them.
@@ -87,7 +89,7 @@ func (t *rowLockTable) lock(peer, holder string, ttl time.Duration, rows []uint6
 		case ok:
 			l.holder, l.expires = holder, now+ttl
 			heap.Fix(&t.byExpiry, l.index)
-		case t.held.take(peer, 1):
+		case t.held.Take(peer, 1):
 			l = &rowLock{row: row, holder: holder, peer: peer, expires: now + ttl}
 			t.locks[row] = l
 			heap.Push(&t.byExpiry, l)
@@ -124,7 +126,7 @@ func (t *rowLockTable) sweep(now time.Duration, most int) int {
 // forget drops a lock that is no longer in byExpiry. The caller holds mu.
 func (t *rowLockTable) forget(l *rowLock) {
 	delete(t.locks, l.row)
-	t.held.release(l.peer, 1)
+	t.held.Release(l.peer, 1)
 }
 
 // run sweeps until ctx ends, so that memory is freed when no rows are locked any more.

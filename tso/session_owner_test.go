@@ -199,8 +199,8 @@ func TestSessionsAreShared(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // nobody has renewed any
 		synctest.Wait()
-		if q := b.liveness.current.Load().sessions.claimed; q.inUse() != 0 || b.liveness.current.Load().sessions.count() != 0 {
-			t.Errorf("%d are claimed", q.inUse())
+		if q := b.liveness.current.Load().sessions.claimed; q.Used() != 0 || b.liveness.current.Load().sessions.count() != 0 {
+			t.Errorf("%d are claimed", q.Used())
 		}
 	})
 }

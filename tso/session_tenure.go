@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/hosts"
 )
 
 // sessionWriteTimeout bounds one write of sessions to the store.
@@ -42,7 +44,7 @@ type sessionTenure struct {
 
 	// claimed counts the sessions of each peer, until the store has forgotten them. Those that were
 	// loaded are claimed by the first who renews them.
-	claimed *quota
+	claimed *hosts.Quota
 
 	// expired holds sessions whose leases have run out: they can no longer be renewed, and count as
 	// ended after the first attempt to remove them from the store. gone holds those that have ended
@@ -69,7 +71,7 @@ func newSessionTenure(cfg sessionConfig) *sessionTenure {
 		sessionConfig: cfg, wake: make(chan struct{}, 1),
 		open: make(map[string]*list.Element), order: list.New(),
 		expired: make(map[string]*leased), gone: make(map[string]*leased),
-		claimed: newQuota(cfg.most, cfg.share), ambiguous: make(map[string][]string),
+		claimed: hosts.NewSharedQuota(cfg.most, cfg.share), ambiguous: make(map[string][]string),
 	}
 }
 
@@ -100,7 +102,7 @@ func (t *sessionTenure) begin(ctx context.Context) (string, error) {
 	defer t.mu.Unlock()
 	t.opening--
 	if err != nil {
-		t.claimed.release(peer, 1)
+		t.claimed.Release(peer, 1)
 		t.ambiguous[owner] = append(t.ambiguous[owner], id)
 		return "", fmt.Errorf("tso: opening a session: %w: %w", ErrUnavailable, err)
 	}
@@ -118,8 +120,8 @@ func (t *sessionTenure) reserve(peer, owner string) (string, error) {
 	if n := len(t.open) + len(t.expired) + len(t.gone) + t.opening; n >= t.most {
 		return "", fmt.Errorf("tso: opening a session: %w: there are %d", ErrLimit, n)
 	}
-	if !t.claimed.take(peer, 1) {
-		return "", fmt.Errorf("tso: opening a session: %w: the peer has %d", ErrLimit, t.claimed.each)
+	if !t.claimed.Take(peer, 1) {
+		return "", fmt.Errorf("tso: opening a session: %w: the peer has %d", ErrLimit, t.claimed.Each)
 	}
 	t.opening++
 	ids := t.ambiguous[owner]
@@ -155,8 +157,8 @@ func (t *sessionTenure) renew(ctx context.Context, id string) error {
 		return fmt.Errorf("tso: renewing a session: %w", errNotOwner)
 	}
 	if peer := peerOf(ctx); !s.claimed {
-		if !t.claimed.take(peer, 1) {
-			return fmt.Errorf("tso: renewing a session: %w: the peer has %d others", ErrLimit, t.claimed.each)
+		if !t.claimed.Take(peer, 1) {
+			return fmt.Errorf("tso: renewing a session: %w: the peer has %d others", ErrLimit, t.claimed.Each)
 		}
 		s.claimed, s.peer = true, peer
 	}
@@ -196,7 +198,7 @@ func (t *sessionTenure) drop(e *list.Element) *leased {
 func (t *sessionTenure) forget(id string) {
 	for _, set := range []map[string]*leased{t.expired, t.gone} {
 		if s := set[id]; s != nil && s.claimed {
-			t.claimed.release(s.peer, 1)
+			t.claimed.Release(s.peer, 1)
 		}
 		delete(set, id)
 	}

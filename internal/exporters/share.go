@@ -1,24 +1,22 @@
 package exporters
 
 import (
+	"math"
 	"net"
 	"sync"
 
 	"github.com/gopercolator/percolator/internal/hosts"
 )
 
-// shared is a listener that closes new connections of peers that have each of them already. A peer
+// shared is a listener that closes new connections of peers that have their share already. A peer
 // is an address: one that keeps its connections silent must not keep others out.
 type shared struct {
 	net.Listener
-	each int
-
-	mu sync.Mutex
-	of map[string]int // open connections by the peer
+	open *hosts.Quota
 }
 
 func newShared(l net.Listener, each int) *shared {
-	return &shared{Listener: l, each: each, of: make(map[string]int)}
+	return &shared{Listener: l, open: hosts.NewQuota(math.MaxInt, each)}
 }
 
 // Accept implements [net.Listener].
@@ -29,28 +27,10 @@ func (s *shared) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		host := hosts.Of(conn.RemoteAddr())
-		if s.take(host) {
-			return &sharedConn{Conn: conn, closed: sync.OnceFunc(func() { s.release(host) })}, nil
+		if s.open.Take(host, 1) {
+			return &sharedConn{Conn: conn, closed: sync.OnceFunc(func() { s.open.Release(host, 1) })}, nil
 		}
 		_ = conn.Close()
-	}
-}
-
-func (s *shared) take(host string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[host] == s.each {
-		return false
-	}
-	s.of[host]++
-	return true
-}
-
-func (s *shared) release(host string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[host]--; s.of[host] == 0 {
-		delete(s.of, host)
 	}
 }
 

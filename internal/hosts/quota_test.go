@@ -1,10 +1,10 @@
-package tso
+package hosts
 
 import "testing"
 
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	q := newQuota(10, 25)
+	q := NewSharedQuota(10, 25)
 	for _, step := range []struct {
 		peer string
 		n    int
@@ -14,32 +14,25 @@ func TestQuota(t *testing.T) {
 		{"b", 2, true}, {"c", 2, true}, {"d", 2, true}, {"e", 2, true},
 		{"f", 1, false}, {"", 1, false}, // there is no more
 	} {
-		if got := q.take(step.peer, step.n); got != step.want {
+		if got := q.Take(step.peer, step.n); got != step.want {
 			t.Fatalf("%d for %q: %v", step.n, step.peer, got)
 		}
 	}
-	q.release("a", 1)
-	if q.take("b", 1) || !q.take("a", 1) {
+	q.Release("a", 1)
+	if q.Take("b", 1) || !q.Take("a", 1) {
 		t.Error("what a peer gives back is not for those who have their share")
 	}
 	for _, peer := range []string{"a", "b", "c", "d", "e"} {
-		q.release(peer, 2)
+		q.Release(peer, 2)
 	}
-	if !q.take("", 10) || q.take("", 1) {
+	if !q.Take("", 10) || q.Take("", 1) {
 		t.Error("this process has no share, but the whole")
 	}
-	q.release("", 10)
+	q.Release("", 10)
 	if q.used != 0 || len(q.of) != 0 {
 		t.Errorf("%d are left, of %v", q.used, q.of)
 	}
-	if q := newQuota(2, 1); !q.take("a", 1) {
+	if q := NewSharedQuota(2, 1); !q.Take("a", 1) {
 		t.Error("a share is nothing")
 	}
-}
-
-// inUse is how much is taken.
-func (q *quota) inUse() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.used
 }
