@@ -87,3 +87,18 @@ func (s *Session) viewPeople(ctx context.Context) {
 		return err
 	})
 }
+
+// viewPersons reads the columns of each person one after the other, always in the same order: what
+// the prefetcher learns and fetches ahead must be what a read would find.
+func (s *Session) viewPersons(ctx context.Context) {
+	s.View(ctx, "view persons", func(ctx context.Context, r Reader) error {
+		for _, n := range s.Rand.Perm(persons) {
+			for _, column := range []string{"city", "mail"} {
+				if _, err := r.cells(ctx, person(n, column)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -245,6 +245,7 @@ var picks = []pick{
 	{4, (*Session).viewRing},
 	{1, (*Session).viewLoads},
 	{5, (*Session).viewPeople},
+	{3, (*Session).viewPersons},
 	{4, (*Session).viewMany},
 	{4, (*Session).viewPast},
 	{3, (*Session).viewStale},
