@@ -36,10 +36,11 @@ func citations(text string) (rules []string) {
 	return slices.Compact(rules)
 }
 
-// citingTests are links to the tests that cite each rule, in the comment above them or within.
-func citingTests(t *testing.T) map[string][]string {
+// citingTests are links to the tests that cite each rule, in the comment above them or within, and
+// to all tests by package and name.
+func citingTests(t *testing.T) (found map[string][]string, all map[string]string) {
 	t.Helper()
-	found := map[string][]string{}
+	found, all = map[string][]string{}, map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -59,8 +60,10 @@ func citingTests(t *testing.T) map[string][]string {
 					text.WriteString(c.Text())
 				}
 			}
+			link := fmt.Sprintf("[%s](%s)", f.Name.Name, path)
+			all[filepath.Dir(path)+" "+f.Name.Name] = link
 			for _, r := range citations(text.String()) {
-				found[r] = append(found[r], fmt.Sprintf("[%s](%s)", f.Name.Name, path))
+				found[r] = append(found[r], link)
 			}
 		}
 		return nil
@@ -68,13 +71,15 @@ func citingTests(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found
+	return found, all
 }
 
-// breakingMutants are links to the mutants that break each rule.
-func breakingMutants(t *testing.T) map[string][]string {
+var mutantHead = regexp.MustCompile(`(?m)^Rule: (.*)$(?s:.*?)^Test: (\S+) (\w+)`)
+
+// breakingMutants are links to the mutants that break each rule, and to the tests that find these.
+func breakingMutants(t *testing.T, all map[string]string) (found, directed map[string][]string) {
 	t.Helper()
-	found := map[string][]string{}
+	found, directed = map[string][]string{}, map[string][]string{}
 	paths, err := filepath.Glob(filepath.Join(root, "emulator_test/mutants/*.patch"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,11 +89,19 @@ func breakingMutants(t *testing.T) map[string][]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := regexp.MustCompile(`(?m)^Rule: (.*)$`).FindSubmatch(text)
-		name := strings.TrimSuffix(filepath.Base(path), ".patch")
-		found[string(r[1])] = append(found[string(r[1])], fmt.Sprintf("[%s](%s)", name, path))
+		m := mutantHead.FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s has no rule, or no test", path)
+		}
+		r, name := string(m[1]), strings.TrimSuffix(filepath.Base(path), ".patch")
+		found[r] = append(found[r], fmt.Sprintf("[%s](%s)", name, path))
+		link, ok := all[filepath.Join(root, string(m[2]))+" "+string(m[3])]
+		if !ok {
+			t.Errorf("%s: there is no %s in %s", name, m[3], m[2])
+		}
+		directed[r] = append(directed[r], link)
 	}
-	return found
+	return found, directed
 }
 
 // Every invariant of the protocol has a test that cites it and a mutant that breaks it, and
@@ -106,13 +119,15 @@ func TestInvariants(t *testing.T) {
 	slices.SortFunc(rules, func(a, b string) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
-	tests, mutants := citingTests(t), breakingMutants(t)
+	tests, all := citingTests(t)
+	mutants, directed := breakingMutants(t, all)
 	var rows strings.Builder
 	for _, r := range rules {
 		if len(tests[r]) == 0 || len(mutants[r]) == 0 {
 			t.Errorf("%s: %d tests cite it, %d mutants break it", r, len(tests[r]), len(mutants[r]))
 		}
-		fmt.Fprintf(&rows, "| %s | %s | %s |\n", r, strings.Join(tests[r], ", "), strings.Join(mutants[r], ", "))
+		links := slices.Compact(slices.Sorted(slices.Values(append(tests[r], directed[r]...))))
+		fmt.Fprintf(&rows, "| %s | %s | %s |\n", r, strings.Join(links, ", "), strings.Join(mutants[r], ", "))
 		delete(tests, r)
 		delete(mutants, r)
 	}

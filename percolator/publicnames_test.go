@@ -8,8 +8,7 @@ import (
 )
 
 // What a program holds of a transaction or a snapshot has no fields: with tx.Snap or s.TS at hand
-// any caller moves a snapshot past the checks of AsOf, the safepoint (I16) and the start timestamp
-// (I2).
+// any caller moves a snapshot past the checks of AsOf, the safepoint and the start timestamp.
 func TestNoFieldsOfTransactionsAndSnapshots(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{percolator.Client{}, percolator.Txn{}, percolator.Snapshot{}} {
