@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,6 +93,51 @@ func TestBurstOfUpdates(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// A burst of Updates that hand one value of a unique index on, each to a row of its own, costs few
+// attempts: what they all contend for is the entry, although each conflicts on another row.
+func TestBurstOfTakers(t *testing.T) {
+	fixture.Long(t)
+	t.Parallel()
+	const takers = 300
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(percolator.Cell{Table: "people", Row: "first", Column: "mail"}, []byte("m")))
+	fixture.MustCommit(t, ctx, tx)
+	var attempts, most atomic.Int64
+	var group sync.WaitGroup
+	for i := range takers {
+		group.Go(func() {
+			own := int64(0)
+			_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+				own++
+				for e, err := range tx.ScanIndex(ctx, "people", "mail", percolator.All()) {
+					if err != nil {
+						return err
+					}
+					if err := tx.Delete(e.Cell); err != nil {
+						return err
+					}
+				}
+				return tx.Set(percolator.Cell{Table: "people", Row: fmt.Sprint("taker-", i), Column: "mail"}, []byte("m"))
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			attempts.Add(own)
+			for m := most.Load(); own > m && !most.CompareAndSwap(m, own); m = most.Load() {
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d attempts, %d of one Update", attempts.Load(), most.Load())
+	if most.Load() > 10 || attempts.Load() > 3*takers {
+		t.Errorf("%d attempts, %d of one Update", attempts.Load(), most.Load())
+	}
+	if s := env.Client.Stats().Contention; len(s.Cells) == 0 || !strings.HasPrefix(s.Cells[0].Cell, "people.mail/…/") {
+		t.Errorf("the most contended cell is not an entry: %+v", s.Cells)
 	}
 }
 

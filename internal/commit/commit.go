@@ -154,8 +154,12 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	if err := tx.checkInserts(ctx, writes); err != nil {
 		return 0, err
 	}
+	own := len(writes)
 	writes, err := tx.withIndexes(ctx, writes)
 	if err != nil {
+		return 0, err
+	}
+	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes[own:]); err != nil {
 		return 0, err
 	}
 	cm := &commit{c: tx.c, schema: schema, startTS: tx.StartTimestamp(), begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}

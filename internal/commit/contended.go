@@ -3,6 +3,7 @@ package commit
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ func (c *contention) note(err error) {
 			}
 		}
 	}
-	c.cell(conflict.Cell).conflicts++
+	c.cell(model.Contested(conflict)).conflicts++
 }
 
 // cell returns what is known of a cell. The least contended of some cells without a queue makes
@@ -97,13 +98,17 @@ func shownName(cell model.Cell) string {
 // contested adds the cell of a conflict to the last ones of an Update, which are sorted.
 func contested(cells []model.Cell, err error) []model.Cell {
 	var conflict *model.ConflictError
-	if !errors.As(err, &conflict) || conflict.Cell == (model.Cell{}) || slices.Contains(cells, conflict.Cell) {
+	if !errors.As(err, &conflict) {
+		return cells
+	}
+	cell := model.Contested(conflict)
+	if cell == (model.Cell{}) || slices.Contains(cells, cell) {
 		return cells
 	}
 	if len(cells) == turnsAtOnce {
 		cells = nil
 	}
-	cells = append(slices.Clone(cells), conflict.Cell)
+	cells = append(slices.Clone(cells), cell)
 	slices.SortFunc(cells, model.CompareCells)
 	return cells
 }
@@ -115,12 +120,16 @@ func (c *Committer) Contention() telemetry.Contention {
 	defer c.contention.mu.Unlock()
 	g := &c.contention.attempts
 	out := telemetry.Contention{Attempts: g.running, Waiting: g.queued(), Limit: cmp.Or(g.limit, firstLimit)}
+	byName := map[string]telemetry.ContendedCell{} // entries of an index have one
 	for cell, e := range c.contention.cells {
 		out.Waiting += e.turns.queued()
 		if e.conflicts > 0 {
-			out.Cells = append(out.Cells, telemetry.ContendedCell{Cell: shownName(cell), Conflicts: e.conflicts, Waiting: e.turns.queued()})
+			shown := byName[shownName(cell)]
+			shown.Cell, shown.Conflicts, shown.Waiting = shownName(cell), shown.Conflicts+e.conflicts, shown.Waiting+e.turns.queued()
+			byName[shown.Cell] = shown
 		}
 	}
+	out.Cells = slices.Collect(maps.Values(byName))
 	slices.SortFunc(out.Cells, func(a, b telemetry.ContendedCell) int {
 		return cmp.Or(cmp.Compare(b.Conflicts, a.Conflicts), cmp.Compare(a.Cell, b.Cell))
 	})

@@ -286,10 +286,10 @@ func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns [
 				return err
 			}
 			if s.Resolution == model.LockAlive {
-				return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: l.StartTS, Locked: true}
+				return cm.conflict(cell, model.ConflictError{OtherTS: l.StartTS, Locked: true})
 			}
 			if s.CommitTS > cm.startTS {
-				return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: s.CommitTS}
+				return cm.conflict(cell, model.ConflictError{OtherTS: s.CommitTS})
 			}
 		}
 	}
@@ -302,28 +302,30 @@ func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
 		switch {
 		case w.CommitTS < cm.startTS:
 		case w.Kind == layout.KindRollback && w.StartTS == cm.startTS:
-			return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS}
+			return cm.conflict(cell, model.ConflictError{})
 		default:
-			return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: w.CommitTS}
+			return cm.conflict(cell, model.ConflictError{OtherTS: w.CommitTS})
 		}
 	}
 	return nil
 }
 
-// named is the cell by which the caller knows a contested cell: for an index entry the indexed
-// cell, since the entry's row is a value.
-func (cm *commit) named(c model.Cell) model.Cell {
+// conflict completes a conflict on a cell. The caller knows an index entry by the indexed cell,
+// since the entry's row is a value.
+func (cm *commit) conflict(c model.Cell, e model.ConflictError) error {
+	e.Cell, e.StartTS = c, cm.startTS
 	for _, rw := range cm.rows {
 		if rw.table != c.Table || rw.row != c.Row {
 			continue
 		}
 		for _, w := range rw.writes {
 			if w.Cell == c && w.Indexed != (model.Cell{}) {
-				return w.Indexed
+				e.Cell = w.Indexed
+				return model.AtEntry(&e, c)
 			}
 		}
 	}
-	return c
+	return &e
 }
 
 // note remembers what is known of a row; once touched it stays so.

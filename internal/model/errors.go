@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ type ConflictError struct {
 	OtherTS tso.Timestamp
 	Locked  bool // the other transaction still holds its lock
 	gaveWay bool
+	entry   Cell // of an index, which the conflict is on; zero: it is on Cell
 }
 
 // GaveWay is the conflict of a transaction that ended since an Update of its own client, which had
@@ -81,6 +83,16 @@ type ConflictError struct {
 func GaveWay(c Cell, startTS tso.Timestamp) *ConflictError {
 	return &ConflictError{Cell: c, StartTS: startTS, gaveWay: true}
 }
+
+// AtEntry returns the conflict as one on an entry of an index. The row of an entry is a value, so
+// Cell is the indexed cell.
+func AtEntry(e *ConflictError, entry Cell) *ConflictError {
+	e.entry = entry
+	return e
+}
+
+// Contested is the stored cell that a conflict is on: Cell, or an entry of an index.
+func Contested(e *ConflictError) Cell { return cmp.Or(e.entry, e.Cell) }
 
 // HasGivenWay reports whether a conflict is from GaveWay.
 func HasGivenWay(e *ConflictError) bool { return e.gaveWay }

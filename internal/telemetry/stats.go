@@ -116,7 +116,7 @@ type Contention struct {
 
 // ContendedCell is a cell on which transactions of a client have conflicted.
 type ContendedCell struct {
-	Cell      string // as errors name it, at most 256 bytes of that; an acknowledgment by its observer
+	Cell      string // as errors name it, at most 256 bytes of that; an acknowledgment by its observer, entries of an index as one
 	Conflicts int64  // of which those of a minute and more ago count half, a quarter, and so on
 	Waiting   int    // Updates that wait for their turn at it
 }
