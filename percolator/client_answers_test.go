@@ -85,41 +85,6 @@ func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
 	}
 }
 
-// Column names are byte strings. One that is not UTF-8 must survive the schema's way through the
-// store, or be refused.
-func TestSchemaKeepsColumnsThatAreNotUTF8(t *testing.T) {
-	t.Parallel()
-	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"\xff"}, Weak: []string{"\xfe"},
-		Indexes: []percolator.Index{{Name: "ix", Column: "\xfd"}}}}}
-	if err := schema.Validate(); err != nil {
-		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
-		return
-	}
-	env := percolatortest.New(t, schema)
-	ctx := fixture.Context(t)
-	tx := fixture.MustBegin(t, ctx, env.Client)
-	fixture.Must(t, tx.Set(fixture.Cell("r", "\xff"), []byte("v")))
-	fixture.Must(t, tx.Set(fixture.Cell("r", "\xfd"), []byte("v")))
-	if err := tx.Notify(fixture.Cell("r", "\xfe")); err != nil {
-		t.Error(err)
-	}
-	fixture.MustCommit(t, ctx, tx)
-	fixture.Must(t, env.Client.Flush(ctx))
-	if n := fixture.CellsOf(t, ctx, env, "t", "notify"); n != 2 {
-		t.Errorf("%d notify cells, want 2: the write of an observed column and the weak notification", n)
-	}
-	s, err := env.Client.Snapshot(ctx)
-	fixture.Must(t, err)
-	n := 0
-	for _, err := range s.ScanIndex(ctx, "t", "ix", percolator.All()) {
-		fixture.Must(t, err)
-		n++
-	}
-	if n != 1 {
-		t.Errorf("%d index entries, want 1", n)
-	}
-}
-
 // A column that was only prefetched must not decide whether the read of another succeeds.
 func TestCorruptPrefetchedColumnDoesNotFailTheRead(t *testing.T) {
 	t.Parallel()
@@ -142,110 +107,6 @@ func TestCorruptPrefetchedColumnDoesNotFailTheRead(t *testing.T) {
 		} else {
 			_, err := s.Get(ctx, fixture.Cell(fixture.Key(i), "b"))
 			fixture.WantErr(t, err, percolator.ErrCorrupt)
-		}
-	}
-}
-
-// An index that is added to a table with data must know that data before it is read: ScanIndex that
-// silently lacks rows, and a unique index that admits duplicates, would be worse.
-func TestIndexAddedToTableWithData(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testIndexAddedToTableWithData)
-}
-
-func testIndexAddedToTableWithData(t *testing.T) {
-	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 500 * time.Millisecond}
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: timing})
-	ctx := fixture.Context(t)
-	fixture.Put(t, ctx, env.Client, "old", "mail", "x@example.org")
-	fixture.Must(t, env.Client.Close())
-	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}}}, Timing: timing}
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...))
-	c := env.NewClient()
-	s, err := c.Snapshot(ctx)
-	fixture.Must(t, err)
-	fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "t", "mail", percolator.All())), percolator.ErrSchemaMismatch)
-	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "t", "mail", admin.BackfillOptions{})))
-	s, err = c.Snapshot(ctx)
-	fixture.Must(t, err)
-	n := 0
-	for _, err := range s.ScanIndex(ctx, "t", "mail", percolator.All()) {
-		fixture.Must(t, err)
-		n++
-	}
-	if n != 1 {
-		t.Errorf("ScanIndex finds %d of 1 rows", n)
-	}
-	// Another row takes the value that the old row holds.
-	_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		return tx.Set(fixture.Cell("new", "mail"), []byte("x@example.org"))
-	})
-	fixture.WantErr(t, err, percolator.ErrUnique)
-}
-
-// Errors never contain values; the row of an index entry is one.
-func TestConflictOnIndexDoesNotShowTheValue(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
-	ctx := fixture.Context(t)
-	mail := percolator.String("people", "mail")
-	a, b := fixture.MustBegin(t, ctx, env.Client), fixture.MustBegin(t, ctx, env.Client)
-	fixture.Must(t, mail.Set(a, "ann", "secret@example.org"))
-	fixture.Must(t, mail.Set(b, "bob", "secret@example.org"))
-	fixture.MustCommit(t, ctx, a)
-	_, err := b.Commit(ctx)
-	fixture.WantErr(t, err, percolator.ErrConflict)
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the error shows a value: %v", err)
-	}
-	var conflict *percolator.ConflictError
-	if !errors.As(err, &conflict) {
-		t.Fatalf("%v is not a ConflictError", err)
-	}
-	if want := (percolator.Cell{Table: "people", Row: "bob", Column: "mail"}); conflict.Cell != want {
-		t.Errorf("the conflict is on %s, want the cell that the caller wrote, %s", conflict.Cell, want)
-	}
-}
-
-// After Commit, whatever it returned, the transaction is finished.
-func TestCommitWithEndedContextFinishesTheTransaction(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
-	ctx := fixture.Context(t)
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	tx := fixture.MustBegin(t, ctx, env.Client)
-	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
-	_, err := tx.Commit(ended)
-	fixture.WantErr(t, err, context.Canceled)
-	fixture.WantErr(t, tx.Set(fixture.Cell("r", "c"), []byte("v")), percolator.ErrTxnDone)
-	_, err = tx.Commit(ctx)
-	fixture.WantErr(t, err, percolator.ErrTxnDone)
-	_, err = tx.Commit(ended)
-	fixture.WantErr(t, err, percolator.ErrTxnDone)
-}
-
-func TestGetMultiOfNothingOnFinishedTransaction(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
-	ctx := fixture.Context(t)
-	tx := fixture.MustBegin(t, ctx, env.Client)
-	fixture.Must(t, tx.Rollback(ctx))
-	_, err := tx.GetMulti(ctx)
-	fixture.WantErr(t, err, percolator.ErrTxnDone)
-}
-
-// A blind transaction must not lose against what its own client has committed before it began.
-func TestBlindTransactionsOneAfterAnother(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
-	ctx := fixture.Context(t)
-	for i := range 20 {
-		_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-			return tx.Set(fixture.Cell("r", "c"), fmt.Append(nil, i))
-		}, percolator.Blind(), percolator.MaxAttempts(1))
-		if err != nil {
-			t.Fatalf("transaction %d, alone in the store: %v", i, err)
 		}
 	}
 }
@@ -298,17 +159,6 @@ func TestCloseDuringCommits(t *testing.T) {
 	}
 }
 
-func TestCreateSchemaOfNil(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
-	defer func() {
-		if p := recover(); p != nil {
-			t.Errorf("panic: %v", p)
-		}
-	}()
-	fixture.WantErr(t, percolator.CreateSchema(fixture.Context(t), env.Project, env.Instance, nil, env.Options()...), percolator.ErrInvalidArgument)
-}
-
 // An outcome that is unknown is not an abort, in the counters either.
 func TestUnknownOutcomeIsNotCountedAsAbort(t *testing.T) {
 	t.Parallel()
@@ -332,18 +182,6 @@ func TestUnknownOutcomeIsNotCountedAsAbort(t *testing.T) {
 	if n := env.Client.Stats().Aborts; n != 0 {
 		t.Errorf("%d aborts counted; the transaction has committed", n)
 	}
-}
-
-// An index entry that no row key can hold is known at Set already.
-func TestIndexedValueTooLargeIsRefusedAtSet(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
-	ctx := fixture.Context(t)
-	tx := fixture.MustBegin(t, ctx, env.Client)
-	c := percolator.Cell{Table: "people", Row: "ann", Column: "city"}
-	fixture.WantErr(t, tx.Set(c, make([]byte, 5000)), percolator.ErrTooLarge)
-	fixture.Must(t, tx.Set(c, []byte("Rome")))
-	fixture.MustCommit(t, ctx, tx)
 }
 
 // SampleRowKeys promises an order.

@@ -1,4 +1,4 @@
-package percolator_test
+package admin_test
 
 import (
 	"context"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -55,43 +54,4 @@ func TestClosesBesideWriters(t *testing.T) {
 		fixture.WantNow(t, ctx, env.Client, fixture.Cell(row, "c"), "v")
 		fixture.WantNow(t, ctx, env.Client, fixture.Cell(row+"x", "c"), "v")
 	}
-}
-
-// TestTimestampsOfBlindTransactions: a blind transaction may get a new start timestamp while it
-// commits. Whoever looks meanwhile never sees it go back, and the commits of a row have no overlap.
-func TestTimestampsOfBlindTransactions(t *testing.T) {
-	t.Parallel()
-	env, ctx := fixture.NewEnv(t), fixture.Context(t)
-	last := env.Client
-	var former int64
-	for i := range 200 {
-		tx, err := last.Begin(ctx, percolator.Blind())
-		fixture.Must(t, err)
-		fixture.Must(t, tx.Set(fixture.Cell("hot", "c"), []byte(fmt.Sprint(i))))
-		done := make(chan struct{})
-		var g errgroup.Group
-		g.Go(func() error {
-			for seen := tx.StartTimestamp(); ; {
-				now := tx.StartTimestamp()
-				if now < seen {
-					return fmt.Errorf("the start timestamp went from %d to %d", seen, now)
-				}
-				seen = now
-				select {
-				case <-done:
-					return nil
-				default:
-					runtime.Gosched()
-				}
-			}
-		})
-		commit, err := tx.Commit(ctx)
-		close(done)
-		fixture.Must(t, errors.Join(err, g.Wait()))
-		if start := int64(tx.StartTimestamp()); start <= former || int64(commit) <= start {
-			t.Fatalf("transaction %d has [%d, %d] after a commit at %d", i, start, commit, former)
-		}
-		former = int64(commit)
-	}
-	fixture.WantNow(t, ctx, env.Client, fixture.Cell("hot", "c"), "199")
 }

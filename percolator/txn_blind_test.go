@@ -2,7 +2,12 @@ package percolator_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -51,5 +56,59 @@ func TestBlindTransactionChecksUniquenessWhereItIsMovedTo(t *testing.T) {
 	fixture.Must(t, mail.Set(blind, "bob", "x@example.org"))
 	if ts, err := blind.Commit(ctx); err == nil {
 		t.Errorf("committed at %d: two rows hold one value of a unique index", ts)
+	}
+}
+
+// TestTimestampsOfBlindTransactions: a blind transaction may get a new start timestamp while it
+// commits. Whoever looks meanwhile never sees it go back, and the commits of a row have no overlap.
+func TestTimestampsOfBlindTransactions(t *testing.T) {
+	t.Parallel()
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	last := env.Client
+	var former int64
+	for i := range 200 {
+		tx, err := last.Begin(ctx, percolator.Blind())
+		fixture.Must(t, err)
+		fixture.Must(t, tx.Set(fixture.Cell("hot", "c"), []byte(fmt.Sprint(i))))
+		done := make(chan struct{})
+		var g errgroup.Group
+		g.Go(func() error {
+			for seen := tx.StartTimestamp(); ; {
+				now := tx.StartTimestamp()
+				if now < seen {
+					return fmt.Errorf("the start timestamp went from %d to %d", seen, now)
+				}
+				seen = now
+				select {
+				case <-done:
+					return nil
+				default:
+					runtime.Gosched()
+				}
+			}
+		})
+		commit, err := tx.Commit(ctx)
+		close(done)
+		fixture.Must(t, errors.Join(err, g.Wait()))
+		if start := int64(tx.StartTimestamp()); start <= former || int64(commit) <= start {
+			t.Fatalf("transaction %d has [%d, %d] after a commit at %d", i, start, commit, former)
+		}
+		former = int64(commit)
+	}
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("hot", "c"), "199")
+}
+
+// A blind transaction must not lose against what its own client has committed before it began.
+func TestBlindTransactionsOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	for i := range 20 {
+		_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+			return tx.Set(fixture.Cell("r", "c"), fmt.Append(nil, i))
+		}, percolator.Blind(), percolator.MaxAttempts(1))
+		if err != nil {
+			t.Fatalf("transaction %d, alone in the store: %v", i, err)
+		}
 	}
 }

@@ -252,3 +252,15 @@ func TestIndexAndColumnAgreeInEverySnapshot(t *testing.T) {
 		}
 	}
 }
+
+// An index entry that no row key can hold is known at Set already.
+func TestIndexedValueTooLargeIsRefusedAtSet(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	c := percolator.Cell{Table: "people", Row: "ann", Column: "city"}
+	fixture.WantErr(t, tx.Set(c, make([]byte, 5000)), percolator.ErrTooLarge)
+	fixture.Must(t, tx.Set(c, []byte("Rome")))
+	fixture.MustCommit(t, ctx, tx)
+}
