@@ -1,17 +1,14 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // cellSchema has a table of every kind.
@@ -73,32 +70,6 @@ func testCellCommands(t *testing.T) {
 	s.compare("cells.txt")
 }
 
-// TestAsOf: every form of --as-of reads what was there then, and what cannot be read is refused.
-func TestAsOf(t *testing.T) {
-	t.Parallel()
-	cl := newCluster(t, cellSchema())
-	cell := percolator.Cell{Table: "accounts", Row: "alice", Column: "balance"}
-	first := cl.set(map[percolator.Cell]string{cell: "10"})
-	cl.set(map[percolator.Cell]string{cell: "3"})
-	get := func(asOf string) string {
-		return cl.must(exitOK, "get", "accounts", "alice", "balance", "--raw", "--as-of", asOf).out
-	}
-	if now := get("1ns ago"); now != "3" {
-		t.Errorf("a moment ago: %q, want 3", now)
-	}
-	if then := get(committed(first)); then != "10" {
-		t.Errorf("at the first commit: %q, want 10", then)
-	}
-	cl.must(exitNotFound, "get", "accounts", "alice", "--as-of", "10m")
-	cl.must(exitNotFound, "get", "accounts", "alice", "--as-of", time.Now().Add(-48*time.Hour).Format(time.RFC3339)) // nothing was collected yet
-	if out := cl.must(exitOK, "scan", "accounts", "--as-of", committed(first)).out; !strings.Contains(out, " 10\n") {
-		t.Errorf("scan --as-of printed %q", out)
-	}
-	for _, wrong := range []string{"yesterday", "-10m", "0", "2026-01-01", committed(tso.MaxTimestamp), time.Now().Add(time.Hour).Format(time.RFC3339)} {
-		cl.must(exitUsage, "get", "accounts", "alice", "--as-of="+wrong)
-	}
-}
-
 func TestCellUsage(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testCellUsage)
@@ -130,63 +101,6 @@ func testCellUsage(t *testing.T) {
 	cl.must(exitOK, "set", "--project="+cl.project, "--instance="+cl.instance, "--tso="+cl.tso, "accounts", "alice", "balance", "--", "-1")
 	if got := cl.must(exitOK, "get", "accounts", "alice", "balance", "--raw").out; got != "-1" {
 		t.Errorf("%q was set, want -1", got)
-	}
-}
-
-// TestLongScan: a table longer than what is lined up at a time has one head, and JSON is one
-// document.
-func TestLongScan(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	entries := func(yield func(percolator.Entry, error) bool) {
-		for range 2*alignedLines + 1 {
-			if !yield(percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte(strings.Repeat("ä", 40)), CommitTS: 1}, nil) {
-				return
-			}
-		}
-	}
-	if err := showScan(&out, &percolator.Snapshot{}, untyped, entries, 0, outputFlag{outputTable}); err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(out.String(), "\n"); lines != 2*alignedLines+2 || strings.Count(out.String(), "ROW") != 1 {
-		t.Errorf("%d lines, %d heads", lines, strings.Count(out.String(), "ROW"))
-	}
-	if want := strings.Repeat("ä", 32) + "… (80 bytes)"; !strings.Contains(out.String(), want) {
-		t.Errorf("a long value is not shown as %s", want)
-	}
-	broken := errors.New("broken off")
-	err := showScan(&out, &percolator.Snapshot{}, untyped, func(yield func(percolator.Entry, error) bool) { yield(percolator.Entry{}, broken) }, 0, outputFlag{outputJSON})
-	if !errors.Is(err, broken) {
-		t.Errorf("a scan that fails: %v", err)
-	}
-}
-
-// TestShownValues: two different values never look the same.
-func TestShownValues(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[string]string{
-		"a b": "a b", "": `""`, `"`: `"\""`, " a": `" a"`, "a\n": `"a\n"`, "\xff": `"\xff"`, "ä€": "ä€", `{"a": 1}`: `{"a": 1}`, "\u202e": `"\u202e"`, "\ufffd": `"` + "\ufffd" + `"`,
-	} {
-		if got := shownValue([]byte(value)); got != want {
-			t.Errorf("%q is shown as %s, want %s", value, got, want)
-		}
-	}
-}
-
-// What was read before an error is shown.
-func TestScanBreaksOff(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	err := showScan(&out, nil, untyped, func(yield func(percolator.Entry, error) bool) {
-		for range 3 {
-			if !yield(percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("v")}, nil) {
-				return
-			}
-		}
-		yield(percolator.Entry{}, errors.New("broken"))
-	}, 100, outputFlag{outputTable})
-	if err == nil || strings.Count(out.String(), "\n") != 4 {
-		t.Errorf("%v; printed %q, want the three rows that were read", err, out.String())
 	}
 }
 
