@@ -11,18 +11,6 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 )
 
-func TestRowLocks(t *testing.T) {
-	t.Parallel()
-	l := NewRowLocks()
-	if !l.TryLock("t", "r") || l.TryLock("t", "r") || !l.TryLock("u", "r") {
-		t.Fatal("a row is locked once, by table")
-	}
-	l.Unlock("t", "r")
-	if !l.TryLock("t", "r") {
-		t.Fatal("not unlocked")
-	}
-}
-
 // lossyLocks locks, and its answer is lost or out of bounds.
 type lossyLocks struct {
 	held   map[uint64]string
