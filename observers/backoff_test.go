@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestBackoffPause(t *testing.T) {
+func TestPausesGrowUpToTheirMaximum(t *testing.T) {
 	t.Parallel()
 	b := backoff{10 * time.Millisecond, 5 * time.Second}
 	for n := 1; n < 200; n++ {

@@ -2,7 +2,7 @@ package observers
 
 import "testing"
 
-func TestCongestion(t *testing.T) {
+func TestLimitFallsWithConflictsAndRecovers(t *testing.T) {
 	t.Parallel()
 	c := newCongestion(32)
 	for range 100 {

@@ -9,7 +9,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-func TestCoverage(t *testing.T) {
+func TestEveryObservedColumnNeedsAnObserver(t *testing.T) {
 	t.Parallel()
 	schema := &percolator.Schema{Tables: []percolator.Table{
 		{Name: "a", Observed: []string{"x", "y"}, Weak: []string{"w"}}, {Name: "b", Observed: []string{"x"}}, {Name: "c"},

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestFifo(t *testing.T) {
+func TestFifoKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var f fifo[int]

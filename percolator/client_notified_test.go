@@ -12,7 +12,7 @@ import (
 
 // Notified sees a cell's notification, not its neighbour's; questions that come together travel
 // together.
-func TestNotified(t *testing.T) {
+func TestNotifiedSeesItsCellAlone(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	g := &guard{T: t, env: env, ctx: fixture.Context(t), c: env.Client}

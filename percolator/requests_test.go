@@ -10,7 +10,7 @@ import (
 )
 
 // Stats counts notifications, rows and resolutions where they happen.
-func TestStats(t *testing.T) {
+func TestStatsCountWhereThingsHappen(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx, c := fixture.Context(t), env.Client

@@ -131,7 +131,7 @@ func TestGetMultiOfManyRowsAndColumns(t *testing.T) {
 }
 
 // The predictor changes how many requests are sent, and never an answer.
-func TestPrefetching(t *testing.T) {
+func TestPrefetchingChangesNoAnswer(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx, c := fixture.Context(t), env.Client
@@ -192,7 +192,7 @@ func TestPrefetching(t *testing.T) {
 
 // A blind transaction reads nothing, and costs no request for its start timestamp once one is at
 // hand.
-func TestBlind(t *testing.T) {
+func TestBlindReadsNothing(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx, c := fixture.Context(t), env.Client

@@ -7,7 +7,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-func TestBuffered(t *testing.T) {
+func TestBufferedTellsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)

@@ -64,8 +64,8 @@ func TestObserversAcrossWindows(t *testing.T) {
 	}
 }
 
-// TestLate: who does not keep to what Complete was told is found.
-func TestLate(t *testing.T) {
+// TestLateTransactionsAreFound: who does not keep to what Complete was told is found.
+func TestLateTransactionsAreFound(t *testing.T) {
 	x := Cell{"t", "x", "c"}
 	for name, f := range map[string]func(h *Recording, begun *Txn){
 		"a transaction begins": func(h *Recording, _ *Txn) {
@@ -91,9 +91,9 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestUndecided: a transaction of unknown outcome is told until a scan decides, and a read that
-// passed it over is stale.
-func TestUndecided(t *testing.T) {
+// TestUndecidedUntilAScanDecides: a transaction of unknown outcome is told until a scan decides,
+// and a read that passed it over is stale.
+func TestUndecidedUntilAScanDecides(t *testing.T) {
 	y := Cell{"t", "y", "d"}
 	for _, stale := range []bool{false, true} {
 		h, checker, txn := eager()
@@ -122,8 +122,9 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestStory: an anomaly tells what the transactions involved did, and nothing of others.
-func TestStory(t *testing.T) {
+// TestStoryTellsOfThoseInvolvedAlone: an anomaly tells what the transactions involved did, and
+// nothing of others.
+func TestStoryTellsOfThoseInvolvedAlone(t *testing.T) {
 	h := New()
 	txn := func(start, commit tso.Timestamp, f func(*Txn)) {
 		tx := h.Begin("client-1", "test")

@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-func TestIndex(t *testing.T) {
+func TestIndexHasWhatItsTableHas(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		unique  bool

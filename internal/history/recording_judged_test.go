@@ -23,8 +23,8 @@ func expectKinds(t *testing.T, as []Anomaly, want ...Kind) {
 	}
 }
 
-// TestJudged: what another judge finds in a transaction is in the report.
-func TestJudged(t *testing.T) {
+// TestVerdictsOfOtherJudgesAreReported: what another judge finds in a transaction is in the report.
+func TestVerdictsOfOtherJudgesAreReported(t *testing.T) {
 	h := New()
 	x := Index{Name: "i"}
 	x.AddEntry("1", "a")

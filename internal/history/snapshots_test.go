@@ -6,7 +6,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-func TestSnapshots(t *testing.T) {
+func TestKeptSnapshotsAnswerTheSame(t *testing.T) {
 	var as []Anomaly
 	s := NewSnapshots(func(a Anomaly) { as = append(as, a) })
 	for _, at := range []tso.Timestamp{10, 20, 20} {

@@ -10,7 +10,7 @@ import (
 
 // What a schema lacks, and has more, is said in so many words, up to a limit; what it leaves open
 // is no difference.
-func TestDrift(t *testing.T) {
+func TestDriftIsSaidUpToALimit(t *testing.T) {
 	t.Parallel()
 	stored := &model.Schema{
 		Tables: []model.Table{{Name: "t", Observed: []string{"a"}, Indexes: []model.Index{{Name: "i", Column: "c"}}}, {Name: "u"}},

@@ -27,7 +27,7 @@ func later(f func() error) (done chan error, took *time.Duration) {
 }
 
 // A killed process sends nothing and gets no answer; of what it had under way some arrives.
-func TestKill(t *testing.T) {
+func TestKilledProcessSendsNothing(t *testing.T) {
 	t.Parallel()
 	simulate(t, slow(1), func(t *testing.T, c *simulated.Cluster) {
 		arrived := 0

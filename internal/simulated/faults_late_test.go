@@ -64,7 +64,7 @@ func TestDeadlinesAreHonoured(t *testing.T) {
 }
 
 // A duplicate of a conditional mutation judges the row anew.
-func TestDuplicates(t *testing.T) {
+func TestDuplicateJudgesTheRowAnew(t *testing.T) {
 	t.Parallel()
 	simulate(t, often(simulated.Duplicate), func(t *testing.T, c *simulated.Cluster) {
 		p := connect(t, c, "p")

@@ -41,7 +41,7 @@ func reporters(list []admin.Report) (out []string) {
 	return out
 }
 
-func TestReports(t *testing.T) {
+func TestReportsAreListedUntilTakenBack(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	env.Clock.Stop()

@@ -7,7 +7,7 @@ import (
 
 // The number above a chart is the sum of its lines where they add up, and is said to be one line's
 // where they do not.
-func TestHeadlines(t *testing.T) {
+func TestHeadlinesAreSumsWhereTheyAddUp(t *testing.T) {
 	t.Parallel()
 	s := unknown(1, time.Now())
 	s.Values[committed], s.Values[conflicts] = 100, 20 // aborts are not known

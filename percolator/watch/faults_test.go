@@ -19,7 +19,7 @@ import (
 
 // Whatever happens to any one request of a watcher, it tells the same; one that dies begins again
 // at its position.
-func TestFaults(t *testing.T) {
+func TestFaultsChangeNothingThatIsTold(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	ctx := fixture.Context(t)
@@ -82,13 +82,13 @@ func TestFaults(t *testing.T) {
 
 // A name keeps the position of what was dealt with, and a hold beneath it that keeps collection
 // off; without one a consumer that is too slow is refused.
-func TestNames(t *testing.T) {
+func TestNameKeepsItsPosition(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	percolatortest.Bubble(t, testNames)
+	percolatortest.Bubble(t, testNameKeepsItsPosition)
 }
 
-func testNames(t *testing.T) {
+func testNameKeepsItsPosition(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Hour)
 	defer cancel()
 	env := fixture.NewEnv(t, percolatortest.Configure(withRetention))

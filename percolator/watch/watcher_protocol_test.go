@@ -296,7 +296,7 @@ func TestEntriesInDisorder(t *testing.T) {
 
 // A backlog is handed out in order, in pieces that fit into the limits, and no position is ahead of
 // it (I25).
-func TestBacklog(t *testing.T) {
+func TestBacklogComesInOrderAndInPieces(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	ctx := fixture.Context(t)

@@ -32,7 +32,7 @@ func TestSettleConservesMoney(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestSettleKeepsTheBooks(t *testing.T) {
 	t.Parallel()
 	acc, h := account{Cash: opening}, holding{}
 	for i, c := range []struct {
@@ -56,7 +56,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestExchange(t *testing.T) {
+func TestExchangeIsDecidedByItsSeed(t *testing.T) {
 	t.Parallel()
 	const n = 5
 	x, again, other := NewExchange(n, 7), NewExchange(n, 7), NewExchange(n, 8)
@@ -93,7 +93,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-func TestRows(t *testing.T) {
+func TestNewerTradesSortFirst(t *testing.T) {
 	t.Parallel()
 	a := AccountID{12, 1}
 	if account, security := splitHolding(holdingRow(a, 34)); account != a.row() || security != securityRow(34) {
