@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -111,4 +112,31 @@ func TestBlindTransactionsOneAfterAnother(t *testing.T) {
 			t.Fatalf("transaction %d, alone in the store: %v", i, err)
 		}
 	}
+}
+
+// A blind transaction reads nothing, and costs no request for its start timestamp once one is at
+// hand.
+func TestBlindReadsNothing(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c, percolator.Blind())
+	fixture.WantErr(t, fixture.ErrOf(tx.Get(ctx, fixture.Cell("r", "c"))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(tx.GetMulti(ctx, fixture.Cell("r", "c"))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell("r", "c"))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.FirstError(tx.Scan(ctx, "t", percolator.All())), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.FirstError(tx.ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O"})), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, tx.Insert(fixture.Cell("r", "c"), nil), percolator.ErrInvalidArgument)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
+	fixture.Must(t, tx.Delete(fixture.Cell("r", "d")))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
+
+	// Concurrent writers still conflict.
+	a, b := fixture.MustBegin(t, ctx, c, percolator.Blind()), fixture.MustBegin(t, ctx, env.NewClient(), percolator.Blind())
+	fixture.Must(t, a.Set(fixture.Cell("x", "c"), []byte("a")))
+	fixture.Must(t, b.Set(fixture.Cell("x", "c"), []byte("b")))
+	fixture.MustCommit(t, ctx, a)
+	fixture.WantErr(t, fixture.ErrOf(b.Commit(ctx)), percolator.ErrConflict)
 }
