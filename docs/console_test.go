@@ -22,9 +22,9 @@ import (
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 )
 
-// TestConsole runs the commands of the blocks that are marked ```console, page by page and in
-// order, with a shell, and compares what they print. What differs from run to run is replaced on
-// both sides (normalized). Directives:
+// TestConsoleBlocksPrintWhatPagesSay runs the commands of the blocks that are marked ```console, page
+// by page and in order, with a shell, and compares what they print. What differs from run to run is
+// replaced on both sides (normalized). Directives:
 //
 //	background=NAME until=TEXT [with="FLAGS"]   the command goes on in the background, without
 //	                                            its log; FLAGS are added to it here
@@ -39,7 +39,7 @@ import (
 // Addresses that a background command prints replace those in the page, in later commands, and the
 // variables that it says should be exported are. So the page shows the usual ports and the test
 // takes free ones. What a command exports, later commands have.
-func TestConsole(t *testing.T) {
+func TestConsoleBlocksPrintWhatPagesSay(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	programs := build(t)

@@ -21,8 +21,9 @@ var (
 	codeSpan = regexp.MustCompile("`[^`]*`")
 )
 
-// TestLinks: every relative link names a file, and its fragment a heading or an anchor there.
-func TestLinks(t *testing.T) {
+// TestRelativeLinksLeadSomewhere: every relative link names a file, and its fragment a heading or
+// an anchor there.
+func TestRelativeLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	all := map[string]*page{}
 	for _, p := range pages(t) {

@@ -13,14 +13,14 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 )
 
-// TestGo compiles and vets every piece of Go in the documentation. A piece is
+// TestGoOfPagesCompiles compiles and vets every piece of Go in the documentation. A piece is
 //
 //   - a complete file, if it begins with a package clause;
 //   - a part of a file that is tested elsewhere, after "<!-- snippet: from=FILE -->", or in a page
 //     with "<!-- snippets: from=FILE -->";
 //   - otherwise a fragment, put into testdata/snippets/NAME.go in place of the line "// SNIPPET".
 //     The NAME is that of "<!-- snippet: in=NAME -->", or "function".
-func TestGo(t *testing.T) {
+func TestGoOfPagesCompiles(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	dir := fixture.BuildDir(t)

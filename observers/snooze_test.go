@@ -14,7 +14,7 @@ import (
 
 // A change can be postponed more often than attempts may fail: that is no failure, nothing is
 // written, and in the end the observer runs for it.
-func TestSnooze(t *testing.T) {
+func TestSnoozesAreNoFailures(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()
 	var calls atomic.Int64

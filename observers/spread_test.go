@@ -53,7 +53,7 @@ func (f *fixture) fill(n int) {
 }
 
 // The oldest ready cells are offered, beyond those that stay; what nobody takes is as it was.
-func TestSurplus(t *testing.T) {
+func TestOldestReadyCellsAreOffered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 1}, options{})
 	f.fill(4)
@@ -316,7 +316,7 @@ func TestHandedToItself(t *testing.T) {
 }
 
 // A worker asks for others' work while it has little, unless all of its runs fail.
-func TestHunger(t *testing.T) {
+func TestWorkersAskForWorkWhileTheyHaveLittle(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2, MinBackoff: time.Hour}, options{})
@@ -340,7 +340,7 @@ func TestHunger(t *testing.T) {
 }
 
 // What is seen to stand does so since it was seen first, whatever the oracle's clock says.
-func TestSightings(t *testing.T) {
+func TestStandingSinceTheFirstSighting(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		s, key := newSightings(), cellKey{row: "r"}

@@ -78,7 +78,7 @@ func TestSpansOfRuns(t *testing.T) {
 }
 
 // What waits shows with its age until it is done. Parked cells do not count as waiting.
-func TestBacklog(t *testing.T) {
+func TestBacklogShowsItsAgeUntilItIsDone(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {

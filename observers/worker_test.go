@@ -142,7 +142,7 @@ func TestObserversOfOneColumnAcknowledgeIndependently(t *testing.T) {
 	e.until("nothing is left of it", func() bool { return len(e.pending()) == 0 })
 }
 
-func TestCascade(t *testing.T) {
+func TestCascadeRunsByDispatchAlone(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, percolator.Table{Name: "t", Observed: []string{"a", "b", "c"}}), newJournal(), observers.NewRegistry()
 	for _, step := range [][2]string{{"a", "b"}, {"b", "c"}, {"c", "d"}} {

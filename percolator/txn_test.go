@@ -247,7 +247,7 @@ func TestSlicesAreCopied(t *testing.T) {
 	}
 }
 
-func TestInsert(t *testing.T) {
+func TestInsertNeedsAnAbsentCell(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)

@@ -107,7 +107,7 @@ func TestWhatTheModuleMustNotHave(t *testing.T) {
 
 // No mock shows an order, so the text has to: an instance waits until its service may use the key,
 // a server has its rights before it starts, and the rights of all are those of modules/grants.
-func TestOrder(t *testing.T) {
+func TestTextHasTheOrder(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string][]string{
 		"bigtable.tf":                 {`depends_on = [terraform_data.key_granted]`},
@@ -203,7 +203,7 @@ func TestReadmeHasDefaults(t *testing.T) {
 	}
 }
 
-func TestFormat(t *testing.T) {
+func TestFilesAreFormatted(t *testing.T) {
 	t.Parallel()
 	if !hasTerraform() {
 		t.Log("no terraform on this machine: make terraform looks at the format")

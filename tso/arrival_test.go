@@ -13,7 +13,7 @@ import (
 )
 
 // A message has its time; those above the bound have little. What has arrived stays.
-func TestArrivals(t *testing.T) {
+func TestArrivalsAboveTheBoundHaveLittleTime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := newArrivals(8, 25, func(context.Context) {})
 		begin := func(ctx context.Context, host string) context.Context {

@@ -135,7 +135,7 @@ func TestHealthWhileTheStoreIsDown(t *testing.T) {
 }
 
 // What the status says in the life of a leader and its follower.
-func TestStatus(t *testing.T) {
+func TestStatusOfLeaderAndFollower(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store := newFaultyStore(NewMemoryStore())
 		idle, err := NewServer(store, ServerConfig{})

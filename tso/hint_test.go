@@ -37,7 +37,7 @@ func held(r *runner) (hints, bytes, topics int) {
 	return t.count.Used(), t.bytes.Used(), len(t.topics)
 }
 
-func TestHints(t *testing.T) {
+func TestHintsComeOnceToThoseWhoAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := startLeader(t, NewMemoryStore(), ServerConfig{})
 		x, y, z := Hint{1, "x"}, Hint{2, "y"}, Hint{1, "z"}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -51,4 +52,12 @@ func TestVersionCommand(t *testing.T) {
 	}
 	cl.must(exitUsage, "version", "-o", "xml")
 	cl.must(exitUsage, "version", "now")
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "version")
+	if code := p.wait(t); code != 0 || !strings.HasPrefix(p.stdout.String(), "percolator ") || !strings.Contains(p.stdout.String(), "go1.") {
+		t.Errorf("exit status %d, printed %q", code, fmt.Sprint(p.stdout.String()))
+	}
 }

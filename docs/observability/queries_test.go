@@ -149,7 +149,7 @@ func TestQueriesFindSomething(t *testing.T) {
 var kebab = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
 // A rule says how bad it is, what it means, and where to read on.
-func TestRules(t *testing.T) {
+func TestRulesSayWhatTheyMean(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, r := range readRules(t) {
@@ -176,7 +176,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestDashboard(t *testing.T) {
+func TestPanelsHaveTitlesAndDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	ids := map[int]bool{}
 	taken := map[[2]int]string{}

@@ -64,7 +64,7 @@ func TestInputsOfTheCode(t *testing.T) {
 }
 
 // Which of the three decides about nodes, and what follows for the money.
-func TestNodes(t *testing.T) {
+func TestNodesFollowTheLargestNeed(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
 	reads := plan(t, in, func(w *capacity.Workload) { w.Reads = 102_000 }) // 6 nodes' at 60 %
@@ -114,7 +114,7 @@ func TestStorageOfVersions(t *testing.T) {
 	near(t, "deleted by the journal", p.Storage.DeletedAtMost, 1000*(1000+48+40+48+entry)*7*86400)
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitThatBindsFirstIsNamed(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
 	limit := func(p *capacity.Plan, name string) capacity.Limit {
@@ -179,7 +179,7 @@ func TestUnknownInputs(t *testing.T) {
 }
 
 // With a journal nothing passes over tables but sweeps and backups, and without one no sweep does.
-func TestPasses(t *testing.T) {
+func TestOnlySweepsAndBackupsPassOverTables(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
 	workload := func(w *capacity.Workload) {
@@ -237,7 +237,7 @@ func TestStoredBytes(t *testing.T) {
 	}
 }
 
-func TestWorkloads(t *testing.T) {
+func TestWorkloadsAreParsedAndChecked(t *testing.T) {
 	t.Parallel()
 	w := capacity.DefaultWorkload()
 	fixture.Must(t, w.Parse([]byte("rows: 5e6\nretention: 2h\nblind: true\nreadsPerChange: 0")))
@@ -284,8 +284,8 @@ func TestSizeOfARow(t *testing.T) {
 	}
 }
 
-// TestShares: none is above one.
-func TestShares(t *testing.T) {
+// TestNoShareIsAboveOne: none is above one.
+func TestNoShareIsAboveOne(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
 	for _, name := range []string{"cpuShare", "storageShare"} {

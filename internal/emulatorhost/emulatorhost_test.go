@@ -24,7 +24,7 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-func TestAwait(t *testing.T) {
+func TestAwaitIsPatientAndNamesTheAddress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: takes longer than a second")
 	}

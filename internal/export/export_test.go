@@ -82,7 +82,7 @@ func read(t testing.TB, env *percolatortest.Env, dir string, m *export.Manifest)
 	return rows
 }
 
-func TestExport(t *testing.T) {
+func TestExportHasEveryRowOfItsSnapshot(t *testing.T) {
 	t.Parallel()
 	const rows = 700
 	env, before := newEnv(t, rows)

@@ -193,7 +193,7 @@ func TestOnlyGRPC(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
+func TestMetricsAreServedOnLoopbackAlone(t *testing.T) {
 	withEnv(t, nil)
 	e, err := Start(t.Context(), Service{Name: "worker"})
 	if err != nil {

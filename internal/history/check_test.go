@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestCheck runs the histories in testdata: legal ones, and one for each anomaly. A history
-// is a line for each transaction:
+// TestCheckFindsEachAnomaly runs the histories in testdata: legal ones, and one for each anomaly. A
+// history is a line for each transaction:
 //
 //	T1 10-20 @1,2: r(x)=nil w(x)=1     start and commit timestamp; when it began and ended in real time, if that matters
 //	T2 30: s(a..d)=a:1,b:2             of a transaction that wrote nothing; a scan of rows a ≤ row < d
@@ -29,7 +29,7 @@ import (
 // "delivered p 10.0=v@20,30.0=v@40" a call of a receiver. "watches from 10" is a consumer that
 // begins to watch everything there, and "watches to 40 x=1@10-20 y=nil@30-40" what it was told
 // before it came to 40.
-func TestCheck(t *testing.T) {
+func TestCheckFindsEachAnomaly(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			h := parse(t, d.Input)

@@ -6,8 +6,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestExports: an export has those observers run again which had not run at its snapshot.
-func TestExports(t *testing.T) {
+// TestExportsHaveObserversRunAgain: an export has those observers run again which had not run at
+// its snapshot.
+func TestExportsHaveObserversRunAgain(t *testing.T) {
 	rules := Rules{Observers: []Observer{{Name: "o", Table: "t", Column: "c"}, {Name: "w", Table: "t", Column: "k", Weak: true}}}
 	cell, poke := Cell{"t", "r", "c"}, Cell{"t", "r", "k"}
 	for _, c := range []struct {
@@ -58,9 +59,9 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// TestDrops: a change that an operator has abandoned need not be run for, nor be due in an export.
-// A later one must.
-func TestDrops(t *testing.T) {
+// TestAbandonedChangesNeedNoRun: a change that an operator has abandoned need not be run for, nor
+// be due in an export. A later one must.
+func TestAbandonedChangesNeedNoRun(t *testing.T) {
 	rules := Rules{Observers: []Observer{{Name: "o", Table: "t", Column: "c"}}}
 	cell, ack := Cell{"t", "r", "c"}, Cell{"t", "r", "ack"}
 	for _, c := range []struct {

@@ -6,9 +6,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestImports: between the fence of an import and its end nobody reads the table or commits there,
-// and what began before does not later either.
-func TestImports(t *testing.T) {
+// TestNobodyReadsOrCommitsDuringAnImport: between the fence of an import and its end nobody reads
+// the table or commits there, and what began before does not later either.
+func TestNobodyReadsOrCommitsDuringAnImport(t *testing.T) {
 	const start, commit, since = 30, 40, 50
 	x := Cell{"t", "x", "c"}
 	for _, c := range []struct {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOf(t *testing.T) {
+func TestHostsOfIPv6AreNetworks(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"192.0.2.1:1": "192.0.2.1", "[::ffff:192.0.2.1]:2": "192.0.2.1",

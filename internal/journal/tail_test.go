@@ -17,7 +17,7 @@ import (
 
 // A tail reads each row once, of known streams, new ones and such without a header, and a row that
 // is not taken again.
-func TestTail(t *testing.T) {
+func TestTailReadsEachRowOnce(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)

@@ -9,7 +9,7 @@ import (
 
 // Whatever the ranges, their union holds the same keys, in ranges that are apart; so do the parts
 // of it that meet or lie in another range.
-func TestRanges(t *testing.T) {
+func TestUnionOfRangesHoldsTheSameKeys(t *testing.T) {
 	t.Parallel()
 	key := rapid.SampledFrom([]string{"", "\x00", "a", "a\x00", "a\x00\x00", "ab", "b", "b\xff", "c", "\xff", "\xff\xff"})
 	anyRange := rapid.Custom(func(t *rapid.T) Range {
@@ -45,7 +45,7 @@ func TestRanges(t *testing.T) {
 	})
 }
 
-func TestSelection(t *testing.T) {
+func TestSelectionIsOfNamesAndRanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		o             ScanOptions

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestBeside: what a schema has beside those of other names, and that it takes no table of them.
-func TestBeside(t *testing.T) {
+// TestSchemasTakeNoTablesOfOthers: what a schema has beside those of other names, and that it takes
+// no table of them.
+func TestSchemasTakeNoTablesOfOthers(t *testing.T) {
 	t.Parallel()
 	of := func(schema string, tables ...string) (out []Table) {
 		for _, name := range tables {

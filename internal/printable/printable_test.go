@@ -8,7 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/printable"
 )
 
-func TestLines(t *testing.T) {
+func TestInvisibleCharactersAreEscaped(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "",

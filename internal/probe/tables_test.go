@@ -110,9 +110,9 @@ func TestTablesAreRemovedBeforeAPanicGoesOn(t *testing.T) {
 	alone(t, server)
 }
 
-// TestLeftovers: those of runs that are surely over are removed, the others named; nothing else is
-// touched.
-func TestLeftovers(t *testing.T) {
+// TestLeftoversOfRunsThatAreOverAreRemoved: those of runs that are surely over are removed, the
+// others named; nothing else is touched.
+func TestLeftoversOfRunsThatAreOverAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	server := s.start(t)

@@ -7,7 +7,7 @@ import (
 
 func testPace() *Pace { return &Pace{Random: seeded()} }
 
-func TestPace(t *testing.T) {
+func TestPaceSlowsDownWithoutWork(t *testing.T) {
 	t.Parallel()
 	p := testPace()
 	about := func(got, want time.Duration) bool { return got >= want*3/4 && got <= want*5/4 }

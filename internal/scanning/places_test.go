@@ -22,7 +22,7 @@ func newTestPlaces(sample func(context.Context, string) ([]string, error)) *Plac
 	return NewPlaces(sample, time.Now, seeded())
 }
 
-func TestBetween(t *testing.T) {
+func TestPlaceLiesBetweenItsBounds(t *testing.T) {
 	t.Parallel()
 	key := rapid.StringOfN(rapid.RuneFrom([]rune{'\x00', 'a', 'b', 'c'}), 0, 12, -1)
 	rapid.Check(t, func(t *rapid.T) {

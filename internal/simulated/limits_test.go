@@ -11,8 +11,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestLimits: what the service refuses is refused, and nothing of it is applied.
-func TestLimits(t *testing.T) {
+// TestWhatTheServiceRefusesIsRefused: what the service refuses is refused, and nothing of it is
+// applied.
+func TestWhatTheServiceRefusesIsRefused(t *testing.T) {
 	t.Parallel()
 	long := func(n int) string { return strings.Repeat("x", n) }
 	changed := func(f func(*store.Mutation)) *store.Mutation {

@@ -105,8 +105,9 @@ func rowsNamed(names []string) (out model.Ranges) {
 	return out
 }
 
-// TestQueries asks Google's emulator for every shape of query, and evaluates it here.
-func TestQueries(t *testing.T) {
+// TestQueriesMatchTheEmulator asks Google's emulator for every shape of query, and evaluates it
+// here.
+func TestQueriesMatchTheEmulator(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)
 	s.plantRow(t, "t", storedRow)
@@ -274,7 +275,7 @@ func TestWholeRowIsCutOff(t *testing.T) {
 }
 
 // Rows names the rows of a read, with bounds as model.Range has them.
-func TestRows(t *testing.T) {
+func TestRowsAreBoundedAsRangesAre(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)
 	for _, row := range []string{"a", "ab", "b", "\xff"} {

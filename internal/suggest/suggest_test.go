@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNearest(t *testing.T) {
+func TestNearestAllowsFewMistakes(t *testing.T) {
 	t.Parallel()
 	names := []string{"accounts", "documents", "domains", "ab"}
 	for given, want := range map[string]string{

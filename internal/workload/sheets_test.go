@@ -9,8 +9,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// TestSheets: sheets are whole that large transactions rewrite.
-func TestSheets(t *testing.T) {
+// TestSheetsStayWhole: sheets are whole that large transactions rewrite.
+func TestSheetsStayWhole(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	f := begun(t)

@@ -85,7 +85,7 @@ func wantRight(t testing.TB, ctx context.Context, c *percolator.Client, index st
 	return report
 }
 
-func TestBackfill(t *testing.T) {
+func TestIndexIsReadOnceItIsBackfilled(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c := fixture.Context(t), env.Client

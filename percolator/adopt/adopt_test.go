@@ -97,9 +97,9 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 
 // A copy has the newest version of each mapped cell up to its time, in the declared type; what
 // cannot be translated is told.
-func TestCopy(t *testing.T) { inBubble(t, testCopy) }
+func TestCopyHasTheNewestVersions(t *testing.T) { inBubble(t, testCopyHasTheNewestVersions) }
 
-func testCopy(t *testing.T) {
+func testCopyHasTheNewestVersions(t *testing.T) {
 	w := newWorld(t, percolator.ColumnSchema{Name: "value"}, percolator.ColumnSchema{Name: "note:*"}, percolator.ColumnSchema{Name: "age", Type: percolator.TypeInt64})
 	now := time.Now()
 	w.put("a", now, "f", "v", "old", "g", "n:1", "note", "f", "age", "7", "g", "other", "not mapped")
@@ -194,9 +194,9 @@ func TestMappingsThatAreRefused(t *testing.T) {
 
 // The whole path of docs/ADOPT.md, with programs that write all the time. Every write that was
 // acknowledged to a program is there in the end.
-func TestAdopt(t *testing.T) { inBubble(t, testAdopt) }
+func TestAdoptionLosesNoWrite(t *testing.T) { inBubble(t, testAdoptionLosesNoWrite) }
 
-func testAdopt(t *testing.T) {
+func testAdoptionLosesNoWrite(t *testing.T) {
 	const programs, keys = 4, 600
 	w := newWorld(t)
 	var dual, switched, stop atomic.Bool

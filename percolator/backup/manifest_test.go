@@ -32,7 +32,7 @@ func forge(t *testing.T, s *memory, change func(m *backup.Manifest)) *memory {
 }
 
 // A small object that claims a row of gigabytes takes little memory.
-func TestBomb(t *testing.T) {
+func TestBombTakesLittleMemory(t *testing.T) {
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))
 	store := newMemory()
@@ -67,7 +67,7 @@ func mustManifest(t *testing.T, s backup.Store) *backup.Manifest {
 	return m
 }
 
-func TestTraversal(t *testing.T) {
+func TestNamesDoNotLeaveTheDirectory(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))

@@ -21,7 +21,7 @@ func keysOn(body string) (keys []string) {
 
 // Nobody has to know a key: rows are listed by the beginning of their keys, page after page, and a
 // row of which only a lock is stored is among them. Listing resolves no lock.
-func TestBrowse(t *testing.T) {
+func TestRowsAreFoundWithoutTheirKeys(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	var cells []percolator.Cell

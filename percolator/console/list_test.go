@@ -29,7 +29,7 @@ func entries() (list []entry) {
 }
 
 // A list is filtered, sorted, grouped and paged as its address says, and its links lead on.
-func TestLists(t *testing.T) {
+func TestListsFollowTheirAddress(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		query       string

@@ -357,7 +357,7 @@ func TestTooManyViewers(t *testing.T) {
 }
 
 // A page that connects again is sent what it has missed, and one that is loaded everything.
-func TestHistory(t *testing.T) {
+func TestPageThatConnectsAgainGetsWhatItMissed(t *testing.T) {
 	inBubble(t, time.Minute, func(t *testing.T, h *Handler, _ *fakeSource) {
 		watch(h, pageOverview)
 		time.Sleep(time.Hour + time.Second)

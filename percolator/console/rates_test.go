@@ -27,7 +27,7 @@ func counted(name string, started, second int, transactions int64) admin.Report 
 }
 
 // Rates are those of the last two reports of each process, until it reports again or is gone.
-func TestRates(t *testing.T) {
+func TestRatesAreOfTheLastTwoReports(t *testing.T) {
 	t.Parallel()
 	r := newRates()
 	for i, step := range []struct {

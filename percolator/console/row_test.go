@@ -22,7 +22,7 @@ func rowOf(table, row string, more ...string) string {
 
 // A row shows versions, locks with their primaries, and what a reader finds; keys of any bytes can
 // be asked for and are shown harmlessly.
-func TestRow(t *testing.T) {
+func TestRowShowsVersionsAndLocks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	h := c.handler()

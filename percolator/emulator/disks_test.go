@@ -164,9 +164,10 @@ func TestProgressOfALongRead(t *testing.T) {
 	}
 }
 
-// TestReach: a read of ranges that has passed over so many bytes is cut off, and has named the last
-// row that its filter kept back; reading on from there comes to the end. Reads of keys go on.
-func TestReach(t *testing.T) {
+// TestReadsThatPassOverMuchAreCutOff: a read of ranges that has passed over so many bytes is cut
+// off, and has named the last row that its filter kept back; reading on from there comes to the
+// end. Reads of keys go on.
+func TestReadsThatPassOverMuchAreCutOff(t *testing.T) {
 	t.Parallel()
 	d := &Disks{Reach: 30_000, Clean: []Clean{{"t", "s", "t", 90_000}}}
 	c := onDisks(t, d, 100)
@@ -334,9 +335,9 @@ func TestTabletsOnTheMove(t *testing.T) {
 	}
 }
 
-// TestPriorities: a read under a profile of low priority waits for the others; one whose caller has
-// left does not hold up the rest.
-func TestPriorities(t *testing.T) {
+// TestLowPriorityWaits: a read under a profile of low priority waits for the others; one whose
+// caller has left does not hold up the rest.
+func TestLowPriorityWaits(t *testing.T) {
 	t.Parallel()
 	d := &Disks{}
 	ctx := testContext(t)

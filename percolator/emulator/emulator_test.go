@@ -135,7 +135,7 @@ func TestOptionsWinOverEnvironment(t *testing.T) {
 	fill(t, openClient(t, s.ClientOptions()).Open("t"), 1, []byte("v"))
 }
 
-func TestAddress(t *testing.T) {
+func TestAddressInUseIsNamed(t *testing.T) {
 	t.Parallel()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -118,8 +118,8 @@ func mutateRows(ctx context.Context, c btpb.BigtableClient, entries ...*btpb.Mut
 	}
 }
 
-// TestLimits has each limit of the service, and the request just beyond it.
-func TestLimits(t *testing.T) {
+// TestBeyondEachLimitIsRefused has each limit of the service, and the request just beyond it.
+func TestBeyondEachLimitIsRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: takes longer than a second")
 	}

@@ -37,8 +37,8 @@ func connect(t *testing.T, profile string, opts []option.ClientOption) (*bigtabl
 	return c, err
 }
 
-// TestPrincipals: who may connect, and do what.
-func TestPrincipals(t *testing.T) {
+// TestPrincipalsHaveTheirRightsAlone: who may connect, and do what.
+func TestPrincipalsHaveTheirRightsAlone(t *testing.T) {
 	t.Parallel()
 	s := start(t, Principals(map[string]Rights{
 		"admin":  {Instance: Role("roles/bigtable.admin")},

@@ -251,7 +251,7 @@ func TestSnapshotIsOneInstant(t *testing.T) {
 	}
 }
 
-func TestFreeze(t *testing.T) {
+func TestFrozenStoreTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	createTable(t, s.ClientOptions(), "t", "f")

@@ -99,9 +99,9 @@ func (e *env) wantRows(c *percolator.Client, n int) {
 
 // During an import its table is refused as a whole and the others are used; a snapshot sees all
 // rows or is refused (I28). Workers then run for every observed cell.
-func TestBulk(t *testing.T) { inBubble(t, testBulk) }
+func TestBulkIsSeenWholeOrNotAtAll(t *testing.T) { inBubble(t, testBulkIsSeenWholeOrNotAtAll) }
 
-func testBulk(t *testing.T) {
+func testBulkIsSeenWholeOrNotAtAll(t *testing.T) {
 	const n = 1200
 	e := bulkEnv(t)
 	other := e.NewClient()

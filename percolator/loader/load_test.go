@@ -15,7 +15,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
-func TestLoad(t *testing.T) {
+func TestLoadThatHasEndedBeginsAnew(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	var committed atomic.Int64
@@ -71,7 +71,7 @@ func TestSlowSource(t *testing.T) {
 
 // What has been read and not been dealt with is bounded in bytes, and so are the transactions under
 // way, in number and size.
-func TestBounds(t *testing.T) {
+func TestWhatIsUnderWayIsBounded(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	const size, room = 100, 1000
@@ -124,7 +124,7 @@ func TestBounds(t *testing.T) {
 
 // Items that keep failing are reported, and nothing else is lost. One that can never succeed is
 // tried once.
-func TestPoison(t *testing.T) {
+func TestPoisonIsReportedAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	errPoison := errors.New("poison")
@@ -218,7 +218,7 @@ func TestSourceFails(t *testing.T) {
 
 // Transactions that write the same cells conflict, with each other and with those of others. No
 // update is lost.
-func TestConflicts(t *testing.T) {
+func TestConflictsLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	add := func(ctx context.Context, tx *percolator.Txn, item string) error {
@@ -274,7 +274,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func TestInvalid(t *testing.T) {
+func TestInvalidJobsAreRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	good := loader.Job[string]{Source: source("i-", 1), Write: loader.Each(set)}

@@ -10,7 +10,7 @@ import (
 
 // Whatever the order in which batches end, the position is the end of the longest beginning without
 // a gap.
-func TestOrder(t *testing.T) {
+func TestPositionHasNoGapBeforeIt(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -95,7 +95,7 @@ func TestEnvironmentsAreApart(t *testing.T) {
 	}
 }
 
-func TestAddress(t *testing.T) {
+func TestEnvironmentLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s, err := emulator.Start()
 	if err != nil {
@@ -129,7 +129,7 @@ func TestConfigureAndHandlerApplyFromTheStart(t *testing.T) {
 	}
 }
 
-func TestClock(t *testing.T) {
+func TestOracleFollowsTheClock(t *testing.T) {
 	t.Parallel()
 	env := New(t, schema)
 	ctx := testContext(t)
@@ -212,7 +212,7 @@ func TestAdvanceMakesLocksDead(t *testing.T) {
 	}
 }
 
-func TestDump(t *testing.T) {
+func TestDumpShowsEveryCell(t *testing.T) {
 	t.Parallel()
 	env := New(t, schema)
 	ctx := testContext(t)
@@ -262,7 +262,7 @@ func squeeze(s string) string {
 }
 
 // What a process does that has joined an environment, the others see.
-func TestJoin(t *testing.T) {
+func TestOthersSeeWhatJoinedProcessesDo(t *testing.T) {
 	t.Parallel()
 	env := New(t, schema, Listen())
 	env.Clock.Stop()

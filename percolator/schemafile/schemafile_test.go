@@ -10,7 +10,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/schemafile"
 )
 
-func TestParse(t *testing.T) {
+func TestFileDescribesAWholeSchema(t *testing.T) {
 	t.Parallel()
 	text := `---
 # all of it

@@ -11,7 +11,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/watch"
 )
 
-func TestChanges(t *testing.T) {
+func TestChangesAreOfTheColumnsAskedFor(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
@@ -72,7 +72,7 @@ func TestChangesOfADeclaredTable(t *testing.T) {
 
 // What follows a position, also one that went through its text form, is neither missed nor told
 // again.
-func TestPositions(t *testing.T) {
+func TestPositionsNeitherMissNorRepeat(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
@@ -104,7 +104,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-func TestConfigurations(t *testing.T) {
+func TestConfigurationsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)

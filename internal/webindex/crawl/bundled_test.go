@@ -66,7 +66,7 @@ func compare(t *testing.T, hint string, want, got []*crawl.Response) {
 	}
 }
 
-func TestOpen(t *testing.T) {
+func TestBundledCrawlIsReadWhole(t *testing.T) {
 	t.Parallel()
 	in := crawl.OpenBundled()
 	n := 0

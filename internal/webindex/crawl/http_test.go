@@ -28,7 +28,7 @@ func encode(t *testing.T, s string, compressor func(w io.Writer) io.WriteCloser)
 	return b.String()
 }
 
-func TestResponses(t *testing.T) {
+func TestResponsesAreDecoded(t *testing.T) {
 	t.Parallel()
 	const text = "<p>The light is shown from sunset to sunrise."
 	gz := string(compress(t, []byte(text)))

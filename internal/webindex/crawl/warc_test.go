@@ -712,7 +712,7 @@ func TestReadWgetLayout(t *testing.T) {
 	}
 }
 
-func TestVerify(t *testing.T) {
+func TestDigestsAreVerified(t *testing.T) {
 	t.Parallel()
 	// printf abc | md5sum, sha1sum, sha256sum
 	const sha1Hex = "a9993e364706816aba3e25717850c26c9cd0d89d"

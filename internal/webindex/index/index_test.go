@@ -208,7 +208,7 @@ func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
 	want(t, "target", show(w, target), &served{0, nil})
 }
 
-func TestDelete(t *testing.T) {
+func TestDeletedPagesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 1)
 	same := webtest.Page("Same", "the same words")

@@ -211,7 +211,7 @@ func TestToleranceIsNeeded(t *testing.T) {
 	}
 }
 
-func TestShares(t *testing.T) {
+func TestSharesAreDamped(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		rank int64

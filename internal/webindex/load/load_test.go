@@ -123,7 +123,7 @@ func TestLargePagesAreSkipped(t *testing.T) {
 	}
 }
 
-func TestDirectory(t *testing.T) {
+func TestDirectoryOfPagesIsLoaded(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 1)
 	dir := t.TempDir()

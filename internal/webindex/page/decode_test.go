@@ -14,7 +14,7 @@ func htmlHeader(contentType string) http.Header {
 	return http.Header{"Content-Type": {contentType}}
 }
 
-func TestDecode(t *testing.T) {
+func TestDecodeFindsTheCharset(t *testing.T) {
 	t.Parallel()
 	const japaneseText = "<title>灯台の光</title>"
 	sjis, err := japanese.ShiftJIS.NewEncoder().String(japaneseText)

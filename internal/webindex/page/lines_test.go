@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestLines(t *testing.T) {
+func TestLinesAreBlocksWithoutMarkup(t *testing.T) {
 	t.Parallel()
 	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
 	body := `<title>Title</title><script>alert(1)</script><h1>A <b>bold</b>

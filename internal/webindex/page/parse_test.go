@@ -23,7 +23,7 @@ func parse(t *testing.T, body string) *Page {
 	return p
 }
 
-func TestParse(t *testing.T) {
+func TestParseFindsTitleTermsAndLinks(t *testing.T) {
 	t.Parallel()
 	p := parse(t, `<!DOCTYPE html><html><head><title> The
   Outer &amp; Inner Light </title><style>p { color: red }</style><script>if (a < b) document.write("<a href=x>no</a>")</script>

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestSnippet(t *testing.T) {
+func TestSnippetIsAroundTheTerm(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("sand and shingle ", 20) + "the old Fog-Signal still stands " + strings.Repeat("over the bay ", 20)
 	text = strings.TrimSpace(text)
@@ -79,7 +79,7 @@ func TestSnippetPrefersTheBody(t *testing.T) {
 	}
 }
 
-func TestHighlight(t *testing.T) {
+func TestHighlightMarksTheQuery(t *testing.T) {
 	t.Parallel()
 	got := Highlight("The LIGHT by light\u00adhouses, a light", "light lighthouses")
 	want := []Fragment{

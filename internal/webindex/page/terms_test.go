@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTerms(t *testing.T) {
+func TestTermsAreNormalized(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		"":                                       nil,

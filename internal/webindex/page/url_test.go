@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestIdentity(t *testing.T) {
+func TestIdentityIsNormalized(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		"http://example.com/":                      "http://example.com/",

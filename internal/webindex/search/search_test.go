@@ -59,8 +59,9 @@ func get(t *testing.T, s http.Handler, path string) *httptest.ResponseRecorder {
 // variable is what differs from run to run.
 var variable = regexp.MustCompile(`\d+ ms|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})? UTC|at=\d+`)
 
-// TestPages compares whole pages with files that were looked at once. Write them anew with -update.
-func TestPages(t *testing.T) {
+// TestPagesMatchTheirFiles compares whole pages with files that were looked at once. Write them
+// anew with -update.
+func TestPagesMatchTheirFiles(t *testing.T) {
 	t.Parallel()
 	_, s := newSite(t)
 	for name, path := range map[string]string{
@@ -191,7 +192,7 @@ func TestRawVersions(t *testing.T) {
 	}
 }
 
-func TestHeaders(t *testing.T) {
+func TestHeadersForbidScripts(t *testing.T) {
 	t.Parallel()
 	_, s := newSite(t)
 	for _, path := range []string{"/", "/?q=lamps", "/nowhere", "/style.css"} {

@@ -83,7 +83,7 @@ func TestJSONIsOneLineWithAllKeys(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestTextHasEveryFigure(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	if err := example().WriteText(&b); err != nil {

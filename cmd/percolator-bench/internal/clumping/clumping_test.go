@@ -88,7 +88,7 @@ func TestSimulationIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestDistances(t *testing.T) {
+func TestDistancesAreCircularAndOfEveryPair(t *testing.T) {
 	t.Parallel()
 	if mean, least, close := distances([]int{0, 500, 900, 901}, 1000); mean != (0.5+0.1+0.099+0.4+0.401+0.001)/6 || least != 0.001 || close != 1./6 {
 		t.Errorf("mean %g, least %g, close %g", mean, least, close)

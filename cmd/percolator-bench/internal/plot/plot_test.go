@@ -93,7 +93,7 @@ func TestWellFormed(t *testing.T) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
+func TestChartsThatCannotBeDrawnAreRefused(t *testing.T) {
 	t.Parallel()
 	one := []float64{1}
 	lines := func(c report.Chart, l ...report.Line) report.Chart { c.Lines = l; return c }
@@ -119,7 +119,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestThousandsAreSeparated(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]string{0: "0", 0.05: "0.05", 12.5: "12.5", 999: "999", 1000: "1,000", -25000: "-25,000", 1e6: "1,000,000"} {
 		if got := number(v); got != want {

@@ -7,7 +7,7 @@ import (
 )
 
 // A figure that was measured several times is told with its spread, unless it did not vary.
-func TestRepeated(t *testing.T) {
+func TestRepeatedFigureHasItsSpread(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		samples []float64
@@ -27,7 +27,7 @@ func TestRepeated(t *testing.T) {
 }
 
 // A goal is met by the figure's value, on the side that is wanted.
-func TestWant(t *testing.T) {
+func TestGoalIsMetOnTheWantedSide(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		value   float64

@@ -16,10 +16,10 @@ func TestEditsFitTheLibrary(t *testing.T) {
 	}
 }
 
-// TestRepeats: what a seed decides happens again, whatever else the machine does: of 12
-// repetitions, beside each other, at most one differs from the first. Most of what processes do
+// TestSeedRepeatsAnEpisode: what a seed decides happens again, whatever else the machine does: of
+// 12 repetitions, beside each other, at most one differs from the first. Most of what processes do
 // beside transactions is part of them.
-func TestRepeats(t *testing.T) {
+func TestSeedRepeatsAnEpisode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program of its own")
 	}

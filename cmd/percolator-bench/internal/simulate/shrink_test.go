@@ -12,9 +12,9 @@ import (
 	"github.com/gopercolator/percolator/internal/simulation"
 )
 
-// TestShrink: of an episode that fails as long as it has 600 transactions, two clients and one kind
-// of faults, that much is left.
-func TestShrink(t *testing.T) {
+// TestShrinkKeepsWhatFails: of an episode that fails as long as it has 600 transactions, two
+// clients and one kind of faults, that much is left.
+func TestShrinkKeepsWhatFails(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	script := `#!/bin/sh
 case "$*" in *"--size 1200"*|*"--size 600"*) ;; *) enough=no;; esac

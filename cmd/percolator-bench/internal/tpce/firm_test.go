@@ -106,7 +106,7 @@ func (d *day) trade(terminals, orders int) {
 
 // A day's trades are all settled and the books right to the cent, whatever becomes of commissions.
 // Customers are few, so that trades meet in accounts, holdings and brokers.
-func TestDay(t *testing.T) {
+func TestBooksAreRightAfterADay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []Commission{Queued, Direct, Omitted} {
 		t.Run(string(c), func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestLateMessages(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestFirmRefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Size(10), "gifts"); err == nil {
 		t.Error("a firm with an unknown way of commissions")
