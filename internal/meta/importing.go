@@ -39,7 +39,19 @@ type Import struct {
 
 	// Older snapshots are refused; of the last finished import.
 	Since tso.Timestamp `json:",omitzero"`
+
+	// Erased is what aborted imports had written. A copy of the table, for a repair, may hold some.
+	Erased []ErasedImport `json:",omitempty"`
 }
+
+// ErasedImport is an import that was aborted.
+type ErasedImport struct {
+	Start, Commit tso.Timestamp // of everything it had written
+	At            tso.Timestamp // when all of that was erased
+}
+
+// MaxErasedImports is how many aborted imports of one table the fence remembers.
+const MaxErasedImports = 100
 
 // ImportPhase is a step of an import.
 type ImportPhase string
@@ -60,17 +72,49 @@ func (i Import) Encode() []byte {
 	return b
 }
 
-// Lifted is the cell once the import has ended, at since, or was aborted: then since is that of the
-// one before, and nil is returned if there was none.
+// Lifted is the cell once the import has ended, at since.
 func (i Import) Lifted(since tso.Timestamp) *Import {
-	if since == 0 {
-		return nil
-	}
-	if since == i.Since {
-		i.Start, i.Commit, i.Indexes = 0, 0, nil
-	}
 	i.Phase, i.Since = "", since
 	return &i
+}
+
+// Withdrawn is the cell once an import is given up that has written nothing, or whose table is gone;
+// nil if there was none before.
+func (i Import) Withdrawn() *Import {
+	if i.Since == 0 && len(i.Erased) == 0 {
+		return nil
+	}
+	i.Phase, i.Start, i.Commit, i.Indexes = "", 0, 0, nil
+	return &i
+}
+
+// Aborted is the cell once everything was erased that the import, and those in Erased, have written,
+// at now.
+func (i Import) Aborted(now tso.Timestamp) *Import {
+	erased := slices.Clone(i.Erased)
+	if i.Commit != 0 {
+		erased = append(erased, ErasedImport{Start: i.Start, Commit: i.Commit})
+	}
+	for n := range erased {
+		erased[n].At = now
+	}
+	i.Erased = erased
+	return i.Withdrawn()
+}
+
+// StillErased are those of Erased of which a copy of the table may hold something that a repair
+// would keep: repairs go to what is above the safepoint, or under a hold.
+func (m State) StillErased(i Import) (still []ErasedImport) {
+	lowest := m.Safepoint
+	for _, h := range m.Holds {
+		lowest = min(lowest, h.Timestamp-1)
+	}
+	for _, e := range i.Erased {
+		if e.At > lowest {
+			still = append(still, e)
+		}
+	}
+	return still
 }
 
 func (m *State) decodeImport(column string, value []byte) error {
@@ -183,13 +227,19 @@ func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Im
 }
 
 // reopenImports puts, into a repair's last mutation, fences before the tables whose imports had not
-// ended at ts: of what such an import has written some rows may be missing. A process that
-// continues it begins at the beginning, as the positions of loads are forgotten.
+// ended at ts: of what such an import has written some rows may be missing, and some may be back if
+// it was aborted since. A process that continues an import begins at the beginning, as the positions
+// of loads are forgotten.
 func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
 	for table, i := range m.Imports {
-		if i.Phase == "" && i.Since > ts && i.Commit != 0 {
+		switch {
+		case slices.ContainsFunc(i.Erased, func(e ErasedImport) bool { return e.Start <= ts && e.At > ts }):
+			i.Phase = ImportAbort
+		case i.Phase == "" && i.Since > ts && i.Commit != 0:
 			i.Phase = ImportLoad
-			mut.Put(layout.MetaFamily, importPrefix+table, store.MetaTimestamp, i.Encode())
+		default:
+			continue
 		}
+		mut.Put(layout.MetaFamily, importPrefix+table, store.MetaTimestamp, i.Encode())
 	}
 }

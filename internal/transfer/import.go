@@ -90,12 +90,12 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 		if im.info = info; !known {
 			return nil, e.Meta.Catalog.Load().UnknownTable(table)
 		}
-		at, there := m.Imports[table]
+		at := m.Imports[table]
 		switch {
 		case m.Fence != nil:
 			return nil, m.Fence.Refusal()
 		case at.Phase == "":
-			err = im.fence(ctx, at, there, id, quiet, probe)
+			err = im.fence(ctx, m, id, quiet, probe)
 		case at.ID != id, at.Phase == meta.ImportAbort:
 			return nil, at.Refusal(table)
 		case at.Phase == meta.ImportLoad:
@@ -113,7 +113,16 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 
 // fence stores the fence. It checks the table and the source first, so that a fence for the wrong
 // one disturbs no client.
-func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id string, quiet bool, probe func(func(ImportRow) error) error) error {
+func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool, probe func(func(ImportRow) error) error) error {
+	var old *meta.Import
+	former, there := m.Imports[im.table]
+	if there {
+		old = &former
+	}
+	erased := m.StillErased(former)
+	if len(erased) >= meta.MaxErasedImports {
+		return fmt.Errorf("percolator: table %q: %w: %d imports into it were aborted since the safepoint; wait until that is above them (percolator gc status)", im.table, model.ErrTooLarge, len(erased))
+	}
 	if err := im.checkEmpty(ctx); err != nil {
 		return err
 	}
@@ -122,11 +131,8 @@ func (im *Import) fence(ctx context.Context, former meta.Import, there bool, id 
 			return err
 		}
 	}
-	var old *meta.Import
-	if there {
-		old = &former
-	}
-	_, err := im.e.Meta.ReplaceImport(ctx, im.table, old, &meta.Import{ID: id, Phase: meta.ImportDrain, Started: time.Now(), Quiet: quiet, Since: former.Since})
+	next := meta.Import{ID: id, Phase: meta.ImportDrain, Started: time.Now(), Quiet: quiet, Since: former.Since, Erased: erased}
+	_, err := im.e.Meta.ReplaceImport(ctx, im.table, old, &next)
 	return err
 }
 
@@ -157,7 +163,7 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 	}
 	if err != nil {
 		if !known || errors.Is(err, ErrNotEmpty) { // a table that is dropped would keep its fence
-			_, lerr := im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Lifted(at.Since))
+			_, lerr := im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Withdrawn())
 			err = errors.Join(err, lerr)
 		}
 		return false, err

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
@@ -41,7 +42,7 @@ func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting fu
 		case at.Phase == "":
 			return aborted, nil
 		case at.Phase == meta.ImportDrain, !known: // nothing was written, or it goes with the table
-			_, err = e.Meta.ReplaceImport(ctx, table, &at, at.Lifted(at.Since))
+			_, err = e.Meta.ReplaceImport(ctx, table, &at, at.Withdrawn())
 		case at.Phase == meta.ImportLoad:
 			next := at
 			next.Phase = meta.ImportAbort
@@ -57,7 +58,13 @@ func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting fu
 			if err := im.erase(ctx, progress); err != nil {
 				return false, err
 			}
-			_, err = e.Meta.ReplaceImport(ctx, table, &at, at.Lifted(at.Since))
+			now, err := e.Clock.Next(ctx) // after everything was acknowledged (I1)
+			if err != nil {
+				return false, err
+			}
+			if _, err := e.Meta.ReplaceImport(ctx, table, &at, at.Aborted(now)); err != nil {
+				return false, err
+			}
 		}
 		if err != nil {
 			return false, err
@@ -113,13 +120,14 @@ func (im *Import) inAbort(ctx context.Context) error {
 
 // erasePage removes what the import has written to rows, while allowed lets it.
 func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row, allowed func(context.Context) error) (int64, error) {
-	written := map[string]tso.Timestamp{layout.DataFamily: im.cell.Start, layout.WriteFamily: im.cell.Commit, layout.NotifyFamily: im.cell.Commit}
+	// A repair may have brought back what was aborted before.
+	imports := append(slices.Clone(im.cell.Erased), meta.ErasedImport{Start: im.cell.Start, Commit: im.cell.Commit})
 	var rows []string
 	var muts []*store.Mutation
 	for _, row := range page {
 		mut := store.NewMutation(2)
 		for _, it := range row.Items {
-			if ts := written[it.Family]; ts != 0 && it.Timestamp == layout.CellTime(ts) {
+			if ts, ok := wrote(imports, it); ok {
 				mut.Erase(it.Family, it.Column, ts)
 			}
 		}
@@ -148,4 +156,20 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 			return 0, err
 		}
 	}
+}
+
+// wrote reports whether a cell is from one of the imports.
+func wrote(imports []meta.ErasedImport, it layout.Item) (ts tso.Timestamp, ok bool) {
+	for _, e := range imports {
+		switch it.Family {
+		case layout.DataFamily:
+			ts = e.Start
+		case layout.WriteFamily, layout.NotifyFamily:
+			ts = e.Commit
+		}
+		if ts != 0 && it.Timestamp == layout.CellTime(ts) {
+			return ts, true
+		}
+	}
+	return 0, false
 }
