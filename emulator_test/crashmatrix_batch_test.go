@@ -69,6 +69,7 @@ func batchFaults() []batchFault {
 }
 
 func TestCrashMatrixOfBatches(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	var struck, ran, all atomic.Int64
 	for _, column := range []percolator.Cell{{Table: "left", Column: "seen"}, {Table: "right", Column: "poke"}} {

@@ -68,6 +68,7 @@ func (m *matrixCell) String() string {
 }
 
 func TestCrashMatrix(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	tally := runMatrix(t, matrixEnvs, matrixFloor, scenarios(), faults())
 	if tally.ran.Load() >= matrixFloor && tally.unknown.Load() == 0 {

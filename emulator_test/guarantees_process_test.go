@@ -82,12 +82,14 @@ func TestGuaranteeChild(t *testing.T) {
 func TestGuaranteesOfProcesses(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	const changes, rounds, workers = 300, 8, 3
+	const workers = 3
+	rounds := fixture.Of(8, 4)
+	changes := 40 * rounds
 	p := newGuaranteeProcesses(t)
 	for range workers {
 		p.launch()
 	}
-	writes := &guaranteeWrites{want: changes, poked: map[percolator.Cell]tso.Timestamp{}}
+	writes := &guaranteeWrites{want: int64(changes), poked: map[percolator.Cell]tso.Timestamp{}}
 	seed := rand.Uint64()
 	if *guaranteeSeed != 0 {
 		seed = *guaranteeSeed

@@ -219,7 +219,7 @@ func (s *repairedSoak) open(ctx context.Context, t testing.TB, instance string, 
 	return c
 }
 
-var repairedCuts = flag.Int("cuts", fixture.Of(16, 6), "how many cuts TestRepair repairs; of more than 70 a multiple of that")
+var repairedCuts = flag.Int("cuts", fixture.Of(16, 3), "how many cuts TestRepair repairs; of more than 70 a multiple of that")
 
 const cutsOfASoak = 70
 

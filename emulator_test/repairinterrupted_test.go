@@ -75,6 +75,7 @@ func (s *unanswered) RecvMsg(any) error {
 // TestRepairInterrupted ends a repair at each of its requests, before or after it is applied. The
 // next one makes of the cut what an uninterrupted one makes.
 func TestRepairInterrupted(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testRepairInterrupted)
 }

@@ -16,14 +16,16 @@ import (
 )
 
 const (
-	terabyte    = 1 << 40
-	interesting = 1000
-	tablets     = 8
+	terabyte = 1 << 40
+	tablets  = 8
 	// No request passes over more than half of a tablet. Bytes cut it off instead of time, of which
 	// a slow machine needs more.
 	reach     = terabyte / tablets / 2
 	scanSpeed = 220e6 // bytes a second that Google gives for a scan by a node with SSD
 )
+
+// interesting is how many rows are.
+var interesting = fixture.Of(1000, 300)
 
 // shiftedOracle is as far ahead as the test says.
 type shiftedOracle struct {
@@ -36,7 +38,7 @@ func (o *shiftedOracle) Next(ctx context.Context) (tso.Timestamp, error) {
 	return ts.Add(o.by), err
 }
 
-// bigTable is an instance with a table of 1 TB on disks, in which 1,000 rows are of interest.
+// bigTable is an instance with a table of 1 TB on disks, in which some rows are of interest.
 type bigTable struct {
 	*testing.T
 	ctx    context.Context
@@ -93,7 +95,7 @@ func (b *bigTable) client(ahead time.Duration) *percolator.Client {
 
 // interestingRow is spread over the table.
 func interestingRow(i int) string {
-	at := uint32(i) * (1 << 32 / interesting)
+	at := uint32(uint64(i) << 32 / uint64(interesting))
 	return string([]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)})
 }
 
@@ -213,7 +215,7 @@ func terabytes(t *testing.T, disableJournal bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done.Versions < interesting {
+		if done.Versions < int64(interesting) {
 			t.Errorf("the collection removed %d versions: %+v", done.Versions, done)
 		}
 	})

@@ -22,6 +22,7 @@ import (
 )
 
 func TestDevCrash(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := devDefaults(t)
 	f.data = filepath.Join(t.TempDir(), "dev.snapshot")

@@ -216,6 +216,7 @@ func TestDevProcess(t *testing.T) {
 // Timestamps are above everything that is stored, also when the clock has gone back, and when
 // another oracle, whose clock was fast, has served the same tables.
 func TestDevTimestampsGoOn(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	f := devDefaults(t)
 	f.data = filepath.Join(t.TempDir(), "dev.snapshot")

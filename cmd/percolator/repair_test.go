@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -17,6 +18,7 @@ import (
 
 // TestRepair plays a disaster: copies of two rows that were taken beside writers.
 func TestRepair(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testRepair)
 }
@@ -81,6 +83,7 @@ func testRepair(t *testing.T) {
 // TestRepairRaisesTheOracle: a cell that is newer than what the oracle hands out has its mark
 // raised, while its server runs.
 func TestRepairRaisesTheOracle(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testRepairRaisesTheOracle)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -13,6 +14,7 @@ import (
 // TestDropSession: an index, then columns that are declared, observed and weak, then a table are
 // left out of the schema file, which is refused until --drop is given.
 func TestDropSession(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testDropSession)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/gopercolator/percolator/internal/fixture"
 )
 
 // browserLimit bounds what a browser does in a test.
@@ -19,6 +21,7 @@ const browserLimit = 4 * time.Minute
 // TestSearchPageInBrowser: no page of the demo sticks out of a screen, be it a telephone's. With
 // PERCOLATOR_SCREENSHOTS=DIRECTORY it draws the pages for docs/webindex.
 func TestSearchPageInBrowser(t *testing.T) {
+	fixture.Long(t)
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("no Chromium on this machine: install Debian's package chromium to test the pages in a browser")

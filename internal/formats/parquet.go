@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -363,6 +364,9 @@ const parquetRows = 64
 func (t *Table) ReadParquet(r io.ReaderAt, size int64) (rows iter.Seq2[Row, error], err error) {
 	var f *parquet.File
 	var at leaves
+	if !footerFits(r, size) {
+		return nil, fmt.Errorf("%w: not a Parquet file", model.ErrInvalidArgument)
+	}
 	err = guard(func() (err error) {
 		f, err = parquet.OpenFile(r, size)
 		return err
@@ -384,6 +388,20 @@ func (t *Table) ReadParquet(r io.ReaderAt, size int64) (rows iter.Seq2[Row, erro
 			}
 		}
 	}, nil
+}
+
+// footerFits tells whether a file can have the footer that its last bytes declare. The library
+// allocates that much before it reads: up to 4 GiB, for a file of a few damaged bytes.
+func footerFits(r io.ReaderAt, size int64) bool {
+	const magic = 4
+	var end [4 + magic]byte
+	if size < magic+int64(len(end)) {
+		return false
+	}
+	if n, err := r.ReadAt(end[:], size-int64(len(end))); n < len(end) && err != nil {
+		return true // OpenFile meets the error again, and reports it
+	}
+	return int64(binary.LittleEndian.Uint32(end[:])) <= size-magic-int64(len(end))
 }
 
 // guard makes errors of panics: the library has them for some damaged files.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -276,6 +277,20 @@ func TestParquetWithDamage(t *testing.T) {
 			damaged[i] = to
 			_, _ = readParquet(table, damaged) // does not panic
 		}
+	}
+}
+
+// A footer that claims to be larger than its file is an error before memory is allocated for it.
+func TestParquetWithHugeFooter(t *testing.T) {
+	file := parquetOf(t, others{"r", map[string][]byte{"a": []byte("x")}})
+	copy(file[len(file)-8:], []byte{0, 0, 0, 0x10}) // 256 MiB
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := readParquet(testTable(), file); !errors.Is(err, model.ErrInvalidArgument) {
+		t.Errorf("%v", err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
+		t.Errorf("%d bytes allocated for a file of %d", after.TotalAlloc-before.TotalAlloc, len(file))
 	}
 }
 

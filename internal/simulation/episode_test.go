@@ -23,7 +23,7 @@ var (
 // the same.
 func TestEpisodes(t *testing.T) {
 	fixture.Long(t)
-	transactions := fixture.Of(1000, 400)
+	transactions := fixture.Of(1000, 150)
 	var sum history.Report
 	for _, cfg := range []Config{
 		{Seed: 1, Transactions: transactions, Faults: None}, everyDeed, {Seed: 3, Transactions: transactions, Faults: Seeded}, everyFault,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
@@ -96,6 +97,7 @@ func (c *counting) count() (counts []exportqueue.DeadLetterCount, err error) {
 // Dead letters are found without being told where they are, with one request for each table that
 // may hold some; queues with more than are counted do not hide others.
 func TestCountDeadLetters(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		c := newCounting(t)

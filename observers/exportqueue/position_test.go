@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/observers/internal/sliced"
@@ -84,6 +85,7 @@ func onePartition(c *exportqueue.Config) { c.Partitions = 1 }
 // Entries are delivered and deleted for hours. A run passes over those of the last half hour, not
 // over all of them.
 func TestARunBeginsAboveWhatWasDeliveredLongAgo(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	const every = 2 * time.Minute
 	e := newEnv(t, onePartition)

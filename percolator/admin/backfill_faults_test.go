@@ -19,6 +19,7 @@ import (
 // A backfill meets a fault at each of its requests, one after another: the first of each kind, the
 // second, and so on until a run has no more of it. The kinds are found by recording.
 func TestBackfillAndFaultsAtEveryRequest(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for name, fault := range map[string]percolatortest.Action{
 		"crash":          percolatortest.Crash,

@@ -230,6 +230,7 @@ func TestDeleteRangeDoesNotTakeUpWhatIsOver(t *testing.T) {
 
 // A deletion meets a fault at each of its requests, and another client resumes it.
 func TestDeleteRangeAndFaultsAtEveryRequest(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for name, fault := range map[string]percolatortest.Action{
 		"crash":        percolatortest.Crash,

@@ -24,6 +24,7 @@ import (
 // A drop meets a fault at each of its requests, also to the journal and to delete tables, and
 // another client calls it again: what is dropped is gone, and nothing else (I26).
 func TestDropAndFaultsAtEveryRequest(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for _, what := range []droppedParts{{column: true}, {column: true, index: true, table: true}} {
 		for name, fault := range dropFaults {

@@ -54,7 +54,7 @@ func (b *bank) open() {
 func (b *bank) run(ctx context.Context, work func(ctx context.Context, c *percolator.Client) error, count *int) {
 	c := b.NewClient(percolatortest.Configure(shortRetention))
 	b.done.Go(func() {
-		for ctx.Err() == nil {
+		for ; ctx.Err() == nil; time.Sleep(fixture.Of(0, 400*time.Millisecond)) {
 			switch err := work(b.ctx, c); {
 			case err == nil:
 				b.mu.Lock()

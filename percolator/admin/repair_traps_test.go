@@ -287,6 +287,7 @@ func mustCollector(t *testing.T, s *torn, progress func(admin.Collection)) *admi
 // A row with more changes than one mutation may have is repaired in several.
 func TestRepairOfAWideRow(t *testing.T) {
 	fixture.Long(t)
+	fixture.Costly(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testRepairOfAWideRow)
 }

@@ -20,6 +20,7 @@ import (
 // to live changes, and an index is added and filled. From then on the index shows in every snapshot
 // what the table does, with the same expiries (I27).
 func TestIndexAgainstTableWithChangingTTLs(t *testing.T) {
+	fixture.Long(t)
 	for seed := range uint64(24) {
 		if seed >= 4 && !fixture.Sampled(fmt.Sprint(seed)) {
 			continue

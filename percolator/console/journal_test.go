@@ -7,6 +7,7 @@ import (
 
 	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -29,6 +30,7 @@ func rangesRead(f *percolatortest.Faults) (list []string) {
 // there to be listed, no range of a user's table is read: looking costs the work that is left, and
 // not the tables.
 func TestNoPageReadsATable(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, 1)
 	o := new(observer)

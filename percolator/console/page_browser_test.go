@@ -10,12 +10,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
 
 // In a real browser every page loads under its policy without a word of complaint, at the width of
 // a telephone as well, where nothing sticks out.
 func TestPagesInBrowser(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, 1)
 	o := new(observer)
@@ -53,6 +55,7 @@ func TestPagesInBrowser(t *testing.T) {
 
 // At the width of a desk, a list of locks with keys of 29 bytes fits, and so do its buttons.
 func TestLocksInBrowser(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, 1)
 	c.strand(100*time.Millisecond, document("com.example/lighthouse-keeper", "contents"), document("com.example/lighthouse-keeper", "a-longer-column"))
@@ -68,6 +71,7 @@ func TestLocksInBrowser(t *testing.T) {
 // Charts draw what is known when the page is loaded, and go on by themselves. Nothing in the page
 // is lost when it is renewed.
 func TestLiveInBrowser(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, 1)
 	h := c.handler(func(cfg *Config) { cfg.PathPrefix = "/admin/percolator/" })
@@ -90,6 +94,7 @@ func TestLiveInBrowser(t *testing.T) {
 }
 
 func TestColoursInBrowser(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	b := openBrowser(t, newCluster(t, 1).handler(), 1000)
 	background := `getComputedStyle(document.body).backgroundColor`
@@ -114,6 +119,7 @@ func TestColoursInBrowser(t *testing.T) {
 
 // Every page can be reached, and everything on it used, without a mouse.
 func TestKeysInBrowser(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, 1)
 	c.set("value", document("a row", "contents"))
@@ -148,6 +154,7 @@ func TestKeysInBrowser(t *testing.T) {
 // A person finds a parked cell, opens its row, retries it, and sees that it is gone; another one is
 // dropped after a question.
 func TestParkedInBrowser(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, 1)
 	o := new(observer)
@@ -183,6 +190,7 @@ func TestParkedInBrowser(t *testing.T) {
 // A person filters the list of parked cells, groups it by reason, and finds one group; what is
 // shown stays so while the page is kept up to date.
 func TestListsInBrowser(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	c := newCluster(t, 1)
 	o := new(observer)

@@ -3,6 +3,7 @@ package index_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,8 +22,9 @@ func TestMergeDiesAtEveryRequest(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	const documents, enough = 2 * index.MergeLeast, 64 // more requests than a merge sends
+	step := fixture.Of[int64](3, 9)
 	died := 0
-	for at := int64(1); at <= enough; at += 3 {
+	for at := 1 + rand.Int64N(step); at <= enough; at += step {
 		w := webtest.New(t, 0)
 		have := map[string]map[string]int{}
 		for i := range documents {
@@ -57,7 +59,7 @@ func TestMergeDiesAtEveryRequest(t *testing.T) {
 		})
 		wantPostings(t, w, have)
 	}
-	if died < 5 {
+	if died < fixture.Of(5, 2) {
 		t.Errorf("%d merges died", died)
 	}
 }

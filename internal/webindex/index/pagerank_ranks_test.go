@@ -239,12 +239,12 @@ func ranks(w *webtest.Web) map[string]int64 {
 	return found
 }
 
-// TestPopularPage loads a thousand pages that link to one, 32 at a time, and has them processed and
+// TestPopularPage loads many pages that link to one, 32 at a time, and has them processed and
 // their ranks passed on. Nobody has to wait for the popular page.
 func TestPopularPage(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	const pages = 1000
+	pages := fixture.Of[int64](1000, 400)
 	w := webtest.New(t, 0)
 	columns := []observers.Column{{Table: index.Documents, Name: index.Response.Name}}
 	for _, name := range index.Passing.Table().Weak {

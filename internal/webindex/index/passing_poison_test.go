@@ -21,6 +21,7 @@ import (
 // has taken from the queue: other pages have no rank.
 func TestOnePageDoesNotStopRanks(t *testing.T) {
 	fixture.Slow(t)
+	fixture.Costly(t)
 	w := webtest.New(t, 0)
 	w.Env.Clock.Stop() // so that all contributions are of one slice of the queue: as when they come within four seconds
 	long := func(i int) string {
