@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,7 +88,10 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	}
 	defer from.Close()
 	cmd := exec.CommandContext(ctx, f.program, f.arguments(o.Episode)...)
-	cmd.Env = repeats
+	cmd.Env = slices.Clone(repeats)
+	if m := os.Getenv(mutant); m != "" {
+		cmd.Env = append(cmd.Env, mutant+"="+m)
+	}
 	if f.scheduler == ofGo {
 		cmd.Env = append(os.Environ(), repeats...)
 	}
@@ -103,6 +107,9 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	decoded := json.NewDecoder(from).Decode(o)
 	return cmp.Or(cmd.Wait(), decoded)
 }
+
+// mutant is the variable by which emulator_test/mutants selects one of those in the program.
+const mutant = "PERCOLATOR_MUTANT"
 
 // repeats is the environment of a process, and all of it: what it holds takes memory.
 var repeats = []string{
