@@ -23,9 +23,9 @@ type Config struct {
 	Tablets Tablets
 	Disks   Disks
 	Trace   func(Event) // is told of all that happens; may be nil
-	// Applied, if set, is told of all changes of a row that were made together. It must not keep
+	// Applied, if set, is told of all changes of a row that a process made together. It must not keep
 	// them.
-	Applied func(table, row string, changes []store.Change)
+	Applied func(process, table, row string, changes []store.Change)
 }
 
 // Cluster is the store that all processes share. Its methods may be called concurrently.

@@ -41,7 +41,7 @@ func (r *request) landed(row, how string, changes []store.Change, err error) {
 	if err == nil {
 		r.conn.cluster.notifications.note(r.table.name, row, changes, r.copied)
 		if r.conn.cluster.config.Applied != nil {
-			r.conn.cluster.config.Applied(r.table.name, row, changes)
+			r.conn.cluster.config.Applied(r.conn.process, r.table.name, row, changes)
 		}
 	}
 	if r.conn.cluster.config.Trace == nil {

@@ -132,12 +132,7 @@ func (w *world) restore(ctx context.Context, name string, b *savedBackup) error 
 		return err
 	}
 	err = other.compare(ctx, p, b, schema)
-	for _, n := range other.notes {
-		w.note("%s: %s", name, n)
-	}
-	for _, found := range other.problems {
-		w.problem("%s: %s", name, found)
-	}
+	w.adopt(name, other)
 	return errors.Join(err, p.leave())
 }
 
@@ -148,13 +143,18 @@ func (w *world) compare(ctx context.Context, p *process, b *savedBackup, schema 
 	if err != nil {
 		return err
 	}
-	if _, err := backup.Restore(ctx, p.client, objectsOf{b.objects, w, p}, backup.RestoreOptions{}); err != nil {
+	e, err := w.beginEarly(ctx, p.name)
+	if err != nil {
+		return err
+	}
+	_, err = backup.Restore(ctx, p.client, objectsOf{b.objects, w, p}, backup.RestoreOptions{Progress: e.during(ctx)})
+	if err := errors.Join(err, e.end(ctx)); err != nil {
 		return fmt.Errorf("restoring: %w", err)
 	}
-	r := w.work.Restored(p.name, b.manifest.Snapshot, schema, b.had)
+	complete := func(name string) bool { return !slices.Contains(b.manifest.IncompleteIndexes, name) }
+	r := w.work.Restored(p.name, b.manifest.Snapshot, schema, b.had, complete)
 	defer r.End()
-	complete := func(index string) bool { return !slices.Contains(b.manifest.IncompleteIndexes, index) }
-	if err := r.Read(ctx, p.client, began, complete); err != nil {
+	if err := r.Read(ctx, p.client, began); err != nil {
 		return fmt.Errorf("reading what was restored: %w", err)
 	}
 	if err := w.runOnce(ctx, p, r); err != nil {

@@ -46,6 +46,7 @@ type episode struct {
 	LockTTL, Retention time.Duration
 	expiry             expiry
 	turnsJournal       bool // off, and on again; watchers need it
+	repairs            bool // copies of the tables
 	Timing             percolator.Timing
 
 	intensity float64 // of faults; 1 is what some means
@@ -78,6 +79,7 @@ func (cfg Config) detail() (e episode, err error) {
 		e.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}
 	}
 	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
+	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
 	switch cfg.Faults {
 	case None:
 	case Some:

@@ -84,6 +84,9 @@ func live(cfg episode, r *Report) error {
 	}
 	r.History, r.Kinds, r.Virtual, r.Problems, r.Notes = checked, w.work.Counts(), time.Since(w.begun), w.problems, w.notes
 	r.Faults, r.Digest = w.faults(), w.cluster.Digest()
+	if w.copies.complete() {
+		r.Digest += w.copies.cluster.Digest()
+	}
 	return nil
 }
 
@@ -110,7 +113,7 @@ func (w *world) run(ctx context.Context) error {
 	}
 	w.storm(true)
 	var weather sync.WaitGroup
-	weather.Go(func() { w.weather(ctx) })
+	weather.Go(func() { w.weather(ctx, storms) })
 	w.await(ctx)
 	w.storm(false)
 	w.stop()
@@ -127,6 +130,9 @@ func (w *world) populate(ctx context.Context) error {
 	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}, {"loader", w.load},
 		{"importer", w.importCargo}, {"aborter", w.abortImports}, {"dropper", w.dropAnnexes},
 		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.watch}, {"issuer", w.reissue}}
+	if w.cfg.repairs {
+		jobs = append(jobs, job{"copier", w.copyTables})
+	}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})
 	}

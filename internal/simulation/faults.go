@@ -40,6 +40,7 @@ const (
 	receiverDoubtful    fault = "receiver: done and reported failed"
 	collected           fault = "collected while all work"
 	restored            fault = "backups restored"
+	repaired            fault = "copies repaired"
 	headerless          fault = "streams without a header"
 	loaded              fault = "loads ended"
 	imported            fault = "imports ended"
@@ -53,7 +54,7 @@ const (
 )
 
 // deeds are what is no fault, and has to happen like one.
-var deeds = []fault{collected, restored, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown}
+var deeds = []fault{collected, restored, repaired, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown}
 
 // EveryDeed names all that processes do beside transactions, as a Report counts it. Streams without
 // a header are too rare.

@@ -28,6 +28,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.finishCopies(ctx, p)
 	w.finishJournal(ctx, p)
 	w.finishGrowth(ctx, p)
 	w.finishLoad(ctx, p)
@@ -55,6 +56,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	w.checkSizes(p.client.Schema())
 	w.checkDropped()
 	w.restoreAll(ctx)
+	w.repairCopies(ctx)
 	if err := p.leave(); err != nil {
 		w.problem("closing the last client: %v", err)
 	}

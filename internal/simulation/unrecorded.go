@@ -28,7 +28,7 @@ type unrecordedTxn struct {
 }
 
 // note takes notice of changes of a row.
-func (d *unrecorded) note(table, row string, changes []store.Change) {
+func (d *unrecorded) note(_, table, row string, changes []store.Change) {
 	if !workload.Cleared(table) {
 		return
 	}

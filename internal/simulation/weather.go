@@ -11,7 +11,7 @@ import (
 )
 
 // weather makes the faults that are not those of single requests, until ctx ends.
-func (w *world) weather(ctx context.Context) {
+func (w *world) weather(ctx context.Context, storms []func(*world, context.Context, *rand.Rand)) {
 	if w.cfg.intensity == 0 {
 		return
 	}
@@ -30,6 +30,11 @@ func (w *world) until(r *rand.Rand) time.Duration {
 var storms = []func(*world, context.Context, *rand.Rand){
 	(*world).killProcess, (*world).killProcess, (*world).stopProcess, (*world).stopProcess,
 	(*world).killServer, (*world).jumpForward, (*world).jumpForward, (*world).jumpBack, (*world).depose, (*world).cutOff,
+}
+
+// gusts are what there is beside a repair, which relies on clocks that do not stand still (I14).
+var gusts = []func(*world, context.Context, *rand.Rand){
+	(*world).killProcess, (*world).stopProcess, (*world).stopProcess, (*world).killServer, (*world).depose, (*world).cutOff,
 }
 
 func (w *world) anySlot(r *rand.Rand) *slot { return w.slots[r.IntN(len(w.slots))] }
@@ -69,9 +74,13 @@ func (w *world) stopProcess(ctx context.Context, r *rand.Rand) {
 // stopFor stops a process, or its machine, now and for a while.
 func (w *world) stopFor(ctx context.Context, r *rand.Rand, d time.Duration) {
 	p, how, kind := w.anySlot(r).running(), simulated.Stopped, processStopped
-	if r.IntN(3) == 0 {
+	if r.IntN(3) == 0 && !w.awake {
 		how, kind = simulated.Asleep, machineSuspended
 	}
+	w.suspendFor(ctx, p, how, kind, d)
+}
+
+func (w *world) suspendFor(ctx context.Context, p *process, how simulated.Condition, kind fault, d time.Duration) {
 	if p == nil || w.cfg.intensity == 0 || !w.tally.add(kind) {
 		return
 	}

@@ -27,6 +27,7 @@ type world struct {
 	lull       lull
 	growth     growth
 	backups    backups
+	copies     copies
 	unrecorded unrecorded
 
 	deletions deletions
@@ -38,6 +39,7 @@ type world struct {
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
+	awake  bool        // machines do not sleep
 	stop   context.CancelFunc
 	slots  []*slot
 	ending sync.WaitGroup // processes that were killed

@@ -2,6 +2,8 @@ package workload
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,52 +15,63 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Restored is what was restored from an export, as one reader of the export's snapshot.
+// Restored is what was restored from an export, or repaired, as one reader of the snapshot.
 type Restored struct {
 	w      *Workload
 	rec    *history.Txn
+	at     tso.Timestamp
 	schema *percolator.Schema
 	had    Growth
+	whole  Complete
 	mu     sync.Mutex
 }
 
+// Complete tells of a table, or of an index by TABLE.INDEX, whether it holds all of a snapshot.
+type Complete func(name string) bool
+
 // Restored records that an export of the snapshot at ts, with a schema, was restored. had is what
-// was finished before the snapshot was taken.
-func (w *Workload) Restored(name string, ts tso.Timestamp, s *percolator.Schema, had Growth) *Restored {
-	r := &Restored{w: w, rec: w.History.Begin(name, "restored"), schema: s, had: had}
+// was finished before the snapshot was taken. Nothing is said of what is not complete.
+func (w *Workload) Restored(name string, ts tso.Timestamp, s *percolator.Schema, had Growth, complete Complete) *Restored {
+	r := &Restored{w: w, rec: w.History.Begin(name, "restored"), at: ts, schema: s, had: had, whole: complete}
 	r.rec.StartedAt(ts)
 	return r
 }
 
-// Read reads all that was restored, by a restore that began at began: the values of the snapshot,
-// but for tables of which some may have expired since. complete tells of an index whether the
-// restored one is.
-func (r *Restored) Read(ctx context.Context, c *percolator.Client, began tso.Timestamp, complete func(index string) bool) error {
-	return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-		for _, t := range r.schema.Tables {
-			columns, recorded := columnsOf(t.Name)
-			if !recorded || expired(t, s.StartTimestamp().Sub(began)) {
+// Read reads all that is complete: the values of the snapshot, which live from began on, but for
+// tables of which some may have expired since.
+func (r *Restored) Read(ctx context.Context, c *percolator.Client, began tso.Timestamp) error {
+	return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error { return r.read(ctx, s, began) })
+}
+
+// ReadAt is Read of the snapshot itself, in which nothing has expired.
+func (r *Restored) ReadAt(ctx context.Context, c *percolator.Client) error {
+	return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error { return r.read(ctx, s, r.at) }, percolator.AsOfTimestamp(r.at))
+}
+
+func (r *Restored) read(ctx context.Context, s *percolator.Snapshot, began tso.Timestamp) error {
+	for _, t := range r.schema.Tables {
+		columns, recorded := columnsOf(t.Name)
+		if !recorded || !r.whole(t.Name) || expired(t, s.StartTimestamp().Sub(began)) {
+			continue
+		}
+		var es []history.Entry
+		for e, err := range s.Scan(ctx, t.Name, percolator.Range{}, columns...) {
+			if err != nil {
+				return err
+			}
+			es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
+		}
+		r.rec.Scan(t.Name, "", "", columns, es)
+		for _, ix := range t.Indexes {
+			if !r.whole(t.Name+"."+ix.Name) || columns != nil && !slices.Contains(columns, ix.Column) {
 				continue
 			}
-			var es []history.Entry
-			for e, err := range s.Scan(ctx, t.Name, percolator.Range{}, columns...) {
-				if err != nil {
-					return err
-				}
-				es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
-			}
-			r.rec.Scan(t.Name, "", "", columns, es)
-			for _, ix := range t.Indexes {
-				if !complete(t.Name+"."+ix.Name) || columns != nil && !slices.Contains(columns, ix.Column) {
-					continue
-				}
-				if _, err := (Reader{Scanner: s, rec: r.rec}).scanIndex(ctx, index{t.Name, ix.Name, ix.Unique}, "", ""); err != nil {
-					return err
-				}
+			if _, err := (Reader{Scanner: s, rec: r.rec}).scanIndex(ctx, index{t.Name, ix.Name, ix.Unique}, "", ""); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // expired reports whether values of the table live for less than a time.
@@ -82,30 +95,48 @@ func columnsOf(table string) (columns []string, recorded bool) {
 // Observers are those of the schema. They do nothing but record that they run: that they were due.
 // Those of queues do not even that.
 func (r *Restored) Observers() *observers.Registry {
-	reg := observers.NewRegistry()
 	var names []string
+	for _, o := range r.told() {
+		names = append(names, o.Name)
+	}
+	r.rec.Exported(names...)
+	return Idle(r.schema, func(observer string, c percolator.Cell, _ tso.Timestamp) { r.Due(observer, c) })
+}
+
+// Due records that an observer was due for a cell.
+func (r *Restored) Due(observer string, c percolator.Cell) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rec.Due(observer, history.Cell(c))
+}
+
+// told are the observers who have heard of every change.
+func (r *Restored) told() []history.Observer {
+	return slices.DeleteFunc(allObservers(), func(o history.Observer) bool {
+		return !slices.Contains(notifiable(r.schema, o.Table), o.Column) || !r.whole(o.Table) || o.Name == labeler && r.had&StateObserved == 0 || r.w.quietly(o.Table)
+	})
+}
+
+// Idle are observers that do nothing but tell that they run, those of queues aside, in transactions
+// that began at some time.
+func Idle(s *percolator.Schema, ran func(observer string, c percolator.Cell, began tso.Timestamp)) *observers.Registry {
+	reg := observers.NewRegistry()
 	for _, o := range allObservers() {
-		if !slices.Contains(notifiable(r.schema, o.Table), o.Column) {
+		if !slices.Contains(notifiable(s, o.Table), o.Column) {
 			continue
 		}
-		if told := o.Name != labeler || r.had&StateObserved != 0; told && !r.w.quietly(o.Table) {
-			names = append(names, o.Name)
-		}
-		reg.Observe(o.Name, o.Table, o.Column, func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.rec.Due(o.Name, history.Cell(ch.Cell))
+		reg.Observe(o.Name, o.Table, o.Column, func(_ context.Context, tx *percolator.Txn, ch observers.Change) error {
+			ran(o.Name, ch.Cell, tx.StartTimestamp())
 			return nil
 		})
 	}
-	for _, t := range r.schema.Tables {
-		for _, column := range notifiable(r.schema, t.Name) {
+	for _, t := range s.Tables {
+		for _, column := range notifiable(s, t.Name) {
 			if !slices.ContainsFunc(allObservers(), func(o history.Observer) bool { return o.Table == t.Name && o.Column == column }) {
 				reg.Observe("queue of "+t.Name+" "+column, t.Name, column, func(context.Context, *percolator.Txn, observers.Change) error { return nil })
 			}
 		}
 	}
-	r.rec.Exported(names...)
 	return reg
 }
 
@@ -120,3 +151,10 @@ func notifiable(s *percolator.Schema, table string) []string {
 
 // End ends the record.
 func (r *Restored) End() { r.rec.End(history.Committed, 0) }
+
+// Stray is some cells, of several tables, in which a transaction that must not commit would show.
+func Stray(r *rand.Rand) []percolator.Cell {
+	cells := []percolator.Cell{account(r.IntN(accounts)), receiptCell(r.Int64N(keptBack)), node(nodeName(r.IntN(nodes))), cell(lists, fmt.Sprintf("stray%d", r.IntN(activeLists)), "items")}
+	r.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
+	return cells[:1+r.IntN(len(cells))]
+}

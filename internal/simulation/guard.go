@@ -1,0 +1,50 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// guard watches that nobody but a repair writes, resolves a lock or collects while its fence is in
+// force (I20): that requests of others would do no harm this time proves nothing.
+type guard struct {
+	mu     sync.Mutex
+	closed bool // the fence is in force
+	found  []string
+}
+
+// note takes notice of changes of a row.
+func (g *guard) note(process, table, row string, changes []store.Change) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case table == model.MetaTable:
+		g.look(changes)
+	case table == model.JournalTable || !g.closed || strings.HasPrefix(process, repairer):
+	default:
+		for i := range changes {
+			if f := changes[i].Family; f == layout.LockFamily || f == layout.WriteFamily || f == layout.DataFamily {
+				g.found = append(g.found, fmt.Sprintf("%s writes to %s/%q/%q, family %s, beside a repair", process, table, row, changes[i].Column, f))
+			}
+		}
+	}
+}
+
+// look takes notice of a fence that comes or goes.
+func (g *guard) look(changes []store.Change) {
+	for i := range changes {
+		c := &changes[i]
+		if c.Column != meta.ColumnFence || c.Family != layout.MetaFamily {
+			continue
+		}
+		var f meta.Fence
+		g.closed = c.Kind == store.PutVersion && json.Unmarshal(c.Value, &f) == nil && f.Repair != nil && f.Repair.Phase != meta.RepairDrain
+	}
+}
