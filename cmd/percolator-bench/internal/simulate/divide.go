@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,10 +88,7 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	}
 	defer from.Close()
 	cmd := exec.CommandContext(ctx, f.program, f.arguments(o.Episode)...)
-	cmd.Env = repeats
-	if f.scheduler == ofGo {
-		cmd.Env = append(os.Environ(), repeats...)
-	}
+	cmd.Env = f.environ()
 	cmd.ExtraFiles = []*os.File{to}
 	cmd.Stderr = stderr
 	err = cmd.Start()
@@ -104,7 +102,21 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	return cmp.Or(cmd.Wait(), decoded)
 }
 
-// repeats is the environment of a process, and all of it: what it holds takes memory.
+// mutant names what selects a mutant in a program that was built with mutants.
+const mutant = "PERCOLATOR_MUTANT"
+
+// environ is the environment of a process.
+func (f *flags) environ() []string {
+	if f.scheduler == ofGo {
+		return append(os.Environ(), repeats...)
+	}
+	if m, ok := os.LookupEnv(mutant); ok {
+		return append(slices.Clone(repeats), mutant+"="+m)
+	}
+	return repeats
+}
+
+// repeats is the environment of a process, and all of it but a mutant: what it holds takes memory.
 var repeats = []string{
 	"GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1,gcshrinkstackoff=1",
 	"TZ=", // reads no file
