@@ -28,6 +28,7 @@ type world struct {
 	growth     growth
 	backups    backups
 	unrecorded unrecorded
+	outages    outages
 
 	deletions deletions
 	watcher   *watcher
@@ -65,6 +66,7 @@ func newWorld(cfg episode) (*world, error) {
 	w.work.Receive, w.work.Perish = w.receive, w.perish
 	w.work.IssuePermits(cfg.expiry.ttl, cfg.expiry.notify)
 	w.work.Archive()
+	w.work.OpenOutbox(w.receiverAway)
 	w.schema = w.firstSchema()
 	cfg.store.Applied = w.unrecorded.note
 	if cfg.trace != nil {
