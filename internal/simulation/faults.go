@@ -39,6 +39,7 @@ const (
 	receiverRefused     fault = "receiver: refused"
 	receiverDoubtful    fault = "receiver: done and reported failed"
 	receiverLeft        fault = "receiver: away for a while"
+	oracleCutOff        fault = "oracle: process cut off"
 	collected           fault = "collected while all work"
 	restored            fault = "backups restored"
 	headerless          fault = "streams without a header"
@@ -68,7 +69,7 @@ func EveryDeed() (names []string) {
 // kinds are all faults but those of the store.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
 	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
-	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful, receiverLeft}
+	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful, receiverLeft, oracleCutOff}
 
 // EveryFault names every kind of fault, as a Report counts them.
 func EveryFault() (names []string) {

@@ -37,7 +37,7 @@ func (w *world) receiverAway(worker string, partition int) bool {
 		return true
 	}
 	r := w.dice.next("outbox", worker, fmt.Sprint(partition))
-	if w.tally.oneOf(r, min(0.1*w.cfg.intensity, 0.3), receiverLeft) == "" {
+	if w.tally.oneOf(r, min(0.2*w.cfg.intensity, 0.3), receiverLeft) == "" {
 		return false
 	}
 	until := time.Now().Add(time.Duration(float64(awayLeast) * math.Pow(float64(awayMost/awayLeast), r.Float64())))
@@ -71,7 +71,7 @@ func (w *world) post(p *process) {
 				}
 				d = time.Duration(s.Rand.Int64N(int64(2 * d)))
 				ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
-				s.Post(ctx, min(w.lull.length()/2, w.cfg.Retention/2))
+				s.Post(ctx, min(w.lull.length()/4, w.cfg.Retention/2))
 				cancel()
 			}
 		})

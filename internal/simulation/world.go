@@ -9,7 +9,9 @@ import (
 
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/simulated"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -29,6 +31,8 @@ type world struct {
 	backups    backups
 	unrecorded unrecorded
 	outages    outages
+	conduct    conduct
+	locksSeen  locksSeen
 
 	deletions deletions
 	watcher   *watcher
@@ -68,7 +72,16 @@ func newWorld(cfg episode) (*world, error) {
 	w.work.Archive()
 	w.work.OpenOutbox(w.receiverAway)
 	w.schema = w.firstSchema()
-	cfg.store.Applied = w.unrecorded.note
+	w.conduct.lifetime = model.EffectiveTiming(cfg.Timing).RequestLifetime
+	cfg.store.Applied = func(table, row string, changes []store.Change) {
+		w.unrecorded.note(table, row, changes)
+		w.conduct.applied(changes)
+	}
+	cfg.store.Sent = func(process, table, row string, changes []store.Change) {
+		for _, wrong := range w.conduct.sent(process, table, row, changes) {
+			w.problem("%s", wrong)
+		}
+	}
 	if cfg.trace != nil {
 		cfg.store.Trace = func(e simulated.Event) {
 			if line := e.String(); cfg.trace.MatchString(line) {

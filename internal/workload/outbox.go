@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"slices"
 	"time"
 
@@ -20,7 +19,7 @@ const (
 	outbox           = "outbox"
 	outboxPartitions = 16
 	outboxInUse      = 2
-	outboxTurn       = 64 // transactions after which others are in use
+	outboxTurn       = 128 // transactions after which others are in use
 )
 
 // outboxKeys is a key of each partition.
@@ -53,7 +52,7 @@ func OutboxTable() percolator.Table { return newOutbox().Table() }
 // partition whether its receiver is away.
 func (w *Workload) OpenOutbox(away func(worker string, partition int) bool) {
 	w.outbox, w.away = newOutbox(), away
-	w.picks = append(slices.Clone(w.picks), pick{4, func(s *Session, ctx context.Context) { s.Post(ctx, 0) }})
+	w.picks = append(slices.Clone(w.picks), pick{4, func(s *Session, ctx context.Context) { s.Post(ctx, time.Duration(s.Rand.IntN(4)/3)*4*time.Second) }})
 }
 
 // Post adds to the outbox. It takes up to a time, so that what began later commits before it.
@@ -69,8 +68,7 @@ func (s *Session) Post(ctx context.Context, atMost time.Duration) {
 			a.rec.Exports(outboxName(p), n, outboxKeys[p]+string(v))
 		}
 		if atMost > 0 {
-			const least = time.Millisecond
-			wait(ctx, time.Duration(float64(least)*math.Pow(float64(max(atMost, least)/least), s.Rand.Float64())))
+			wait(ctx, time.Duration(s.Rand.Int64N(int64(atMost))))
 		}
 		return ctx.Err()
 	})
