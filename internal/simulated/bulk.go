@@ -97,7 +97,7 @@ func (c *Connection) mutate(ctx context.Context, table string, entries []entry) 
 // mutate is one attempt. The tablets apply their entries one after another.
 func (r *request) mutate(ctx context.Context, entries []*entry, attempts *store.Attempts) error {
 	for _, e := range entries {
-		r.sends(e.row, e.changes)
+		r.sends(true, e.row, e.changes)
 	}
 	f := r.fate(true)
 	r.fated(entries[0].row, f)

@@ -20,9 +20,9 @@ func (r *request) sent(op operation, row string) {
 }
 
 // sends tells of changes that are about to be sent.
-func (r *request) sends(row string, changes []store.Change) {
+func (r *request) sends(bulk bool, row string, changes []store.Change) {
 	if r.conn.cluster.config.Sent != nil && len(changes) > 0 {
-		r.conn.cluster.config.Sent(r.conn.process, r.table.name, row, changes)
+		r.conn.cluster.config.Sent(r.conn.process, bulk, r.table.name, row, changes)
 	}
 }
 

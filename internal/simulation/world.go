@@ -77,8 +77,8 @@ func newWorld(cfg episode) (*world, error) {
 		w.unrecorded.note(table, row, changes)
 		w.conduct.applied(changes)
 	}
-	cfg.store.Sent = func(process, table, row string, changes []store.Change) {
-		for _, wrong := range w.conduct.sent(process, table, row, changes) {
+	cfg.store.Sent = func(process string, bulk bool, table, row string, changes []store.Change) {
+		for _, wrong := range w.conduct.sent(process, bulk, table, row, changes) {
 			w.problem("%s", wrong)
 		}
 	}
