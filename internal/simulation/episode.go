@@ -126,7 +126,7 @@ func (w *world) populate(ctx context.Context) error {
 	}
 	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}, {"loader", w.load},
 		{"importer", w.importCargo}, {"aborter", w.abortImports}, {"dropper", w.dropAnnexes},
-		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.watch}, {"issuer", w.reissue}, {"poster", w.post}, {"resolver", w.resolve}}
+		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.watch}, {"issuer", w.reissue}, {"poster-1", w.post}, {"poster-2", w.post}, {"resolver", w.resolve}}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})
 	}

@@ -53,9 +53,20 @@ func (w *world) receiverAway(worker string, partition int) bool {
 // Posts in a lull, about so many by each of the posters. A lull lasts longer than a slice of the
 // queue, and some transactions nearly as long as they may.
 const (
-	posters = 3
+	posters = 2
 	posts   = 20
 )
+
+// dieOfPost has some processes die whose slow transaction has just been acknowledged: no worker has
+// heard of it, and those that come later are delivered soon.
+func (w *world) dieOfPost(process string) {
+	if w.cfg.intensity > 0 && !w.calm.Load() && w.dice.next("posted", process).IntN(4) == 0 && w.posted.Add(1) <= postedMost {
+		w.killAtOnce(process)
+	}
+}
+
+// postedMost is how many processes die so in an episode, at most.
+const postedMost = 24
 
 // post adds to the outbox in lulls.
 func (w *world) post(p *process) {

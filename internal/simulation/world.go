@@ -32,6 +32,7 @@ type world struct {
 	unrecorded unrecorded
 	outages    outages
 	conduct    conduct
+	positions  positions
 	locksSeen  locksSeen
 
 	deletions deletions
@@ -40,6 +41,7 @@ type world struct {
 	operators operators
 	journals  journals
 	perished  atomic.Int32 // clients
+	posted    atomic.Int32 // posters that died of it
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
@@ -70,12 +72,15 @@ func newWorld(cfg episode) (*world, error) {
 	w.work.Receive, w.work.Perish = w.receive, w.perish
 	w.work.IssuePermits(cfg.expiry.ttl, cfg.expiry.notify)
 	w.work.Archive()
-	w.work.OpenOutbox(w.receiverAway)
+	w.work.OpenOutbox(w.receiverAway, w.dieOfPost)
 	w.schema = w.firstSchema()
 	w.conduct.lifetime = model.EffectiveTiming(cfg.Timing).RequestLifetime
 	cfg.store.Applied = func(table, row string, changes []store.Change) {
 		w.unrecorded.note(table, row, changes)
 		w.conduct.applied(changes)
+		for _, wrong := range w.positions.note(table, row, changes) {
+			w.problem("%s", wrong)
+		}
 	}
 	cfg.store.Sent = func(process string, bulk bool, table, row string, changes []store.Change) {
 		for _, wrong := range w.conduct.sent(process, bulk, table, row, changes) {

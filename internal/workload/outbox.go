@@ -45,19 +45,27 @@ func newOutbox() *exportqueue.Queue {
 	return must(exportqueue.New(exportqueue.Config{Table: outbox, Name: "mail", Partitions: outboxPartitions, MaxEntries: 3}))
 }
 
+// Exports tells whether a table is that of an export queue.
+func Exports(table string) bool { return table == exports || table == outbox }
+
 // OutboxTable is its table.
 func OutboxTable() percolator.Table { return newOutbox().Table() }
 
 // OpenOutbox has the sessions use the outbox, in a schema that has its table. away tells of a
-// partition whether its receiver is away.
-func (w *Workload) OpenOutbox(away func(worker string, partition int) bool) {
-	w.outbox, w.away = newOutbox(), away
+// partition whether its receiver is away. posted hears of slow transactions when they are
+// acknowledged, and may end their process.
+func (w *Workload) OpenOutbox(away func(worker string, partition int) bool, posted func(process string)) {
+	w.outbox, w.away, w.posted = newOutbox(), away, posted
 	w.picks = append(slices.Clone(w.picks), pick{4, func(s *Session, ctx context.Context) { s.Post(ctx, time.Duration(s.Rand.IntN(4)/3)*4*time.Second) }})
 }
 
 // Post adds to the outbox. It takes up to a time, so that what began later commits before it.
 func (s *Session) Post(ctx context.Context, atMost time.Duration) {
-	s.transact(ctx, options{kind: "post"}, func(ctx context.Context, a *attempt) error {
+	o := options{kind: "post"}
+	if atMost > 0 {
+		o.acknowledged = func() { s.posted(s.Name) }
+	}
+	s.transact(ctx, o, func(ctx context.Context, a *attempt) error {
 		turn := int(s.ids.Load() / outboxTurn)
 		p := (turn + s.Rand.IntN(outboxInUse)*5) % outboxPartitions
 		for n := range 1 + s.Rand.IntN(3) {

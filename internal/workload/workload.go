@@ -136,6 +136,7 @@ type Workload struct {
 	exports       *exportqueue.Queue
 	outbox        *exportqueue.Queue // nil: the schema has none
 	away          func(worker string, partition int) bool
+	posted        func(process string)
 
 	*Counters
 	picks     []pick
