@@ -86,20 +86,32 @@ func (c *conduct) sent(process string, bulk bool, table, row string, changes []s
 		case put && ch.Family == layout.WriteFamily:
 			r, err := layout.DecodeWrite(layout.CellTime(ch.From), ch.Value)
 			if t := c.own[r.StartTS]; err == nil && t != nil && t.process == process && p.gate.ran() {
-				wrong = append(wrong, c.judge(p, t, r, history.Cell{Table: table, Row: row, Column: ch.Column})...)
+				wrong = append(wrong, c.judge(p, t, r, records(changes), history.Cell{Table: table, Row: row, Column: ch.Column})...)
 			}
 		}
 	}
 	return wrong
 }
 
-// judge judges a record or a marker that a process sends for its own transaction.
-func (c *conduct) judge(p *process, t *conducted, r layout.WriteRecord, at history.Cell) (wrong []string) {
+// records is how many records are among changes.
+func records(changes []store.Change) (n int) {
+	for i := range changes {
+		if changes[i].Kind == store.PutVersion && changes[i].Family == layout.WriteFamily {
+			n++
+		}
+	}
+	return n
+}
+
+// judge judges a record or a marker that a process sends for its own transaction, with so many
+// together.
+func (c *conduct) judge(p *process, t *conducted, r layout.WriteRecord, together int, at history.Cell) (wrong []string) {
 	if r.Kind != layout.KindRollback {
 		switch {
 		case t.committed.IsZero():
 			t.committed, t.primary = time.Now(), [2]string{at.Table, at.Row}
-		case time.Since(t.committed) > c.lifetime && t.primary == [2]string{at.Table, at.Row}: // elsewhere anybody may roll forward
+		case time.Since(t.committed) > c.lifetime && t.primary == [2]string{at.Table, at.Row} && together > 1:
+			// Elsewhere, and alone, a cell may be rolled forward by others in the process.
 			wrong = append(wrong, fmt.Sprintf("%s sends the commit request of its transaction %d to %v once more after %v (I14)",
 				p.name, r.StartTS, at, time.Since(t.committed)))
 		}
