@@ -514,6 +514,44 @@ func TestDuplicatedPrewriteDoesNotCommitHalfATransaction(t *testing.T) {
 	}
 }
 
+// A prewrite whose first request is lost is sent again, and ignores its own lock then, but not that
+// of a transaction that has come meanwhile (I3).
+func TestPrewriteSentAgainRespectsLocks(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	other, commit := env.NewClient(), percolatortest.NewHold()
+	env.FaultsOf(other).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if fixture.IsCommit(r) {
+			return commit
+		}
+		return percolatortest.Pass
+	})
+	prewrites := 0
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if fixture.IsPrewrite(r) {
+			if prewrites++; prewrites == 1 {
+				return percolatortest.LoseRequest
+			}
+		}
+		return percolatortest.Pass
+	})
+	later := fixture.MustBegin(t, ctx, other)
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, later.Set(fixture.Cell("a", "c"), []byte("1")))
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("2")))
+	done := make(chan error, 1)
+	go func() { done <- fixture.ErrOf(later.Commit(ctx)) }()
+	commit.Wait(t, 1)
+	fixture.WantErr(t, fixture.ErrOf(tx.Commit(ctx)), percolator.ErrConflict)
+	commit.Release()
+	fixture.Must(t, <-done)
+	fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "1")
+	if prewrites < 2 {
+		t.Error("the prewrite was not sent again")
+	}
+}
+
 // The store does not answer for longer than the requests of a commit live, and the context goes on:
 // the caller learns how its commit has ended.
 func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {

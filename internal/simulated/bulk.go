@@ -96,6 +96,9 @@ func (c *Connection) mutate(ctx context.Context, table string, entries []entry) 
 
 // mutate is one attempt. The tablets apply their entries one after another.
 func (r *request) mutate(ctx context.Context, entries []*entry, attempts *store.Attempts) error {
+	for _, e := range entries {
+		r.sends(true, e.row, e.changes)
+	}
 	f := r.fate(true)
 	r.fated(entries[0].row, f)
 	parts, gap := r.table.parts(entries), r.hash

@@ -26,6 +26,8 @@ func (c *Connection) CheckAndMutate(ctx context.Context, table, row string, pred
 	if err := checkConditional(m); err != nil {
 		return false, err
 	}
+	r.sends(false, row, m.onMatch)
+	r.sends(false, row, m.not)
 	f := r.fate(true)
 	r.fated(row, f)
 	if err := r.carry(ctx, f, m); err != nil {

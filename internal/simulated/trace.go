@@ -19,6 +19,13 @@ func (r *request) sent(op operation, row string) {
 	}
 }
 
+// sends tells of changes that are about to be sent.
+func (r *request) sends(bulk bool, row string, changes []store.Change) {
+	if r.conn.cluster.config.Sent != nil && len(changes) > 0 {
+		r.conn.cluster.config.Sent(r.conn.process, bulk, r.table.name, row, changes)
+	}
+}
+
 func (r *request) fated(row string, f fate) {
 	if r.conn.cluster.config.Trace == nil {
 		return

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/simulated"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -107,6 +108,8 @@ func (cfg Config) detail() (e episode, err error) {
 		}
 	}
 	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}}
+	timing := model.EffectiveTiming(e.Timing)
+	e.store.Tablets.Longest = []time.Duration{0, 0, timing.RequestLifetime, 2 * model.DrainTime(timing)}[newDice(cfg.Seed).next("tablets").IntN(4)]
 	if e.intensity > 0 {
 		e.store.Latency.Tail = 0.01 * r.Float64()
 		e.store.Disks.Speed = []int64{0, 0, 1 << 20, 64 << 20}[r.IntN(4)]

@@ -110,7 +110,7 @@ func (w *world) holdForCopies(ctx context.Context, p *process) error {
 	}
 	w.note("%s: hold %+v, to %d", p.name, h, to)
 	cfg := w.cfg.store
-	cfg.Trace, cfg.Applied = nil, w.copies.guard.note
+	cfg.Trace, cfg.Sent, cfg.Applied = nil, nil, w.copies.guard.note
 	w.copies.begin(simulated.NewCluster(cfg), h, to, had, w.cluster.Tables(), p.rand)
 	return nil
 }

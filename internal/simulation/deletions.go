@@ -85,10 +85,12 @@ func (w *world) deleteRange(ctx context.Context, p *process, s *workload.Session
 	done, err := admin.New(p.client).DeleteRange(ctx, d.Table, d.Rows, admin.DeleteOptions{
 		Columns: d.Columns, RowsPerSecond: 1_000_000, Concurrency: 2, RowsPerTransaction: 4, CellsPerTransaction: 5, SaveEvery: 1, Progress: w.deletions.begin,
 	})
+	if done.Before > 0 { // it may have deleted, or even ended, and the store's answer is lost
+		w.deletions.begin(done)
+	}
 	if err != nil {
 		return err
 	}
-	w.deletions.begin(done)
 	w.deletions.end()
 	w.tally.add(rangesDeleted)
 	s.ViewDeleted(ctx, d, done.Before)

@@ -86,6 +86,10 @@ func (w *world) perish(process string) {
 	if w.cfg.intensity == 0 || w.calm.Load() || w.perished.Add(1) > perishMost {
 		return
 	}
+	w.killAtOnce(process)
+}
+
+func (w *world) killAtOnce(process string) {
 	for _, sl := range w.slots {
 		if p := sl.running(); p != nil && p.name == process && w.tally.add(processKilled) {
 			down := time.Duration(p.rand.Int64N(int64(5 * time.Second)))

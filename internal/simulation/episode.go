@@ -129,7 +129,7 @@ func (w *world) populate(ctx context.Context) error {
 	}
 	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}, {"loader", w.load},
 		{"importer", w.importCargo}, {"aborter", w.abortImports}, {"dropper", w.dropAnnexes},
-		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.watch}, {"issuer", w.reissue}}
+		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.watch}, {"issuer", w.reissue}, {"poster-1", w.post}, {"poster-2", w.post}, {"resolver", w.resolve}}
 	if w.cfg.repairs {
 		jobs = append(jobs, job{"copier", w.copyTables})
 	}

@@ -38,6 +38,8 @@ const (
 	deadlineShort       fault = "context ended by a short deadline"
 	receiverRefused     fault = "receiver: refused"
 	receiverDoubtful    fault = "receiver: done and reported failed"
+	receiverLeft        fault = "receiver: away for a while"
+	oracleCutOff        fault = "oracle: process cut off"
 	collected           fault = "collected while all work"
 	restored            fault = "backups restored"
 	repaired            fault = "copies repaired"
@@ -68,7 +70,7 @@ func EveryDeed() (names []string) {
 // kinds are all faults but those of the store.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
 	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
-	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful}
+	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful, receiverLeft, oracleCutOff}
 
 // EveryFault names every kind of fault, as a Report counts them.
 func EveryFault() (names []string) {

@@ -62,6 +62,9 @@ func (w *world) await(ctx context.Context) {
 			next = w.history.Len() + every
 			d, own := drain/2+time.Duration(r.Int64N(int64(2*drain))), rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 			for range own.IntN(lullStops) {
+				w.cutFromOracle(ctx, own, time.Duration(own.Int64N(int64(2*drain))))
+			}
+			for range own.IntN(lullStops) {
 				w.stopFor(ctx, own, d+time.Duration(own.Int64N(int64(2*w.cfg.LockTTL))))
 			}
 			w.lull.begin(d)

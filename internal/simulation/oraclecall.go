@@ -36,6 +36,9 @@ func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc
 	if err := l.travel(ctx, there); err != nil {
 		return err
 	}
+	if err := l.gate.reach(ctx); err != nil {
+		return status.FromContextError(err).Err()
+	}
 	server := l.oracle.at(cc.Target())
 	switch {
 	case server == nil || f == oracleRefused:
@@ -54,6 +57,9 @@ func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc
 	}
 	if terr := l.travel(ctx, back); terr != nil {
 		return terr
+	}
+	if cerr := l.gate.reach(ctx); cerr != nil {
+		return status.FromContextError(cerr).Err()
 	}
 	return err
 }

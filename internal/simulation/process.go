@@ -41,6 +41,7 @@ func (p *process) Dead() bool { return p.gate.killed() }
 func (w *world) open(ctx context.Context, name string) (*process, error) {
 	p := &process{name: name, rand: w.dice.next("process", name)}
 	p.ctx, p.stop = context.WithCancel(ctx)
+	w.conduct.meet(p)
 	for ctx.Err() == nil {
 		err := w.connect(p)
 		if err == nil {

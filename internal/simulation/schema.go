@@ -55,7 +55,7 @@ func storedSchema(ctx context.Context, p *process) (*model.Schema, error) {
 func (w *world) firstSchema() *percolator.Schema {
 	s := workload.Schema(w.cfg.Timing)
 	s.Tables = append(s.Tables, workload.Permits(w.cfg.expiry.ttl, w.cfg.expiry.notify)...)
-	s.Tables = append(s.Tables, workload.ArchiveTable())
+	s.Tables = append(s.Tables, workload.ArchiveTable(), workload.OutboxTable())
 	w.work.NextImport().AddCargo(s) // the others come while all work
 	w.work.AddAnnexes(s, w.dice.next("annexes").Perm(workload.Drops))
 	return s

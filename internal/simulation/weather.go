@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/retry"
@@ -88,6 +89,24 @@ func (w *world) suspendFor(ctx context.Context, p *process, how simulated.Condit
 	w.ending.Go(func() {
 		_ = retry.Sleep(ctx, d)
 		resume()
+	})
+}
+
+// cutFromOracle interrupts the line of a process to the oracle for a while: it waits for a timestamp
+// and learns meanwhile, from the store, how the world moves on.
+func (w *world) cutFromOracle(ctx context.Context, r *rand.Rand, d time.Duration) {
+	sl := w.anySlot(r)
+	if clients := slices.DeleteFunc(slices.Clone(w.slots), func(sl *slot) bool { return !strings.HasPrefix(sl.name, "client") }); r.IntN(4) > 0 {
+		sl = clients[r.IntN(len(clients))]
+	}
+	p := sl.running()
+	if p == nil || w.cfg.intensity == 0 || !w.tally.add(oracleCutOff) {
+		return
+	}
+	join := p.gate.cut()
+	w.ending.Go(func() {
+		_ = retry.Sleep(ctx, d)
+		join()
 	})
 }
 

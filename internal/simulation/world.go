@@ -9,7 +9,9 @@ import (
 
 	"github.com/gopercolator/percolator/internal/history"
 	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/simulated"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -29,6 +31,10 @@ type world struct {
 	backups    backups
 	copies     copies
 	unrecorded unrecorded
+	outages    outages
+	conduct    conduct
+	positions  positions
+	locksSeen  locksSeen
 
 	deletions deletions
 	watcher   *watcher
@@ -36,6 +42,7 @@ type world struct {
 	operators operators
 	journals  journals
 	perished  atomic.Int32 // clients
+	posted    atomic.Int32 // posters that died of it
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
@@ -67,8 +74,21 @@ func newWorld(cfg episode) (*world, error) {
 	w.work.Receive, w.work.Perish = w.receive, w.perish
 	w.work.IssuePermits(cfg.expiry.ttl, cfg.expiry.notify)
 	w.work.Archive()
+	w.work.OpenOutbox(w.receiverAway, w.dieOfPost)
 	w.schema = w.firstSchema()
-	cfg.store.Applied = w.unrecorded.note
+	w.conduct.lifetime = model.EffectiveTiming(cfg.Timing).RequestLifetime
+	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
+		w.unrecorded.note(process, table, row, changes)
+		w.conduct.applied(changes)
+		for _, wrong := range w.positions.note(table, row, changes) {
+			w.problem("%s", wrong)
+		}
+	}
+	cfg.store.Sent = func(process string, bulk bool, table, row string, changes []store.Change) {
+		for _, wrong := range w.conduct.sent(process, bulk, table, row, changes) {
+			w.problem("%s", wrong)
+		}
+	}
 	if cfg.trace != nil {
 		cfg.store.Trace = func(e simulated.Event) {
 			if line := e.String(); cfg.trace.MatchString(line) {

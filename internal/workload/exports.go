@@ -97,17 +97,23 @@ func (w *Workload) observeExports(r *observers.Registry, worker string, client *
 
 // receive is the receiver.
 func (w *Workload) receive(batch []exportqueue.Entry) {
+	w.deliver(partitionOf(batch[0].Key), batch)
+}
+
+func (w *Workload) deliver(partition string, batch []exportqueue.Entry) {
 	ds := make([]history.Delivery, len(batch))
 	for i, e := range batch {
 		ds[i] = history.Delivery{Start: e.StartTS, Commit: e.CommitTS, Seq: e.Seq, What: e.Key + string(e.Value)}
 	}
-	w.History.Delivers(partitionOf(batch[0].Key), ds)
+	w.History.Delivers(partition, ds)
 }
 
 // checkExported: at rest nothing is left.
-func (r Reader) checkExported(ctx context.Context) error {
+func (r Reader) checkExported(ctx context.Context) error { return r.checkDelivered(ctx, newExports()) }
+
+func (r Reader) checkDelivered(ctx context.Context, q *exportqueue.Queue) error {
 	left := 0
-	for _, err := range newExports().Pending(ctx, r) {
+	for _, err := range q.Pending(ctx, r) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return err

@@ -52,7 +52,7 @@ func (w *Workload) Final(ctx context.Context, c *percolator.Client, observed boo
 	var failed error
 	s.View(ctx, "final", func(ctx context.Context, r Reader) error {
 		failed = errors.Join(r.Everything(ctx, observed), r.checkStock(ctx, w), r.checkLoads(ctx, w.Loaded()), r.checkImports(ctx, w, c.Schema()), r.checkAnnexes(ctx, c.Schema()),
-			r.checkPermits(ctx, w), r.checkArchive(ctx, w))
+			r.checkPermits(ctx, w), r.checkArchive(ctx, w), r.checkOutbox(ctx, w))
 		return failed
 	})
 	return failed

@@ -101,6 +101,7 @@ func (w *Workload) ObserversOf(worker string, c *percolator.Client, s *percolato
 	w.observeCargo(r, worker, s)
 	w.observeAnnex(r, worker, s)
 	w.observePermits(r, worker)
+	w.observeOutbox(r, worker, c)
 	i := slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == stock })
 	if i < 0 || !slices.Contains(s.Tables[i].Observed, "state") {
 		return r

@@ -42,6 +42,7 @@ import (
 //	sweeps     old receipts are found by scans and deleted
 //	permits    that expire, where the schema has them
 //	files      in an archive of which operators delete ranges, likewise
+//	posts      to an outbox whose receiver is away for long, likewise
 //
 // Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
 // in the end, whether a transaction committed whose client never learned of it; and being read by
@@ -96,7 +97,7 @@ func Rules() history.Rules {
 			{Name: decider, Table: claims, Column: "claim"},
 			{Name: "file", Table: claims, Column: "claim"},
 		},
-		Unrecorded: []string{exports}, // a delivery is not told its transaction
+		Unrecorded: []string{exports, outbox}, // a delivery is not told its transaction
 	}
 }
 
@@ -133,6 +134,9 @@ type Workload struct {
 
 	contributions *combinequeue.Queue[int64]
 	exports       *exportqueue.Queue
+	outbox        *exportqueue.Queue // nil: the schema has none
+	away          func(worker string, partition int) bool
+	posted        func(process string)
 
 	*Counters
 	picks     []pick
