@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/simulated"
@@ -45,8 +44,8 @@ const (
 	copiesReason = "copies"
 )
 
-// errBusy: a table is being dropped, or an import aborted. Who copies tables waits for that.
-var errBusy = errors.New("a table is being dropped, or an import aborted")
+// errBusy: a table is being dropped. Who copies tables waits for that.
+var errBusy = errors.New("a table is being dropped")
 
 // copyTables takes a hold for copies, and copies all tables in some turns. Between these everybody
 // goes on with what they do.
@@ -94,11 +93,6 @@ func (w *world) holdForCopies(ctx context.Context, p *process) error {
 	}
 	if len(m.Schema.Dropping) > 0 {
 		return errBusy
-	}
-	for _, im := range m.Imports {
-		if im.Phase == meta.ImportAbort {
-			return errBusy
-		}
 	}
 	w.growth.mu.Lock()
 	had := w.growth.finished

@@ -142,19 +142,8 @@ func (w *world) abortImports(p *process) {
 	}
 }
 
-// abortImport aborts an import, but not beside copies of the tables: the meta row would not tell
-// that rows which were copied before are from an import.
+// abortImport aborts an import.
 func (w *world) abortImport(ctx context.Context, p *process, im *workload.Import) error {
-	if w.cfg.repairs {
-		end, err := w.operators.alone(ctx)
-		if err != nil {
-			return err
-		}
-		defer end()
-		if w.copies.begun() && !w.copies.done() {
-			return nil
-		}
-	}
 	fence, err := fenceOf(ctx, p, im)
 	if err != nil || fence.Phase != meta.ImportLoad && fence.Phase != meta.ImportAbort {
 		return err

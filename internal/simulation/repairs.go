@@ -157,6 +157,8 @@ func (w *world) repairBeside(ctx context.Context, to tso.Timestamp, by *bystande
 	}
 	for n := 1; ; n++ {
 		if n == repairTries {
+			still() // before who starts again gives up, as it does when there are no more faults
+			weather.Wait()
 			calm()
 		}
 		report, err = w.repairOnce(ctx, fmt.Sprintf("%s-%d", repairer, n), r, to)
