@@ -38,6 +38,9 @@ type ran struct {
 // stray is a transaction whose client was told that it committed.
 type stray struct{ start, commit tso.Timestamp }
 
+// inspector begins the name of the process that resolves locks by hand.
+const inspector = "inspector"
+
 // straying is how many transactions each of the processes that stray have under way.
 const straying = 4
 
@@ -47,7 +50,7 @@ func (w *world) populateBeside(ctx context.Context, by *bystanders) error {
 	for _, j := range []struct {
 		name string
 		work func(*process)
-	}{{"straggler-1", stray}, {"straggler-2", stray}, {"inspector", w.inspect}, {"idler", func(p *process) { w.idle(p, by) }}, {"collector", w.collect}} {
+	}{{"straggler-1", stray}, {"straggler-2", stray}, {inspector, w.inspect}, {"idler", func(p *process) { w.idle(p, by) }}, {"collector", w.collect}} {
 		if err := w.occupy(ctx, j.name, j.work); err != nil {
 			return err
 		}

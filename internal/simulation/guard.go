@@ -3,6 +3,7 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // guard watches that nobody but a repair writes, resolves a lock or collects while its fence is in
-// force (I20): that requests of others would do no harm this time proves nothing.
+// force (I20): others may do no harm this time, and some the next. A client rolls its own
+// transactions back, whose outcome nobody else decides differently.
 type guard struct {
 	mu     sync.Mutex
 	closed bool // the fence is in force
@@ -28,6 +30,7 @@ func (g *guard) note(process, table, row string, changes []store.Change) {
 	case table == model.MetaTable:
 		g.look(changes)
 	case table == model.JournalTable || !g.closed || strings.HasPrefix(process, repairer):
+	case !strings.HasPrefix(process, inspector) && rollsBack(changes):
 	default:
 		for i := range changes {
 			if f := changes[i].Family; f == layout.LockFamily || f == layout.WriteFamily || f == layout.DataFamily {
@@ -35,6 +38,17 @@ func (g *guard) note(process, table, row string, changes []store.Change) {
 			}
 		}
 	}
+}
+
+// rollsBack reports whether changes are what is left of a roll back, or less.
+func rollsBack(changes []store.Change) bool {
+	return !slices.ContainsFunc(changes, func(c store.Change) bool {
+		if c.Kind != store.PutVersion {
+			return c.Family != layout.LockFamily && c.Family != layout.DataFamily
+		}
+		w, err := layout.DecodeWrite(layout.CellTime(c.From), c.Value)
+		return c.Family != layout.WriteFamily || err != nil || w.Kind != layout.KindRollback
+	})
 }
 
 // look takes notice of a fence that comes or goes.
