@@ -205,6 +205,7 @@ func (r *run) resolveAll(ctx context.Context, held []heldCell) (resolved int, er
 		if o.committed != 0 {
 			mut.Commit(l.cell.Column, l.Kind, l.StartTS, o.committed, l.Observed, l.Life)
 		} else {
+			r.notifyAfterRun(mut, l.cell)
 			mut.RollBack(l.cell.Column, l.StartTS)
 		}
 		if err := b.full(ctx); err != nil {
@@ -217,6 +218,17 @@ func (r *run) resolveAll(ctx context.Context, held []heldCell) (resolved int, er
 		}
 	}
 	return resolved, nil
+}
+
+// notifyAfterRun dirties the observed cell of an acknowledgment that is rolled back: who knew that
+// the run had committed, above the timestamp of the repair, may have erased the notification.
+func (r *run) notifyAfterRun(mut *store.Mutation, ack model.Cell) {
+	of, _, ok := layout.Acknowledged(ack.Column)
+	if info := r.e.Meta.Catalog.Load().Tables[ack.Table]; !ok || info == nil || !info.IsObserved[of] {
+		return
+	}
+	mut.Put(layout.NotifyFamily, of, r.repair.To, nil)
+	r.count(func(rep *Report) { rep.Renotified++ })
 }
 
 // tell counts a lock, and reports it if its primary did not decide.

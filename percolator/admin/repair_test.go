@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/observers"
@@ -340,6 +341,44 @@ func testRepairNotifiesAgain(t *testing.T) {
 	}
 	s.audit()
 	work("o2", "p2", "weak2")
+}
+
+// A copy may hold the lock of a run's acknowledgment, and no longer the notification: who knew that
+// the run had committed elsewhere has erased it. The lock goes, and the observer runs again.
+func TestRepairNotifiesAgainWhereAnAcknowledgmentIsLocked(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testRepairNotifiesAgainWhereAnAcknowledgmentIsLocked)
+}
+
+func testRepairNotifiesAgainWhereAnAcknowledgmentIsLocked(t *testing.T) {
+	s := newTorn(t)
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	tx := fixture.MustBegin(t, s.ctx, s.dead())
+	fixture.Must(t, tx.Set(u("a"), []byte("by the run")))
+	_, err := (*commit.Txn)(tx).Acknowledge(s.ctx, fixture.Cell("1", "seen"), "o", []string{"o"})
+	fixture.Must(t, err)
+	fixture.MustCommit(t, s.ctx, tx)
+	mut := bigtable.NewMutation()
+	mut.DeleteCellsInColumn(layout.NotifyFamily, "seen")
+	fixture.Must(t, s.Store().Open("t").Apply(s.ctx, "1", mut))
+	if r := s.repair(); r.RolledBack != 1 || r.Renotified != 1 || r.Records != 1 {
+		t.Errorf("%+v", r)
+	}
+	s.audit()
+	ran := 0
+	registry := observers.NewRegistry()
+	registry.Observe("o", "t", "seen", func(context.Context, *percolator.Txn, observers.Change) error {
+		ran++
+		return nil
+	})
+	registry.Observe("weak", "t", "poke", func(context.Context, *percolator.Txn, observers.Change) error { return nil })
+	w, stop := s.work(s.Client, registry, observers.Config{})
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	stop()
+	if ran != 1 {
+		t.Errorf("the observer ran %d times, want once", ran)
+	}
 }
 
 // refresh makes the client learn of the hold.
