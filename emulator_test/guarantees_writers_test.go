@@ -51,16 +51,21 @@ func (w *guaranteeWrites) note(c percolator.Cell, ts tso.Timestamp) {
 	w.acked = append(w.acked, guaranteeChange{c, ts})
 }
 
-// choose picks a change at random: the cell, and its value, of which nil is a deletion.
+// choose picks a change at random, but for the first, which are of the rare kinds: the cell, and
+// its value, of which nil is a deletion.
 func (w *guaranteeWrites) choose(r *rand.Rand) (percolator.Cell, []byte) {
 	n := w.rows.Add(1)
 	value := fmt.Appendf(nil, "v%d", n)
-	switch k := r.IntN(1000); {
+	k := r.IntN(1000)
+	if first := []int{0, 12, 24}; n <= int64(2*len(first)) {
+		k = first[n%int64(len(first))]
+	}
+	switch {
 	case k < 12:
 		return doc(chainColumn(0), "chain-%d", n), []byte{'.'}[:0]
 	case k < 24:
 		return doc("down", "down-%d", n), fmt.Append(nil, guaranteeFrom)
-	case k < 26 || n == 1:
+	case k < 26:
 		return doc("fan", "fan-%d", n), value
 	case k < 60:
 		return doc("held", "held-%d", n), []byte(heldFirst)

@@ -42,9 +42,10 @@ func (w *world) setJournal(ctx context.Context, p *process, off bool) error {
 	return w.addToSchema(ctx, p, func(s *model.Schema) { s.DisableJournal = off })
 }
 
-// finishJournal turns the journal on for good. The sweep that builds it comes with the others.
+// finishJournal turns the journal on for good: it may be off although its operator was not told so.
+// The sweep that builds it comes with the others.
 func (w *world) finishJournal(ctx context.Context, p *process) {
-	if !w.journals.off.Load() {
+	if !w.cfg.turnsJournal {
 		return
 	}
 	if err := w.setJournal(ctx, p, false); err != nil {
