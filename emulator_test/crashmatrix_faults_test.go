@@ -162,7 +162,9 @@ func faults() []*fault {
 		{
 			name: "a copy delivered late over unchanged rows, its client stopped", leaves: true, sequential: true, unfold: (*crashRun).awaitHeld,
 			decide: func(x *crashRun, id requestID) percolatortest.Action {
-				if x.hits == 1 { // the request after it
+				// A request after it, and after the one by which the journal leads a worker to its lock.
+				x.appended = x.appended || id.role == roleAppend
+				if x.hits == 1 && (x.target.role != "prewrite" || x.scenario.doomed || x.appended && id.where != journalTable) {
 					x.noteHit()
 					x.faults.Pause()
 					return x.hold

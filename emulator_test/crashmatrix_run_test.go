@@ -44,11 +44,12 @@ type crashRun struct {
 	seen   map[tso.Timestamp]map[string]string // what others have read, by snapshot
 	read   map[string]string                   // what the transaction has read
 
-	target requestID
-	hold   *percolatortest.Hold
-	zombie *percolatortest.Hold // delivered before the client goes on
-	hits   int                  // of the fault; used by the handler
-	struck chan struct{}        // closed at the first
+	target   requestID
+	hold     *percolatortest.Hold
+	zombie   *percolatortest.Hold // delivered before the client goes on
+	hits     int                  // of the fault; used by the handler
+	appended bool                 // a request to the journal was sent
+	struck   chan struct{}        // closed at the first
 
 	finished  *result       // what the client was told; nil until it was
 	committed bool          // the commit point had been passed when somebody looked
