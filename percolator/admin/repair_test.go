@@ -381,6 +381,59 @@ func testRepairNotifiesAgainWhereAnAcknowledgmentIsLocked(t *testing.T) {
 	}
 }
 
+// What a repair notifies again since a lock of an acknowledgment goes makes no observer run that has
+// acknowledged the change before.
+func TestRepairOfALockedAcknowledgmentRunsOthersNoMore(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testRepairOfALockedAcknowledgmentRunsOthersNoMore)
+}
+
+func testRepairOfALockedAcknowledgmentRunsOthersNoMore(t *testing.T) {
+	s := newTorn(t)
+	acknowledge := func(c *percolator.Client, row string, by ...string) {
+		tx := fixture.MustBegin(t, s.ctx, c)
+		fixture.Must(t, tx.Set(u(row), []byte("by the run")))
+		for _, o := range by {
+			_, err := (*commit.Txn)(tx).Acknowledge(s.ctx, fixture.Cell(row, "seen"), o, []string{o})
+			fixture.Must(t, err)
+		}
+		fixture.MustCommit(t, s.ctx, tx)
+	}
+	for _, row := range []string{"all", "some"} {
+		fixture.Put(t, s.ctx, s.Client, row, "seen", "a")
+	}
+	acknowledge(s.Client, "all", "o", "p")
+	acknowledge(s.Client, "some", "o")
+	fixture.Must(t, s.Client.Flush(s.ctx))
+	s.now()
+	dead := s.dead()
+	for _, row := range []string{"all", "some"} {
+		acknowledge(dead, row, "p")
+		mut := bigtable.NewMutation()
+		mut.DeleteCellsInColumn(layout.NotifyFamily, "seen")
+		fixture.Must(t, s.Store().Open("t").Apply(s.ctx, row, mut))
+	}
+	if r := s.repair(); r.RolledBack != 1 || r.Renotified != 1 { // who has acknowledged locks nothing
+		t.Errorf("%+v", r)
+	}
+	s.audit()
+	var ran []string
+	registry := observers.NewRegistry()
+	for _, o := range []string{"o", "p"} {
+		registry.Observe(o, "t", "seen", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+			ran = append(ran, o+" "+ch.Cell.Row)
+			return nil
+		})
+	}
+	registry.Observe("weak", "t", "poke", func(context.Context, *percolator.Txn, observers.Change) error { return nil })
+	w, stop := s.work(s.Client, registry, observers.Config{})
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	stop()
+	if !slices.Equal(ran, []string{"p some"}) {
+		t.Errorf("ran %q, want p of some only", ran)
+	}
+}
+
 // refresh makes the client learn of the hold.
 func (s *torn) refresh() error {
 	_, err := s.Client.Engine().Meta.Refresh(s.ctx)
