@@ -381,8 +381,8 @@ func testRepairNotifiesAgainWhereAnAcknowledgmentIsLocked(t *testing.T) {
 	}
 }
 
-// What a repair notifies again since a lock of an acknowledgment goes makes no observer run that has
-// acknowledged the change before.
+// What a repair notifies again, since a lock of an acknowledgment goes, makes no observer run that
+// has acknowledged the change before.
 func TestRepairOfALockedAcknowledgmentRunsOthersNoMore(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testRepairOfALockedAcknowledgmentRunsOthersNoMore)
