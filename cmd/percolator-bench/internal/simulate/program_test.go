@@ -17,8 +17,8 @@ func TestEditsFitTheLibrary(t *testing.T) {
 }
 
 // TestSeedRepeatsAnEpisode: what a seed decides happens again, whatever else the machine does: of
-// 12 repetitions, beside each other, at most one differs from the first. Most of what processes do
-// beside transactions is part of them.
+// 12 repetitions, beside each other, at most one differs from the first. All but three of what
+// processes do beside transactions is part of them.
 func TestSeedRepeatsAnEpisode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program of its own")
@@ -29,8 +29,9 @@ func TestSeedRepeatsAnEpisode(t *testing.T) {
 	if f.program, err = f.build(t.Context(), t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	differ, done := 0, map[string]bool{}
-	for episode := range uint64(4) {
+	differ, never := 0, simulation.EveryDeed()
+	episode := uint64(0)
+	for ; episode < 4 || len(never) > 3 && episode < 12; episode++ { // the last three need longer episodes
 		f.faults = string([]simulation.Faults{simulation.Absurd, simulation.Some}[episode%2])
 		runs := make([]told, 4)
 		var running sync.WaitGroup
@@ -46,15 +47,12 @@ func TestSeedRepeatsAnEpisode(t *testing.T) {
 				differ++
 			}
 		}
-		for what := range runs[0].Report.Faults {
-			done[what] = true
-		}
+		never = slices.DeleteFunc(never, func(what string) bool { return runs[0].Report.Faults[what] > 0 })
 	}
-	if differ > 1 {
-		t.Errorf("%d of 12 repetitions differ from the first", differ)
+	if repetitions := 3 * int(episode); differ > repetitions/12 {
+		t.Errorf("%d of %d repetitions differ from the first", differ, repetitions)
 	}
-	never := slices.DeleteFunc(simulation.EveryDeed(), func(what string) bool { return done[what] })
-	if len(never) > 3 { // some need longer episodes, or more
+	if len(never) > 3 {
 		t.Errorf("never happened: %q", never)
 	}
 }
