@@ -175,7 +175,7 @@ func (s *soaking) finish() *soakReport {
 	s.quiesce(ctx, c)
 	audits := []*percolatortest.AuditReport{s.audit(ctx, c, false)}
 	for range 2 {
-		s.collectAll(ctx, c)
+		s.collectAll(ctx, c, audits[0].Repeated)
 		s.resolveAgain(ctx, c)
 		if err := s.work.Final(ctx, c, true); err != nil {
 			s.problem("the final reads: %v", err)
