@@ -153,7 +153,7 @@ func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, ste
 			}
 			step()
 		}
-		r.ended = time.Now()
+		r.ended = r.begun.Add(r.events[len(r.events)-1].watched.to)
 		return nil
 	})
 	err = group.Wait()
