@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -210,19 +211,15 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 	if d.Hints.service == nil {
 		return heard, fmt.Errorf("percolator: awaiting notifications: %w", tso.ErrUnsupported)
 	}
-	var topics []uint64
-	hints, surplus := map[uint64]model.Cell{}, map[uint64]model.Cell{}
+	topics, each := make([]uint64, 0, 2*len(q.Columns)+1), 1 // of a column
 	for _, col := range q.Columns {
-		topic := d.Hints.topic(col.Table, col.Column)
-		topics, hints[topic] = append(topics, topic), col
+		topics = append(topics, d.Hints.topic(col.Table, col.Column))
 		if q.Surplus {
-			topic = d.Hints.surplusTopic(col.Table, col.Column)
-			topics, surplus[topic] = append(topics, topic), col
+			topics, each = append(topics, d.Hints.surplusTopic(col.Table, col.Column)), 2
 		}
 	}
-	mine := d.Hints.workerTopic(q.Worker)
 	if q.Worker != "" {
-		topics = append(topics, mine)
+		topics = append(topics, d.Hints.workerTopic(q.Worker))
 	}
 	limited, cancel := context.WithTimeout(ctx, q.Wait+hintsTimeout)
 	defer cancel()
@@ -237,17 +234,18 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 	}
 	d.Store.Count.HintsTaken.Add(int64(len(taken)))
 	for _, h := range taken {
-		if col, known := surplus[h.Topic]; known {
-			if s, ok := decodeSurplus(col, h.Data); ok {
+		at := slices.Index(topics, h.Topic)
+		n, ok := model.Notification{}, false
+		switch of := at / each; {
+		case at < 0:
+		case of == len(q.Columns):
+			n, ok = decodePassed(h.Data)
+		case at%each > 0:
+			if s, ok := decodeSurplus(q.Columns[of], h.Data); ok {
 				heard.Surplus = append(heard.Surplus, s)
 			}
-			continue
-		}
-		n, ok := model.Notification{}, false
-		if col, known := hints[h.Topic]; known {
-			n, ok = decodeHint(col, h.Data)
-		} else if h.Topic == mine {
-			n, ok = decodePassed(h.Data)
+		default:
+			n, ok = decodeHint(q.Columns[of], h.Data)
 		}
 		if ok {
 			heard.Notified = append(heard.Notified, n)

@@ -5,7 +5,6 @@ package layout
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -202,5 +201,10 @@ func (rv RowVersions) add(table, key string, item *Item) {
 
 // Columns lists the columns seen, in order.
 func (rv RowVersions) Columns() []string {
-	return slices.Sorted(maps.Keys(rv))
+	out := make([]string, 0, len(rv))
+	for column := range rv {
+		out = append(out, column)
+	}
+	slices.Sort(out)
+	return out
 }

@@ -122,11 +122,15 @@ func (m *State) decodeImport(column string, value []byte) error {
 	if err := json.Unmarshal(value, &i); err != nil {
 		return err
 	}
+	m.setImport(strings.TrimPrefix(column, importPrefix), i)
+	return nil
+}
+
+func (m *State) setImport(table string, i Import) {
 	if m.Imports == nil {
 		m.Imports = map[string]Import{}
 	}
-	m.Imports[strings.TrimPrefix(column, importPrefix)] = i
-	return nil
+	m.Imports[table] = i
 }
 
 // Refusal is the ErrImporting that names the table and the import.

@@ -78,22 +78,22 @@ type State struct {
 	Lives     Lives             // of what has the name of something that was dropped
 	Timing    model.Timing      // of the first schema, where that leaves it open
 
-	encoded []byte // the schema, as it is stored
+	stored []layout.Item // its cells
 }
 
 // Read reads the meta row. Errors: ErrCorrupt, and those of the store.
 func Read(ctx context.Context, s *store.Store) (State, error) { return reread(ctx, s, State{}) }
 
-// reread is Read, and decodes the schema only if it is not the one that is known.
+// reread is Read, and decodes only what is not known: clients read the row all the time, and it
+// hardly changes.
 func reread(ctx context.Context, s *store.Store, known State) (State, error) {
 	row, err := s.ReadRow(ctx, model.MetaTable, RowKey, store.Cells("", 0))
 	if err != nil {
 		return State{}, err
 	}
-	var m State
-	for _, item := range row.Of(layout.MetaFamily) {
-		if item.Column == metaSchema && known.Schema != nil && bytes.Equal(item.Value, known.encoded) {
-			m.Schema, m.encoded = known.Schema, known.encoded
+	m := State{stored: row.Of(layout.MetaFamily)}
+	for _, item := range m.stored {
+		if m.take(&known, item) {
 			continue
 		}
 		switch err := m.decode(item.Column, item.Value); {
@@ -107,11 +107,43 @@ func reread(ctx context.Context, s *store.Store, known State) (State, error) {
 	return m, nil
 }
 
+// take takes one column from what is known, if it is stored as it was then and costs something to
+// decode.
+func (m *State) take(known *State, item layout.Item) bool {
+	if old := known.value(item.Column); old == nil || !bytes.Equal(item.Value, old) {
+		return false
+	}
+	switch column := item.Column; {
+	case column == metaSchema:
+		m.Schema = known.Schema
+	case column == ColumnIndexes:
+		m.Indexes = known.Indexes
+	case column == columnDropped:
+		m.Dropped = known.Dropped
+	case column == columnLives:
+		m.Lives = known.Lives
+	case strings.HasPrefix(column, importPrefix):
+		table := strings.TrimPrefix(column, importPrefix)
+		m.setImport(table, known.Imports[table])
+	default:
+		return false
+	}
+	return true
+}
+
+// value is a column as it is stored; nil if it is not.
+func (m *State) value(column string) []byte {
+	at, found := slices.BinarySearchFunc(m.stored, column, func(it layout.Item, column string) int { return strings.Compare(it.Column, column) })
+	if !found {
+		return nil
+	}
+	return m.stored[at].Value
+}
+
 // decode takes one column of the meta row, and ignores columns of later versions.
 func (m *State) decode(column string, value []byte) (err error) {
 	switch {
 	case column == metaSchema:
-		m.encoded = value
 		m.Schema, err = model.DecodeSchema(value)
 	case column == ColumnIndexes:
 		m.Indexes, err = decodeIndexStates(value)
@@ -263,7 +295,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 		return
 	case status.Code(err) == codes.NotFound:
 		found = 0
-	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.encoded, known.encoded):
+	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
 		return
 	}
 	if !w.replaced.Swap(true) {

@@ -4,6 +4,7 @@
 package simulated
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,8 @@ type Config struct {
 	// Applied, if set, is told of all changes of a row that a process made together. It must not keep
 	// them.
 	Applied func(process, table, row string, changes []store.Change)
+	// Requests, if set, counts the requests that reach the store, and others that share the counter.
+	Requests *atomic.Int64
 }
 
 // Cluster is the store that all processes share. Its methods may be called concurrently.
@@ -43,14 +46,15 @@ type Cluster struct {
 	mu       sync.RWMutex
 	tables   map[string]*table
 	connects map[string]uint64 // by process: a new connection has faults of its own
-	landed   atomic.Int64      // requests
+	landed   *atomic.Int64     // requests
 	digest   atomic.Uint64     // of what was sent, and when
+	timers   sync.Pool         // stopped ones
 }
 
 // NewCluster makes a store without tables.
 func NewCluster(cfg Config) *Cluster {
 	c := &Cluster{seed: hash(cfg.Seed).with(seedMark), latencies: cfg.Latency.quantiles(), config: cfg,
-		tables: map[string]*table{}, connects: map[string]uint64{}}
+		tables: map[string]*table{}, connects: map[string]uint64{}, landed: cmp.Or(cfg.Requests, new(atomic.Int64))}
 	c.SetRates(cfg.Rates)
 	return c
 }
@@ -101,9 +105,6 @@ func (c *Cluster) Connect(process string) *Connection {
 	c.connects[process]++
 	return &Connection{process: process, cluster: c, hash: c.seed.with(xxhash.Sum64String(process)).with(n)}
 }
-
-// Requests is how many requests have reached the store.
-func (c *Cluster) Requests() int64 { return c.landed.Load() }
 
 // Digest stands for all requests and the times at which they were sent: it tells whether a run was
 // repeated.

@@ -39,23 +39,28 @@ type request struct {
 	deadline time.Time // it is not applied later
 	copied   bool      // another one may have landed before
 	belated  bool      // the machine slept until the context of the request had ended
-	timer    *time.Timer
 }
 
 // wait lets virtual time pass.
-func (r *request) wait(ctx context.Context, d time.Duration) error {
-	if r.timer == nil {
-		r.timer = time.NewTimer(d)
+func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
+	timer, _ := c.timers.Get().(*time.Timer)
+	if timer == nil {
+		timer = time.NewTimer(d)
 	} else {
-		r.timer.Reset(d)
+		timer.Reset(d)
 	}
+	defer c.timers.Put(timer)
 	select {
-	case <-r.timer.C:
+	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		r.timer.Stop()
+		timer.Stop()
 		return contextStatus(ctx.Err())
 	}
+}
+
+func (r *request) wait(ctx context.Context, d time.Duration) error {
+	return r.conn.cluster.wait(ctx, d)
 }
 
 // send is a request that is about to be sent. Nothing is sent without a deadline (I14).

@@ -34,7 +34,7 @@ func (c *Connection) repeat(ctx context.Context, attempts *store.Attempts, send 
 		if err == nil || !repeated(err) {
 			return err
 		}
-		if err := new(request).wait(ctx, h.with(pauseMark).within(pause)); err != nil {
+		if err := c.cluster.wait(ctx, h.with(pauseMark).within(pause)); err != nil {
 			return c.receive(ctx, err)
 		}
 	}

@@ -119,14 +119,18 @@ func (w *world) strayOnce(p *process, by *bystanders, r *rand.Rand, patient bool
 // is, as an operator does by hand.
 func (w *world) inspect(p *process) {
 	a := admin.New(p.client)
+	rest := model.DrainTime(model.EffectiveTiming(w.cfg.Timing)) / drainLooks
 	var seen []admin.Lock
+	var looked time.Time
 	for retry.Sleep(p.ctx, time.Duration(1+p.rand.Int64N(int64(inspectEvery)))) == nil {
 		m, err := p.client.Engine().Meta.Refresh(p.ctx)
 		if err != nil || m.Fence == nil {
 			continue
 		}
 		if m.Fence.Repair.Phase == meta.RepairDrain {
-			seen = w.locks(p)
+			if time.Since(looked) >= rest {
+				seen, looked = w.locks(p), time.Now()
+			}
 			continue
 		}
 		var all sync.WaitGroup
@@ -138,8 +142,12 @@ func (w *world) inspect(p *process) {
 	}
 }
 
-// inspectEvery bounds the time between two looks.
-const inspectEvery = 10 * time.Millisecond
+// When the inspector looks. A repair takes half a second, after a drain of many: most of the locks
+// that are there then, the dead have left.
+const (
+	inspectEvery = 40 * time.Millisecond // bounds the time until the next look
+	drainLooks   = 16                    // about, while a repair drains
+)
 
 // locks are all that can be found.
 func (w *world) locks(p *process) (seen []admin.Lock) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -107,7 +108,7 @@ func (cfg Config) detail() (e episode, err error) {
 			return e, err
 		}
 	}
-	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}}
+	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}, Requests: new(atomic.Int64)}
 	timing := model.EffectiveTiming(e.Timing)
 	e.store.Tablets.Longest = []time.Duration{0, 0, timing.RequestLifetime, 2 * model.DrainTime(timing)}[newDice(cfg.Seed).next("tablets").IntN(4)]
 	if e.intensity > 0 {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// collectEvery is how many requests to the store make enough garbage to collect it. To touch new
+// collectEvery is how many requests to the stores make enough garbage to collect it. To touch new
 // memory takes longer.
-const collectEvery = 5_000
+const collectEvery = 8_000
 
 // collectGarbage calls Config.Garbage now and then, at its own instants, at which all others
 // waits: a collection does not change who runs next.
@@ -23,7 +23,7 @@ func (w *world) collectGarbage(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if now := w.cluster.Requests(); now >= collected+collectEvery {
+		if now := w.cfg.store.Requests.Load(); now >= collected+collectEvery {
 			collected = now
 			w.cfg.Garbage()
 		}

@@ -41,10 +41,20 @@ func newWatcher(cfg episode) *watcher {
 // consumerLives is how long a consumer lives, at most, that dies of a batch.
 const consumerLives = 50 * time.Millisecond
 
+// watchInLulls is how often a consumer looks for changes in a lull, at most.
+const watchInLulls = 300 * time.Millisecond
+
 // watch consumes what changes, and goes on where a process that died had come to.
 func (w *world) watch(p *process) {
 	for p.ctx.Err() == nil && !w.cfg.turnsJournal {
-		err := w.consume(p.ctx, p, time.Duration(1+p.rand.Int64N(int64(time.Second))), func(b watch.Batch) bool {
+		interval := time.Duration(1 + p.rand.Int64N(int64(time.Second)))
+		if w.lull.length() > 0 {
+			interval = max(interval, watchInLulls)
+		}
+		err := w.consume(p.ctx, p, interval, func(b watch.Batch) bool {
+			if interval < watchInLulls && w.lull.length() > 0 {
+				return false // hardly anything changes for minutes
+			}
 			full := len(b.Changes) == watch.MaxBatchChanges // and may end within a transaction
 			if len(b.Changes) == 0 || p.rand.IntN(20) > 0 && !(full && p.rand.IntN(2) == 0) {
 				return true

@@ -62,6 +62,14 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 		return row.of(layout.LockFamily).where(func(it *layout.Item) bool { return version(it) <= q.At }), 0
 	case ShapeAllLocks:
 		return row.of(layout.LockFamily), 0
+	}
+	return row.seldom(q)
+}
+
+// seldom evaluates what is not asked for by every transaction: together with that it would need
+// more stack than most goroutines have.
+func (row cells) seldom(q Query) (found []layout.Item, most int) {
+	switch q.Shape {
 	case ShapeGarbage:
 		return append(row.of(layout.DataFamily).stripped(), row.of(layout.LockFamily, layout.WriteFamily)...), 0
 	case ShapeHistory:
@@ -132,6 +140,9 @@ func (q *Query) names(it *layout.Item) bool {
 	return len(q.Columns) == 0 || slices.Contains(q.Columns, it.Column)
 }
 
+// whereFew is how many cells have room at first: most of the versions of a row are old.
+const whereFew = 8
+
 // where returns some of the cells, in new memory only if they do not stand together: what is
 // appended to them spoils no others.
 func (c cells) where(keep func(*layout.Item) bool) cells {
@@ -144,7 +155,7 @@ func (c cells) where(keep func(*layout.Item) bool) cells {
 		case to == i:
 			to++
 		default:
-			out := append(make(cells, 0, len(c)-i+to-from), c[from:to]...)
+			out := append(make(cells, 0, min(len(c)-i, whereFew)+to-from), c[from:to]...)
 			for out = append(out, c[i]); i+1 < len(c); i++ {
 				if keep(&c[i+1]) {
 					out = append(out, c[i+1])

@@ -110,7 +110,12 @@ func (s *Store) readPage(ctx context.Context, table string, rows Rows, q Query, 
 	full := func() bool {
 		return size.Rows > 0 && len(p.Rows) >= size.Rows || size.Cells > 0 && cells >= size.Cells || size.Bytes > 0 && p.bytes >= size.Bytes
 	}
-	behind := func(key string) { p.Rest = rows.behind(p.Rest, key) }
+	last, come := "", false
+	behind := func(key string) {
+		if !come || key > last != rows.Reverse {
+			last, come = key, true
+		}
+	}
 	left := rows.Ranges.Meeting(p.Rest)
 	named := rows.nameable(left)
 	more := len(named) < len(left)
@@ -122,6 +127,9 @@ func (s *Store) readPage(ctx context.Context, table string, rows Rows, q Query, 
 		behind(r.Key)
 		return !full()
 	})
+	if come {
+		p.Rest = rows.behind(p.Rest, last)
+	}
 	switch {
 	case err != nil:
 	case full():

@@ -139,6 +139,10 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	schema, err := p.DecodeSchema()
+	if err != nil {
+		return nil, err
+	}
 	r.shown = tallyOf(p, found, r.opts.Progress)
 	r.shown.at.Resumed = r.resumed
 	r.shown.show(r.shown.at)
@@ -157,7 +161,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 		g.SetLimit(r.opts.Concurrency)
 		for i, rr := range p.Ranges {
 			if rr.Weak == weak && !found[i].done() {
-				g.Go(func() error { return r.exportRange(gctx, p, i, found[i]) })
+				g.Go(func() error { return r.exportRange(gctx, p, schema, i, found[i]) })
 			}
 		}
 		if err := g.Wait(); err != nil {
@@ -215,15 +219,11 @@ func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
 }
 
 // exportRange reads one range from where it has come to.
-func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *rangeProgress) error {
+func (r *run) exportRange(ctx context.Context, p *storedPlan, schema *percolator.Schema, index int, found *rangeProgress) error {
 	rr := p.Ranges[index]
 	w := r.writers.Get().(*chunkWriter)
 	w.begin(rr.Table)
 	defer r.writers.Put(w)
-	schema, err := p.DecodeSchema()
-	if err != nil {
-		return err
-	}
 	from := found.next(rr)
 	rows := r.admin.ExportRows
 	if rr.Weak {
