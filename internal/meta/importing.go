@@ -233,7 +233,8 @@ func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Im
 // reopenImports puts, into a repair's last mutation, fences before the tables whose imports had not
 // ended at ts: of what such an import has written some rows may be missing, and some may be back if
 // it was aborted since. A process that continues an import begins at the beginning, as the positions
-// of loads are forgotten.
+// of loads are forgotten. One that lives through the repair may have verified what is missing, or
+// erased what is back: every fence shuts it out, as a takeover does.
 func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
 	for table, i := range m.Imports {
 		switch {
@@ -241,9 +242,10 @@ func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
 			i.Phase = ImportAbort
 		case i.Phase == "" && i.Since > ts && i.Commit != 0:
 			i.Phase = ImportLoad
-		default:
+		case i.Phase == "":
 			continue
 		}
+		i.Takeovers++
 		mut.Put(layout.MetaFamily, importPrefix+table, store.MetaTimestamp, i.Encode())
 	}
 }

@@ -25,6 +25,7 @@ type survey struct {
 type heldCell struct {
 	cell model.Cell
 	layout.LockRecord
+	changed tso.Timestamp // of the lock of an acknowledgment: see lostChange
 }
 
 // resolve resolves every lock, and notes in next the greatest timestamp of all cells. It is stored
@@ -84,7 +85,7 @@ func (r *run) surveyRow(s *survey, table string, row layout.Row) {
 				r.mu.Lock()
 				s.greatest = max(s.greatest, l.Placed)
 				if len(s.locks) < maxLocks {
-					s.locks = append(s.locks, heldCell{cell, l})
+					s.locks = append(s.locks, heldCell{cell, l, r.lostChange(cell, row)})
 				} else {
 					s.more = true
 				}
@@ -205,7 +206,7 @@ func (r *run) resolveAll(ctx context.Context, held []heldCell) (resolved int, er
 		if o.committed != 0 {
 			mut.Commit(l.cell.Column, l.Kind, l.StartTS, o.committed, l.Observed, l.Life)
 		} else {
-			r.notifyAfterRun(mut, l.cell)
+			r.notifyAfterRun(mut, l)
 			mut.RollBack(l.cell.Column, l.StartTS)
 		}
 		if err := b.full(ctx); err != nil {
@@ -220,15 +221,34 @@ func (r *run) resolveAll(ctx context.Context, held []heldCell) (resolved int, er
 	return resolved, nil
 }
 
-// notifyAfterRun dirties the observed cell of an acknowledgment that is rolled back: who knew that
-// the run had committed, above the timestamp of the repair, may have erased the notification.
-func (r *run) notifyAfterRun(mut *store.Mutation, ack model.Cell) {
+// lostChange is the newest change, up to the timestamp of the repair, of the observed cell that a
+// locked acknowledgment is for, if no notification of it is there; else 0.
+func (r *run) lostChange(ack model.Cell, row layout.Row) (changed tso.Timestamp) {
 	of, _, ok := layout.Acknowledged(ack.Column)
 	if info := r.e.Meta.Catalog.Load().Tables[ack.Table]; !ok || info == nil || !info.IsObserved[of] {
-		return
+		return 0
 	}
-	mut.Put(layout.NotifyFamily, of, r.repair.To, nil)
-	r.count(func(rep *Report) { rep.Renotified++ })
+	for _, it := range row.Of(layout.WriteFamily) {
+		if w, err := layout.DecodeWrite(it.Timestamp, it.Value); err == nil && it.Column == of && w.CommitTS <= r.repair.To && w.Kind.Changes() {
+			changed = max(changed, w.CommitTS)
+		}
+	}
+	for _, it := range row.Of(layout.NotifyFamily) {
+		if it.Column == of && it.Timestamp <= layout.CellTime(r.repair.To) && it.Timestamp >= layout.CellTime(changed) {
+			return 0
+		}
+	}
+	return changed
+}
+
+// notifyAfterRun dirties the observed cell of an acknowledgment that is rolled back: who knew that
+// the run had committed, above the timestamp of the repair, may have erased the notification. Its
+// timestamp is that of the change, so that who was parked for that stays parked (I19).
+func (r *run) notifyAfterRun(mut *store.Mutation, ack heldCell) {
+	if of, _, ok := layout.Acknowledged(ack.cell.Column); ok && ack.changed != 0 {
+		mut.Put(layout.NotifyFamily, of, ack.changed, nil)
+		r.count(func(rep *Report) { rep.Renotified++ })
+	}
 }
 
 // tell counts a lock, and reports it if its primary did not decide.

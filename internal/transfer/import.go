@@ -176,12 +176,20 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 			next.Indexes = append(next.Indexes, ix.Name)
 		}
 	}
+	// Within a lifetime (I14): copies that can be repaired to a timestamp above these begin a drain
+	// after it, and then hold this fence, or nothing that is written.
+	taking, cancel := context.WithTimeout(ctx, im.e.Store.Timing.RequestLifetime)
+	defer cancel()
 	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit} {
-		if *ts, err = im.e.Clock.Next(ctx); err != nil {
+		if *ts, err = im.e.Clock.Next(taking); err != nil {
 			return false, err
 		}
 	}
-	return im.e.Meta.ReplaceImport(ctx, im.table, &at, &next)
+	first, err = im.e.Meta.ReplaceImport(taking, im.table, &at, &next)
+	if err != nil && taking.Err() != nil && ctx.Err() == nil {
+		return false, nil // this process was held up: look at the fence again
+	}
+	return first, err
 }
 
 // checkEmpty names the first table, its own or that of an index, in which anything is stored.

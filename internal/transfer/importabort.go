@@ -112,7 +112,7 @@ func (im *Import) inAbort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if at := m.Imports[im.table]; at.Phase != meta.ImportAbort || at.Commit != im.cell.Commit {
+	if at := m.Imports[im.table]; at.Phase != meta.ImportAbort || at.Commit != im.cell.Commit || at.Takeovers != im.cell.Takeovers {
 		return fmt.Errorf("percolator: table %q: %w: another process has aborted the import of %s", im.table, model.ErrConflict, im.cell.ID)
 	}
 	return nil
