@@ -34,6 +34,7 @@ type world struct {
 	outages    outages
 	conduct    conduct
 	positions  positions
+	shares     shares
 	locksSeen  locksSeen
 
 	deletions deletions
@@ -80,12 +81,19 @@ func newWorld(cfg episode) (*world, error) {
 	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
 		w.unrecorded.note(process, table, row, changes)
 		w.conduct.applied(changes)
+		w.shares.applied(table, row, changes)
 		for _, wrong := range w.positions.note(table, row, changes) {
 			w.problem("%s", wrong)
 		}
 	}
 	cfg.store.Sent = func(process string, bulk bool, table, row string, changes []store.Change) {
 		for _, wrong := range w.conduct.sent(process, bulk, table, row, changes) {
+			w.problem("%s", wrong)
+		}
+		if cfg.turnsJournal { // cycles empty a journal that is off
+			return
+		}
+		for _, wrong := range w.shares.sent(process, table, row, changes) {
 			w.problem("%s", wrong)
 		}
 	}
