@@ -41,7 +41,12 @@ const (
 // variable is not set. After two seconds without an answer it returns ErrNone, with the address and
 // what came instead.
 func Await(ctx context.Context, variable string) error {
-	value := os.Getenv(variable)
+	return await(ctx, variable, os.Getenv(variable), new(net.Dialer).DialContext)
+}
+
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+func await(ctx context.Context, variable, value string, dial dialer) error {
 	if value == "" {
 		return nil
 	}
@@ -56,7 +61,7 @@ func Await(ctx context.Context, variable string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v: %w", patience, context.DeadlineExceeded))
 	defer cancel()
 	for said := error(nil); ; {
-		answered, err := ask(ctx, address, services[variable])
+		answered, err := ask(ctx, dial, address, services[variable])
 		if err == nil {
 			return nil
 		}
@@ -76,10 +81,10 @@ func Await(ctx context.Context, variable string) error {
 
 // ask calls a method that service does not have, which costs a server nothing. It is a request in
 // HTTP/2 without the rest of a gRPC client, whose errors lack what was wrong with the connection.
-func ask(ctx context.Context, address, service string) (answered bool, err error) {
+func ask(ctx context.Context, dial dialer, address, service string) (answered bool, err error) {
 	h2c := new(http.Protocols)
 	h2c.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: h2c}
+	transport := &http.Transport{Protocols: h2c, DialContext: dial}
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/"+service+"/Await", strings.NewReader("\x00\x00\x00\x00\x00"))
 	if err != nil {

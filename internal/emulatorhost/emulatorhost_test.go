@@ -3,16 +3,18 @@ package emulatorhost
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 )
 
 func listen(t testing.TB) net.Listener {
@@ -25,9 +27,6 @@ func listen(t testing.TB) net.Listener {
 }
 
 func TestAwaitIsPatientAndNamesTheAddress(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes longer than a second")
-	}
 	l := listen(t)
 	server := grpc.NewServer()
 	btpb.RegisterBigtableServer(server, btpb.UnimplementedBigtableServer{})
@@ -41,14 +40,16 @@ func TestAwaitIsPatientAndNamesTheAddress(t *testing.T) {
 		}
 	}
 	server.Stop()
-	begun := time.Now()
-	err := Await(t.Context(), Bigtable)
-	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Addr.String() != address || !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, ErrNone) {
-		t.Errorf("nobody listens: %v", err)
-	}
-	if waited := time.Since(begun); waited < patience {
-		t.Errorf("an emulator that starts had %v, not %v", waited, patience)
-	}
+	synctest.Test(t, func(t *testing.T) { // sockets that refuse do not hold its time up
+		begun := time.Now()
+		err := Await(t.Context(), Bigtable)
+		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Addr.String() != address || !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, ErrNone) {
+			t.Errorf("nobody listens: %v", err)
+		}
+		if waited := time.Since(begun); waited != patience {
+			t.Errorf("an emulator that starts had %v, not %v", waited, patience)
+		}
+	})
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := Await(ended, Bigtable); !errors.Is(err, context.Canceled) {
@@ -59,31 +60,46 @@ func TestAwaitIsPatientAndNamesTheAddress(t *testing.T) {
 // What listens need not be an emulator: a port that accepts and never answers, one that speaks
 // HTTP/1, as the console's does, and an oracle are wrong addresses like one where nobody listens.
 func TestAwaitWhatIsNoEmulator(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes longer than a second")
-	}
-	silent := listen(t)
-	defer silent.Close()
-	web := httptest.NewServer(http.NotFoundHandler())
-	defer web.Close()
-	l := listen(t)
-	oracle := grpc.NewServer()
-	go func() { _ = oracle.Serve(l) }()
-	defer oracle.Stop()
-	for address, said := range map[string]string{
-		silent.Addr().String():       "no answer within 2s",
-		web.Listener.Addr().String(): "a server that does not speak gRPC",
-		l.Addr().String():            "a server of other services than google.bigtable.v2.Bigtable",
+	for name, c := range map[string]struct {
+		said  string
+		serve func(net.Listener)
+	}{
+		"silent": {"no answer within 2s", func(l net.Listener) {
+			conn, err := l.Accept()
+			if err == nil {
+				_, _ = io.Copy(io.Discard, conn)
+			}
+		}},
+		"HTTP/1": {"a server that does not speak gRPC", func(l net.Listener) {
+			_ = http.Serve(l, http.NotFoundHandler())
+		}},
+		"oracle": {"a server of other services than google.bigtable.v2.Bigtable", func(l net.Listener) {
+			_ = grpc.NewServer().Serve(l)
+		}},
 	} {
-		t.Setenv(Bigtable, address)
-		begun := time.Now()
-		err := Await(t.Context(), Bigtable)
-		if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), said) || !strings.Contains(err.Error(), "BIGTABLE_EMULATOR_HOST="+address) {
-			t.Errorf("%v, want %q", err, said)
-		}
-		if took := time.Since(begun); took > 3*time.Second {
-			t.Errorf("%s after %v", said, took)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const address = "127.0.0.1:8086"
+				l := bufconn.Listen(1 << 16)
+				defer l.Close()
+				go c.serve(l)
+				begun := time.Now()
+				err := await(t.Context(), Bigtable, address, func(ctx context.Context, _, _ string) (net.Conn, error) {
+					conn, err := l.DialContext(ctx)
+					if err == nil {
+						t.Cleanup(func() { _ = conn.Close() })
+					}
+					return conn, err
+				})
+				if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), c.said) || !strings.Contains(err.Error(), "BIGTABLE_EMULATOR_HOST="+address) {
+					t.Errorf("%v, want %q", err, c.said)
+				}
+				if took := time.Since(begun); took > patience {
+					t.Errorf("%s after %v", c.said, took)
+				}
+			})
+		})
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
 )
 
 const (
@@ -52,7 +53,10 @@ type Exporters struct {
 
 // Start makes the providers. It does not wait for a collector: one that cannot be reached is tried
 // again.
-func Start(ctx context.Context, s Service) (*Exporters, error) {
+func Start(ctx context.Context, s Service) (*Exporters, error) { return start(ctx, s) }
+
+// start connects to a collector with these options as well.
+func start(ctx context.Context, s Service, dial ...grpc.DialOption) (*Exporters, error) {
 	failed := func(err error) (*Exporters, error) { return nil, fmt.Errorf("setting telemetry up: %w", err) }
 	res, err := describe(ctx, s)
 	if err != nil {
@@ -68,7 +72,7 @@ func Start(ctx context.Context, s Service) (*Exporters, error) {
 	if on, err := wanted("METRICS"); err != nil {
 		return failed(err)
 	} else if on {
-		out, err := otlpmetricgrpc.New(ctx)
+		out, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithDialOption(dial...))
 		if err != nil {
 			return failed(err)
 		}
@@ -78,7 +82,7 @@ func Start(ctx context.Context, s Service) (*Exporters, error) {
 	if on, err := wanted("TRACES"); err != nil {
 		return failed(err)
 	} else if on {
-		out, err := otlptracegrpc.New(ctx)
+		out, err := otlptracegrpc.New(ctx, otlptracegrpc.WithDialOption(dial...))
 		if err != nil {
 			return failed(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -165,25 +166,26 @@ func TestShutdownExportsTheRest(t *testing.T) {
 
 // A collector that does not answer keeps the program from ending for a bounded time only.
 func TestShutdownWithoutCollector(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: takes longer than a second")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	withEnv(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + l.Addr().String(), "OTEL_TRACES_EXPORTER": "none"})
-	e, err := Start(t.Context(), Service{Name: "worker"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	measure(t, e)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := e.Shutdown(ctx); err == nil || ctx.Err() != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
+	withEnv(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317", "OTEL_TRACES_EXPORTER": "none"})
+	synctest.Test(t, func(t *testing.T) {
+		e, err := start(t.Context(), Service{Name: "worker"}, grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			client, silent := net.Pipe()
+			t.Cleanup(func() { _ = silent.Close() })
+			go func() { _, _ = io.Copy(io.Discard, silent) }()
+			return client, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		measure(t, e)
+		begun := time.Now()
+		if err := e.Shutdown(t.Context()); err == nil {
+			t.Error("what nobody has taken is exported")
+		}
+		if took := time.Since(begun); took != flushTimeout {
+			t.Errorf("it took %v, not %v", took, flushTimeout)
+		}
+	})
 }
 
 func TestOnlyGRPC(t *testing.T) {

@@ -7,30 +7,35 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // TestSheetsStayWhole: sheets are whole that large transactions rewrite.
 func TestSheetsStayWhole(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	f := begun(t)
-	f.observe()
-	f.rewriteSheets()
-	f.judge()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		f := begun(t)
+		f.observe()
+		f.rewriteSheets()
+		f.judge()
+	})
 }
 
 // TestTornSheets: cells of sheets that somebody changes alone are found.
 func TestTornSheets(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	f := begun(t)
-	f.observe()
-	f.rewriteSheets()
-	_, err := f.env.Client.Update(f.ctx, func(_ context.Context, tx *percolator.Txn) error {
-		return errors.Join(tx.Set(sheetCell(1, 555, 0), []byte("torn")), tx.Delete(sheetCell(0, 1, 1)))
+	percolatortest.Bubble(t, func(t *testing.T) {
+		f := begun(t)
+		f.observe()
+		f.rewriteSheets()
+		_, err := f.env.Client.Update(f.ctx, func(_ context.Context, tx *percolator.Txn) error {
+			return errors.Join(tx.Set(sheetCell(1, 555, 0), []byte("torn")), tx.Delete(sheetCell(0, 1, 1)))
+		})
+		fixture.Must(t, err)
+		f.judge("cells of sheet 1 differ", "sheet 0 has 359 cells, not 360", "thin air", "stale read", "G-single")
 	})
-	fixture.Must(t, err)
-	f.judge("cells of sheet 1 differ", "sheet 0 has 359 cells, not 360", "thin air", "stale read", "G-single")
 }
 
 func (f *finished) rewriteSheets() {

@@ -75,20 +75,24 @@ func (f *finished) judge(words ...string) *history.Report {
 func TestQueuesAndChainsAtRest(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	f := begun(t)
-	var calls atomic.Int64
-	f.work.Receive = func(string) Reception { return Reception(calls.Add(1) % 3) }
-	f.observe()
-	if r := f.judge(); r.Totals == 0 || r.Delivered == 0 || r.Runs == 0 || calls.Load() < 6 {
-		t.Errorf("too little to judge, with %d calls: %s", calls.Load(), r)
-	}
+	percolatortest.Bubble(t, func(t *testing.T) {
+		f := begun(t)
+		var calls atomic.Int64
+		f.work.Receive = func(string) Reception { return Reception(calls.Add(1) % 3) }
+		f.observe()
+		if r := f.judge(); r.Totals == 0 || r.Delivered == 0 || r.Runs == 0 || calls.Load() < 6 {
+			t.Errorf("too little to judge, with %d calls: %s", calls.Load(), r)
+		}
+	})
 }
 
 // TestNobodyObserves: what no worker has dealt with is found.
 func TestNobodyObserves(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	begun(t).judge("contributions have not been folded", "exports have not been delivered", "did not get", "observer divide has not run", "has the legs", "ends with \"\"")
+	percolatortest.Bubble(t, func(t *testing.T) {
+		begun(t).judge("contributions have not been folded", "exports have not been delivered", "did not get", "observer divide has not run", "has the legs", "ends with \"\"")
+	})
 }
 
 // TestWrongTotal: a total and the end of a chain that somebody changes behind everybody's back are
@@ -96,18 +100,20 @@ func TestNobodyObserves(t *testing.T) {
 func TestWrongTotal(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	f := begun(t)
-	f.observe()
-	_, err := f.env.Client.Update(f.ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		n, err := total().Get(ctx, tx, totalKey(0))
-		if err != nil {
-			return err
-		}
-		if err := total().Set(tx, totalKey(0), n+1); err != nil {
-			return err
-		}
-		return tx.Set(cell(chains, chainRow(0), "end"), []byte("elsewhere #0"))
+	percolatortest.Bubble(t, func(t *testing.T) {
+		f := begun(t)
+		f.observe()
+		_, err := f.env.Client.Update(f.ctx, func(ctx context.Context, tx *percolator.Txn) error {
+			n, err := total().Get(ctx, tx, totalKey(0))
+			if err != nil {
+				return err
+			}
+			if err := total().Set(tx, totalKey(0), n+1); err != nil {
+				return err
+			}
+			return tx.Set(cell(chains, chainRow(0), "end"), []byte("elsewhere #0"))
+		})
+		fixture.Must(t, err)
+		f.judge("in "+totalKey(0)+"; what had committed", "no one wrote", chainRow(0)+" ends with")
 	})
-	fixture.Must(t, err)
-	f.judge("in "+totalKey(0)+"; what had committed", "no one wrote", chainRow(0)+" ends with")
 }
