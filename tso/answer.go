@@ -21,6 +21,8 @@ import (
 
 // Bounds of answers that are not written yet. gRPC is done with a call when its answer is queued,
 // and keeps the answer until the peer gives its stream a window: for ever, if it gives none.
+// It drops the answer to a call that is cancelled at that moment, and does not say so: the server
+// then closes a connection whose peer reads, and the client dials again.
 const (
 	maxUnread      = 10 * time.Second // then the server closes the connection
 	maxUnreadBytes = 8 << 20          // in answers above smallAnswer; the calls bound the others
