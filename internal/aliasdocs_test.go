@@ -19,7 +19,7 @@ import (
 // reader the type itself. The fields follow the name in braces, or are lines of their own.
 func TestAliasesTellTheirFields(t *testing.T) {
 	t.Parallel()
-	for _, pkg := range []string{"percolator", "percolator/admin"} {
+	for _, pkg := range []string{"percolator", "percolator/admin", "tso"} {
 		for name, doc := range aliasesOf(t, pkg) {
 			what := doc.pkg + "." + doc.name
 			if told, has := toldFields(t, name, doc.text), fieldsOf(t, doc); !maps.Equal(told, has) {
@@ -42,7 +42,7 @@ func aliasesOf(t *testing.T, pkg string) map[string]alias {
 	for _, decl := range declsOf[*ast.GenDecl](t, pkg) {
 		for _, spec := range decl.Specs {
 			ts, ok := spec.(*ast.TypeSpec)
-			if !ok || !ts.Assign.IsValid() {
+			if !ok || !ts.Assign.IsValid() || !ts.Name.IsExported() {
 				continue
 			}
 			of := ts.Type.(*ast.SelectorExpr)

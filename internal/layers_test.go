@@ -21,7 +21,7 @@ const (
 // above its own, so those of one line never import each other.
 var layers = [][]string{
 	{"internal/hosts"},
-	{"internal/capacity", "internal/emulatorhost", "internal/exporters", "internal/gcloudemulator", "internal/printable", "internal/suggest", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
+	{"internal/capacity", "internal/emulatorhost", "internal/exporters", "internal/gcloudemulator", "internal/printable", "internal/suggest", "internal/testca", "internal/tick", "percolator/backup/backuppb", "percolator/emulator",
 		"tso/internal/record", "tso/tsopb"},
 	{"internal/spanneremulator"},
 	{"tso"},

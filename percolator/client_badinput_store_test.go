@@ -173,8 +173,9 @@ func TestStoreDownAtCreateSchema(t *testing.T) {
 }
 
 // An oracle that is down when the client starts likewise; and one that nobody has named.
-func TestOracleDownAtStart(t *testing.T) {
-	fixture.Long(t)
+func TestOracleDownAtStart(t *testing.T) { percolatortest.Bubble(t, testOracleDownAtStart) }
+
+func testOracleDownAtStart(t *testing.T) {
 	env := fixture.NewEnv(t)
 	open := func(limit time.Duration) error {
 		ctx, cancel := context.WithTimeout(fixture.Context(t), limit)

@@ -555,51 +555,54 @@ func TestPrewriteSentAgainRespectsLocks(t *testing.T) {
 // The store does not answer for longer than the requests of a commit live, and the context goes on:
 // the caller learns how its commit has ended.
 func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
-	fixture.Long(t)
 	t.Parallel()
 	for _, lands := range []bool{true, false} {
 		t.Run(fmt.Sprint("the commit lands: ", lands), func(t *testing.T) {
 			t.Parallel()
-			ctx := fixture.Context(t)
-			s := fixture.Schema()
-			s.Timing = percolator.Timing{RequestLifetime: 300 * time.Millisecond}
-			env := percolatortest.New(t, s)
-			var mu sync.Mutex
-			var down time.Time
-			env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case r.Method == percolatortest.Oracle:
-				case down.IsZero() && fixture.IsCommit(r):
-					down = time.Now()
-					if lands {
-						return percolatortest.LoseAnswer
-					}
-					return percolatortest.LoseRequest
-				case !down.IsZero() && time.Since(down) < 2*s.Timing.RequestLifetime:
-					return percolatortest.LoseRequest
-				case !down.IsZero() && !lands:
-					env.Clock.Advance(time.Second) // until its lock is dead
-				}
-				return percolatortest.Pass
-			})
-			tx := fixture.MustBegin(t, ctx, env.Client)
-			fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
-			fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("v")))
-			_, err := tx.Commit(ctx)
-			want := "v"
-			if lands {
-				fixture.Must(t, err)
-			} else {
-				fixture.WantErr(t, err, percolator.ErrConflict)
-				want = ""
-			}
-			env.Clock.Advance(fixture.LockTTL)
-			fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("b", "c"), want)
-			fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("a", "c"), want)
+			percolatortest.Bubble(t, func(t *testing.T) { outcomeIsKnownWhenTheStoreComesBack(t, lands) })
 		})
 	}
+}
+
+func outcomeIsKnownWhenTheStoreComesBack(t *testing.T, lands bool) {
+	ctx := fixture.Context(t)
+	s := fixture.Schema()
+	s.Timing = percolator.Timing{RequestLifetime: 300 * time.Millisecond}
+	env := percolatortest.New(t, s)
+	var mu sync.Mutex
+	var down time.Time
+	env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case r.Method == percolatortest.Oracle:
+		case down.IsZero() && fixture.IsCommit(r):
+			down = time.Now()
+			if lands {
+				return percolatortest.LoseAnswer
+			}
+			return percolatortest.LoseRequest
+		case !down.IsZero() && time.Since(down) < 2*s.Timing.RequestLifetime:
+			return percolatortest.LoseRequest
+		case !down.IsZero() && !lands:
+			env.Clock.Advance(time.Second) // until its lock is dead
+		}
+		return percolatortest.Pass
+	})
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("v")))
+	_, err := tx.Commit(ctx)
+	want := "v"
+	if lands {
+		fixture.Must(t, err)
+	} else {
+		fixture.WantErr(t, err, percolator.ErrConflict)
+		want = ""
+	}
+	env.Clock.Advance(fixture.LockTTL)
+	fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("b", "c"), want)
+	fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("a", "c"), want)
 }
 
 // isRefresh recognizes the refresh of a lock.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-const second = Timestamp(ticksPerSecond)
+const second = Timestamp(1000 * TicksPerMillisecond)
 
 // leading returns an allocator that leads from floor with a window of 3 s and a lease
 // of an hour.

@@ -5,14 +5,14 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // record records a legal history of n transactions, one after the other, on 1,000 cells: two reads
 // and two writes each, every tenth a scan of 100 cells, and every hundredth of unknown outcome. It
 // calls each after every transaction.
-func record(h *Recording, n int, each func(tso.Timestamp)) {
-	now := tso.Timestamp(0)
+func record(h *Recording, n int, each func(tick.Timestamp)) {
+	now := tick.Timestamp(0)
 	newest := map[Cell][]byte{}
 	at := func(i int) Cell { return Cell{"t", fmt.Sprintf("row-%03d", i%1000), "c"} }
 	for i := range n {
@@ -54,7 +54,7 @@ func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		h := New()
-		record(h, n, func(tso.Timestamp) {})
+		record(h, n, func(tick.Timestamp) {})
 		b.StartTimer()
 		if r := Check(h, Rules{}); r.Found() != 0 || r.Committed != n-n/100 {
 			b.Fatal(r)
@@ -73,7 +73,7 @@ func BenchmarkWindows(b *testing.B) {
 			for b.Loop() {
 				h := New()
 				c := NewChecker(h, Rules{})
-				record(h, n, func(ts tso.Timestamp) {
+				record(h, n, func(ts tick.Timestamp) {
 					c.Complete(ts)
 					most = max(most, len(h.txns))
 				})

@@ -3,7 +3,7 @@ package history
 import (
 	"math"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Check says what in the recording must not be. The recording must be complete: no one may record
@@ -26,7 +26,7 @@ type Checker struct {
 	rules  Rules
 	report *Report
 
-	judged   tso.Timestamp // everything at or below it has been
+	judged   tick.Timestamp // everything at or below it has been
 	windows  int
 	counted  int64 // transactions that had ended before the last window
 	least    int   // transactions that make a window
@@ -41,8 +41,8 @@ type Checker struct {
 
 // window is what the checks share of one window.
 type window struct {
-	upto     tso.Timestamp // what is judged: transactions that began, and versions, at or below it
-	txns     []*Txn        // those, and of earlier ones what is not forgotten
+	upto     tick.Timestamp // what is judged: transactions that began, and versions, at or below it
+	txns     []*Txn         // those, and of earlier ones what is not forgotten
 	writes   map[written][]author
 	versions [][]version // by cell, in the order of commit timestamps; without locks
 	lockers  [][]version // by cell: everything that conflicts, locks included
@@ -50,8 +50,8 @@ type window struct {
 	pending  map[cellID][]*Txn // unknown ones of which no write was seen
 	lastRun  map[observed]*Txn // the newest committed run
 
-	probing   bool          // see stopAtAmbiguous
-	ambiguous tso.Timestamp // likewise
+	probing   bool           // see stopAtAmbiguous
+	ambiguous tick.Timestamp // likewise
 }
 
 // NewChecker returns a checker that has judged nothing yet.
@@ -69,7 +69,7 @@ const minWindow = 4000
 // It judges nothing above the start of a transaction that has been seen to commit, though no scan
 // has told when: cells of unknown outcome have to be scanned from time to time (see
 // [Checker.Undecided]).
-func (c *Checker) Complete(ts tso.Timestamp) {
+func (c *Checker) Complete(ts tick.Timestamp) {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
 	if ts <= c.judged || c.finished || c.h.ended-c.counted < int64(max(c.least, c.kept)) {
@@ -93,7 +93,7 @@ func (c *Checker) Finish() *Report {
 // Report is what has been found so far. It must not be read beside Complete.
 func (c *Checker) Report() *Report { return c.report }
 
-func (c *Checker) judge(ts tso.Timestamp) {
+func (c *Checker) judge(ts tick.Timestamp) {
 	c.window = window{upto: ts}
 	defer func() { c.window = window{} }()
 	c.report.Transactions = int(c.h.begun)

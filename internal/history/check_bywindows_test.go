@@ -5,11 +5,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 func runModel(t *rapid.T, fault modelFault) (whole, windowed *Report) {
-	m := &model{t: t, cells: map[Cell][]modelVersion{}, locked: map[Cell]tso.Timestamp{}, whole: New(), windowed: New(), fault: fault}
+	m := &model{t: t, cells: map[Cell][]modelVersion{}, locked: map[Cell]tick.Timestamp{}, whole: New(), windowed: New(), fault: fault}
 	m.checker = NewChecker(m.windowed, Rules{})
 	m.checker.least = rapid.IntRange(1, 10).Draw(t, "window")
 	if fault != noFault {

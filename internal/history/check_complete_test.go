@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // eager returns a checker that judges whenever it is told to, and a recording of an observed cell.
-func eager() (*Recording, *Checker, func(start, commit tso.Timestamp, f func(*Txn)) *Txn) {
+func eager() (*Recording, *Checker, func(start, commit tick.Timestamp, f func(*Txn)) *Txn) {
 	h := New()
 	c := NewChecker(h, Rules{Observers: []Observer{{Name: "o", Table: "t", Column: "c"}}})
 	c.least = 1
-	return h, c, func(start, commit tso.Timestamp, f func(*Txn)) *Txn {
+	return h, c, func(start, commit tick.Timestamp, f func(*Txn)) *Txn {
 		tx := h.Begin("client-1", "test")
 		tx.Started(start)
 		f(tx)
@@ -29,19 +29,19 @@ func TestObserversAcrossWindows(t *testing.T) {
 	x := Cell{"t", "x", "c"}
 	for _, c := range []struct {
 		name string
-		runs []tso.Timestamp // when runs begin for the change at 20
-		also bool            // the cell is deleted at 300, and that is run for
+		runs []tick.Timestamp // when runs begin for the change at 20
+		also bool             // the cell is deleted at 300, and that is run for
 		want []Kind
 	}{
-		{"one run", []tso.Timestamp{100}, false, nil},
-		{"two runs", []tso.Timestamp{100, 200}, false, []Kind{anomalyDoubleRun}},
+		{"one run", []tick.Timestamp{100}, false, nil},
+		{"two runs", []tick.Timestamp{100, 200}, false, []Kind{anomalyDoubleRun}},
 		{"no run", nil, false, []Kind{anomalyUnobserved}},
-		{"a deletion", []tso.Timestamp{100}, true, nil},
+		{"a deletion", []tick.Timestamp{100}, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, checker, txn := eager()
-			pass := func(ts tso.Timestamp) { // windows without anything
-				for i := range tso.Timestamp(5) {
+			pass := func(ts tick.Timestamp) { // windows without anything
+				for i := range tick.Timestamp(5) {
 					txn(ts+i, 0, func(tx *Txn) { tx.Read(Cell{"t", "other", "d"}, nil) })
 				}
 			}
@@ -126,7 +126,7 @@ func TestUndecidedUntilAScanDecides(t *testing.T) {
 // nothing of others.
 func TestStoryTellsOfThoseInvolvedAlone(t *testing.T) {
 	h := New()
-	txn := func(start, commit tso.Timestamp, f func(*Txn)) {
+	txn := func(start, commit tick.Timestamp, f func(*Txn)) {
 		tx := h.Begin("client-1", "test")
 		tx.Started(start)
 		f(tx)
@@ -167,7 +167,7 @@ func TestQueuesAcrossWindows(t *testing.T) {
 		tx.Contributes("k", 3)
 		tx.Exports("p", 0, "a")
 	})
-	for start := tso.Timestamp(30); start < 90; start += 10 { // windows without anything
+	for start := tick.Timestamp(30); start < 90; start += 10 { // windows without anything
 		txn(start, 0, func(tx *Txn) { tx.Read(Cell{"t", "other", "d"}, nil) })
 	}
 	txn(100, 0, func(tx *Txn) { tx.Total("k", 4) })

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // TestCheckFindsEachAnomaly runs the histories in testdata: legal ones, and one for each anomaly. A
@@ -96,7 +96,7 @@ func parse(t *testing.T, text string) *Recording {
 			continue
 		}
 		tx := h.Begin("c", "test")
-		outcome, commit := Committed, tso.Timestamp(0)
+		outcome, commit := Committed, tick.Timestamp(0)
 		tx.began = 0
 		var ended int64
 		for _, w := range words[1:] {
@@ -219,7 +219,7 @@ func testDeliveries(t *testing.T, s string) (ds []Delivery) {
 	return ds
 }
 
-func number(t *testing.T, s string) tso.Timestamp {
+func number(t *testing.T, s string) tick.Timestamp {
 	t.Helper()
 	if s == "" {
 		return 0
@@ -228,5 +228,5 @@ func number(t *testing.T, s string) tso.Timestamp {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tso.Timestamp(n)
+	return tick.Timestamp(n)
 }

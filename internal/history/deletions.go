@@ -3,18 +3,18 @@ package history
 import (
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // deletionLimit is what a transaction of an operator or a collector may delete.
 type deletionLimit struct {
 	limited bool
-	upTo    tso.Timestamp
+	upTo    tick.Timestamp
 }
 
 // DeletesUpTo makes the transaction one that only deletes, and only what had committed at or below
 // a timestamp (I29), or has expired (I30).
-func (t *Txn) DeletesUpTo(upTo tso.Timestamp) {
+func (t *Txn) DeletesUpTo(upTo tick.Timestamp) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	t.deletes = deletionLimit{true, upTo}
@@ -22,10 +22,10 @@ func (t *Txn) DeletesUpTo(upTo tso.Timestamp) {
 
 // WriterStarts is the start timestamps of all transactions that write and are not forgotten. A
 // snapshot may share another's: MaxStaleness gives it one that its client has had.
-func (h *Recording) WriterStarts() map[tso.Timestamp]bool {
+func (h *Recording) WriterStarts() map[tick.Timestamp]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	starts := make(map[tso.Timestamp]bool, len(h.txns))
+	starts := make(map[tick.Timestamp]bool, len(h.txns))
 	for _, t := range h.txns {
 		if slices.ContainsFunc(t.ops, func(o op) bool { return o.kind == opPut || o.kind == opDelete }) {
 			starts[t.start] = true

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/history"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // A snapshot that was given the start timestamp of a deletion (MaxStaleness) does not pass for it.
@@ -18,10 +18,10 @@ func TestWriterStarts(t *testing.T) {
 		func(tx *history.Txn) { tx.Put(cell, []byte("v")) },
 	} {
 		tx := h.Begin("client", "test")
-		tx.Started(tso.Timestamp(start + 1))
+		tx.Started(tick.Timestamp(start + 1))
 		write(tx)
 	}
-	if got, want := h.WriterStarts(), map[tso.Timestamp]bool{2: true, 3: true}; !maps.Equal(got, want) {
+	if got, want := h.WriterStarts(), map[tick.Timestamp]bool{2: true, 3: true}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // export is an entry that a transaction adds to a partition of an ordered queue.
@@ -23,7 +23,7 @@ func (t *Txn) Exports(partition string, seq int, what string) {
 
 // Delivery is an entry as a receiver gets it.
 type Delivery struct {
-	Start, Commit tso.Timestamp // of the transaction that added it
+	Start, Commit tick.Timestamp // of the transaction that added it
 	Seq           int
 	What          string
 }
@@ -46,7 +46,7 @@ func (h *Recording) Delivers(partition string, entries []Delivery) {
 // position is that of an entry in its partition.
 type position struct {
 	partition string
-	start     tso.Timestamp
+	start     tick.Timestamp
 	seq       int
 }
 

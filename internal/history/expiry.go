@@ -3,12 +3,12 @@ package history
 import (
 	"time"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // expiry is the first snapshot that does not see what a commit leaves in a cell; 0: all see it
 // (I27).
-func (c *Checker) expiry(e effect, commit tso.Timestamp) tso.Timestamp {
+func (c *Checker) expiry(e effect, commit tick.Timestamp) tick.Timestamp {
 	if ttl := c.ttl(e.cell); ttl != 0 && e.value != absent {
 		return commit.Add(ttl)
 	}
@@ -23,7 +23,7 @@ func (c *Checker) ttl(cell cellID) time.Duration {
 }
 
 // seen is what a snapshot at ts sees of a version that is the newest below it.
-func (v version) seen(ts tso.Timestamp) valueID {
+func (v version) seen(ts tick.Timestamp) valueID {
 	if v.expires != 0 && ts >= v.expires {
 		return absent
 	}
@@ -31,7 +31,7 @@ func (v version) seen(ts tso.Timestamp) valueID {
 }
 
 // mayHaveExpired tells whether a snapshot may not see what t wrote because it had expired by then.
-func (c *Checker) mayHaveExpired(t *Txn, cell cellID, snapshot tso.Timestamp) bool {
+func (c *Checker) mayHaveExpired(t *Txn, cell cellID, snapshot tick.Timestamp) bool {
 	ttl := c.ttl(cell)
 	return ttl != 0 && snapshot >= t.start.Add(ttl)
 }

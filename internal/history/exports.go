@@ -1,6 +1,6 @@
 package history
 
-import "github.com/gopercolator/percolator/tso"
+import "github.com/gopercolator/percolator/internal/tick"
 
 // pendingRun is a run that an export says to be due.
 type pendingRun struct {
@@ -46,8 +46,8 @@ func (c *Checker) checkExports() {
 }
 
 // ranAt finds the newest runs that had committed at a timestamp, by their starts.
-func (c *Checker) ranAt(ts tso.Timestamp) map[observed]tso.Timestamp {
-	ran := map[observed]tso.Timestamp{}
+func (c *Checker) ranAt(ts tick.Timestamp) map[observed]tick.Timestamp {
+	ran := map[observed]tick.Timestamp{}
 	for _, t := range c.txns {
 		if !t.committed || t.at > ts {
 			continue
@@ -60,8 +60,8 @@ func (c *Checker) ranAt(ts tso.Timestamp) map[observed]tso.Timestamp {
 	return ran
 }
 
-func (c *Checker) checkExport(t *Txn, o Observer, ran map[observed]tso.Timestamp) {
-	changed := map[cellID]tso.Timestamp{}
+func (c *Checker) checkExport(t *Txn, o Observer, ran map[observed]tick.Timestamp) {
+	changed := map[cellID]tick.Timestamp{}
 	if o.Weak {
 		for _, u := range c.txns {
 			for _, id := range u.weak {

@@ -3,7 +3,7 @@ package history
 import (
 	"testing"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // TestExportsHaveObserversRunAgain: an export has those observers run again which had not run at
@@ -13,7 +13,7 @@ func TestExportsHaveObserversRunAgain(t *testing.T) {
 	cell, poke := Cell{"t", "r", "c"}, Cell{"t", "r", "k"}
 	for _, c := range []struct {
 		name     string
-		snapshot tso.Timestamp
+		snapshot tick.Timestamp
 		due      []string
 		want     []Kind
 	}{
@@ -34,7 +34,7 @@ func TestExportsHaveObserversRunAgain(t *testing.T) {
 			writer.End(Committed, 20)
 			for _, o := range []string{"o", "w"} {
 				run := h.Begin("c", "run of "+o)
-				start := tso.Timestamp(30)
+				start := tick.Timestamp(30)
 				if o == "w" {
 					start = 31
 				}

@@ -3,7 +3,7 @@ package history
 import (
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // settle closes the window: what its transactions did has been judged.
@@ -64,7 +64,7 @@ func (c *Checker) forget() {
 // need says what later windows need.
 type need struct {
 	c    *Checker
-	low  tso.Timestamp     // start of the oldest transaction that is not settled
+	low  tick.Timestamp    // start of the oldest transaction that is not settled
 	held map[cellID][]*Txn // cells of transactions that are not settled
 	live map[cellID]*Txn   // whose version of the cell is needed
 	lock map[cellID]*Txn   // and whose lock
@@ -106,7 +106,7 @@ func (c *Checker) needed() *need {
 }
 
 // allRan tells whether every observer of the cell has run since a commit.
-func (c *Checker) allRan(cell cellID, commit tso.Timestamp, weak bool) bool {
+func (c *Checker) allRan(cell cellID, commit tick.Timestamp, weak bool) bool {
 	name := c.h.names[cell]
 	for _, o := range c.rules.Observers {
 		if o.Weak == weak && o.Table == name.Table && o.Column == name.Column && !c.ranSince(o.Name, cell, commit) {

@@ -1,14 +1,14 @@
 package history
 
-import "github.com/gopercolator/percolator/tso"
+import "github.com/gopercolator/percolator/internal/tick"
 
 // Import is an import into a table that has ended. What it has written is recorded as one
 // transaction, which commits at Commit.
 type Import struct {
 	Table  string
-	Commit tso.Timestamp
-	Since  tso.Timestamp // the table is readable at it and above
-	Fenced int64         // a moment (Recording.Moment) from which no client could use the table
+	Commit tick.Timestamp
+	Since  tick.Timestamp // the table is readable at it and above
+	Fenced int64          // a moment (Recording.Moment) from which no client could use the table
 }
 
 // Imported records an import that has ended.

@@ -3,7 +3,7 @@ package history
 import (
 	"testing"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // TestNobodyReadsOrCommitsDuringAnImport: between the fence of an import and its end nobody reads
@@ -14,21 +14,21 @@ func TestNobodyReadsOrCommitsDuringAnImport(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		early bool // it began before the fence was in force
-		at    tso.Timestamp
-		do    func(*Txn) tso.Timestamp // its commit timestamp
+		at    tick.Timestamp
+		do    func(*Txn) tick.Timestamp // its commit timestamp
 		want  []Kind
 	}{
-		{"a snapshot from before, before", true, 20, func(r *Txn) tso.Timestamp { r.Read(x, nil); return 0 }, nil},
-		{"a snapshot from before, after", false, 20, func(r *Txn) tso.Timestamp { r.Read(x, nil); return 0 }, []Kind{anomalyImport}},
-		{"a scan in the middle", false, 45, func(r *Txn) tso.Timestamp {
+		{"a snapshot from before, before", true, 20, func(r *Txn) tick.Timestamp { r.Read(x, nil); return 0 }, nil},
+		{"a snapshot from before, after", false, 20, func(r *Txn) tick.Timestamp { r.Read(x, nil); return 0 }, []Kind{anomalyImport}},
+		{"a scan in the middle", false, 45, func(r *Txn) tick.Timestamp {
 			r.Scan("t", "", "", nil, []Entry{{x, []byte("1"), commit}})
 			return 0
 		}, []Kind{anomalyImport}},
-		{"a snapshot from the end on", false, since, func(r *Txn) tso.Timestamp { r.Read(x, []byte("1")); return 0 }, nil},
-		{"a snapshot of another table", false, 45, func(r *Txn) tso.Timestamp { r.Read(Cell{"u", "x", "c"}, nil); return 0 }, nil},
-		{"a commit from before", true, 20, func(r *Txn) tso.Timestamp { r.Put(Cell{"t", "y", "c"}, []byte("2")); return 60 }, []Kind{anomalyImport}},
-		{"a commit before", true, 20, func(r *Txn) tso.Timestamp { r.Put(Cell{"t", "y", "c"}, []byte("2")); return 25 }, nil},
-		{"a commit from the end on", false, 55, func(r *Txn) tso.Timestamp { r.Put(Cell{"t", "y", "c"}, []byte("2")); return 60 }, nil},
+		{"a snapshot from the end on", false, since, func(r *Txn) tick.Timestamp { r.Read(x, []byte("1")); return 0 }, nil},
+		{"a snapshot of another table", false, 45, func(r *Txn) tick.Timestamp { r.Read(Cell{"u", "x", "c"}, nil); return 0 }, nil},
+		{"a commit from before", true, 20, func(r *Txn) tick.Timestamp { r.Put(Cell{"t", "y", "c"}, []byte("2")); return 60 }, []Kind{anomalyImport}},
+		{"a commit before", true, 20, func(r *Txn) tick.Timestamp { r.Put(Cell{"t", "y", "c"}, []byte("2")); return 25 }, nil},
+		{"a commit from the end on", false, 55, func(r *Txn) tick.Timestamp { r.Put(Cell{"t", "y", "c"}, []byte("2")); return 60 }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := New()

@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // saved is a recording on its way to another process.
@@ -23,13 +23,13 @@ type saved struct {
 
 type savedTxn struct {
 	Client, Kind    string
-	Start, Commit   tso.Timestamp
+	Start, Commit   tick.Timestamp
 	Outcome         Outcome
 	Began, Ended    int64
 	Placed, Bounded bool
 	LockReads       bool
 	Deletes         bool
-	DeletesUpTo     tso.Timestamp
+	DeletesUpTo     tick.Timestamp
 	Ops             []savedOp
 	Runs            []Run
 	Weak            []cellID
@@ -42,7 +42,7 @@ type savedOp struct {
 	Kind   opKind
 	Cell   cellID
 	Value  valueID
-	Commit tso.Timestamp
+	Commit tick.Timestamp
 	Scan   *savedScan
 }
 
@@ -74,7 +74,7 @@ type savedWatched struct {
 	Watcher  string
 	Columns  []Column
 	Changes  []WatchedChange
-	Position tso.Timestamp
+	Position tick.Timestamp
 }
 
 // Save writes the recording for Add. Recording has ended.

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // modelFault is what a model store does wrong, once.
@@ -27,9 +27,9 @@ const (
 // one is judged at the end, the other on the way.
 type model struct {
 	t        *rapid.T
-	now      tso.Timestamp
+	now      tick.Timestamp
 	cells    map[Cell][]modelVersion
-	locked   map[Cell]tso.Timestamp // newest commit of a lock
+	locked   map[Cell]tick.Timestamp // newest commit of a lock
 	open     []*modelTxn
 	whole    *Recording
 	windowed *Recording
@@ -45,13 +45,13 @@ func (f modelFault) String() string {
 }
 
 type modelVersion struct {
-	commit tso.Timestamp
+	commit tick.Timestamp
 	value  []byte
 }
 
 type modelTxn struct {
 	recs   [2]*Txn
-	start  tso.Timestamp
+	start  tick.Timestamp
 	writes map[Cell][]byte
 	locks  map[Cell]bool
 	id     int
@@ -84,7 +84,7 @@ func (m *model) begin() {
 	m.open = append(m.open, x)
 }
 
-func (m *model) at(c Cell, ts tso.Timestamp) modelVersion {
+func (m *model) at(c Cell, ts tick.Timestamp) modelVersion {
 	vs := m.cells[c]
 	for i := len(vs) - 1; i >= 0; i-- {
 		if vs[i].commit <= ts {

@@ -1,6 +1,6 @@
 package history
 
-import "github.com/gopercolator/percolator/tso"
+import "github.com/gopercolator/percolator/internal/tick"
 
 // observed is an observer and a cell that it observes.
 type observed struct {
@@ -15,7 +15,7 @@ func (c *Checker) checkObservers() {
 	c.checkRuns()
 	type change struct {
 		observed
-		commit tso.Timestamp
+		commit tick.Timestamp
 	}
 	runs := map[change]*Txn{}
 	c.lastRun = map[observed]*Txn{}
@@ -61,12 +61,12 @@ func (c *Checker) checkRuns() {
 
 // ranSince tells whether an observer has run for a cell since a commit, or an operator may have
 // spared it that.
-func (c *Checker) ranSince(observer string, cell cellID, commit tso.Timestamp) bool {
+func (c *Checker) ranSince(observer string, cell cellID, commit tick.Timestamp) bool {
 	last := c.lastRun[observed{observer, cell}]
 	return last != nil && last.start >= commit || c.mayBeDropped(observer, cell, commit)
 }
 
-func (c *Checker) mayBeDropped(observer string, cell cellID, commit tso.Timestamp) bool {
+func (c *Checker) mayBeDropped(observer string, cell cellID, commit tick.Timestamp) bool {
 	return c.h.dropped[pendingRun{observer, c.h.names[cell]}] >= commit
 }
 

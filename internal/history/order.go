@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // checkTimestamps: unique, and commits above their starts (I1, I5), but not so far above that
 // collection may have passed the start (I16).
 func (c *Checker) checkTimestamps() {
 	type stamp struct {
-		ts    tso.Timestamp
+		ts    tick.Timestamp
 		txn   *Txn
 		fresh bool
 	}

@@ -1,6 +1,6 @@
 package history
 
-import "github.com/gopercolator/percolator/tso"
+import "github.com/gopercolator/percolator/internal/tick"
 
 // checkReads compares every read with what its snapshot holds, and with the transaction's own
 // writes.
@@ -53,7 +53,7 @@ func (c *Checker) checkReadsOf(t *Txn) {
 
 // read compares one answer. commit is when the version was committed, as far as the client was
 // told.
-func (r *reader) read(cell cellID, got valueID, commit tso.Timestamp) {
+func (r *reader) read(cell cellID, got valueID, commit tick.Timestamp) {
 	name := r.c.h.names[cell]
 	if own, ok := r.own[cell]; ok {
 		if got != own {

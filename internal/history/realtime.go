@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // moment is a begin or an end in the order of real time.
@@ -34,7 +34,7 @@ func (c *Checker) moments() []moment {
 // known is the greatest timestamp that had been acknowledged at a moment.
 type known struct {
 	at     int64
-	ts     tso.Timestamp
+	ts     tick.Timestamp
 	holder *Txn
 }
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Cell names a cell of a table.
@@ -50,7 +50,7 @@ type Recording struct {
 	calls   []call
 	imports []Import
 	watched []watched
-	dropped map[pendingRun]tso.Timestamp
+	dropped map[pendingRun]tick.Timestamp
 	spared  map[Cell]bool // acknowledgments that operators have committed
 }
 
@@ -67,7 +67,7 @@ func Counting(events *atomic.Int64) *Recording {
 // tables when everything was over.
 type Record struct {
 	Cell          Cell
-	Start, Commit tso.Timestamp // equal in a marker
+	Start, Commit tick.Timestamp // equal in a marker
 	Marker        bool
 }
 
@@ -88,11 +88,11 @@ func (h *Recording) Judged(found ...Anomaly) {
 
 // Drops records that an operator is about to abandon the changes of a cell up to a timestamp, as if
 // the observer had run for them. All that this leaves is a record of its acknowledgment, in a cell.
-func (h *Recording) Drops(observer string, c Cell, through tso.Timestamp, acknowledgment Cell) {
+func (h *Recording) Drops(observer string, c Cell, through tick.Timestamp, acknowledgment Cell) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dropped == nil {
-		h.dropped, h.spared = map[pendingRun]tso.Timestamp{}, map[Cell]bool{}
+		h.dropped, h.spared = map[pendingRun]tick.Timestamp{}, map[Cell]bool{}
 	}
 	run := pendingRun{observer, c}
 	h.dropped[run] = max(h.dropped[run], through)

@@ -3,7 +3,7 @@ package history
 import (
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // resolve decides which transactions committed, and when. What was acknowledged did, what was
@@ -39,7 +39,7 @@ func (c *Checker) resolve() {
 
 // acknowledged is the commit timestamp that the client was told; 0 of a transaction that wrote
 // nothing.
-func (t *Txn) acknowledged() tso.Timestamp {
+func (t *Txn) acknowledged() tick.Timestamp {
 	if t.outcome != Committed || t.commit == t.start && len(t.effects()) == 0 {
 		return 0
 	}
@@ -65,7 +65,7 @@ func (c *Checker) note(t *Txn) {
 }
 
 // saw takes note that reader was given a value.
-func (c *Checker) saw(reader *Txn, cell cellID, value valueID, commit tso.Timestamp) {
+func (c *Checker) saw(reader *Txn, cell cellID, value valueID, commit tick.Timestamp) {
 	if value == absent {
 		return
 	}
@@ -77,7 +77,7 @@ func (c *Checker) saw(reader *Txn, cell cellID, value valueID, commit tso.Timest
 }
 
 // place takes note of evidence that t has committed, at the timestamp commit if that is not 0.
-func (c *Checker) place(t *Txn, commit tso.Timestamp, evidence string, args ...any) {
+func (c *Checker) place(t *Txn, commit tick.Timestamp, evidence string, args ...any) {
 	if t.outcome == Aborted || !t.included {
 		return // told where the evidence is looked at
 	}
@@ -98,7 +98,7 @@ func (c *Checker) resolveRecords() {
 	if len(c.h.records) == 0 {
 		return
 	}
-	byStart := make(map[tso.Timestamp]*Txn, len(c.txns))
+	byStart := make(map[tick.Timestamp]*Txn, len(c.txns))
 	for _, t := range c.txns {
 		// A snapshot of the past has no timestamp of its own.
 		if t.start != 0 && (!t.placed || len(t.effects()) > 0) {

@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"sync"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Snapshots judges what is read at a timestamp again and again, by AsOf and under holds: it must be
@@ -15,7 +15,7 @@ type Snapshots struct {
 	found func(Anomaly)
 
 	mu   sync.Mutex
-	kept map[tso.Timestamp]*keptSnapshot
+	kept map[tick.Timestamp]*keptSnapshot
 }
 
 type keptSnapshot struct {
@@ -30,11 +30,11 @@ type answer struct {
 
 // NewSnapshots returns a judge that has seen nothing, and calls found with what must not be.
 func NewSnapshots(found func(Anomaly)) *Snapshots {
-	return &Snapshots{seed: maphash.MakeSeed(), found: found, kept: map[tso.Timestamp]*keptSnapshot{}}
+	return &Snapshots{seed: maphash.MakeSeed(), found: found, kept: map[tick.Timestamp]*keptSnapshot{}}
 }
 
 // Keep remembers from now on what is read at a timestamp, until Release is called as often as Keep.
-func (s *Snapshots) Keep(at tso.Timestamp) {
+func (s *Snapshots) Keep(at tick.Timestamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept[at] == nil {
@@ -44,7 +44,7 @@ func (s *Snapshots) Keep(at tso.Timestamp) {
 }
 
 // Release forgets a snapshot when no one keeps it any more.
-func (s *Snapshots) Release(at tso.Timestamp) {
+func (s *Snapshots) Release(at tick.Timestamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.kept[at]
@@ -58,7 +58,7 @@ func (s *Snapshots) Release(at tso.Timestamp) {
 
 // Add adds what a reader was answered: what says which cell or range it asked for, and result is
 // everything that it got.
-func (s *Snapshots) Add(reader string, at tso.Timestamp, what string, result []byte) {
+func (s *Snapshots) Add(reader string, at tick.Timestamp, what string, result []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.kept[at]

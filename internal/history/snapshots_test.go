@@ -3,13 +3,13 @@ package history
 import (
 	"testing"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 func TestKeptSnapshotsAnswerTheSame(t *testing.T) {
 	var as []Anomaly
 	s := NewSnapshots(func(a Anomaly) { as = append(as, a) })
-	for _, at := range []tso.Timestamp{10, 20, 20} {
+	for _, at := range []tick.Timestamp{10, 20, 20} {
 		s.Keep(at)
 	}
 	s.Add("c1", 10, "t/x/c", []byte("5"))

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // What a story tells of a transaction at most.
@@ -100,7 +100,7 @@ func (h *Recording) tellScan(s *scan) string {
 	return b.String()
 }
 
-func (h *Recording) tellValue(v valueID, commit tso.Timestamp) string {
+func (h *Recording) tellValue(v valueID, commit tick.Timestamp) string {
 	if v == absent {
 		return "nothing"
 	}

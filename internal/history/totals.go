@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // queued is what a transaction does with totals and with ordered queues.
@@ -41,7 +41,7 @@ func (t *Txn) queue(add func(*queued)) {
 // contribution once.
 func (c *Checker) checkTotals() {
 	type step struct {
-		at   tso.Timestamp
+		at   tick.Timestamp
 		n    int64
 		of   *Txn
 		read bool

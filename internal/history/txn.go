@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // outcome is what the client was told about a transaction.
@@ -26,7 +26,7 @@ type Txn struct {
 	number       int64 // for people
 	Client, Kind string
 
-	start, commit tso.Timestamp
+	start, commit tick.Timestamp
 	outcome       Outcome
 	began, ended  int64
 	placed        bool // its start timestamp says nothing about when it began
@@ -51,7 +51,7 @@ type Txn struct {
 type Run struct {
 	Observer string
 	Cell     Cell
-	Change   tso.Timestamp // commit timestamp of the change; of a weak notification 0
+	Change   tick.Timestamp // commit timestamp of the change; of a weak notification 0
 	Weak     bool
 	of       cellID // Cell, set by Observes
 }
@@ -71,7 +71,7 @@ type op struct {
 	kind   opKind
 	cell   cellID
 	value  valueID
-	commit tso.Timestamp // of what was read, if the client was told
+	commit tick.Timestamp // of what was read, if the client was told
 	scan   *scan
 }
 
@@ -87,7 +87,7 @@ type scan struct {
 type entry struct {
 	cell   cellID
 	value  valueID
-	commit tso.Timestamp
+	commit tick.Timestamp
 }
 
 // Since says that the transaction may have begun as early as at a moment before Begin.
@@ -99,22 +99,22 @@ func (t *Txn) Since(moment int64) {
 }
 
 // Started records the start timestamp.
-func (t *Txn) Started(ts tso.Timestamp) { t.startedAt(ts, false) }
+func (t *Txn) Started(ts tick.Timestamp) { t.startedAt(ts, false) }
 
 // StartedAt records a start timestamp that was chosen, or asked for, before the transaction began:
 // of a snapshot of the past, and of a blind transaction.
-func (t *Txn) StartedAt(ts tso.Timestamp) { t.startedAt(ts, true) }
+func (t *Txn) StartedAt(ts tick.Timestamp) { t.startedAt(ts, true) }
 
 // StartedSince is StartedAt of a snapshot whose timestamp was asked for after a moment: it contains
 // all that had been acknowledged by then.
-func (t *Txn) StartedSince(ts tso.Timestamp, moment int64) {
+func (t *Txn) StartedSince(ts tick.Timestamp, moment int64) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	t.start, t.placed, t.bounded = ts, true, true
 	t.began, t.floor = moment, nil
 }
 
-func (t *Txn) startedAt(ts tso.Timestamp, placed bool) {
+func (t *Txn) startedAt(ts tick.Timestamp, placed bool) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	t.start, t.placed = ts, placed
@@ -132,7 +132,7 @@ func (t *Txn) LockReads() {
 func (t *Txn) Read(c Cell, value []byte) { t.add(opRead, c, value, 0) }
 
 // ReadAt is Read of a client that was told when the value was committed.
-func (t *Txn) ReadAt(c Cell, value []byte, commit tso.Timestamp) { t.add(opRead, c, value, commit) }
+func (t *Txn) ReadAt(c Cell, value []byte, commit tick.Timestamp) { t.add(opRead, c, value, commit) }
 
 // Present records that the transaction was told that the cell has a value in its snapshot, though
 // not which.
@@ -152,7 +152,7 @@ func (t *Txn) Delete(c Cell) { t.add(opDelete, c, nil, 0) }
 // Lock records that the transaction conflicts with the cell's writers from here on.
 func (t *Txn) Lock(c Cell) { t.add(opLock, c, nil, 0) }
 
-func (t *Txn) add(kind opKind, c Cell, value []byte, commit tso.Timestamp) {
+func (t *Txn) add(kind opKind, c Cell, value []byte, commit tick.Timestamp) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	o := op{kind: kind, cell: t.h.cell(c), value: t.h.value(value), commit: commit}
@@ -166,7 +166,7 @@ func (t *Txn) add(kind opKind, c Cell, value []byte, commit tso.Timestamp) {
 type Entry struct {
 	Cell   Cell
 	Value  []byte
-	Commit tso.Timestamp // 0 where it is not known
+	Commit tick.Timestamp // 0 where it is not known
 }
 
 // Scan records a scan of the rows from ≤ row < to that was read to its end; an empty to has no
@@ -232,7 +232,7 @@ func (t *Txn) Judged(found ...Anomaly) {
 
 // End records the outcome, as soon as the client knows it. commit is the commit timestamp of a
 // transaction that wrote something and is acknowledged, else 0.
-func (t *Txn) End(o Outcome, commit tso.Timestamp) {
+func (t *Txn) End(o Outcome, commit tick.Timestamp) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	t.h.ended++

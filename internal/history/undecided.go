@@ -3,7 +3,7 @@ package history
 import (
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // A transaction of unknown outcome whose writes were not seen when its window is judged may have
@@ -14,7 +14,7 @@ import (
 // pass is a read of a cell at a snapshot that found the version of a commit, and not what a
 // transaction may have written. Others that are undecided, too, may be why.
 type pass struct {
-	found, snapshot tso.Timestamp
+	found, snapshot tick.Timestamp
 	reader          *Txn
 	others          []*Txn
 }
@@ -78,7 +78,7 @@ func (c *Checker) stopAtAmbiguous() {
 
 // explains tells whether an undecided transaction may be why a snapshot differs from what is known.
 // As long as it may, the window ends below it.
-func (c *Checker) explains(cell cellID, snapshot tso.Timestamp, like func(*Txn) bool) bool {
+func (c *Checker) explains(cell cellID, snapshot tick.Timestamp, like func(*Txn) bool) bool {
 	if !c.probing {
 		return false
 	}
@@ -161,7 +161,7 @@ func (c *Checker) checkPasses() {
 // decide gives up transactions that no one can see any more. A transaction that died before another
 // began has, if it committed, a commit timestamp below the other's start.
 func (c *Checker) decide() {
-	ceiling := tso.Timestamp(0)
+	ceiling := tick.Timestamp(0)
 	for _, t := range c.txns {
 		if !t.judged && !t.placed && t.start != 0 && t.began > c.moment && (ceiling == 0 || t.start < ceiling) {
 			ceiling = t.start

@@ -1,23 +1,23 @@
 package history
 
-import "github.com/gopercolator/percolator/tso"
+import "github.com/gopercolator/percolator/internal/tick"
 
 // verdict is how far a transaction has been judged.
 type verdict struct {
-	included  bool          // in the window
-	committed bool          // acknowledged, or found to be
-	at        tso.Timestamp // commit timestamp of a committed writer
-	noted     bool          // what it read has been taken note of
-	judged    bool          // what it read has been compared
+	included  bool           // in the window
+	committed bool           // acknowledged, or found to be
+	at        tick.Timestamp // commit timestamp of a committed writer
+	noted     bool           // what it read has been taken note of
+	judged    bool           // what it read has been compared
 	judgedOps int
 	settled   bool   // what it wrote has been compared, or it did not commit
 	settledIn int    // number of the window
 	forgotten bool   // all but the newest versions
 	floor     *known // what was acknowledged before it began, once that is forgotten
 
-	diedBy  int64         // an unknown one had ended before this moment
-	ceiling tso.Timestamp // and, if it committed, then below this
-	unseen  bool          // read of its cells say that it did not commit
+	diedBy  int64          // an unknown one had ended before this moment
+	ceiling tick.Timestamp // and, if it committed, then below this
+	unseen  bool           // read of its cells say that it did not commit
 	passes  map[cellID][]pass
 
 	changed []effect // see effects

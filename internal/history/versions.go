@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // written is a value in a cell.
@@ -22,10 +22,10 @@ type author struct {
 
 // version is what a transaction did to a cell.
 type version struct {
-	start, commit tso.Timestamp
+	start, commit tick.Timestamp
 	txn           int32
-	value         valueID       // absent: deleted, or only locked
-	expires       tso.Timestamp // snapshots from here on do not see the value; 0: all do
+	value         valueID        // absent: deleted, or only locked
+	expires       tick.Timestamp // snapshots from here on do not see the value; 0: all do
 }
 
 // effect is what remains of a transaction's writes of one cell.
@@ -118,13 +118,13 @@ func (c *Checker) order() {
 
 // at is the version that a snapshot at ts sees, as an index into c.versions[cell]; -1 if there is
 // none.
-func (c *Checker) at(cell cellID, ts tso.Timestamp) int {
+func (c *Checker) at(cell cellID, ts tick.Timestamp) int {
 	vs := c.versions[cell]
 	return sort.Search(len(vs), func(i int) bool { return vs[i].commit > ts }) - 1
 }
 
 // valueAt is the value that a snapshot at ts sees.
-func (c *Checker) valueAt(cell cellID, ts tso.Timestamp) (valueID, tso.Timestamp) {
+func (c *Checker) valueAt(cell cellID, ts tick.Timestamp) (valueID, tick.Timestamp) {
 	i := c.at(cell, ts)
 	if i < 0 {
 		return absent, 0

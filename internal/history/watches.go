@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // WatchedChange is a change as a watcher hands it out.
 type WatchedChange struct {
 	Cell          Cell
 	Value         []byte // nil: deleted
-	Start, Commit tso.Timestamp
+	Start, Commit tick.Timestamp
 }
 
 // watched is what the consumer of a watcher has made sure of, in one step.
@@ -19,18 +19,18 @@ type watched struct {
 	watcher  string
 	columns  []Column // of a beginning
 	changes  []WatchedChange
-	position tso.Timestamp
+	position tick.Timestamp
 }
 
 // WatchesFrom records that a consumer begins to watch columns at a position, for the first time, or
 // anew because it came too late for what had committed before. A column without a name stands for
 // all of its table.
-func (h *Recording) WatchesFrom(watcher string, columns []Column, position tso.Timestamp) {
+func (h *Recording) WatchesFrom(watcher string, columns []Column, position tick.Timestamp) {
 	h.watch(watched{watcher: watcher, columns: columns, position: position})
 }
 
 // Watches records that a consumer has a batch of changes for good, and has come to a position.
-func (h *Recording) Watches(watcher string, changes []WatchedChange, position tso.Timestamp) {
+func (h *Recording) Watches(watcher string, changes []WatchedChange, position tick.Timestamp) {
 	h.watch(watched{watcher: watcher, changes: changes, position: position})
 }
 
@@ -46,12 +46,12 @@ type watching struct {
 	name   string
 	due    []watchedVersion // of its columns, by commit, that its position has not passed
 	handed map[watchedVersion]bool
-	newest map[cellID]tso.Timestamp // that was handed out first
+	newest map[cellID]tick.Timestamp // that was handed out first
 }
 
 // watchedVersion names a version.
 type watchedVersion struct {
-	commit tso.Timestamp
+	commit tick.Timestamp
 	cell   cellID
 }
 
@@ -62,7 +62,7 @@ func (c *Checker) checkWatches() {
 	for _, step := range c.h.watched {
 		w := all[step.watcher]
 		if w == nil {
-			w = &watching{c: c, name: step.watcher, handed: map[watchedVersion]bool{}, newest: map[cellID]tso.Timestamp{}}
+			w = &watching{c: c, name: step.watcher, handed: map[watchedVersion]bool{}, newest: map[cellID]tick.Timestamp{}}
 			all[step.watcher] = w
 		}
 		if step.columns != nil {
@@ -95,7 +95,7 @@ func (w *watching) begin(step watched) {
 
 // take compares a batch with what had committed.
 func (w *watching) take(changes []WatchedChange) {
-	before := tso.Timestamp(0)
+	before := tick.Timestamp(0)
 	for _, ch := range changes {
 		id, known := w.c.h.cells[ch.Cell]
 		if !known || !w.c.committed(id, ch) {
@@ -122,7 +122,7 @@ func (c *Checker) committed(id cellID, ch WatchedChange) bool {
 }
 
 // pass requires that everything up to a position was handed out.
-func (w *watching) pass(position tso.Timestamp) {
+func (w *watching) pass(position tick.Timestamp) {
 	for len(w.due) > 0 && w.due[0].commit <= position {
 		if v := w.due[0]; !w.handed[v] {
 			w.c.report.add(anomalyWatched, "%s is at %d and was not told of the change of %s at %d", w.name, position, w.c.h.names[v.cell], v.commit)

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // TestAllocations bounds what cells and views allocate; that of store says how.
 func TestAllocations(t *testing.T) {
-	const start, end = tso.Timestamp(1_000_000), tso.Timestamp(1_000_100)
+	const start, end = tick.Timestamp(1_000_000), tick.Timestamp(1_000_100)
 	lock := &LockRecord{StartTS: start, Kind: KindPut, Primary: model.Cell{Table: "t", Row: "row", Column: "title"}, Placed: start, TTL: 10 * time.Second, Session: "session"}
 	lockBytes, record := lock.Encode(), EncodeWrite(start, KindPut)
 	seen := DecodeRow("t", Row{Key: "row", Items: []Item{

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // A Percolator cell is spread over four families of one Bigtable table, under the user's column
@@ -28,7 +28,7 @@ const (
 	NotifyFamily = "notify"
 )
 
-// MetaFamily is the family of the instance's own table, tso.BigtableTable.
+// MetaFamily is the family of the instance's own table, [model.MetaTable].
 const MetaFamily = "meta"
 
 // JournalFamily is the family of the journal's table.
@@ -55,10 +55,10 @@ func (k Kind) Changes() bool { return k == KindPut || k == KindDelete }
 
 // WriteRecord is one cell of the write family.
 type WriteRecord struct {
-	CommitTS tso.Timestamp // the cell's timestamp; start_ts for a rollback marker
-	StartTS  tso.Timestamp
+	CommitTS tick.Timestamp // the cell's timestamp; start_ts for a rollback marker
+	StartTS  tick.Timestamp
 	Kind     Kind
-	Expires  tso.Timestamp // of a put: snapshots from here on see no value; 0: all do
+	Expires  tick.Timestamp // of a put: snapshots from here on see no value; 0: all do
 }
 
 // WriteBytes is the length of a write record without further fields.
@@ -66,13 +66,13 @@ const WriteBytes = 9
 
 // EncodeWrite puts start_ts first, so that a value range can ask for the record of one transaction
 // (store.Record).
-func EncodeWrite(startTS tso.Timestamp, k Kind) []byte {
+func EncodeWrite(startTS tick.Timestamp, k Kind) []byte {
 	b := RecordBytes(startTS, k)
 	return b[:]
 }
 
 // RecordBytes is EncodeWrite as a value.
-func RecordBytes(startTS tso.Timestamp, k Kind) (b [WriteBytes]byte) {
+func RecordBytes(startTS tick.Timestamp, k Kind) (b [WriteBytes]byte) {
 	binary.BigEndian.PutUint64(b[:], uint64(startTS))
 	b[WriteBytes-1] = byte(k)
 	return b
@@ -82,7 +82,7 @@ func RecordBytes(startTS tso.Timestamp, k Kind) (b [WriteBytes]byte) {
 const fieldExpires = 1
 
 // EncodePut is EncodeWrite of a put that expires, unless expires is 0.
-func EncodePut(startTS, expires tso.Timestamp) []byte {
+func EncodePut(startTS, expires tick.Timestamp) []byte {
 	b := EncodeWrite(startTS, KindPut)
 	if expires == 0 {
 		return b
@@ -99,7 +99,7 @@ func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 	if len(b) < WriteBytes {
 		return WriteRecord{}, fmt.Errorf("a write record has %d bytes", len(b))
 	}
-	w := WriteRecord{CommitTS: commit, StartTS: tso.Timestamp(binary.BigEndian.Uint64(b)), Kind: Kind(b[8])}
+	w := WriteRecord{CommitTS: commit, StartTS: tick.Timestamp(binary.BigEndian.Uint64(b)), Kind: Kind(b[8])}
 	switch {
 	case w.Kind != KindPut && w.Kind != KindDelete && w.Kind != KindLock && w.Kind != KindRollback:
 		return WriteRecord{}, fmt.Errorf("a write record of unknown kind %#x", b[8])
@@ -107,7 +107,7 @@ func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 		return WriteRecord{}, fmt.Errorf("a write record at %d that names start timestamp %d", commit, w.StartTS)
 	}
 	if rest := b[WriteBytes:]; w.Kind == KindPut && len(rest) > 8 && rest[0] == fieldExpires {
-		w.Expires = tso.Timestamp(binary.BigEndian.Uint64(rest[1:]))
+		w.Expires = tick.Timestamp(binary.BigEndian.Uint64(rest[1:]))
 		if w.Expires <= commit {
 			return WriteRecord{}, fmt.Errorf("a write record at %d that expires at %d", commit, w.Expires)
 		}
@@ -117,19 +117,19 @@ func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 
 // CellTime is the Bigtable timestamp of ts (I18): Bigtable keeps multiples of 1000 µs only, and
 // Google's client truncates the rest silently.
-func CellTime(ts tso.Timestamp) int64 { return int64(ts) * 1000 }
+func CellTime(ts tick.Timestamp) int64 { return int64(ts) * 1000 }
 
 // FromCell reverses CellTime.
-func FromCell(ts int64) (tso.Timestamp, error) {
+func FromCell(ts int64) (tick.Timestamp, error) {
 	if ts <= 0 || ts%1000 != 0 {
 		return 0, fmt.Errorf("a cell at timestamp %d, which no transaction has", ts)
 	}
-	return tso.Timestamp(ts / 1000), nil
+	return tick.Timestamp(ts / 1000), nil
 }
 
 // DataVersion is one cell of the data family.
 type DataVersion struct {
-	StartTS tso.Timestamp
+	StartTS tick.Timestamp
 	Value   []byte
 }
 
@@ -189,7 +189,7 @@ func (rv RowVersions) add(table, key string, item *Item) {
 			v.Writes = append(v.Writes, w)
 		}
 	case DataFamily:
-		var ts tso.Timestamp
+		var ts tick.Timestamp
 		if ts, err = FromCell(item.Timestamp); err == nil {
 			v.Data = append(v.Data, DataVersion{ts, item.Value})
 		}

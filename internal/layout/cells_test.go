@@ -6,16 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
-func anyTimestamp(from tso.Timestamp) *rapid.Generator[tso.Timestamp] {
-	return rapid.Map(rapid.Int64Range(int64(from), int64(tso.MaxTimestamp)), func(n int64) tso.Timestamp { return tso.Timestamp(n) })
+func anyTimestamp(from tick.Timestamp) *rapid.Generator[tick.Timestamp] {
+	return rapid.Map(rapid.Int64Range(int64(from), int64(tick.Max)), func(n int64) tick.Timestamp { return tick.Timestamp(n) })
 }
 
 // anyBytes are names as users may choose them: any bytes, often awkward ones.
@@ -71,7 +70,7 @@ func TestLockWithAnotherLengthIsRefused(t *testing.T) {
 func TestWriteRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := WriteRecord{StartTS: min(anyTimestamp(1).Draw(t, "start"), tso.MaxTimestamp-1), Kind: rapid.SampledFrom([]Kind{KindPut, KindDelete, KindLock, KindRollback}).Draw(t, "kind")}
+		w := WriteRecord{StartTS: min(anyTimestamp(1).Draw(t, "start"), tick.Max-1), Kind: rapid.SampledFrom([]Kind{KindPut, KindDelete, KindLock, KindRollback}).Draw(t, "kind")}
 		w.CommitTS = w.StartTS
 		if w.Kind != KindRollback {
 			w.CommitTS = anyTimestamp(w.StartTS+1).Draw(t, "commit")
@@ -119,7 +118,7 @@ func TestDecodeWriteRefuses(t *testing.T) {
 		"a time between timestamps":         {7001, value(5, 'P')},
 		"a time of 0":                       {0, value(5, 'P')},
 		"a negative time":                   {-7000, value(5, 'P')},
-		"a time assigned by the server":     {int64(bigtable.ServerTime), value(5, 'P')},
+		"a time assigned by the server":     {-1, value(5, 'P')}, // bigtable.ServerTime
 	} {
 		if w, err := DecodeWrite(c.ts, []byte(c.b)); err == nil {
 			t.Errorf("%s: decoded %+v", name, w)
@@ -174,7 +173,7 @@ func TestCellTimeRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		ts := anyTimestamp(1).Draw(t, "ts")
-		if at := bigtable.Timestamp(CellTime(ts)); at.TruncateToMilliseconds() != at {
+		if CellTime(ts)%1000 != 0 {
 			t.Errorf("the cell timestamp of %d is truncated", ts)
 		}
 		if got, err := FromCell(CellTime(ts)); err != nil || got != ts {
@@ -189,13 +188,13 @@ func TestCellTimeRoundTrip(t *testing.T) {
 // FuzzCellTime: every Bigtable timestamp is refused or is that of exactly one timestamp, and order
 // is kept (I18).
 func FuzzCellTime(f *testing.F) {
-	for _, ts := range []int64{0, 1, -1, 999, 1000, 1001, 1500, 2000, -1000, int64(CellTime(tso.MaxTimestamp)), int64(CellTime(tso.MaxTimestamp)) + 1000, 1<<63 - 1, -1 << 63} {
+	for _, ts := range []int64{0, 1, -1, 999, 1000, 1001, 1500, 2000, -1000, int64(CellTime(tick.Max)), int64(CellTime(tick.Max)) + 1000, 1<<63 - 1, -1 << 63} {
 		f.Add(ts, int64(5000))
 	}
 	f.Fuzz(func(t *testing.T, a, b int64) {
 		x, errX := FromCell(a)
 		y, errY := FromCell(b)
-		if errX == nil && (x <= 0 || CellTime(x) != a || bigtable.Timestamp(CellTime(x)).TruncateToMilliseconds() != bigtable.Timestamp(CellTime(x))) {
+		if errX == nil && (x <= 0 || CellTime(x) != a || CellTime(x)%1000 != 0) {
 			t.Errorf("%d was taken for %d, whose cell timestamp is %d", a, x, CellTime(x))
 		}
 		if errX == nil && errY == nil && (x < y) != (a < b) {
@@ -265,7 +264,7 @@ func FuzzDecodeRow(f *testing.F) {
 			t.Fatalf("columns %q, want %q", cols, column)
 		}
 		v := rv[column]
-		for _, ts := range []tso.Timestamp{1, v.Data[0].StartTS, v.Writes[0].CommitTS, tso.MaxTimestamp} {
+		for _, ts := range []tick.Timestamp{1, v.Data[0].StartTS, v.Writes[0].CommitTS, tick.Max} {
 			for window := 1; window < 3; window++ {
 				if seen := v.At(ts, window); seen.State == ViewValue && (seen.Record.CommitTS > ts || seen.Record.Kind != KindPut) {
 					t.Errorf("at %d a value by the record %+v", ts, seen.Record)

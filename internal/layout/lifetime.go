@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Lifetime says when a value expires that is about to be committed (I27): some time after its
@@ -14,7 +14,7 @@ import (
 // does not expire.
 type Lifetime struct {
 	For   time.Duration
-	Until tso.Timestamp // counts before For
+	Until tick.Timestamp // counts before For
 }
 
 // decode takes what Encode of a lock has written, and returns the rest.
@@ -34,7 +34,7 @@ func (l *Lifetime) decode(b []byte) (rest []byte, err error) {
 
 // ExpiresAt is the first snapshot that does not see the value any more, if it commits at commitTS;
 // 0: all see it. A value that would never be seen counts as one that expires at once.
-func (l Lifetime) ExpiresAt(commitTS tso.Timestamp) tso.Timestamp {
+func (l Lifetime) ExpiresAt(commitTS tick.Timestamp) tick.Timestamp {
 	switch {
 	case l.Until != 0:
 		return max(l.Until, commitTS+1)
@@ -49,4 +49,4 @@ func (l Lifetime) ExpiresAt(commitTS tso.Timestamp) tso.Timestamp {
 
 // Expired reports whether a snapshot at ts does not see the value of the record any more. The
 // record alone decides, so that all who read at ts agree, whatever schema they know (I27).
-func (w WriteRecord) Expired(ts tso.Timestamp) bool { return w.Expires != 0 && ts >= w.Expires }
+func (w WriteRecord) Expired(ts tick.Timestamp) bool { return w.Expires != 0 && ts >= w.Expires }

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // LockRecord is one cell of the lock family.
 type LockRecord struct {
-	StartTS  tso.Timestamp // the cell's timestamp
-	Kind     Kind          // what commit will write
+	StartTS  tick.Timestamp // the cell's timestamp
+	Kind     Kind           // what commit will write
 	Primary  model.Cell
-	Placed   tso.Timestamp // oracle time when it was placed or refreshed
-	TTL      time.Duration // it may be judged dead after Placed + TTL
-	Observed bool          // its commit writes the notify cell (I10)
-	Session  string        // lease of the client; "" for none
-	Life     Lifetime      // of the value, if it is a put that expires
+	Placed   tick.Timestamp // oracle time when it was placed or refreshed
+	TTL      time.Duration  // it may be judged dead after Placed + TTL
+	Observed bool           // its commit writes the notify cell (I10)
+	Session  string         // lease of the client; "" for none
+	Life     Lifetime       // of the value, if it is a put that expires
 }
 
 // The versions of a lock. A put that expires says so behind what the first version has.
@@ -64,7 +64,7 @@ func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 	if len(b) < 11 || b[0] != lockVersion && b[0] != expiringLockVersion || b[2] > 1 {
 		return LockRecord{}, fmt.Errorf("a lock of %d bytes that cannot be decoded", len(b))
 	}
-	l := LockRecord{StartTS: start, Kind: Kind(b[1]), Observed: b[2] == 1, Placed: tso.Timestamp(binary.BigEndian.Uint64(b[3:]))}
+	l := LockRecord{StartTS: start, Kind: Kind(b[1]), Observed: b[2] == 1, Placed: tick.Timestamp(binary.BigEndian.Uint64(b[3:]))}
 	expires := b[0] == expiringLockVersion
 	b = b[11:]
 	ttl, n := binary.Uvarint(b)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 const (
@@ -43,7 +43,7 @@ const MaxParkedReason = 1024
 type ObserverState struct {
 	Cell     model.Cell
 	Observer string
-	Through  tso.Timestamp
+	Through  tick.Timestamp
 	Done     bool // nothing is left to do, the notification waits for others; false: parked
 
 	// Of a parked observer:

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Parked returns the observers that are parked for n, a notification in the row.
@@ -35,7 +35,7 @@ func (p Pending) OnlyParked(n model.Notification) bool {
 
 // Notifies reports whether the row may hold a notification of c at or below ts. Of each column the
 // newest most were read; if there are as many, others may be there.
-func (p Pending) Notifies(c model.Cell, ts tso.Timestamp, most int) bool {
+func (p Pending) Notifies(c model.Cell, ts tick.Timestamp, most int) bool {
 	n := 0
 	for _, it := range p.Notified {
 		if it.Cell != c {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Committed is what the same read would have seen had the lock been resolved before: its record in
@@ -17,7 +17,7 @@ import (
 // its primary holds nothing, but a primary that was committed and collected while the reader was
 // stopped looks the same. The lock is gone then, so the cell takes no harm, but the collector may
 // have removed the versions beneath it (I16): only the cell can say.
-func (v *Versions) Committed(l LockRecord, commitTS tso.Timestamp, window int) (*Versions, int) {
+func (v *Versions) Committed(l LockRecord, commitTS tick.Timestamp, window int) (*Versions, int) {
 	out := &Versions{Writes: slices.Clone(v.Writes), Data: v.Data}
 	for _, other := range v.Locks {
 		if other.StartTS != l.StartTS {
@@ -51,7 +51,7 @@ type view struct {
 
 // At returns what a snapshot at ts sees. window is how many versions of each family were asked for.
 // It is pure.
-func (v *Versions) At(ts tso.Timestamp, window int) view {
+func (v *Versions) At(ts tick.Timestamp, window int) view {
 	if v == nil {
 		return view{State: ViewAbsent}
 	}
@@ -85,7 +85,7 @@ func (v *Versions) At(ts tso.Timestamp, window int) view {
 
 // LastRun finds the start timestamp of the newest run at ts, a lock that hides it, or that more
 // versions are needed. It is pure.
-func (v *Versions) LastRun(ts tso.Timestamp, window int) (last tso.Timestamp, lock *LockRecord, deeper bool) {
+func (v *Versions) LastRun(ts tick.Timestamp, window int) (last tick.Timestamp, lock *LockRecord, deeper bool) {
 	if v == nil {
 		return 0, nil, false
 	}

@@ -5,22 +5,22 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
-func lockAt(ts tso.Timestamp) LockRecord {
+func lockAt(ts tick.Timestamp) LockRecord {
 	return LockRecord{StartTS: ts, Kind: KindPut, Primary: model.Cell{Table: "t", Row: "p", Column: "c"}, Placed: ts, TTL: time.Second}
 }
 
-func rec(commit, start tso.Timestamp, k Kind) WriteRecord {
+func rec(commit, start tick.Timestamp, k Kind) WriteRecord {
 	return WriteRecord{CommitTS: commit, StartTS: start, Kind: k}
 }
 
-func marker(ts tso.Timestamp) WriteRecord {
+func marker(ts tick.Timestamp) WriteRecord {
 	return WriteRecord{CommitTS: ts, StartTS: ts, Kind: KindRollback}
 }
 
-func data(ts tso.Timestamp, v string) DataVersion { return DataVersion{ts, []byte(v)} }
+func data(ts tick.Timestamp, v string) DataVersion { return DataVersion{ts, []byte(v)} }
 
 // What a snapshot at 100 sees. Versions are newest first, as the store returns them.
 func TestVersionsAt(t *testing.T) {
@@ -71,7 +71,7 @@ func TestLastRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		v      *Versions
 		window int
-		last   tso.Timestamp
+		last   tick.Timestamp
 		locked bool
 		deeper bool
 	}{

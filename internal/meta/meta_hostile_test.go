@@ -10,7 +10,16 @@ import (
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
 )
+
+// TestTheOracleKeepsItsRecordInTheMetaTable: who creates an instance creates the oracle's table.
+func TestTheOracleKeepsItsRecordInTheMetaTable(t *testing.T) {
+	t.Parallel()
+	if model.MetaTable != tso.BigtableTable {
+		t.Errorf("the tables are %s and %s", model.MetaTable, tso.BigtableTable)
+	}
+}
 
 // A meta row that cannot be read is said to be that, to new clients and to those that re-read it;
 // nothing is taken from it.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Limits, enforced before anything is sent. The first four are Bigtable's own, which its emulator
@@ -53,9 +53,9 @@ func (c Cell) String() string {
 // Entry is one cell with its value in a snapshot.
 type Entry struct {
 	Cell     Cell
-	Value    []byte        // the caller's own copy
-	CommitTS tso.Timestamp // of its commit; 0 for the transaction's own buffered write
-	Expires  tso.Timestamp // snapshots from here on do not see it; 0: it does not expire
+	Value    []byte         // the caller's own copy
+	CommitTS tick.Timestamp // of its commit; 0 for the transaction's own buffered write
+	Expires  tick.Timestamp // snapshots from here on do not see it; 0: it does not expire
 }
 
 // Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End

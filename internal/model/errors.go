@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Errors of a read or a write of one cell.
@@ -67,12 +67,12 @@ var ErrCorrupt = errors.New("corrupt")
 // ConflictError says on which cell a transaction lost. errors.Is(err, ErrConflict) holds; so does
 // errors.Is(err, ErrLocked) while the other transaction is alive and holds its lock.
 type ConflictError struct {
-	Cell    Cell          // the contested cell
-	StartTS tso.Timestamp // start timestamp of the transaction that lost
+	Cell    Cell           // the contested cell
+	StartTS tick.Timestamp // start timestamp of the transaction that lost
 	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the
 	// one that holds the lock. 0: another client judged this transaction dead and rolled it back,
 	// or it gave way to an Update of its own client that had lost on the cell before.
-	OtherTS tso.Timestamp
+	OtherTS tick.Timestamp
 	Locked  bool // the other transaction still holds its lock
 	gaveWay bool
 	entry   Cell // of an index, which the conflict is on; zero: it is on Cell
@@ -80,7 +80,7 @@ type ConflictError struct {
 
 // GaveWay is the conflict of a transaction that ended since an Update of its own client, which had
 // lost on the cell before, was to go first.
-func GaveWay(c Cell, startTS tso.Timestamp) *ConflictError {
+func GaveWay(c Cell, startTS tick.Timestamp) *ConflictError {
 	return &ConflictError{Cell: c, StartTS: startTS, gaveWay: true}
 }
 

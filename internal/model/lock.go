@@ -3,7 +3,7 @@ package model
 import (
 	"time"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Resolution is what became of a lock.
@@ -25,10 +25,10 @@ func (r Resolution) String() string {
 type Lock struct {
 	Cell     Cell
 	Primary  Cell // the cell that decides its transaction's status
-	StartTS  tso.Timestamp
-	Placed   tso.Timestamp // oracle time when it was placed or refreshed
-	TTL      time.Duration // it may be judged dead after Placed + TTL
-	Session  string        // the lease of its client; "" for none
-	Observed bool          // its commit notifies observers
-	Kind     string        // "put", "delete" or "lock"
+	StartTS  tick.Timestamp
+	Placed   tick.Timestamp // oracle time when it was placed or refreshed
+	TTL      time.Duration  // it may be judged dead after Placed + TTL
+	Session  string         // the lease of its client; "" for none
+	Observed bool           // its commit notifies observers
+	Kind     string         // "put", "delete" or "lock"
 }

@@ -1,11 +1,11 @@
 package model
 
 import (
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Notification is a dirty cell: the cell changed, or was notified weakly, at the timestamp.
 type Notification struct {
 	Cell      Cell
-	Timestamp tso.Timestamp
+	Timestamp tick.Timestamp
 }

@@ -12,14 +12,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gopercolator/percolator/tso"
-
 	"github.com/gopercolator/percolator/internal/suggest"
 )
 
 // MetaTable holds one row with the schema, the safepoint and the GC watermark, and the oracle's row
-// when Bigtable keeps that.
-const MetaTable = tso.BigtableTable
+// when Bigtable keeps that: tso.BigtableTable.
+const MetaTable = "percolator_meta"
 
 // JournalTable records what transactions are about to write.
 const JournalTable = "percolator_journal"

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -31,8 +31,11 @@ func rowOf(req any) string {
 
 // TestAStoreOutOfReachHasNoDefect: what a line could not ask is no failure of the store.
 func TestAStoreOutOfReachHasNoDefect(t *testing.T) {
-	fixture.Long(t)
 	t.Parallel()
+	percolatortest.Bubble(t, testAStoreOutOfReachHasNoDefect)
+}
+
+func testAStoreOutOfReachHasNoDefect(t *testing.T) {
 	for line, row := range map[string]string{"request-shapes": "cells", "far-timestamps": "far-timestamps", "sizes": "sizes",
 		"missing-family": "missing-family", "one-winner": "one-winner", "missing-row": "missing-row", "torn-reads": "torn-reads"} {
 		for _, conditional := range []bool{false, true} {

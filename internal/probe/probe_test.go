@@ -82,7 +82,7 @@ func newOracle(t *testing.T) tso.Oracle {
 // start starts the stand-in, and returns it.
 func (s *site) start(t *testing.T) *emulator.Server {
 	t.Helper()
-	opts := []emulator.Option{emulator.Principals(s.rights), emulator.AppProfiles(s.profiles)}
+	opts := []emulator.Option{emulator.InMemory(), emulator.Principals(s.rights), emulator.AppProfiles(s.profiles)}
 	if s.disks != nil {
 		opts = append(opts, emulator.OnDisks(s.disks))
 	}

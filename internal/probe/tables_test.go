@@ -14,9 +14,9 @@ import (
 	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
-	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // alone fails if the stand-in has other tables than those that others use.
@@ -40,55 +40,56 @@ func on(row string, do func(ctx context.Context)) grpc.UnaryClientInterceptor {
 
 // TestTablesAreRemovedWhateverHappens: and what could not be checked says so.
 func TestTablesAreRemovedWhateverHappens(t *testing.T) {
-	fixture.Long(t)
 	t.Parallel()
-	interrupted, interrupt := context.WithCancel(t.Context())
 	for name, c := range map[string]struct {
-		ctx     context.Context
-		prepare func(s *site)
+		prepare func(s *site, interrupt func())
 		want    map[string]Level
 	}{
-		"a line panics": {t.Context(), func(s *site) {
+		"a line panics": {func(s *site, _ func()) {
 			s.between = unary(on("missing-row", func(context.Context) { panic("a mistake") }))
 		}, map[string]Level{"missing-row": Failed, "one-winner": OK}},
-		"a goroutine panics": {t.Context(), func(s *site) {
+		"a goroutine panics": {func(s *site, _ func()) {
 			s.between = unary(on("one-winner", func(context.Context) { panic("a mistake") }))
 		}, map[string]Level{"one-winner": Failed, "missing-row": OK, "latency": OK}},
-		"interrupted": {interrupted, func(s *site) {
+		"interrupted": {func(s *site, interrupt func()) {
 			s.Say = func(line string) {
 				if line == "torn-reads" {
 					interrupt()
 				}
 			}
 		}, map[string]Level{"one-winner": OK, "torn-reads": NotChecked, "oracle": NotChecked, scratchTables: OK}},
-		"it takes too long": {t.Context(), func(s *site) {
+		"it takes too long": {func(s *site, _ func()) {
 			s.MaxTime, s.Lines = 3*time.Second, []string{"missing-row", "one-winner", "oracle"}
 			s.between = unary(on("one-winner", func(ctx context.Context) { <-ctx.Done() }))
 		}, map[string]Level{"missing-row": OK, "one-winner": NotChecked, "oracle": NotChecked, scratchTables: OK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			c.prepare(s)
-			server := s.start(t)
-			r, err := Run(c.ctx, s.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			levels := levelsOf(r)
-			for line, want := range c.want {
-				if levels[line] != want {
-					t.Errorf("%s: %q, want %q: %+v", line, levels[line], want, r.Results)
+			percolatortest.Bubble(t, func(t *testing.T) {
+				s := newSite(t)
+				ctx, interrupt := context.WithCancel(t.Context())
+				defer interrupt()
+				c.prepare(s, interrupt)
+				server := s.start(t)
+				r, err := Run(ctx, s.Config)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			for _, l := range r.Results {
-				for _, f := range l.Findings {
-					if c.want[l.Name] == NotChecked && !f.Unable {
-						t.Errorf("%s: %+v counts as checked", l.Name, f)
+				levels := levelsOf(r)
+				for line, want := range c.want {
+					if levels[line] != want {
+						t.Errorf("%s: %q, want %q: %+v", line, levels[line], want, r.Results)
 					}
 				}
-			}
-			alone(t, server)
+				for _, l := range r.Results {
+					for _, f := range l.Findings {
+						if c.want[l.Name] == NotChecked && !f.Unable {
+							t.Errorf("%s: %+v counts as checked", l.Name, f)
+						}
+					}
+				}
+				alone(t, server)
+			})
 		})
 	}
 }

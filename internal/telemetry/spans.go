@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // Spans makes the client's trace spans: one for each call of the application's, and below it one
@@ -77,7 +77,7 @@ func (s Span) Count(key string, n int) {
 }
 
 // Timestamp sets an attribute to a timestamp.
-func (s Span) Timestamp(key string, ts tso.Timestamp) {
+func (s Span) Timestamp(key string, ts tick.Timestamp) {
 	if s.Span != nil {
 		s.SetAttributes(attribute.Int64(key, int64(ts)))
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
@@ -173,8 +173,11 @@ func TestRedirectsForward(t *testing.T) {
 // the redirect's own observer has run. When the link is gone by then, that observer finds
 // everything as it was, and has to tell the target all the same.
 func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
-	fixture.Long(t)
 	t.Parallel()
+	percolatortest.Bubble(t, testRedirectPassesOnWhatItNeverCounted)
+}
+
+func testRedirectPassesOnWhatItNeverCounted(t *testing.T) {
 	w := webtest.New(t, 0)
 	onlyProcess := w.Start(w.Client, observers.Column{Table: index.Documents, Name: index.Response.Name})
 	processed := func(pages int64) {

@@ -1,4 +1,4 @@
-package tso
+package tick
 
 import (
 	"math"
@@ -17,15 +17,15 @@ func TestTimestampKnownValues(t *testing.T) {
 		want Timestamp
 	}{
 		{"epoch", epoch, 0},
-		{"one millisecond", epoch.Add(time.Millisecond), TicksPerMillisecond},
+		{"one millisecond", epoch.Add(time.Millisecond), PerMillisecond},
 		{"just before a tick", epoch.Add(244 * time.Nanosecond), 0},
 		{"just after a tick", epoch.Add(245 * time.Nanosecond), 1},
-		{"27 days: × 4096 in nanoseconds would overflow", epoch.AddDate(0, 0, 27), 27 * 86400 * 1000 * TicksPerMillisecond},
+		{"27 days: × 4096 in nanoseconds would overflow", epoch.AddDate(0, 0, 27), 27 * 86400 * 1000 * PerMillisecond},
 		{"before 2025", epoch.Add(-1), 0},
 		{"zero time", time.Time{}, 0},
-		{"year 2095", time.Date(2095, 12, 31, 0, 0, 0, 0, time.UTC), Timestamp(time.Date(2095, 12, 31, 0, 0, 0, 0, time.UTC).Unix()-epochUnix) * ticksPerSecond},
-		{"year 2097", time.Date(2097, 1, 1, 0, 0, 0, 0, time.UTC), MaxTimestamp},
-		{"most distant future", time.Unix(math.MaxInt64, 0), MaxTimestamp},
+		{"year 2095", time.Date(2095, 12, 31, 0, 0, 0, 0, time.UTC), Timestamp(time.Date(2095, 12, 31, 0, 0, 0, 0, time.UTC).Unix()-epochUnix) * perSecond},
+		{"year 2097", time.Date(2097, 1, 1, 0, 0, 0, 0, time.UTC), Max},
+		{"most distant future", time.Unix(math.MaxInt64, 0), Max},
 		{"most distant past", time.Unix(math.MinInt64, 0), 0},
 	} {
 		if got := At(c.at); got != c.want {
@@ -35,7 +35,7 @@ func TestTimestampKnownValues(t *testing.T) {
 	if got := Timestamp(0).Time(); !got.Equal(epoch) {
 		t.Errorf("Timestamp(0).Time() = %v, want %v", got, epoch)
 	}
-	if got, want := Timestamp(-TicksPerMillisecond).Time(), epoch.Add(-time.Millisecond); !got.Equal(want) {
+	if got, want := Timestamp(-PerMillisecond).Time(), epoch.Add(-time.Millisecond); !got.Equal(want) {
 		t.Errorf("one millisecond before the epoch: %v, want %v", got, want)
 	}
 }
@@ -44,20 +44,20 @@ func TestTimestampKnownValues(t *testing.T) {
 // filter.
 func TestTimestampFitsCell(t *testing.T) {
 	t.Parallel()
-	if cell := int64(MaxTimestamp) * 1000; cell/1000 != int64(MaxTimestamp) || cell < 0 {
-		t.Errorf("MaxTimestamp × 1000 overflows: %d", cell)
+	if cell := int64(Max) * 1000; cell/1000 != int64(Max) || cell < 0 {
+		t.Errorf("Max × 1000 overflows: %d", cell)
 	}
-	if bound := (int64(MaxTimestamp) + 1) * 1000; bound < 0 || bound/1000 != int64(MaxTimestamp)+1 {
-		t.Errorf("(MaxTimestamp+1) × 1000 overflows: %d", bound)
+	if bound := (int64(Max) + 1) * 1000; bound < 0 || bound/1000 != int64(Max)+1 {
+		t.Errorf("(Max+1) × 1000 overflows: %d", bound)
 	}
-	if last := MaxTimestamp.Time(); last.Year() != 2096 || last.Month() != time.May {
+	if last := Max.Time(); last.Year() != 2096 || last.Month() != time.May {
 		t.Errorf("the last timestamp is of %v, want May 2096", last)
 	}
 }
 
 func anyTimestamp() *rapid.Generator[Timestamp] {
 	return rapid.Custom(func(t *rapid.T) Timestamp {
-		return Timestamp(rapid.Int64Range(0, int64(MaxTimestamp)).Draw(t, "ticks"))
+		return Timestamp(rapid.Int64Range(0, int64(Max)).Draw(t, "ticks"))
 	})
 }
 
@@ -111,7 +111,7 @@ func TestTimestampAddNeverGoesFurther(t *testing.T) {
 		ts := anyTimestamp().Draw(t, "ts")
 		d := time.Duration(rapid.Int64().Draw(t, "d"))
 		got := ts.Add(d)
-		if got < 0 || got > MaxTimestamp {
+		if got < 0 || got > Max {
 			t.Fatalf("%d.Add(%d) = %d is out of range", ts, d, got)
 		}
 		if (d > 0 && got < ts) || (d < 0 && got > ts) {
@@ -126,13 +126,13 @@ func TestTimestampAddNeverGoesFurther(t *testing.T) {
 
 func TestTimestampLimits(t *testing.T) {
 	t.Parallel()
-	if got := MaxTimestamp.Add(time.Hour); got != MaxTimestamp {
-		t.Errorf("MaxTimestamp.Add(1h) = %d", got)
+	if got := Max.Add(time.Hour); got != Max {
+		t.Errorf("Max.Add(1h) = %d", got)
 	}
 	if got := Timestamp(5).Add(-time.Hour); got != 0 {
 		t.Errorf("Timestamp(5).Add(-1h) = %d, want 0", got)
 	}
-	if got := Timestamp(math.MaxInt64).Add(math.MaxInt64); got != MaxTimestamp {
+	if got := Timestamp(math.MaxInt64).Add(math.MaxInt64); got != Max {
 		t.Errorf("out of range above: %d", got)
 	}
 	if got := Timestamp(math.MinInt64).Add(math.MinInt64); got != 0 {
@@ -147,7 +147,7 @@ func TestTimestampLimits(t *testing.T) {
 	if got := Timestamp(math.MaxInt64).Sub(0); got != math.MaxInt64 {
 		t.Errorf("difference beyond a Duration: %d", got)
 	}
-	if got := (Timestamp(0) + TicksPerMillisecond).Sub(0); got != time.Millisecond {
+	if got := (Timestamp(0) + PerMillisecond).Sub(0); got != time.Millisecond {
 		t.Errorf("one millisecond of ticks is %v", got)
 	}
 }
