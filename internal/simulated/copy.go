@@ -39,9 +39,7 @@ func (c *Cluster) Copy(name string, to *Cluster, pick func(key string) bool) err
 	into.mu.Lock()
 	defer into.mu.Unlock()
 	for _, r := range rows {
-		if _, known := into.rows.ReplaceOrInsert(r); !known {
-			into.addPlace(r.key)
-		}
+		into.add(r)
 	}
 	return nil
 }

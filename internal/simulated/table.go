@@ -19,7 +19,8 @@ type table struct {
 	mu       sync.Mutex
 	families []string
 	rows     *btree.BTreeG[*row]
-	sought   row // the key of a lookup
+	byKey    map[string]*row // the same
+	sought   row             // the key of a lookup
 	tablets  []*tablet
 	places   []string // keys at which the table may be cut, ascending
 	cutAt    int64    // the turn of the last cut
@@ -28,7 +29,7 @@ type table struct {
 const btreeDegree = 32
 
 func newTable(c *Cluster, name string, families []string) *table {
-	return &table{cluster: c, name: name, hash: xxhash.Sum64String(name), families: slices.Clone(families), rows: btree.NewG(btreeDegree, rowLess),
+	return &table{cluster: c, name: name, hash: xxhash.Sum64String(name), families: slices.Clone(families), rows: btree.NewG(btreeDegree, rowLess), byKey: map[string]*row{},
 		tablets: []*tablet{{}}}
 }
 
@@ -43,10 +44,15 @@ func (t *table) addFamilies(families []string) {
 }
 
 // at is a row; nil if it is missing. The caller holds t.mu.
-func (t *table) at(key string) *row {
-	t.sought.key = key
-	r, _ := t.rows.Get(&t.sought)
-	return r
+func (t *table) at(key string) *row { return t.byKey[key] }
+
+// add adds a row, or replaces one. The caller holds t.mu.
+func (t *table) add(r *row) {
+	if t.byKey[r.key] == nil {
+		t.addPlace(r.key)
+	}
+	t.rows.ReplaceOrInsert(r)
+	t.byKey[r.key] = r
 }
 
 // lacks reports whether changes name a family that the table lacks. The caller holds t.mu.
@@ -98,8 +104,8 @@ func (t *table) change(r *row, key string, changes []store.Change) {
 	switch {
 	case len(r.items) == 0 && known:
 		t.rows.Delete(r)
+		delete(t.byKey, key)
 	case len(r.items) > 0 && !known:
-		t.rows.ReplaceOrInsert(r)
-		t.addPlace(key)
+		t.add(r)
 	}
 }

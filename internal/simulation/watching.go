@@ -41,19 +41,20 @@ func newWatcher(cfg episode) *watcher {
 // consumerLives is how long a consumer lives, at most, that dies of a batch.
 const consumerLives = 50 * time.Millisecond
 
-// watchInLulls is how often a consumer looks for changes in a lull, at most.
+// watchInLulls is how often a consumer looks for changes in a lull, at most: hardly anything changes
+// for minutes.
 const watchInLulls = 300 * time.Millisecond
 
 // watch consumes what changes, and goes on where a process that died had come to.
 func (w *world) watch(p *process) {
 	for p.ctx.Err() == nil && !w.cfg.turnsJournal {
-		interval := time.Duration(1 + p.rand.Int64N(int64(time.Second)))
-		if w.lull.length() > 0 {
+		interval, lulled := time.Duration(1+p.rand.Int64N(int64(time.Second))), w.lull.length() > 0
+		if lulled {
 			interval = max(interval, watchInLulls)
 		}
 		err := w.consume(p.ctx, p, interval, func(b watch.Batch) bool {
-			if interval < watchInLulls && w.lull.length() > 0 {
-				return false // hardly anything changes for minutes
+			if interval <= watchInLulls && lulled != (w.lull.length() > 0) {
+				return false // and begins again, at another pace
 			}
 			full := len(b.Changes) == watch.MaxBatchChanges // and may end within a transaction
 			if len(b.Changes) == 0 || p.rand.IntN(20) > 0 && !(full && p.rand.IntN(2) == 0) {

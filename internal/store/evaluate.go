@@ -168,7 +168,13 @@ func (c cells) where(keep func(*layout.Item) bool) cells {
 }
 
 func (c cells) of(families ...string) cells {
-	return c.where(func(it *layout.Item) bool { return slices.Contains(families, it.Family) })
+	family, among := "", false // of the cell before
+	return c.where(func(it *layout.Item) bool {
+		if it.Family != family {
+			family, among = it.Family, slices.Contains(families, it.Family)
+		}
+		return among
+	})
 }
 
 func (c cells) column(name string) cells {

@@ -80,7 +80,7 @@ func Run(ctx context.Context, client *percolator.Client, store Store, opts Optio
 	if err != nil {
 		return nil, err
 	}
-	r := &run{client: client, admin: admin.New(client), store: store, opts: opts, writers: sync.Pool{New: func() any { return new(chunkWriter) }}}
+	r := &run{client: client, admin: admin.New(client), store: store, opts: opts}
 	plan, err := r.open(ctx)
 	if err != nil {
 		return nil, err
@@ -100,8 +100,10 @@ type run struct {
 	opts    Options
 	resumed bool
 	shown   *tally
-	writers sync.Pool // of *chunkWriter, which take megabytes
 }
+
+// writers are those of the runs of a process, which take megabytes.
+var writers = sync.Pool{New: func() any { return new(chunkWriter) }}
 
 // open finds the plan of the backup, or makes one.
 func (r *run) open(ctx context.Context) (*storedPlan, error) {
@@ -221,9 +223,9 @@ func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
 // exportRange reads one range from where it has come to.
 func (r *run) exportRange(ctx context.Context, p *storedPlan, schema *percolator.Schema, index int, found *rangeProgress) error {
 	rr := p.Ranges[index]
-	w := r.writers.Get().(*chunkWriter)
+	w := writers.Get().(*chunkWriter)
 	w.begin(rr.Table)
-	defer r.writers.Put(w)
+	defer writers.Put(w)
 	from := found.next(rr)
 	rows := r.admin.ExportRows
 	if rr.Weak {
