@@ -52,6 +52,7 @@ var errBusy = errors.New("a table is being dropped")
 func (w *world) copyTables(p *process) {
 	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(copyEvery)))) == nil && w.lull.wait(p.ctx) == nil {
 		if !w.copies.begun() {
+			w.meet(p.ctx, func(im *workload.Import) bool { return im.Loads() })
 			if err := w.holdForCopies(p.ctx, p); err != nil {
 				w.note("%s: %v", p.name, err)
 				if w.cfg.intensity == 0 && p.ctx.Err() == nil && !errors.Is(err, errBusy) {
@@ -60,6 +61,9 @@ func (w *world) copyTables(p *process) {
 				}
 				continue
 			}
+		}
+		if w.copies.last() {
+			w.meet(p.ctx, func(im *workload.Import) bool { return !im.Loads() })
 		}
 		if err := w.copies.turn(w.cluster); err != nil {
 			w.problem("%s: %v", p.name, err)
@@ -75,6 +79,31 @@ func (w *world) copyTables(p *process) {
 
 // copyEvery bounds the time between two turns, beside lulls.
 const copyEvery = time.Second
+
+// meet waits until the import that is next has come so far, if copies are to meet imports.
+func (w *world) meet(ctx context.Context, enough func(*workload.Import) bool) {
+	im := w.work.NextImport()
+	if w.cfg.copiesMeetImports && im != nil {
+		w.waitFor(ctx, func() bool { return enough(im) })
+	}
+}
+
+// awaitCopies has an import wait, if copies are to meet it, until the hold for them is taken.
+func (w *world) awaitCopies(ctx context.Context) {
+	if w.cfg.copiesMeetImports {
+		w.waitFor(ctx, w.copies.begun)
+	}
+}
+
+// waitFor waits until something has happened, for as long as that may take.
+func (w *world) waitFor(ctx context.Context, happened func() bool) {
+	drain := model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
+	for until := time.Now().Add(6 * drain); !happened() && !w.calm.Load() && time.Now().Before(until); {
+		if retry.Sleep(ctx, 100*time.Millisecond) != nil {
+			return
+		}
+	}
+}
 
 // holdForCopies takes the hold. While it does so, some of those are killed or stopped who would
 // otherwise leave nothing for a repair to decide.
@@ -105,7 +134,11 @@ func (w *world) holdForCopies(ctx context.Context, p *process) error {
 	w.note("%s: hold %+v, to %d", p.name, h, to)
 	cfg := w.cfg.store
 	cfg.Trace, cfg.Sent, cfg.Applied = nil, nil, w.copies.guard.note
-	w.copies.begin(simulated.NewCluster(cfg), h, to, had, w.cluster.Tables(), p.rand)
+	var last []string
+	if w.cfg.copiesMeetImports {
+		last = []string{model.MetaTable} // which says that the import has ended
+	}
+	w.copies.begin(simulated.NewCluster(cfg), h, to, had, w.cluster.Tables(), last, p.rand)
 	return nil
 }
 
@@ -187,14 +220,21 @@ func (c *copies) complete() bool {
 	return c.cluster != nil && len(c.left) == 0
 }
 
+// last reports whether the last turn is next.
+func (c *copies) last() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.left) > 0 && c.left[0].turn == copyTurns-1
+}
+
 func (c *copies) done() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.over
 }
 
-// begin decides when which rows of the tables are copied.
-func (c *copies) begin(to *simulated.Cluster, h admin.Hold, ts tso.Timestamp, had workload.Growth, tables []string, r *rand.Rand) {
+// begin decides when which rows of the tables are copied; last: tables that come in the last turn.
+func (c *copies) begin(to *simulated.Cluster, h admin.Hold, ts tso.Timestamp, had workload.Growth, tables, last []string, r *rand.Rand) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cluster, c.hold, c.to, c.had = to, h, ts, had
@@ -204,6 +244,9 @@ func (c *copies) begin(to *simulated.Cluster, h admin.Hold, ts tso.Timestamp, ha
 			turn := both
 			if r.IntN(2) == 0 {
 				turn = r.IntN(copyTurns)
+			}
+			if slices.Contains(last, table) {
+				turn = copyTurns - 1
 			}
 			c.left = append(c.left, portion{table, turn, half})
 		}

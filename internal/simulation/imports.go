@@ -36,9 +36,10 @@ func (w *world) importCargo(p *process) {
 	}
 }
 
-// othersImport tells whether an import had to leave a table to others.
+// othersImport tells whether an import had to leave a table to others, or the oracle's time has
+// moved on meanwhile, as it does in lulls.
 func othersImport(err error) bool {
-	for _, other := range []error{admin.ErrNotEmpty, admin.ErrImporting, percolator.ErrConflict, loader.ErrTakenOver} {
+	for _, other := range []error{admin.ErrNotEmpty, admin.ErrImporting, percolator.ErrConflict, percolator.ErrSnapshotTooOld, loader.ErrTakenOver} {
 		if errors.Is(err, other) {
 			return true
 		}
@@ -103,12 +104,16 @@ func (w *world) endImport(ctx context.Context, p *process, im *workload.Import, 
 // dies of it.
 func (w *world) paceOfImport(p *process) func(context.Context, int) {
 	r, begun := w.dice.next("rows", p.name), false
+	meeting := r.IntN(importMeets)
 	rest := r.IntN(4) > 0 // with the sessions
 	return func(ctx context.Context, row int) {
 		if !begun && w.cfg.intensity > 0 && !w.calm.Load() && r.IntN(2) == 0 {
 			w.killSoon(p, time.Duration(r.Int64N(int64(importerLives))))
 		}
 		begun = true
+		if row == meeting {
+			w.awaitCopies(ctx)
+		}
 		if rest {
 			_ = w.lull.wait(ctx)
 		}
@@ -121,6 +126,7 @@ func (w *world) paceOfImport(p *process) func(context.Context, int) {
 // importerLives is how long an importer lives, at most, that dies of what it does, and rowsEvery
 // bounds the time between some rows and the next.
 const (
+	importMeets   = 100 // the row, exclusively, before which it awaits copies
 	importerLives = 500 * time.Millisecond
 	rowsEvery     = 40 * time.Millisecond
 )
@@ -136,6 +142,7 @@ func (w *world) abortImports(p *process) {
 		if !im.IsToAbort() {
 			continue
 		}
+		w.awaitCopies(p.ctx)
 		if err := w.abortImport(p.ctx, p, im); err != nil {
 			w.note("%s: aborting the import into %s: %v", p.name, im.Table, err)
 		}

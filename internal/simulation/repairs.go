@@ -216,6 +216,11 @@ func (w *world) compareCopies(ctx context.Context, p *process, c *copies, before
 		if im.Since > c.to && m.Imports[table].Phase == "" {
 			w.problem("table %s, into which an import ended at %d, is open after a repair to %d", table, im.Since, c.to)
 		}
+		for _, e := range im.Erased {
+			if e.Start <= c.to && e.At > c.to && m.Imports[table].Phase == "" {
+				w.problem("table %s, from which an import from %d was erased at %d, is open after a repair to %d", table, e.Start, e.At, c.to)
+			}
+		}
 	}
 	complete := func(name string) bool { return m.Imports[name].Phase == "" && !m.Indexes[name].Building }
 	r := w.work.Restored("repaired", c.to, p.client.Schema(), c.had, complete)

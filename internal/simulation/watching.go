@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type watcher struct {
 	mu       sync.Mutex
 	position watch.Position
 	begun    bool // a batch came since it began at the position
+	others   int  // consumers of other columns that have begun there
 }
 
 const watcherName = "consumer"
@@ -48,6 +50,12 @@ const watchInLulls = 300 * time.Millisecond
 // watch consumes what changes, and goes on where a process that died had come to.
 func (w *world) watch(p *process) {
 	for p.ctx.Err() == nil && !w.cfg.turnsJournal {
+		if err := w.watchOthers(p); err != nil && p.ctx.Err() == nil {
+			w.note("%s: of other columns: %v", p.name, err)
+			if w.cfg.intensity == 0 {
+				w.problem("%s: of other columns: %v", p.name, err)
+			}
+		}
 		interval, lulled := time.Duration(1+p.rand.Int64N(int64(time.Second))), w.lull.length() > 0
 		if lulled {
 			interval = max(interval, watchInLulls)
@@ -76,12 +84,60 @@ func (w *world) watch(p *process) {
 	}
 }
 
+// Of others there are so many at most, each of which takes so many batches with changes.
+const (
+	othersMost   = 16
+	othersAttend = 3
+)
+
+// watchOthers has a consumer of other columns begin where this one has come to, for a while. Of
+// what that has passed, it may want some.
+func (w *world) watchOthers(p *process) error {
+	w.watcher.mu.Lock()
+	at := w.watcher.position
+	w.watcher.others++
+	n := w.watcher.others
+	w.watcher.mu.Unlock()
+	if at.Timestamp() == 0 || n > othersMost {
+		return nil
+	}
+	name, left := fmt.Sprintf("other %s %d", watcherName, n), othersAttend
+	w.history.WatchesFrom(name, workload.AlsoWatched, at.Timestamp())
+	for b, err := range watch.Changes(p.ctx, p.client, watch.Config{Columns: columnsToWatch(workload.AlsoWatched), From: at, Interval: 100 * time.Millisecond}) {
+		switch {
+		case p.Dead() || errors.Is(err, percolator.ErrSnapshotTooOld):
+			return nil
+		case err != nil:
+			return err
+		}
+		w.history.Watches(name, watchedChanges(b), b.Position.Timestamp())
+		if len(b.Changes) > 0 {
+			left--
+		}
+		if left == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+func columnsToWatch(columns []history.Column) (list []watch.Column) {
+	for _, c := range columns {
+		list = append(list, watch.Column(c))
+	}
+	return list
+}
+
+func watchedChanges(b watch.Batch) (changes []history.WatchedChange) {
+	for _, ch := range b.Changes {
+		changes = append(changes, history.WatchedChange{Cell: history.Cell(ch.Cell), Value: ch.Value, Start: ch.StartTS, Commit: ch.CommitTS})
+	}
+	return changes
+}
+
 // consume takes batches as long as more says so.
 func (w *world) consume(ctx context.Context, p *process, interval time.Duration, more func(watch.Batch) bool) error {
-	cfg := watch.Config{Name: w.watcher.name, HoldTTL: w.watcher.hold, Interval: interval}
-	for _, c := range workload.Watched {
-		cfg.Columns = append(cfg.Columns, watch.Column(c))
-	}
+	cfg := watch.Config{Columns: columnsToWatch(workload.Watched), Name: w.watcher.name, HoldTTL: w.watcher.hold, Interval: interval}
 	if err := w.beginAt(ctx, p, &cfg); err != nil {
 		return err
 	}
@@ -145,14 +201,10 @@ func (w *world) watchAnew(ctx context.Context, p *process) error {
 
 // take makes sure of a batch.
 func (w *world) take(b watch.Batch) {
-	var changes []history.WatchedChange
-	for _, ch := range b.Changes {
-		changes = append(changes, history.WatchedChange{Cell: history.Cell(ch.Cell), Value: ch.Value, Start: ch.StartTS, Commit: ch.CommitTS})
-	}
 	w.watcher.mu.Lock()
 	defer w.watcher.mu.Unlock()
 	w.watcher.position, w.watcher.begun = b.Position, true
-	w.history.Watches(watcherName, changes, b.Position.Timestamp())
+	w.history.Watches(watcherName, watchedChanges(b), b.Position.Timestamp())
 }
 
 // finishWatching has the consumer catch up with all that has committed.

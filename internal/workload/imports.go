@@ -222,6 +222,9 @@ func (im *Import) End(start, commit, since tso.Timestamp) {
 	close(im.ended)
 }
 
+// Loads reports whether its rows are being written.
+func (im *Import) Loads() bool { return im.Stage() == importLoads }
+
 // Abort says that the import is about to be aborted.
 func (im *Import) Abort() {
 	im.mu.Lock()
