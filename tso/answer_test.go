@@ -77,6 +77,9 @@ func nextHeaders(t testing.TB, framer *http2.Framer) (ended bool) {
 // A peer that gives streams no window, and otherwise reads what it is sent, must not have the
 // server keep its answers: they are bounded like unfinished messages.
 func TestUnreadAnswersAreNotKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes longer than a second")
+	}
 	s := serve(t, NewMemoryStore(), ServerConfig{PeerShare: 100})
 	mustNext(t, dial(t, s.address))
 	message := framed(t, endedSessions())

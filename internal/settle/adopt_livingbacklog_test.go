@@ -12,6 +12,7 @@ import (
 // the look with which it begins. However much that is, it goes on to adopt the streams of those
 // that died.
 func TestABacklogOfTheLivingKeepsNoStreamOfTheDead(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	for name, deaf := range map[string]bool{"without hints": true, "at its start": false} {
 		t.Run(name, func(t *testing.T) {

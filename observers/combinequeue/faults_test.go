@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
@@ -72,6 +73,7 @@ func TestCrashOfAWriter(t *testing.T) {
 // A worker dies at each of its requests in turn, another one goes on: nothing is lost and nothing
 // doubled.
 func TestCrashOfAFold(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	e := newEnv(t, config())
 	added := int64(0)

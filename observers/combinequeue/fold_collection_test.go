@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -17,6 +18,7 @@ import (
 // TestCollectionBesideFolding: what was folded is collected while contributions are added and
 // folded. None is lost and none counts twice, and in the end nothing is left of the queue.
 func TestCollectionBesideFolding(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testCollectionBesideFolding)
 }

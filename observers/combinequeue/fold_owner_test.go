@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -11,6 +12,7 @@ import (
 
 // Each bucket is folded by one worker, whichever client adds to it.
 func TestBucketsHaveOneWorker(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	e := newEnv(t, config())
 	hinting := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = e.Oracle })

@@ -99,7 +99,10 @@ func (e *env) wantRows(c *percolator.Client, n int) {
 
 // During an import its table is refused as a whole and the others are used; a snapshot sees all
 // rows or is refused (I28). Workers then run for every observed cell.
-func TestBulkIsSeenWholeOrNotAtAll(t *testing.T) { inBubble(t, testBulkIsSeenWholeOrNotAtAll) }
+func TestBulkIsSeenWholeOrNotAtAll(t *testing.T) {
+	fixture.Long(t)
+	inBubble(t, testBulkIsSeenWholeOrNotAtAll)
+}
 
 func testBulkIsSeenWholeOrNotAtAll(t *testing.T) {
 	const n = 1200
@@ -445,7 +448,10 @@ func testBulkFindsDuplicates(t *testing.T) {
 
 // An import that takes longer than the retention lies below the safepoint when it ends. Neither
 // collection, while it is under way or afterwards, nor a deletion takes anything from it.
-func TestBulkBesideCollection(t *testing.T) { inBubble(t, testBulkBesideCollection) }
+func TestBulkBesideCollection(t *testing.T) {
+	fixture.Long(t)
+	inBubble(t, testBulkBesideCollection)
+}
 
 func testBulkBesideCollection(t *testing.T) {
 	const n = 700
