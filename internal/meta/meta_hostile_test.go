@@ -2,9 +2,14 @@ package meta_test
 
 import (
 	"errors"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/layertest"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
@@ -69,5 +74,46 @@ func TestSchemaOfALaterVersion(t *testing.T) {
 		if _, err := l.Meta.Refresh(ctx); !errors.Is(err, model.ErrSchemaMismatch) || !strings.Contains(err.Error(), "upgrade the program") {
 			t.Error(err)
 		}
+	}
+}
+
+// What a client decodes of the row again, as it has changed, and what it keeps are together what
+// one knows who reads the row for the first time.
+func TestKnowledgeThatIsKeptIsTheRow(t *testing.T) {
+	t.Parallel()
+	ctx, l := t.Context(), layertest.New(t, layertest.StartEmulator(t), "i")
+	values := map[string][]string{
+		meta.ColumnIndexes: {`{"a":{"Building":true}}`, `{"a":{"Building":true},"b":{"Building":true}}`},
+		"dropped":          {`{"x":{"At":5}}`, `{"x":{"At":5},"y":{"At":7,"Exists":true}}`},
+		"lives":            {`{"x":3}`, `{"y":4}`},
+		"import:t":         {string(meta.Import{Phase: meta.ImportLoad}.Encode()), string(meta.Import{Since: 9}.Encode())},
+		"import:u":         {string(meta.Import{Phase: meta.ImportAbort}.Encode()), string(meta.Import{Since: 11}.Encode())},
+	}
+	columns := slices.Sorted(maps.Keys(values))
+	r, differed := rand.New(rand.NewPCG(1, 2)), 0
+	var before meta.State
+	for step := range 200 {
+		column := columns[r.IntN(len(columns))]
+		mut := store.NewMutation(1)
+		if n := r.IntN(len(values[column]) + 1); n < len(values[column]) {
+			mut.Put(layout.MetaFamily, column, store.MetaTimestamp, []byte(values[column][n]))
+		} else {
+			mut.EraseColumn(layout.MetaFamily, column)
+		}
+		fixture.Must(t, l.Store.Mutate(ctx, model.MetaTable, meta.RowKey, mut))
+		known, err := l.Meta.Refresh(ctx)
+		fixture.Must(t, err)
+		anew, err := meta.Read(ctx, l.Store)
+		fixture.Must(t, err)
+		if known.Now, anew.Now = 0, 0; !reflect.DeepEqual(known, anew) {
+			t.Fatalf("step %d, %s: the client knows %+v, the row says %+v", step, column, known, anew)
+		}
+		if !reflect.DeepEqual(known, before) {
+			differed++
+		}
+		before = known
+	}
+	if differed < 50 {
+		t.Errorf("the row changed %d times in 200 steps", differed)
 	}
 }
