@@ -78,8 +78,8 @@ func (i Import) Lifted(since tso.Timestamp) *Import {
 	return &i
 }
 
-// Withdrawn is the cell once an import is given up that has written nothing, or whose table is gone;
-// nil if there was none before.
+// Withdrawn is the cell once an import is given up that has written nothing, or whose table is
+// gone; nil if there was none before.
 func (i Import) Withdrawn() *Import {
 	if i.Since == 0 && len(i.Erased) == 0 {
 		return nil
@@ -88,8 +88,8 @@ func (i Import) Withdrawn() *Import {
 	return &i
 }
 
-// Aborted is the cell once everything was erased that the import, and those in Erased, have written,
-// at now.
+// Aborted is the cell once everything was erased that the import, and those in Erased, have
+// written, at now.
 func (i Import) Aborted(now tso.Timestamp) *Import {
 	erased := slices.Clone(i.Erased)
 	if i.Commit != 0 {
@@ -232,9 +232,9 @@ func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Im
 
 // reopenImports puts, into a repair's last mutation, fences before the tables whose imports had not
 // ended at ts: of what such an import has written some rows may be missing, and some may be back if
-// it was aborted since. A process that continues an import begins at the beginning, as the positions
-// of loads are forgotten. One that lives through the repair may have verified what is missing, or
-// erased what is back: every fence shuts it out, as a takeover does.
+// it was aborted since. A process that continues an import begins at the beginning, as the
+// positions of loads are forgotten. One that lives through the repair may have verified what is
+// missing, or erased what is back: every fence shuts it out, as a takeover does.
 func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
 	for table, i := range m.Imports {
 		switch {

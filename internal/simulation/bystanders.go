@@ -115,8 +115,8 @@ func (w *world) strayOnce(p *process, by *bystanders, r *rand.Rand, patient bool
 	by.refused++
 }
 
-// inspect has locks in its hands before the fence of a repair is in force, and resolves them when it
-// is, as an operator does by hand.
+// inspect has locks in its hands before the fence of a repair is in force, and resolves them when
+// it is, as an operator does by hand.
 func (w *world) inspect(p *process) {
 	a := admin.New(p.client)
 	rest := model.DrainTime(model.EffectiveTiming(w.cfg.Timing)) / drainLooks

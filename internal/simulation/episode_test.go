@@ -47,8 +47,8 @@ func TestEveryFaultHappens(t *testing.T) {
 	mustHappen(t, EveryFault(), everyFault)
 }
 
-// TestEveryDeedIsDone: among a dozen episodes all that processes do beside transactions comes to its
-// end, so that the judges have something to judge.
+// TestEveryDeedIsDone: among a dozen episodes all that processes do beside transactions comes to
+// its end, so that the judges have something to judge.
 func TestEveryDeedIsDone(t *testing.T) {
 	fixture.Long(t)
 	mustHappen(t, EveryDeed(), everyDeed)

@@ -22,8 +22,8 @@ import (
 // repairer begins the names of the processes that repair.
 const repairer = "repairer"
 
-// repairCopies makes an instance of the copies, repairs it beside processes that use it already, and
-// hands what it holds to the judges: as a snapshot of the original.
+// repairCopies makes an instance of the copies, repairs it beside processes that use it already,
+// and hands what it holds to the judges: as a snapshot of the original.
 func (w *world) repairCopies(ctx context.Context) {
 	c := &w.copies
 	if !c.complete() {
@@ -205,8 +205,9 @@ func (w *world) repairOnce(ctx context.Context, name string, r *rand.Rand, to ts
 // repairTakes is about how long a repair takes after its drain.
 const repairTakes = 500 * time.Millisecond
 
-// compareCopies reads what was repaired, as the snapshot and as it is at present, has every observer
-// run that has to run again, and audits the tables. changed: the present is not what was repaired.
+// compareCopies reads what was repaired, as the snapshot and as it is at present, has every
+// observer run that has to run again, and audits the tables. changed: the present is not what was
+// repaired.
 func (w *world) compareCopies(ctx context.Context, p *process, c *copies, before meta.State, again []ran, changed bool) error {
 	m, err := p.client.Engine().Meta.Refresh(ctx)
 	if err != nil {

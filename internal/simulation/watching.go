@@ -43,8 +43,8 @@ func newWatcher(cfg episode) *watcher {
 // consumerLives is how long a consumer lives, at most, that dies of a batch.
 const consumerLives = 50 * time.Millisecond
 
-// watchInLulls is how often a consumer looks for changes in a lull, at most: hardly anything changes
-// for minutes.
+// watchInLulls is how often a consumer looks for changes in a lull, at most: hardly anything
+// changes for minutes.
 const watchInLulls = 300 * time.Millisecond
 
 // watch consumes what changes, and goes on where a process that died had come to.

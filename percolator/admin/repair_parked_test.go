@@ -17,8 +17,8 @@ import (
 )
 
 // What a repair notifies again, since a lock of an acknowledgment goes, leaves an observer parked
-// that was parked for the same change at the timestamp of the repair already (I19): only those parked
-// since are forgotten.
+// that was parked for the same change at the timestamp of the repair already (I19): only those
+// parked since are forgotten.
 func TestRepairOfALockedAcknowledgmentLeavesOthersParked(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testRepairOfALockedAcknowledgmentLeavesOthersParked)

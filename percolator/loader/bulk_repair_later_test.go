@@ -79,8 +79,8 @@ func testAbortThatLivesThroughARepair(t *testing.T) {
 	}
 }
 
-// A process that imports may live through a repair too: what it has verified before may be gone with
-// the rows' last writes. It must not open the table (I28).
+// A process that imports may live through a repair too: what it has verified before may be gone
+// with the rows' last writes. It must not open the table (I28).
 func TestImportThatLivesThroughARepair(t *testing.T) { inBubble(t, testImportThatLivesThroughARepair) }
 
 func testImportThatLivesThroughARepair(t *testing.T) {
@@ -127,9 +127,9 @@ func (o *stoppedOracle) Next(ctx context.Context) (tso.Timestamp, error) {
 	return ts, err
 }
 
-// A process that is stopped right after it has taken the timestamps of an import, and goes on a drain
-// later, must not write with them: copies that began meanwhile can be repaired to a timestamp above
-// them, and the copy of the fence may not have them (I28).
+// A process that is stopped right after it has taken the timestamps of an import, and goes on a
+// drain later, must not write with them: copies that began meanwhile can be repaired to a timestamp
+// above them, and the copy of the fence may not have them (I28).
 func TestImportThatIsStoppedAfterItsTimestamps(t *testing.T) {
 	inBubble(t, testImportThatIsStoppedAfterItsTimestamps)
 }
