@@ -136,8 +136,13 @@ func TestBurstOfTakers(t *testing.T) {
 	if most.Load() > 10 || attempts.Load() > 3*takers {
 		t.Errorf("%d attempts, %d of one Update", attempts.Load(), most.Load())
 	}
-	if s := env.Client.Stats().Contention; len(s.Cells) == 0 || !strings.HasPrefix(s.Cells[0].Cell, "people.mail/…/") {
-		t.Errorf("the most contended cell is not an entry: %+v", s.Cells)
+	// All that begin before the first commit find the value in the first row.
+	cells := env.Client.Stats().Contention.Cells
+	if len(cells) > 0 && cells[0].Cell == `people/"first"/"mail"` {
+		cells = cells[1:]
+	}
+	if len(cells) == 0 || !strings.HasPrefix(cells[0].Cell, "people.mail/…/") {
+		t.Errorf("the most contended cell is not an entry: %+v", cells)
 	}
 }
 
