@@ -120,6 +120,7 @@ type shell struct {
 	exported   string   // a script that exports what commands have exported
 	replace    []string // addresses of the page, and what they are here
 	background map[string]*process
+	started    []string // their names
 }
 
 func newShell(t *testing.T, programs, needs string) *shell {
@@ -228,7 +229,7 @@ func (s *shell) run(place string, c command, said map[string]string) string {
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.background[name] = p
+	s.background[name], s.started = p, append(s.started, name)
 	s.t.Cleanup(func() { _ = p.signal(syscall.SIGKILL) }) // of a test that failed
 	if said["logged"] != "" {
 		p.log.until(s.t, place, said["logged"])
@@ -270,10 +271,14 @@ func (s *shell) compare(place, line, want, got string) {
 	}
 }
 
+// end ends what still runs, the servers after their clients.
 func (s *shell) end() {
 	s.t.Helper()
-	for _, p := range s.background {
-		p.interrupt(s.t)
+	for _, name := range slices.Backward(s.started) {
+		if p := s.background[name]; p != nil {
+			p.interrupt(s.t)
+			delete(s.background, name)
+		}
 	}
 }
 
