@@ -83,7 +83,7 @@ func TestGuaranteesOfProcesses(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	const workers = 3
-	rounds := fixture.Of(8, 4)
+	rounds := fixture.Of(8, 2)
 	changes := 40 * rounds
 	p := newGuaranteeProcesses(t)
 	for range workers {
