@@ -56,14 +56,11 @@ const (
 // A large transaction commits, in many rows and in few, and what it holds stays below three times
 // the size of its writes. The store is not in the process that is measured.
 func TestLargeTransactions(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	rows := fixture.Of(50_000, 10_000)
-	if fixture.RaceDetector { // with it, phase two of as many can outlast the limit of I14
-		rows = 10_000
-	}
 	for _, s := range []shape{{rows, 1, 1 << 10}, {10, 2000, 1 << 10}, {1000, 1, 10 << 10}} {
 		env := percolatortest.New(t, schema, percolatortest.Address(storeAddr))
 		child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestLargeTransactionAlone$", "-test.v")

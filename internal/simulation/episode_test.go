@@ -43,14 +43,14 @@ func TestEpisodes(t *testing.T) {
 
 // TestEveryFaultHappens: among a dozen episodes with all that can go wrong is each kind of fault.
 func TestEveryFaultHappens(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	mustHappen(t, EveryFault(), everyFault)
 }
 
 // TestEveryDeedIsDone: among a dozen episodes all that processes do beside transactions comes to
 // its end, so that the judges have something to judge.
 func TestEveryDeedIsDone(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	mustHappen(t, EveryDeed(), everyDeed)
 }
 
