@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // that died.
 func (w *world) dropAnnexes(p *process) {
 	for p.ctx.Err() == nil {
+		w.bringBack(p)
 		d := w.work.NextDrop()
 		if d == nil {
 			<-p.ctx.Done()
@@ -24,6 +26,7 @@ func (w *world) dropAnnexes(p *process) {
 		}
 		_ = w.lull.wait(p.ctx) // there are transactions under way then
 		d.Soon()
+		w.abandonDeletion(p, d)
 		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(dropEvery))))
 		err := w.drop(p.ctx, p, d)
 		if err == nil || p.ctx.Err() != nil {
@@ -59,6 +62,9 @@ func (w *world) drop(ctx context.Context, p *process, d *workload.Drop) error {
 	}
 	d.From(schema)
 	opts := admin.DropOptions{RowsPerSecond: 1_000_000, DeleteTable: w.deleterOf(p)}
+	if d.Column != "" && !w.calm.Load() {
+		w.dropLate(ctx, p, d, schema, opts)
+	}
 	opts.Progress = func(phase admin.DropPhase) {
 		d.Begin()
 		if phase != admin.DropClose {
@@ -78,6 +84,67 @@ func (w *world) drop(ctx context.Context, p *process, d *workload.Drop) error {
 	w.note("%s: %s is dropped", p.name, d)
 	w.tally.add(tableDropped)
 	return nil
+}
+
+// dropLate calls for a drop of a column, and returns when that has begun. The call is held up until
+// the column has come back, and must leave it alone then.
+func (w *world) dropLate(ctx context.Context, p *process, d *workload.Drop, schema *percolator.Schema, opts admin.DropOptions) {
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	opts.Progress = func(admin.DropPhase) {
+		d.Begin()
+		begin()
+	}
+	opts.Wait = func(ctx context.Context, drain time.Duration) error {
+		for used := false; !used; _, used = d.Back() {
+			if err := retry.Sleep(ctx, drain); err != nil {
+				return err
+			}
+			drain = min(drain, lateLooks)
+		}
+		return nil
+	}
+	p.work.Go(func() {
+		defer begin()
+		_, err := admin.New(p.client).DropFromSchema(ctx, schema, opts)
+		w.note("%s: the late drop of %s: %v", p.name, d, err)
+		if err != nil && p.ctx.Err() == nil && w.cfg.intensity == 0 {
+			w.problem("%s: the late drop of %s: %v", p.name, d, err)
+		}
+	})
+	<-begun
+}
+
+// lateLooks is how often the late call looks, at least, whether the column is used anew.
+const lateLooks = time.Second
+
+// abandonDeletion now and then deletes what a column holds, in a call that ends in the middle of
+// that: so that the drop finds an earlier deletion.
+func (w *world) abandonDeletion(p *process, d *workload.Drop) {
+	if d.Column == "" || !d.Pending() || p.rand.IntN(2) == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	defer cancel()
+	_, _ = admin.New(p.client).DeleteRange(ctx, d.Table, percolator.All(), admin.DeleteOptions{
+		Columns: []string{d.Column}, RowsPerSecond: 1_000_000, Concurrency: 1, RowsPerTransaction: 2, SaveEvery: 1,
+		Progress: func(admin.DeleteProgress) { cancel() },
+	})
+}
+
+// bringBack declares columns anew that were dropped.
+func (w *world) bringBack(p *process) {
+	for _, d := range w.work.Dropped() {
+		if back, _ := d.Back(); back || d.Column == "" {
+			continue
+		}
+		if err := w.addToSchema(p.ctx, p, d.Declare); err != nil {
+			w.note("%s: %s does not come back: %v", p.name, d, err)
+			continue
+		}
+		d.ComeBack()
+		w.note("%s: %s has come back", p.name, d)
+	}
 }
 
 // perish has a client die whose transaction was just acknowledged: its locks are for the drop to
@@ -153,7 +220,7 @@ func (w *world) checkDropped() {
 		}
 		err := w.cluster.Visit(d.Table, func(r layout.Row) bool {
 			for _, it := range r.Items {
-				if it.Column == d.Column {
+				if it.Column == d.Column && !strings.HasPrefix(r.Key, workload.Anew) {
 					w.problem("%s/%q/%q holds %s at %d although the column was dropped", d.Table, r.Key, it.Column, it.Family, it.Timestamp)
 				}
 			}

@@ -29,6 +29,8 @@ type Drop struct {
 
 	mu    sync.Mutex
 	stage dropStage
+	back  bool // the column has been declared anew
+	anew  int  // acknowledged transactions that have put there since
 }
 
 type dropStage uint8
@@ -141,14 +143,49 @@ func (d *Drop) Pending() bool { return d.at() < dropUnderWay }
 // Ended reports whether it is gone.
 func (d *Drop) Ended() bool { return d.at() == dropEnded }
 
+// Declare declares a column anew that was dropped, unless the schema has it.
+func (d *Drop) Declare(s *percolator.Schema) {
+	t := &s.Tables[slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == d.Table })]
+	if !slices.ContainsFunc(t.Columns, func(c percolator.ColumnSchema) bool { return c.Name == d.Column }) {
+		t.Columns = append(t.Columns, percolator.ColumnSchema{Name: d.Column})
+	}
+}
+
+// ComeBack says that a column that was dropped is declared anew, for good.
+func (d *Drop) ComeBack() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.back = true
+}
+
+// Back reports whether a column that was dropped is declared anew; used: and has values.
+func (d *Drop) Back() (back, used bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.back, d.anew >= usedAnew
+}
+
+// usedAnew is how many transactions put there until a column counts as used.
+const usedAnew = 3
+
+func (d *Drop) putAnew() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.anew++
+}
+
+// Anew begins the names of rows that sessions write when a column has come back.
+const Anew = "anew"
+
 // someAnnex is what the session writes to next; nil: it does something else.
 func (s *Session) someAnnex() *Drop {
 	for _, d := range s.drops {
 		often := seldomAnnex * len(s.drops)
+		back, used := d.Back()
 		switch {
-		case d.nears():
+		case d.nears(), back && !used:
 			often = oftenAnnex
-		case d.Ended():
+		case d.Ended() && !back:
 			continue
 		}
 		if s.Rand.IntN(often) == 0 {
@@ -158,15 +195,23 @@ func (s *Session) someAnnex() *Drop {
 	return nil
 }
 
-// annex writes a row of what comes to be dropped, and rows that stay.
+// annex writes a row of what comes to be dropped, or has come back, and rows that stay.
 func (s *Session) annex(ctx context.Context, d *Drop) {
-	perish := func() {
+	prefix := annexes
+	back, _ := d.Back()
+	if back {
+		prefix = Anew
+	}
+	acknowledged := func() {
+		if back {
+			d.putAnew()
+		}
 		if s.Perish != nil && d.nears() && s.Rand.IntN(2) == 0 {
 			s.Perish(s.Name)
 		}
 	}
-	s.transact(ctx, options{kind: "annex", acknowledged: perish}, func(ctx context.Context, a *attempt) error {
-		row, v := fmt.Sprintf("annex%08d", a.id), a.unique("")
+	s.transact(ctx, options{kind: "annex", acknowledged: acknowledged}, func(ctx context.Context, a *attempt) error {
+		row, v := fmt.Sprintf("%s%08d", prefix, a.id), a.unique("")
 		cells := []percolator.Cell{cell(d.Table, row, "part"), cell(d.Table, row, "tag")}
 		if d.Column != "" {
 			cells = []percolator.Cell{cell(d.Table, row, d.Column), cell(d.Table, row, "top")}
@@ -199,8 +244,15 @@ func (w *Workload) observeAnnex(r *observers.Registry, worker string, s *percola
 	})
 }
 
-// checkAnnexes reads what is left of them.
-func (r Reader) checkAnnexes(ctx context.Context, s *percolator.Schema) error {
+// checkAnnexes reads what is left of them, and what has come back.
+func (r Reader) checkAnnexes(ctx context.Context, w *Workload, s *percolator.Schema) error {
+	for _, d := range w.drops {
+		if back, _ := d.Back(); back {
+			if _, err := r.scan(ctx, d.Table, Anew, Anew+"~", d.Column); err != nil {
+				return err
+			}
+		}
+	}
 	for _, t := range s.Tables {
 		if columns, ok := annexColumns(t.Name); ok {
 			if _, err := r.scan(ctx, t.Name, "", "", columns...); err != nil {
