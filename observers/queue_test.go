@@ -321,7 +321,7 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 // worker that has none in memory.
 func TestQueueTakesInObserverStates(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, Config{}, options{}, options{})
+	f := newFixture(t, Config{MinBackoff: time.Hour, MaxBackoff: time.Hour}, options{}, options{})
 	offer := func(row string, ts tso.Timestamp, want verdict, upTo tso.Timestamp, states ...observerState) {
 		t.Helper()
 		var stored *storedStates

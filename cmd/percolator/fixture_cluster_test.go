@@ -145,7 +145,8 @@ func (c *cluster) runWith(input string, args ...string) result {
 	if c.become != nil {
 		ctx = context.WithValue(ctx, identityKey{}, c.become)
 	}
-	var out, log bytes.Buffer
+	var out bytes.Buffer
+	var log output // for a countdown and what a command tells meanwhile
 	code := execute(ctx, args, strings.NewReader(input), &out, &log)
 	if strings.Contains(log.String(), "percolator: percolator: ") {
 		c.t.Errorf("percolator %s names itself twice: %s", strings.Join(args, " "), log.String())
