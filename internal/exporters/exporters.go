@@ -58,6 +58,12 @@ func Start(ctx context.Context, s Service) (*Exporters, error) { return start(ct
 // start connects to a collector with these options as well.
 func start(ctx context.Context, s Service, dial ...grpc.DialOption) (*Exporters, error) {
 	failed := func(err error) (*Exporters, error) { return nil, fmt.Errorf("setting telemetry up: %w", err) }
+	var metricOptions []otlpmetricgrpc.Option
+	var traceOptions []otlptracegrpc.Option
+	if len(dial) > 0 { // none would still replace what an exporter brings: its name
+		metricOptions = append(metricOptions, otlpmetricgrpc.WithDialOption(dial...))
+		traceOptions = append(traceOptions, otlptracegrpc.WithDialOption(dial...))
+	}
 	res, err := describe(ctx, s)
 	if err != nil {
 		return failed(err)
@@ -72,7 +78,7 @@ func start(ctx context.Context, s Service, dial ...grpc.DialOption) (*Exporters,
 	if on, err := wanted("METRICS"); err != nil {
 		return failed(err)
 	} else if on {
-		out, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithDialOption(dial...))
+		out, err := otlpmetricgrpc.New(ctx, metricOptions...)
 		if err != nil {
 			return failed(err)
 		}
@@ -82,7 +88,7 @@ func start(ctx context.Context, s Service, dial ...grpc.DialOption) (*Exporters,
 	if on, err := wanted("TRACES"); err != nil {
 		return failed(err)
 	} else if on {
-		out, err := otlptracegrpc.New(ctx, otlptracegrpc.WithDialOption(dial...))
+		out, err := otlptracegrpc.New(ctx, traceOptions...)
 		if err != nil {
 			return failed(err)
 		}

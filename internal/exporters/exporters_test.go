@@ -16,6 +16,7 @@ import (
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 )
 
 // collector is an OTLP collector in this process.
@@ -28,6 +29,7 @@ type collector struct {
 	metrics  []string
 	spans    []string
 	resource map[string]string
+	agents   []string // by which the exporters name themselves
 }
 
 func startCollector(t *testing.T) *collector {
@@ -45,18 +47,19 @@ func startCollector(t *testing.T) *collector {
 	return c
 }
 
-func (c *collector) describe(attrs []*commonpb.KeyValue) {
+func (c *collector) describe(ctx context.Context, attrs []*commonpb.KeyValue) {
+	c.agents = append(c.agents, metadata.ValueFromIncomingContext(ctx, "user-agent")...)
 	for _, a := range attrs {
 		c.resource[a.GetKey()] = a.GetValue().GetStringValue()
 	}
 }
 
 // Export implements the metrics service.
-func (c *collector) Export(_ context.Context, r *colmetric.ExportMetricsServiceRequest) (*colmetric.ExportMetricsServiceResponse, error) {
+func (c *collector) Export(ctx context.Context, r *colmetric.ExportMetricsServiceRequest) (*colmetric.ExportMetricsServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, rm := range r.GetResourceMetrics() {
-		c.describe(rm.GetResource().GetAttributes())
+		c.describe(ctx, rm.GetResource().GetAttributes())
 		for _, sm := range rm.GetScopeMetrics() {
 			for _, m := range sm.GetMetrics() {
 				c.metrics = append(c.metrics, m.GetName())
@@ -72,11 +75,11 @@ type traces struct {
 }
 
 // Export implements the trace service.
-func (t traces) Export(_ context.Context, r *coltrace.ExportTraceServiceRequest) (*coltrace.ExportTraceServiceResponse, error) {
+func (t traces) Export(ctx context.Context, r *coltrace.ExportTraceServiceRequest) (*coltrace.ExportTraceServiceResponse, error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	for _, rs := range r.GetResourceSpans() {
-		t.c.describe(rs.GetResource().GetAttributes())
+		t.c.describe(ctx, rs.GetResource().GetAttributes())
 		for _, ss := range rs.GetScopeSpans() {
 			for _, s := range ss.GetSpans() {
 				t.c.spans = append(t.c.spans, s.GetName())
@@ -159,6 +162,11 @@ func TestShutdownExportsTheRest(t *testing.T) {
 			}
 			if c.service != "" && col.resource["service.version"] != "v1.2.3" {
 				t.Errorf("the resource is %v", col.resource)
+			}
+			for _, agent := range col.agents {
+				if !strings.HasPrefix(agent, "OTel ") { // not the connection's alone
+					t.Errorf("an exporter says that it is %q", agent)
+				}
 			}
 		})
 	}

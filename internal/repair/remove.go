@@ -136,10 +136,18 @@ func (x *removal) notifyAgain() {
 	}
 	// Both are by column: the newest change, and the oldest last run.
 	changed, runs := map[string]tso.Timestamp{}, map[string]tso.Timestamp{}
+	undone := map[string]map[string]tso.Timestamp{} // by column, of the observers that ran above: the last run
 	for column, v := range layout.DecodeRow(x.info.Name, x.row) {
-		if of, _, ok := layout.Acknowledged(column); ok {
-			if last, known := runs[of]; !known || x.lastRun(v) < last {
-				runs[of] = x.lastRun(v)
+		if of, observer, ok := layout.Acknowledged(column); ok {
+			last, ran := x.lastRun(v)
+			if before, known := runs[of]; !known || last < before {
+				runs[of] = last
+			}
+			if ran {
+				if undone[of] == nil {
+					undone[of] = map[string]tso.Timestamp{}
+				}
+				undone[of][observer] = last
 			}
 		} else if x.info.IsObserved[column] {
 			for _, w := range v.Writes {
@@ -156,6 +164,11 @@ func (x *removal) notifyAgain() {
 		}
 	}
 	for column, commit := range changed {
+		for observer, last := range undone[column] {
+			if last < commit {
+				x.unpark(x.mut(), column, observer)
+			}
+		}
 		if last, known := runs[column]; known && last < commit && !notified[column] {
 			x.mut().Put(layout.NotifyFamily, column, commit, nil)
 			x.sum.Renotified++
@@ -163,23 +176,22 @@ func (x *removal) notifyAgain() {
 	}
 }
 
-// lastRun is the start timestamp of the newest run that stays. An observer that was forgotten, and
-// has not run since, needs none.
-func (x *removal) lastRun(v *layout.Versions) tso.Timestamp {
-	ran := false                 // above the timestamp of the repair
+// lastRun is the start timestamp of the newest run that stays, and whether there was one above the
+// timestamp of the repair. An observer that was forgotten, and has not run since, needs none.
+func (x *removal) lastRun(v *layout.Versions) (last tso.Timestamp, ran bool) {
 	for _, w := range v.Writes { // newest first
 		switch {
 		case w.CommitTS > x.repair.To:
 			ran = ran || w.Kind == layout.KindLock
 		case w.Kind == layout.KindLock:
-			return w.StartTS
+			return w.StartTS, ran
 		case w.Kind == layout.KindDelete && !ran:
-			return tso.MaxTimestamp
+			return tso.MaxTimestamp, false
 		case w.Kind == layout.KindDelete:
-			return 0
+			return 0, ran
 		}
 	}
-	return 0
+	return 0, ran
 }
 
 // notifyWeakAgain goes by the traces that are left while there is a hold (I21).

@@ -245,10 +245,18 @@ func (r *run) lostChange(ack model.Cell, row layout.Row) (changed tso.Timestamp)
 // the run had committed, above the timestamp of the repair, may have erased the notification. Its
 // timestamp is that of the change, so that who was parked for that stays parked (I19).
 func (r *run) notifyAfterRun(mut *store.Mutation, ack heldCell) {
-	if of, _, ok := layout.Acknowledged(ack.cell.Column); ok && ack.changed != 0 {
+	if of, observer, ok := layout.Acknowledged(ack.cell.Column); ok && ack.changed != 0 {
+		r.unpark(mut, of, observer)
 		mut.Put(layout.NotifyFamily, of, ack.changed, nil)
 		r.count(func(rep *Report) { rep.Renotified++ })
 	}
+}
+
+// unpark has an observer run again whose run is taken back. It may have run for a later notification
+// than the one that it was parked for, and then been stopped before it erased that it was.
+func (r *run) unpark(mut *store.Mutation, column, observer string) {
+	parked := layout.ObserverState{Cell: model.Cell{Column: column}, Observer: observer}
+	mut.ClearNotify(layout.StateColumn(parked), r.repair.To)
 }
 
 // tell counts a lock, and reports it if its primary did not decide.

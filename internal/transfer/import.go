@@ -180,13 +180,13 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 	// after it, and then hold this fence, or nothing that is written.
 	taking, cancel := context.WithTimeout(ctx, im.e.Store.Timing.RequestLifetime)
 	defer cancel()
-	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit} {
-		if *ts, err = im.e.Clock.Next(taking); err != nil {
-			return false, err
-		}
+	if next.Start, err = im.e.Clock.Next(taking); err == nil {
+		next.Commit, err = im.e.Clock.Next(taking)
 	}
-	first, err = im.e.Meta.ReplaceImport(taking, im.table, &at, &next)
-	if err != nil && taking.Err() != nil && ctx.Err() == nil {
+	if err == nil {
+		first, err = im.e.Meta.ReplaceImport(taking, im.table, &at, &next)
+	}
+	if err != nil && next.Start != 0 && taking.Err() != nil && ctx.Err() == nil {
 		return false, nil // this process was held up: look at the fence again
 	}
 	return first, err

@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -75,5 +76,61 @@ func testRepairOfALockedAcknowledgmentLeavesOthersParked(t *testing.T) {
 	}
 	if got := parked(); !slices.Equal(got, []string{"o"}) {
 		t.Errorf("parked: %q, want o", got)
+	}
+}
+
+// What an observer acknowledged above the timestamp of the repair is pending again, also where its
+// row still says that it was parked for the change before: what made it run was a later
+// notification, which is gone (I23).
+func TestRepairRunsAgainWhatWasParkedBefore(t *testing.T) {
+	t.Parallel()
+	for name, phaseTwo := range map[string]bool{"locked": false, "acknowledged": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) { repairRunsAgainWhatWasParkedBefore(t, phaseTwo) })
+		})
+	}
+}
+
+func repairRunsAgainWhatWasParkedBefore(t *testing.T, phaseTwo bool) {
+	s := newTorn(t)
+	ran := 0
+	work := func(result error) {
+		registry := observers.NewRegistry()
+		registry.Observe("o", "t", "seen", func(context.Context, *percolator.Txn, observers.Change) error {
+			ran++
+			return result
+		})
+		w, stop := s.work(s.Client, registry, observers.Config{MaxAttempts: 1, Columns: seenOnly})
+		fixture.Must(t, w.WaitIdle(s.ctx))
+		stop()
+	}
+	seen := fixture.Cell("1", "seen")
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	work(errors.New("it fails"))
+	// A backfill notifies the cell anew, and the observer is about to run for that.
+	_, err := s.admin.BackfillObserver(s.ctx, "t", "seen", "o", admin.ObserverOptions{})
+	fixture.Must(t, err)
+	s.now()
+	client := s.Client
+	if !phaseTwo {
+		client = s.dead()
+	}
+	tx := fixture.MustBegin(t, s.ctx, client)
+	fixture.Must(t, tx.Set(u("a"), []byte("by the run")))
+	_, err = (*commit.Txn)(tx).Acknowledge(s.ctx, seen, "o", []string{"o"})
+	fixture.Must(t, err)
+	fixture.MustCommit(t, s.ctx, tx)
+	// Its worker erases the notifications. The copy of the row is from before it erases, in a
+	// request of its own, that the observer is parked.
+	mut := bigtable.NewMutation()
+	mut.DeleteCellsInColumn(layout.NotifyFamily, "seen")
+	fixture.Must(t, s.Store().Open("t").Apply(s.ctx, "1", mut))
+	s.repair()
+	s.audit()
+	ran = 0
+	work(nil)
+	if ran != 1 {
+		t.Errorf("it ran %d times for a change that it had acknowledged above the timestamp of the repair", ran)
 	}
 }

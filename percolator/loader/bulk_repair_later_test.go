@@ -168,3 +168,28 @@ func testImportThatIsStoppedAfterItsTimestamps(t *testing.T) {
 	}
 	e.wantRows(e.NewClient(), 2*n)
 }
+
+// A process that is held up between the two timestamps of an import for longer than a request may
+// live looks at the fence again, and goes on.
+func TestImportThatIsStoppedBetweenItsTimestamps(t *testing.T) {
+	inBubble(t, testImportThatIsStoppedBetweenItsTimestamps)
+}
+
+func testImportThatIsStoppedBetweenItsTimestamps(t *testing.T) {
+	const n = 10
+	e := bulkEnv(t)
+	oracle := &stoppedOracle{Oracle: e.Oracle, after: func() {
+		time.Sleep(10 * time.Minute) // in the bubble; more than a lifetime
+	}}
+	slow := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = oracle }))
+	im, err := admin.New(slow).BeginImport(e.ctx, "t", "a test", false, func(time.Duration) { oracle.nth++ }, nil)
+	fixture.Must(t, err)
+	var some []loader.Row
+	for i := range n {
+		some = append(some, rowOf(name("r", i)))
+	}
+	fixture.Must(t, im.WriteRows(e.ctx, some))
+	_, err = im.Lift(e.ctx)
+	fixture.Must(t, err)
+	e.wantRows(e.NewClient(), n)
+}
