@@ -2,15 +2,19 @@ package simulation
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 )
 
 // operate has parked cells run again now and then, or abandons the change. Now and then the process
 // dies of it.
 func (w *world) operate(p *process) {
+	p.work.Go(func() { w.limitPasses(p, w.dice.next("passes", p.name)) })
 	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second)))) == nil {
 		for parked, err := range observers.ListParked(p.ctx, p.client) {
 			if err != nil {
@@ -32,6 +36,31 @@ func (w *world) operate(p *process) {
 		}
 	}
 }
+
+// limitPasses gives passes a time to live, column by column, and puts there at once, before all
+// clients know.
+func (w *world) limitPasses(p *process, r *rand.Rand) {
+	s := w.work.NewSession(p.client, p.name, p.Dead, r)
+	for retry.Sleep(p.ctx, time.Duration(r.Int64N(int64(passesEvery)))) == nil && w.lull.wait(p.ctx) == nil {
+		column, ok := w.work.NextPasses()
+		if !ok {
+			return
+		}
+		limit := func(s *model.Schema) { workload.LimitPasses(s, column, w.cfg.Retention/2) }
+		err := w.addToSchema(p.ctx, p, limit)
+		if err == nil {
+			_, err = p.client.Engine().Meta.Refresh(p.ctx)
+		}
+		if err != nil {
+			w.note("%s: the time to live of passes: %v", p.name, err)
+			continue
+		}
+		s.IssuePasses(p.ctx, column)
+	}
+}
+
+// passesEvery bounds how long an operator waits before it gives passes a time to live.
+const passesEvery = 2 * time.Second
 
 // operatorLives is how long an operator lives, at most, that dies of what it does: some requests.
 const operatorLives = 8 * time.Millisecond

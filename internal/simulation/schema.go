@@ -57,6 +57,7 @@ func (w *world) firstSchema() *percolator.Schema {
 	s.Tables = append(s.Tables, workload.Permits(w.cfg.expiry.ttl, w.cfg.expiry.notify)...)
 	s.Tables = append(s.Tables, workload.ArchiveTable(), workload.OutboxTable())
 	w.work.NextImport().AddCargo(s) // the others come while all work
+	workload.AddPasses(s)
 	w.work.AddAnnexes(s, w.dice.next("annexes").Perm(workload.Drops))
 	return s
 }

@@ -51,7 +51,7 @@ func (w *Workload) Final(ctx context.Context, c *percolator.Client, observed boo
 	s := &Session{Workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
 	var failed error
 	s.View(ctx, "final", func(ctx context.Context, r Reader) error {
-		failed = errors.Join(r.Everything(ctx, observed), r.checkStock(ctx, w), r.checkLoads(ctx, w.Loaded()), r.checkImports(ctx, w, c.Schema()), r.checkAnnexes(ctx, w, c.Schema()),
+		failed = errors.Join(r.Everything(ctx, observed), r.checkStock(ctx, w), r.checkLoads(ctx, w.Loaded()), r.checkImports(ctx, w, c.Schema()), r.checkAnnexes(ctx, w, c.Schema()), r.checkPasses(ctx, c.Schema()),
 			r.checkPermits(ctx, w), r.checkArchive(ctx, w), r.checkOutbox(ctx, w))
 		return failed
 	})

@@ -68,7 +68,10 @@ func (w *Workload) Rules() history.Rules {
 			r.Unrecorded = append(r.Unrecorded, ix.table+"."+ix.name) // backfills write there
 		}
 	}
-	r.Unrecorded = append(r.Unrecorded, desks) // so does the drop of a column
+	r.Unrecorded = append(r.Unrecorded, desks, passes) // so do the drop of a column, and collectors
+	for n := range passColumns {
+		r.Unrecorded = append(r.Unrecorded, passes+"."+passColumn(n))
+	}
 	r.Observers = slices.DeleteFunc(allObservers(), func(o history.Observer) bool {
 		return o.Name == labeler && !w.has(StateObserved) || o.Name == termer && w.validity.ttl == 0
 	})

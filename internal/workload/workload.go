@@ -156,6 +156,7 @@ type Workload struct {
 
 	imports []*Import
 	drops   []*Drop // nil: nothing is dropped
+	passes  expiringPasses
 }
 
 // Past is acknowledged commit timestamps, the newest last.
@@ -279,6 +280,10 @@ func (s *Session) Step(ctx context.Context) {
 	s.fresh.mark(s.History)
 	if im := s.someCargo(); im != nil {
 		s.useCargo(ctx, im)
+		return
+	}
+	if c, ok := s.somePass(); ok {
+		s.pass(ctx, c)
 		return
 	}
 	if d := s.someAnnex(); d != nil {
