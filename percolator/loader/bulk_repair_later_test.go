@@ -193,3 +193,37 @@ func testImportThatIsStoppedBetweenItsTimestamps(t *testing.T) {
 	fixture.Must(t, err)
 	e.wantRows(e.NewClient(), n)
 }
+
+// A repair removes the position of an import that lives through it. That is no damage: the import
+// ends, and the next one begins at the beginning.
+func TestRepairRemovesThePositionOfAnImport(t *testing.T) {
+	inBubble(t, testRepairRemovesThePositionOfAnImport)
+}
+
+func testRepairRemovesThePositionOfAnImport(t *testing.T) {
+	const n = 20
+	e := bulkEnv(t)
+	a := admin.New(e.NewClient())
+	cfg := bulkConfig()
+	cfg.RowsPerRequest = n / 2 // so nothing is left to be written when the source ends
+	_, err := loader.Bulk(e.ctx, e.Client, cfg, func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[loader.Row], error] {
+		return func(yield func(loader.Item[loader.Row], error) bool) {
+			for item, err := range rows(n)(ctx, from) {
+				if !yield(item, err) {
+					return
+				}
+			}
+			_, err := a.Repair(e.ctx, admin.RepairOptions{To: e.completeNow(a)})
+			fixture.Must(t, err)
+		}
+	})
+	if !errors.Is(err, percolator.ErrConflict) || errors.Is(err, percolator.ErrCorrupt) {
+		t.Errorf("the import that lived through the repair: %v", err)
+	}
+	next, err := loader.Bulk(e.ctx, e.Client, cfg, rows(n))
+	fixture.Must(t, err)
+	if next.Resumed || next.Items != n {
+		t.Errorf("%+v", next)
+	}
+	e.wantRows(e.NewClient(), n)
+}

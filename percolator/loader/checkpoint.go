@@ -82,7 +82,7 @@ func (c *checkpoint) claim(ctx context.Context, anew func(record) bool) (at reco
 }
 
 // save stores r, and tries again after transient errors. ErrTakenOver: another loader has begun
-// since.
+// since. ErrConflict: a repair has removed the position.
 func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 	if c.name == "" {
 		return nil
@@ -115,8 +115,11 @@ func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 // loader's.
 func (c *checkpoint) look(ctx context.Context, next []byte) (done bool, err error) {
 	now, err := c.admin.LoadPosition(ctx, c.name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err
+	case now == nil:
+		return false, fmt.Errorf("load %q: %w: a repair has removed its position, and maybe some of what was loaded; begin anew", c.name, percolator.ErrConflict)
 	}
 	r, err := decodeRecord(now)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 // begins anew. Otherwise the next Load goes on at Report.Position, if the load has a name.
 //
 // Errors: the context's; *ItemError for an item that could not be loaded; what the source yields;
-// what Job.Failed or Job.SourceFailed returns; ErrTakenOver; errors of the client that are not
-// transient, or that outlast Config.OutageTimeout; percolator.ErrInvalidArgument. The report is
-// valid in any case.
+// what Job.Failed or Job.SourceFailed returns; ErrTakenOver; percolator.ErrConflict if a repair has
+// removed the position; errors of the client that are not transient, or that outlast
+// Config.OutageTimeout; percolator.ErrInvalidArgument. The report is valid in any case.
 func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job Job[T]) (Report, error) {
 	if ctx == nil || client == nil || job.Source == nil || job.Write == nil {
 		return Report{}, fmt.Errorf("loader: %w: Load needs a context, a client, Job.Source and Job.Write", percolator.ErrInvalidArgument)
