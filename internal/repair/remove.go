@@ -127,6 +127,12 @@ func (x *removal) eraseData() {
 	}
 }
 
+// undoneRun is of an observer that ran above the timestamp of the repair: the last run that stays.
+type undoneRun struct {
+	column, observer string
+	last             tso.Timestamp
+}
+
 // notifyAgain dirties the observed cells whose newest change some observer has not acknowledged:
 // that of an observer which ran above the timestamp of the repair is gone, and so may be the
 // notification.
@@ -136,7 +142,7 @@ func (x *removal) notifyAgain() {
 	}
 	// Both are by column: the newest change, and the oldest last run.
 	changed, runs := map[string]tso.Timestamp{}, map[string]tso.Timestamp{}
-	undone := map[string]map[string]tso.Timestamp{} // by column, of the observers that ran above: the last run
+	var undone []undoneRun
 	for column, v := range layout.DecodeRow(x.info.Name, x.row) {
 		if of, observer, ok := layout.Acknowledged(column); ok {
 			last, ran := x.lastRun(v)
@@ -144,10 +150,7 @@ func (x *removal) notifyAgain() {
 				runs[of] = last
 			}
 			if ran {
-				if undone[of] == nil {
-					undone[of] = map[string]tso.Timestamp{}
-				}
-				undone[of][observer] = last
+				undone = append(undone, undoneRun{of, observer, last})
 			}
 		} else if x.info.IsObserved[column] {
 			for _, w := range v.Writes {
@@ -163,12 +166,12 @@ func (x *removal) notifyAgain() {
 			notified[it.Column] = true
 		}
 	}
-	for column, commit := range changed {
-		for observer, last := range undone[column] {
-			if last < commit {
-				x.unpark(x.mut(), column, observer)
-			}
+	for _, u := range undone {
+		if u.last < changed[u.column] {
+			x.unpark(x.mut(), u.column, u.observer)
 		}
+	}
+	for column, commit := range changed {
 		if last, known := runs[column]; known && last < commit && !notified[column] {
 			x.mut().Put(layout.NotifyFamily, column, commit, nil)
 			x.sum.Renotified++
