@@ -94,12 +94,16 @@ func TestRepairRunsAgainWhatWasParkedBefore(t *testing.T) {
 
 func repairRunsAgainWhatWasParkedBefore(t *testing.T, phaseTwo bool) {
 	s := newTorn(t)
-	ran := 0
+	ran, others := 0, 0
 	work := func(result error) {
 		registry := observers.NewRegistry()
 		registry.Observe("o", "t", "seen", func(context.Context, *percolator.Txn, observers.Change) error {
 			ran++
 			return result
+		})
+		registry.Observe("p", "t", "seen", func(context.Context, *percolator.Txn, observers.Change) error {
+			others++
+			return nil
 		})
 		w, stop := s.work(s.Client, registry, observers.Config{MaxAttempts: 1, Columns: seenOnly})
 		fixture.Must(t, w.WaitIdle(s.ctx))
@@ -118,7 +122,7 @@ func repairRunsAgainWhatWasParkedBefore(t *testing.T, phaseTwo bool) {
 	}
 	tx := fixture.MustBegin(t, s.ctx, client)
 	fixture.Must(t, tx.Set(u("a"), []byte("by the run")))
-	_, err = (*commit.Txn)(tx).Acknowledge(s.ctx, seen, "o", []string{"o"})
+	_, err = (*commit.Txn)(tx).Acknowledge(s.ctx, seen, "o", []string{"o", "p"})
 	fixture.Must(t, err)
 	fixture.MustCommit(t, s.ctx, tx)
 	// Its worker erases the notifications. The copy of the row is from before it erases, in a
@@ -128,9 +132,12 @@ func repairRunsAgainWhatWasParkedBefore(t *testing.T, phaseTwo bool) {
 	fixture.Must(t, s.Store().Open("t").Apply(s.ctx, "1", mut))
 	s.repair()
 	s.audit()
-	ran = 0
+	ran, others = 0, 0
 	work(nil)
 	if ran != 1 {
 		t.Errorf("it ran %d times for a change that it had acknowledged above the timestamp of the repair", ran)
+	}
+	if others != 0 {
+		t.Errorf("another observer, whose run stays, ran %d times", others)
 	}
 }
