@@ -22,9 +22,9 @@ import (
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 )
 
-// TestConsoleBlocksPrintWhatPagesSay runs the commands of the blocks that are marked ```console, page
-// by page and in order, with a shell, and compares what they print. What differs from run to run is
-// replaced on both sides (normalized). Directives:
+// TestConsoleBlocksPrintWhatPagesSay runs the commands of the blocks that are marked ```console,
+// page by page and in order, with a shell, and compares what they print. What differs from run to
+// run is replaced on both sides (normalized). Directives:
 //
 //	background=NAME until=TEXT [with="FLAGS"]   the command goes on in the background, without
 //	                                            its log; FLAGS are added to it here

@@ -18,7 +18,8 @@ func NewQuota(most, each int) *Quota {
 	return &Quota{Each: each, most: most, of: make(map[string]int)}
 }
 
-// NewSharedQuota returns a quota of most, of which one peer may have share percent, and at least one.
+// NewSharedQuota returns a quota of most, of which one peer may have share percent, and at least
+// one.
 func NewSharedQuota(most, share int) *Quota {
 	return NewQuota(most, max(most/100*share+most%100*share/100, 1))
 }

@@ -252,8 +252,9 @@ func (r *run) notifyAfterRun(mut *store.Mutation, ack heldCell) {
 	}
 }
 
-// unpark has an observer run again whose run is taken back. It may have run for a later notification
-// than the one that it was parked for, and then been stopped before it erased that it was.
+// unpark has an observer run again whose run is taken back. It may have run for a later
+// notification than the one that it was parked for, and then been stopped before it erased that it
+// was.
 func (r *run) unpark(mut *store.Mutation, column, observer string) {
 	parked := layout.ObserverState{Cell: model.Cell{Column: column}, Observer: observer}
 	mut.ClearNotify(layout.StateColumn(parked), r.repair.To)

@@ -92,8 +92,8 @@ func (w *world) suspendFor(ctx context.Context, p *process, how simulated.Condit
 	})
 }
 
-// cutFromOracle interrupts the line of a process to the oracle for a while: it waits for a timestamp
-// and learns meanwhile, from the store, how the world moves on.
+// cutFromOracle interrupts the line of a process to the oracle for a while: it waits for a
+// timestamp and learns meanwhile, from the store, how the world moves on.
 func (w *world) cutFromOracle(ctx context.Context, r *rand.Rand, d time.Duration) {
 	sl := w.anySlot(r)
 	if clients := slices.DeleteFunc(slices.Clone(w.slots), func(sl *slot) bool { return !strings.HasPrefix(sl.name, "client") }); r.IntN(4) > 0 {

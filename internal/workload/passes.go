@@ -99,8 +99,8 @@ func (s *Session) pass(ctx context.Context, c percolator.Cell) {
 	s.transact(ctx, options{kind: "pass"}, func(_ context.Context, a *attempt) error { return a.set(c, passValue) })
 }
 
-// checkPasses compares the indexes of passes with the table, if a schema has it; not by compareIndex,
-// whose reads the history judges.
+// checkPasses compares the indexes of passes with the table, if a schema has it; not by
+// compareIndex, whose reads the history judges.
 func (r Reader) checkPasses(ctx context.Context, s *percolator.Schema) error {
 	if !has(s, passes) {
 		return nil

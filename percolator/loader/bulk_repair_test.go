@@ -50,8 +50,8 @@ func (e *env) putBack(held map[string][]bigtable.Row, tables ...string) {
 }
 
 // An import that is aborted may come back with the copies of the tables, if the repair goes to a
-// timestamp before the abort and the copy of percolator_meta is from after it. The repair fences the
-// table again, whatever was imported since, and the abort removes it for good.
+// timestamp before the abort and the copy of percolator_meta is from after it. The repair fences
+// the table again, whatever was imported since, and the abort removes it for good.
 func TestRepairOfAnAbortedImport(t *testing.T) {
 	fixture.Long(t)
 	for name, again := range map[string]int{"aborted": 0, "and under way again": 1, "and imported again": 2} {

@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
-// A load that lives through a repair ends: what it had loaded above the timestamp is gone, and so is
-// its position. The next load begins anew, so that no row is missing.
+// A load that lives through a repair ends: what it had loaded above the timestamp is gone, and so
+// is its position. The next load begins anew, so that no row is missing.
 func TestLoadThatLivesThroughARepairLosesNothing(t *testing.T) {
 	inBubble(t, testLoadThatLivesThroughARepairLosesNothing)
 }
