@@ -3,11 +3,14 @@
 package spanneremulator
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 )
@@ -25,24 +28,64 @@ func Start(t testing.TB) (address string) {
 	if binary == "" {
 		t.Skip("Spanner: neither SPANNER_EMULATOR_HOST nor gcloud's cloud_spanner_emulator on this machine")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 5 { // another process may take the port first
+		address = fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports))
+		if listens(address) {
+			continue
+		}
+		cmd := exec.Command(binary, "--host_port", address)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = cmd.Wait()
+		}()
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			<-ended
+		})
+		if started(address, ended) {
+			t.Logf("Spanner: %s at %s", binary, address)
+			return address
+		}
+	}
+	t.Fatalf("Spanner: %s does not start", binary)
+	return ""
+}
+
+// Ports of emulators: no outgoing connection takes one meanwhile, as systems draw theirs from above.
+const (
+	firstPort = 20_000
+	ports     = 10_000
+)
+
+// started waits until the emulator listens, and says whether it does.
+func started(address string, ended <-chan struct{}) bool {
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case <-ended:
+			return false
+		case <-late:
+			return false
+		case <-look.C:
+		}
+		if listens(address) {
+			return true
+		}
+	}
+}
+
+func listens(address string) bool {
+	c, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
-		t.Fatal(err)
+		return false
 	}
-	address = l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "--host_port", address)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	t.Logf("Spanner: %s at %s", binary, address)
-	return address
+	return c.Close() == nil
 }
 
 // find looks below the root of gcloud's SDK for the emulator proper. gateway_main, beside it,
