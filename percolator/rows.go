@@ -7,7 +7,7 @@ import (
 	"iter"
 	"reflect"
 
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
 // Rows reads and writes rows of one table as structs of type T, each field of which is a column. It
