@@ -146,3 +146,64 @@ func BenchmarkQueue(b *testing.B) {
 		})
 	}
 }
+
+func TestFifoKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var f fifo[int]
+		in, out := 0, 0
+		for range rapid.IntRange(0, 50).Draw(t, "rounds") {
+			for range rapid.IntRange(0, 3000).Draw(t, "push") {
+				f.push(in)
+				in++
+			}
+			for range min(f.len(), rapid.IntRange(0, 3000).Draw(t, "pop")) {
+				if v := f.pop(); v != out {
+					t.Fatalf("popped %d, want %d", v, out)
+				}
+				out++
+			}
+			if f.len() != in-out {
+				t.Fatalf("length %d, want %d", f.len(), in-out)
+			}
+		}
+	})
+}
+
+func TestFIFOUnpop(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		var f fifo[int]
+		var model []int
+		next := 0
+		rt.Repeat(map[string]func(*rapid.T){
+			"push": func(rt *rapid.T) {
+				for range rapid.IntRange(1, 1500).Draw(rt, "n") {
+					f.push(next)
+					model = append(model, next)
+					next++
+				}
+			},
+			"pop": func(rt *rapid.T) {
+				for range rapid.IntRange(0, len(model)).Draw(rt, "n") {
+					if v := f.pop(); v != model[0] {
+						rt.Fatalf("popped %d, want %d", v, model[0])
+					}
+					model = model[1:]
+				}
+			},
+			"unpop": func(rt *rapid.T) {
+				var items []int
+				for range rapid.IntRange(0, len(model)).Draw(rt, "n") {
+					items = append(items, f.pop())
+				}
+				f.unpop(items)
+			},
+			"": func(rt *rapid.T) {
+				if f.len() != len(model) {
+					rt.Fatalf("%d items, want %d", f.len(), len(model))
+				}
+			},
+		})
+	})
+}

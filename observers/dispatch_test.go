@@ -2,11 +2,15 @@ package observers_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -129,5 +133,93 @@ func TestIdleQuestions(t *testing.T) {
 	stop() // ends the question
 	if n := h.asked.Load(); n != 1 {
 		t.Errorf("%d questions", n)
+	}
+}
+
+// TestALateHintCostsOneRoundOfAttempts: hints wait with the oracle while workers are busy, or for
+// as long as one may return to ask. A hint reaches a worker after another worker has found the
+// notification by its scan and parked the cell. The worker has not read the row yet, so it tries
+// once more, parks the cell again, and leaves it alone from then on.
+func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testALateHintCostsOneRoundOfAttempts)
+}
+
+func testALateHintCostsOneRoundOfAttempts(t *testing.T) {
+	const column = "in"
+	e := newParkEnv(t, byScans)
+	listener := e.NewClient(e.direct())
+	e.client = e.NewClient(e.direct())
+	asked, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond) // a worker has asked for hints, so they are kept for a while
+	_, _ = listener.Engine().Dispatch.AwaitNotifications(asked, model.Question{
+		Columns: []percolator.Cell{cell("", column)}, Most: 1, Wait: 20 * time.Second,
+	})
+	cancel()
+	e.change(column, "1")
+	if err := e.client.Flush(e.ctx); err != nil {
+		t.Fatal(err)
+	}
+	cfg := parkSoon
+	cfg.DisableDispatch = true
+	w, stop := e.start(e.NewClient(), e.registry, cfg)
+	e.until("the cell is parked", func() bool { return len(e.parked()) == 1 })
+	e.idle(w)
+	stop()
+	e.calls(1, 3)
+
+	c, search := e.NewClient(e.direct()), percolatortest.NewHold()
+	first := true
+	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if first && r.Method == percolatortest.ReadRows && r.Table == "t" && r.Rows == 0 { // its search is slower than the hint
+			first = false
+			return search
+		}
+		return percolatortest.Pass
+	})
+	w, _ = e.start(c, e.registry, observers.Config{MaxAttempts: 3, Scanners: 1, DisableCollection: true})
+	search.Wait(t, 1)
+	e.until("the hint arrives and is handled", func() bool {
+		s := w.Stats()
+		return s.Hinted > 0 && s.Queued+s.Running == 0
+	})
+	search.Release()
+	e.idle(w)
+	e.searched(w, 4)
+	if bad := e.bad.Load(); bad > 6 || len(e.parked()) != 1 {
+		t.Fatalf("%d attempts, parked %+v", bad, e.parked())
+	}
+}
+
+// topic is how clients name a column to the oracle.
+func (e *env) topic(table, column string) uint64 {
+	f := fnv.New64a()
+	_, _ = f.Write([]byte(e.Project + "\x00" + e.Instance + "\x00" + table + "\x00" + column))
+	return f.Sum64()
+}
+
+// TestHintFromTheFuture: correctness must not depend on hints. One that names a cell without a
+// notification, at a timestamp in the future, must not erase the cell's later weak notifications.
+func TestHintFromTheFuture(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testHintFromTheFuture)
+}
+
+func testHintFromTheFuture(t *testing.T) {
+	e, j, r := newEnv(t, percolator.Table{Name: "t", Weak: []string{"weak"}}), newJournal(), observers.NewRegistry()
+	r.Observe("o", "t", "weak", j.observer("o"))
+	w, _ := e.start(e.NewClient(e.direct()), r, observers.Config{DisableCollection: true, ScanInterval: 10 * time.Millisecond})
+	hint := tso.Hint{Topic: e.topic("t", "weak"), Data: string(binary.BigEndian.AppendUint64(nil, math.MaxInt64)) + "a"}
+	e.until("the hint is taken", func() bool {
+		refused, err := e.Oracle.(tso.Hints).LeaveHints(e.ctx, []tso.Hint{hint})
+		return err == nil && len(refused) == 0
+	})
+	e.until("it is dealt with", func() bool { s := w.Stats(); return s.Acknowledged > 0 && s.Queued+s.Running == 0 })
+	if _, err := e.client.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Notify(cell("a", "weak")) }); err != nil {
+		t.Fatal(err)
+	}
+	e.until("a run, or nothing left to run for", func() bool { return j.count("o") > 0 || len(e.pending()) == 0 })
+	e.idle(w)
+	if n := j.count("o"); n == 0 {
+		t.Error("the notification was erased, and the observer has not run")
 	}
 }
