@@ -1,4 +1,4 @@
-package percolatortest
+package audit_test
 
 import (
 	"context"
@@ -9,7 +9,10 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/audit"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 var expiringSchema = &percolator.Schema{Tables: []percolator.Table{{Name: "t", TTL: time.Minute, Indexes: []percolator.Index{
@@ -20,12 +23,12 @@ var expiringSchema = &percolator.Schema{Tables: []percolator.Table{{Name: "t", T
 // a unique index, nor need a transaction that puts the next ones erase their entries.
 func TestAuditOfValuesThatHaveExpired(t *testing.T) {
 	t.Parallel()
-	env := New(t, expiringSchema)
-	ctx := testContext(t)
+	env := percolatortest.New(t, expiringSchema)
+	ctx := fixture.Context(t)
 	put := func(row, holder string) {
 		t.Helper()
 		_, err := env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-			return errors.Join(tx.Set(cell(row, "badge"), []byte("b")), tx.Set(cell(row, "holder"), []byte(holder)))
+			return errors.Join(tx.Set(fixture.Cell(row, "badge"), []byte("b")), tx.Set(fixture.Cell(row, "holder"), []byte(holder)))
 		})
 		if err := errors.Join(err, env.Client.Flush(ctx)); err != nil {
 			t.Fatal(err)
@@ -47,15 +50,17 @@ func TestAuditOfValuesThatHaveExpired(t *testing.T) {
 // A lock of a value that will expire says so.
 func TestAuditOfLocksOfValuesThatExpire(t *testing.T) {
 	t.Parallel()
-	env := New(t, expiringSchema)
+	env := percolatortest.New(t, expiringSchema)
 	c := env.NewClient()
-	env.FaultsOf(c).Handle(func(r Request) Action {
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Sets("write") {
-			return Crash
+			return percolatortest.Crash
 		}
-		return Pass
+		return percolatortest.Pass
 	})
-	_, err := c.Update(testContext(t), func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell("r", "holder"), []byte("h")) })
+	_, err := c.Update(fixture.Context(t), func(_ context.Context, tx *percolator.Txn) error {
+		return tx.Set(fixture.Cell("r", "holder"), []byte("h"))
+	})
 	if err == nil {
 		t.Fatal("the client did not crash")
 	}
@@ -67,9 +72,9 @@ func TestAuditOfLocksOfValuesThatExpire(t *testing.T) {
 // An entry expires when its cell does.
 func TestAuditOfAnEntryThatExpiresAtAnotherTime(t *testing.T) {
 	t.Parallel()
-	env := New(t, expiringSchema)
-	ctx := testContext(t)
-	mustSet(t, env.Client, "h", cell("r", "holder"))
+	env := percolatortest.New(t, expiringSchema)
+	ctx := fixture.Context(t)
+	mustSet(t, env.Client, "h", fixture.Cell("r", "holder"))
 	if err := env.Client.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +92,11 @@ func TestAuditOfAnEntryThatExpiresAtAnotherTime(t *testing.T) {
 	if err := errors.Join(err, tbl.Apply(ctx, key, longer)); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Audit(ctx, env.Store(), AuditConfig{Schema: expiringSchema})
+	r, err := percolatortest.Audit(ctx, env.Store(), audit.Config{Schema: expiringSchema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Findings) != 1 || r.Findings[0].Rule != RuleIndex {
+	if len(r.Findings) != 1 || r.Findings[0].Rule != audit.RuleIndex {
 		t.Errorf("the audit found %v", r.Findings)
 	}
 }

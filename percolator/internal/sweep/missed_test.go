@@ -1,4 +1,4 @@
-package admin_test
+package sweep_test
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestSweepThatDiesWithFindings(t *testing.T) {
 }
 
 func testSweepThatDiesWithFindings(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(false))
+	env := percolatortest.New(t, fixture.JournalSchema(false))
 	ctx := fixture.Context(t)
 	const rows = 900 // two pages, and fewer than are looked at again together
 	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) (err error) {
@@ -29,7 +29,7 @@ func testSweepThatDiesWithFindings(t *testing.T) {
 		return err
 	}))
 	fixture.Must(t, env.Client.Flush(ctx))
-	emptyJournal(t, ctx, env)
+	fixture.EmptyJournal(t, ctx, env)
 	env.Clock.Advance(2 * time.Hour)
 	dying := env.NewClient()
 	var page time.Time
@@ -51,8 +51,8 @@ func testSweepThatDiesWithFindings(t *testing.T) {
 		t.Fatalf("it died with %+v, %v", saved, err)
 	}
 	env.Clock.Advance(2 * time.Second)
-	dispatched := heard(env.Client)
-	if done := sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Started != saved.Started || done.Missed != (admin.SweepMissed{Notifications: rows}) {
+	dispatched := fixture.Heard(env.Client)
+	if done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Started != saved.Started || done.Missed != (admin.SweepMissed{Notifications: rows}) {
 		t.Errorf("%+v after %+v", done, saved)
 	}
 	if n := len(dispatched()); n != rows {
@@ -64,10 +64,10 @@ func testSweepThatDiesWithFindings(t *testing.T) {
 // counts as missed.
 func TestSweepLooksBehindOpenEntries(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, journalSchema(false))
+	env := percolatortest.New(t, fixture.JournalSchema(false))
 	ctx, c := fixture.Context(t), env.Client
 	fixture.CrashAfter(t, env, fixture.IsCommit, "p", "s")
-	emptyJournal(t, ctx, env)
+	fixture.EmptyJournal(t, ctx, env)
 
 	open := env.NewClient()
 	tx := fixture.MustBegin(t, ctx, open)
@@ -86,7 +86,7 @@ func TestSweepLooksBehindOpenEntries(t *testing.T) {
 		t.Fatalf("%d locks, want two on s", n)
 	}
 	env.Clock.Advance(2 * time.Hour)
-	if done := sweep(t, ctx, c, admin.SweepConfig{}); done.Missed != (admin.SweepMissed{Locks: 1}) || done.Locks != 1 {
+	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Missed != (admin.SweepMissed{Locks: 1}) || done.Locks != 1 {
 		t.Errorf("%+v", done)
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("s", "c"), "crashed")

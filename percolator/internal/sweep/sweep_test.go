@@ -1,68 +1,33 @@
-package admin_test
+package sweep_test
 
 import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
-	"github.com/gopercolator/percolator/internal/engine/journal"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-func sweep(t testing.TB, ctx context.Context, c *percolator.Client, cfg admin.SweepConfig) admin.Sweep {
+// retention of these tests' clients, and a step of the oracle's clock that leaves it behind.
+const (
+	retention  = time.Minute
+	afterwards = retention + 5*time.Second
+)
+
+func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
+
+func collect(t testing.TB, ctx context.Context, c *percolator.Client) admin.Collection {
 	t.Helper()
-	w, err := admin.New(c).NewSweeper(cfg)
+	g, err := admin.New(c).NewCollector(admin.CollectorConfig{})
 	fixture.Must(t, err)
-	done, err := w.Sweep(ctx)
+	done, err := g.Collect(ctx)
 	fixture.Must(t, err)
 	return done
-}
-
-// namedInJournal lists the rows that the journal names, in order.
-func namedInJournal(t testing.TB, ctx context.Context, c *percolator.Client) (keys []string) {
-	t.Helper()
-	streams, err := journal.Streams(ctx, c.Engine().Store)
-	fixture.Must(t, err)
-	for _, st := range streams {
-		for rows, err := range journal.ReadStream(ctx, c.Engine().Store, st.ID, 1, 100) {
-			fixture.Must(t, err)
-			for _, row := range rows {
-				for _, e := range row.Entries {
-					for _, r := range e.Rows {
-						keys = append(keys, r.Key)
-					}
-				}
-			}
-		}
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
-}
-
-// heard collects the rows of notifications that a client dispatches.
-func heard(c *percolator.Client) func() []string {
-	var mu sync.Mutex
-	var rows []string
-	c.Engine().Dispatch.HandleNotify(func(n model.Notification) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		rows = append(rows, n.Cell.Row)
-		return true
-	})
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Compact(slices.Sorted(slices.Values(rows)))
-	}
 }
 
 // writeWithoutJournal leaves one row of each kind that an instance without a journal may hold.
@@ -88,7 +53,7 @@ func TestSweepBuildsTheJournal(t *testing.T) {
 }
 
 func testSweepBuildsTheJournal(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	fixture.WantErr(t, fixture.ErrOf(admin.New(c).NewSweeper(admin.SweepConfig{RowsPerSecond: -1})), percolator.ErrInvalidArgument)
 	w, err := admin.New(c).NewSweeper(admin.SweepConfig{})
@@ -96,21 +61,21 @@ func testSweepBuildsTheJournal(t *testing.T) {
 	fixture.WantErr(t, fixture.ErrOf(w.Sweep(ctx)), percolator.ErrSchemaMismatch)
 
 	writeWithoutJournal(t, ctx, env, c)
-	mustApply(t, ctx, env, journalSchema(false))
+	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
 	env.Clock.Advance(fixture.LockTTL)
-	dispatched := heard(c)
-	done := sweep(t, ctx, c, admin.SweepConfig{})
+	dispatched := fixture.Heard(c)
+	done := fixture.Sweep(t, ctx, c, admin.SweepConfig{})
 	want := []string{"committed-too", "deleted", "notified", "overwritten", "poked", "undecided"}
 	if done.Phase != admin.SweepDone || done.Rows != 8 || done.Announced != 6 || done.Locks != 2 || done.Notifications != 2 || done.Missed.Sum() != 0 || done.Orphans != 0 {
 		t.Errorf("%+v", done)
 	}
-	if names := namedInJournal(t, ctx, c); !slices.Equal(names, want) {
+	if names := fixture.NamedInJournal(t, ctx, c); !slices.Equal(names, want) {
 		t.Errorf("the journal names %q", names)
 	}
 	if rows := dispatched(); !slices.Equal(rows, []string{"notified", "poked"}) {
 		t.Errorf("dispatched: %q", rows)
 	}
-	wantCells(t, ctx, env, "swept", 7, 0, 9, 2)
+	fixture.WantCells(t, ctx, env, "swept", 7, 0, 9, 2)
 	m := c.Engine().Meta
 	if !m.ByJournal() {
 		t.Fatal("the journal is not ready")
@@ -124,7 +89,7 @@ func testSweepBuildsTheJournal(t *testing.T) {
 			t.Errorf("collection has passed over a table: %v", r)
 		}
 	}
-	wantCells(t, ctx, env, "collected", 5, 0, 5, 2)
+	fixture.WantCells(t, ctx, env, "collected", 5, 0, 5, 2)
 	env.Audit(t)
 }
 
@@ -135,13 +100,13 @@ func TestCollectionJustAfterASweep(t *testing.T) {
 }
 
 func testCollectionJustAfterASweep(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	env.Clock.Advance(afterwards)
-	mustApply(t, ctx, env, journalSchema(false))
-	sweep(t, ctx, c, admin.SweepConfig{})
+	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
+	fixture.Sweep(t, ctx, c, admin.SweepConfig{})
 	if col := collect(t, ctx, c); col.Versions != 2 {
 		t.Errorf("%+v", col)
 	}
@@ -155,45 +120,31 @@ func TestSweepChecks(t *testing.T) {
 }
 
 func testSweepChecks(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(false), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(false), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	writeWithoutJournal(t, ctx, env, c)
 	env.Clock.Advance(2 * time.Hour)
-	if done := sweep(t, ctx, c, admin.SweepConfig{}); done.Phase != admin.SweepDone || done.Announced != 0 || done.Missed.Sum() != 0 || done.Orphans != 0 || done.Rows != 8 {
+	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Phase != admin.SweepDone || done.Announced != 0 || done.Missed.Sum() != 0 || done.Orphans != 0 || done.Rows != 8 {
 		t.Errorf("with a sound journal: %+v", done)
 	}
-	emptyJournal(t, ctx, env)
-	dispatched := heard(c)
-	done := sweep(t, ctx, c, admin.SweepConfig{})
+	fixture.EmptyJournal(t, ctx, env)
+	dispatched := fixture.Heard(c)
+	done := fixture.Sweep(t, ctx, c, admin.SweepConfig{})
 	if done.Missed != (admin.SweepMissed{Locks: 1, Notifications: 2}) || done.Orphans != 1 || done.Announced != 4 || done.Locks != 2 {
 		t.Errorf("with an empty one: %+v", done)
 	}
 	if rows := dispatched(); !slices.Equal(rows, []string{"notified", "poked"}) {
 		t.Errorf("dispatched: %q", rows)
 	}
-	if done := sweep(t, ctx, c, admin.SweepConfig{}); done.Missed.Sum() != 0 || done.Announced != 0 {
+	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Missed.Sum() != 0 || done.Announced != 0 {
 		t.Errorf("the next one: %+v", done)
 	}
 
-	emptyJournal(t, ctx, env)
+	fixture.EmptyJournal(t, ctx, env)
 	collect(t, ctx, c) // it does not know of the garbage
-	done = sweep(t, ctx, c, admin.SweepConfig{})
+	done = fixture.Sweep(t, ctx, c, admin.SweepConfig{})
 	if done.Missed != (admin.SweepMissed{Notifications: 2, Garbage: 2}) || done.Orphans != 1 { // the marker
 		t.Errorf("after a cycle: %+v", done)
-	}
-}
-
-// emptyJournal loses all entries.
-func emptyJournal(t testing.TB, ctx context.Context, env *percolatortest.Env) {
-	t.Helper()
-	table := env.Store().Open(model.JournalTable)
-	var keys []string
-	fixture.Must(t, table.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool { keys = append(keys, r.Key()); return true },
-		bigtable.RowFilter(bigtable.ColumnFilter("batch"))))
-	for _, key := range keys {
-		mut := bigtable.NewMutation()
-		mut.DeleteRow()
-		fixture.Must(t, table.Apply(ctx, key, mut))
 	}
 }
 
@@ -206,7 +157,7 @@ func TestSweepGoesOn(t *testing.T) {
 }
 
 func testSweepGoesOn(t *testing.T) {
-	s := journalSchema(true)
+	s := fixture.JournalSchema(true)
 	s.Tables = append(s.Tables, percolator.Table{Name: "a"}, percolator.Table{Name: "z", Splits: []string{"row-000300", "row-000600"}})
 	env := percolatortest.New(t, s)
 	ctx := fixture.Context(t)
@@ -219,7 +170,7 @@ func testSweepGoesOn(t *testing.T) {
 	}))
 	env.Client.Flush(ctx)
 	s.DisableJournal = false
-	mustApply(t, ctx, env, s)
+	fixture.Apply(t, ctx, env, s)
 
 	dying := env.NewClient()
 	w, err := admin.New(dying).NewSweeper(admin.SweepConfig{Lease: time.Second, RowsPerSecond: 2000, Progress: func(p admin.Sweep) {
@@ -237,7 +188,7 @@ func testSweepGoesOn(t *testing.T) {
 	env.Clock.Advance(2 * time.Second)
 	before, err := admin.New(env.Client).Sweep(ctx)
 	fixture.Must(t, err)
-	done := sweep(t, ctx, env.Client, admin.SweepConfig{Wait: func(context.Context, time.Duration) error { return errors.New("waits again") }})
+	done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{Wait: func(context.Context, time.Duration) error { return errors.New("waits again") }})
 	if done.Phase != admin.SweepDone || done.Started != before.Started || done.Rows < rows || done.Rows > rows+600 {
 		t.Errorf("%+v after %+v", done, before)
 	}
@@ -245,7 +196,7 @@ func testSweepGoesOn(t *testing.T) {
 		t.Error("the journal is not ready")
 	}
 	for i := range 8 { // from other places
-		if done := sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Rows != rows {
+		if done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Rows != rows {
 			t.Errorf("sweep %d: %+v", i, done)
 		}
 	}
@@ -259,13 +210,13 @@ func TestSweeperRuns(t *testing.T) {
 }
 
 func testSweeperRuns(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(true))
+	env := percolatortest.New(t, fixture.JournalSchema(true))
 	ctx, cancel := context.WithCancel(fixture.Context(t))
 	w, err := admin.New(env.Client).NewSweeper(admin.SweepConfig{Interval: 2 * time.Second})
 	fixture.Must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	mustApply(t, ctx, env, journalSchema(false))
+	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
 	fixture.Eventually(t, "the journal is ready", env.Client.Engine().Meta.ByJournal)
 	first, err := admin.New(env.Client).Sweep(ctx)
 	fixture.Must(t, err)
@@ -285,13 +236,13 @@ func TestSweepMeetsAnOldLock(t *testing.T) {
 }
 
 func testSweepMeetsAnOldLock(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
 	fixture.CrashAfter(t, env, fixture.IsCommit, "p", "s") // its TTL runs for longer than the sweep waits
-	mustApply(t, ctx, env, journalSchema(false))
-	done := sweep(t, ctx, c, admin.SweepConfig{})
-	if done.Announced == 0 || !slices.Contains(namedInJournal(t, ctx, c), "s") {
-		t.Errorf("%+v; named: %q", done, namedInJournal(t, ctx, c))
+	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
+	done := fixture.Sweep(t, ctx, c, admin.SweepConfig{})
+	if done.Announced == 0 || !slices.Contains(fixture.NamedInJournal(t, ctx, c), "s") {
+		t.Errorf("%+v; named: %q", done, fixture.NamedInJournal(t, ctx, c))
 	}
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, c)
@@ -299,61 +250,6 @@ func testSweepMeetsAnOldLock(t *testing.T) {
 		t.Errorf("%d locks are left", n)
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("s", "c"), "crashed")
-}
-
-// A repair leaves a journal without entries that is building, and a client that lives through it
-// goes on in its streams. The sweep that follows leads to what the repair has left.
-func TestSweepAfterARepair(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testSweepAfterARepair)
-}
-
-func testSweepAfterARepair(t *testing.T) {
-	s := newTorn(t)
-	fixture.Put(t, s.ctx, s.Client, "1", "c", "below")
-	fixture.Put(t, s.ctx, s.Client, "1", "seen", "below")
-	s.now()
-	fixture.Put(t, s.ctx, s.Client, "2", "c", "above")
-	sweep(t, s.ctx, s.Client, admin.SweepConfig{}) // its position goes with the repair
-	before, err := journal.Streams(s.ctx, s.Client.Engine().Store)
-	fixture.Must(t, err)
-	if r := s.repair(); r.Positions != 1 {
-		t.Errorf("%+v", r)
-	}
-	after, err := journal.Streams(s.ctx, s.Client.Engine().Store)
-	fixture.Must(t, err)
-	if names := namedInJournal(t, s.ctx, s.Client); len(names) != 0 || len(after) != len(before) || s.Client.Engine().Meta.ByJournal() {
-		t.Errorf("the journal names %q in %d streams of %d", names, len(after), len(before))
-	}
-	fixture.Put(t, s.ctx, s.Client, "3", "c", "after")
-	dispatched := heard(s.Client)
-	if done := sweep(t, s.ctx, s.Client, admin.SweepConfig{}); done.Building == "" || done.Announced != 1 || done.Rows != 2 {
-		t.Errorf("%+v", done)
-	}
-	if names := namedInJournal(t, s.ctx, s.Client); !slices.Equal(names, []string{"1", "3"}) || !slices.Equal(dispatched(), []string{"1"}) {
-		t.Errorf("the journal names %q; dispatched %q", names, dispatched())
-	}
-	s.audit()
-}
-
-// While a repair is unfinished nobody sweeps.
-func TestNoSweepBesideARepair(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testNoSweepBesideARepair)
-}
-
-func testNoSweepBesideARepair(t *testing.T) {
-	s := newTorn(t)
-	s.now()
-	ctx, cancel := context.WithCancel(s.ctx)
-	_, err := s.admin.Repair(ctx, admin.RepairOptions{To: s.to, Waiting: func(time.Duration) { cancel() }})
-	if err == nil {
-		t.Fatal("the repair came to its end")
-	}
-	w, err := s.admin.NewSweeper(admin.SweepConfig{})
-	fixture.Must(t, err)
-	fixture.WantErr(t, fixture.ErrOf(w.Sweep(s.ctx)), admin.ErrRepairing)
-	s.repair()
 }
 
 // A sweep that checks ends when the journal is turned off, or built again, meanwhile: what commits
@@ -364,7 +260,7 @@ func TestSweepWhileTheJournalIsTurnedOff(t *testing.T) {
 }
 
 func testSweepWhileTheJournalIsTurnedOff(t *testing.T) {
-	s := journalSchema(false)
+	s := fixture.JournalSchema(false)
 	s.Tables = append(s.Tables, percolator.Table{Name: "z"})
 	env := percolatortest.New(t, s)
 	ctx, c := fixture.Context(t), env.Client
@@ -378,12 +274,12 @@ func testSweepWhileTheJournalIsTurnedOff(t *testing.T) {
 		if pages++; pages != 1 {
 			return
 		}
-		mustApply(t, ctx, env, &off)
+		fixture.Apply(t, ctx, env, &off)
 		fixture.Eventually(t, "the client knows that there is no journal", func() bool { return !c.Engine().Meta.Journaled() })
 		fixture.Put(t, ctx, c, "s", "seen", "1")
 		fixture.Must(t, c.Flush(ctx))
 		env.Clock.Advance(2 * time.Hour)
-		mustApply(t, ctx, env, s)
+		fixture.Apply(t, ctx, env, s)
 		fixture.Eventually(t, "the client knows of the journal", c.Engine().Meta.Journaled)
 	}})
 	fixture.Must(t, err)
@@ -391,7 +287,7 @@ func testSweepWhileTheJournalIsTurnedOff(t *testing.T) {
 	if !errors.Is(err, percolator.ErrConflict) || done.Missed.Sum() != 0 || c.Engine().Store.Count.FoundBySweep.Load() != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if done := sweep(t, ctx, c, admin.SweepConfig{}); done.Building == "" || done.Missed.Sum() != 0 || done.Notifications != 1 {
+	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Building == "" || done.Missed.Sum() != 0 || done.Notifications != 1 {
 		t.Errorf("the one that builds: %+v", done)
 	}
 }

@@ -1,4 +1,4 @@
-package admin_test
+package repair_test
 
 import (
 	"encoding/binary"
