@@ -26,6 +26,7 @@ type Txn struct {
 	c     *Committer
 	snap  *reads.Snapshot // at the start timestamp
 	begun time.Time       // monotonic, when the client asked for the start timestamp
+	ahead bool            // that was before Begin
 	since time.Time       // monotonic, when Begin was called
 	opts  TxnOptions
 
@@ -80,7 +81,7 @@ func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Txn{c: c, snap: reads.NewSnapshot(c.Reads, start.TS), begun: start.When, since: since, opts: o,
+	return &Txn{c: c, snap: reads.NewSnapshot(c.Reads, start.TS), begun: start.When, ahead: start.Ahead, since: since, opts: o,
 		writes: map[model.Cell]*Write{}, weak: map[model.Cell]bool{}, erase: map[model.Cell]bool{}}, nil
 }
 
