@@ -59,7 +59,7 @@ func (tx *Txn) restart(ctx context.Context) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	tx.snap, tx.begun, tx.ahead = reads.NewSnapshot(tx.c.Reads, ts), asked, false
+	tx.snap, tx.begun, tx.ahead = reads.ForTxn(tx.c.Reads, ts), asked, false
 	return nil
 }
 
