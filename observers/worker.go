@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -237,7 +237,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup, curren
 		// While the store does not answer, every cell fails: slow all of them down together.
 		if unreachable++; !blameless {
 			unreachable = 0
-		} else if retry.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
+		} else if model.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
 			return
 		}
 	}

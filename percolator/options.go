@@ -3,8 +3,8 @@ package percolator
 import (
 	"time"
 
-	"github.com/gopercolator/percolator/internal/commit"
-	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/tso"
 )
 
