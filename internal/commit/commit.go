@@ -4,6 +4,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,9 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	own := len(writes)
 	writes, err := tx.withIndexes(ctx, writes)
 	if err != nil {
+		if errors.Is(err, model.ErrUnique) { // by an index that may be gone
+			err = cmp.Or(tx.c.checkSchema(schema, tx.StartTimestamp()), err)
+		}
 		return 0, err
 	}
 	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes[own:]); err != nil {
@@ -265,8 +269,13 @@ func (cm *commit) checkAge(ctx context.Context) error {
 		return err
 	}
 	// The prewritten cells might lack notifications or index entries (I10).
-	if cm.c.Meta.Catalog.Load() != cm.schema {
-		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
+	return cm.c.checkSchema(cm.schema, cm.startTS)
+}
+
+// checkSchema refuses what was done for a transaction by a schema that is known to have changed.
+func (c *Committer) checkSchema(by *model.Catalog, startTS tso.Timestamp) error {
+	if c.Meta.Catalog.Load() != by {
+		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", startTS, model.ErrConflict)
 	}
 	return nil
 }
