@@ -9,11 +9,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A scan finds its table, or its index, before its first request. While it goes on, the name may
-// come to stand for another table, which is empty, and the index may be closed. So the scan keeps
-// the incarnation of what it has found, and compares it after each page, by knowledge as fresh as
-// every read demands (I26). A table is deleted a drain and MetaMaxAge after its incarnation has
-// ended, so whoever reads another one of its name knows.
+// A scan finds its table, or its index, before its first request. While it waits for answers and
+// for its consumer, the name may come to stand for another table, which is empty, and writers may
+// stop to maintain the index. So the scan keeps the incarnation of what it has found, and compares
+// it after each page, by knowledge as fresh as every read demands (I26). A table is deleted a drain
+// and MetaMaxAge after its incarnation has ended, so whoever reads another one of its name knows.
 
 // Incarnation tells a table of Bigtable, also that of an index, from another one of its name, and
 // an index that was open from one that is closed, or was opened again.

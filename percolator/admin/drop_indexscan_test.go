@@ -78,8 +78,8 @@ func whenAnnounced(t testing.TB, ctx context.Context, c *percolator.Client, f fu
 }
 
 // comesBack drops the index, or with its table, and declares it again at the first moment at which
-// it may come back. Right before it calls learn, and then f. Who learns then knows of the drop only:
-// that its snapshots are below the safepoint it does not know yet.
+// it may come back. Right before it calls learn, and then f. Who learns then knows of the drop
+// only: that its snapshots are below the safepoint it does not know yet.
 func comesBack(t testing.TB, ctx context.Context, env *percolatortest.Env, without *percolator.Schema, learn, f func()) {
 	t.Helper()
 	c := env.Client

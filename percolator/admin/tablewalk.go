@@ -36,8 +36,8 @@ type tableWalk struct {
 	// done learns that everything before row ("": the end) is finished, in order, one call at a
 	// time.
 	done func(ctx context.Context, row string, n walkCounts) error
-	// over is asked when a batch was read, when this client knows as much as reads demand, and before
-	// anything is committed because of it: by then the table may be another. An error ends the walk.
+	// over is asked when a batch was read, and this client knows as much as reads demand, before
+	// anything is committed because of it: the table may be another. An error ends the walk.
 	over func() error
 
 	slots    chan struct{} // of unreported batches: bounds the lead over one at a lock
