@@ -53,10 +53,11 @@ const (
 	watchedAnew         fault = "consumers came too late"
 	rangesDeleted       fault = "ranges deleted"
 	grown               fault = "indexes, observers and tables added"
+	rebuilt             fault = "indexes dropped and built anew"
 )
 
 // deeds are what is no fault, and has to happen like one.
-var deeds = []fault{collected, restored, repaired, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown}
+var deeds = []fault{collected, restored, repaired, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown, rebuilt}
 
 // EveryDeed names all that processes do beside transactions, as a Report counts it. Streams without
 // a header are too rare.
