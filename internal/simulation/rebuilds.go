@@ -108,8 +108,9 @@ func (w *world) dropCardIndex(ctx context.Context, p *process) error {
 	return err
 }
 
-// sleepThrough stops some clients when an index was closed, so that they go on when nobody maintains
-// it any more, until its table is deleted: they must not go by what they knew.
+// sleepThrough stops some clients when an index was closed, and cuts others off from the meta row, so
+// that they go on when nobody maintains it any more, until its table is deleted: they must not go by
+// what they knew.
 func (w *world) sleepThrough(p *process) {
 	if w.calm.Load() {
 		return
@@ -117,11 +118,29 @@ func (w *world) sleepThrough(p *process) {
 	timing := model.EffectiveTiming(w.cfg.Timing)
 	drain := model.DrainTime(timing)
 	for _, sl := range w.slots {
-		if strings.HasPrefix(sl.name, "client") && p.rand.IntN(2) == 0 {
-			d := drain + time.Duration(p.rand.Int64N(int64(drain+timing.MetaMaxAge)))
+		if !strings.HasPrefix(sl.name, "client") {
+			continue
+		}
+		switch d := drain + time.Duration(p.rand.Int64N(int64(drain+timing.MetaMaxAge))); p.rand.IntN(4) {
+		case 0:
 			w.suspendFor(sl.ctx, sl.running(), simulated.Stopped, processStopped, d)
+		case 1, 2:
+			w.cutFromMeta(sl, d)
 		}
 	}
+}
+
+// cutFromMeta has a process not read the meta row for a while.
+func (w *world) cutFromMeta(sl *slot, d time.Duration) {
+	p := sl.running()
+	if p == nil || w.cfg.intensity == 0 || !w.tally.add(metaCutOff) {
+		return
+	}
+	join := p.store.CutOff(model.MetaTable)
+	w.ending.Go(func() {
+		_ = retry.Sleep(sl.ctx, d)
+		join()
+	})
 }
 
 // finishRebuild ends the drop that is under way, when the holds have expired that others have left.
