@@ -73,18 +73,16 @@ func hasNonce(value []byte) bool {
 	return uuid.Validate(string(value[len(nonceBegin):nonceBytes-len(nonceEnd)])) == nil
 }
 
-// stillHolds is the condition that a column of the meta family holds value. Versions without nonces
-// have stored long values that they could not replace: only clients of this version can, so the
-// beginning of such a value is enough.
-func stillHolds(column string, value []byte) Query {
-	switch whole := CellIs(column, value); {
-	case len(value) > MaxCompared && hasNonce(value):
-		return CellBegins(column, value[:nonceBytes])
-	case whole.FilterBytes() > FilterBytes:
-		return CellBegins(column, value[:MaxCompared])
-	default:
-		return whole
+// stillHolds is the condition that a column of the meta family holds value; exact: no other value
+// that may be there meets it.
+func stillHolds(column string, value []byte) (q Query, exact bool) {
+	if len(value) > MaxCompared && hasNonce(value) {
+		return CellBegins(column, value[:nonceBytes]), true
 	}
+	if q = CellIs(column, value); q.FilterBytes() <= FilterBytes {
+		return q, true
+	}
+	return CellBegins(column, value[:MaxCompared]), false
 }
 
 // CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the
@@ -109,9 +107,16 @@ func (s *Store) CompareAndMutate(ctx context.Context, row, column string, old []
 				model.MetaTable, model.ErrTooLarge, column, row, len(c.Value), MaxCompared)
 		}
 	}
-	if old != nil {
-		return s.CheckAndMutate(ctx, model.MetaTable, row, stillHolds(column, old), m, nil)
+	if old == nil {
+		there, err := s.CheckAndMutate(ctx, model.MetaTable, row, CellExists(column), nil, m)
+		return err == nil && !there, err
 	}
-	there, err := s.CheckAndMutate(ctx, model.MetaTable, row, CellExists(column), nil, m)
-	return err == nil && !there, err
+	holds, exact := stillHolds(column, old)
+	if !exact { // an earlier version has stored old, and cannot replace it: only this one can
+		r, err := s.ReadRow(ctx, model.MetaTable, row, holds)
+		if err != nil || r.Missing() || !bytes.Equal(r.Items[0].Value, old) {
+			return false, err
+		}
+	}
+	return s.CheckAndMutate(ctx, model.MetaTable, row, holds, m, nil)
 }
