@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/testing/layertest"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/testing/layertest"
 )
 
 // compared is a cell that a test replaces.
