@@ -189,6 +189,10 @@ func decodeUint64(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
+// maxCellBytes bounds what grows with tables, columns, indexes and drops. Bigtable advises against
+// longer values.
+const maxCellBytes = 10 << 20
+
 // replace stores the schema of next, and the states of its indexes and its journal, as the next
 // version, if m is still what is stored. applied may be false although an attempt whose answer was
 // lost succeeded.
@@ -208,6 +212,11 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
+	for _, c := range mut.Changes() {
+		if len(c.Value) > maxCellBytes {
+			return false, fmt.Errorf("percolator: %w: column %q of %s would have %d bytes, more than %d: every client reads it", model.ErrTooLarge, c.Column, model.MetaTable, len(c.Value), maxCellBytes)
+		}
+	}
 	var old []byte
 	if m.Schema != nil {
 		old = binary.BigEndian.AppendUint64(nil, m.Version)

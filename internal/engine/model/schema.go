@@ -26,6 +26,10 @@ const JournalTable = "percolator_journal"
 // index.
 var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
 
+// MaxTables is how many tables an instance of Bigtable may have. Each index is one, and so are
+// MetaTable and JournalTable.
+const MaxTables = 1000
+
 // bigtableName is a table id that Bigtable accepts.
 var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
@@ -107,6 +111,9 @@ func (s *Schema) Validate() error {
 		if err := t.validateColumns(); err != nil {
 			return err
 		}
+	}
+	if len(seen) > MaxTables {
+		return fmt.Errorf("percolator: %w: the schema takes %d tables of Bigtable, those of indexes and of Percolator among them; an instance has at most %d", ErrTooLarge, len(seen), MaxTables)
 	}
 	for _, name := range s.Dropping {
 		if !bigtableName.MatchString(name) || seen[name] {
