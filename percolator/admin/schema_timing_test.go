@@ -18,7 +18,7 @@ func TestProposedTiming(t *testing.T) {
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	short := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 3 * time.Second}
+	short := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 7 * time.Second}
 	given := percolator.Timing{MetaMaxAge: time.Minute}
 	schema := func(timing percolator.Timing, tables ...string) *percolator.Schema {
 		s := &percolator.Schema{Timing: timing}
