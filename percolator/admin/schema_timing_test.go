@@ -65,5 +65,9 @@ func TestProposedTiming(t *testing.T) {
 			fixture.Must(t, client.Close())
 		})
 	}
-	fixture.WantErr(t, admin.ProposeTiming(ctx, env.Project, env.Instance, percolator.Timing{RequestLifetime: time.Hour}, env.Options()...), percolator.ErrInvalidArgument)
+	for _, refused := range []percolator.Timing{{RequestLifetime: time.Hour}, {RequestLifetime: 5 * time.Second, MetaMaxAge: 4 * time.Second}} {
+		fixture.WantErr(t, admin.ProposeTiming(ctx, env.Project, env.Instance, refused, env.Options()...), percolator.ErrInvalidArgument)
+	}
+	half := schema(percolator.Timing{MetaMaxAge: 4 * time.Second}, "t") // the lifetime is that of the instance: 30 s
+	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, "half", half, env.Options()...), percolator.ErrInvalidArgument)
 }
