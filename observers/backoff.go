@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// backoff is an exponential pause with jitter. Unlike internal/retry's it holds no state: a waiting
-// cell keeps only its count of failures.
+// backoff is an exponential pause with jitter. Unlike internal/engine/model's it holds no state: a
+// waiting cell keeps only its count of failures.
 type backoff struct{ initial, limit time.Duration }
 
 // pause returns how long to wait after the n-th failure in a row, n ≥ 1: initial × 2^(n-1), at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -48,7 +49,8 @@ type TypedChange[T any] struct {
 }
 
 // ObserveBatch registers f like [Registry.ObserveBatch] for a typed column. A cell whose value
-// cannot be decoded fails alone with percolator.ErrCorrupt, and costs the others one run.
+// cannot be decoded fails alone with percolator.ErrCorrupt, and costs the others one run. A column
+// of another type is refused, or fails, as that of [Observe].
 func ObserveBatch[T any](r *Registry, name string, col percolator.Column[T],
 	f func(ctx context.Context, tx *percolator.Txn, changes []TypedChange[T]) error, opts ...Option,
 ) {
@@ -58,7 +60,7 @@ func ObserveBatch[T any](r *Registry, name string, col percolator.Column[T],
 			decoded := make([]TypedChange[T], len(changes))
 			var bad undecodable
 			for i, ch := range changes {
-				v, err := decode(col, ch)
+				v, err := decode(tx, col, ch)
 				if err != nil {
 					bad = undecodable{append(bad.at, i), errors.Join(bad.err, err)}
 				}
@@ -70,7 +72,7 @@ func ObserveBatch[T any](r *Registry, name string, col percolator.Column[T],
 			return f(ctx, tx, decoded)
 		}
 	}
-	r.ObserveBatch(name, col.Table, col.Name, typed, opts...)
+	r.ObserveBatch(name, col.Table, col.Name, typed, append(slices.Clip(opts), ofType(col.Type()))...)
 }
 
 // undecodable is the failure of a batch some of whose values cannot be decoded.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -142,4 +143,19 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 		return cmp.Compare(a.Error(), b.Error())
 	})
 	return cov, errors.Join(errs...)
+}
+
+// checkTypes refuses observers of columns that the schema declares with another type than theirs.
+// Weak columns have no values.
+func (cov *coverage) checkTypes(w *meta.Watcher) error {
+	var errs []error
+	for _, l := range cov.lanes {
+		if cov.taken[Column{l.table, l.column}].weak {
+			continue
+		}
+		if err := w.CheckType(percolator.Cell{Table: l.table, Column: l.column}, l.stored); err != nil {
+			errs = append(errs, fmt.Errorf("observers: observer %q: %w", l.name, err))
+		}
+	}
+	return errors.Join(errs...)
 }

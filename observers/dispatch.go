@@ -1,7 +1,7 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,6 +1,6 @@
 package observers
 
-import "github.com/gopercolator/percolator/internal/model"
+import "github.com/gopercolator/percolator/internal/engine/model"
 
 // A column, or its table, may be dropped while a worker takes it (admin.Admin.DropFromSchema). The
 // worker learns of it with its client, queues no more cells of the column, and forgets those that

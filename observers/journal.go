@@ -5,10 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/settle"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/settle"
 )
 
 // find looks for work until ctx ends: by the journal where the instance has one, by scanning the
@@ -31,7 +30,7 @@ func (w *Worker) find(ctx context.Context, stop context.CancelCauseFunc) {
 		}
 		for w.engine.Meta.Journaled() == journaled && w.engine.Meta.ByJournal() == complete {
 			// The client learns of a change at this interval.
-			if retry.Sleep(ctx, model.RefreshInterval(w.engine.Store.Timing)) != nil {
+			if model.Sleep(ctx, model.RefreshInterval(w.engine.Store.Timing)) != nil {
 				break
 			}
 		}

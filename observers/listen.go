@@ -6,8 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -65,7 +64,7 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 		return false
 	case err != nil:
 		w.log.Debug("observers: hints from other processes do not arrive", "err", err)
-		if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
+		if model.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
 			return false
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/membership"
+	"github.com/gopercolator/percolator/internal/engine/membership"
 )
 
 // failingRegister fails a number of writes as membership.Register does: it returns what it would

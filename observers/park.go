@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/membership"
+	"github.com/gopercolator/percolator/internal/engine/membership"
 )
 
 // TestRegisteredColumns: a worker registers the columns it takes as bytes, and none rather than

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -46,7 +45,7 @@ func (w *Worker) share(ctx context.Context) {
 		default:
 			pause = min(2*pause, shareRarely)
 		}
-		if retry.Sleep(ctx, pause) != nil {
+		if model.Sleep(ctx, pause) != nil {
 			return
 		}
 	}

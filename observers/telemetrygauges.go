@@ -4,7 +4,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	metrics "github.com/gopercolator/percolator/internal/telemetry"
+	metrics "github.com/gopercolator/percolator/internal/engine/telemetry"
 )
 
 // registerMetrics exports Stats while the worker runs.

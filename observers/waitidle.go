@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/settle"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/settle"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -77,7 +77,7 @@ func (r *Remaining) add(cov *coverage, row layout.Pending) {
 // It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error) or the
 // client is closed (percolator.ErrClosed). It outlasts failures of the store.
 func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
-	pause := retry.New(idlePause, maxIdlePause)
+	pause := model.NewBackoff(idlePause, maxIdlePause)
 	var last NotIdleError
 	for {
 		left, moved, err := lookForWork(ctx, c)

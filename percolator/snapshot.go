@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -67,7 +66,7 @@ func (o BackfillOptions) withDefaults() (BackfillOptions, error) {
 		o.Progress = func(BackfillProgress) {}
 	}
 	if o.Wait == nil {
-		o.Wait = retry.Sleep
+		o.Wait = model.Sleep
 	}
 	if o.SaveEvery == 0 {
 		o.SaveEvery = 8

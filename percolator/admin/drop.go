@@ -9,12 +9,11 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/gc"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/internal/gc"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -79,7 +78,7 @@ func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts D
 	ctx = store.InBackground(ctx)
 	opts.RowsPerSecond = cmp.Or(opts.RowsPerSecond, 5000)
 	if opts.Wait == nil {
-		opts.Wait = retry.Sleep
+		opts.Wait = model.Sleep
 	}
 	if opts.Progress == nil {
 		opts.Progress = func(DropPhase) {}
