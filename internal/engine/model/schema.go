@@ -90,6 +90,14 @@ func (s *Schema) Validate() error {
 	if err := CheckTiming(s.Timing); err != nil {
 		return err
 	}
+	return ValidateStored(s)
+}
+
+// ValidateStored is Validate for a schema with the Timing of an instance, which cannot change.
+func ValidateStored(s *Schema) error {
+	if err := CheckStoredTiming(s.Timing); err != nil {
+		return err
+	}
 	seen := map[string]bool{MetaTable: true, JournalTable: true}
 	for _, t := range s.Tables {
 		if s.Name != "" && t.Schema != "" && t.Schema != s.Name {
@@ -355,7 +363,7 @@ func DecodeSchema(b []byte) (*Schema, error) {
 		bad = errors.Join(bad, err)
 		return u
 	})
-	return s, errors.Join(bad, s.Validate())
+	return s, errors.Join(bad, ValidateStored(s))
 }
 
 // eachColumn replaces every column name; s must own its slices.
