@@ -57,7 +57,12 @@ func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 // NewServer returns a server that keeps its record in store. It does nothing until Serve or Run is
 // called. ErrInvalidArgument: cfg is out of bounds.
 func NewServer(store Store, cfg ServerConfig) (*Server, error) {
-	return newServer(store, cfg, newClock(cfg.Now))
+	c := newClock(cfg.Now)
+	if cfg.Uptime != nil {
+		c.mono = func() time.Duration { mono, _ := cfg.Uptime(); return mono }
+		c.boot = func() time.Duration { _, boot := cfg.Uptime(); return boot }
+	}
+	return newServer(store, cfg, c)
 }
 
 func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
