@@ -50,6 +50,7 @@ func (m moment) upSince(earlier moment) time.Duration {
 type lease struct {
 	from   moment // before the request for the lease was sent
 	length time.Duration
+	doubts int64 // calls of allocator.confirm that had come by then
 }
 
 // left returns how long the lease lasts after a moment; 0 or less: it has ended.

@@ -32,7 +32,7 @@ func (c *manualClock) clock() clock {
 }
 
 // lease returns a lease from now on.
-func (c *manualClock) lease(d time.Duration) lease { return lease{c.now(), d} }
+func (c *manualClock) lease(d time.Duration) lease { return lease{from: c.now(), length: d} }
 
 // advance lets time pass; jump moves the wall clock only.
 func (c *manualClock) advance(d time.Duration) { c.move(moment{d, d, noon.Add(d)}) }

@@ -66,11 +66,10 @@ type elector struct {
 	leader  atomic.Pointer[string]
 
 	// seen is the record that was read or written last. ambiguous: a write was given up without
-	// knowing whether it replaced seen. renewed is from before the write by which this server leads
-	// was sent.
+	// knowing whether it replaced seen. lease is what the write got by which this server leads.
 	seen      State
 	ambiguous bool
-	renewed   moment
+	lease     lease
 
 	// What has to hold before this server takes part: see [ServerConfig].
 	requireRecord bool
@@ -181,7 +180,7 @@ func (e *elector) acquire(ctx context.Context) error {
 	e.elections.Add(1)
 	e.setLeader(e.address)
 	e.keeps.begin(ctx) // first: a caller that finds the leader by Next may use the rest at once
-	e.alloc.lead(floor, next.HighWater, lease{e.renewed, e.serve})
+	e.alloc.lead(floor, next.HighWater, e.lease)
 	e.logger.Info("leading the oracle", "epoch", next.Epoch, "address", e.address, "above", int64(floor))
 	if ahead := floor.Sub(e.clock.now()); ahead > e.window {
 		e.logger.Warn("the clock is behind the timestamps served so far", "by", ahead)
@@ -190,14 +189,14 @@ func (e *elector) acquire(ctx context.Context) error {
 }
 
 // swap replaces e.seen by next and repeats the same swap until its outcome is known. It returns
-// with next or another server's record in e.seen; after next, e.renewed is from before the first
+// with next or another server's record in e.seen; after next, e.lease is from before the first
 // attempt was sent.
 func (e *elector) swap(ctx context.Context, next State) error {
-	sentAt := e.clock.moment()
+	got := lease{from: e.clock.moment(), length: e.serve, doubts: e.alloc.doubted()}
 	for failed := false; ; failed = true {
 		err := e.swapOnce(ctx, next)
 		if err == nil {
-			e.seen, e.renewed = next, sentAt
+			e.seen, e.lease = next, got
 			if failed {
 				e.logger.Info("the oracle's store answers again")
 			}
@@ -263,13 +262,13 @@ func (e *elector) lead(ctx context.Context) error {
 		}
 		// A swap that took long to succeed may have got a lease that is already over. The loop
 		// renews it at once, and nothing is served until then.
-		e.alloc.extend(next.HighWater, lease{e.renewed, e.serve})
+		e.alloc.extend(next.HighWater, e.lease)
 	}
 }
 
 // untilRenewal waits until the lease has to be renewed or the window is running out.
 func (e *elector) untilRenewal(ctx context.Context) error {
-	timer := time.NewTimer(e.renewed.mono + e.renew - e.clock.mono())
+	timer := time.NewTimer(e.lease.from.mono + e.renew - e.clock.mono())
 	defer timer.Stop()
 	for {
 		select {

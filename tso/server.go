@@ -214,8 +214,13 @@ func (s *Server) Next(ctx context.Context) (Timestamp, error) {
 // take hands out n timestamps if this server leads.
 func (s *Server) take(ctx context.Context, n int) (Timestamp, error) {
 	first, err := s.alloc.take(ctx, n)
+	return first, s.named(err)
+}
+
+// named names the leader if err is that this server does not lead.
+func (s *Server) named(err error) error {
 	if errors.Is(err, errNotLeading) {
-		return 0, &NotLeaderError{Leader: s.elector.leaderAddress()}
+		return &NotLeaderError{Leader: s.elector.leaderAddress()}
 	}
-	return first, err
+	return err
 }

@@ -44,7 +44,9 @@ type grant struct {
 // left returns how long its owner may trust the session after a moment, by whichever clock shows
 // most. That is 2 % less than the lease says, because the speed of two machines' clocks may differ
 // by as much.
-func (g grant) left(at moment) time.Duration { return lease{g.since, g.lease - g.lease/50}.left(at) }
+func (g grant) left(at moment) time.Duration {
+	return lease{from: g.since, length: g.lease - g.lease/50}.left(at)
+}
 
 // sessionKeeper is where sessions are kept: a server in this process, or one behind a connection.
 // Its methods return when their context ends.

@@ -32,6 +32,7 @@ type allocator struct {
 	last    Timestamp // the greatest timestamp handed out, or skipped
 	limit   Timestamp // the last timestamp of the window
 	lease   lease
+	doubts  int64         // calls of confirm so far
 	demand  Timestamp     // what the waiting calls need the window to contain
 	failure error         // why the last attempt to extend the window failed
 	changed chan struct{} // closed when one of the above changes; nil if no one waits
@@ -147,12 +148,57 @@ func (a *allocator) notifyLocked() {
 }
 
 // low reports whether the record should be written before the lease is due for renewal: the window
-// is running out, or the lease has already ended.
+// is running out, the lease has already ended, or a caller doubts it.
 func (a *allocator) low() bool {
 	at := a.clock.moment()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.lease.left(at) <= 0 || a.demand > a.limit || a.limit-a.last < a.window/2
+	return a.lease.left(at) <= 0 || a.doubts > a.lease.doubts || a.demand > a.limit || a.limit-a.last < a.window/2
+}
+
+// confirm returns when the store has renewed the lease since the call: then no other server led when
+// the call came, whatever the clocks show. Calls that come while a write is in flight share the next
+// one. Errors: as take.
+func (a *allocator) confirm(ctx context.Context) error {
+	a.mu.Lock()
+	a.doubts++
+	mine := a.doubts
+	a.mu.Unlock()
+	for {
+		changed, err := a.tryConfirm(mine)
+		if changed == nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("tso: waiting for the lease to be confirmed: %w", ctx.Err())
+		}
+	}
+}
+
+// tryConfirm is confirm without the waiting, as tryTake.
+func (a *allocator) tryConfirm(doubt int64) (again <-chan struct{}, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !a.leading:
+		return nil, errNotLeading
+	case a.lease.doubts >= doubt:
+		return nil, nil
+	}
+	wake(a.wanted)
+	if a.failure != nil {
+		return nil, fmt.Errorf("tso: %w: its lease could not be confirmed%s", ErrUnavailable, because(a.failure))
+	}
+	return a.watchLocked(), nil
+}
+
+// doubted returns how many calls of confirm have come.
+func (a *allocator) doubted() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.doubts
 }
 
 // target returns how far the window should reach now.
