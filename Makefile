@@ -2,32 +2,31 @@
 
 all: build lint test
 
+# The modules that go.work joins, and a tool of .ci/tools, which go refuses within a workspace.
+MODULES = . emulator_test cmd/webindex cmd/percolator-bench
+TOOL = GOWORK=off go tool -modfile=$(abspath .ci/tools/go.mod)
+
 # Where programs are built that are run here.
 BIN ?= bin
 
 build:
-	go build ./...
-	go build -C $(BENCH_MODULE) ./...
+	go build work
 
 test:
-	go test ./...
-	go test -C $(BENCH_MODULE) ./...
+	go test work
 
 race:
-	go test -race ./...
-	go test -C $(BENCH_MODULE) -race ./...
+	go test -race work
 
 lint:
-	go vet ./...
-	go vet -C $(BENCH_MODULE) ./...
+	go vet work
 	gofmt -l . | (! grep .)
-	go tool -modfile=.ci/tools/go.mod staticcheck ./...
-	cd $(BENCH_MODULE) && go tool -modfile=$(abspath .ci/tools/go.mod) staticcheck ./...
+	@for module in $(MODULES); do (cd $$module && $(TOOL) staticcheck ./...) || exit 1; done
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 30s
 fuzz:
-	@for pkg in $$(go list ./...); do \
+	@for pkg in $$(go list work); do \
 		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "$$pkg $$target"; \
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
@@ -62,17 +61,17 @@ BASE ?= HEAD
 benchstat:
 	@rm -rf $(BIN)/base && git worktree prune && git worktree add -q --detach $(BIN)/base $(BASE)
 	@for i in 1 2 3 4 5 6; do \
-		(cd $(BIN)/base && go test -run '^$$' -bench 'Get|Set' -benchmem ./percolator) >> $(BIN)/base.txt; \
+		(cd $(BIN)/base && GOWORK=off go test -run '^$$' -bench 'Get|Set' -benchmem ./percolator) >> $(BIN)/base.txt; \
 		go test -run '^$$' -bench 'Get|Set' -benchmem ./percolator >> $(BIN)/here.txt; \
 	done
-	@go tool -modfile=.ci/tools/go.mod benchstat $(BIN)/base.txt $(BIN)/here.txt
+	@$(TOOL) benchstat $(BIN)/base.txt $(BIN)/here.txt
 	@rm -f $(BIN)/base.txt $(BIN)/here.txt && git worktree remove --force $(BIN)/base
 
 # Other implementations read what export writes: hyparquet, and DuckDB with the statements of docs/DATA.md.
 .PHONY: parquet
 parquet:
 	npm install --silent --prefix $(BIN)/readers hyparquet@1 hyparquet-compressors@1 @duckdb/node-api@1.5.6-r.1
-	go test ./internal/export -run 'TestHyparquet|TestDuckDB' -export.readers $(abspath $(BIN)/readers)
+	go test ./cmd/percolator/internal/export -run 'TestHyparquet|TestDuckDB' -export.readers $(abspath $(BIN)/readers)
 
 # Histories under faults, checked. SOAK is how long.
 SOAK ?= 10m
@@ -116,23 +115,21 @@ terraform:
 # What the program is made of: its modules with versions, licences and checksums, in the form of CycloneDX.
 sbom:
 	@mkdir -p $(BIN)
-	go tool -modfile=.ci/tools/go.mod cyclonedx-gomod app -json -licenses -main cmd/percolator -output $(BIN)/percolator.cdx.json .
+	$(TOOL) cyclonedx-gomod app -json -licenses -main cmd/percolator -output $(BIN)/percolator.cdx.json .
 	@echo $(BIN)/percolator.cdx.json
 
 # Known vulnerabilities that the code reaches. It asks vuln.go.dev.
 vulncheck:
-	go tool -modfile=.ci/tools/go.mod govulncheck ./...
-	cd $(BENCH_MODULE) && go tool -modfile=$(abspath .ci/tools/go.mod) govulncheck ./...
+	@for module in $(MODULES); do (cd $$module && $(TOOL) govulncheck ./...) || exit 1; done
 
 lint-workflows:
-	go tool -modfile=.ci/tools/go.mod actionlint
+	$(TOOL) actionlint
 
 # All platforms of a release compile, and their tests.
 cross:
 	@for platform in darwin/arm64 windows/amd64 linux/arm64; do \
 		echo $$platform; \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet ./... || exit 1; \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet -C $(BENCH_MODULE) ./... || exit 1; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet work || exit 1; \
 	done
 
 # The archives of a release, without releasing them, in dist/. It needs goreleaser.

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/gcloudemulator"
+	"github.com/gopercolator/percolator/internal/testing/emulators"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // TestConsoleBlocksPrintWhatPagesSay runs the commands of the blocks that are marked ```console,
@@ -94,7 +94,7 @@ func installed(t *testing.T, needs string) bool {
 			return false
 		}
 	}
-	if _, err := gcloudemulator.Find(os.Getenv); needs == "gcloud" && err != nil {
+	if _, err := emulators.Find(os.Getenv); needs == "gcloud" && err != nil {
 		t.Logf("NOT RUN, what needs %s: %v", needs, err)
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // TestGoOfPagesCompiles compiles and vets every piece of Go in the documentation. A piece is

@@ -3,7 +3,7 @@ package emulator_test
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"

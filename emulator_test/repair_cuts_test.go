@@ -14,7 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"

@@ -15,10 +15,10 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/history"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/emulator_test/internal/history"
+	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"

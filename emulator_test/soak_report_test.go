@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/history"
-	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/emulator_test/internal/history"
+	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/history"
-	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/emulator_test/internal/history"
+	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"

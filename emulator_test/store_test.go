@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/gcloudemulator"
+	"github.com/gopercolator/percolator/internal/testing/emulators"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
@@ -51,7 +51,7 @@ func startStore(getenv func(string) string) (*store, error) {
 }
 
 func startGcloud(getenv func(string) string) (*store, error) {
-	path, err := gcloudemulator.Find(getenv)
+	path, err := emulators.Find(getenv)
 	if err != nil {
 		return startModule()
 	}
@@ -78,7 +78,7 @@ func startInProcess() (*store, error) {
 
 // startCommand runs an emulator on a free port.
 func startCommand(name, path string) (*store, error) {
-	e, err := gcloudemulator.Start(path)
+	e, err := emulators.Start(path)
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +127,14 @@ func TestGcloudInSDKDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := environment(map[string]string{"CLOUDSDK_ROOT_DIR": root})
-	if path, err := gcloudemulator.Find(env); err == nil {
+	if path, err := emulators.Find(env); err == nil {
 		t.Errorf("found %s before it was there", path)
 	}
 	want := filepath.Join(dir, "cbtemulator")
 	if err := os.WriteFile(want, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if path, err := gcloudemulator.Find(env); err != nil || path != want {
+	if path, err := emulators.Find(env); err != nil || path != want {
 		t.Errorf("found %q, %v, want %q", path, err, want)
 	}
 }

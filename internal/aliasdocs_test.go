@@ -7,6 +7,7 @@ import (
 	"go/types"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -71,7 +72,7 @@ func toldFields(t *testing.T, name, doc string) map[string]string {
 
 // fieldsOf are the exported fields of a type, if that is a struct.
 func fieldsOf(t *testing.T, of alias) map[string]string {
-	for _, decl := range declsOf[*ast.GenDecl](t, "internal/"+of.pkg) {
+	for _, decl := range declsOf[*ast.GenDecl](t, homeOf(of.pkg)) {
 		for _, spec := range decl.Specs {
 			if ts, ok := spec.(*ast.TypeSpec); ok && ts.Name.Name == of.name {
 				if st, ok := ts.Type.(*ast.StructType); ok {
@@ -103,13 +104,23 @@ func exportedTypes(st *ast.StructType) map[string]string {
 
 // methodsOf are the exported methods of a type that its readers do not expect anyhow.
 func methodsOf(t *testing.T, of alias) (names []string) {
-	for _, fn := range declsOf[*ast.FuncDecl](t, "internal/"+of.pkg) {
+	for _, fn := range declsOf[*ast.FuncDecl](t, homeOf(of.pkg)) {
 		if fn.Recv != nil && strings.TrimPrefix(types.ExprString(fn.Recv.List[0].Type), "*") == of.name &&
 			fn.Name.IsExported() && !slices.Contains([]string{"String", "Error", "Is"}, fn.Name.Name) {
 			names = append(names, fn.Name.Name)
 		}
 	}
 	return names
+}
+
+// homeOf is the directory of an internal package, from the root of the module.
+func homeOf(pkg string) string {
+	for _, dir := range []string{"internal/engine", "percolator/internal", "internal"} {
+		if _, err := os.Stat(filepath.Join("..", dir, pkg)); err == nil {
+			return path.Join(dir, pkg)
+		}
+	}
+	return pkg
 }
 
 // declsOf are the declarations of one kind of a package, tests aside.
@@ -119,15 +130,15 @@ func declsOf[D ast.Decl](t *testing.T, pkg string) (decls []D) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		src, err := os.ReadFile(path)
+		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, src, parser.ParseComments)
+		f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,119 +1,60 @@
-// Package internal holds the test of the layers.
+// Package internal holds the tests of the structure: what imports what, and what programs link.
 package internal
 
 import (
 	"errors"
-	"maps"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const (
-	module = "github.com/gopercolator/percolator/"
+const module = "github.com/gopercolator/percolator/"
 
-	bigtable = "cloud.google.com/go/bigtable"
-	spanner  = "cloud.google.com/go/spanner"
-)
-
-// layers are all packages of the module, the lowest first. A package imports only from the lines
+// floors are the packages of the engine, the lowest first. A package imports only from the lines
 // above its own, so those of one line never import each other.
-var layers = [][]string{
-	{"internal/hosts"},
-	{"internal/capacity", "internal/emulatorhost", "internal/exporters", "internal/gcloudemulator", "internal/printable", "internal/suggest", "internal/testca", "internal/tick", "percolator/backup/backuppb", "percolator/emulator",
-		"tso/internal/record", "tso/tsopb"},
-	{"internal/spanneremulator"},
-	{"tso"},
-	{"tso/spannerstore", "internal/model"},
-	{"internal/formats", "internal/history", "internal/layout", "internal/retry", "internal/telemetry"},
-	{"internal/store", "internal/audit"},
-	{"internal/timestamps", "internal/dispatch", "internal/lease", "internal/simulated"},
-	{"internal/meta", "internal/journal"},
-	{"internal/locks"},
-	{"internal/reads", "internal/settle", "internal/layertest"},
-	{"internal/commit"},
-	{"internal/engine"},
-	{"internal/gc", "internal/transfer", "internal/membership", "internal/repair"},
-	{"internal/sweep"},
-	{"percolator"},
-	{"percolator/admin", "percolator/schemafile", "internal/probe"},
-	{"internal/scanning", "percolator/percolatortest"},
-	{"observers", "percolator/backup", "percolator/loader", "percolator/watch", "internal/fixture"},
-	{"observers/internal/sliced", "internal/export", "percolator/adopt"},
-	{"observers/combinequeue", "observers/exportqueue", "internal/webindex/crawl", "internal/webindex/page"},
-	{"internal/webindex/index", "internal/workload", "percolator/console"},
-	{"internal/simulation", "internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
-	{"internal/webindex/summary", "internal/webindex/webtest"},
-	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/orders", "docs/examples/phones", "docs/examples/quickstart", "docs/examples/stars"},
-	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "emulator_test/upgrade", "internal", "terraform"}, // nothing but tests
+var floors = [][]string{
+	{"model"},
+	{"layout", "telemetry"},
+	{"store"},
+	{"timestamps", "dispatch"},
+	{"meta", "journal"},
+	{"locks"},
+	{"reads", "settle"},
+	{"commit"},
+	{"."},
+	{"membership"},
 }
 
-// importers are all that may import a package, where that is fewer than the layers above it.
-var importers = map[string][]string{
-	"internal/capacity":   {"cmd/percolator"},
-	"internal/audit":      {"internal/repair", "internal/simulation", "percolator/admin", "percolator/percolatortest"},
-	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine", "internal/settle", "internal/layertest"},
-	"internal/export":     {"cmd/percolator"},
-	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
-	"internal/formats":    {"internal/export", "cmd/percolator"}, // so that no program but percolator links Parquet
-	"internal/gc":         {"internal/sweep", "percolator/admin"},
-	"internal/hosts":      {"internal/exporters", "tso"},
-	"internal/lease":      {"internal/gc", "internal/sweep"},
-	"internal/membership": {"percolator", "percolator/admin", "observers"},
-	"internal/printable":  {"cmd/percolator", "cmd/webindex", "internal/webindex/summary", "internal/webindex/verify"},
-	"internal/probe":      {"cmd/percolator"},
-	"internal/repair":     {"percolator/admin"},
-	"internal/scanning":   {"observers"},
-	"internal/sweep":      {"percolator/admin"},
-	"internal/timestamps": {"internal/meta", "internal/locks", "internal/reads", "internal/commit", "internal/engine", "internal/settle", "internal/layertest"},
-	"internal/transfer":   {"percolator/admin"},
+// below is what the engine stands on.
+var below = []string{"tso", "internal/emulatorhost", "internal/text"}
 
-	"percolator/backup/backuppb": {"percolator/backup"},
-	"percolator/emulator": {
-		"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart", "internal/fixture",
-		"internal/layertest", "percolator/percolatortest",
-	},
-	"tso/spannerstore": {"cmd/percolator"}, // so that no other program links Spanner
-	"tso/tsopb":        {"tso", "cmd/percolator"},
-
-	bigtable: {
-		"internal/store",       // the adapter
-		"internal/meta",        // creates tables
-		"tso",                  // keeps the oracle's record
-		"cmd/percolator",       // checks the store itself
-		"internal/probe",       // likewise
-		"percolator/adopt",     // reads plain tables
-		"docs/examples/phones", // has one
-		"internal/fixture", "internal/layertest", "percolator/emulator", "percolator/percolatortest",
-	},
-	spanner: {"tso/spannerstore", "cmd/percolator"},
+// onTop use what programs use, percolator and percolator/admin, and nothing of the engine.
+var onTop = []string{
+	"cmd", "observers/combinequeue", "observers/exportqueue", "percolator/backup", "percolator/console", "percolator/loader",
+	"percolator/schemafile",
 }
 
-// outside are the packages that build on the public API: of internal they see only what is named
-// here.
-var outside = map[string][]string{
-	"cmd/percolator":         {"internal/capacity", "internal/emulatorhost", "internal/export", "internal/exporters", "internal/formats", "internal/printable", "internal/probe", "internal/suggest"},
-	"cmd/webindex":           {"internal/exporters", "internal/printable", "internal/webindex"},
-	"docs":                   nil,
-	"internal/webindex":      {"internal/printable", "internal/webindex"},
-	"observers/combinequeue": nil,
-	"observers/exportqueue":  nil,
-	"observers/internal":     nil,
-	"percolator/backup":      nil,
-	"percolator/console":     nil,
-	"percolator/loader":      nil,
-	"percolator/schemafile":  nil,
+// exceptions are those of onTop that need something of the engine.
+var exceptions = map[string]string{
+	"cmd/percolator/internal/export":  "internal/engine/store", // reads in the background
+	"cmd/percolator/internal/formats": "internal/engine/model", // the types of columns
 }
 
-// forTests are imported by tests and by each other.
-var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/history", "internal/layertest", "internal/simulated", "internal/simulation",
-	"internal/spanneremulator", "internal/testca", "internal/webindex/webtest", "internal/workload", "percolator/percolatortest"}
+// linked are the only packages, with those below them, that link something large.
+var linked = map[string][]string{
+	"cloud.google.com/go/spanner":        {"tso/spannerstore", "cmd/percolator"},
+	"github.com/parquet-go/parquet-go":   {"cmd/percolator"},
+	"sigs.k8s.io/yaml":                   {"percolator/schemafile", "percolator/adopt", "cmd/percolator"},
+	"github.com/spf13/cobra":             {"cmd/percolator"},
+	"go.opentelemetry.io/otel/exporters": {"internal/serve/exporters", "cmd/percolator"},
+}
 
+// TestLayers: the floors of the engine hold, and nothing beside it reaches into it but by name.
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	for from, imports := range importsOf(t) {
-		for _, to := range imports {
+	for from, pkg := range packages(t) {
+		for _, to := range pkg.imports {
 			if why := refusal(from, to); why != "" {
 				t.Errorf("%s imports %s: %s", from, to, why)
 			}
@@ -121,54 +62,62 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestEveryPackageHasOnePlace: the layers are the packages of the module, each once.
-func TestEveryPackageHasOnePlace(t *testing.T) {
+// TestLinking: nobody's program grows by what only some need.
+func TestLinking(t *testing.T) {
 	t.Parallel()
-	placed := slices.Sorted(slices.Values(slices.Concat(layers...)))
-	if packages := slices.Sorted(maps.Keys(importsOf(t))); !slices.Equal(placed, packages) {
-		t.Errorf("among the layers are %q, the module has %q", placed, packages)
-	}
-	named := slices.Concat(slices.Collect(maps.Keys(importers)), slices.Concat(slices.Collect(maps.Values(importers))...), forTests)
-	for _, pkg := range named {
-		if _, ok := layerOf(pkg); !ok && pkg != bigtable && pkg != spanner {
-			t.Errorf("a rule names %s, which has no place among the layers", pkg)
+	for from, pkg := range packages(t) {
+		for _, dep := range pkg.deps {
+			if why := weight(from, dep); why != "" {
+				t.Errorf("%s links %s: %s", from, dep, why)
+			}
 		}
 	}
 }
 
 // refusal is why one package must not import another; "" if it may.
 func refusal(from, to string) string {
-	for _, client := range []string{bigtable, spanner} {
-		if under(to, client) {
-			if !slices.Contains(importers[client], from) {
-				return "Google's client is known to " + strings.Join(importers[client], ", ") + " alone"
-			}
-			return ""
-		}
-	}
-	high, placed := layerOf(from)
-	low, too := layerOf(to)
-	switch only, limited := importers[to]; {
-	case !placed || !too:
-		return "one of them has no place among the layers"
-	case low >= high:
-		return "it is not a lower layer"
-	case slices.Contains(forTests, to) && !slices.Contains(forTests, from):
-		return "it is for tests"
-	case limited && !slices.Contains(only, from):
-		return "it is for " + strings.Join(only, ", ") + " alone"
-	}
-	for dir, allowed := range outside {
-		if under(from, dir) && under(to, "internal") && !under(to, allowed...) && !slices.Contains(forTests, from) {
-			return "what is outside the engine uses percolator and percolator/admin"
-		}
+	const engine = "internal/engine"
+	low, isBelow := floorOf(to)
+	high, isEngine := floorOf(from)
+	switch {
+	case isEngine && isBelow && low >= high:
+		return "it is not a lower floor"
+	case isEngine && !isBelow && !under(to, below...) && !strings.Contains(to, "."):
+		return "the engine stands on " + strings.Join(below, ", ") + " alone"
+	case under(to, engine) && !isBelow:
+		return "it has no floor"
+	case isBelow && under(from, onTop...) && exceptions[from] != to:
+		return "what stands on top uses percolator and percolator/admin"
+	case isEngine && under(to, "cloud.google.com/go/bigtable") && !strings.Contains(to, "/apiv2/") && from != engine+"/store" && from != engine+"/meta":
+		return "store speaks to Bigtable, and meta makes tables"
 	}
 	return ""
 }
 
-func layerOf(pkg string) (int, bool) {
-	i := slices.IndexFunc(layers, func(line []string) bool { return slices.Contains(line, pkg) })
+// floorOf is the floor of a package of the engine.
+func floorOf(pkg string) (int, bool) {
+	name, ok := strings.CutPrefix(pkg+"/", "internal/engine/")
+	if !ok {
+		return 0, false
+	}
+	name = strings.TrimSuffix("./"+name, "/")
+	i := slices.IndexFunc(floors, func(floor []string) bool {
+		return slices.ContainsFunc(floor, func(p string) bool { return name == "./"+p || name == p })
+	})
 	return i, i >= 0
+}
+
+// weight is why a package must not link another; "" if it may.
+func weight(from, dep string) string {
+	for what, only := range linked {
+		if under(dep, what) && !under(from, only...) {
+			return "it is for " + strings.Join(only, ", ") + " alone"
+		}
+	}
+	if under(dep, "internal/testing") && !under(from, "internal/testing") {
+		return "it is for tests"
+	}
+	return ""
 }
 
 // under reports whether a package is one of the directories or below one of them.
@@ -176,10 +125,12 @@ func under(pkg string, dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") })
 }
 
-// importsOf is what each package of the module imports, its tests aside, of the module and of
-// Google's clients.
-func importsOf(t *testing.T) map[string][]string {
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+type pkg struct{ imports, deps []string }
+
+// packages are those of the module, their tests aside, by their paths within it.
+func packages(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}|{{join .Imports " "}}|{{join .Deps " "}}`, "./...")
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {
@@ -189,23 +140,22 @@ func importsOf(t *testing.T) map[string][]string {
 		}
 		t.Skip(err)
 	}
-	all := map[string][]string{}
-	for line := range strings.Lines(string(out)) {
-		words := strings.Fields(line)
-		from := strings.TrimPrefix(words[0], module)
-		all[from] = nil
-		for _, to := range words[1:] {
-			if own, ok := strings.CutPrefix(to, module); ok {
-				all[from] = append(all[from], own)
-			} else if under(to, bigtable, spanner) {
-				all[from] = append(all[from], to)
-			}
-		}
+	all := map[string]pkg{}
+	for line := range strings.Lines(strings.ReplaceAll(string(out), module, "")) {
+		words := strings.Split(strings.TrimSpace(line), "|")
+		imports := slices.DeleteFunc(strings.Fields(words[1]), standard)
+		all[words[0]] = pkg{imports, strings.Fields(words[2])}
 	}
-	if len(all["internal/commit"]) == 0 {
+	if len(all["internal/engine/commit"].imports) == 0 {
 		t.Fatal("go list names no imports")
 	}
 	return all
+}
+
+// standard reports whether a package is of Go's library.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".") && !slices.Contains([]string{"cmd", "docs", "internal", "observers", "percolator", "tso"}, first)
 }
 
 // TestRefusals: the rules find what they are for.
@@ -215,57 +165,40 @@ func TestRefusals(t *testing.T) {
 		from, to string
 		refused  bool
 	}{
-		{"internal/store", "internal/layout", false},
-		{"internal/store", "internal/meta", true},
-		{"internal/reads", "internal/commit", true},
-		{"internal/gc", "internal/transfer", true},
+		{"internal/engine/store", "internal/engine/layout", false},
+		{"internal/engine/store", "internal/engine/meta", true},
+		{"internal/engine/reads", "internal/engine/commit", true},
+		{"internal/engine/commit", "internal/engine/dispatch", false},
+		{"internal/engine", "internal/engine/commit", false},
+		{"internal/engine/commit", "internal/engine", true},
 		{"internal/engine", "percolator", true},
-		{"internal/telemetry", "internal/store", true},
-		{"internal/commit", "internal/dispatch", false},
-		{"internal/gc", "internal/dispatch", true},
-		{"percolator", "percolator/admin", true},
-		{"observers", "internal/scanning", false},
-		{"percolator/admin", "internal/scanning", true},
+		{"internal/engine/reads", "internal/testing/layertest", true},
+		{"internal/engine/commit", "percolator/internal/gc", true},
+		{"internal/engine/unknown", "tso", false},
+		{"percolator", "internal/engine/unknown", true},
 		{"percolator/backup", "percolator/admin", false},
-		{"percolator/backup", "internal/layout", true},
+		{"percolator/backup", "internal/engine/layout", true},
 		{"cmd/percolator", "internal/engine", true},
-		{"cmd/percolator", "internal/exporters", false},
-		{"cmd/percolator", "internal/webindex/index", true},
-		{"cmd/webindex", "internal/webindex/index", false},
-		{"internal/exporters", "percolator", true},
-		{"internal/engine", "internal/layertest", true},
-		{"internal/reads", bigtable, true},
-		{"internal/store", bigtable + "/apiv2/bigtablepb", false},
-		{"percolator/loader", bigtable, true},
-		{"percolator", spanner, true},
-		{"internal/commit", "internal/exporters", true},
-		{"internal/commit", "internal/webindex/index", true},
-		{"percolator", "percolator/emulator", true},
-		{"observers", "internal/webindex/page", true},
-		{"internal/unknown", "tso", true},
-		{"observers", "percolator/unknown", true},
+		{"cmd/percolator", "internal/serve/exporters", false},
+		{"internal/engine/reads", "cloud.google.com/go/bigtable", true},
+		{"internal/engine/store", "cloud.google.com/go/bigtable", false},
+		{"internal/engine/reads", "cloud.google.com/go/bigtable/apiv2/bigtablepb", false},
 	} {
 		if why := refusal(c.from, c.to); (why != "") != c.refused {
 			t.Errorf("%s imports %s: %q", c.from, c.to, why)
 		}
 	}
-}
-
-// TestNoPackageEscapesTheLayers: the rules also hold for packages within the directories of others.
-func TestNoPackageEscapesTheLayers(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ from, to string }{
-		{"internal/model", "tso/spannerstore"},       // every client would link Spanner
-		{"percolator", "tso/spannerstore"},           // likewise
-		{"internal/store", "observers/combinequeue"}, // an observer's library below the engine
-		{"internal/commit", "docs/examples/quickstart"},
-		{"observers/combinequeue", "internal/commit"}, // it uses percolator, like any observer
-		{"observers/exportqueue", "internal/engine"},
-		{"tso/spannerstore", "internal/store"}, // the oracle lies below everything
-		{"tso/internal/record", "internal/meta"},
+	for _, c := range []struct {
+		from, dep string
+		refused   bool
+	}{
+		{"percolator", "cloud.google.com/go/spanner", true},
+		{"cmd/percolator", "cloud.google.com/go/spanner/apiv1", false},
+		{"observers", "github.com/parquet-go/parquet-go", true},
+		{"percolator", "internal/testing/fixture", true},
 	} {
-		if refusal(c.from, c.to) == "" {
-			t.Errorf("%s may import %s", c.from, c.to)
+		if why := weight(c.from, c.dep); (why != "") != c.refused {
+			t.Errorf("%s links %s: %q", c.from, c.dep, why)
 		}
 	}
 }

@@ -3,8 +3,8 @@ package observers
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/commit"
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/gopercolator/percolator/internal/membership"
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
 // OneWorker is for an observer whose runs for different cells of its column conflict, such as a

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/membership"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -135,7 +135,7 @@ func (m *partition) run(ctx context.Context) {
 			pause = minMembersPause
 		}
 		failed = err != nil
-		if retry.Sleep(ctx, pause) != nil {
+		if model.Sleep(ctx, pause) != nil {
 			break
 		}
 	}

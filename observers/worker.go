@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -52,9 +52,10 @@ type Worker struct {
 }
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
-// for an invalid registry or configuration, percolator.ErrSchemaMismatch for an observer of a
-// column that the schema does not observe, a column without an observer that this worker takes, or
-// a table that an observer needs and the schema lacks.
+// for an invalid registry or configuration, or a typed observer of a column that the schema
+// declares with another type; percolator.ErrSchemaMismatch for an observer of a column that the
+// schema does not observe, a column without an observer that this worker takes, or a table that an
+// observer needs and the schema lacks.
 func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if c == nil || r == nil {
 		return nil, fmt.Errorf("observers: %w: NewWorker needs a client and a registry", percolator.ErrInvalidArgument)
@@ -74,6 +75,9 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	cov, err := cover(c.Schema(), registered, cfg.Columns)
+	if err == nil {
+		err = cov.checkTypes(c.Engine().Meta)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +237,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup, curren
 		// While the store does not answer, every cell fails: slow all of them down together.
 		if unreachable++; !blameless {
 			unreachable = 0
-		} else if retry.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
+		} else if model.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
 			return
 		}
 	}

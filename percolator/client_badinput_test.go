@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/commit"
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/testca"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/internal/testing/testca"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )

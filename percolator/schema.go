@@ -5,9 +5,9 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 )
 
 // Schema is the set of Percolator tables of an instance. It is stored in the instance and

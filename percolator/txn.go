@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/tso"
 )
 

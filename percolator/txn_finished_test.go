@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/commit"
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 // Bounds of answers that are not written yet. gRPC is done with a call when its answer is queued,
@@ -42,12 +42,12 @@ var (
 // answers counts calls until their answers are written, and the bytes of these.
 type answers struct {
 	calls callCap
-	bytes *hosts.Quota
+	bytes *serve.Quota
 	close func(net.Addr) // closes the connection of that peer
 }
 
 func newAnswers(calls callCap, share int, closeConn func(net.Addr)) answers {
-	return answers{calls, hosts.NewSharedQuota(maxUnreadBytes, share), closeConn}
+	return answers{calls, serve.NewSharedQuota(maxUnreadBytes, share), closeConn}
 }
 
 // unary is an interceptor. Its answers are for answerCodec.

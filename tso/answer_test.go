@@ -80,7 +80,7 @@ func TestUnreadAnswersAreNotKept(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: takes longer than a second")
 	}
-	s := serve(t, NewMemoryStore(), ServerConfig{PeerShare: 100})
+	s := startServing(t, NewMemoryStore(), ServerConfig{PeerShare: 100})
 	mustNext(t, dial(t, s.address))
 	message := framed(t, endedSessions())
 	before := heapInUse()
@@ -141,7 +141,7 @@ func TestCallsCountUntilTheirAnswersAreWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: calls, PeerShare: 100})
+			s := startServing(t, NewMemoryStore(), ServerConfig{MaxCalls: calls, PeerShare: 100})
 			other := rawClient(t, s.address)
 			req := &tsopb.NextRequest{Count: 1}
 			eventually(t, "it leads", func() bool {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/tap"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 // Bounds of calls whose message has not arrived in full. Nothing else bounds what a server holds of
@@ -24,12 +24,12 @@ const (
 
 // arrivals ends calls whose message does not arrive.
 type arrivals struct {
-	calls *hosts.Quota
+	calls *serve.Quota
 	begun func(ctx context.Context) // is told of each call
 }
 
 func newArrivals(most, share int, begun func(context.Context)) arrivals {
-	return arrivals{hosts.NewSharedQuota(min(most, maxArriving), share), begun}
+	return arrivals{serve.NewSharedQuota(min(most, maxArriving), share), begun}
 }
 
 // arrivedKey is the key of the function that ends the time of a call's arrival.

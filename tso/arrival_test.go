@@ -67,7 +67,7 @@ func TestServerEndsUnfinishedCalls(t *testing.T) {
 		t.Skip("-short: takes longer than a second")
 	}
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{PeerShare: 1})
+	s := startServing(t, NewMemoryStore(), ServerConfig{PeerShare: 1})
 	client := dial(t, s.address)
 	waiting := make(chan error, 1)
 	go func() {

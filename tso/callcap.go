@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
@@ -15,7 +15,7 @@ import (
 // It refuses a call above the bound at once instead of adding to the load. Calls that wait for
 // hints, and streams, which watch health, have bounds of their own: both last, and must not take
 // the slots of calls for timestamps.
-type callCap struct{ calls, waits, streams *hosts.Quota }
+type callCap struct{ calls, waits, streams *serve.Quota }
 
 // Calls that last, whatever MaxCalls is.
 const (
@@ -25,15 +25,15 @@ const (
 
 func newCallCap(most, share int) callCap {
 	return callCap{
-		calls: hosts.NewSharedQuota(most, share), waits: hosts.NewSharedQuota(min(most, maxWaitingCalls), share),
-		streams: hosts.NewSharedQuota(min(most, maxLastingStreams), share),
+		calls: serve.NewSharedQuota(most, share), waits: serve.NewSharedQuota(min(most, maxWaitingCalls), share),
+		streams: serve.NewSharedQuota(min(most, maxLastingStreams), share),
 	}
 }
 
 var errTooManyCalls = status.Error(codes.ResourceExhausted, "too many calls at once")
 
 // of returns what bounds calls of a method.
-func (c callCap) of(info *grpc.UnaryServerInfo) *hosts.Quota {
+func (c callCap) of(info *grpc.UnaryServerInfo) *serve.Quota {
 	if info.FullMethod == tsopb.Hints_TakeHints_FullMethodName {
 		return c.waits
 	}

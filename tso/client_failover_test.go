@@ -137,13 +137,13 @@ func TestClientSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	serve := func(l net.Listener) *grpc.Server {
+	start := func(l net.Listener) *grpc.Server {
 		rpc := grpc.NewServer()
 		tsopb.RegisterOracleServer(rpc, &scripted{next: c.next})
 		go func() { _ = rpc.Serve(l) }()
 		return rpc
 	}
-	rpc := serve(l)
+	rpc := start(l)
 	client := dial(t, address)
 	before := mustNext(t, client)
 	rpc.Stop()
@@ -155,7 +155,7 @@ func TestClientSurvivesARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(serve(l).Stop)
+	t.Cleanup(start(l).Stop)
 	if after := <-got; after <= before {
 		t.Errorf("%d after %d", after, before)
 	}
@@ -203,7 +203,7 @@ func TestClientDistrustsAnswers(t *testing.T) {
 // to it.
 func TestClientOfAnOracleThatLostItsRecord(t *testing.T) {
 	t.Parallel()
-	before := serve(t, NewMemoryStore(), ServerConfig{Now: func() time.Time { return time.Now().Add(time.Hour) }})
+	before := startServing(t, NewMemoryStore(), ServerConfig{Now: func() time.Time { return time.Now().Add(time.Hour) }})
 	client := dial(t, before.address)
 	last := mustNext(t, client)
 	before.stop()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 	grpcpeer "google.golang.org/grpc/peer"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 // here: no peer has proven an identity yet.
 type connGuard struct {
 	net.Listener
-	open, shaking *hosts.Quota
+	open, shaking *serve.Quota
 	pace          rate.Limit // of one peer
 
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ type pacedPeer struct {
 
 func newConnGuard(l net.Listener, most, share int) *connGuard {
 	return &connGuard{
-		Listener: l, open: hosts.NewSharedQuota(most, share), shaking: hosts.NewSharedQuota(min(most, maxHandshakes), share),
+		Listener: l, open: serve.NewSharedQuota(most, share), shaking: serve.NewSharedQuota(min(most, maxHandshakes), share),
 		pace: rate.Limit(maxRequestRate * share / 100), peers: make(map[string]*pacedPeer),
 		young: make(map[*guardedConn]struct{}), conns: make(map[net.Addr]*guardedConn),
 	}
@@ -78,7 +78,7 @@ func (g *connGuard) Accept() (net.Conn, error) {
 
 // admit returns nil if conn's peer has its share.
 func (g *connGuard) admit(conn net.Conn) net.Conn {
-	host := hosts.Of(conn.RemoteAddr())
+	host := serve.Host(conn.RemoteAddr())
 	if !g.open.Take(host, 1) {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (g *connGuard) called(ctx context.Context) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if paced := g.peers[hosts.Of(p.Addr)]; paced != nil && len(g.peers) > 1 {
+	if paced := g.peers[serve.Host(p.Addr)]; paced != nil && len(g.peers) > 1 {
 		paced.limiter.ReserveN(time.Now(), callBytes)
 	}
 }

@@ -46,9 +46,9 @@ const (
 func TestHealthFollowsTheLeader(t *testing.T) {
 	t.Parallel()
 	store := NewMemoryStore()
-	a := serve(t, store, ServerConfig{})
+	a := startServing(t, store, ServerConfig{})
 	mustNext(t, a)
-	b := serve(t, store, ServerConfig{})
+	b := startServing(t, store, ServerConfig{})
 	ha, hb := healthClient(t, a.address), healthClient(t, b.address)
 	eventually(t, "the leader says so", func() bool {
 		return checkHealth(t, ha, "") == isServing && checkHealth(t, ha, oracleService) == isServing
@@ -77,7 +77,7 @@ func TestHealthFollowsTheLeader(t *testing.T) {
 // A server that stops tells its watchers, and does not wait for them to leave.
 func TestHealthWhenTheServerStops(t *testing.T) {
 	t.Parallel()
-	a := serve(t, NewMemoryStore(), ServerConfig{})
+	a := startServing(t, NewMemoryStore(), ServerConfig{})
 	mustNext(t, a)
 	h := healthClient(t, a.address)
 	eventually(t, "it serves", func() bool { return checkHealth(t, h, "") == isServing })
@@ -113,7 +113,7 @@ func TestHealthWhenTheServerStops(t *testing.T) {
 func TestHealthWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	store := newFaultyStore(NewMemoryStore())
-	s := serve(t, store, ServerConfig{Lease: 300 * time.Millisecond, Window: 300 * time.Millisecond})
+	s := startServing(t, store, ServerConfig{Lease: 300 * time.Millisecond, Window: 300 * time.Millisecond})
 	mustNext(t, s)
 	h := healthClient(t, s.address)
 	for range 2 {
@@ -236,7 +236,7 @@ func TestStatusOfAnElectionThatIsStuck(t *testing.T) {
 func TestAskStatus(t *testing.T) {
 	t.Parallel()
 	store := newFaultyStore(NewMemoryStore())
-	s := serve(t, store, ServerConfig{Version: "v1.2.3", Lease: 300 * time.Millisecond})
+	s := startServing(t, store, ServerConfig{Version: "v1.2.3", Lease: 300 * time.Millisecond})
 	mustNext(t, s)
 	got, err := AskStatus(t.Context(), s.address)
 	if err != nil {
@@ -268,7 +268,7 @@ func TestAskStatus(t *testing.T) {
 func TestHealthMetrics(t *testing.T) {
 	t.Parallel()
 	reader := metric.NewManualReader()
-	s := serve(t, NewMemoryStore(), ServerConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	s := startServing(t, NewMemoryStore(), ServerConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	mustNext(t, s)
 	var got metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &got); err != nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 // Limits of hints. How many there may be is in [ServerConfig].
@@ -64,10 +64,10 @@ type Handover interface {
 // hintTable is the hints of one term of leadership.
 type hintTable struct {
 	mono   func() time.Duration
-	places *hosts.Quota // in queues of topics
-	named  *hosts.Quota // topics, by the peer that has asked for them first
-	count  *hosts.Quota // of hints, by the peer that has left them
-	bytes  *hosts.Quota // of their data
+	places *serve.Quota // in queues of topics
+	named  *serve.Quota // topics, by the peer that has asked for them first
+	count  *serve.Quota // of hints, by the peer that has left them
+	bytes  *serve.Quota // of their data
 
 	mu     sync.Mutex
 	topics map[uint64]*hintTopic
@@ -86,8 +86,8 @@ type leftHint struct{ data, peer string }
 
 func newHintTable(most, share int, mono func() time.Duration) *hintTable {
 	return &hintTable{
-		mono: mono, places: hosts.NewSharedQuota(maxHintPlaces, share), named: hosts.NewSharedQuota(maxTopics, share),
-		count: hosts.NewSharedQuota(most, share), bytes: hosts.NewSharedQuota(maxHintBytes, share), topics: make(map[uint64]*hintTopic),
+		mono: mono, places: serve.NewSharedQuota(maxHintPlaces, share), named: serve.NewSharedQuota(maxTopics, share),
+		count: serve.NewSharedQuota(most, share), bytes: serve.NewSharedQuota(maxHintBytes, share), topics: make(map[uint64]*hintTopic),
 	}
 }
 

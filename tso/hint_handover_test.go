@@ -93,7 +93,7 @@ func TestHandHints(t *testing.T) {
 // Over gRPC; and a server of a version before says that it hands nothing over.
 func TestHandHintsOverGRPC(t *testing.T) {
 	t.Parallel()
-	server := serve(t, NewMemoryStore(), ServerConfig{})
+	server := startServing(t, NewMemoryStore(), ServerConfig{})
 	worker, busy := dial(t, server.address), dial(t, server.address)
 	mustNext(t, worker)
 	mustNext(t, busy)

@@ -215,7 +215,7 @@ func TestHintsOverGRPC(t *testing.T) {
 		t.Skip("-short: takes longer than a second")
 	}
 	t.Parallel()
-	server := serve(t, NewMemoryStore(), ServerConfig{})
+	server := startServing(t, NewMemoryStore(), ServerConfig{})
 	worker, writer := dial(t, server.address, WithTimeout(time.Second)), dial(t, server.address)
 	mustNext(t, worker)
 	mustNext(t, writer)

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/tick"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
@@ -172,7 +171,7 @@ func (e *elector) acquire(ctx context.Context) error {
 	next := e.seen.successor()
 	next.Epoch++
 	next.Holder, next.Address, next.Lease = e.id, e.address, e.term
-	next.HighWater = max(next.HighWater, min(max(floor, e.clock.now())+tick.In(e.window), MaxTimestamp))
+	next.HighWater = max(next.HighWater, min(max(floor, e.clock.now())+ticksIn(e.window), MaxTimestamp))
 
 	if err := e.swap(ctx, next); err != nil || e.seen != next {
 		return err

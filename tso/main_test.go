@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 func TestMain(m *testing.M) { os.Exit(fixture.RunWaiting(m)) }

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	grpcpeer "google.golang.org/grpc/peer"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 // peerOf names the peer that ctx's call comes from, for its share of what there is: by its identity
@@ -19,7 +19,7 @@ func peerOf(ctx context.Context) string {
 	if identity := identityOf(p.AuthInfo); identity != "" {
 		return identity
 	}
-	return hosts.Of(p.Addr)
+	return serve.Host(p.Addr)
 }
 
 // identityOf returns who the peer has proven to be, "" without a verified certificate or ALTS. It

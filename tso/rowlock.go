@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 // Limits of row locks. How many there may be is in [ServerConfig].
@@ -31,7 +31,7 @@ const (
 // work twice.
 type rowLockTable struct {
 	mono func() time.Duration
-	held *hosts.Quota // locks in memory
+	held *serve.Quota // locks in memory
 
 	mu       sync.Mutex
 	locks    map[uint64]*rowLock // by the hash of the row
@@ -48,7 +48,7 @@ type rowLock struct {
 }
 
 func newRowLockTable(most, share int, mono func() time.Duration) *rowLockTable {
-	return &rowLockTable{held: hosts.NewSharedQuota(most, share), mono: mono, locks: make(map[uint64]*rowLock)}
+	return &rowLockTable{held: serve.NewSharedQuota(most, share), mono: mono, locks: make(map[uint64]*rowLock)}
 }
 
 // checkRowLocks returns an error unless holder may lock rows, or unlock them.

@@ -45,7 +45,7 @@ func mustConnect(t *testing.T, address string) net.Conn {
 // Connections beyond the limit wait, and get their turn when others end.
 func TestServerLimitsConnections(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxConnections: 2, PeerShare: 100})
+	s := startServing(t, NewMemoryStore(), ServerConfig{MaxConnections: 2, PeerShare: 100})
 	mustNext(t, s)
 	var held []net.Conn
 	for range 2 {
@@ -87,7 +87,7 @@ func TestServerSharesConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.cfg.MaxConnections, c.cfg.PeerShare, c.cfg.HandshakeTimeout = 4*each, 25, time.Hour
-			s := serve(t, NewMemoryStore(), c.cfg)
+			s := startServing(t, NewMemoryStore(), c.cfg)
 			var held []net.Conn
 			connect := func() net.Conn {
 				conn := mustConnectFrom(t, "127.0.0.2", s.address)
@@ -180,7 +180,7 @@ func watchers(t *testing.T, h healthpb.HealthClient, n int) (end func()) {
 // Calls beyond the limit of a connection wait.
 func TestServerLimitsStreams(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxStreams: 2})
+	s := startServing(t, NewMemoryStore(), ServerConfig{MaxStreams: 2})
 	h := healthClient(t, s.address)
 	end := watchers(t, h, 2)
 	if _, err := h.Check(soon(t), &healthpb.HealthCheckRequest{}); status.Code(err) != codes.DeadlineExceeded {
@@ -198,7 +198,7 @@ func TestServerLimitsCalls(t *testing.T) {
 	}
 	t.Parallel()
 	store, clock := newFaultyStore(NewMemoryStore()), &warpedClock{}
-	s := serve(t, store, ServerConfig{MaxCalls: 2, PeerShare: 100, Lease: time.Minute, Window: time.Second, Now: clock.now})
+	s := startServing(t, store, ServerConfig{MaxCalls: 2, PeerShare: 100, Lease: time.Minute, Window: time.Second, Now: clock.now})
 	mustNext(t, s)
 	store.freeze()
 	clock.by.Add(int64(time.Hour)) // calls wait for a window that is not stored
@@ -233,7 +233,7 @@ func TestServerLimitsCalls(t *testing.T) {
 
 func TestServerLimitsHeaders(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{})
+	s := startServing(t, NewMemoryStore(), ServerConfig{})
 	mustNext(t, s)
 	raw := rawClient(t, s.address)
 	req := &tsopb.NextRequest{Count: 1}
@@ -253,8 +253,8 @@ func TestServerLimitsHeaders(t *testing.T) {
 func TestServerCutsSilentConnections(t *testing.T) {
 	t.Parallel()
 	d := newTLSDir(t)
-	plain := serve(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 50 * time.Millisecond})
-	secure := serve(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 50 * time.Millisecond, Credentials: d.serverCreds(t)})
+	plain := startServing(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 50 * time.Millisecond})
+	secure := startServing(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 50 * time.Millisecond, Credentials: d.serverCreds(t)})
 	hello := clientHello(t)
 	for name, c := range map[string]struct {
 		address, sent string
@@ -308,7 +308,7 @@ func clientHello(t *testing.T) string {
 // Connections on which nobody calls are closed, and made again when they are needed.
 func TestServerClosesIdleConnections(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{IdleTimeout: 50 * time.Millisecond})
+	s := startServing(t, NewMemoryStore(), ServerConfig{IdleTimeout: 50 * time.Millisecond})
 	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -325,8 +325,8 @@ func TestServerClosesIdleConnections(t *testing.T) {
 func TestServerSurvivesGarbage(t *testing.T) {
 	t.Parallel()
 	d := newTLSDir(t)
-	plain := serve(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 100 * time.Millisecond})
-	secure := serve(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 100 * time.Millisecond, Credentials: d.serverCreds(t)})
+	plain := startServing(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 100 * time.Millisecond})
+	secure := startServing(t, NewMemoryStore(), ServerConfig{HandshakeTimeout: 100 * time.Millisecond, Credentials: d.serverCreds(t)})
 	random := rand.New(rand.NewPCG(1, 2))
 	hello := clientHello(t)
 	for i := range 100 {
@@ -374,7 +374,7 @@ func garbage(random *rand.Rand) []byte {
 func TestServerRegister(t *testing.T) {
 	t.Parallel()
 	var names []string
-	s := serve(t, NewMemoryStore(), ServerConfig{Register: func(rpc *grpc.Server) {
+	s := startServing(t, NewMemoryStore(), ServerConfig{Register: func(rpc *grpc.Server) {
 		for name := range rpc.GetServiceInfo() {
 			names = append(names, name)
 		}
@@ -393,7 +393,7 @@ func TestServerRegister(t *testing.T) {
 // Watchers of health, who stay, do not take the slots of calls for timestamps.
 func TestWatchersLeaveRoomForTimestamps(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 100})
+	s := startServing(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 100})
 	client := dial(t, s.address)
 	defer watchers(t, healthClient(t, s.address), 4)()
 	mustNext(t, client)
@@ -403,7 +403,7 @@ func TestWatchersLeaveRoomForTimestamps(t *testing.T) {
 // those of all who wait.
 func TestWaitingCallsLeaveRoomForTimestamps(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 50})
+	s := startServing(t, NewMemoryStore(), ServerConfig{MaxCalls: 4, PeerShare: 50})
 	client := dial(t, s.address)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 
 func TestOrderUnderManyCallers(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{})
+	s := startServing(t, NewMemoryStore(), ServerConfig{})
 	oracles := []Oracle{dial(t, s.address), dial(t, s.address), s}
 	w := newWitness()
 	var wg sync.WaitGroup
@@ -51,7 +51,7 @@ func startCluster(t *testing.T) *cluster {
 	for range 3 {
 		store, clock := newFaultyStore(c.store), &warpedClock{}
 		c.stores, c.clocks = append(c.stores, store), append(c.clocks, clock)
-		c.servers = append(c.servers, serve(t, store, ServerConfig{Lease: 240 * time.Millisecond, Window: 240 * time.Millisecond, Now: clock.now}))
+		c.servers = append(c.servers, startServing(t, store, ServerConfig{Lease: 240 * time.Millisecond, Window: 240 * time.Millisecond, Now: clock.now}))
 	}
 	return c
 }

@@ -29,8 +29,8 @@ type served struct {
 	ended   chan error
 }
 
-// serve runs a server until the test ends.
-func serve(t *testing.T, store Store, cfg ServerConfig) *served {
+// startServing runs a server until the test ends.
+func startServing(t *testing.T, store Store, cfg ServerConfig) *served {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestServerPlaintextStaysOnLoopback(t *testing.T) {
 func TestServerServes(t *testing.T) {
 	t.Parallel()
 	store := NewMemoryStore()
-	s := serve(t, store, ServerConfig{})
+	s := startServing(t, store, ServerConfig{})
 	client := dial(t, s.address)
 	before := At(time.Now())
 	last := before
@@ -167,7 +167,7 @@ func TestServerServes(t *testing.T) {
 
 func TestServerRefusesBadCounts(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{})
+	s := startServing(t, NewMemoryStore(), ServerConfig{})
 	mustNext(t, s)
 	raw := rawClient(t, s.address)
 	for _, n := range []uint32{0, MaxBatch + 1, 1<<32 - 1} {
@@ -187,9 +187,9 @@ func TestServerRefusesBadCounts(t *testing.T) {
 func TestServerFollowerNamesTheLeader(t *testing.T) {
 	t.Parallel()
 	store := NewMemoryStore()
-	a := serve(t, store, ServerConfig{})
+	a := startServing(t, store, ServerConfig{})
 	mustNext(t, a)
-	b := serve(t, store, ServerConfig{})
+	b := startServing(t, store, ServerConfig{})
 	eventually(t, "the follower knows the leader", func() bool { return b.elector.leaderAddress() != "" })
 	_, err := rawClient(t, b.address).Next(t.Context(), &tsopb.NextRequest{Count: 1})
 	if status.Code(err) != codes.FailedPrecondition || namedLeader(err) != a.address {
@@ -202,9 +202,9 @@ func TestServerFollowerNamesTheLeader(t *testing.T) {
 func TestServerHandsOverToClients(t *testing.T) {
 	t.Parallel()
 	store := NewMemoryStore()
-	a := serve(t, store, ServerConfig{})
+	a := startServing(t, store, ServerConfig{})
 	mustNext(t, a)
-	b := serve(t, store, ServerConfig{})
+	b := startServing(t, store, ServerConfig{})
 	client := dial(t, a.address+","+b.address)
 	before := mustNext(t, client)
 	epoch := stored(t, store).Epoch
@@ -223,7 +223,7 @@ func TestServerHandsOverToClients(t *testing.T) {
 func TestServerEndsWhenTheRecordIsDamaged(t *testing.T) {
 	t.Parallel()
 	damaged := &loadStore{Store: NewMemoryStore(), load: func() (State, error) { return State{}, record.Corruptf("found rubbish") }}
-	s := serve(t, damaged, ServerConfig{})
+	s := startServing(t, damaged, ServerConfig{})
 	if err := <-s.ended; !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "rubbish") {
 		t.Errorf("Serve returned %v", err)
 	}
@@ -260,7 +260,7 @@ func TestServerEndsWhenTheListenerFails(t *testing.T) {
 
 func TestServerSurvivesRandomBytes(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{})
+	s := startServing(t, NewMemoryStore(), ServerConfig{})
 	for _, junk := range []string{"\x00", "GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff", strings.Repeat("\xfe", 1<<16)} {
 		conn, err := net.Dial("tcp", s.address)
 		if err != nil {
@@ -276,7 +276,7 @@ func TestServerSurvivesRandomBytes(t *testing.T) {
 
 func TestServerLimitsRequests(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{})
+	s := startServing(t, NewMemoryStore(), ServerConfig{})
 	mustNext(t, s)
 	req := &tsopb.NextRequest{Count: 1}
 	req.ProtoReflect().SetUnknown(append([]byte{0x7a, 0x80, 0x80, 0x08}, make([]byte, 1<<17)...)) // field 15, 128 KB
@@ -326,7 +326,7 @@ func TestServerLogs(t *testing.T) {
 func TestServerMetrics(t *testing.T) {
 	t.Parallel()
 	reader := metric.NewManualReader()
-	s := serve(t, NewMemoryStore(), ServerConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	s := startServing(t, NewMemoryStore(), ServerConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	for range 5 {
 		mustNext(t, s)
 	}

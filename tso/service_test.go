@@ -18,7 +18,7 @@ import (
 func TestServerNoticesLostTimestamps(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
-	s := serve(t, NewMemoryStore(), ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := startServing(t, NewMemoryStore(), ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	last := mustNext(t, s)
 	raw := rawClient(t, s.address)
 	ask := func(after Timestamp) (Timestamp, error) {

@@ -47,7 +47,7 @@ func endedOf(t *testing.T, o Sessions, ids ...string) (ended []string) {
 
 func TestClientSession(t *testing.T) {
 	t.Parallel()
-	server := serve(t, NewMemoryStore(), ServerConfig{})
+	server := startServing(t, NewMemoryStore(), ServerConfig{})
 	owner, other := dial(t, server.address), dial(t, server.address)
 	s, more := openSession(t, owner), openSession(t, owner)
 	id, moreID := s.ID(), more.ID()
@@ -86,9 +86,9 @@ func TestClientSessionFollowsTheLeader(t *testing.T) {
 	t.Parallel()
 	store := NewMemoryStore()
 	cfg := ServerConfig{Lease: 500 * time.Millisecond, SessionLease: 30 * time.Second}
-	a := serve(t, store, cfg)
+	a := startServing(t, store, cfg)
 	mustNext(t, a)
-	b := serve(t, store, cfg)
+	b := startServing(t, store, cfg)
 	client := dial(t, a.address+","+b.address)
 	s := openSession(t, client)
 	id := s.ID()
@@ -121,7 +121,7 @@ func TestClientSessionIsCutOff(t *testing.T) {
 		t.Skip("-short: takes longer than a second")
 	}
 	t.Parallel()
-	server := serve(t, NewMemoryStore(), ServerConfig{SessionLease: 500 * time.Millisecond})
+	server := startServing(t, NewMemoryStore(), ServerConfig{SessionLease: 500 * time.Millisecond})
 	var cut atomic.Bool
 	client := dial(t, server.address, WithGRPCDialOptions(grpc.WithChainUnaryInterceptor(
 		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -143,7 +143,7 @@ func TestClientSessionIsCutOff(t *testing.T) {
 // before one that failed.
 func TestClientSessionCountsFromTheRequest(t *testing.T) {
 	t.Parallel()
-	server := serve(t, NewMemoryStore(), ServerConfig{})
+	server := startServing(t, NewMemoryStore(), ServerConfig{})
 	own := newClock(nil)
 	var fail atomic.Bool
 	var sent []time.Duration
@@ -179,7 +179,7 @@ func TestClientSessionCountsFromTheRequest(t *testing.T) {
 
 func TestClientSessionLimits(t *testing.T) {
 	t.Parallel()
-	server := serve(t, NewMemoryStore(), ServerConfig{MaxSessions: 1, MaxRowLocks: maxRowLockRows, PeerShare: 100})
+	server := startServing(t, NewMemoryStore(), ServerConfig{MaxSessions: 1, MaxRowLocks: maxRowLockRows, PeerShare: 100})
 	client := dial(t, server.address)
 	openSession(t, client)
 	if _, err := (clientSessions{client: client, clock: newClock(nil)}).open(t.Context()); !errors.Is(err, ErrLimit) {
@@ -292,7 +292,7 @@ func TestClientDistrustsGrants(t *testing.T) {
 func TestSessionMetrics(t *testing.T) {
 	t.Parallel()
 	reader := metric.NewManualReader()
-	server := serve(t, NewMemoryStore(), ServerConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	server := startServing(t, NewMemoryStore(), ServerConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	client := dial(t, server.address)
 	openSession(t, client)
 	mustLock(t, client, "one", []uint64{1, 2, 3}, 3)

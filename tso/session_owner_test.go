@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/testca"
+	"github.com/gopercolator/percolator/internal/testing/testca"
 	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
@@ -46,7 +46,7 @@ func TestSessionsBelongToAnIdentity(t *testing.T) {
 	t.Parallel()
 	d, store := newTLSDir(t), NewMemoryStore()
 	start := func() *served {
-		s := serve(t, store, ServerConfig{Credentials: d.serverCreds(t), SessionLease: time.Hour})
+		s := startServing(t, store, ServerConfig{Credentials: d.serverCreds(t), SessionLease: time.Hour})
 		mustNext(t, s)
 		return s
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/hosts"
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 // sessionWriteTimeout bounds one write of sessions to the store.
@@ -44,7 +44,7 @@ type sessionTenure struct {
 
 	// claimed counts the sessions of each peer, until the store has forgotten them. Those that were
 	// loaded are claimed by the first who renews them.
-	claimed *hosts.Quota
+	claimed *serve.Quota
 
 	// expired holds sessions whose leases have run out: they can no longer be renewed, and count as
 	// ended after the first attempt to remove them from the store. gone holds those that have ended
@@ -71,7 +71,7 @@ func newSessionTenure(cfg sessionConfig) *sessionTenure {
 		sessionConfig: cfg, wake: make(chan struct{}, 1),
 		open: make(map[string]*list.Element), order: list.New(),
 		expired: make(map[string]*leased), gone: make(map[string]*leased),
-		claimed: hosts.NewSharedQuota(cfg.most, cfg.share), ambiguous: make(map[string][]string),
+		claimed: serve.NewSharedQuota(cfg.most, cfg.share), ambiguous: make(map[string][]string),
 	}
 }
 

@@ -35,7 +35,7 @@ func failover(t *testing.T, open func(t *testing.T) Store) {
 	targets := ""
 	for range servers {
 		store := newFaultyStore(open(t))
-		s := serve(t, store, ServerConfig{Lease: lease, Window: lease})
+		s := startServing(t, store, ServerConfig{Lease: lease, Window: lease})
 		stores, all, targets = append(stores, store), append(all, s), targets+s.address+","
 	}
 	client := dial(t, targets, WithCallTimeout(200*time.Millisecond), WithTimeout(20*time.Second))

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/spanneremulator"
+	"github.com/gopercolator/percolator/internal/testing/emulators"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
 )
@@ -64,7 +64,7 @@ func (u *unreliable) options() []grpc.DialOption {
 func TestStoreSpannerUnderFaults(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	address := spanneremulator.Start(t)
+	address := emulators.StartSpanner(t)
 	db := createSpannerDatabase(t, address)
 	sound := spannerstore.New(openSpanner(t, address, db), "faults")
 	u := &unreliable{rand: rand.New(rand.NewPCG(1, 2))}

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/spanneremulator"
+	"github.com/gopercolator/percolator/internal/testing/emulators"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
 )
@@ -94,7 +94,7 @@ func openSpanner(t *testing.T, address, name string, opts ...grpc.DialOption) *s
 func TestStoreSpanner(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	address := spanneremulator.Start(t)
+	address := emulators.StartSpanner(t)
 	db := createSpannerDatabase(t, address)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -180,7 +180,7 @@ func TestStoreSpanner(t *testing.T) {
 func TestSessionStoreSpanner(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	address := spanneremulator.Start(t)
+	address := emulators.StartSpanner(t)
 	db := createSpannerDatabase(t, address)
 	tso.SessionConformance(t, func(t *testing.T, name string) tso.Store { return spannerstore.New(openSpanner(t, address, db), name) })
 

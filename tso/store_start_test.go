@@ -36,7 +36,7 @@ func refusal(t *testing.T, store Store, cfg ServerConfig) error {
 // serveOne starts a server that must lead, and returns a timestamp of it.
 func serveOne(t *testing.T, store Store, cfg ServerConfig) Timestamp {
 	t.Helper()
-	s := serve(t, store, cfg)
+	s := startServing(t, store, cfg)
 	ts := mustNext(t, s)
 	s.stop()
 	if err := <-s.ended; err != nil {
@@ -171,7 +171,7 @@ func conformanceOfStart(t *testing.T, open func(t *testing.T, name string) Store
 
 	t.Run("raise under a leader", func(t *testing.T) {
 		s := open(t, "raise-leader")
-		leader := serve(t, s, ServerConfig{Lease: 600 * time.Millisecond, Window: time.Second})
+		leader := startServing(t, s, ServerConfig{Lease: 600 * time.Millisecond, Window: time.Second})
 		before := mustNext(t, leader)
 		to := before + 3600*second
 		if err := Raise(ctx, s, to); err != nil {

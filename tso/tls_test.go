@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcpeer "google.golang.org/grpc/peer"
 
-	"github.com/gopercolator/percolator/internal/testca"
+	"github.com/gopercolator/percolator/internal/testing/testca"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
@@ -101,9 +101,9 @@ func TestServerTLS(t *testing.T) {
 	t.Parallel()
 	d := newTLSDir(t)
 	store := NewMemoryStore()
-	a := serve(t, store, ServerConfig{Credentials: d.serverCreds(t)})
+	a := startServing(t, store, ServerConfig{Credentials: d.serverCreds(t)})
 	mustNext(t, a)
-	b := serve(t, store, ServerConfig{Credentials: d.serverCreds(t)})
+	b := startServing(t, store, ServerConfig{Credentials: d.serverCreds(t)})
 	mustNext(t, dial(t, b.address, WithTransportCredentials(d.clientCreds(t))))
 	if client, err := Dial(t.Context(), a.address, WithTimeout(500*time.Millisecond)); err == nil {
 		t.Error("plaintext was accepted")
@@ -115,7 +115,7 @@ func TestServerTLS(t *testing.T) {
 func TestTLSRotatesTheServersCertificate(t *testing.T) {
 	t.Parallel()
 	d := newTLSDir(t)
-	s := serve(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
+	s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
 	old, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(d.clientCreds(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestTLSRotatesTheServersCertificate(t *testing.T) {
 func TestTLSRotatesTheAuthority(t *testing.T) {
 	t.Parallel()
 	d := newTLSDir(t)
-	s := serve(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
+	s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
 	creds := d.clientCreds(t) // one client for the whole time
 	works := func(when string) {
 		t.Helper()
@@ -168,7 +168,7 @@ func TestTLSRotatesTheAuthority(t *testing.T) {
 func TestTLSRefuses(t *testing.T) {
 	t.Parallel()
 	d := newTLSDir(t)
-	s := serve(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
+	s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
 	stranger := newTLSDir(t)
 	bare := d.client
 	bare.Cert, bare.Key = "", ""
@@ -214,7 +214,7 @@ func TestTLSRefusesExpired(t *testing.T) {
 			used = clientCreds
 		}
 		plant(t, used, expired)
-		s := serve(t, NewMemoryStore(), ServerConfig{Credentials: serverCreds})
+		s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: serverCreds})
 		if _, err := serial(t, s.address, clientCreds); err == nil {
 			t.Errorf("an expired certificate of the %s is accepted", side)
 		}
@@ -244,7 +244,7 @@ func TestTLSKeepsTheFormerCertificates(t *testing.T) {
 	d := newTLSDir(t)
 	var out strings.Builder
 	d.server.Logger = slog.New(slog.NewTextHandler(&out, nil))
-	s := serve(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
+	s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
 	before, err := serial(t, s.address, d.clientCreds(t))
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestTLSAnnouncesExpiry(t *testing.T) {
 	d := newTLSDir(t) // whose certificates live for an hour
 	var out strings.Builder
 	d.server.Logger = slog.New(slog.NewTextHandler(&out, nil))
-	s := serve(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
+	s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
 	for range 3 {
 		if _, err := serial(t, s.address, d.clientCreds(t)); err != nil {
 			t.Fatal(err)
@@ -387,7 +387,7 @@ func TestDialPlaintextStaysOnLoopback(t *testing.T) {
 
 func TestDialOptionsFromEnv(t *testing.T) {
 	d := newTLSDir(t)
-	s := serve(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
+	s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
 	t.Setenv(EnvCA, d.client.CA)
 	t.Setenv(EnvCert, d.client.Cert)
 	t.Setenv(EnvKey, d.client.Key)

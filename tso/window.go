@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/gopercolator/percolator/internal/tick"
 )
 
 // allocator hands out timestamps of the window that the leader has reserved in the store. Its
@@ -46,7 +44,7 @@ type allocator struct {
 }
 
 func newAllocator(c clock, window time.Duration) *allocator {
-	return &allocator{clock: c, window: tick.In(window), wanted: make(chan struct{}, 1)}
+	return &allocator{clock: c, window: ticksIn(window), wanted: make(chan struct{}, 1)}
 }
 
 // take hands out n consecutive timestamps and returns the first. When the window is used up, or the
@@ -122,7 +120,7 @@ func (a *allocator) present(now Timestamp, mono time.Duration) Timestamp {
 	if !a.behind {
 		a.behind, a.anchor, a.anchorAt = true, a.last, mono
 	}
-	return a.anchor + tick.In((mono-a.anchorAt)/2)
+	return a.anchor + ticksIn((mono-a.anchorAt)/2)
 }
 
 // watchLocked returns a channel that is closed at the next change.

@@ -2,7 +2,10 @@ module github.com/gopercolator/percolator/cmd/percolator-bench
 
 go 1.26.0
 
-replace github.com/gopercolator/percolator => ../..
+replace (
+	github.com/gopercolator/percolator => ../..
+	github.com/gopercolator/percolator/cmd/webindex => ../webindex
+)
 
 require (
 	cloud.google.com/go/bigtable v1.58.0
@@ -10,6 +13,7 @@ require (
 	github.com/google/btree v1.1.3
 	github.com/google/go-cmp v0.7.0
 	github.com/gopercolator/percolator v0.0.0-00010101000000-000000000000
+	github.com/gopercolator/percolator/cmd/webindex v0.0.0-00010101000000-000000000000
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/vbauerster/mpb/v8 v8.9.3
@@ -58,7 +62,6 @@ require (
 	github.com/googleapis/gax-go/v2 v2.26.2 // indirect
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/klauspost/compress v1.19.1 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect

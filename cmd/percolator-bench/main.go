@@ -9,11 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/simulate"
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 func main() { os.Exit(run()) }
@@ -23,15 +20,9 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := newRoot().ExecuteContext(ctx)
+	err := measure.Command().ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "percolator-bench:", printable.Lines(err.Error()))
+		_, _ = fmt.Fprintln(os.Stderr, "percolator-bench:", text.Lines(err.Error()))
 	}
 	return measure.ExitStatus(err)
-}
-
-func newRoot() *cobra.Command {
-	root := measure.Command()
-	root.AddCommand(simulate.Command())
-	return root
 }

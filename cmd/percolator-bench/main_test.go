@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
@@ -144,7 +145,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	walk(newRoot())
+	walk(measure.Command())
 }
 
 // golden compares got with a file in testdata.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/exporters"
+	"github.com/gopercolator/percolator/internal/serve/exporters"
 	"github.com/gopercolator/percolator/tso"
 )
 

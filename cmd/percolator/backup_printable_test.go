@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 // What a backup of others says of itself reaches the terminal only in a form that it does not obey.
@@ -23,16 +23,16 @@ func TestBackupsOfOthersArePrintable(t *testing.T) {
 		"unfinished": {"plan.json": plan},
 	} {
 		dir := t.TempDir()
-		for object, text := range objects {
-			if err := os.WriteFile(filepath.Join(dir, object), []byte(text), 0o600); err != nil {
+		for object, content := range objects {
+			if err := os.WriteFile(filepath.Join(dir, object), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, command := range []string{"ls", "verify"} {
 			var out bytes.Buffer
 			code := execute(t.Context(), []string{"backup", command, dir}, strings.NewReader(""), &out, &out)
-			if text := out.String(); printable.Lines(text) != text {
-				t.Errorf("%s backup, %s: exit status %d, %s", name, command, code, fmt.Sprintf("%q", text))
+			if said := out.String(); text.Lines(said) != said {
+				t.Errorf("%s backup, %s: exit status %d, %s", name, command, code, fmt.Sprintf("%q", said))
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
@@ -86,7 +86,7 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 	}
 	err := out.emit(w, s, func(w io.Writer) {
 		for _, p := range s.Problems {
-			_, _ = fmt.Fprintln(w, printable.Line(p.Text))
+			_, _ = fmt.Fprintln(w, text.Line(p.Text))
 		}
 		_, _ = fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
 	})

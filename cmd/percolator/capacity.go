@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gopercolator/percolator/internal/capacity"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/capacity"
 )
 
 // capacityFlags are what "capacity" is told.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gopercolator/percolator/internal/capacity"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/capacity"
 )
 
 // What the command prints of a small workload and of ones that it refuses.

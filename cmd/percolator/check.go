@@ -14,7 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/probe"
-	"github.com/gopercolator/percolator/internal/suggest"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -182,7 +182,7 @@ func (f *checkFlags) choose(known []string) (chosen []string, err error) {
 	}
 	for _, name := range slices.Concat(f.only, f.skip) {
 		if !slices.Contains(known, name) {
-			return nil, usagef("there is no check %q%s", name, cmp.Or(suggest.DidYouMean(name, known...), "; the checks are "+strings.Join(known, ", ")))
+			return nil, usagef("there is no check %q%s", name, cmp.Or(text.DidYouMean(name, known...), "; the checks are "+strings.Join(known, ", ")))
 		}
 	}
 	if err := aboveZero("stranded-ttls", f.stranded); err != nil {

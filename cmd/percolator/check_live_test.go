@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/probe"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )

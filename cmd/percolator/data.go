@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/exporters"
+	"github.com/gopercolator/percolator/internal/serve/exporters"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )

@@ -14,7 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
 	"github.com/gopercolator/percolator/internal/emulatorhost"
-	"github.com/gopercolator/percolator/internal/export"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/export"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
 	"github.com/gopercolator/percolator/percolator"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -175,9 +175,9 @@ func (f *letterFlags) run(
 			DryRun  bool         `json:"dryRun"`
 			Letters []letterJSON `json:"letters"`
 		}{did, f.dryRun, []letterJSON{}}
-		text := did
+		happened := did
 		if f.dryRun {
-			text = "would be " + did
+			happened = "would be " + did
 		}
 		ids := slices.Compact(slices.Sorted(slices.Values(args[1:])))
 		for batch, err := range f.batches(ctx, c, args[0], ids) {
@@ -190,7 +190,7 @@ func (f *letterFlags) run(
 			for _, l := range batch {
 				out.Letters = append(out.Letters, newLetterJSON(l))
 				if f.output.format != outputJSON {
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", text, printable.Line(l.ID()))
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", happened, text.Line(l.ID()))
 				}
 			}
 		}
@@ -199,7 +199,7 @@ func (f *letterFlags) run(
 				return err
 			}
 		}
-		err := f.output.emitText(cmd.OutOrStdout(), out, fmt.Sprintf("%d %s", len(out.Letters), text))
+		err := f.output.emitText(cmd.OutOrStdout(), out, fmt.Sprintf("%d %s", len(out.Letters), happened))
 		if missing := len(ids) - len(out.Letters); err == nil && missing > 0 {
 			err = fmt.Errorf("%w: %d of the letters; percolator exports ls lists them", percolator.ErrNotFound, missing)
 		}

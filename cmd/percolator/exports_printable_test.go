@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -30,7 +30,7 @@ func testLettersArePrintable(t *testing.T) {
 	s.run(exitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
 	s.run(exitOK, "exports", "drop", "dead_letters", "--all", "--dry-run")
 	s.run(exitOK, "exports", "drop", "dead_letters", "--all", "--yes")
-	if text := s.text.String(); printable.Lines(text) != text {
-		t.Errorf("%q", text)
+	if said := s.text.String(); text.Lines(said) != said {
+		t.Errorf("%q", said)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -93,7 +93,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	skipped, stderr := int64(0), cmd.ErrOrStderr()
 	tell := func(err error) error {
 		skipped++
-		_, werr := fmt.Fprintf(stderr, "skipped: %s\n", printable.Line(err.Error()))
+		_, werr := fmt.Fprintf(stderr, "skipped: %s\n", text.Line(err.Error()))
 		return werr
 	}
 	cfg := f.bulk

@@ -11,8 +11,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gopercolator/percolator/internal/export"
-	"github.com/gopercolator/percolator/internal/formats"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/loader"

@@ -15,7 +15,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/formats"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/adopt"

@@ -13,10 +13,10 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/export"
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/formats"
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )

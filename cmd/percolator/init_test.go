@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/spanneremulator"
+	"github.com/gopercolator/percolator/internal/testing/emulators"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
@@ -97,7 +97,7 @@ func TestInitRefuses(t *testing.T) {
 // projects/p/instances/inst. It skips the test on a machine without one.
 func startSpanner(t *testing.T) string {
 	t.Helper()
-	address := spanneremulator.Start(t)
+	address := emulators.StartSpanner(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	admin, err := instance.NewInstanceAdminClient(ctx, option.WithEndpoint("passthrough:///"+address), option.WithoutAuthentication(),

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 func newPipe(t *testing.T) string {

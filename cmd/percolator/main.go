@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 // secondSignal is how long after the first signal a second one is not taken for impatience.
@@ -52,7 +52,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, log io.Write
 }
 
 func printError(w io.Writer, err error) {
-	_, _ = fmt.Fprintln(w, "percolator:", printable.Lines(ownPrefix.ReplaceAllString(err.Error(), "$1")))
+	_, _ = fmt.Fprintln(w, "percolator:", text.Lines(ownPrefix.ReplaceAllString(err.Error(), "$1")))
 }
 
 // ownPrefix is what the library's errors begin with, and those that they wrap, and what the path of

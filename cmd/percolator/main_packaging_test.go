@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 const repository = "../.."

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/suggest"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -70,7 +70,7 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 	}
 	if len(args) > 0 && len(chosen) == 0 {
 		cell := percolator.Cell{Table: args[0], Row: args[1], Column: args[2]}
-		hint := cmp.Or(columnHint(c, cell.Table, cell.Column), suggest.DidYouMean(args[3], parkedHere...), "; percolator notify ls shows what is")
+		hint := cmp.Or(columnHint(c, cell.Table, cell.Column), text.DidYouMean(args[3], parkedHere...), "; percolator notify ls shows what is")
 		return nil, fmt.Errorf("%w: observer %s is not parked on %s%s", percolator.ErrNotFound, shown(args[3]), cellText(cell), hint)
 	}
 	return chosen, nil

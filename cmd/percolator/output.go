@@ -10,8 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/printable"
-	"github.com/gopercolator/percolator/internal/suggest"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 // outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept
@@ -34,7 +33,7 @@ func checkOutput(cmd *cobra.Command) error {
 	if flag == nil || flag.Value.String() == outputTable || flag.Value.String() == outputJSON {
 		return nil
 	}
-	return usagef("--output %q is neither table nor json%s", flag.Value, suggest.DidYouMean(flag.Value.String(), outputTable, outputJSON))
+	return usagef("--output %q is neither table nor json%s", flag.Value, text.DidYouMean(flag.Value.String(), outputTable, outputJSON))
 }
 
 // emit writes v as JSON, or has asTable write it. What asTable could not write, emit returns.
@@ -53,12 +52,12 @@ func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer)) error {
 
 // encodeJSON is v for programs, and harmless to people who look at it. Its lines begin with prefix.
 func encodeJSON(prefix string, v any) ([]byte, error) {
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
+	var encoded bytes.Buffer
+	out := json.NewEncoder(&encoded)
 	out.SetIndent(prefix, "  ")
 	out.SetEscapeHTML(false)
 	err := out.Encode(v)
-	return printable.JSON(text.Bytes()), err
+	return text.JSON(encoded.Bytes()), err
 }
 
 // emitText writes v as JSON, or text as a line.
@@ -91,7 +90,7 @@ func newTable(w io.Writer, head ...string) table {
 func (t table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		texts[i] = printable.Line(fmt.Sprint(c))
+		texts[i] = text.Line(fmt.Sprint(c))
 	}
 	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -68,7 +68,7 @@ func (out repairJSON) wrong() bool {
 }
 
 func (out repairJSON) print(w io.Writer) {
-	say := func(format string, args ...any) { _, _ = fmt.Fprintln(w, printable.Line(fmt.Sprintf(format, args...))) }
+	say := func(format string, args ...any) { _, _ = fmt.Fprintln(w, text.Line(fmt.Sprintf(format, args...))) }
 	switch {
 	case out.DryRun:
 		say("a repair to %s would do this:", atTime(out.To))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -133,7 +133,7 @@ func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 		_, _ = fmt.Fprintf(w, "restored: backup %s, snapshot of %s, %d rows with %d values, %d cells notified\n",
 			s.ID, s.Time.Format(time.RFC3339), s.Total.Rows, s.Total.Values, s.Total.Notified)
 		for _, name := range report.Manifest.IncompleteIndexes {
-			_, _ = fmt.Fprintln(w, printable.Line(toBackfill(name)))
+			_, _ = fmt.Fprintln(w, text.Line(toBackfill(name)))
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gopercolator/percolator/internal/suggest"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 func newRoot() *cobra.Command {
@@ -108,7 +108,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := suggest.DidYouMean(args[0], namesOf(cmd.Commands())...)
+	hint := text.DidYouMean(args[0], namesOf(cmd.Commands())...)
 	if hint == "" {
 		hint = "; see " + cmd.CommandPath() + " --help"
 	}
@@ -145,7 +145,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			names = append(names, flag.Name)
 		}
 	})
-	if near := suggest.Nearest(unknown.GetSpecifiedName(), names...); near != "" && unknown.GetSpecifiedShortnames() == "" {
+	if near := text.Nearest(unknown.GetSpecifiedName(), names...); near != "" && unknown.GetSpecifiedShortnames() == "" {
 		return usagef("%w; did you mean --%s?", err, near)
 	}
 	return usagef("%w; see %s --help", err, cmd.CommandPath())

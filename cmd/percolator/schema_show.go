@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/suggest"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/schemafile"
@@ -96,7 +96,7 @@ func ofName(stored *percolator.Schema, name string) (*percolator.Schema, error) 
 		}
 	}
 	if len(part.Tables) == 0 {
-		return nil, fmt.Errorf("schema %q: %w%s", name, percolator.ErrNotFound, suggest.DidYouMean(name, names...))
+		return nil, fmt.Errorf("schema %q: %w%s", name, percolator.ErrNotFound, text.DidYouMean(name, names...))
 	}
 	return &part, nil
 }

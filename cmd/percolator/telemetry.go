@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/exporters"
+	"github.com/gopercolator/percolator/internal/serve/exporters"
 )
 
 // startTelemetry makes the exporters of a command; they tell a collector only where the environment

@@ -15,7 +15,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
@@ -132,7 +132,7 @@ func ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args 
 	if yes {
 		return nil
 	}
-	_, _ = fmt.Fprint(cmd.ErrOrStderr(), printable.Line(fmt.Sprintf(format, args...)), " [y/N] ")
+	_, _ = fmt.Fprint(cmd.ErrOrStderr(), text.Line(fmt.Sprintf(format, args...)), " [y/N] ")
 	line, err := await(ctx, func() (string, error) {
 		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
 		return line, nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -24,8 +24,8 @@ func wantPrintable(t *testing.T, want string, args ...string) {
 	t.Helper()
 	var log bytes.Buffer
 	code := execute(t.Context(), args, strings.NewReader(""), &log, &log)
-	if text := log.String(); code == exitOK || !strings.Contains(text, want) || printable.Lines(text) != text {
-		t.Errorf("%q: exit status %d, %q; want %s", args, code, text, want)
+	if said := log.String(); code == exitOK || !strings.Contains(said, want) || text.Lines(said) != said {
+		t.Errorf("%q: exit status %d, %q; want %s", args, code, said, want)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestTableIsPrintable(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	writeTable(&out, []serverStatus{{Target: "a:1", Version: hostile, Error: "no\nsuch\tthing"}})
-	if text := out.String(); printable.Lines(text) != text || strings.Count(text, "\n") != 2 || !strings.Contains(text, escaped) {
-		t.Errorf("%q", text)
+	if said := out.String(); text.Lines(said) != said || strings.Count(said, "\n") != 2 || !strings.Contains(said, escaped) {
+		t.Errorf("%q", said)
 	}
 }
 
@@ -89,9 +89,9 @@ func TestJSONIsPrintable(t *testing.T) {
 	if err := errors.Join(err, (&entryJSON{w: &streamed, types: untyped}).add(e)); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{whole.String(), streamed.String()} {
-		if printable.Lines(text) != text || !strings.Contains(text, `"\u009b1m\u202e\u007f"`) {
-			t.Errorf("%q", text)
+	for _, said := range []string{whole.String(), streamed.String()} {
+		if text.Lines(said) != said || !strings.Contains(said, `"\u009b1m\u202e\u007f"`) {
+			t.Errorf("%q", said)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/testca"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/internal/testing/testca"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )

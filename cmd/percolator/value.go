@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/suggest"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -96,7 +96,7 @@ func inSchema(c *percolator.Client, table string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("table %q: %w: it is not in the schema%s", table, percolator.ErrSchemaMismatch, suggest.DidYouMean(table, names...))
+	return fmt.Errorf("table %q: %w: it is not in the schema%s", table, percolator.ErrSchemaMismatch, text.DidYouMean(table, names...))
 }
 
 // columnHint suggests a column that the schema names in place of one that it does not, "" for none.
@@ -117,7 +117,7 @@ func columnHint(c *percolator.Client, table, column string) string {
 	if slices.Contains(names, column) {
 		return ""
 	}
-	return suggest.DidYouMean(column, names...)
+	return text.DidYouMean(column, names...)
 }
 
 // writtenCell is a row or a cell as messages write it: documents/"com.example/"/"title".

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/watch"
@@ -128,7 +128,7 @@ func (p *watchPrinter) print(b watch.Batch) error {
 				value = "= " + beginning(p.types(c.Cell.Table, c.Cell.Column), c.Value)
 			}
 			line := fmt.Sprintf("%d  %s  %s  %s", c.CommitTS, shown(c.Cell.Row), shown(c.Cell.Column), value)
-			if _, err := fmt.Fprintln(p.w, printable.Line(line)); err != nil {
+			if _, err := fmt.Fprintln(p.w, text.Line(line)); err != nil {
 				return err
 			}
 			continue
@@ -146,7 +146,7 @@ func (p *watchPrinter) print(b watch.Batch) error {
 		if err := e.Encode(out); err != nil {
 			return err
 		}
-		if _, err := p.w.Write(printable.JSON(line.Bytes())); err != nil {
+		if _, err := p.w.Write(text.JSON(line.Bytes())); err != nil {
 			return err
 		}
 	}

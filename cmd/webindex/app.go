@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/webindex/summary"
+	"github.com/gopercolator/percolator/cmd/webindex/summary"
 )
 
 // app is what the commands share.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/internal/webindex/index"
-	"github.com/gopercolator/percolator/internal/webindex/page"
-	"github.com/gopercolator/percolator/internal/webindex/summary"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/cmd/webindex/summary"
 )
 
 var errMissing = errors.New("some of the pages were not in the store")

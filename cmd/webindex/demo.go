@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
 )
 
 // The whole store lives in this process, so most of its memory is in use and collecting garbage is

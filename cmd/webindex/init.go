@@ -8,7 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator/admin"
 
-	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
 )
 
 func newInitCommand(a *app) *cobra.Command {

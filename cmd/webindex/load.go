@@ -8,7 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/internal/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
 )
 
 // errBadInput makes the exit status 1 after everything that could be loaded was loaded. What was

@@ -9,7 +9,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
 )
 
 // localStore is a Bigtable emulator and an oracle in this process, with clients of both.

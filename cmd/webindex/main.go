@@ -20,7 +20,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 func main() {
@@ -39,6 +39,6 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "webindex:", printable.Lines(err.Error()))
+	fmt.Fprintln(stderr, "webindex:", text.Lines(err.Error()))
 	return 1
 }

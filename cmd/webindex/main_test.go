@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/internal/printable"
-	"github.com/gopercolator/percolator/internal/webindex/index"
-	"github.com/gopercolator/percolator/internal/webindex/webtest"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 // webindex runs the program and returns its exit status and what it printed.
@@ -352,7 +352,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"\x1b[2J"}, {"--\u202eflag"}, {"load", "--tso", "\x9b31m", "--input", "\x1b]0;title\a"}, {"serve", "--project", "\r", "--instance", "i"}} {
 		status, _, stderr := webindex(t, args...)
-		if status != 1 || printable.Lines(stderr) != stderr {
+		if status != 1 || text.Lines(stderr) != stderr {
 			t.Errorf("%q: status %d, %q", args, status, stderr)
 		}
 	}

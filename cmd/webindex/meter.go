@@ -5,8 +5,8 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/internal/webindex/load"
-	"github.com/gopercolator/percolator/internal/webindex/summary"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/summary"
 )
 
 // meter measures a piece of work: how long it took, and what the clients counted meanwhile.

@@ -10,8 +10,8 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/gopercolator/percolator/internal/printable"
-	"github.com/gopercolator/percolator/internal/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // showProgress shows how far an input has been read and what the workers do about it: as bars on a
 // terminal, as lines now and then elsewhere. The returned function ends that. w may be nil.
 func (a *app) showProgress(input string, l *load.Loader, w *workers) (done func()) {
-	input = printable.Line(input)
+	input = text.Line(input)
 	if isTerminal(a.stderr) {
 		return a.showBars(input, l, w)
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/printable"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 // What a directory is called reaches the terminal only in a form that it does not obey.
@@ -18,9 +18,9 @@ func TestNamesOfInputsArePrintable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stdout, stderr := webindex(t, "demo", "--exit", "--input", dir)
-	for _, text := range []string{stdout, stderr} {
-		if printable.Lines(text) != text {
-			t.Errorf("%q", text)
+	for _, said := range []string{stdout, stderr} {
+		if text.Lines(said) != said {
+			t.Errorf("%q", said)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/internal/exporters"
-	"github.com/gopercolator/percolator/internal/webindex/search"
+	"github.com/gopercolator/percolator/cmd/webindex/search"
+	"github.com/gopercolator/percolator/internal/serve/exporters"
 )
 
 // searchConnections is how many connections the search page has at once.

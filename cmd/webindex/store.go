@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/internal/exporters"
-	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/internal/serve/exporters"
 )
 
 // target names a store that is running.

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 
-	"github.com/gopercolator/percolator/internal/exporters"
+	"github.com/gopercolator/percolator/internal/serve/exporters"
 )
 
 // startTelemetry hands the metrics of the store's client and of its worker to Prometheus, at an

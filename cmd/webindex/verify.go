@@ -10,8 +10,8 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/internal/webindex/summary"
-	"github.com/gopercolator/percolator/internal/webindex/verify"
+	"github.com/gopercolator/percolator/cmd/webindex/summary"
+	"github.com/gopercolator/percolator/cmd/webindex/verify"
 )
 
 // maxListed is how many differences are printed. The others are counted.

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -19,9 +19,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/internal/webindex/index"
-	"github.com/gopercolator/percolator/internal/webindex/load"
-	"github.com/gopercolator/percolator/internal/webindex/verify"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/verify"
 )
 
 // TestRestoredIndexPassesVerify backs the index up, restores it into another instance, and has

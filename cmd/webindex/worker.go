@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/internal/webindex/index"
-	"github.com/gopercolator/percolator/internal/webindex/summary"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/summary"
 )
 
 func newWorkerCommand(a *app) *cobra.Command {

@@ -17,8 +17,6 @@ import (
 var simulating = flag.Bool("mutants.simulation", false, "simulate every mutant with several seeds, until an episode fails")
 
 const (
-	bench = root + "/cmd/percolator-bench"
-
 	simulatedSeeds = 3
 	simulatedMost  = 100_000 // judged transactions of a seed
 	simulatedFor   = 4 * time.Minute
@@ -30,8 +28,8 @@ type simulator struct{ front string }
 
 func newSimulator(t *testing.T) *simulator {
 	t.Helper()
-	s := &simulator{filepath.Join(t.TempDir(), "percolator-bench")}
-	s.command(t, buildLimit, nil, "go", "build", "-o", s.front, ".")
+	s := &simulator{filepath.Join(t.TempDir(), "simulate")}
+	s.command(t, buildLimit, nil, "go", "build", "-o", s.front, "./emulator_test/simulate")
 	return s
 }
 
@@ -40,11 +38,11 @@ func newSimulator(t *testing.T) *simulator {
 // with each.
 func (s *simulator) find(t *testing.T, p program) (median int, found []int) {
 	t.Helper()
-	simulated := p.once(t, "percolator-bench", func(path string) (string, []string) {
-		return bench, []string{s.front, "simulate", "--build", path, "--overlay", p.overlay}
+	simulated := p.once(t, "simulate", func(path string) (string, []string) {
+		return root, []string{s.front, "--build", path, "--overlay", p.overlay}
 	})
 	for seed := range simulatedSeeds {
-		out := s.command(t, simulatedLimit, p.environ(), s.front, "simulate", "--program", simulated, "--seed", strconv.Itoa(seed+1), "--faults", "seeded",
+		out := s.command(t, simulatedLimit, p.environ(), s.front, "--program", simulated, "--seed", strconv.Itoa(seed+1), "--faults", "seeded",
 			"--size", "2000", "--transactions", strconv.Itoa(simulatedMost), "--for", simulatedFor.String(), "--jobs", "1", "--failures", "1", "--shrink", "0s")
 		sums := sumsOfRun.FindStringSubmatch(out)
 		if sums == nil {
@@ -67,13 +65,13 @@ func (s *simulator) find(t *testing.T, p program) (median int, found []int) {
 
 var sumsOfRun = regexp.MustCompile(`episodes, (\d+) failed; (\d+) transactions judged`)
 
-// command runs a program where percolator-bench is. A simulation that finds something exits with 1.
+// command runs a program at the root. A simulation that finds something exits with 1.
 func (s *simulator) command(t *testing.T, limit time.Duration, env []string, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = bench, env
+	cmd.Dir, cmd.Env = root, env
 	out, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && sumsOfRun.Match(out)) {
 		t.Fatalf("%s: %v\n%s", name, err, out)

@@ -19,8 +19,8 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/history"
-	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/emulator_test/internal/history"
+	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"

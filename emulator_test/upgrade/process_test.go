@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/history"
+	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

@@ -6,22 +6,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 const root = "../.."
 
 // harness are the packages that make and record transactions. They are of this revision in the
 // programs of the other one as well: what is compared is what a program imports.
-var harness = []string{"internal/history", "internal/workload", "emulator_test/upgrade"}
+var harness = []string{"emulator_test/internal/history", "emulator_test/internal/workload", "emulator_test/upgrade"}
 
 // programs are those of one revision.
 type programs struct {
@@ -40,6 +40,22 @@ func ours(t *testing.T) programs {
 	dir, err := fixture.Programs(t.Context(), root, "./cmd/percolator")
 	must(t, err)
 	return programs{"new", filepath.Join(dir, "percolator"), member}
+}
+
+// predates says that a revision is older than the oldest that this one runs beside, which the file
+// oldest names; "" if it is not, or where the file names none.
+func predates(t *testing.T, revision string) string {
+	t.Helper()
+	text, err := os.ReadFile("oldest")
+	must(t, err)
+	oldest := strings.TrimSpace(string(text))
+	if oldest == "" {
+		return ""
+	}
+	if out, err := command(t, root, "git", "merge-base", "--is-ancestor", oldest, revision); err != nil {
+		return fmt.Sprintf("%s is older than %s, the oldest revision that this one runs beside: %v %s", revision, oldest, err, out)
+	}
+	return ""
 }
 
 // theirs builds those of another revision, in a tree of its own.
@@ -105,9 +121,6 @@ func command(t *testing.T, dir string, words ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = dir
-	if slices.Contains(words, "go") {
-		cmd.Env = append(os.Environ(), "GOWORK=off")
-	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/history"
-	"github.com/gopercolator/percolator/internal/workload"
+	"github.com/gopercolator/percolator/emulator_test/internal/history"
+	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -46,6 +46,9 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	if out, err := exec.Command("git", "-C", root, "rev-parse", "--verify", *revision+"^{commit}").CombinedOutput(); err != nil {
 		t.Skipf("there is no revision to compare with: %v: %s", err, out)
+	}
+	if why := predates(t, *revision); why != "" {
+		t.Skip("NOT TESTED: " + why)
 	}
 	*work = cmp.Or(*work, 60)
 	before := theirs(t, *revision)

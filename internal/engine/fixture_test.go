@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layertest"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/testing/layertest"
 )
 
 // newBareClient is a client of an emulator of its own with the table t.

@@ -3,7 +3,7 @@ package engine
 import (
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/tso"
 )
 

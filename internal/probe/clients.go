@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 )
 
 // connections of a client. But for one-winner the probe has at most parallel requests under way.

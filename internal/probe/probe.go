@@ -14,7 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/gcloudemulator"
+	"github.com/gopercolator/percolator/internal/testing/emulators"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
@@ -13,11 +13,11 @@ import (
 func TestGcloudEmulator(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
-	path, err := gcloudemulator.Find(os.Getenv)
+	path, err := emulators.Find(os.Getenv)
 	if err != nil {
 		t.Skip(err)
 	}
-	e, err := gcloudemulator.Start(path)
+	e, err := emulators.Start(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 )
 
 // The rows of the line "progress".

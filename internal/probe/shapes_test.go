@@ -3,7 +3,7 @@ package probe
 import (
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // TestMoreThanAskedForDiffers: a limit of cells that the store exceeds is found.

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 )
 
 // size is a documented limit (Google's page "Quotas and limits"). send sends something of n units.

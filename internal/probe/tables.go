@@ -13,9 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
 // Bounds of scratch tables.
@@ -125,7 +124,7 @@ var removeCost = Cost{Requests: 2 * (3 + maxLeftovers), Bytes: 16 << 10}
 
 // drop removes a table, if it is there. Google's client does not repeat that.
 func (p *probe) drop(ctx context.Context, name string) (there bool, err error) {
-	pause := retry.New(100*time.Millisecond, 2*time.Second)
+	pause := model.NewBackoff(100*time.Millisecond, 2*time.Second)
 	for attempt := range dropAttempts {
 		err = p.admin.DeleteTable(ctx, name)
 		if status.Code(err) == codes.NotFound { // perhaps by an attempt whose answer was lost

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // lossyLocks locks, and its answer is lost or out of bounds.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // slowUnlock holds a request that unlocks back, once it was sent.

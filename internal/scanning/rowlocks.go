@@ -3,7 +3,7 @@ package scanning
 import (
 	"sync"
 
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // Row names a row.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/observers/internal/sliced"

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -67,7 +66,7 @@ func (o BackfillOptions) withDefaults() (BackfillOptions, error) {
 		o.Progress = func(BackfillProgress) {}
 	}
 	if o.Wait == nil {
-		o.Wait = retry.Sleep
+		o.Wait = model.Sleep
 	}
 	if o.SaveEvery == 0 {
 		o.SaveEvery = 8
@@ -138,13 +137,14 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 	if err != nil {
 		return BackfillReport{}, err
 	}
-	ix, st, life, err := a.e.Meta.FindIndexToBuild(ctx, table, index)
+	found, err := a.e.Meta.FindIndexNow(ctx, table, index)
 	if err != nil {
 		return BackfillReport{}, err
 	}
+	st := found.State
 	b := &backfill{
-		e: a.e, table: table, ix: ix, life: life, opts: opts,
-		position: position{a.e.Store, meta.BackfillRowPrefix + model.IndexTable(table, ix)},
+		e: a.e, table: table, ix: found.Index, life: found.Life, opts: opts,
+		position: position{a.e.Store, meta.BackfillRowPrefix + found.Table},
 	}
 	if st.Building {
 		open, end := a.e.WhileOpen(ctx)

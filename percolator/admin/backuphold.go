@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -68,13 +67,13 @@ func (a *Admin) settle(ctx context.Context, waiting func(time.Duration)) (to tso
 		return 0, err
 	}
 	waiting(2 * d)
-	if err := retry.Sleep(ctx, d); err != nil {
+	if err := model.Sleep(ctx, d); err != nil {
 		return 0, err
 	}
 	if to, err = a.e.Clock.Next(ctx); err != nil {
 		return 0, err
 	}
-	return to, retry.Sleep(ctx, d)
+	return to, model.Sleep(ctx, d)
 }
 
 // finishCollection returns when the GC watermark has reached the safepoint.
@@ -83,7 +82,7 @@ func (a *Admin) finishCollection(ctx context.Context, waiting func(time.Duration
 	if err != nil {
 		return err
 	}
-	for pause := retry.New(100*time.Millisecond, 2*time.Second); ; {
+	for pause := model.NewBackoff(100*time.Millisecond, 2*time.Second); ; {
 		m, err := a.e.Meta.Refresh(ctx)
 		if err != nil || m.Watermark >= m.Safepoint {
 			return err

@@ -2,7 +2,7 @@ package admin
 
 import (
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 )
 

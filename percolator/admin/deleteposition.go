@@ -10,10 +10,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -96,7 +95,7 @@ func (p *deletePosition) next() []byte {
 // claim takes up the deletion of these cells that has begun in the table's life, or begins one.
 func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error {
 	own := rand.Text()
-	for again := retry.NewTransient(); ; {
+	for again := model.NewTransient(); ; {
 		v, at, err := p.read(ctx)
 		if err == nil && v != nil && !at.Done && at.Life == p.life {
 			p.stored, p.at = v, at
@@ -118,7 +117,7 @@ func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error 
 // save stores the position, unless a run beside this one has come further.
 func (p *deletePosition) save(ctx context.Context) error {
 	p.unsaved = 0
-	for again := retry.NewTransient(); ; {
+	for again := model.NewTransient(); ; {
 		next := p.next()
 		replaced, err := p.store.CompareAndSet(ctx, p.row, positionColumn, p.stored, next)
 		if err == nil && replaced {

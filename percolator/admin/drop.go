@@ -9,12 +9,11 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/gc"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/internal/gc"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -63,8 +62,8 @@ const (
 // Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails
 // with ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction
 // commits in all its tables or in none. Snapshots from before the drop show other tables as before,
-// and nothing of this one. A table of the same name can be created when the safepoint has passed
-// the drop.
+// and nothing of this one; a scan that has begun ends with ErrSchemaMismatch. A table or an index
+// of the same name can be created when the safepoint has passed the drop.
 //
 // It first waits until no client writes to the table any more (80 s by default, twice as long for
 // an index), then resolves the locks in other tables that depend on it: by the journal, or, without
@@ -79,7 +78,7 @@ func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts D
 	ctx = store.InBackground(ctx)
 	opts.RowsPerSecond = cmp.Or(opts.RowsPerSecond, 5000)
 	if opts.Wait == nil {
-		opts.Wait = retry.Sleep
+		opts.Wait = model.Sleep
 	}
 	if opts.Progress == nil {
 		opts.Progress = func(DropPhase) {}

@@ -12,9 +12,9 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -213,7 +213,7 @@ func (f *dropFault) options(t testing.TB, ctx context.Context) admin.DropOptions
 func (f *dropFault) wait(ctx context.Context, d time.Duration) error {
 	f.idle(true)
 	defer f.idle(false)
-	return retry.Sleep(ctx, d)
+	return model.Sleep(ctx, d)
 }
 
 func (f *dropFault) idle(is bool) {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/gc"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/internal/gc"
 	"github.com/gopercolator/percolator/tso"
 )
 

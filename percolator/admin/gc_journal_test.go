@@ -9,7 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -345,5 +345,5 @@ func testForeignRowAmongThoseOfAStream(t *testing.T) {
 	mut.DeleteRow()
 	fixture.Must(t, table.Apply(ctx, foreign, mut))
 	collect(t, ctx, c)
-	wantCells(t, ctx, env, "collected", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "collected", 1, 0, 1, 0)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )

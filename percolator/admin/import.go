@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 )
 
 // Import is an import into one table under way, for package loader, which is for programs

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/reads"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 

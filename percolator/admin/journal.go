@@ -5,8 +5,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/journal"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 

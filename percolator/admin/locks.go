@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
 // Lock is a lock as it is stored:

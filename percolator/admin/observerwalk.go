@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -152,7 +151,7 @@ func (w *observerWalk) walk(ctx context.Context) error {
 			return w.finish(ctx)
 		}
 		if w.opts.Pause > 0 {
-			if err := retry.Sleep(ctx, w.opts.Pause); err != nil {
+			if err := model.Sleep(ctx, w.opts.Pause); err != nil {
 				return err
 			}
 		}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 )
 
 // position is a row of percolator_meta that holds how far a run has come, so that the next run goes

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/gopercolator/percolator/internal/audit"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/repair"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/percolator/internal/repair"
 )
 
 // RepairOptions says how a repair is to run:

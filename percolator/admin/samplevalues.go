@@ -7,10 +7,10 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )

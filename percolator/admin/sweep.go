@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/sweep"
+	"github.com/gopercolator/percolator/percolator/internal/sweep"
 )
 
 // Sweeper passes over all tables for whatever the journal does not lead to (docs/PROTOCOL.md, "The

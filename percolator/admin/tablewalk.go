@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
-	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/reads"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -36,7 +35,8 @@ type tableWalk struct {
 	// done learns that everything before row ("": the end) is finished, in order, one call at a
 	// time.
 	done func(ctx context.Context, row string, n walkCounts) error
-	// over is asked before each batch; an error ends the walk.
+	// over is asked when a batch was read, and this client knows as much as reads demand, before
+	// anything is committed because of it: the table may be another. An error ends the walk.
 	over func() error
 
 	slots    chan struct{} // of unreported batches: bounds the lead over one at a lock
@@ -88,9 +88,6 @@ func (w *tableWalk) run(ctx context.Context, r model.Range) error {
 
 func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Range) error {
 	for i := 0; ; i++ {
-		if err := w.over(); err != nil {
-			return err
-		}
 		select {
 		case w.slots <- struct{}{}:
 		case <-ctx.Done():
@@ -108,7 +105,7 @@ func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 			return nil
 		}
 		r.Start = b.end
-		if err := retry.Sleep(ctx, w.pause); err != nil {
+		if err := model.Sleep(ctx, w.pause); err != nil {
 			return err
 		}
 	}
@@ -116,11 +113,11 @@ func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 
 // readRetrying reads the first batch of r, again after transient failures.
 func (w *tableWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch, error) {
-	retry := retry.NewTransient()
+	retry := model.NewTransient()
 	for {
 		b, err := w.read(ctx, r, w.rows)
 		if err == nil {
-			return b, nil
+			return b, w.over()
 		}
 		if err := retry.After(ctx, err); err != nil {
 			return b, err
@@ -185,7 +182,7 @@ func (w *tableWalk) slowDown(ctx context.Context, rows int) error {
 // redo goes through the rows of a batch again in new snapshots, with fewer rows a transaction after
 // each failure and more again after each success.
 func (w *tableWalk) redo(ctx context.Context, failed walkBatch, err error) (total walkCounts, _ error) {
-	again := retry.NewTransient()
+	again := model.NewTransient()
 	rows, limit := failed.rows, w.rows
 	for {
 		if err != nil {
@@ -200,6 +197,9 @@ func (w *tableWalk) redo(ctx context.Context, failed walkBatch, err error) (tota
 		var b walkBatch
 		var n walkCounts
 		if b, err = w.read(ctx, rows, limit); err == nil {
+			if err := w.over(); err != nil {
+				return total, err
+			}
 			n, err = w.apply(ctx, b.tx, b.cells)
 			total.writes += n.writes
 		}
@@ -210,7 +210,7 @@ func (w *tableWalk) redo(ctx context.Context, failed walkBatch, err error) (tota
 		if rows.Start = b.end; b.end == failed.end {
 			return total, nil
 		}
-		again, limit = retry.NewTransient(), min(2*limit, w.rows)
+		again, limit = model.NewTransient(), min(2*limit, w.rows)
 	}
 }
 
@@ -239,7 +239,7 @@ func (w *tableWalk) report(ctx context.Context, i int, b finishedBatch) error {
 
 // nextTimestamp asks the oracle, again after transient failures.
 func nextTimestamp(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
-	for again := retry.NewTransient(); ; {
+	for again := model.NewTransient(); ; {
 		ts, err := e.Clock.Next(ctx)
 		if err == nil {
 			return ts, nil

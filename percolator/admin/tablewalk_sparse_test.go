@@ -10,7 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -217,7 +217,7 @@ func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	fixture.Eventually(t, "erased what is garbage in u", func() bool { return fixture.CellsOf(t, ctx, env, "u", "write") == 1 })
 	held.Release()
 	fixture.Must(t, <-done)
-	wantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
 }
 
 // TestCollectionBesideATableThatFails: a table that cannot be read keeps no garbage in the others,

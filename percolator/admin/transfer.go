@@ -7,10 +7,10 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/membership"
-	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 )
 
 // WorkerInfo is what a worker tells other workers and operators:

@@ -10,7 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -151,7 +151,7 @@ func (c *comparison) compare(ctx context.Context, rows []plainRow, r percolator.
 	}
 	slices.Sort(suspect)
 	if !c.opts.Mend {
-		if err := retry.Sleep(ctx, c.opts.Grace); err != nil {
+		if err := model.Sleep(ctx, c.opts.Grace); err != nil {
 			return err
 		}
 	}

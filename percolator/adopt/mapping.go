@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )

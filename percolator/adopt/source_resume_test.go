@@ -8,7 +8,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )

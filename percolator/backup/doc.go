@@ -20,11 +20,11 @@
 //
 // A backup holds the schema; all values; deletions that an observer may not know of; for each
 // change of an observed cell, which observers have acknowledged it and whether it is still
-// notified; weak notifications; and parked observers. Package internal/transfer describes how it
-// finds them at one timestamp and how it writes them back. A backup leaves out older versions,
-// commit timestamps, locks (it resolves them), index entries (a restore derives them from the
-// values: copying would cost space and carry over damage), positions of loads and backfills, and
-// the record of the oracle.
+// notified; weak notifications; and parked observers. Package percolator/internal/transfer
+// describes how it finds them at one timestamp and how it writes them back. A backup leaves out
+// older versions, commit timestamps, locks (it resolves them), index entries (a restore derives
+// them from the values: copying would cost space and carry over damage), positions of loads and
+// backfills, and the record of the oracle.
 //
 // # Invariants
 //

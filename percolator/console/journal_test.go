@@ -7,7 +7,7 @@ import (
 
 	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // The last hour is kept however often pages are loaded: a page whose source is asked only for its

@@ -13,7 +13,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"

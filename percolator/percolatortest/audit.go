@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/audit"
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // Rule names what a finding of [Audit] breaks.

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/percolator/watch"
 )

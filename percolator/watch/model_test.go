@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -47,7 +47,7 @@ type attempt struct {
 	failed bool                       // known not to have
 }
 
-type model struct {
+type simulation struct {
 	*testing.T
 	*percolatortest.Env
 	ctx  context.Context
@@ -64,16 +64,16 @@ type model struct {
 
 func withRetention(cfg *percolator.Config) { cfg.Retention = modelRetention }
 
-func newModel(t *testing.T, seed uint64) *model {
+func newModel(t *testing.T, seed uint64) *simulation {
 	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Hour)
 	t.Cleanup(cancel)
-	return &model{T: t, Env: percolatortest.New(t, s, percolatortest.Configure(withRetention)), ctx: ctx, rand: rand.New(rand.NewPCG(seed, 0)), attempts: map[tso.Timestamp]*attempt{},
+	return &simulation{T: t, Env: percolatortest.New(t, s, percolatortest.Configure(withRetention)), ctx: ctx, rand: rand.New(rand.NewPCG(seed, 0)), attempts: map[tso.Timestamp]*attempt{},
 		seen: map[tso.Timestamp]map[percolator.Cell]string{}, commits: map[tso.Timestamp]tso.Timestamp{}, newest: map[percolator.Cell]tso.Timestamp{}}
 }
 
-func (m *model) run() {
+func (m *simulation) run() {
 	watched := []watch.Column{column, {Table: "t", Name: "seen"}, {Table: "u"}}
 	position := watch.At(now(m, m.ctx, m.Oracle))
 	a := admin.New(m.Client)
@@ -121,7 +121,7 @@ func (m *model) run() {
 }
 
 // writer is a client that may die.
-func (m *model) writer() *percolator.Client {
+func (m *simulation) writer() *percolator.Client {
 	c := m.NewClient(percolatortest.Configure(withRetention))
 	fate := rand.New(rand.NewPCG(m.rand.Uint64(), 0))
 	faults := func(r percolatortest.Request) percolatortest.Action {
@@ -144,7 +144,7 @@ func (m *model) writer() *percolator.Client {
 }
 
 // write makes a transaction.
-func (m *model) write() {
+func (m *simulation) write() {
 	i := m.rand.IntN(len(m.writers))
 	c := m.writers[i]
 	tx, err := c.Begin(m.ctx)
@@ -198,7 +198,7 @@ func (m *model) write() {
 
 // consume watches until it has had some batches, or a position, and dies: what it had of the last
 // batch is lost with it.
-func (m *model) consume(columns []watch.Column, from watch.Position, batches int, upTo tso.Timestamp) watch.Position {
+func (m *simulation) consume(columns []watch.Column, from watch.Position, batches int, upTo tso.Timestamp) watch.Position {
 	text := from.String()
 	memory := 1 + m.rand.IntN(40) // rows
 	cfg := watch.Config{Columns: columns, Interval: 400 * time.Millisecond}.Within(memory, time.Second)
@@ -236,7 +236,7 @@ func (m *model) consume(columns []watch.Column, from watch.Position, batches int
 	return from
 }
 
-func (m *model) note(ch watch.Change) {
+func (m *simulation) note(ch watch.Change) {
 	of := m.seen[ch.StartTS]
 	if of == nil {
 		of = map[percolator.Cell]string{}
@@ -251,7 +251,7 @@ func (m *model) note(ch watch.Change) {
 }
 
 // compare judges what was seen.
-func (m *model) compare(last tso.Timestamp, atLeast int) {
+func (m *simulation) compare(last tso.Timestamp, atLeast int) {
 	known, unknown := 0, 0
 	for _, start := range m.order {
 		a := m.attempts[start]

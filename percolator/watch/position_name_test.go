@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/fixture"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -116,13 +116,13 @@ func TestPositionThatWasStoredAfterAll(t *testing.T) {
 			switch n := saves.Add(1); {
 			case n == 1:
 				return percolatortest.LoseAnswer
-			case n <= retry.TransientFailures:
+			case n <= model.TransientFailures:
 				return percolatortest.LoseRequest
 			}
 			return percolatortest.Pass
 		})
 		changes := "a.c=1"
-		for i := 0; saves.Load() <= retry.TransientFailures; i++ {
+		for i := 0; saves.Load() <= model.TransientFailures; i++ {
 			time.Sleep(2 * time.Second)
 			last := fixture.Put(t, ctx, env.Client, "b", "c", fmt.Sprint(i))
 			changes += fmt.Sprintf(" b.c=%d", i)

@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/meta"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -129,7 +128,7 @@ func (s *stored) save(ctx context.Context, next record) error {
 	if err != nil {
 		return err
 	}
-	for again := retry.NewTransient(); ; {
+	for again := model.NewTransient(); ; {
 		swapped, err := s.e.Store.CompareAndSet(ctx, s.row(), stateColumn, s.bytes, b)
 		// The stored position is another watcher's, this one's first attempt, or one it has given
 		// up.

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/journal"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -48,7 +47,7 @@ func Changes(ctx context.Context, client *percolator.Client, cfg Config) iter.Se
 				break
 			}
 			if transient(err) && ctx.Err() == nil && time.Since(began) < cfg.Outage {
-				err = retry.Sleep(ctx, minPause)
+				err = model.Sleep(ctx, minPause)
 			}
 		}
 		if err != nil && !errors.Is(err, errStopped) && (ctx == nil || ctx.Err() == nil) {
@@ -205,7 +204,7 @@ func (w *watcher) run(ctx context.Context, yield func(Batch, error) bool) (err e
 		if w.cfg.Interval > 0 {
 			pause = w.cfg.Interval
 		}
-		_ = retry.Sleep(ctx, pause)
+		_ = model.Sleep(ctx, pause)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/clumping"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
-	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
 )
 
 // benchmark is one command, a pointer to a struct. Its exported fields are its flags (flags.tsv).

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
-	"github.com/gopercolator/percolator/internal/gcloudemulator"
+	"github.com/gopercolator/percolator/internal/testing/emulators"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -104,8 +104,8 @@ func (e *environment) startEmulator(name string) {
 			e.emulator, e.at.Bigtable, e.closers = "the emulator in the same process", bt.Addr(), append(e.closers, bt.Close)
 		}
 	case gcloudEmulator:
-		path := opened(e, func() (string, error) { return gcloudemulator.Find(os.Getenv) })
-		if bt := opened(e, func() (*gcloudemulator.Emulator, error) { return gcloudemulator.Start(path) }); bt != nil {
+		path := opened(e, func() (string, error) { return emulators.Find(os.Getenv) })
+		if bt := opened(e, func() (*emulators.Emulator, error) { return emulators.Start(path) }); bt != nil {
 			e.emulator, e.at.Bigtable = "gcloud's emulator in a process of its own", bt.Addr
 			e.closers = append(e.closers, func() error { bt.Stop(); return nil })
 		}

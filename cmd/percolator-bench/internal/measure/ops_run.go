@@ -18,11 +18,11 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
-	"github.com/gopercolator/percolator/internal/webindex/crawl"
-	"github.com/gopercolator/percolator/internal/webindex/index"
-	"github.com/gopercolator/percolator/internal/webindex/load"
-	"github.com/gopercolator/percolator/internal/webindex/page"
-	"github.com/gopercolator/percolator/internal/webindex/verify"
+	"github.com/gopercolator/percolator/cmd/webindex/crawl"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/cmd/webindex/verify"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )

@@ -6,7 +6,7 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
-	"github.com/gopercolator/percolator/internal/webindex/page"
+	"github.com/gopercolator/percolator/cmd/webindex/page"
 )
 
 // Requests are told apart by what they name.

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
-	"github.com/gopercolator/percolator/internal/webindex/crawl"
-	"github.com/gopercolator/percolator/internal/webindex/index"
-	"github.com/gopercolator/percolator/internal/webindex/load"
-	"github.com/gopercolator/percolator/internal/webindex/page"
-	"github.com/gopercolator/percolator/internal/webindex/verify"
+	"github.com/gopercolator/percolator/cmd/webindex/crawl"
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/cmd/webindex/verify"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )

@@ -1,0 +1,243 @@
+// Package export writes the rows of a table, as of one timestamp, to files for other systems. It
+// stands on percolator/admin, and on percolator/backup for the place of the files.
+//
+// A backup restores an instance, with the pending work of observers; an export holds only values.
+package export
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// ErrComplete: the place holds a complete export.
+var ErrComplete = errors.New("the place holds an export that is complete")
+
+// Limits of an export.
+const (
+	maxConcurrency = 64
+	maxPartBytes   = 1 << 30
+	maxRanges      = 1000
+	holdTTL        = time.Hour
+	releaseTimeout = 10 * time.Second
+	manifestName   = "manifest.json"
+	partPrefix     = "part-"
+)
+
+// Format is what files are written as.
+type Format string
+
+// The formats, which are also the suffixes of files.
+const (
+	JSONLines Format = "jsonl"
+	Parquet   Format = "parquet"
+)
+
+// Options configure an export.
+type Options struct {
+	Table   string
+	Columns []string // none: all
+	Format  Format   // "": Parquet
+	// AsOf is the timestamp of the snapshot. 0: now.
+	AsOf tso.Timestamp
+	// Concurrency is how many ranges of rows are read at once. 0: 4. At most 64.
+	Concurrency int
+	// PartBytes ends a file: the row whose values and names reach it is its last. 0: 64 MiB. From 1
+	// KiB to 1 GiB.
+	PartBytes int64
+	// Progress, if set, is called after every file, one call at a time.
+	Progress func(Counts, int)
+}
+
+// Counts count a file or an export.
+type Counts struct {
+	Rows     int64 `json:"rows"`
+	Values   int64 `json:"values"`
+	Mistyped int64 `json:"mistyped"` // values that are not of the declared type of their column
+	Bytes    int64 `json:"bytes"`    // of files
+}
+
+// Part is a file with rows in order. Those of the files are apart, in the order of names.
+type Part struct {
+	Name  string `json:"name"`
+	First []byte `json:"first"` // key of its first row
+	Last  []byte `json:"last"`
+	Counts
+}
+
+// Manifest describes a complete export. It is written last.
+type Manifest struct {
+	Version      int             `json:"version"`
+	Table        string          `json:"table"`
+	Columns      []string        `json:"columns,omitempty"` // that were asked for
+	Format       Format          `json:"format"`
+	Snapshot     tso.Timestamp   `json:"snapshot"`
+	SnapshotTime time.Time       `json:"snapshot_time"`
+	Schema       json.RawMessage `json:"schema"` // of the table, as admin.EncodeSchema writes it
+	Parts        []Part          `json:"parts"`
+	Total        Counts          `json:"total"`
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.Concurrency, o.PartBytes, o.Format = cmp.Or(o.Concurrency, 4), cmp.Or(o.PartBytes, 64<<20), cmp.Or(o.Format, Parquet)
+	switch {
+	case o.Format != JSONLines && o.Format != Parquet:
+		return o, fmt.Errorf("export: %w: the format %q is neither %s nor %s", percolator.ErrInvalidArgument, o.Format, Parquet, JSONLines)
+	case o.Concurrency < 0 || o.Concurrency > maxConcurrency || o.PartBytes < 1<<10 || o.PartBytes > maxPartBytes:
+		return o, fmt.Errorf("export: %w: Concurrency is at most %d, PartBytes from 1 KiB to 1 GiB", percolator.ErrInvalidArgument, maxConcurrency)
+	}
+	return o, nil
+}
+
+// Run exports a table, of which it holds the snapshot meanwhile. It waits for locks of live
+// transactions as a reader does. An export that was interrupted begins anew: Run deletes what the
+// former one has left. Two must not write to one place at the same time.
+//
+// Memory: for each of Concurrency ranges one file, and a page of rows (about 4 MiB, or one row).
+//
+// Errors: ErrComplete; percolator.ErrSnapshotTooOld; percolator.ErrSchemaMismatch and
+// percolator.ErrInvalidArgument; those of the client and of the place.
+func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Options) (m *Manifest, err error) {
+	if o, err = o.withDefaults(); err != nil {
+		return nil, err
+	}
+	info, ok := client.Engine().Meta.Catalog.Load().UserTable(o.Table)
+	if !ok {
+		return nil, client.Engine().Meta.CheckTable(o.Table)
+	}
+	if err := clear(ctx, to); err != nil {
+		return nil, err
+	}
+	a := admin.New(client)
+	h, err := a.TakeHold(ctx, o.AsOf, holdTTL, "percolator export")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		_ = a.ReleaseHold(ctx, h) // it expires otherwise
+	}()
+	held, stop := a.KeepHold(ctx, h, holdTTL)
+	defer stop()
+	x := &run{client: client, to: to, o: o, table: formats.NewTable(info), ts: h.Timestamp}
+	if err := x.parts(held, a); err != nil {
+		if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
+			err = cause
+		}
+		return nil, err
+	}
+	if _, err := a.ExtendHold(ctx, h, holdTTL); err != nil { // it has lasted
+		return nil, err
+	}
+	slices.SortFunc(x.done, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
+	m = &Manifest{Version: 1, Table: o.Table, Columns: o.Columns, Format: o.Format, Snapshot: h.Timestamp, SnapshotTime: h.Timestamp.Time().UTC(),
+		Schema: admin.EncodeSchema(&percolator.Schema{Tables: []percolator.Table{info.Table}, DisableJournal: true}), Parts: x.done, Total: x.total}
+	if m.Parts == nil {
+		m.Parts = []Part{}
+	}
+	b, err := json.MarshalIndent(m, "", " ")
+	if err == nil {
+		err = to.Put(ctx, manifestName, append(b, '\n'))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("export: writing %s: %w", manifestName, err)
+	}
+	return m, nil
+}
+
+// clear makes the place empty, unless it holds a complete export.
+func clear(ctx context.Context, to backup.Store) error {
+	switch r, err := to.Get(ctx, manifestName); {
+	case err == nil:
+		_ = r.Close()
+		return fmt.Errorf("export: %w", ErrComplete)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("export: reading %s: %w", manifestName, err)
+	}
+	names, err := to.List(ctx, partPrefix)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := to.Delete(ctx, name); err != nil {
+			return fmt.Errorf("export: deleting %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// run is one call of Run.
+type run struct {
+	client *percolator.Client
+	to     backup.Store
+	o      Options
+	table  *formats.Table
+	ts     tso.Timestamp
+
+	mu    sync.Mutex
+	done  []Part
+	total Counts
+}
+
+// parts writes the files: each of a part of one range, between two keys at which tablets end.
+func (x *run) parts(ctx context.Context, a *admin.Admin) error {
+	keys, err := a.SampleEvenly(ctx, x.o.Table, maxRanges-1)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(x.o.Concurrency)
+	start := ""
+	for i, end := range append(keys, "") {
+		r := percolator.Between(start, end)
+		g.Go(func() error { return x.rows(ctx, i, r) })
+		start = end
+	}
+	return g.Wait()
+}
+
+// rows exports a range.
+func (x *run) rows(ctx context.Context, index int, r percolator.Range) error {
+	s, err := x.client.Snapshot(ctx, percolator.AsOfTimestamp(x.ts))
+	if err != nil {
+		return err
+	}
+	f := x.newFile(index)
+	var row formats.Row
+	for e, err := range s.Scan(store.InBackground(ctx), x.o.Table, r, x.o.Columns...) {
+		if err != nil {
+			return err
+		}
+		if e.Cell.Row != row.Key && len(row.Cells) > 0 {
+			if err := f.add(ctx, row); err != nil {
+				return err
+			}
+			row = formats.Row{}
+		}
+		row.Key = e.Cell.Row
+		row.Cells = append(row.Cells, formats.Cell{Column: e.Cell.Column, Value: e.Value})
+	}
+	if len(row.Cells) > 0 {
+		if err := f.add(ctx, row); err != nil {
+			return err
+		}
+	}
+	return f.end(ctx)
+}

@@ -1,0 +1,148 @@
+package export_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+var readers = flag.String("export.readers", "", "a directory into which npm has installed hyparquet, hyparquet-compressors and @duckdb/node-api")
+
+// node runs a module beside the readers and returns what it prints.
+func node(t *testing.T, script string) string {
+	t.Helper()
+	at := filepath.Join(*readers, t.Name()+".mjs")
+	fixture.Must(t, os.WriteFile(at, []byte(script), 0o600))
+	cmd := exec.CommandContext(fixture.Context(t), "node", at)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	fixture.Must(t, err)
+	return string(out)
+}
+
+// Another implementation of Parquet reads what is written (make parquet).
+func TestHyparquet(t *testing.T) {
+	t.Parallel()
+	if *readers == "" {
+		t.Skip("make parquet runs it")
+	}
+	const rows = 300
+	env, before := newEnv(t, rows)
+	dir := t.TempDir()
+	m, err := export.Run(fixture.Context(t), env.Client, backup.Dir(dir), export.Options{Table: "typed", AsOf: before})
+	fixture.Must(t, err)
+	n := 0
+	for _, p := range m.Parts {
+		out := node(t, fmt.Sprintf(`
+import { asyncBufferFromFile, parquetReadObjects, parquetSchema, parquetMetadataAsync } from 'hyparquet'
+import { compressors } from 'hyparquet-compressors'
+const file = await asyncBufferFromFile(%q)
+const rows = await parquetReadObjects({ file, compressors, utf8: false })
+for (const r of rows) console.log(JSON.stringify(r, (_, v) => typeof v === 'bigint' ? Number(v) : v instanceof Uint8Array ? Buffer.from(v).toString('hex') : v))
+`, filepath.Join(dir, p.Name)))
+		for line := range strings.Lines(out) {
+			var got struct {
+				Row, Name, Raw string
+				Age            int
+				Columns        map[string]string
+			}
+			if err := json.Unmarshal([]byte(line), &got); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if got.Row != fmt.Sprintf("%x", fixture.Key(n)) || got.Name != fmt.Sprint("name ", n) || got.Age != n || got.Raw != fmt.Sprintf("ff%02x", byte(n)) || got.Columns["tag:a"] != "c3a9" {
+				t.Fatalf("row %d: %s", n, line)
+			}
+			n++
+		}
+	}
+	if n != rows {
+		t.Errorf("%d rows of %d", n, rows)
+	}
+}
+
+// DuckDB loads what is written with the statements of docs/DATA.md (make parquet).
+func TestDuckDB(t *testing.T) {
+	t.Parallel()
+	if *readers == "" {
+		t.Skip("make parquet runs it")
+	}
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "documents", Columns: []percolator.ColumnSchema{
+		{Name: "title", Type: percolator.TypeString}, {Name: "size", Type: percolator.TypeInt64}, {Name: "rank", Type: percolator.TypeOrderedInt64},
+		{Name: "score", Type: percolator.TypeFloat64}, {Name: "public", Type: percolator.TypeBool}, {Name: "seen", Type: percolator.TypeTime},
+		{Name: "meta", Type: percolator.TypeJSON}, {Name: "raw"}}}}})
+	ctx := fixture.Context(t)
+	seen := time.Date(2026, 1, 31, 15, 4, 5, 123456789, time.UTC)
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+		return errors.Join(
+			percolator.String("documents", "title").Set(tx, "a", "é"),
+			percolator.Int64("documents", "size").Set(tx, "a", -7),
+			percolator.OrderedInt64("documents", "rank").Set(tx, "a", math.MinInt64),
+			percolator.Float64("documents", "score").Set(tx, "a", 0.1),
+			percolator.Bool("documents", "public").Set(tx, "a", true),
+			percolator.Time("documents", "seen").Set(tx, "a", seen),
+			percolator.JSON[map[string]int]("documents", "meta").Set(tx, "a", map[string]int{"n": 3}),
+			percolator.Bytes("documents", "raw").Set(tx, "a", []byte{0xff, 0}),
+			percolator.String("documents", "title").Set(tx, "b", "only a title"),
+		)
+	}))
+	data, err := os.ReadFile("../../docs/DATA.md")
+	fixture.Must(t, err)
+	_, after, _ := strings.Cut(string(data), "```sql\n")
+	block, _, _ := strings.Cut(after, "```")
+	statements := strings.Split(strings.TrimSpace(block), "\n")
+	if len(statements) != 2 {
+		t.Fatalf("statements of DATA.md: %q", statements)
+	}
+	for i, format := range []export.Format{export.Parquet, export.JSONLines} {
+		dir := t.TempDir()
+		_, err := export.Run(ctx, env.Client, backup.Dir(dir), export.Options{Table: "documents", Format: format})
+		fixture.Must(t, err)
+		statement := strings.Replace(statements[i], "'documents/", "'"+dir+"/", 1)
+		got := node(t, fmt.Sprintf(`
+import { DuckDBInstance } from '@duckdb/node-api'
+const c = await (await DuckDBInstance.create(':memory:')).connect()
+await c.run(%q)
+for (const q of ['SELECT column_name, column_type FROM (DESCRIBE documents)', 'FROM documents'])
+  for (const r of (await c.runAndReadAll(q)).getRowsJson()) console.log(JSON.stringify(r))
+`, statement))
+		if want := duckdb[format]; got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", format, got, want)
+		}
+	}
+}
+
+// duckdb has the columns and rows of the tables that DuckDB makes.
+var duckdb = map[export.Format]string{
+	export.Parquet: `["key","VARCHAR"]
+["columns","MAP(VARCHAR, BLOB)"]
+["meta","JSON"]
+["public","BOOLEAN"]
+["rank","BIGINT"]
+["raw","BLOB"]
+["score","DOUBLE"]
+["seen","TIMESTAMP WITH TIME ZONE"]
+["size","BIGINT"]
+["title","VARCHAR"]
+["a",null,"{\"n\":3}",true,"-9223372036854775808","\\xFF\\x00",0.1,"2026-01-31 15:04:05.123456+00","-7","é"]
+["b",null,null,null,null,null,null,null,null,"only a title"]
+`,
+	export.JSONLines: `["row","VARCHAR"]
+["columns","STRUCT(meta STRUCT(n BIGINT), public BOOLEAN, rank BIGINT, raw STRUCT(base64 VARCHAR), score DOUBLE, seen VARCHAR, size BIGINT, title VARCHAR)"]
+["a",{"meta":{"n":"3"},"public":true,"rank":"-9223372036854775808","raw":{"base64":"/wA="},"score":0.1,"seen":"2026-01-31T15:04:05.123456789Z","size":"-7","title":"é"}]
+["b",{"meta":null,"public":null,"rank":null,"raw":null,"score":null,"seen":null,"size":null,"title":"only a title"}]
+`,
+}

@@ -1,0 +1,148 @@
+package export_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// newEnv has a table with declared columns, of which rows were written, and then changed.
+func newEnv(t testing.TB, rows int) (env *percolatortest.Env, before tso.Timestamp) {
+	s := fixture.Schema()
+	s.Tables = append(s.Tables, percolator.Table{Name: "typed", Columns: []percolator.ColumnSchema{
+		{Name: "name", Type: percolator.TypeString}, {Name: "age", Type: percolator.TypeInt64}, {Name: "raw"}, {Name: "tag:*", Type: percolator.TypeString}}})
+	env = percolatortest.New(t, s)
+	ctx := fixture.Context(t)
+	for from := 0; from < rows; from += 500 {
+		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+			for i := from; i < min(from+500, rows); i++ {
+				for column, value := range cells(i) {
+					if err := tx.Set(percolator.Cell{Table: "typed", Row: fixture.Key(i), Column: column}, value); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
+	}
+	fixture.Must(t, env.Client.Flush(ctx))
+	before, err := env.Oracle.Next(ctx)
+	fixture.Must(t, err)
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+		fixture.Must(t, tx.Delete(percolator.Cell{Table: "typed", Row: fixture.Key(0), Column: "name"}))
+		return tx.Set(percolator.Cell{Table: "typed", Row: "later", Column: "name"}, []byte("x"))
+	}))
+	return env, before
+}
+
+func cells(i int) map[string][]byte {
+	return map[string][]byte{"name": fmt.Append(nil, "name ", i), "age": []byte{0, 0, 0, 0, 0, 0, byte(i >> 8), byte(i)}, "raw": {0xff, byte(i)}, "tag:a": []byte("é")}
+}
+
+// read reads what an export has written, in order.
+func read(t testing.TB, env *percolatortest.Env, dir string, m *export.Manifest) (rows []formats.Row) {
+	t.Helper()
+	table := formats.NewTable(env.Client.Engine().Meta.Catalog.Load().Tables[m.Table])
+	for _, p := range m.Parts {
+		b, err := os.ReadFile(filepath.Join(dir, p.Name))
+		fixture.Must(t, err)
+		from := len(rows)
+		if m.Format == export.JSONLines {
+			for line := range bytes.Lines(b) {
+				row, err := table.ParseJSON(line)
+				fixture.Must(t, err)
+				rows = append(rows, row)
+			}
+		} else {
+			stored, err := table.ReadParquet(bytes.NewReader(b), int64(len(b)))
+			fixture.Must(t, err)
+			for row, err := range stored {
+				fixture.Must(t, err)
+				rows = append(rows, row)
+			}
+		}
+		if of := rows[from:]; int64(len(of)) != p.Rows || of[0].Key != string(p.First) || of[len(of)-1].Key != string(p.Last) || int64(len(b)) != p.Bytes {
+			t.Errorf("%s has %d rows, %+v", p.Name, len(of), p)
+		}
+	}
+	return rows
+}
+
+func TestExportHasEveryRowOfItsSnapshot(t *testing.T) {
+	t.Parallel()
+	const rows = 700
+	env, before := newEnv(t, rows)
+	ctx := fixture.Context(t)
+	for _, format := range []export.Format{export.JSONLines, export.Parquet} {
+		dir := t.TempDir()
+		o := export.Options{Table: "typed", Format: format, AsOf: before, PartBytes: 4 << 10}
+		fixture.Must(t, backup.Dir(dir).Put(ctx, "part-99999-00000.parquet", []byte("of an export that was interrupted")))
+		m, err := export.Run(ctx, env.Client, backup.Dir(dir), o)
+		fixture.Must(t, err)
+		got := read(t, env, dir, m)
+		if len(got) != rows || m.Total.Rows != rows || m.Total.Values != 4*rows || m.Total.Mistyped != 0 || m.Snapshot != before || len(m.Parts) < 5 {
+			t.Errorf("%s: %d rows, %+v in %d files", format, len(got), m.Total, len(m.Parts))
+		}
+		for i, row := range got {
+			want := cells(i)
+			if row.Key != fixture.Key(i) || len(row.Cells) != len(want) || slices.ContainsFunc(row.Cells, func(c formats.Cell) bool { return !bytes.Equal(c.Value, want[c.Column]) }) {
+				t.Fatalf("%s: row %d is %q", format, i, row)
+			}
+		}
+		files, err := backup.Dir(dir).List(ctx, "")
+		if err != nil || len(files) != len(m.Parts)+1 {
+			t.Errorf("%d files beside the manifest, %v, want %d", len(files)-1, err, len(m.Parts))
+		}
+		_, err = export.Run(ctx, env.Client, backup.Dir(dir), o)
+		fixture.WantErr(t, err, export.ErrComplete)
+	}
+	holds, err := admin.New(env.Client).Holds(ctx)
+	if err != nil || len(holds) != 0 {
+		t.Errorf("holds that are left: %v, %v", holds, err)
+	}
+}
+
+// An export whose place fails leaves no manifest and no hold, and is made again.
+func TestInterruptedExport(t *testing.T) {
+	t.Parallel()
+	env, _ := newEnv(t, 50)
+	ctx := fixture.Context(t)
+	place := &failing{Store: backup.Dir(t.TempDir())}
+	place.puts.Store(3)
+	_, err := export.Run(ctx, env.Client, place, export.Options{Table: "typed", PartBytes: 1 << 10, Concurrency: 1})
+	fixture.WantErr(t, err, os.ErrPermission)
+	place.puts.Store(1000)
+	m, err := export.Run(ctx, env.Client, place, export.Options{Table: "typed", PartBytes: 1 << 10, Columns: []string{"age"}})
+	if err != nil || m.Total.Rows != 50 || m.Total.Values != 50 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if holds, err := admin.New(env.Client).Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("holds that are left: %v, %v", holds, err)
+	}
+}
+
+type failing struct {
+	backup.Store
+	puts atomic.Int64 // that succeed
+}
+
+func (f *failing) Put(ctx context.Context, name string, data []byte) error {
+	if f.puts.Add(-1) < 0 {
+		return os.ErrPermission
+	}
+	return f.Store.Put(ctx, name, data)
+}

@@ -1,0 +1,84 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+)
+
+// file writes the rows of one range, to one file after another.
+type file struct {
+	*run
+	index, seq int
+	part       Part
+	raw        int64 // bytes of names and values
+	buf        bytes.Buffer
+	lines      []byte
+	parquet    *formats.ParquetWriter
+}
+
+func (x *run) newFile(index int) *file { return &file{run: x, index: index} }
+
+func (f *file) add(ctx context.Context, row formats.Row) (err error) {
+	if f.part.Rows == 0 {
+		f.part = Part{Name: fmt.Sprintf("%s%05d-%05d.%s", partPrefix, f.index, f.seq, f.o.Format), First: []byte(row.Key)}
+		if f.o.Format == Parquet {
+			f.parquet = f.table.NewParquetWriter(&f.buf)
+		}
+	}
+	mistyped := 0
+	if f.o.Format == Parquet {
+		mistyped, err = f.parquet.Write(row)
+	} else {
+		f.lines, mistyped = f.table.AppendJSON(f.lines, row)
+	}
+	if err != nil {
+		return fmt.Errorf("export: encoding a row of %s: %w", f.o.Table, err)
+	}
+	f.part.Last = []byte(row.Key)
+	f.part.Rows++
+	f.part.Values += int64(len(row.Cells))
+	f.part.Mistyped += int64(mistyped)
+	f.raw += int64(len(row.Key))
+	for _, c := range row.Cells {
+		f.raw += int64(len(c.Column) + len(c.Value))
+	}
+	if f.raw < f.o.PartBytes {
+		return nil
+	}
+	return f.end(ctx)
+}
+
+// end stores what was added.
+func (f *file) end(ctx context.Context) error {
+	if f.part.Rows == 0 {
+		return nil
+	}
+	data := f.lines
+	if f.o.Format == Parquet {
+		if err := f.parquet.Close(); err != nil {
+			return fmt.Errorf("export: encoding rows of %s: %w", f.o.Table, err)
+		}
+		data = f.buf.Bytes()
+	}
+	if err := f.to.Put(ctx, f.part.Name, data); err != nil {
+		return fmt.Errorf("export: writing %s: %w", f.part.Name, err)
+	}
+	f.part.Bytes = int64(len(data))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = append(f.done, f.part)
+	f.total.Rows += f.part.Rows
+	f.total.Values += f.part.Values
+	f.total.Mistyped += f.part.Mistyped
+	f.total.Bytes += f.part.Bytes
+	if f.o.Progress != nil {
+		f.o.Progress(f.total, len(f.done))
+	}
+	f.part, f.raw, f.lines = Part{}, 0, f.lines[:0]
+	f.buf.Reset()
+	f.seq++
+	return nil
+}

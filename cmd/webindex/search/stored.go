@@ -1,0 +1,110 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/page"
+)
+
+// maxStoredLinks is how many links of a stored page are shown.
+const maxStoredLinks = 100
+
+// storedPage is what stored.html shows: the text of a page as it was crawled, and where it leads.
+type storedPage struct {
+	Query      string
+	URL, Title string
+	Heading    []page.Fragment
+	Document   string // the page about it
+	Lines      [][]page.Fragment
+	Links      []storedReference
+	MoreLinks  int
+	At         time.Time // when it was stored
+}
+
+// storedReference is a link of a stored page.
+type storedReference struct{ URL, Stored, Text string }
+
+// storedLink is the address of a stored page, with the words of a query marked.
+func storedLink(u, query string) string {
+	if query == "" {
+		return link("/stored", "url", u)
+	}
+	return link("/stored", "url", u, "q", query)
+}
+
+// errNoDocument says that a URL was crawled and is not a page that can be shown.
+var errNoDocument = errors.New("not a document")
+
+// stored shows a page from the store: its own host may be gone. A redirect leads on to its target.
+func (s *Server) stored(w http.ResponseWriter, r *http.Request) {
+	u, err := page.Identity(r.URL.Query().Get("url"))
+	query := r.URL.Query().Get("q")
+	if err != nil || len(query) > maxQuery {
+		s.notFound(w, r)
+		return
+	}
+	p := &storedPage{Query: query, URL: u, Document: documentLink(u)}
+	var redirect string
+	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) (err error) {
+		redirect, err = p.read(ctx, snap)
+		return err
+	})
+	switch {
+	case redirect != "":
+		w.Header().Set("Location", storedLink(redirect, query))
+		w.WriteHeader(http.StatusSeeOther)
+	case errors.Is(err, percolator.ErrNotFound), errors.Is(err, errNoDocument):
+		s.show(w, http.StatusNotFound, "message.html", message{
+			Query: query, Title: "Not stored", Text: "The crawl has no page at " + u + ".", Link: p.Document, LinkText: "What is known of it",
+		})
+	case err != nil:
+		s.fail(w, r, err)
+	default:
+		s.show(w, http.StatusOK, "stored.html", p)
+	}
+}
+
+// read reads the page, or where its URL redirects to.
+func (p *storedPage) read(ctx context.Context, r *percolator.Snapshot) (redirect string, err error) {
+	f := index.Fetch(ctx, r, index.Response.Cell(p.URL), index.Redirect.Cell(p.URL), index.Derived.Cell(p.URL), index.OutLinks.Cell(p.URL))
+	if redirect = index.Get(f, index.Redirect, p.URL); redirect != "" || f.Err() != nil {
+		return redirect, f.Err()
+	}
+	e, err := r.Get(ctx, index.Response.Cell(p.URL))
+	if err != nil {
+		return "", err
+	}
+	capture, err := index.DecodeCapture(e)
+	if err != nil {
+		return "", err
+	}
+	if !capture.IsDocument() {
+		return "", errNoDocument
+	}
+	for line := range page.Lines(capture.Header, capture.Body) {
+		p.Lines = append(p.Lines, page.Highlight(line, p.Query))
+	}
+	p.Title = index.Get(f, index.Derived, p.URL).Title
+	p.Heading = page.Highlight(cmp.Or(p.Title, p.URL), p.Query)
+	p.addLinks(index.Get(f, index.OutLinks, p.URL))
+	p.At = r.StartTimestamp().Time()
+	return "", f.Err()
+}
+
+func (p *storedPage) addLinks(links []page.Link) {
+	for _, l := range links[:min(len(links), maxStoredLinks)] {
+		ref := storedReference{URL: l.Target, Stored: storedLink(l.Target, ""), Text: l.Target}
+		if len(l.Anchors) > 0 {
+			ref.Text = l.Anchors[0]
+		}
+		p.Links = append(p.Links, ref)
+	}
+	p.MoreLinks = len(links) - len(p.Links)
+}

@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Faults says how many there are.
+type Faults string
+
+// The intensities.
+const (
+	None   Faults = "none"
+	Some   Faults = "some"
+	Absurd Faults = "absurd"
+	Seeded Faults = "seeded" // any of the others, and between them
+)
+
+// Config says what an episode is like.
+type Config struct {
+	Seed         uint64
+	Transactions int // after so many the faults end, and everything comes to rest
+	Faults       Faults
+	Without      []string // faults, by the names of EveryFault, that do not happen
+	Clients      int      // 0: as many as the seed decides; so with the next two
+	Sessions     int      // of each client
+	Workers      int
+	Garbage      func() `json:"-"` // collects garbage when a seed decides; may be nil
+	Trace        string // regular expression of store actions to note; "": none
+}
+
+// episode is a Config in detail, as its seed decides.
+type episode struct {
+	Config
+
+	clients, sessions, workers, collectors int
+
+	workersCollect bool
+
+	LockTTL, Retention time.Duration
+	expiry             expiry
+	turnsJournal       bool // off, and on again; watchers need it
+	repairs            bool // copies of the tables
+	copiesMeetImports  bool // an import is under way when the hold for copies is taken
+	rebuildsFirst      bool // nobody takes a hold before an index was built anew
+	Timing             percolator.Timing
+
+	intensity float64 // of faults; 1 is what some means
+	rates     simulated.Rates
+	store     simulated.Config
+	trace     *regexp.Regexp
+}
+
+// storeRate is the mean rate of each fault of the store with an intensity of 1, and storeRateMost
+// the greatest.
+const (
+	storeRate     = 0.001
+	storeRateMost = 0.05
+)
+
+func (cfg Config) detail() (e episode, err error) {
+	e = episode{Config: cfg}
+	r := newDice(cfg.Seed).next("detail")
+	e.clients, e.sessions, e.workers, e.collectors = 2+r.IntN(4), 2+r.IntN(7), 1+r.IntN(2), 1+r.IntN(2)
+	e.clients, e.sessions, e.workers = cmp.Or(cfg.Clients, e.clients), cmp.Or(cfg.Sessions, e.sessions), cmp.Or(cfg.Workers, e.workers)
+	e.workersCollect = r.IntN(2) == 0
+	switch r.IntN(3) { // the shorter times are, the more happens
+	case 0:
+		e.LockTTL, e.Retention = 10*time.Second, time.Hour
+	case 1:
+		e.LockTTL, e.Retention = 2*time.Second, time.Minute
+		e.Timing = percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second}
+	case 2:
+		e.LockTTL, e.Retention = 500*time.Millisecond, time.Minute
+		e.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}
+	}
+	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
+	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
+	e.copiesMeetImports = e.repairs && newDice(cfg.Seed).next("meet").IntN(2) == 0
+	e.rebuildsFirst = newDice(cfg.Seed).next("rebuilds").IntN(2) == 0
+	switch cfg.Faults {
+	case None:
+	case Some:
+		e.intensity = 1
+	case Absurd:
+		e.intensity = 20
+	case Seeded:
+		e.intensity = []float64{0, 0.1, 0.5, 1, 3, 20}[r.IntN(6)]
+	default:
+		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
+	}
+	for i := range e.rates {
+		share := r.Float64()
+		rate := min(2*share*storeRate*e.intensity, storeRateMost)
+		if simulated.Fault(i) == simulated.Abandoned && e.intensity > 0 {
+			rate = share // of the requests whose callers leave, which are few
+		}
+		if !slices.Contains(cfg.Without, storeFault(simulated.Fault(i))) {
+			e.rates[i] = rate
+		}
+	}
+	if cfg.Trace != "" {
+		if e.trace, err = regexp.Compile(cfg.Trace); err != nil {
+			return e, err
+		}
+	}
+	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}, Requests: new(atomic.Int64)}
+	timing := model.EffectiveTiming(e.Timing)
+	e.store.Tablets.Longest = []time.Duration{0, 0, timing.RequestLifetime, 2 * model.DrainTime(timing)}[newDice(cfg.Seed).next("tablets").IntN(4)]
+	if e.intensity > 0 {
+		e.store.Latency.Tail = 0.01 * r.Float64()
+		e.store.Disks.Speed = []int64{0, 0, 1 << 20, 64 << 20}[r.IntN(4)]
+	}
+	return e, nil
+}

@@ -1,0 +1,80 @@
+package simulation
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/observers"
+)
+
+// operate has parked cells run again now and then, or abandons the change. Now and then the process
+// dies of it.
+func (w *world) operate(p *process) {
+	p.work.Go(func() { w.limitPasses(p, w.dice.next("passes", p.name)) })
+	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second)))) == nil {
+		for parked, err := range observers.ListParked(p.ctx, p.client) {
+			if err != nil {
+				break
+			}
+			action := p.rand.IntN(4)
+			if action > 2 {
+				continue
+			}
+			if w.cfg.intensity > 0 && p.rand.IntN(4) == 0 && !w.calm.Load() {
+				w.killSoon(p, time.Duration(p.rand.Int64N(int64(operatorLives))))
+			}
+			if action == 0 && w.work.Spares(parked) {
+				w.tally.add(dropped)
+				_ = observers.Drop(p.ctx, p.client, parked)
+				continue
+			}
+			_ = observers.Retry(p.ctx, p.client, parked)
+		}
+	}
+}
+
+// limitPasses gives passes a time to live, column by column, and puts there at once, before all
+// clients know.
+func (w *world) limitPasses(p *process, r *rand.Rand) {
+	s := w.work.NewSession(p.client, p.name, p.Dead, r)
+	for model.Sleep(p.ctx, time.Duration(r.Int64N(int64(passesEvery)))) == nil && w.lull.wait(p.ctx) == nil {
+		column, ok := w.work.NextPasses()
+		if !ok {
+			return
+		}
+		limit := func(s *model.Schema) { workload.LimitPasses(s, column, w.cfg.Retention/2) }
+		err := w.addToSchema(p.ctx, p, limit)
+		if err == nil {
+			_, err = p.client.Engine().Meta.Refresh(p.ctx)
+		}
+		if err != nil {
+			w.note("%s: the time to live of passes: %v", p.name, err)
+			continue
+		}
+		s.IssuePasses(p.ctx, column)
+	}
+}
+
+// passesEvery bounds how long an operator waits before it gives passes a time to live.
+const passesEvery = 2 * time.Second
+
+// operatorLives is how long an operator lives, at most, that dies of what it does: some requests.
+const operatorLives = 8 * time.Millisecond
+
+// retryAll has everything that is parked run again, and returns how much that was.
+func (w *world) retryAll(ctx context.Context, p *process) (n int) {
+	for parked, err := range observers.ListParked(ctx, p.client) {
+		if err == nil {
+			n++
+			err = observers.Retry(ctx, p.client, parked)
+		}
+		if err != nil {
+			w.problem("what is parked: %v", err)
+			return n
+		}
+	}
+	return n
+}

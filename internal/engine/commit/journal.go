@@ -1,0 +1,110 @@
+package commit
+
+import (
+	"context"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// journal begins to append the transaction's entry, which travels while the prewrites do.
+func (cm *commit) journal(ctx context.Context) (err error) {
+	if !cm.schema.Schema.DisableJournal {
+		cm.appended = time.Now()
+		cm.entry, err = cm.c.Journal.Append(ctx, cm.journaled())
+	}
+	return err
+}
+
+// journaled names every row that the transaction writes or notifies.
+func (cm *commit) journaled() *journal.Entry {
+	e := &journal.Entry{StartTS: cm.startTS, Rows: make([]journal.Row, 0, len(cm.rows))}
+	if cm.primary != nil {
+		e.Primary = cm.primary.Cell
+	}
+	at := map[rowKey]int{}
+	for _, rw := range cm.rows {
+		r := journal.Row{Table: rw.table, Key: rw.row}
+		for _, w := range rw.writes {
+			r.Observed = r.Observed || w.observed
+		}
+		if len(cm.weak) > 0 {
+			at[rowKey{rw.table, rw.row}] = len(e.Rows)
+		}
+		e.Rows = append(e.Rows, r)
+	}
+	for _, c := range cm.weak {
+		k := rowKey{c.Table, c.Row}
+		i, ok := at[k]
+		if !ok {
+			i = len(e.Rows)
+			at[k], e.Rows = i, append(e.Rows, journal.Row{Table: c.Table, Key: c.Row})
+		}
+		e.Rows[i].Weak = true
+	}
+	return e
+}
+
+// notified is the cells of a row that carry notifications once it is committed.
+func (rw *rowWrites) notified() (cells []model.Cell) {
+	for _, w := range rw.writes {
+		if w.observed {
+			cells = append(cells, w.Cell)
+		}
+	}
+	return cells
+}
+
+// Announcement is the entry of work that no transaction makes: a weak notification by itself, a
+// backfill, a retry (J2).
+type Announcement struct {
+	TS       tso.Timestamp // of the notify cells
+	Deadline time.Time     // sends nothing of the work after it; the rest is announced anew
+	entry    *journal.Append
+}
+
+// Announce has rows in the journal before anything is written to them. The order is what matters:
+// deadline, the entry's timestamp, the entry, the timestamp of the notify cells, the age. So all
+// requests end within a lifetime of the moment in which others may first read the entry, and a
+// process that was suspended in between sends nothing.
+func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announcement, err error) {
+	begun := time.Now()
+	a.Deadline = begun.Add(c.Store.Timing.RequestLifetime)
+	oldest := &a.TS
+	if c.Meta.Journaled() && len(rows) > 0 {
+		start, err := c.Clock.Next(ctx)
+		if err != nil {
+			return a, err
+		}
+		oldest = &start // a collected entry leads to nothing written after it
+		if a.entry, err = c.Journal.Append(ctx, &journal.Entry{StartTS: start, Rows: rows}); err != nil {
+			return a, err
+		}
+		if err := a.entry.Wait(ctx); err != nil {
+			return a, err
+		}
+	}
+	if a.TS, err = c.Clock.Next(ctx); err != nil {
+		return a, err
+	}
+	return a, c.checkAge(*oldest, begun)
+}
+
+// Done says that the announced notifications of cells were written.
+func (c *Committer) Done(a Announcement, cells ...model.Cell) {
+	c.Journal.Own.Committed(a.entry, a.TS, 0, cells)
+}
+
+// WeakRows is the rows of cells that are notified.
+func WeakRows(cells []model.Cell) (rows []journal.Row) {
+	seen := map[rowKey]bool{}
+	for _, c := range cells {
+		if k := (rowKey{c.Table, c.Row}); !seen[k] {
+			seen[k] = true
+			rows = append(rows, journal.Row{Table: c.Table, Key: c.Row, Weak: true})
+		}
+	}
+	return rows
+}

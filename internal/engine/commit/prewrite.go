@@ -1,0 +1,337 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Prewrite locks every cell that the transaction writes and puts its data beside the lock (lines
+// 25–41 of Figure 6 of the paper). The paper's row transaction – read, then write – is one
+// CheckAndMutateRow for each row here, all rows at once: the predicate is the conflict check, and
+// nothing is written when it matches (I2).
+//
+// The predicate leaves out the transaction's own lock, so the same request may be sent again after
+// an ambiguous error (I3). Only the first attempt, before which no lock of its own can exist, asks
+// for any lock, as that is cheaper. The predicate includes rollback markers, so a request that
+// arrives after the transaction was rolled back fails (I4).
+//
+// Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code
+// does. The marker makes the order unnecessary and saves one round trip.
+
+// chunkBytes bounds the data of one prewrite request, prewriteBytes that of all requests that one
+// commit has under way: a request in flight is a second copy of its values, and many large rows at
+// once would double what the transaction holds.
+const (
+	chunkBytes    = 4 << 20
+	prewriteBytes = 16 << 20
+)
+
+// rowWrites is what a transaction writes in one row.
+type rowWrites struct {
+	table, row string
+	writes     []*Write
+	erase      []string // columns whose notify cells ≤ start_ts go with the commit (I13)
+}
+
+// chunks cuts the writes of a row to what one request may hold, almost always one chunk; span: the
+// filter does not name the columns one by one.
+func (rw *rowWrites) chunks(span bool) [][]*Write {
+	var out [][]*Write
+	filter, bytes := 0, 0
+	for _, w := range rw.writes {
+		f, b := store.PatternBytes(w.Cell.Column), len(w.Value)+2*len(w.Cell.Column)
+		last := len(out) - 1
+		if last < 0 || (!span && filter+f > model.MaxFilterBytes) || bytes+b > chunkBytes || 2*len(out[last]) >= model.MaxMutationsPerRow-2 {
+			out = append(out, nil)
+			filter, bytes, last = 0, 0, last+1
+		}
+		out[last] = append(out[last], w)
+		filter, bytes = filter+f, bytes+b
+	}
+	return out
+}
+
+func columnsOf(ws []*Write) []string {
+	cols := make([]string, len(ws))
+	for i, w := range ws {
+		cols[i] = w.Cell.Column
+	}
+	return cols
+}
+
+// prewriteOutcome is what is known of one row after prewrite.
+type prewriteOutcome int
+
+const (
+	notSent prewriteOutcome = iota
+	refused                 // the store refused all requests of the row, and left nothing there
+	touched                 // a lock of the transaction is or may be there
+)
+
+// prewriteGrace is how long a failed prewrite waits for its requests under way, as a part of the
+// time that a request may take. One that is cut off may land after the clean-up and leave a lock
+// for others to resolve, so a moment is worth it.
+const prewriteGrace = 10
+
+// prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or
+// failure; then it sends no further row, repeats nothing, and waits a little for requests under
+// way.
+func (cm *commit) prewrite(ctx context.Context) error {
+	if len(cm.rows) == 1 {
+		return cm.prewriteRow(ctx, cm.rows[0])
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first error
+		next  atomic.Int64
+	)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fail := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = err
+			cm.failed.Store(true)
+			time.AfterFunc(cm.c.Store.Timing.RequestLifetime/prewriteGrace, cancel)
+		}
+	}
+	rows := func(hire func(left int)) { // one after the other
+		for i := int(next.Add(1)) - 1; i < len(cm.rows) && !cm.failed.Load(); i = int(next.Add(1)) - 1 {
+			hire(len(cm.rows) - i)
+			if cm.failed.Load() {
+				return
+			}
+			if err := cm.prewriteRow(ctx, cm.rows[i]); err != nil {
+				fail(err)
+			}
+		}
+	}
+	helpers := 0
+	rows(func(left int) { // again before each row: other commits may have had all goroutines
+		for helpers < min(left, cm.c.Config.MaxParallelism)-1 {
+			wg.Add(1)
+			if !cm.c.Warm.run(func() {
+				defer wg.Done()
+				rows(func(int) {})
+			}) {
+				wg.Done()
+				return
+			}
+			helpers++
+		}
+	})
+	wg.Wait()
+	return first
+}
+
+func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
+	exact := len(rw.writes) <= fewColumns
+	for i, chunk := range rw.chunks(!exact) {
+		if err := cm.prewriteBounded(ctx, rw, chunk, exact, i == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prewriteBounded waits until the chunk has room among the requests under way.
+func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*Write, exact, first bool) error {
+	size := int64(0)
+	for _, w := range chunk {
+		size += int64(len(w.Value))
+	}
+	size = min(size, prewriteBytes) // a larger value goes alone
+	waited := !cm.underWay.TryAcquire(size)
+	if waited {
+		if err := cm.underWay.Acquire(ctx, size); err != nil {
+			return err
+		}
+	}
+	defer cm.underWay.Release(size)
+	if waited && cm.failed.Load() {
+		return nil // another row's conflict has ended the commit meanwhile
+	}
+	ctx, cancel := context.WithTimeout(ctx, cm.c.Store.Timing.RequestLifetime)
+	defer cancel()
+	if exact {
+		return cm.prewriteChunk(ctx, rw, chunk, true)
+	}
+	return cm.prewriteSpan(ctx, rw, chunk, first)
+}
+
+// fewColumns is how many columns of a row a filter names one by one at most.
+const fewColumns = 4
+
+// prewriteSpan prewrites many columns of one row with a predicate that spans all columns from the
+// first to the last of them, which is short however many they are. If anything in the span
+// conflicts, even in a column that the transaction does not write, the exact predicates decide. The
+// span may cover columns of the row's earlier chunks, so only the first chunk may ask for any lock.
+func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
+	columns := columnsOf(chunk)
+	conflicts, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
+	if err == nil && !conflicts {
+		cm.note(rw, touched)
+		return nil
+	}
+	if err != nil && model.Ambiguous(err) {
+		cm.note(rw, touched)
+	}
+	for _, part := range (&rowWrites{writes: chunk}).chunks(false) {
+		if err := cm.prewriteChunk(ctx, rw, part, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prewriteChunk sends one request until its outcome is known. It resolves the locks of others that
+// need no waiting; a live one is a conflict. first: no request for these cells has been sent
+// before.
+func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
+	columns := columnsOf(chunk)
+	predicate := store.Conflict(columns, cm.startTS, first)
+	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	for ; ; predicate = store.Conflict(columns, cm.startTS, false) {
+		if err := ctx.Err(); err != nil {
+			return model.WithContext(ctx, err)
+		}
+		conflict, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, predicate, nil, cm.prewriteMutation(chunk))
+		switch {
+		case err == nil && !conflict:
+			cm.note(rw, touched)
+			return nil
+		case err == nil:
+			cm.note(rw, refused)
+			if err := cm.resolveConflicts(ctx, rw, columns); err != nil {
+				if first && !errors.Is(err, model.ErrConflict) {
+					// The lock found may be our own: the request may have been delivered twice.
+					cm.note(rw, touched)
+				}
+				return err
+			}
+		case !model.Ambiguous(err):
+			cm.note(rw, refused)
+			return err
+		case errors.Is(err, model.ErrClosed):
+			cm.note(rw, touched)
+			return err
+		default:
+			cm.note(rw, touched)
+			if cm.failed.Load() || pause.Wait(ctx) != nil {
+				return model.WithContext(ctx, err)
+			}
+		}
+	}
+}
+
+// prewriteMutation is data@start_ts and lock@start_ts for each write. Each attempt takes the lock's
+// time anew.
+func (cm *commit) prewriteMutation(chunk []*Write) *store.Mutation {
+	mut := store.NewMutation(2 * len(chunk))
+	for _, w := range chunk {
+		if w.Kind == layout.KindPut {
+			mut.Put(layout.DataFamily, w.Cell.Column, cm.startTS, w.Value)
+		}
+		mut.Put(layout.LockFamily, w.Cell.Column, cm.startTS, cm.lock(w))
+	}
+	return mut
+}
+
+// lock is the lock that a write leaves, as it is stored.
+func (cm *commit) lock(w *Write) []byte {
+	l := layout.LockRecord{StartTS: cm.startTS, Kind: w.Kind, Primary: cm.primary.Cell, Placed: cm.now(), TTL: max(cm.ttl, cm.c.lockTTL()),
+		Observed: w.observed, Session: cm.c.Locks.Sessions.Own(), Life: w.Life}
+	return l.Encode()
+}
+
+// now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic
+// time since the client asked for it.
+func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
+
+// resolveConflicts looks at what refused a prewrite. It returns nil if the request should be sent
+// again because every conflicting lock has been resolved, and a *ConflictError if another
+// transaction has won or is alive.
+func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) error {
+	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.Newest(columns, 0, 1))
+	if err != nil {
+		return err
+	}
+	for _, col := range rv.Columns() {
+		v, cell := rv[col], model.Cell{Table: rw.table, Row: rw.row, Column: col}
+		if v.Corrupt != nil {
+			return v.Corrupt
+		}
+		if err := cm.foreignWrite(cell, v); err != nil {
+			return err
+		}
+		for _, l := range v.Locks {
+			if l.StartTS == cm.startTS {
+				cm.note(rw, touched) // the request was delivered twice
+				continue
+			}
+			s, err := cm.c.Locks.Resolve(ctx, cell, l, true)
+			if err != nil {
+				return err
+			}
+			if s.Resolution == model.LockAlive {
+				return cm.conflict(cell, model.ConflictError{OtherTS: l.StartTS, Locked: true})
+			}
+			if s.CommitTS > cm.startTS {
+				return cm.conflict(cell, model.ConflictError{OtherTS: s.CommitTS})
+			}
+		}
+	}
+	return nil
+}
+
+// foreignWrite reports a write record at or after the start timestamp.
+func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
+	for _, w := range v.Writes {
+		switch {
+		case w.CommitTS < cm.startTS:
+		case w.Kind == layout.KindRollback && w.StartTS == cm.startTS:
+			return cm.conflict(cell, model.ConflictError{})
+		default:
+			return cm.conflict(cell, model.ConflictError{OtherTS: w.CommitTS})
+		}
+	}
+	return nil
+}
+
+// conflict completes a conflict on a cell. The caller knows an index entry by the indexed cell,
+// since the entry's row is a value.
+func (cm *commit) conflict(c model.Cell, e model.ConflictError) error {
+	e.Cell, e.StartTS = c, cm.startTS
+	for _, rw := range cm.rows {
+		if rw.table != c.Table || rw.row != c.Row {
+			continue
+		}
+		for _, w := range rw.writes {
+			if w.Cell == c && w.Indexed != (model.Cell{}) {
+				e.Cell = w.Indexed
+				return model.AtEntry(&e, c)
+			}
+		}
+	}
+	return &e
+}
+
+// note remembers what is known of a row; once touched it stays so.
+func (cm *commit) note(rw *rowWrites, o prewriteOutcome) {
+	cm.mu.Lock()
+	defer cm.mu.Unlock()
+	if cm.outcome[rw] != touched {
+		cm.outcome[rw] = o
+	}
+}

@@ -1,0 +1,290 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+)
+
+// StreamRow is a row of a stream as it was read.
+type StreamRow struct {
+	Seq     uint64
+	Entries []Entry
+}
+
+// Stream is the header of a stream.
+type Stream struct {
+	ID      StreamID
+	Session string // of its client; "": the oracle keeps none
+	Low     uint64 // every row below it is settled, or appended again above
+	Header  bool   // its client's header is there; else only a position that came late, or nothing
+	Rows    bool   // it has rows with entries; only AllStreams knows
+}
+
+// ReadRows reads rows of a stream by their numbers; those that are gone are missing.
+func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (rows []StreamRow, err error) {
+	for chunk := range slices.Chunk(seqs, store.RequestRows) {
+		keys := make([]string, len(chunk))
+		for i, seq := range chunk {
+			keys[i] = id.key(seq)
+		}
+		var bad error
+		err := s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
+			r, err := decodeRow(row)
+			rows, bad = append(rows, r), errors.Join(bad, err)
+			return true
+		})
+		if err = errors.Join(err, bad); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// ReadStream streams the rows of a stream from a number on, at most most at once. There may be none
+// at once where many were deleted.
+func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, most int) iter.Seq2[[]StreamRow, error] {
+	return func(yield func([]StreamRow, error) bool) {
+		for page, err := range streamPages(ctx, s, id, from, store.PageSize{Rows: most}) {
+			rows := make([]StreamRow, len(page.Rows))
+			for i, row := range page.Rows {
+				if err == nil {
+					rows[i], err = decodeRow(row)
+				}
+			}
+			if err != nil {
+				rows = nil
+			}
+			if !yield(rows, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func streamPages(ctx context.Context, s *store.Store, id StreamID, from uint64, size store.PageSize) iter.Seq2[store.Page, error] {
+	size.Bytes = store.PassBytes
+	return s.NewPass(model.JournalTable, model.Between(id.key(max(from, 1)), id.end()), store.JournalCells(), size).Pages(ctx)
+}
+
+// HasRows reports whether a stream has rows from a number on.
+func HasRows(ctx context.Context, s *store.Store, id StreamID, from uint64) (bool, error) {
+	for page, err := range streamPages(ctx, s, id, from, store.PageSize{Rows: 1}) {
+		if err != nil || len(page.Rows) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func decodeRow(row layout.Row) (StreamRow, error) {
+	_, seq, ok := parseKey(row.Key)
+	if !ok {
+		return StreamRow{}, foreign(row.Key)
+	}
+	entries, err := batchOf(row)
+	return StreamRow{seq, entries}, err
+}
+
+// Streams reads the headers of all streams. ErrCorrupt: one cannot be decoded, and the list has the
+// others.
+func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
+	for row, rerr := range headers(ctx, s) {
+		if rerr != nil {
+			return nil, rerr
+		}
+		if st, bad := streamOf(row); bad == nil {
+			list = append(list, st)
+		} else {
+			err = bad
+		}
+	}
+	return list, err
+}
+
+// AllStreams is Streams with those that have rows and no header (J6). It sends a request for each
+// stream that has rows, shardsAtOnce at a time.
+func AllStreams(ctx context.Context, s *store.Store) (list []Stream, err error) {
+	if list, err = Streams(ctx, s); err != nil {
+		return nil, err
+	}
+	at := map[StreamID]int{}
+	for i, st := range list {
+		at[st.ID] = i
+	}
+	var mu sync.Mutex
+	g, gctx := errgroup.WithContext(ctx)
+	for from := byte(0); from < shards; from += shards / shardsAtOnce {
+		g.Go(func() error {
+			for row, err := range firstRows(gctx, s, model.Between(string([]byte{from}), string([]byte{from + shards/shardsAtOnce}))) {
+				if err != nil {
+					return err
+				}
+				st, err := streamOf(row)
+				if err != nil {
+					return err
+				}
+				st.Rows = true
+				mu.Lock()
+				if i, known := at[st.ID]; known {
+					list[i].Rows = true
+				} else {
+					list = append(list, st)
+				}
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// shardsAtOnce is how many parts of the table are searched for streams at once.
+const shardsAtOnce = 8
+
+// headers reads the headers of streams.
+func headers(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
+	return func(yield func(layout.Row, error) bool) {
+		from := model.Prefix(string([]byte{headerShard}))
+		size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
+		for page, err := range s.NewPass(model.JournalTable, from, store.JournalCells(), size).Pages(ctx) {
+			if err != nil {
+				yield(layout.Row{}, err)
+				return
+			}
+			for _, row := range page.Rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// firstRows reads the first row of each stream in a range that has rows. It skips from one to the
+// next: what is read grows with the streams, not with their rows.
+func firstRows(ctx context.Context, s *store.Store, rest model.Range) iter.Seq2[layout.Row, error] {
+	return func(yield func(layout.Row, error) bool) {
+		for {
+			page, err := s.ReadPage(ctx, model.JournalTable, rest, store.JournalCells(), store.PageSize{Rows: 1})
+			switch {
+			case err != nil:
+				yield(layout.Row{}, err)
+				return
+			case len(page.Rows) > 0:
+				if !yield(page.Rows[0], nil) {
+					return
+				}
+				rest = page.Rest
+				if id, _, ok := parseKey(page.Rows[0].Key); ok {
+					rest.Start = id.end()
+				}
+			case page.More:
+				rest = page.Rest
+			default:
+				return
+			}
+		}
+	}
+}
+
+// streamOf reads a header. A stream whose header is gone, and which still has rows, has no session.
+func streamOf(row layout.Row) (Stream, error) {
+	id, seq, ok := parseKey(row.Key)
+	if !ok {
+		return Stream{}, foreign(row.Key)
+	}
+	st := Stream{ID: id, Low: 1}
+	for _, it := range row.Of(layout.JournalFamily) {
+		switch {
+		case seq > 0:
+		case it.Column == sessionColumn:
+			h, err := decodeHeader(it.Value)
+			if err != nil {
+				return st, corrupt(row.Key, err)
+			}
+			st.Session, st.Header = h.Session, true
+		case it.Column == lowColumn:
+			low, err := layout.FromCell(it.Timestamp)
+			if err != nil {
+				return st, corrupt(row.Key, err)
+			}
+			st.Low = max(st.Low, uint64(low))
+		}
+	}
+	return st, nil
+}
+
+func batchOf(row layout.Row) ([]Entry, error) {
+	for _, it := range row.Of(layout.JournalFamily) {
+		if it.Column == batchColumn {
+			entries, err := DecodeBatch(it.Value)
+			if err != nil {
+				return nil, corrupt(row.Key, err)
+			}
+			return entries, nil
+		}
+	}
+	return nil, corrupt(row.Key, errBatch)
+}
+
+func foreign(key string) error {
+	return fmt.Errorf("percolator: %w: row %q of %s is of no stream", model.ErrCorrupt, key, model.JournalTable)
+}
+
+func corrupt(key string, err error) error {
+	at := fmt.Sprintf("row %q", key)
+	if id, seq, ok := parseKey(key); ok {
+		at = fmt.Sprintf("row %d of stream %s", seq, id)
+	}
+	return fmt.Errorf("percolator: %w: %s of %s: %w", model.ErrCorrupt, at, model.JournalTable, err)
+}
+
+// WriteLow stores how far streams are settled. The greatest number counts, whichever arrives last.
+func WriteLow(ctx context.Context, s *store.Store, low map[StreamID]uint64) error {
+	for id, seq := range low {
+		mut := store.NewMutation(1)
+		mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(seq), nil)
+		if err := s.Mutate(ctx, model.JournalTable, id.key(0), mut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget deletes rows of a stream.
+func Forget(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) error {
+	keys := make([]string, len(seqs))
+	for i, seq := range seqs {
+		keys[i] = id.key(seq)
+	}
+	return eraseRows(ctx, s, keys)
+}
+
+// eraseRows deletes rows of percolator_journal.
+func eraseRows(ctx context.Context, s *store.Store, keys []string) error {
+	for chunk := range slices.Chunk(keys, store.RequestRows) {
+		muts := make([]*store.Mutation, len(chunk))
+		for i := range chunk {
+			muts[i] = store.NewMutation(1)
+			muts[i].EraseRow()
+		}
+		errs, err := s.MutateRows(ctx, model.JournalTable, chunk, muts)
+		if err = errors.Join(append(errs, err)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package layout
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+const (
+	parkPrefix = Reserved + "park\x00"
+	donePrefix = Reserved + "done\x00"
+)
+
+// StateColumn is the column of an observer state in the notify family.
+func StateColumn(s ObserverState) string {
+	prefix := parkPrefix
+	if s.Done {
+		prefix = donePrefix
+	}
+	return prefix + s.Observer + "\x00" + s.Cell.Column
+}
+
+// ObserverStateColumn is the inverse of StateColumn.
+func ObserverStateColumn(column string) (of, observer string, done, ok bool) {
+	rest, ok := strings.CutPrefix(column, parkPrefix)
+	if !ok {
+		if rest, done = strings.CutPrefix(column, donePrefix); !done {
+			return "", "", false, false
+		}
+	}
+	observer, of, ok = strings.Cut(rest, "\x00")
+	return of, observer, done, ok && observer != "" && of != ""
+}
+
+// MaxParkedReason is how many bytes of an error's text a parked cell keeps.
+const MaxParkedReason = 1024
+
+// ObserverState says that an observer need not run for the notifications of a cell up to Through.
+type ObserverState struct {
+	Cell     model.Cell
+	Observer string
+	Through  tso.Timestamp
+	Done     bool // nothing is left to do, the notification waits for others; false: parked
+
+	// Of a parked observer:
+	Attempts  int
+	Reason    string    // the last error, at most MaxParkedReason bytes; longer ones are cut
+	Since     time.Time // by the clock of the worker that gave up
+	Observers []string  // all observers of the column, as that worker knows them
+}
+
+// stateCell is the stored form.
+type stateCell struct {
+	Attempts  int       `json:",omitempty"`
+	Reason    string    `json:",omitempty"`
+	Since     time.Time `json:",omitzero"`
+	Observers [][]byte  `json:",omitempty"` // JSON would damage a name that is not text
+}
+
+// EncodeObserverState is the stored value; an observer that is done has none.
+func EncodeObserverState(s ObserverState) []byte {
+	if s.Done {
+		return nil
+	}
+	st := stateCell{Attempts: s.Attempts, Since: s.Since,
+		// The cut keeps characters whole.
+		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), MaxParkedReason)], "")}
+	for _, name := range s.Observers {
+		st.Observers = append(st.Observers, []byte(name))
+	}
+	b, err := json.Marshal(st)
+	if err != nil {
+		panic(err) // only for a year beyond 9999
+	}
+	return b
+}
+
+// DecodeObserverState fills in what the stored value says.
+func DecodeObserverState(s *ObserverState, b []byte) error {
+	if s.Done {
+		return nil
+	}
+	var st stateCell
+	if err := json.Unmarshal(b, &st); err != nil {
+		return fmt.Errorf("an observer state of %d bytes that cannot be decoded", len(b))
+	}
+	s.Attempts, s.Reason, s.Since = st.Attempts, st.Reason, st.Since
+	for _, name := range st.Observers {
+		s.Observers = append(s.Observers, string(name))
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package membership
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Every client stores a small report now and then, or its workers do in its place. A reader that
+// looks after the cluster sees all of it with one read, without addresses and without a metrics
+// system. At 1,000 clients that is 100 unconditional writes a second to one row.
+//
+// Times are the oracle's, so no two machines' clocks are compared. The reporter estimates them from
+// the last timestamp that its client got: a report costs no request to the oracle, unless the
+// client has not asked for anything within reportStampAge.
+var reports = registry{row: "reports", prefix: "report:", limit: 2 * MaxReports}
+
+// Limits of reports.
+const (
+	// MaxReports is how many clients and workers report, the last MaxWorkers of them only workers.
+	// Each counts them before it stores its first report, so those that begin at the same time may
+	// exceed it.
+	MaxReports = 1024 + MaxWorkers
+	// MaxReportBytes is the size of a report as it is stored. It omits columns, contended cells and
+	// observers that have no room.
+	MaxReportBytes = maxEntryBytes
+	// ReportInterval is the time between two reports, unless the reporter says otherwise.
+	ReportInterval = 10 * time.Second
+	// MaxReportInterval is the longest time between two reports.
+	MaxReportInterval = 10 * time.Minute
+
+	reportLeases   = 3  // a process that misses so many reports is taken for dead
+	reportsPruned  = 64 // reports between two looks for dead processes; more, if more report
+	reportStampAge = time.Minute
+	reportGrace    = 5 * time.Second // for slow requests and inexact oracle time
+)
+
+// Report is what a client tells operators, by itself or by one of its workers.
+type Report struct {
+	// The worker's, as in Workers, or Client; at most 64 bytes.
+	Name string `json:"-"`
+	// The client that Stats are of: its workers report the same.
+	Client  string        `json:"client,omitempty"`
+	Session string        `json:"session,omitempty"` // of its client with the oracle; "": none
+	Host    string        `json:"host,omitempty"`
+	PID     int           `json:"pid,omitempty"`
+	Version string        `json:"version,omitempty"` // of this module, as built
+	Started tso.Timestamp `json:"started"`           // when its client began
+	Written tso.Timestamp `json:"written"`
+	Expires tso.Timestamp `json:"expires"` // it counts as dead then, unless it reports again
+
+	// Since NewClient, as of Stats; nanoseconds in JSON.
+	Uptime time.Duration   `json:"uptime,omitempty"`
+	Stats  telemetry.Stats `json:"stats"`  // of its client, since NewClient
+	Worker WorkerReport    `json:"worker"` // since NewWorker; empty without one
+}
+
+// HasWorker tells a worker's report from that of a client without one.
+func (r Report) HasWorker() bool { return r.Name != r.Client }
+
+// WorkerReport is what package observers counts in one worker (observers.Stats).
+type WorkerReport struct {
+	ObserverReport       // of all observers together
+	Found          int64 `json:"found"`      // notifications that scans found
+	Dispatched     int64 `json:"dispatched"` // notifications of its own client
+	Hinted         int64 `json:"hinted"`     // notifications that other processes hinted at
+	Dropped        int64 `json:"dropped"`    // of its own client: the queue was full
+	Searches       int64 `json:"searches"`   // rounds of its scanners
+	Parked         int64 `json:"parked"`     // times that it parked an observer of a cell
+	Queued         int   `json:"queued"`     // cells, now
+	Running        int   `json:"running"`    // cells, now
+
+	// BacklogMillis is the age of the oldest notification that its scanners met in their last
+	// round, of columns that it takes and apart from parked ones. OldestMillis is that of what its
+	// client wrote, or the worker adopted, whoever takes it. LockMillis is how long the oldest lock
+	// has been past its time to live.
+	BacklogMillis int64 `json:"backlogMillis"`
+	OldestMillis  int64 `json:"oldestMillis,omitempty"`
+	LockMillis    int64 `json:"lockMillis"`
+
+	Observers map[string]ObserverReport `json:"observers,omitempty"` // by name
+	LeftOut   int                       `json:"leftOut,omitempty"`   // observers without room
+
+	// Takes are the columns that the worker takes, nil where there was no room. Columns identifies
+	// the set, as in WorkerInfo.
+	Takes   map[string][][]byte `json:"takes,omitempty"`
+	Columns string              `json:"columns,omitempty"`
+}
+
+// ObserverReport counts the runs of one observer (observers.ObserverStats).
+type ObserverReport struct {
+	Runs      int64 `json:"runs"` // that committed
+	Attempts  int64 `json:"attempts"`
+	Retries   int64 `json:"retries,omitempty"`
+	Conflicts int64 `json:"conflicts,omitempty"`
+	Errors    int64 `json:"errors,omitempty"`
+	Panics    int64 `json:"panics,omitempty"`
+}
+
+// Reporter stores the reports of one worker or client. One goroutine uses it.
+type Reporter struct {
+	e        *engine.Engine
+	report   Report
+	interval time.Duration
+	stored   int // times
+	others   int // that reported when it looked last
+}
+
+// NewReporter returns the reporter of a worker of that name, 1 to 64 bytes of UTF-8, which is
+// unique among all processes. The caller stores a report every interval, which is at most
+// MaxReportInterval. ErrInvalidArgument: the name or the interval.
+func NewReporter(e *engine.Engine, name string, interval time.Duration) (*Reporter, error) {
+	if !validName(name) {
+		return nil, fmt.Errorf("percolator: %w: the name of a report has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, name)
+	}
+	if interval <= 0 || interval > MaxReportInterval {
+		return nil, fmt.Errorf("percolator: %w: reports every %v, which is not between 0 and %v", model.ErrInvalidArgument, interval, MaxReportInterval)
+	}
+	return &Reporter{e: e, interval: interval, report: newReport(e, name)}, nil
+}
+
+func newReport(e *engine.Engine, name string) Report {
+	host, _ := os.Hostname() // "" is shown as it is
+	return Report{Name: name, Client: e.ID, Host: host[:min(len(host), 128)], PID: os.Getpid(), Version: ModuleVersion()}
+}
+
+// OwnReport is what a client would report now, by itself or by the worker of that name. It asks
+// no one: where the oracle's time is not known, this machine's stands for it.
+func OwnReport(e *engine.Engine, name string, w WorkerReport) Report {
+	r := newReport(e, name)
+	r.Stats, r.Uptime, r.Worker = e.Stats(), time.Since(e.Began), w
+	var known bool
+	if r.Written, known = e.Clock.EstimatedTime(); !known {
+		r.Written = tso.At(time.Now())
+	}
+	r.Started = r.Written.Add(-r.Uptime)
+	return r
+}
+
+// Store replaces the stored report. It costs one unconditional write, and now and then a read and
+// the removal of reports of dead processes. ErrTooLarge: MaxReports others report already.
+func (r *Reporter) Store(ctx context.Context, w WorkerReport) error {
+	now, err := reportTime(ctx, r.e)
+	if err != nil {
+		return err
+	}
+	if r.stored%max(reportsPruned, r.others) == 0 {
+		if err := r.makeRoom(ctx, now); err != nil {
+			return err
+		}
+	}
+	if r.report.Started == 0 {
+		r.report.Started = now.Add(-time.Since(r.e.Began))
+	}
+	r.report.Session = r.e.Locks.Sessions.Own()
+	r.report.Written, r.report.Expires = now, now.Add(reportLeases*r.interval+reportGrace)
+	r.report.Stats, r.report.Uptime, r.report.Worker = r.e.Stats(), time.Since(r.e.Began), w
+	b, err := r.report.encode()
+	if err != nil {
+		return err
+	}
+	if err := reports.write(ctx, r.e, r.report.Name, b); err != nil {
+		return err
+	}
+	r.stored++
+	if r.report.HasWorker() && r.interval <= ReportInterval {
+		r.e.WorkerReported.Store(new(time.Now()))
+	}
+	return nil
+}
+
+// Remove takes the report out of the list before it expires.
+func (r *Reporter) Remove(ctx context.Context) error {
+	if r.stored == 0 {
+		return nil
+	}
+	r.stored = 0
+	return reports.remove(ctx, r.e, r.report.Name)
+}
+
+// makeRoom removes some reports of dead processes.
+func (r *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
+	stored, err := readReports(ctx, r.e)
+	if err != nil {
+		return err
+	}
+	live, dead := liveReports(stored, now)
+	if err := reports.prune(ctx, r.e, dead); err != nil {
+		return err
+	}
+	live = slices.DeleteFunc(live, func(o Report) bool { return o.Name == r.report.Name })
+	r.others = len(live)
+	most := MaxReports
+	if !r.report.HasWorker() {
+		most -= MaxWorkers
+	}
+	if len(live) >= most {
+		return fmt.Errorf("percolator: %w: %d clients and workers report already", model.ErrTooLarge, len(live))
+	}
+	return nil
+}
+
+// Reports lists the reports of live clients and workers, by host and process, at most MaxReports:
+// those that have not expired and whose session has not ended, as far as the oracle says. It costs
+// one read, one question to an oracle that keeps sessions, and a timestamp if the client has not
+// got any lately. It omits what it cannot decode.
+func Reports(ctx context.Context, e *engine.Engine) ([]Report, error) {
+	stored, err := readReports(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	now, err := reportTime(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	live, _ := liveReports(stored, now)
+	ended := endedSessions(ctx, e, live, func(r Report) string { return r.Session })
+	live = slices.DeleteFunc(live, func(r Report) bool { return ended[r.Session] })
+	slices.SortFunc(live, func(a, b Report) int {
+		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID), strings.Compare(a.Name, b.Name))
+	})
+	return live[:min(len(live), MaxReports)], nil
+}
+
+func readReports(ctx context.Context, e *engine.Engine) ([]layout.Item, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	return reports.read(ctx, e, reports.prefix)
+}
+
+// liveReports tells the reports that count from the others, by column.
+func liveReports(stored []layout.Item, now tso.Timestamp) (live []Report, dead map[string][]byte) {
+	live, dead = make([]Report, 0, len(stored)), map[string][]byte{}
+	for _, item := range stored {
+		var r Report
+		name, ok := reports.decode(item.Column, item.Value, &r)
+		if r.Name = name; ok && r.lives(now) {
+			live = append(live, r)
+		} else {
+			dead[item.Column] = item.Value
+		}
+	}
+	return live, dead
+}
+
+// reportTime is the oracle's time, estimated if the client has asked lately.
+func reportTime(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
+	if _, lately := e.Clock.Newest.Within(reportStampAge); lately {
+		now, _ := e.Clock.EstimatedTime()
+		return now, nil
+	}
+	return e.Clock.Next(ctx)
+}
+
+// lives tells whether a report still counts. One from far in the future does not.
+func (r Report) lives(now tso.Timestamp) bool {
+	return r.Expires > now && r.Expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
+}
+
+// encode leaves out the columns, and then as many observers as it must, the quietest first.
+func (r Report) encode() ([]byte, error) {
+	r.Worker.LeftOut = 0
+	if b, err := json.Marshal(r); err == nil && len(b) <= MaxReportBytes {
+		return b, nil
+	}
+	for _, omit := range []func(){
+		func() { r.Stats.Contention.Cells = r.Stats.Contention.Cells[:min(3, len(r.Stats.Contention.Cells))] },
+		func() { r.Stats.Contention.Cells = nil },
+		func() { r.Worker.Takes = nil },
+	} {
+		if b, err := json.Marshal(r); err == nil && len(b) > MaxReportBytes {
+			omit()
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(r.Worker.Observers), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Worker.Observers[b].Attempts, r.Worker.Observers[a].Attempts), strings.Compare(a, b))
+	})
+	all := r.Worker.Observers
+	for kept := len(names); ; kept = kept * 3 / 4 {
+		r.Worker.LeftOut = len(names) - kept
+		r.Worker.Observers = make(map[string]ObserverReport, kept)
+		for _, name := range names[:kept] {
+			r.Worker.Observers[name] = all[name]
+		}
+		b, err := json.Marshal(r)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("percolator: %w: a report: %w", model.ErrInvalidArgument, err)
+		case len(b) <= MaxReportBytes:
+			return b, nil
+		case kept == 0:
+			return nil, fmt.Errorf("percolator: %w: a report of %d bytes", model.ErrTooLarge, len(b))
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package membership
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/locks"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Workers that divide the search for notifications among themselves (section 2.4 of the paper) know
+// of each other by this registry. Two more cells of the row hold the bounds that divide the tables;
+// a worker replaces them only if they have not changed.
+var workers = registry{row: "workers", prefix: "worker:", limit: 2*MaxWorkers + 2}
+
+const (
+	boundsColumn = "bounds"
+	boundsName   = "bounds-name" // names what bounds holds, which is too long for a condition
+)
+
+// Limits of what workers announce.
+const (
+	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its
+	// own entry, so workers that come at the same time may exceed it. A worker without a slot
+	// searches everything.
+	MaxWorkers = 256
+	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
+	MaxBoundKeys, MaxBoundBytes = 4096, 64
+
+	maxBoundsBytes   = 1 << 20
+	maxBoundsName    = 64
+	maxSession       = 64
+	workerLease      = 30 * time.Second // of a worker without a session
+	sessionedLease   = 5 * time.Minute  // of one with a session, which decides earlier
+	leaseRenewedFrom = 3                // a worker renews its lease when a third of it has passed
+)
+
+// WorkerInfo is what a worker tells other workers and operators.
+type WorkerInfo struct {
+	Name      string        `json:"-"` // random, 1 to 64 bytes; it names the cell
+	Session   string        // of its client with the oracle; "": none
+	Started   tso.Timestamp // when it announced itself first
+	Expires   tso.Timestamp // by the oracle's clock, unless it announces itself again
+	Version   string        `json:",omitempty"` // of this module, as built
+	Observers []string      `json:",omitempty"` // the names of its observers
+	// Identifies its columns: workers with equal ones share a table.
+	Columns string `json:",omitempty"`
+	// Identifies its columns of which one worker runs all cells.
+	Owns string `json:",omitempty"`
+
+	// Takes are the columns that it takes, by table; nil if it does not tell. They are bytes
+	// because JSON would damage names that are not text.
+	Takes map[string][][]byte `json:",omitempty"`
+}
+
+// TakesColumn reports whether a worker takes a column. known is false if it does not tell.
+func (w WorkerInfo) TakesColumn(table, column string) (takes, known bool) {
+	return slices.ContainsFunc(w.Takes[table], func(name []byte) bool { return string(name) == column }), w.Takes != nil
+}
+
+// TableBounds are row keys that divide a table into parts with similar numbers of rows.
+type TableBounds struct {
+	Made tso.Timestamp // when a worker chose them
+	Keys []string      // in order, without repetition
+}
+
+// Workers are the live workers and their bounds at one instant.
+type Workers struct {
+	Now    tso.Timestamp          // later than every timestamp in it
+	Live   []WorkerInfo           // by name
+	Bounds map[string]TableBounds // by table
+
+	bounds []byte // the name of what is stored; nil: nothing
+}
+
+// Register tells the other workers that this one lives, and returns what it told: it sets Started,
+// if that is 0, Session and Expires. The worker announces itself again when Due says so. Errors:
+// ErrInvalidArgument for an invalid name, ErrTooLarge for more than 4 KiB or if seen holds
+// MaxWorkers others, and those of the store.
+func Register(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers) (WorkerInfo, error) {
+	if !validName(w.Name) {
+		return w, fmt.Errorf("percolator: %w: a worker's name has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, w.Name)
+	}
+	if others := slices.IndexFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name }); others < 0 && len(seen.Live) >= MaxWorkers {
+		return w, fmt.Errorf("percolator: %w: there are %d workers already", model.ErrTooLarge, len(seen.Live))
+	}
+	now, err := e.Clock.Next(ctx)
+	if err != nil {
+		return w, err
+	}
+	if w.Started == 0 {
+		w.Started = now
+	}
+	w.Session = e.Locks.Sessions.Own()
+	w.Expires = now.Add(w.lease())
+	b, err := json.Marshal(w)
+	if err != nil {
+		return w, fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
+	}
+	if len(b) > maxEntryBytes {
+		return w, fmt.Errorf("percolator: %w: a worker that announces %d bytes, more than %d", model.ErrTooLarge, len(b), maxEntryBytes)
+	}
+	return w, workers.write(ctx, e, w.Name, b)
+}
+
+func (w WorkerInfo) lease() time.Duration {
+	if w.Session != "" {
+		return sessionedLease
+	}
+	return workerLease
+}
+
+// Due tells whether a worker has to announce itself again: its lease ends soon, seen does not list
+// it, or its client has another session.
+func Due(e *engine.Engine, w WorkerInfo, seen Workers) bool {
+	listed := slices.ContainsFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name })
+	left := w.Expires.Sub(seen.Now)
+	return !listed || w.Session != e.Locks.Sessions.Own() || left <= w.lease()-w.lease()/leaseRenewedFrom
+}
+
+// Deregister takes a worker out of the list before its lease ends.
+func Deregister(ctx context.Context, e *engine.Engine, w WorkerInfo) error {
+	return workers.remove(ctx, e, w.Name)
+}
+
+// ListWorkers lists the live workers: those whose lease lasts and whose session has not ended, as
+// far as the oracle says. It removes the entries of some dead workers, and what it cannot read; a
+// worker that was removed wrongly announces itself again. It costs one read, one timestamp, and one
+// question to an oracle that keeps sessions.
+func ListWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
+	seen, dead, err := readWorkers(ctx, e)
+	if err != nil {
+		return Workers{}, err
+	}
+	_ = workers.prune(ctx, e, dead) // a later read removes the rest
+	return seen, nil
+}
+
+// InspectWorkers is ListWorkers for tools: it changes nothing and leaves the entries of dead
+// workers.
+func InspectWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
+	seen, _, err := readWorkers(ctx, e)
+	return seen, err
+}
+
+// readWorkers also returns the entries of dead workers, by column.
+func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[string][]byte, err error) {
+	items, err := workers.read(ctx, e, "")
+	if err != nil {
+		return Workers{}, nil, err
+	}
+	now, err := e.Clock.Next(ctx) // after the read, so that no valid lease is too long
+	if err != nil {
+		return Workers{}, nil, err
+	}
+	seen = Workers{Now: now, Bounds: map[string]TableBounds{}}
+	dead = map[string][]byte{}
+	stored := map[string][]byte{}
+	for _, item := range items {
+		switch item.Column {
+		case boundsColumn:
+			seen.Bounds = decodeBounds(item.Value, now)
+			continue
+		case boundsName:
+			seen.bounds = item.Value
+			continue
+		}
+		if !strings.HasPrefix(item.Column, workers.prefix) {
+			continue // of a later version
+		}
+		var w WorkerInfo
+		name, ok := workers.decode(item.Column, item.Value, &w)
+		if !ok || len(w.Session) > maxSession || w.Expires <= now || w.Expires > now.Add(w.lease()) {
+			dead[item.Column] = item.Value
+			continue
+		}
+		w.Name = name
+		stored[name] = item.Value
+		seen.Live = append(seen.Live, w)
+	}
+	ended := endedSessions(ctx, e, seen.Live, func(w WorkerInfo) string { return w.Session })
+	seen.Live = slices.DeleteFunc(seen.Live, func(w WorkerInfo) bool {
+		if ended[w.Session] {
+			dead[workers.column(w.Name)] = stored[w.Name]
+		}
+		return ended[w.Session]
+	})
+	slices.SortFunc(seen.Live, func(a, b WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
+	seen.Live = seen.Live[:min(len(seen.Live), MaxWorkers)]
+	return seen, dead, nil
+}
+
+// endedSessions asks the oracle which sessions of processes have ended. Without an answer, leases
+// judge.
+func endedSessions[P any](ctx context.Context, e *engine.Engine, live []P, of func(P) string) map[string]bool {
+	var ids []string
+	for _, p := range live {
+		if id := of(p); id != "" && len(id) <= maxSession {
+			ids = append(ids, id)
+		}
+	}
+	if e.Locks.Sessions.Oracle == nil || len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, locks.EndedTimeout)
+	defer cancel()
+	out := map[string]bool{}
+	for group := range slices.Chunk(ids, 1000) {
+		ended, err := e.Locks.Sessions.Oracle.EndedSessions(ctx, group...)
+		if err != nil {
+			return out
+		}
+		for _, id := range ended {
+			out[id] = true
+		}
+	}
+	delete(out, "")
+	return out
+}
+
+// storedBounds is the stored form of TableBounds: JSON would damage keys that are not UTF-8.
+type storedBounds struct {
+	Made tso.Timestamp
+	Keys [][]byte
+}
+
+// SetBounds replaces the bounds of tables, if no other worker has since seen was read, and tells
+// whether it did. It cuts keys to MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys.
+func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[string]TableBounds) (bool, error) {
+	tables, keys := map[string]storedBounds{}, 0
+	for table, b := range next {
+		s := storedBounds{Made: b.Made}
+		for _, k := range b.Keys {
+			s.Keys = append(s.Keys, []byte(k[:min(len(k), MaxBoundBytes)]))
+		}
+		tables[table], keys = s, keys+len(s.Keys)
+	}
+	if keys > MaxBoundKeys {
+		return false, fmt.Errorf("percolator: %w: %d bounds, more than %d", model.ErrTooLarge, keys, MaxBoundKeys)
+	}
+	b, err := json.Marshal(tables)
+	if err != nil {
+		return false, fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
+	}
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, boundsColumn, store.MetaTimestamp, b)
+	mut.Put(layout.MetaFamily, boundsName, store.MetaTimestamp, []byte(uuid.NewString()))
+	if len(seen.bounds) > maxBoundsName { // no worker of this version wrote it
+		return false, nil
+	}
+	return e.Store.CompareAndMutate(ctx, workers.row, boundsName, seen.bounds, mut)
+}
+
+// decodeBounds reads what it can: a table without bounds is not divided. Those of the future are
+// not believed.
+func decodeBounds(b []byte, now tso.Timestamp) map[string]TableBounds {
+	out := map[string]TableBounds{}
+	var tables map[string]storedBounds
+	if len(b) > maxBoundsBytes || json.Unmarshal(b, &tables) != nil {
+		return out
+	}
+	keys := 0
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		s := tables[table]
+		if keys += len(s.Keys); keys > MaxBoundKeys || s.Made > now {
+			continue
+		}
+		t := TableBounds{Made: s.Made}
+		for _, k := range s.Keys {
+			if len(k) > 0 && len(k) <= MaxBoundBytes {
+				t.Keys = append(t.Keys, string(k))
+			}
+		}
+		slices.Sort(t.Keys)
+		t.Keys = slices.Compact(t.Keys)
+		out[table] = t
+	}
+	return out
+}

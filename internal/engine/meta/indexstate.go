@@ -1,0 +1,188 @@
+package meta
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// ColumnIndexes is the column of the meta row with the states of indexes that were added to
+// existing tables. The states stand beside the schema, not in it, so that what a program declares
+// stays equal to what is stored. They change with the schema's version.
+const ColumnIndexes = "indexes"
+
+// Complete reports whether every cell of a snapshot at ts has its entry.
+func (st IndexState) Complete(ts tso.Timestamp) bool { return !st.Building && ts >= st.Since }
+
+// IndexStates is keyed by the Bigtable table of the index.
+type IndexStates map[string]IndexState
+
+// Encode returns the bytes of ColumnIndexes.
+func (s IndexStates) Encode() []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // names, booleans and integers always marshal
+	}
+	return b
+}
+
+func decodeIndexStates(b []byte) (s IndexStates, err error) {
+	err = json.Unmarshal(b, &s)
+	return s, err
+}
+
+// after is the states once next has replaced old, the schema of s. An index is ready at once only
+// if its table is new as well. That an existing table is empty now says nothing: until the new
+// schema is in force everywhere, a client that does not know the index may commit rows without
+// entries.
+func (s IndexStates) after(old, next *model.Schema) IndexStates {
+	out := IndexStates{}
+	maps.Copy(out, s)
+	if old == nil {
+		return out
+	}
+	had := model.NewCatalog(old)
+	for _, t := range next.Tables {
+		before, ok := had.UserTable(t.Name)
+		if !ok {
+			continue
+		}
+		for _, ix := range t.Indexes {
+			if !slices.Contains(before.Indexes, ix) {
+				out[model.IndexTable(t.Name, ix)] = IndexState{Building: true}
+			}
+		}
+	}
+	return out
+}
+
+// IndexState returns what this client knows of an index.
+func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.last.Indexes[model.IndexTable(table, ix)]
+}
+
+// FoundIndex is an index as the meta row has it at one moment.
+type FoundIndex struct {
+	model.Index
+	Incarnation // of its table
+	Life        Life
+}
+
+// FindIndex returns an index of the schema as this client knows it; ErrSchemaMismatch if there is
+// none.
+func (w *Watcher) FindIndex(table, index string) (FoundIndex, error) {
+	w.mu.RLock()
+	m, catalog := w.last, w.Catalog.Load()
+	w.mu.RUnlock()
+	info, ok := catalog.UserTable(table)
+	if !ok {
+		return FoundIndex{}, catalog.UnknownTable(table)
+	}
+	at := slices.IndexFunc(info.Indexes, func(ix model.Index) bool { return ix.Name == index })
+	if at < 0 {
+		return FoundIndex{}, info.UnknownIndex(index)
+	}
+	ix := info.Indexes[at]
+	return FoundIndex{ix, m.Incarnation(model.IndexTable(table, ix)), m.LifeOfIndex(table, ix)}, nil
+}
+
+// FindIndexNow is FindIndex by knowledge as fresh as reads demand. It reads the stored schema
+// before it says that there is no such index, or that the index is building. Errors: also those of
+// Known.
+func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (FoundIndex, error) {
+	if _, err := w.Known(ctx); err != nil {
+		return FoundIndex{}, err
+	}
+	found, err := w.FindIndex(table, index)
+	if err == nil && !found.State.Building {
+		return found, nil
+	}
+	if _, err := w.Refresh(ctx); err != nil {
+		return FoundIndex{}, err
+	}
+	return w.FindIndex(table, index)
+}
+
+// IsBuilding reports whether an index is building, to who builds it since life. Errors: that of
+// another life, and ErrImporting beside an import, which decides once whose entries it writes.
+func (m State) IsBuilding(table string, ix model.Index, life Life) (bool, error) {
+	now, i := m.LifeOfIndex(table, ix), m.Imports[table]
+	switch {
+	case now.Drop == life.Drop && !m.Indexes[model.IndexTable(table, ix)].Building:
+		return false, nil
+	case now.Drop == life.Drop && i.Phase != "":
+		return true, i.Refusal(table)
+	}
+	return true, life.Became(now, table)
+}
+
+// IndexReady turns an index that was built since life into a ready one for snapshots from since on,
+// and returns its state afterwards: another client's may have come first. Errors: those of
+// IsBuilding.
+//
+// The index is not ready later than a request's lifetime after no fence of an import was there, so
+// an import that looks a drain after its fence sees whether it is.
+func (w *Watcher) IndexReady(ctx context.Context, table string, ix model.Index, life Life, since tso.Timestamp) (IndexState, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.Store.Timing.RequestLifetime)
+	defer cancel()
+	name := model.IndexTable(table, ix)
+	var refused error
+	m, err := w.publish(ctx, func(m State) (State, bool) {
+		var building bool
+		if building, refused = m.IsBuilding(table, ix, life); !building || refused != nil {
+			return m, false
+		}
+		m.Indexes = maps.Clone(m.Indexes)
+		m.Indexes[name] = IndexState{Since: since}
+		return m, true
+	})
+	if err = errors.Join(err, refused); err != nil {
+		return IndexState{}, err
+	}
+	return m.Indexes[name], nil
+}
+
+// IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may
+// hold one value of a unique one.
+func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
+	m, err := w.Refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range m.Schema.Tables {
+		for _, ix := range t.Indexes {
+			if name := model.IndexTable(t.Name, ix); !m.Indexes[name].Complete(ts) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// ReopenIndexes marks as building the indexes that became ready after ts, and returns their names.
+func (w *Watcher) ReopenIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
+	_, err = w.publish(ctx, func(m State) (State, bool) {
+		reopened, changed := IndexStates{}, false
+		names = nil
+		for name, st := range m.Indexes {
+			if st.Since > ts {
+				st, changed = IndexState{Building: true}, true
+			}
+			if reopened[name] = st; st.Building {
+				names = append(names, name)
+			}
+		}
+		m.Indexes = reopened
+		return m, changed
+	})
+	slices.Sort(names)
+	return names, err
+}

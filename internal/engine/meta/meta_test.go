@@ -1,0 +1,122 @@
+package meta_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/timestamps"
+	"github.com/gopercolator/percolator/internal/testing/layertest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// metaRows is a store whose meta row is what the test answers.
+type metaRows struct {
+	store.Backend
+	asked chan chan tso.Timestamp // the safepoint that the row holds
+}
+
+func (r metaRows) ReadRow(context.Context, string, string, store.Query) (layout.Row, error) {
+	answer := make(chan tso.Timestamp)
+	r.asked <- answer
+	safepoint := binary.BigEndian.AppendUint64(nil, uint64(<-answer))
+	return layout.Row{Key: meta.RowKey, Items: []layout.Item{{Family: layout.MetaFamily, Column: "safepoint", Value: safepoint}}}, nil
+}
+
+// inWatcherBubble runs f in virtual time, with a client's knowledge of a meta row.
+func inWatcherBubble(t *testing.T, f func(t *testing.T, w *meta.Watcher, rows metaRows)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		rows := metaRows{asked: make(chan chan tso.Timestamp, 2)}
+		s := store.New(t.Context(), rows, &telemetry.Counters{})
+		s.Trace = telemetry.NewSpans(nil)
+		f(t, &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s, Oracle: new(layertest.Counter)}, Config: model.Settings{Retention: time.Hour}}, rows)
+	})
+}
+
+// TestKnowledgeIsAsOldAsItsRequest: the row may have been read right after the request was sent, so
+// the time until the answer came counts for the age of what it says (I16).
+func TestKnowledgeIsAsOldAsItsRequest(t *testing.T) {
+	inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
+		known := func() (of chan tso.Timestamp) {
+			of = make(chan tso.Timestamp, 1)
+			go func() {
+				m, err := w.Known(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				of <- m.Safepoint
+			}()
+			return of
+		}
+		first, slow := known(), <-rows.asked
+		time.Sleep(20 * time.Second)
+		slow <- 1
+		if got := <-first; got != 1 {
+			t.Errorf("the safepoint is %d, want 1", got)
+		}
+		time.Sleep(w.Store.Timing.MetaMaxAge - 20*time.Second - time.Nanosecond)
+		if got := <-known(); got != 1 {
+			t.Errorf("the safepoint is %d before it is too old, want 1", got)
+		}
+		time.Sleep(time.Nanosecond)
+		second := known()
+		synctest.Wait()
+		select {
+		case answer := <-rows.asked:
+			answer <- 2
+		default:
+			t.Error("what was asked for MetaMaxAge ago counts as known")
+		}
+		if got := <-second; got != 2 {
+			t.Errorf("the safepoint is %d, want 2", got)
+		}
+	})
+}
+
+// TestOlderKnowledgeReplacesNoNewer: an answer that comes after that of a later request changes
+// nothing. So what is at or below the newest safepoint stays refused. The clock may show one time
+// for both.
+func TestOlderKnowledgeReplacesNoNewer(t *testing.T) {
+	for _, between := range []time.Duration{time.Second, 0} {
+		t.Run(between.String(), func(t *testing.T) { testOlderKnowledge(t, between) })
+	}
+}
+
+func testOlderKnowledge(t *testing.T, between time.Duration) {
+	inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
+		refresh := func() (chan tso.Timestamp, chan struct{}) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if _, err := w.Refresh(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			return <-rows.asked, done
+		}
+		early, earlyDone := refresh()
+		time.Sleep(between)
+		late, lateDone := refresh()
+		late <- 2
+		<-lateDone
+		early <- 1
+		<-earlyDone
+		if m, _ := w.Snapshot(); m.Safepoint != 2 {
+			t.Errorf("the safepoint went back to %d", m.Safepoint)
+		}
+		for ts := range tso.Timestamp(4) {
+			if err := w.CheckRead(t.Context(), ts); errors.Is(err, model.ErrSnapshotTooOld) != (ts <= 2) {
+				t.Errorf("a snapshot at %d, with the safepoint at 2: %v", ts, err)
+			}
+		}
+	})
+}

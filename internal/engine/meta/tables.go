@@ -1,0 +1,67 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/bigtable"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/engine/model"
+)
+
+// Tables are those of an instance, for those who may create them.
+type Tables interface {
+	// Create creates a table, cut at splits, or adds the families that an existing one lacks. The
+	// store may remove all but the newest versions of a cell; 0: none.
+	Create(ctx context.Context, name string, splits []string, versions int, families ...string) error
+	// Families are those of a table; nil if it does not exist.
+	Families(ctx context.Context, name string) (map[string]bool, error)
+}
+
+// adminTables are those of Bigtable.
+type adminTables struct{ *bigtable.AdminClient }
+
+func (admin *adminTables) Create(ctx context.Context, name string, splits []string, versions int, families ...string) error {
+	collect := bigtable.NoGcPolicy()
+	if versions > 0 {
+		collect = bigtable.MaxVersionsPolicy(versions)
+	}
+	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}
+	for _, f := range families {
+		conf.Families[f] = collect
+	}
+	err := admin.CreateTableFromConf(ctx, conf)
+	if err == nil {
+		return nil
+	}
+	if status.Code(err) != codes.AlreadyExists {
+		return fmt.Errorf("percolator: creating table %q: %w", name, model.WithContext(ctx, err))
+	}
+	info, err := admin.TableInfo(ctx, name)
+	if err != nil {
+		return fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
+	}
+	have := model.SetOf(info.Families)
+	for _, f := range families {
+		if have[f] {
+			continue
+		}
+		if err := admin.CreateColumnFamily(ctx, name, f); err != nil && status.Code(err) != codes.AlreadyExists {
+			return fmt.Errorf("percolator: creating family %q of table %q: %w", f, name, model.WithContext(ctx, err))
+		}
+	}
+	return nil
+}
+
+func (admin *adminTables) Families(ctx context.Context, name string) (map[string]bool, error) {
+	info, err := admin.TableInfo(ctx, name)
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
+	}
+	return model.SetOf(info.Families), nil
+}

@@ -1,0 +1,119 @@
+// Package model holds what every layer of the engine speaks of: cells, ranges, the schema, locks
+// and errors. It is the lowest layer and knows neither the store nor the layout of a cell in it.
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Limits, enforced before anything is sent. The first four are Bigtable's own, which its emulator
+// does not enforce.
+const (
+	// MaxRowKeyBytes is the longest row key. Row keys may hold any bytes and may not be empty.
+	MaxRowKeyBytes = 4096
+	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may
+	// not be empty.
+	MaxColumnBytes = 2048
+	// MaxValueBytes is the largest value. Bigtable advises against values over 10 MB.
+	MaxValueBytes = 100 << 20
+	// MaxMutationsPerRow is Bigtable's limit for one request on one row.
+	MaxMutationsPerRow = 100_000
+	// MaxColumnsPerRow is how many cells of one row a transaction can write: one request commits
+	// the row, with at most three mutations a cell (I6).
+	MaxColumnsPerRow = 30_000
+	// MaxTxnBytes bounds the keys and values that one transaction buffers.
+	MaxTxnBytes = 512 << 20
+	// MaxFilterBytes keeps predicates below Bigtable's 20 KB, with room for the frame around the
+	// columns.
+	MaxFilterBytes = 16 << 10
+)
+
+// Cell names one cell. Table is a table of the schema; Row and Column are byte strings.
+type Cell struct{ Table, Row, Column string }
+
+// String quotes row and column, so that no byte of them can damage a terminal or a log. It omits
+// the row of an index entry, which is a value.
+func (c Cell) String() string {
+	table := c.Table
+	// Such a name comes from a damaged lock.
+	if strings.ContainsFunc(table, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		table = strconv.Quote(table)
+	}
+	if strings.Contains(c.Table, ".") {
+		return table + "/…/" + strconv.Quote(c.Column)
+	}
+	return fmt.Sprintf("%s/%s/%s", table, strconv.Quote(c.Row), strconv.Quote(c.Column))
+}
+
+// Entry is one cell with its value in a snapshot.
+type Entry struct {
+	Cell     Cell
+	Value    []byte        // the caller's own copy
+	CommitTS tso.Timestamp // of its commit; 0 for the transaction's own buffered write
+	Expires  tso.Timestamp // snapshots from here on do not see it; 0: it does not expire
+}
+
+// Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End
+// is unbounded. The zero Range is everything.
+type Range struct{ Start, End string }
+
+// All is every row.
+func All() Range { return Range{} }
+
+// Row is the one row with this key.
+func Row(key string) Range { return Range{Start: key, End: key + "\x00"} }
+
+// Between is the half-open range from ≤ key < to; an empty to is unbounded.
+func Between(from, to string) Range { return Range{Start: from, End: to} }
+
+// Prefix is every key that begins with p.
+func Prefix(p string) Range {
+	end := []byte(p)
+	for len(end) > 0 && end[len(end)-1] == 0xff {
+		end = end[:len(end)-1]
+	}
+	if len(end) > 0 {
+		end[len(end)-1]++
+	}
+	return Range{Start: p, End: string(end)}
+}
+
+// InRange reports whether key lies in r.
+func InRange(r Range, key string) bool { return key >= r.Start && (r.End == "" || key < r.End) }
+
+// EmptyRange reports that no key can be in r; Bigtable refuses inverted ranges.
+func EmptyRange(r Range) bool { return r.End != "" && r.Start >= r.End }
+
+// ValidateRow checks Bigtable's limits on row keys.
+func ValidateRow(c Cell) error {
+	switch {
+	case c.Row == "":
+		return CellError(ErrInvalidArgument, c, "the row key is empty")
+	case len(c.Row) > MaxRowKeyBytes:
+		return CellError(ErrTooLarge, Cell{c.Table, c.Row[:32] + "…", c.Column}, "the row key has %d bytes, the limit is %d", len(c.Row), MaxRowKeyBytes)
+	}
+	return nil
+}
+
+// ValidateColumn checks a user's column name. Reserved columns begin with 0x00.
+func ValidateColumn(c Cell) error {
+	switch {
+	case c.Column == "":
+		return CellError(ErrInvalidArgument, c, "the column is empty")
+	case len(c.Column) > MaxColumnBytes:
+		return CellError(ErrTooLarge, Cell{c.Table, c.Row, c.Column[:32] + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), MaxColumnBytes)
+	case strings.Contains(c.Column, "\x00"):
+		return CellError(ErrInvalidArgument, c, "a column may not contain the byte 0x00")
+	}
+	return nil
+}
+
+// CompareCells orders cells by table, row and column.
+func CompareCells(a, b Cell) int {
+	return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Row, b.Row), strings.Compare(a.Column, b.Column))
+}

@@ -1,0 +1,170 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Errors of a read or a write of one cell.
+var (
+	// ErrNotFound: the cell has no value in the snapshot. An empty value is not absence.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: Insert met a cell that has a value. Read it, or use Set to overwrite it.
+	ErrExists = errors.New("already exists")
+	// ErrUnique: another row holds this value in a unique index. Choose another value or change the
+	// row that holds it; the message names both.
+	ErrUnique = errors.New("unique index violated")
+)
+
+// Outcomes of a transaction that did not simply commit.
+var (
+	// ErrConflict: another transaction won; nothing was written. Run the transaction again (Update
+	// does). errors.As with *ConflictError tells which cell.
+	ErrConflict = errors.New("conflict")
+	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends. A
+	// writer gets ErrConflict as well, and may run again. From a Collector: another one is at work.
+	ErrLocked = errors.New("locked")
+	// ErrOutcomeUnknown: the context ended or the client was closed before it was known whether the
+	// transaction committed, or the collector may have removed its record. It may have committed,
+	// or may commit later. A commit whose context does not end waits until the store answers. Never
+	// retry blindly: read what the transaction should have written, then decide.
+	ErrOutcomeUnknown = errors.New("commit outcome unknown")
+	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has failed to learn
+	// the safepoint for too long, or the snapshot of an index scan precedes the completion of the
+	// index. Begin again; for long readers raise the retention or take a hold
+	// (admin.Admin.TakeHold).
+	ErrSnapshotTooOld = errors.New("snapshot too old")
+)
+
+// Errors that the caller has to mend.
+var (
+	// ErrInvalidArgument: the call can never succeed as it is; nothing was buffered or sent.
+	ErrInvalidArgument = errors.New("invalid argument")
+	// ErrTooLarge: a size or a count exceeds its limit (see Limits in the package documentation).
+	ErrTooLarge = errors.New("too large")
+	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema differs
+	// from the one stored in the instance. Run CreateSchema (or `webindex init` and the like) with
+	// the new schema.
+	ErrSchemaMismatch = errors.New("schema mismatch")
+	// ErrTxnDone: the transaction has committed or rolled back. Begin another.
+	ErrTxnDone = errors.New("transaction is finished")
+	// ErrClosed: the client has been closed.
+	ErrClosed = errors.New("client is closed")
+)
+
+// ErrCorrupt: this package did not write the stored bytes, or they contradict the protocol. Nothing
+// is repaired silently; the message names the cell. Inspect the row before you change anything.
+var ErrCorrupt = errors.New("corrupt")
+
+// ConflictError says on which cell a transaction lost. errors.Is(err, ErrConflict) holds; so does
+// errors.Is(err, ErrLocked) while the other transaction is alive and holds its lock.
+type ConflictError struct {
+	Cell    Cell          // the contested cell
+	StartTS tso.Timestamp // start timestamp of the transaction that lost
+	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the
+	// one that holds the lock. 0: another client judged this transaction dead and rolled it back,
+	// or it gave way to an Update of its own client that had lost on the cell before.
+	OtherTS tso.Timestamp
+	Locked  bool // the other transaction still holds its lock
+	gaveWay bool
+	entry   Cell // of an index, which the conflict is on; zero: it is on Cell
+}
+
+// GaveWay is the conflict of a transaction that ended since an Update of its own client, which had
+// lost on the cell before, was to go first.
+func GaveWay(c Cell, startTS tso.Timestamp) *ConflictError {
+	return &ConflictError{Cell: c, StartTS: startTS, gaveWay: true}
+}
+
+// AtEntry returns the conflict as one on an entry of an index. The row of an entry is a value, so
+// Cell is the indexed cell.
+func AtEntry(e *ConflictError, entry Cell) *ConflictError {
+	e.entry = entry
+	return e
+}
+
+// Contested is the stored cell that a conflict is on: Cell, or an entry of an index.
+func Contested(e *ConflictError) Cell { return cmp.Or(e.entry, e.Cell) }
+
+// HasGivenWay reports whether a conflict is from GaveWay.
+func HasGivenWay(e *ConflictError) bool { return e.gaveWay }
+
+// Error names the cell and both transactions, never a value.
+func (e *ConflictError) Error() string {
+	switch {
+	case e.Locked:
+		return fmt.Sprintf("percolator: conflict on %s: transaction %d met the lock of transaction %d", e.Cell, e.StartTS, e.OtherTS)
+	case e.gaveWay:
+		return fmt.Sprintf("percolator: conflict on %s: transaction %d gave way to an Update that had lost there before", e.Cell, e.StartTS)
+	case e.OtherTS == 0:
+		return fmt.Sprintf("percolator: conflict on %s: transaction %d was rolled back after its lock had expired", e.Cell, e.StartTS)
+	default:
+		return fmt.Sprintf("percolator: conflict on %s: transaction %d met a write committed at %d", e.Cell, e.StartTS, e.OtherTS)
+	}
+}
+
+// Is reports whether target is ErrConflict, or ErrLocked for a live lock.
+func (e *ConflictError) Is(target error) bool {
+	return target == ErrConflict || (e.Locked && target == ErrLocked)
+}
+
+// CellError wraps a sentinel with the cell, or the column if there is no row, and what is wrong
+// with it. It never carries a value.
+func CellError(sentinel error, c Cell, format string, args ...any) error {
+	place := c.String()
+	if c.Row == "" {
+		place = c.Table + "/" + strconv.Quote(c.Column)
+	}
+	return fmt.Errorf("percolator: %s: %w: %s", place, sentinel, fmt.Sprintf(format, args...))
+}
+
+// unknownName is ErrSchemaMismatch for a name that the schema lacks. It is ErrInvalidArgument as
+// well, as the name of a column is: whoever gave it may have misspelt it.
+type unknownName struct{ error }
+
+func (e unknownName) Unwrap() error { return e.error }
+
+func (unknownName) Is(target error) bool { return target == ErrInvalidArgument }
+
+// WithContext adds the caller's context error to err once the context has ended, so that
+// errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold. gRPC's status
+// errors do not match them.
+func WithContext(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ctx.Err())
+}
+
+// Ambiguous reports whether the store may have applied a CheckAndMutateRow or MutateRow that failed
+// with err (I17). Every other error is a definite refusal by the server.
+func Ambiguous(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	// The table or a family is missing, whichever code says so.
+	if errors.Is(err, ErrSchemaMismatch) {
+		return false
+	}
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown:
+		return true
+	}
+	return false
+}
+
+// CheckContext refuses a nil context, which would panic further down.
+func CheckContext(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("percolator: %w: the context is nil", ErrInvalidArgument)
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package reads
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
+)
+
+// Requests for the same table and columns that arrive while others are in flight travel together as
+// one ReadRows (section 2.5 of the paper, without its artificial delay: with nothing in flight a
+// request goes out at once).
+//
+// A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without
+// an upper bound. A cell never holds two locks (I2), so the newest lock decides. A request that
+// finds only records above its snapshot, or only records that change nothing, reads on alone
+// (ViewDeeper).
+//
+// Reads of one tablet travel apart from those of the others as soon as the client knows where the
+// table is cut (store.Lanes), and each tablet has slots of its own.
+//
+// A row that no tablet server has at present must not hold up the others. So the batcher gives up a
+// batch that needs a second attempt: every read in it, or waiting for its slot, goes alone, and so
+// do all reads of the table for a while, a limited number at once. A request that is merely slow
+// keeps its readers and gives up its slot after slotTimeout. Its slowness says nothing about its
+// rows. If the store is slow, more and smaller requests only make it slower, and a client that
+// scattered its batches then would never return to batches. But a slow batch of several tablets is
+// asked for once more, cut at their bounds, since one of them may hold up the others.
+const (
+	batchWindow = 2
+	slotTimeout = time.Second
+	loneMost    = 128 // concurrent single reads, except those slower than slotTimeout
+)
+
+type readBatcher struct {
+	reader *Reader
+	mu     sync.Mutex
+	// queues by what is asked; an entry lives only while requests are in flight
+	queues map[queryKind]*readQueue
+	lone   chan struct{}
+}
+
+type readQueue struct {
+	kind                      queryKind
+	store.Lanes[*batchedRead] // guarded by the batcher's lock
+}
+
+type readSlot = store.Slot[*batchedRead]
+
+type batchedRead struct {
+	query  rowQuery
+	row    string
+	answer chan batchAnswer // with room for the first answer
+}
+
+// load is what a read adds to a request.
+func (r *batchedRead) load() (row string, load store.Load) { return r.row, loadOf(r.row) }
+
+// done hands out an answer, unless a read that was sent twice has one.
+func (r *batchedRead) done(a batchAnswer) {
+	select {
+	case r.answer <- a:
+	default:
+	}
+}
+
+type batchAnswer struct {
+	rowAnswer
+	rows  int  // that travelled together
+	alone bool // the batch was given up
+	err   error
+}
+
+func newReadBatcher(r *Reader) *readBatcher {
+	return &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
+}
+
+// read asks q of one row. A batch does not run on a caller's context, so a caller that gives up
+// costs the others nothing.
+func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+	if b.reader.policy.of(q.table).alone() {
+		return b.alone(ctx, q, row)
+	}
+	b.mu.Lock()
+	queue := b.queue(q.kind())
+	if slot, ok := queue.Claim(row); ok {
+		b.mu.Unlock()
+		return b.first(ctx, queue, slot, q, row)
+	}
+	r := &batchedRead{q, row, make(chan batchAnswer, 1)}
+	queue.Push(r)
+	b.begin(queue)
+	b.mu.Unlock()
+	select {
+	case a := <-r.answer:
+		b.reader.store.Trace.Current(ctx).Count("percolator.batch.rows", a.rows)
+		switch {
+		case a.alone:
+			return b.alone(ctx, q.byName(), row)
+		case a.err == nil && a.cut:
+			return b.reader.readOne(ctx, q.byName(), row)
+		}
+		return a.rowAnswer, a.err
+	case <-ctx.Done():
+		return rowAnswer{}, model.WithContext(ctx, ctx.Err())
+	}
+}
+
+// queue returns the queue of a kind; the caller holds b.mu.
+func (b *readBatcher) queue(kind queryKind) *readQueue {
+	queue := b.queues[kind]
+	if queue == nil {
+		queue = &readQueue{kind, store.Lanes[*batchedRead]{Tablets: &b.reader.store.Tablets, Table: kind.table, Most: readMost, Of: (*batchedRead).load}}
+		b.queues[kind] = queue
+	}
+	return queue
+}
+
+// begin starts a sender for each slot that is free and wanted, and forgets a queue without any; the
+// caller holds b.mu.
+func (b *readBatcher) begin(queue *readQueue) {
+	for slot := queue.Next(); slot != nil; slot = queue.Next() {
+		go b.drain(queue, slot)
+	}
+	if queue.Idle() && b.queues[queue.kind] == queue {
+		delete(b.queues, queue.kind)
+	}
+}
+
+// alone reads without a batch, in one of loneMost slots.
+func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+	select {
+	case b.lone <- struct{}{}:
+	case <-ctx.Done():
+		return rowAnswer{}, model.WithContext(ctx, ctx.Err())
+	}
+	defer HoldSlot(slotTimeout, func() { <-b.lone })()
+	return b.reader.readOne(ctx, q, row)
+}
+
+// first sends the only request there is on the caller's goroutine, and afterwards starts a batch
+// with what has gathered. However long it takes, it holds one slot.
+func (b *readBatcher) first(ctx context.Context, queue *readQueue, slot readSlot, q rowQuery, row string) (rowAnswer, error) {
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		slot.Leave()
+		b.begin(queue)
+	}()
+	return b.reader.readOne(ctx, q, row)
+}
+
+// drain sends batches until no read waits in the slot's lane, or the slot was given up.
+func (b *readBatcher) drain(queue *readQueue, slot *readSlot) {
+	for batch := b.take(queue, slot); batch != nil; batch = b.take(queue, slot) {
+		if b.carry(queue, slot, batch) {
+			continue
+		}
+		b.reader.policy.of(queue.kind.table).part()
+		for ; batch != nil; batch = b.take(queue, slot) {
+			scatter(batch)
+		}
+		return
+	}
+}
+
+// take returns the reads of the next request. One that has left others behind shows that the table
+// needs more requests at once than it has.
+func (b *readBatcher) take(queue *readQueue, slot *readSlot) []*batchedRead {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	batch := slot.Take()
+	if batch != nil && slot.Full() {
+		go b.learn(queue)
+	}
+	b.begin(queue)
+	return batch
+}
+
+// carry sends a batch, and gives up its slot when that takes long. false: the batch was given up.
+func (b *readBatcher) carry(queue *readQueue, slot *readSlot, batch []*batchedRead) bool {
+	slow := time.AfterFunc(slotTimeout, func() { b.slow(queue, slot, batch) })
+	defer slow.Stop()
+	return b.send(batch)
+}
+
+// slow passes the slot of a slow batch on to the reads that have gathered. Where it holds up
+// others, it finds out whose tablet is slow.
+func (b *readBatcher) slow(queue *readQueue, slot *readSlot, batch []*batchedRead) {
+	b.mu.Lock()
+	held, others := slot.Leave(), len(batch) > 1 || queue.Waiting() > 0
+	if held && !others {
+		b.begin(queue)
+	}
+	b.mu.Unlock()
+	if held && others {
+		b.learn(queue)
+		b.again(queue, batch)
+	}
+}
+
+// learn finds out where a table is cut, and cuts what waits for it.
+func (b *readBatcher) learn(queue *readQueue) {
+	queue.Learn()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, of := range b.queues {
+		if of.kind.table == queue.kind.table {
+			of.Cut()
+			b.begin(of)
+		}
+	}
+}
+
+// again sends the reads of a slow batch once more if they are of several tablets, by tablet.
+func (b *readBatcher) again(queue *readQueue, batch []*batchedRead) {
+	if !queue.Mixed(batch) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queue = b.queue(queue.kind)
+	for _, r := range batch {
+		queue.Push(r)
+	}
+	b.begin(queue)
+}
+
+// scatter makes every read of a batch go alone.
+func scatter(batch []*batchedRead) {
+	for _, r := range batch {
+		r.done(batchAnswer{alone: true})
+	}
+}
+
+// send reads a batch and answers every read in it. false: the batch was given up, and no read has
+// an answer.
+func (b *readBatcher) send(batch []*batchedRead) bool {
+	q := batch[0].query
+	rows := make([]string, 0, len(batch))
+	at := make(map[string]int, len(batch)) // position in rows
+	for _, r := range batch {
+		if r.query.ts != q.ts {
+			q.ts, q.window = 0, batchWindow
+		}
+		if _, again := at[r.row]; !again {
+			at[r.row] = len(rows)
+			rows = append(rows, r.row)
+		}
+	}
+	ctx, cancel := context.WithTimeout(b.reader.store.Background, b.reader.store.Timing.RequestLifetime)
+	defer cancel()
+	var givenUp atomic.Bool
+	giveUp := func() {
+		givenUp.Store(true)
+		cancel()
+	}
+	b.reader.store.Metrics.Batch(ctx, telemetry.OpReadRows, q.table, len(rows))
+	answers, err := b.reader.readMany((&store.Attempts{Again: giveUp}).Watch(ctx), q, rows)
+	if err != nil && (givenUp.Load() || b.reader.byNameAfter(b.reader.store.Background, q, err)) {
+		return false
+	}
+	for _, r := range batch {
+		a := batchAnswer{rows: len(rows), err: err}
+		if err == nil {
+			a.rowAnswer = answers[at[r.row]]
+		}
+		r.done(a)
+	}
+	return true
+}
+
+// Waiting counts the reads that wait for one in flight to end, to travel together.
+func (r *Reader) Waiting() (n int) {
+	r.batch.mu.Lock()
+	defer r.batch.mu.Unlock()
+	for _, q := range r.batch.queues {
+		n += q.Waiting()
+	}
+	return n
+}

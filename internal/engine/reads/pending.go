@@ -1,0 +1,152 @@
+package reads
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// ScanPending streams, in row order, the rows of a table that carry notify or lock cells. A crash
+// between the commit point and a secondary leaves an observed cell locked and without its notify
+// cell, so finding all work takes both (section 2.4 of the paper). Bigtable passes over the clean
+// rows of the whole range, which takes as long as it takes.
+func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range) iter.Seq2[layout.Pending, error] {
+	return func(yield func(layout.Pending, error) bool) {
+		for page, err := range r.PendingPages(ctx, table, keys) {
+			if err != nil {
+				yield(layout.Pending{}, err)
+				return
+			}
+			for _, p := range page {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// PendingPages is ScanPending by pages, some of which may be empty.
+func (r *Reader) PendingPages(ctx context.Context, table string, keys model.Range) iter.Seq2[[]layout.Pending, error] {
+	return func(yield func([]layout.Pending, error) bool) {
+		if err := r.meta.CheckTable(table); err != nil {
+			yield(nil, err)
+			return
+		}
+		size := store.PageSize{Rows: MaxPendingRows, Cells: pendingCells}
+		for page, err := range r.store.NewPass(table, keys, store.Pending(), size).Pages(ctx) {
+			if !yield(pendingIn(table, page), err) {
+				return
+			}
+		}
+	}
+}
+
+func pendingIn(table string, page store.Page) []layout.Pending {
+	rows := make([]layout.Pending, len(page.Rows))
+	for i, row := range page.Rows {
+		rows[i] = layout.DecodePending(table, row)
+	}
+	return rows
+}
+
+// WrittenSince reports whether any transaction has committed a write to the table at or after ts.
+// It passes over the whole table until it finds one, so it is for tools and for the end of a wait.
+func (r *Reader) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
+	if err := r.meta.CheckTable(table); err != nil {
+		return false, err
+	}
+	return r.store.HasRows(ctx, table, store.WrittenSince(ts))
+}
+
+// SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells. The
+// list may be empty.
+func (r *Reader) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.meta.CheckTable(table); err != nil {
+		return nil, err
+	}
+	return r.store.SampleKeys(ctx, table)
+}
+
+// Notified reports whether a cell carries a notification, observed or weak. Errors: those of
+// PendingOf.
+func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
+	p, err := r.PendingOf(ctx, cell)
+	return p.Notifies(cell, tso.MaxTimestamp, 1), err
+}
+
+// PendingOf reads notifications, observer states and locks of a cell's row. Concurrent calls for
+// rows of one table travel together. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
+// (names), and those of the store.
+func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return layout.Pending{}, err
+	}
+	if err := r.meta.CheckReadable(cell); err != nil {
+		return layout.Pending{}, err
+	}
+	a, err := r.fetchOne(ctx, rowQuery{table: cell.Table, window: 1, notify: true}, cell.Row)
+	return a.pending, err
+}
+
+// PendingOfAll is PendingOf for cells of one table, which are in row order without repetition. One
+// request reads as many as it may name.
+func (r *Reader) PendingOfAll(ctx context.Context, cells []model.Cell) ([]layout.Pending, error) {
+	if len(cells) == 1 {
+		p, err := r.PendingOf(ctx, cells[0])
+		return []layout.Pending{p}, err
+	}
+	for _, c := range cells {
+		if err := r.meta.CheckReadable(c); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]layout.Pending, 0, len(cells))
+	for len(out) < len(cells) {
+		answers, err := r.readMany(ctx, rowQuery{table: cells[0].Table, window: 1, notify: true}, firstRows(cells[len(out):], readMost))
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range answers {
+			out = append(out, a.pending)
+		}
+	}
+	return out, nil
+}
+
+// A page of pending rows ends after so many rows, or with the row that makes it so many cells.
+const (
+	MaxPendingRows = 1024
+	pendingCells   = 16384
+)
+
+// PendingPage is some rows that carry notify or lock cells.
+type PendingPage struct {
+	Rows []layout.Pending // in row order; there may be none
+	Rest model.Range      // what was not looked at
+	More bool             // whether others may be there
+}
+
+// ReadPending reads at most most rows that carry notify or lock cells from the beginning of keys
+// (section 2.4 of the paper). Its request is cut off after within (0: its lifetime): the page then
+// holds what was found, and Rest begins where the request had come to. ErrInvalidArgument: most is
+// not between 1 and MaxPendingRows.
+func (r *Reader) ReadPending(ctx context.Context, table string, keys model.Range, most int, within time.Duration) (PendingPage, error) {
+	if most < 1 || most > MaxPendingRows {
+		return PendingPage{}, fmt.Errorf("percolator: %w: %d rows, not 1 to %d", model.ErrInvalidArgument, most, MaxPendingRows)
+	}
+	if err := r.meta.CheckTable(table); err != nil {
+		return PendingPage{}, err
+	}
+	page, err := r.store.ReadPage(ctx, table, keys, store.Pending(), store.PageSize{Rows: most, Cells: pendingCells, Time: within})
+	return PendingPage{pendingIn(table, page), page.Rest, page.More}, err
+}

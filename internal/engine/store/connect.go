@@ -1,0 +1,191 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/internal/emulatorhost"
+	"github.com/gopercolator/percolator/internal/engine/model"
+)
+
+// BigtableConfig tunes Google's Bigtable client. The fields say what its version 1.58.0 does with
+// them. Sessions stay off.
+type BigtableConfig struct {
+	// MetricsProvider is bigtable.DefaultMetricsProvider{} for Google's own metrics of the client,
+	// which it sends to Cloud Monitoring every minute and in Close. Its credentials need
+	// roles/monitoring.metricWriter; without them, and with BIGTABLE_EMULATOR_HOST, it sends none.
+	// nil or bigtable.NoopMetricsProvider{}: none. Google's client knows no other providers.
+	MetricsProvider bigtable.MetricsProvider
+
+	// Connections is how many gRPC connections the pool of an app profile has, each for at most 100
+	// requests at once. 0: what option.WithGRPCConnectionPool says, otherwise 10. Connections that
+	// the caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
+	Connections int
+
+	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. Version
+	// 1.58.0 has that switched off by itself.
+	DisableDynamicChannelPool bool
+
+	// DisableConnectionRecycler keeps the pool from replacing connections that are a week old.
+	DisableConnectionRecycler bool
+
+	// DirectAccess makes the client connect to Bigtable past Google's front ends where it can, on
+	// Google Cloud. The environment variable CBT_ENABLE_DIRECTPATH takes precedence.
+	DirectAccess bool
+}
+
+// google is the configuration as Google's client takes it.
+func (cfg BigtableConfig) google(appProfile string) bigtable.ClientConfig {
+	out := bigtable.ClientConfig{
+		AppProfile:                appProfile,
+		MetricsProvider:           cfg.MetricsProvider,
+		DisableDynamicChannelPool: cfg.DisableDynamicChannelPool,
+		DisableConnectionRecycler: cfg.DisableConnectionRecycler,
+		DisableDirectAccess:       !cfg.DirectAccess,
+		DisableSession:            true,
+	}
+	if out.MetricsProvider == nil { // which sends metrics
+		out.MetricsProvider = bigtable.NoopMetricsProvider{}
+	}
+	return out
+}
+
+// AppProfiles are those of a client. "" is the instance's default one for Transactions, and that of
+// Transactions for Background.
+type AppProfiles struct{ Transactions, Background string }
+
+// Connect opens a data client for one app profile, without metrics and direct access.
+func Connect(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (Backend, error) {
+	return ConnectWith(ctx, project, instance, AppProfiles{Transactions: appProfile}, BigtableConfig{}, opts)
+}
+
+// onBackend is an option for this package alone: Google's does nothing.
+type onBackend struct {
+	option.ClientOption
+	backend Backend
+}
+
+// OnBackend makes Connect return a backend that is there already, such as a simulated store; all
+// other options are without effect.
+func OnBackend(b Backend) option.ClientOption {
+	return onBackend{option.WithoutAuthentication(), b}
+}
+
+// AwaitEmulator returns an error, within seconds, if a client with these options would go to an
+// emulator where none answers. The client itself tries for as long as its context lasts.
+func AwaitEmulator(ctx context.Context, opts []option.ClientOption) error {
+	if connects(opts) {
+		return nil
+	}
+	err := emulatorhost.Await(ctx, emulatorhost.Bigtable)
+	switch {
+	case errors.Is(err, emulatorhost.ErrAddress):
+		return fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
+	case err != nil:
+		return fmt.Errorf("percolator: %w", model.WithContext(ctx, err))
+	}
+	return nil
+}
+
+// ConnectWith opens the data client, and a second one if background work has an app profile of its
+// own: a client of Google's has one for all its requests.
+func ConnectWith(ctx context.Context, project, instance string, profiles AppProfiles, cfg BigtableConfig, opts []option.ClientOption) (Backend, error) {
+	for _, o := range opts {
+		if there, ok := o.(onBackend); ok {
+			return there.backend, nil
+		}
+	}
+	if err := AwaitEmulator(ctx, opts); err != nil {
+		return nil, err
+	}
+	if cfg.Connections > 0 {
+		opts = append(slices.Clone(opts), option.WithGRPCConnectionPool(cfg.Connections))
+	}
+	foreground, err := connect(ctx, project, instance, cfg.google(profiles.Transactions), opts)
+	if err != nil {
+		return nil, err
+	}
+	if cmp.Or(profiles.Background, profiles.Transactions) == profiles.Transactions {
+		return &google{foreground, foreground}, nil
+	}
+	background, err := connect(ctx, project, instance, cfg.google(profiles.Background), opts)
+	if err != nil {
+		_ = foreground.close()
+		return nil, err
+	}
+	return &google{foreground, background}, nil
+}
+
+// connects reports whether opts bring a connection, which Google's client prefers to the
+// emulator's.
+func connects(opts []option.ClientOption) bool {
+	own := reflect.TypeOf(option.WithGRPCConn(nil))
+	return slices.ContainsFunc(opts, func(o option.ClientOption) bool { return reflect.TypeOf(o) == own })
+}
+
+// connection is a client of Google's, for one app profile.
+type connection struct {
+	client *bigtable.Client
+	end    context.CancelFunc // of the context that the client lives in
+	tables sync.Map           // name → *bigtable.Table
+}
+
+// connect makes a client within ctx, which outlives ctx: Google's pool replaces no connection, and
+// reports no metrics, once the context that it was made with has ended.
+func connect(ctx context.Context, project, instance string, cfg bigtable.ClientConfig, opts []option.ClientOption) (*connection, error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	client, err := bigtable.NewClientWithConfig(life, project, instance, cfg, opts...)
+	c := &connection{client: client, end: end}
+	if err == nil && !stop() {
+		err = ctx.Err()
+		_ = c.close()
+	}
+	if err != nil {
+		stop()
+		end()
+		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, model.WithContext(ctx, Credentials(err)))
+	}
+	return c, nil
+}
+
+// Credentials adds to an error of a client that finds no credentials what is missing where an
+// emulator was meant.
+func Credentials(err error) error {
+	if os.Getenv(emulatorhost.Bigtable) != "" || !strings.Contains(err.Error(), "could not find default credentials") {
+		return err
+	}
+	return fmt.Errorf("%w; for an emulator set %s, as percolator dev prints it", err, emulatorhost.Bigtable)
+}
+
+func (c *connection) table(name string) *bigtable.Table {
+	if t, ok := c.tables.Load(name); ok {
+		return t.(*bigtable.Table)
+	}
+	t, _ := c.tables.LoadOrStore(name, c.client.Open(name))
+	return t.(*bigtable.Table)
+}
+
+// metricsTimeout bounds sending the last metrics, where any are sent.
+const metricsTimeout = 5 * time.Second
+
+func (c *connection) close() error {
+	defer c.end()
+	defer time.AfterFunc(metricsTimeout, c.end).Stop()
+	err := c.client.Close()
+	if err != nil && strings.Contains(err.Error(), "closing") { // closed before
+		return nil
+	}
+	return err
+}

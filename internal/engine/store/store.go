@@ -1,0 +1,312 @@
+// Package store is what the engine needs of Bigtable: four operations on rows, with queries and
+// mutations of its own. It sits on layout; google.go and googlefilters.go alone know Google's
+// client.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Backend is what the engine needs of a store: four operations and where tables are cut. Reads and
+// mutations are atomic on a row. Everything else rests on these.
+type Backend interface {
+	// ReadRow reads one row; a missing one has no items.
+	ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error)
+	// ReadRows visits at most limit rows (0: all) in the order of rows until visit returns false.
+	// passed, if not nil, is called between two visits, and before an error, with the last key up
+	// to which the store says that it has passed over rows that the query does not let through.
+	ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error
+	// CheckAndMutate applies onMatch if the predicate finds a cell, onMiss otherwise. It is sent
+	// once.
+	CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error)
+	// MutateRows may be sent several times: mutations are idempotent.
+	MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) ([]error, error)
+	// SampleKeys lists keys at which the table is cut into tablets; there may be none.
+	SampleKeys(ctx context.Context, table string) ([]string, error)
+	Close() error
+}
+
+// ConnectTimeout bounds connecting to an instance.
+const ConnectTimeout = 30 * time.Second
+
+// Store is the four operations of Bigtable on which everything rests. It adds deadlines and counts,
+// and nothing else: Google's client retries ReadRows and MutateRows, and never CheckAndMutateRow.
+// It is safe for concurrent use.
+type Store struct {
+	backend Backend
+	Timing  model.Timing // with defaults; every request is bounded by its lifetime (I14)
+	Count   *telemetry.Counters
+	Metrics *telemetry.Instruments // nil: none
+	Trace   telemetry.Spans
+	Tablets Tablets
+	Outage  *Outage // nil: none is logged
+
+	Conditional slowness // of CheckAndMutate
+
+	// Background ends when the client closes: a request that it cuts off is not sent again.
+	Background context.Context
+	Stop       context.CancelFunc // ends Background
+	Closed     atomic.Bool        // set before Background ends: nothing new begins
+}
+
+// New puts a Store with the default timing on a backend, which it owns from then on.
+func New(ctx context.Context, backend Backend, count *telemetry.Counters) *Store {
+	s := &Store{backend: backend, Count: count, Timing: model.DefaultTiming}
+	s.Background, s.Stop = context.WithCancel(ctx)
+	s.Tablets.store, s.Tablets.byName = s, map[string]*tableBounds{}
+	return s
+}
+
+// bounded gives a request its lifetime (I14). It leaves a context that ends earlier as it is: a
+// timer and a context more for each request would be a noticeable part of its cost.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.Timing.RequestLifetime {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.Timing.RequestLifetime)
+}
+
+// ReadRow reads one row atomically; a missing row has no items.
+func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error) {
+	if err := s.usable(ctx); err != nil {
+		return layout.Row{}, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	s.Count.ReadRows.Add(1)
+	s.Outage.Asked()
+	begun := time.Now()
+	r, err := s.backend.ReadRow(ctx, table, row, q)
+	s.took(ctx, telemetry.OpReadRows, table, begun, err)
+	if !r.Missing() {
+		s.received(r)
+	}
+	return r, s.Err(ctx, table, err)
+}
+
+// LargeRow is the size from which on a row counts as large: Bigtable sends no row above 256 MiB,
+// and a quarter of that leaves time to divide it.
+const LargeRow = 64 << 20
+
+// received counts a row.
+func (s *Store) received(r layout.Row) {
+	s.Outage.Heard()
+	s.Count.RowsRead.Add(1)
+	if r.Size() >= LargeRow {
+		s.Count.LargeRows.Add(1)
+	}
+}
+
+// ReadRows streams at most limit rows (0: all) in their order, each atomic by itself, until visit
+// returns false. It is one request, for rows that are named or known to be few: ReadPage and Pass
+// read ranges of any size.
+func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, visit func(layout.Row) bool) error {
+	return s.readRows(ctx, table, rows, q, limit, nil, visit)
+}
+
+func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	s.Count.ReadRows.Add(1)
+	s.Outage.Asked()
+	if told := passed; told != nil {
+		passed = func(key string) {
+			s.Outage.Heard()
+			told(key)
+		}
+	}
+	begun := time.Now()
+	err := s.backend.ReadRows(ctx, table, rows, q, limit, passed, func(r layout.Row) bool {
+		s.received(r)
+		return visit(r)
+	})
+	s.took(ctx, telemetry.OpReadRows, table, begun, err)
+	return s.Err(ctx, table, err)
+}
+
+// CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and
+// reports which. Either may be nil. After an ambiguous error the store may have applied it.
+func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {
+	if err := s.usable(ctx); err != nil {
+		return false, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	s.Count.CheckAndMutate.Add(1)
+	s.Count.RowsMutated.Add(1)
+	s.Outage.Asked()
+	begun := time.Now()
+	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
+	s.took(ctx, telemetry.OpCheckAndMutate, table, begun, err)
+	s.Conditional.Note(time.Since(begun))
+	return matched, s.Err(ctx, table, err)
+}
+
+// MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry
+// for each row.
+func (s *Store) MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) (errs []error, err error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	s.Count.MutateRows.Add(1)
+	s.Outage.Asked()
+	s.Count.RowsMutated.Add(int64(len(rows)))
+	begun := time.Now()
+	errs, err = s.backend.MutateRows(ctx, table, rows, muts)
+	s.took(ctx, telemetry.OpMutateRows, table, begun, err)
+	for i, rowErr := range errs {
+		errs[i] = s.Err(ctx, table, rowErr)
+	}
+	return errs, s.Err(ctx, table, err)
+}
+
+// Mutate applies an unconditional mutation to one row.
+func (s *Store) Mutate(ctx context.Context, table, row string, m *Mutation) error {
+	errs, err := s.MutateRows(ctx, table, []string{row}, []*Mutation{m})
+	if err == nil && len(errs) > 0 {
+		err = errs[0]
+	}
+	return err
+}
+
+// SampleKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the list
+// may be empty.
+func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timing.RequestLifetime)
+	defer cancel()
+	s.Count.Samples.Add(1)
+	s.Outage.Asked()
+	keys, err := s.backend.SampleKeys(ctx, table)
+	s.Outage.Ended(err)
+	slices.Sort(keys)
+	return keys, s.Err(ctx, table, err)
+}
+
+// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the
+// place of old. A nil old is a cell that does not exist, a nil next one that is to go. It makes one
+// attempt; a caller that repeats it after an ambiguous error (Retry) may find its own next in the
+// place of old.
+func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next []byte) (swapped bool, err error) {
+	m := NewMutation(1)
+	if next == nil {
+		m.EraseColumn(layout.MetaFamily, column)
+	} else {
+		m.Put(layout.MetaFamily, column, MetaTimestamp, next)
+	}
+	return s.CompareAndMutate(ctx, row, column, old, m)
+}
+
+// CompareAndMutate is CompareAndSet with a mutation of the row in place of one new value.
+func (s *Store) CompareAndMutate(ctx context.Context, row, column string, old []byte, m *Mutation) (applied bool, err error) {
+	if old != nil {
+		return s.CheckAndMutate(ctx, model.MetaTable, row, CellIs(column, old), m, nil)
+	}
+	there, err := s.CheckAndMutate(ctx, model.MetaTable, row, CellExists(column), nil, m)
+	return err == nil && !there, err
+}
+
+// MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old
+// one.
+const MetaTimestamp = tso.Timestamp(1)
+
+// took measures a request, including what the caller of ReadRows does with a row.
+func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
+	s.Outage.Ended(err)
+	d := time.Since(begun)
+	s.Count.Latency[op].Add(d)
+	s.Metrics.Request(ctx, op, table, d, err)
+}
+
+// usable refuses a context that has ended, and what begins after Close. A connection that the
+// caller made, such as that of BIGTABLE_EMULATOR_HOST, stays open then.
+func (s *Store) usable(ctx context.Context) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	if s.Background.Err() != nil {
+		return fmt.Errorf("percolator: %w", model.ErrClosed)
+	}
+	return nil
+}
+
+// Err names the table, and the remedy where the table or a family does not exist.
+func (s *Store) Err(ctx context.Context, table string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.Background.Err() != nil {
+		return fmt.Errorf("percolator: table %q: %w: %w", table, model.ErrClosed, err)
+	}
+	switch {
+	case missingFamily(err):
+		return fmt.Errorf("percolator: table %q: %w: it lacks a column family; percolator schema apply, or CreateSchema, adds it: %w", table, model.ErrSchemaMismatch, err)
+	case status.Code(err) == codes.NotFound:
+		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; percolator schema apply, or CreateSchema, creates it: %w", table, model.ErrSchemaMismatch, err)
+	}
+	return fmt.Errorf("percolator: table %q: %w", table, model.WithContext(ctx, err))
+}
+
+// missingFamily tells a table that lacks a family from a missing table. Bigtable answers NotFound
+// for both; its emulator has no code for a family ("unknown family").
+func missingFamily(err error) bool {
+	switch s := status.Convert(err); s.Code() {
+	case codes.NotFound, codes.Unknown, codes.Internal:
+		return strings.Contains(s.Message(), "unknown family") || strings.Contains(s.Message(), "column family not found")
+	}
+	return false
+}
+
+// Retry repeats an idempotent conditional request while its outcome is ambiguous, for at most the
+// request lifetime (I14). After a repetition the first attempt may have caused the match; callers
+// treat both alike.
+func (s *Store) Retry(ctx context.Context, send func(context.Context) (bool, error)) (bool, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timing.RequestLifetime)
+	defer cancel()
+	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	for {
+		matched, err := send(ctx)
+		if err == nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) {
+			return matched, err
+		}
+		if perr := pause.Wait(ctx); perr != nil {
+			return false, fmt.Errorf("%w: %w", err, perr)
+		}
+	}
+}
+
+// ReadVersions reads one row atomically and decodes it.
+func (s *Store) ReadVersions(ctx context.Context, table, row string, q Query) (layout.RowVersions, error) {
+	r, err := s.ReadRow(ctx, table, row, q)
+	if err != nil {
+		return nil, err
+	}
+	return layout.DecodeRow(table, r), nil
+}
+
+// Close ends what is under way in the background and releases the connections.
+func (s *Store) Close() error {
+	s.Stop()
+	return s.backend.Close()
+}

@@ -1,0 +1,53 @@
+// Package text is what terminals show. What other people have stored or sent must not move their
+// cursor, set their title, or turn the direction of what stands beside it; and a misspelt name
+// leads to the one that was meant.
+package text
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Lines is text with everything but what can be seen, line breaks and tabs written as Go writes it:
+// control characters, those that change the direction of text, and bytes that are no UTF-8.
+func Lines(text string) string { return escape(text, "\n\t") }
+
+// Line is Lines for text that stays on one line.
+func Line(text string) string { return escape(text, "") }
+
+func escape(text, keep string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		char := text[:size]
+		text = text[size:]
+		bad := r == utf8.RuneError && size == 1
+		if !bad && unicode.IsPrint(r) || strings.Contains(keep, char) {
+			b.WriteString(char)
+		} else {
+			quoted := strconv.Quote(char)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// JSON is the same JSON with escapes for what encoding/json leaves as it is: C1's control
+// characters and those that change the direction of text.
+func JSON(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r == '\n' || unicode.IsPrint(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
+}

@@ -1,0 +1,233 @@
+// Package gc removes versions that no snapshot can read any more. It stands above package engine
+// and knows locks, metadata and storage. Its one idea: garbage stays garbage, so a collector may
+// stop anywhere and another one may repeat its work.
+package gc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Bigtable keeps every version until a client deletes it, and none of its policies can tell which
+// ones are still needed. The collector can, in cycles of five steps whose order is the whole point
+// (docs/PROTOCOL.md, "Collection"):
+//
+//	announce   safepoint ← now − retention, below every hold; clients refuse reads at or below it
+//	drain      wait until no client acts on an older safepoint and no earlier request is under way
+//	resolve    resolve every lock up to the safepoint
+//	publish    GC watermark ← safepoint; no collector ever removes anything newer
+//	erase      remove from each row what no snapshot above the GC watermark reads
+//
+// Which rows those are the journal tells (journal.go), or passes over all tables find (tables.go).
+//
+// Without the drain a late duplicate of a prewrite could bring a deleted cell back to life, and a
+// reader that has not heard of the safepoint would silently miss data. Without the resolution,
+// removing the record on a primary would turn a committed transaction into one that is half rolled
+// back.
+//
+// One collector works at a time, by a gc. That saves work and nothing else: what is garbage once
+// stays garbage, so a collector that was stopped in the middle and continues beside its successor
+// does no harm.
+//
+// Rejected: collecting in the background of every client, as its reads pass by old versions. It
+// needs no scan, but only reaches what is read, and it would put deletions on the path of
+// foreground requests.
+
+// CollectorConfig configures a collector. The zero value is useful.
+type CollectorConfig struct {
+	// Interval is the pause between two cycles. 0: a twelfth of Config.Retention. At least 1 s.
+	Interval time.Duration
+	// Lease is how long, by the oracle's clock, a collector that died keeps others from continuing
+	// its work. 0: 1 min. At least 1 s.
+	Lease time.Duration
+	// RowsPerSecond bounds how fast tables are read. 0: 5,000.
+	RowsPerSecond int
+	// Progress, if set, is called after every page and step, from the goroutine that collects.
+	Progress func(Collection)
+	// Waiting, if set, is called with the time that a cycle is about to drain, by the same
+	// goroutine.
+	Waiting func(time.Duration)
+}
+
+func (cfg CollectorConfig) withDefaults(retention time.Duration) (CollectorConfig, error) {
+	cfg.Interval = cmp.Or(cfg.Interval, max(retention/12, time.Second))
+	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
+	cfg.RowsPerSecond = cmp.Or(cfg.RowsPerSecond, 5_000)
+	if cfg.Progress == nil {
+		cfg.Progress = func(Collection) {}
+	}
+	if cfg.Waiting == nil {
+		cfg.Waiting = func(time.Duration) {}
+	}
+	if cfg.Interval < time.Second || cfg.Lease < time.Second || cfg.RowsPerSecond < 0 {
+		return cfg, fmt.Errorf("percolator: %w: CollectorConfig: Interval and Lease must be at least 1 s, RowsPerSecond positive", model.ErrInvalidArgument)
+	}
+	return cfg, nil
+}
+
+// CollectionPhase is a step of a cycle.
+type CollectionPhase string
+
+// The phases of a cycle, in order.
+const (
+	CollectionDrain   CollectionPhase = "drain"
+	CollectionResolve CollectionPhase = "resolve"
+	CollectionErase   CollectionPhase = "erase"
+	CollectionDone    CollectionPhase = "done"
+)
+
+// Collection tells how far a cycle has come and what it did.
+type Collection struct {
+	Phase     CollectionPhase // "" when there never was a cycle
+	Safepoint tso.Timestamp   // what the cycle collects up to
+	Started   tso.Timestamp   // oracle's time
+	Updated   tso.Timestamp   // oracle's time when the collector last saved
+	Table     string          // all before it, by name, are done; others may be further
+	Row       string          `json:"-"` // rows of Table before this one are done
+	Page      string          `json:"-"` // the table of the last page; tables take turns
+	Holder    string          // the collector at work; "": none
+	Expires   tso.Timestamp   // when its lease ends
+
+	Locks      int64 // resolved
+	Rows       int64 // read in search of garbage
+	Versions   int64 // cells of Bigtable removed
+	Tombstones int64 // deleted cells removed with their last record
+	Expired    int64 // values that had expired and were deleted, so that observers hear of it
+	Postponed  int64 // cells left to the next cycle: an old lock, or a deletion not yet observed
+	Corrupt    int64 // cells that cannot be decoded, left as they are
+	Dispatched int64 // notifications below the safepoint that the journal missed
+}
+
+// Collector removes versions that no snapshot can read any more. Its methods may be called
+// concurrently; there may be many collectors of one instance.
+type Collector struct {
+	e    *engine.Engine
+	cfg  CollectorConfig
+	pace *rate.Limiter
+}
+
+// NewCollector returns a collector of the client's instance. Workers (package observers) run one by
+// themselves. ErrInvalidArgument: cfg.
+func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
+	if e == nil {
+		return nil, fmt.Errorf("percolator: %w: NewCollector needs a client", model.ErrInvalidArgument)
+	}
+	cfg, err := cfg.withDefaults(e.Config.Retention)
+	if err != nil {
+		return nil, err
+	}
+	return &Collector{e: e, cfg: cfg, pace: rate.NewLimiter(rate.Limit(cfg.RowsPerSecond), collectRows)}, nil
+}
+
+// Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed. It begins
+// after a random pause, so that processes that start together do not all try at once. It logs a
+// cycle that fails, and continues it after the next pause.
+func (g *Collector) Run(ctx context.Context) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	for {
+		pause := time.NewTimer(g.cfg.Interval/2 + rand.N(g.cfg.Interval/2))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		case <-g.e.Store.Background.Done():
+			pause.Stop()
+			return fmt.Errorf("percolator: collector: %w", model.ErrClosed)
+		case <-pause.C:
+		}
+		col, err := g.Collect(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, model.ErrClosed):
+			return err
+		case errors.Is(err, model.ErrLocked):
+			g.e.Config.Logger.Debug("collection: nothing to do here", "err", err)
+		case err != nil:
+			g.e.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
+			g.e.Config.Logger.Debug("collection stopped", "err", err)
+		default:
+			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "tombstones", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
+		}
+	}
+}
+
+// Collect runs one cycle now, after finishing one that another collector left behind, and tells
+// what it did. It takes at least the drain, 80 s with the default Timing, unless there is nothing
+// new to collect.
+//
+// Where work and garbage are found by the journal, collectors share the erasing: beside another
+// one's cycle Collect takes part in that, as long as there is anything to take, and returns
+// ErrLocked with the counts of what it did itself.
+//
+// Errors: ErrLocked if another collector is at work, or a transaction that is older than the
+// retention is still alive; ErrCorrupt for a lock that cannot be resolved, because what it may
+// depend on must not be removed; those of the store. The next cycle continues where this one
+// failed.
+func (g *Collector) Collect(ctx context.Context) (Collection, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return Collection{}, err
+	}
+	open, end := g.e.WhileOpen(store.InBackground(ctx))
+	defer end()
+	open, span := g.e.Store.Trace.Start(open, "percolator.collect", "")
+	col, err := g.collect(open)
+	g.ended(err)
+	span.End(err)
+	return col, g.e.OrClosed(ctx, err)
+}
+
+// ended counts a cycle. That another collector is at work is no failure.
+func (g *Collector) ended(err error) {
+	switch {
+	case err == nil:
+		g.e.Store.Count.Cycles.Add(1)
+	case !errors.Is(err, model.ErrLocked):
+		g.e.Store.Count.CyclesFailed.Add(1)
+	}
+}
+
+func (g *Collector) collect(ctx context.Context) (Collection, error) {
+	s, err := g.acquire(ctx)
+	if errors.Is(err, model.ErrLocked) {
+		did, herr := g.help(ctx)
+		return did, cmp.Or(herr, err)
+	}
+	if err != nil {
+		return Collection{}, err
+	}
+	defer s.release(ctx)
+	if s.state.Phase == CollectionResolve || s.state.Phase == CollectionErase {
+		if err := s.finish(ctx); err != nil {
+			return s.state.Collection, err
+		}
+	}
+	begun, err := s.begin(ctx)
+	switch {
+	case err != nil:
+	case begun:
+		err = s.finish(ctx)
+	case !s.e.Meta.Catalog.Load().Schema.DisableJournal: // a hold may last for days
+		err = WhileLeased(ctx, s.cfg.Lease, s.keep, s.listHeaderless)
+	}
+	return s.state.Collection, err
+}
+
+// ReadCollection reads how far collection has come, in any process.
+func ReadCollection(ctx context.Context, e *engine.Engine) (Collection, error) {
+	st, _, err := readCollectorState(ctx, e)
+	return st.Collection, err
+}

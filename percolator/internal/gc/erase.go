@@ -1,0 +1,170 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// eraser removes garbage at or below a GC watermark. It is for one goroutine.
+type eraser struct {
+	*Collector
+	watermark tso.Timestamp
+	keep      func(context.Context) error // keeps the lease, as often as it is due
+}
+
+// erased counts what was done to a page.
+type erased struct {
+	versions, tombstones, expired, postponed, corrupt atomic.Int64
+	// Gets rows whose garbage stays; may be nil.
+	left func(row string)
+}
+
+func (e *erased) leave(row string, n int64) {
+	e.postponed.Add(n)
+	if n > 0 && e.left != nil {
+		e.left(row)
+	}
+}
+
+// tally is what erasing did, as it is stored (Collection).
+type tally struct {
+	Rows, Versions, Tombstones, Expired, Postponed, Corrupt, Dispatched int64 `json:",omitempty"`
+}
+
+func (e *erased) tally(rows int) tally {
+	return tally{Rows: int64(rows), Versions: e.versions.Load(), Tombstones: e.tombstones.Load(), Expired: e.expired.Load(), Postponed: e.postponed.Load(), Corrupt: e.corrupt.Load()}
+}
+
+func (t *tally) add(o tally) {
+	t.Rows += o.Rows
+	t.Versions += o.Versions
+	t.Tombstones += o.Tombstones
+	t.Expired += o.Expired
+	t.Postponed += o.Postponed
+	t.Corrupt += o.Corrupt
+	t.Dispatched += o.Dispatched
+}
+
+// less is what was done since.
+func (t tally) less(before tally) tally {
+	return tally{t.Rows - before.Rows, t.Versions - before.Versions, t.Tombstones - before.Tombstones, t.Expired - before.Expired, t.Postponed - before.Postponed, t.Corrupt - before.Corrupt, t.Dispatched - before.Dispatched}
+}
+
+func (c *Collection) tally() tally {
+	return tally{c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched}
+}
+
+// setTally says what was erased in all.
+func (c *Collection) setTally(t tally) {
+	c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched = t.Rows, t.Versions, t.Tombstones, t.Expired, t.Postponed, t.Corrupt, t.Dispatched
+}
+
+// removed counts cells that are gone.
+func (x *eraser) removed(did *erased, versions int) {
+	did.versions.Add(int64(versions))
+	x.e.Store.Count.Collected.Add(int64(versions))
+}
+
+// page removes the garbage of some rows of a table.
+func (x *eraser) page(ctx context.Context, info *model.TableInfo, page []layout.Row, did *erased) error {
+	var muts []store.RowMutation
+	var expired []model.Cell
+	var locked []lockedCell // expired values that cannot be deleted
+	table := info.Name
+	versions, tombstones := 0, 0
+	g, vctx := errgroup.WithContext(ctx)
+	g.SetLimit(collectParallel)
+	for _, row := range page {
+		cells := layout.DecodeRow(table, row)
+		garbage := collectible(cells, x.watermark)
+		locked = append(locked, lockedExpired(info, row.Key, cells, x.watermark)...)
+		tombstones += garbage.eraseUnobserved(info.IsObserved)
+		garbage.limit()
+		if mut := garbage.mutation(); mut != nil {
+			muts = append(muts, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
+			versions += versionsOf(garbage.erasures)
+		}
+		for _, v := range garbage.tombstones {
+			if v.expired && info.NotifiesExpired(v.column) {
+				if len(cells[v.column].Locks) == 0 {
+					expired = append(expired, model.Cell{Table: table, Row: row.Key, Column: v.column})
+				}
+				continue
+			}
+			g.Go(func() error { return x.tombstone(vctx, table, row.Key, v, did) })
+		}
+		did.leave(row.Key, int64(garbage.postponed))
+		did.corrupt.Add(int64(len(garbage.corrupt)))
+	}
+	deadline := time.Now().Add(x.e.Store.Timing.RequestLifetime)
+	for i := range muts {
+		muts[i].Deadline = deadline
+	}
+	err := x.e.Sweeping.Do(ctx, muts)
+	if err == nil {
+		x.removed(did, versions)
+		did.tombstones.Add(int64(tombstones))
+	}
+	if err = errors.Join(err, g.Wait()); err != nil || len(expired)+len(locked) == 0 {
+		return err
+	}
+	return WhileLeased(ctx, x.cfg.Lease, x.keep, func(ctx context.Context) error {
+		return errors.Join(x.deleteExpired(ctx, expired, did), x.resolveExpired(ctx, locked, did))
+	})
+}
+
+func (g rowGarbage) mutation() *store.Mutation {
+	if len(g.erasures) == 0 {
+		return nil
+	}
+	mut := store.NewMutation(2)
+	for _, e := range g.erasures {
+		e.apply(mut)
+	}
+	return mut
+}
+
+// eraseUnobserved moves the ends of cells whose column is not observed to the plain erasures, and
+// counts them.
+func (g *rowGarbage) eraseUnobserved(observed map[string]bool) (n int) {
+	g.tombstones = slices.DeleteFunc(g.tombstones, func(v tombstone) bool {
+		if observed[v.column] {
+			return false
+		}
+		g.erasures = append(g.erasures, v.erasures...)
+		n++
+		return true
+	})
+	return n
+}
+
+// tombstone removes the last record of a cell, unless an observer has yet to see the deletion.
+func (x *eraser) tombstone(ctx context.Context, table, row string, v tombstone, did *erased) error {
+	mut := store.NewMutation(2)
+	for _, e := range v.erasures {
+		e.apply(mut)
+	}
+	notified, err := x.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return x.e.Store.CheckAndMutate(ctx, table, row, store.AnyNotify(v.column), nil, mut)
+	})
+	switch {
+	case err != nil:
+		return err
+	case notified:
+		did.leave(row, 1)
+	default:
+		did.tombstones.Add(1)
+		x.removed(did, versionsOf(v.erasures))
+	}
+	return nil
+}

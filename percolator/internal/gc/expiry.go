@@ -1,0 +1,120 @@
+package gc
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// What expires becomes garbage without a commit, so no entry leads to it then (J11):
+//
+//	file    before an entry goes, each row in which its transaction has put what expires later is
+//	        stored under that time, and acknowledged
+//	erase   a cycle reads what is stored up to its watermark, and erases in those rows as in those
+//	        that entries name; what of them expires later is filed again
+//	forget  then what was stored goes, unless something in one of its rows had to stay
+//
+// An entry that announces rows (J2) stands for all transactions that have written them before.
+
+// expiries is rows of tables by the time at which something in them expires.
+type expiries map[tso.Timestamp]map[rowID]bool
+
+func (l expiries) add(at tso.Timestamp, id rowID) {
+	if l[at] == nil {
+		l[at] = map[rowID]bool{}
+	}
+	l[at][id] = true
+}
+
+// expiresLater notes the rows of an entry that may go to which something has to lead later.
+func (x *shareEraser) expiresLater(e journal.Entry, later expiries) {
+	for _, r := range e.Rows {
+		id := rowID{r.Table, r.Key}
+		for _, v := range x.rows[id].live {
+			if v.startTS == e.StartTS || e.Primary.Row == "" {
+				later.add(v.at, id)
+			}
+		}
+	}
+}
+
+// file stores rows under the times at which they are to be looked at.
+func (x *shareEraser) file(ctx context.Context, later expiries) error {
+	byStep := map[tso.Timestamp][]journal.Row{}
+	for at, ids := range later {
+		at := journal.ExpiryTime(at)
+		for id := range ids {
+			byStep[at] = append(byStep[at], journal.Row{Table: id.table, Key: id.key})
+		}
+	}
+	for at, rows := range byStep {
+		if err := journal.FileExpiring(ctx, x.e.Store, at, rows); err != nil {
+			return err
+		}
+		if err := x.keep(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eraseExpired erases what has expired up to the watermark.
+func (s *collecting) eraseExpired(ctx context.Context) error {
+	asked, err := s.e.Clock.Next(ctx)
+	if err != nil {
+		return err
+	}
+	sh := &heldShare{}
+	sh.Watermark, sh.Asked = s.state.Safepoint, asked
+	x := &shareEraser{eraser: &eraser{s.Collector, sh.Watermark, s.keep}, share: sh, catalog: s.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
+	for list, err := range journal.ReadExpiries(ctx, s.e.Store, sh.Watermark) {
+		if err != nil {
+			return s.optional(err)
+		}
+		if err := x.expired(ctx, list); err != nil {
+			return err
+		}
+	}
+	all := s.state.tally()
+	all.add(sh.Did)
+	s.state.setTally(all)
+	return nil
+}
+
+// expired erases in the rows that some rows of the journal name.
+func (x *shareEraser) expired(ctx context.Context, list []journal.Expiry) error {
+	entries := make([]journal.StreamRow, len(list))
+	for i, l := range list {
+		entries[i].Entries = []journal.Entry{{Rows: l.Rows}}
+	}
+	if len(x.rows) > rememberedRows {
+		clear(x.rows)
+	}
+	if err := x.eraseNamed(ctx, entries); err != nil {
+		return err
+	}
+	var over []string
+	later := expiries{}
+	for i, l := range list {
+		if slices.ContainsFunc(l.Rows, func(r journal.Row) bool { return x.rows[rowID{r.Table, r.Key}].stays }) {
+			continue
+		}
+		over = append(over, l.Key)
+		x.expiresLater(entries[i].Entries[0], later)
+	}
+	if err := x.file(ctx, later); err != nil {
+		return err
+	}
+	if err := x.e.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
+	_, err := x.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return true, journal.ForgetExpiries(ctx, x.e.Store, over)
+	})
+	if err != nil {
+		return err
+	}
+	return x.keep(ctx)
+}

@@ -1,0 +1,125 @@
+package gc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// No transaction commits when a value expires, so none notifies. Where the schema asks for it
+// (NotifyExpired), the collector does not erase the record of such a value but deletes the value,
+// in a transaction like any other: it conflicts with writers, has an entry, and notifies. Snapshots
+// see no difference. The record goes when the deletion is above it, and the deletion as all of them
+// do.
+//
+//	crash before the commit   what has led here stays, and leads the next collector here
+//	crash after it            the deletion's own entry leads here
+//
+// Rejected: a notification without a deletion. Observers run for the newest change of a cell (I12),
+// and have run for the put.
+
+// lockedCell is an expired value with a lock.
+type lockedCell struct {
+	cell model.Cell
+	lock layout.LockRecord
+}
+
+// lockedExpired lists the locks of a row that keep what has expired from being deleted or erased.
+// That of a transaction which never commits may be there for good, as no entry leads to it (J8).
+func lockedExpired(info *model.TableInfo, row string, cells layout.RowVersions, watermark tso.Timestamp) (list []lockedCell) {
+	for col, v := range cells {
+		if v.Corrupt != nil || !base(v, watermark).Expired(watermark) {
+			continue
+		}
+		last := base(v, watermark) == base(v, tso.MaxTimestamp)
+		if !lockedAt(v, watermark) && !(last && info.NotifiesExpired(col)) {
+			continue
+		}
+		for _, l := range v.Locks {
+			list = append(list, lockedCell{model.Cell{Table: info.Name, Row: row, Column: col}, l})
+		}
+	}
+	return list
+}
+
+// resolveExpired resolves locks of expired values, without waiting, and leaves the values to the
+// next cycle.
+func (x *eraser) resolveExpired(ctx context.Context, locked []lockedCell, did *erased) error {
+	for _, l := range locked {
+		if _, err := x.e.Locks.Resolve(ctx, l.cell, l.lock, false); err != nil {
+			return err
+		}
+		did.leave(l.cell.Row, 1)
+	}
+	return nil
+}
+
+// expiredAtOnce is how many cells one transaction deletes.
+const expiredAtOnce = 256
+
+// deleteExpired deletes values that had expired when they were read. What transactions are writing
+// to is left to the next cycle.
+func (x *eraser) deleteExpired(ctx context.Context, cells []model.Cell, did *erased) error {
+	for len(cells) > 0 {
+		n := min(len(cells), expiredAtOnce)
+		if err := x.deleteTogether(ctx, cells[:n], did); err != nil {
+			return err
+		}
+		cells = cells[n:]
+	}
+	return nil
+}
+
+// deleteTogether deletes them in one transaction, or, as one of them conflicts, in smaller ones.
+func (x *eraser) deleteTogether(ctx context.Context, cells []model.Cell, did *erased) error {
+	deleted, err := x.commitDeletion(ctx, cells, did)
+	switch half := len(cells) / 2; {
+	case errors.Is(err, model.ErrConflict) && half > 0:
+		if err := x.deleteTogether(ctx, cells[:half], did); err != nil {
+			return err
+		}
+		return x.deleteTogether(ctx, cells[half:], did)
+	case errors.Is(err, model.ErrConflict) || errors.Is(err, meta.ErrImporting):
+		for _, c := range cells {
+			did.leave(c.Row, 1)
+		}
+		return nil
+	}
+	did.expired.Add(int64(deleted))
+	return err
+}
+
+// commitDeletion deletes those of the cells whose newest change is a value that has expired.
+func (x *eraser) commitDeletion(ctx context.Context, cells []model.Cell, did *erased) (deleted int, err error) {
+	tx, err := x.e.Commits.Begin(ctx, commit.TxnOptions{})
+	if err != nil {
+		return 0, err
+	}
+	found, err := x.e.Reads.ReadCells(ctx, tx.StartTimestamp(), cells, 0)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range found {
+		if r.Skipped { // a transaction is under way there
+			did.leave(r.Cell.Row, 1)
+			continue
+		}
+		if r.Record.Kind != layout.KindPut || !r.Record.Expired(tx.StartTimestamp()) {
+			continue
+		}
+		if err := tx.Put(&commit.Write{Cell: r.Cell, Kind: layout.KindDelete}); err != nil {
+			return 0, err
+		}
+		deleted++
+	}
+	if deleted == 0 {
+		return 0, nil
+	}
+	_, err = tx.Commit(ctx)
+	return deleted, err
+}

@@ -1,0 +1,371 @@
+// Package repair makes an instance what it was at one timestamp, from tables that are each row a
+// prefix of its own history: native backups, or a replica that took over. It stands above package
+// engine, beside package gc. Its one idea: what the primaries say at that timestamp is stable, so
+// every step can be repeated, in any process.
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/internal/audit"
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Every row of the tables was cut off at a time of its own. S is *complete* if every transaction
+// that committed at or below S was decided before the first cut. Then, of each such transaction, a
+// row has the record, or still the lock, and the primary's row has the record. So
+//
+//	drain     fence the instance, and wait until every client knows (I20)
+//	resolve   decide each lock by its primary: committed at or below S, or not; roll it forward or
+//	          back. What the primary cannot tell, a record at or below S elsewhere may (Finding)
+//	remove    erase records, markers, data and notifications above S; notify what the runs above S
+//	          had dealt with
+//	finish    make the indexes, holds and positions of percolator_meta those of S, audit, see that
+//	          the oracle is above everything, and lift the fence
+//
+// is the state at S. Each phase is stored in the fence and can be repeated. What becomes of a lock
+// does not depend on how far an interrupted repair had come: only records at or below S count, and
+// none of these ever goes (I23). Locks come first nevertheless: while records above S are there, a
+// primary tells a later commit from nothing, and only nothing is in doubt. What is erased lies
+// between S and the greatest timestamp that was there, so that even a process that was stopped in
+// the middle and continues after the end harms nothing. A process looks for the fence before each
+// request (I20).
+//
+// Rejected: markers for what is rolled back. No request from before the fence is under way (I14),
+// and no transaction from before it commits (meta.Gap).
+//
+// Rejected: a conditional request for each lock (I9). No other client resolves beside the fence.
+
+// maxLocks is how many locks one round keeps in memory; there are as many rounds as it takes.
+const maxLocks = 100_000
+
+// maxFindings bounds Report.Findings, but not Report.Found.
+const maxFindings = 1000
+
+// maxAhead is how far above the oracle's present a cell may lie for the repair to raise the oracle:
+// a raise cannot be taken back.
+const maxAhead = time.Hour
+
+// ErrOracleBehind: cells are newer than what the oracle hands out. Raise its mark, and run the
+// repair again.
+var ErrOracleBehind = errors.New("the oracle is behind the tables")
+
+// ErrNotHeld: no hold has kept what the repair needs from collection.
+var ErrNotHeld = errors.New("not held from collection")
+
+// ErrFindings: the audit of the repaired tables has found something; the fence is still there.
+var ErrFindings = errors.New("the repaired tables are not sound")
+
+// Options says how a repair is to run.
+type Options struct {
+	To     tso.Timestamp // S: what committed above it goes
+	DryRun bool          // only count; the instance is in use meanwhile, or fenced already
+	// WithoutHold: also if no hold shows that collection has left alone what the repair needs. Then
+	// nothing below S is readable afterwards.
+	WithoutHold bool
+	// DespiteFindings lifts the fence although the audit has found something.
+	DespiteFindings bool
+
+	// Raise raises the oracle's high-water mark to at least above; nil: ErrOracleBehind if that is
+	// needed.
+	Raise   func(ctx context.Context, above tso.Timestamp) error
+	Waiting func(time.Duration) // called before the drain; may be nil
+	// Called after every page, concurrently; may be nil.
+	Progress func(phase meta.RepairPhase, r Report)
+}
+
+// Finding is a lock that the repair could not simply decide by its primary. Values are left out.
+type Finding struct {
+	Cell   model.Cell
+	Start  tso.Timestamp // of the transaction
+	Commit tso.Timestamp // where it counts as committed; 0: it was rolled back, or left alone
+	Text   string
+}
+
+// Report is what a repair has done, or found to do; of an interrupted one, since it was continued.
+type Report struct {
+	To, Greatest, Floor tso.Timestamp // no cell is above Greatest, no snapshot at or below Floor
+	Until               tso.Timestamp // snapshots between To and Until are refused
+	Rows                int64         // that were read
+
+	RolledForward, RolledBack                     int64 // locks
+	Records, Markers, Data, Notifications, States int64 // removed cells; states are of observers
+	Renotified, WeakRenotified                    int64 // notifications that are there again
+
+	Holds, Positions int      // removed from percolator_meta
+	Building         []string // indexes that BackfillIndex has to build
+	Weak             []string // TABLE.COLUMN of weak columns with lost notifications
+
+	Unfinished bool // after an error: the instance stays closed until a repair has ended
+
+	Findings []Finding // at most 1000
+	Found    int
+	Audit    []audit.Finding // at most 1000
+	Audited  int             // what the audit has found, all of it
+}
+
+// run is a repair under way.
+type run struct {
+	e      *engine.Engine
+	opts   Options
+	fence  *meta.Fence // nil in a dry run
+	repair meta.Repair
+	tables []string
+
+	mu     sync.Mutex
+	report Report // guarded by mu
+}
+
+// Run repairs the instance of e, or takes up a repair that was interrupted, and returns when
+// all clients can use it again.
+//
+// Errors: ErrSnapshotTooOld if collection has passed opts.To, or an earlier repair has removed it;
+// ErrInvalidArgument if it lies in the oracle's future; ErrRestoring, and ErrRepairing for a repair
+// to another timestamp; ErrNotHeld, ErrOracleBehind and ErrFindings, which name the way on; those
+// of the store. After an error the fence may be there, and the same call goes on.
+func Run(ctx context.Context, e *engine.Engine, opts Options) (Report, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return Report{}, err
+	}
+	ctx, end := e.WhileOpen(store.InBackground(ctx))
+	defer end()
+	r := &run{e: e, opts: opts, report: Report{To: opts.To}}
+	err := r.begin(ctx)
+	if err == nil && opts.DryRun {
+		err = r.dryRun(ctx)
+	} else if err == nil {
+		err = r.phases(ctx)
+	}
+	report := r.snapshot()
+	report.Unfinished = err != nil && r.fence != nil
+	return report, e.OrClosed(ctx, err)
+}
+
+// begin checks what is asked for, and stores the fence or takes it up.
+func (r *run) begin(ctx context.Context) error {
+	m, err := r.e.Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if f := m.Fence; f != nil {
+		if f.Repair == nil || f.Repair.To != r.opts.To {
+			return f.Refusal()
+		}
+		r.fence, r.repair = f, *f.Repair
+		r.know()
+		return nil
+	}
+	r.repair = meta.Repair{To: r.opts.To, Phase: meta.RepairDrain}
+	if err := r.check(ctx, m, new(meta.Repair)); err != nil {
+		return err
+	}
+	r.know()
+	if r.opts.DryRun {
+		return nil
+	}
+	return r.enter(ctx, r.repair)
+}
+
+// know lists the tables of the schema and of its indexes.
+func (r *run) know() {
+	r.tables = nil
+	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
+		r.tables = append(r.tables, model.BigtableNames(t)...)
+	}
+}
+
+// check refuses a timestamp that the tables do not have, or no longer, and notes in next what the
+// holds say.
+func (r *run) check(ctx context.Context, m meta.State, next *meta.Repair) error {
+	now, err := r.e.Clock.Next(ctx)
+	if err != nil {
+		return err
+	}
+	to := r.opts.To
+	gap, in := m.InGap(to)
+	switch {
+	case to <= 0 || to > now:
+		return fmt.Errorf("percolator: %w: a repair to %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, to, now)
+	case to <= max(m.Safepoint, m.Watermark):
+		return fmt.Errorf("percolator: %w: a repair to %d, which is at or below the safepoint %d", model.ErrSnapshotTooOld, to, m.Safepoint)
+	case in:
+		return fmt.Errorf("percolator: %w: a repair to %d, which a repair to %d has removed", model.ErrSnapshotTooOld, to, gap.After)
+	}
+	return r.held(m, next)
+}
+
+// enter stores a phase.
+func (r *run) enter(ctx context.Context, next meta.Repair) error {
+	f := meta.Fence{Started: time.Now(), Repair: &next}
+	if r.fence != nil {
+		f.Started = r.fence.Started
+	}
+	if _, err := r.e.Meta.ReplaceFence(ctx, r.fence, &f, store.NewMutation(2)); err != nil {
+		return err
+	}
+	m, err := r.e.Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Fence == nil || string(m.Fence.Encode()) != string(f.Encode()) {
+		return fmt.Errorf("percolator: %w: another process continues the repair to %d", model.ErrConflict, next.To)
+	}
+	r.fence, r.repair = m.Fence, next
+	return nil
+}
+
+// phases does what is left.
+func (r *run) phases(ctx context.Context) error {
+	for {
+		next, err := r.repair, error(nil)
+		switch next.Phase {
+		case meta.RepairDrain:
+			next.Phase, err = meta.RepairResolve, r.drain(ctx, &next)
+		case meta.RepairResolve:
+			next.Phase, err = meta.RepairRemove, r.resolve(ctx, &next)
+		case meta.RepairRemove:
+			next.Phase, err = meta.RepairFinish, r.remove(ctx)
+		default:
+			return r.finish(ctx)
+		}
+		if err == nil {
+			err = r.enter(ctx, next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// drain waits until the fence is in force, and looks again: a collector may have announced a
+// safepoint meanwhile. Nothing has changed yet, so a refusal lifts the fence.
+func (r *run) drain(ctx context.Context, next *meta.Repair) error {
+	d := model.DrainTime(r.e.Store.Timing)
+	if r.opts.Waiting != nil {
+		r.opts.Waiting(d)
+	}
+	if err := model.Sleep(ctx, d); err != nil {
+		return err
+	}
+	m, err := r.e.Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	r.know()
+	err = r.check(ctx, m, next)
+	if errors.Is(err, model.ErrSnapshotTooOld) || errors.Is(err, ErrNotHeld) {
+		_, lerr := r.e.Meta.ReplaceFence(ctx, r.fence, nil, store.NewMutation(1))
+		_, rerr := r.e.Meta.Refresh(ctx)
+		if lerr == nil {
+			r.fence = nil
+		}
+		return errors.Join(err, lerr, rerr)
+	}
+	return err
+}
+
+// held finds the hold that bounds what collection has removed from any row, whenever that was cut
+// off. percolator_meta may have been cut off before other rows, so the watermark in it says little:
+// but a watermark never passes a hold.
+func (r *run) held(m meta.State, next *meta.Repair) error {
+	to := r.repair.To
+	next.Sound, next.Floor = m.Safepoint, max(m.Safepoint, to-1)
+	// Take the oldest hold.
+	at := slices.IndexFunc(m.Holds, func(h meta.Hold) bool { return meta.HoldKeeps(h, to, m.Safepoint) })
+	switch {
+	case at >= 0:
+		next.Floor = m.Holds[at].Timestamp - 1
+		if next.Sound = next.Floor; slices.ContainsFunc(m.Holds[at:], func(h meta.Hold) bool { return h.To == to && h.Timestamp == m.Holds[at].Timestamp }) {
+			next.Sound = 0 // taken for these very copies
+		}
+	case !r.opts.WithoutHold:
+		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while rows were copied, say so (--without-hold)",
+			ErrNotHeld, m.Safepoint, to)
+	}
+	return nil
+}
+
+// inForce refuses to write once another process has gone on.
+func (r *run) inForce(ctx context.Context) error {
+	m, err := r.e.Meta.Known(ctx)
+	if err != nil {
+		return err
+	}
+	if f := m.Fence; f == nil || f.Repair == nil || *f.Repair != r.repair {
+		return fmt.Errorf("percolator: %w: another process continues the repair to %d, or has finished it", model.ErrConflict, r.repair.To)
+	}
+	return nil
+}
+
+// pageSize bounds a page.
+var pageSize = store.PageSize{Rows: 512, Cells: 20_000}
+
+// tablesAtOnce is how many tables a phase goes through at a time.
+const tablesAtOnce = 4
+
+// eachPage hands the rows of all tables that q lets through to visit, from several goroutines.
+func (r *run) eachPage(ctx context.Context, q store.Query, visit func(ctx context.Context, table string, rows []layout.Row) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(tablesAtOnce)
+	budget := store.NewBudget()
+	for _, table := range r.tables {
+		g.Go(func() error {
+			pass := r.e.Store.NewPass(table, model.All(), q, pageSize)
+			pass.Budget = budget
+			for page, err := range pass.Pages(ctx) {
+				if err == nil {
+					err = visit(ctx, table, page.Rows)
+				}
+				if err != nil {
+					return err
+				}
+				r.passed(page)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// passed tells that a page is done.
+func (r *run) passed(page store.Page) {
+	r.count(func(rep *Report) { rep.Rows += int64(len(page.Rows)) })
+	if r.opts.Progress != nil {
+		r.opts.Progress(r.repair.Phase, r.snapshot())
+	}
+}
+
+func (r *run) count(add func(*Report)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add(&r.report)
+}
+
+func (r *run) snapshot() Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.report
+	out.Findings = slices.Clone(out.Findings)
+	return out
+}
+
+// find reports a lock.
+func (r *run) find(cell model.Cell, start, commit tso.Timestamp, text string) {
+	r.count(func(rep *Report) {
+		if rep.Found++; rep.Found <= maxFindings {
+			rep.Findings = append(rep.Findings, Finding{cell, start, commit, text})
+		}
+	})
+}

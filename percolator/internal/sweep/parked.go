@@ -1,0 +1,65 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+)
+
+// parkedIn is the states of observers that are parked for a notification of the row, by cell.
+func parkedIn(p layout.Pending) (list []layout.ObserverState) {
+	for _, n := range p.Notified {
+		for _, st := range p.Parked(n) {
+			if !slices.ContainsFunc(list, func(o layout.ObserverState) bool { return o.Cell == st.Cell && o.Observer == st.Observer }) {
+				list = append(list, st)
+			}
+		}
+	}
+	return list
+}
+
+// listParked has the journal list what is parked in some rows. The process that ends it erases the
+// journal's row last, maybe just before this one is written. So what is gone from the cell
+// afterwards goes from the journal too.
+func (s *sweeping) listParked(ctx context.Context, list []finding) error {
+	var states []layout.ObserverState
+	keys := map[string][]string{}
+	for _, f := range list {
+		if states = append(states, f.parked...); len(f.parked) > 0 {
+			keys[f.table] = append(keys[f.table], f.key)
+		}
+	}
+	if err := s.mutateParked(ctx, states, func(st layout.ObserverState) (string, *store.Mutation) { return journal.Parked(st) }); err != nil {
+		return err
+	}
+	for table, keys := range keys {
+		for chunk := range store.KeyChunks(keys) {
+			err := s.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.Pending(), 0, func(row layout.Row) bool {
+				still := parkedIn(layout.DecodePending(table, row))
+				states = slices.DeleteFunc(states, func(st layout.ObserverState) bool {
+					return slices.ContainsFunc(still, func(o layout.ObserverState) bool { return o.Cell == st.Cell && o.Observer == st.Observer })
+				})
+				return true
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return s.mutateParked(ctx, states, journal.Unparked)
+}
+
+func (s *sweeping) mutateParked(ctx context.Context, states []layout.ObserverState, of func(layout.ObserverState) (string, *store.Mutation)) error {
+	var muts []store.RowMutation
+	deadline := time.Now().Add(s.e.Store.Timing.RequestLifetime)
+	for _, st := range states {
+		row, mut := of(st)
+		muts = append(muts, store.RowMutation{Table: model.JournalTable, Row: row, Mut: mut, Deadline: deadline})
+	}
+	return s.e.Sweeping.Do(ctx, muts)
+}

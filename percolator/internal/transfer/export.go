@@ -1,0 +1,219 @@
+// Package transfer exports an instance at one timestamp and restores an export into empty tables.
+// It stands above package engine and moves rows, not files: package backup has the file format. Its
+// one idea: a restored instance looks as if one large transaction had written it.
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// An export is what a backup reads: values at one timestamp, and what observers still have to do
+// about them. The first part is a scan. For the second, the time of the snapshot S and the time T
+// at which a row is read differ, and notify cells have no history; so what was pending at S is
+// inferred from what is stored at T:
+//
+//	observed   a notify cell ≤ S is there     it was pending at S
+//	           an observer has not            it was pending at S, and that observer has run for it
+//	           acknowledged the change at S   since: the acknowledgment has a history, of which the
+//	           and its column has something   collector removes nothing newer than the hold
+//	           newer
+//	           the record of the change was   the notify cell came with the record (I10), after the
+//	           a lock                         export had looked for it
+//	weak       a notify cell ≤ S is there     it was pending at S
+//	           a trace > S is there           a run that may have committed after S has erased one
+//
+// Weak notifications have no acknowledgment. So a client that erases one while there is a hold
+// leaves a trace, a marker in the write family under a reserved name, which the collector removes
+// like any other (trace, below). BeginExport takes the hold, and S only after every client must
+// know of it. Weak notifications are read when all rows have been: a transaction whose commit
+// timestamp lies below S writes its own before it commits (I11), and reading the rows has waited
+// for its locks (I15).
+//
+// All of this errs on the side of running an observer once more. Rejected: to export notify cells
+// as they are found. What ran between S and T would be lost, since its effects are not in the
+// snapshot. Rejected too: always to leave traces. They cost a record for each run of a popular row,
+// and matter only during an export.
+
+// ExportKind says what an exported cell is.
+type ExportKind uint8
+
+// The kinds of exported cells.
+const (
+	ExportedPut    ExportKind = iota + 1 // a value
+	ExportedDelete                       // a deletion that some observer may not have seen
+	ExportedWeak                         // a weak notification
+)
+
+// ExportedCell is one cell of an export.
+type ExportedCell struct {
+	Column string
+	Kind   ExportKind
+	Value  []byte // of ExportedPut; the caller's own
+
+	// Workers must look at it; so for ExportedDelete and ExportedWeak.
+	Notified     bool
+	Acknowledged []string               // observers whose last run saw this change, in order
+	Parked       []layout.ObserverState // observers that are parked for this change
+}
+
+// ExportedRow is a row of an export, with its cells in the order of their columns.
+type ExportedRow struct {
+	Row   string
+	Cells []ExportedCell
+}
+
+// BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has
+// weak columns it waits in between until every client knows of the hold (RequestLifetime and
+// MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
+// not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
+func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (meta.Hold, tso.Timestamp, error) {
+	drain := model.DrainTime(e.Store.Timing)
+	if ttl <= drain {
+		return meta.Hold{}, 0, fmt.Errorf("percolator: %w: the hold of an export must last longer than %v", model.ErrInvalidArgument, drain)
+	}
+	h, err := e.Meta.TakeHold(ctx, 0, ttl, reason)
+	if err != nil || !e.Meta.HasWeak() {
+		return h, h.Timestamp, err
+	}
+	if waiting != nil {
+		waiting(drain)
+	}
+	if err = model.Sleep(ctx, drain); err == nil {
+		var ts tso.Timestamp
+		if ts, err = e.Clock.Next(ctx); err == nil {
+			return h, ts, nil
+		}
+	}
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
+	defer cancel()
+	_ = e.Meta.ReleaseHold(release, h) // it expires otherwise
+	return meta.Hold{}, 0, err
+}
+
+// ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
+// values, deletions that observers may not know of, and what observers have to do about either.
+// Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
+// at most 4096 rows or, beyond its last row, about 4 MiB; where so few rows have anything to export
+// that a request is cut off, 16 MiB that are read ahead.
+func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
+	info, ok := e.Meta.Catalog.Load().UserTable(table)
+	if !ok {
+		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
+	}
+	x := &exporter{e: e, ts: ts, info: info}
+	return x.export(ctx, x.passed(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0)), x.row)
+}
+
+// AwaitWeak waits, before ExportWeak, until every weak notification below an export's timestamp,
+// which was taken before the call, has been written. A transaction that writes nothing else has no
+// lock for which the read of the rows would have waited; its client writes the notification within
+// the request lifetime (I14), 30 s unless Schema.Timing says otherwise, after it has asked for the
+// timestamp. Without weak columns it returns at once.
+//
+// It does not go by timestamps: the oracle's clock may jump. So call it beside ExportRows.
+func AwaitWeak(ctx context.Context, e *engine.Engine) error {
+	if !e.Meta.HasWeak() {
+		return nil
+	}
+	return model.Sleep(ctx, e.Store.Timing.RequestLifetime)
+}
+
+// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. Read
+// all of ExportRows, of every table, before: a transaction that was about to commit below ts when
+// its rows were read writes its weak notifications before it commits.
+func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
+	info, ok := e.Meta.Catalog.Load().UserTable(table)
+	if !ok {
+		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
+	}
+	if len(info.Weak) == 0 {
+		return func(func(ExportedRow, error) bool) {}
+	}
+	x := &exporter{e: e, ts: ts, info: info}
+	rows := x.passed(ctx, r, store.Weak(x.ts))
+	// A client that knows of no journal any more notifies without entries.
+	if _, err := e.Meta.Refresh(ctx); err != nil {
+		return failedExport(err)
+	}
+	if e.Meta.ByJournal() {
+		rows = x.named(ctx, r, store.Weak(x.ts))
+	}
+	return x.export(ctx, rows, x.weakRow)
+}
+
+func failedExport(err error) iter.Seq2[ExportedRow, error] {
+	return func(yield func(ExportedRow, error) bool) { yield(ExportedRow{}, err) }
+}
+
+// exporter exports rows of one table.
+type exporter struct {
+	e    *engine.Engine
+	ts   tso.Timestamp
+	info *model.TableInfo
+}
+
+// passed reads the rows of r that q lets through.
+func (x *exporter) passed(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
+	return func(yield func([]layout.Row, error) bool) {
+		for page, err := range x.e.Store.NewPass(x.info.Name, r, q, reads.ScanPages).Pages(ctx) {
+			if !yield(page.Rows, err) {
+				return
+			}
+		}
+	}
+}
+
+// named reads the rows of r that the journal says to have been notified weakly by the snapshot, to
+// be parked, or to have been announced since, as a retry of what was parked is.
+//
+// It reads the streams from their beginning, not from their low positions: what was cleared since
+// the snapshot is settled, and has left a trace, and J7 keeps an entry whose rows hold one. What
+// was announced after the snapshot stays too, since the hold keeps the safepoint below it.
+func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
+	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Parked: true, Wants: func(e journal.Entry, row journal.Row) bool {
+		return row.Weak && (e.StartTS <= x.ts || e.Primary == (model.Cell{}))
+	}}
+	return func(yield func([]layout.Row, error) bool) {
+		for page, err := range journal.NamedRows(ctx, x.e.Store, sel, q) {
+			if !yield(page.Rows, err) {
+				return
+			}
+		}
+	}
+}
+
+// export hands out what decode makes of rows; a row without cells is left out.
+func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, error], decode func(context.Context, layout.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
+	return func(yield func(ExportedRow, error) bool) {
+		for page, err := range pages {
+			rows := make([]ExportedRow, len(page))
+			for i := 0; i < len(page) && err == nil; i++ {
+				rows[i], err = decode(ctx, page[i])
+			}
+			if err == nil { // after everything has been read (I16)
+				err = x.e.Meta.CheckRead(ctx, x.ts, x.info.Name)
+			}
+			if err != nil {
+				yield(ExportedRow{}, err)
+				return
+			}
+			for _, row := range rows {
+				if len(row.Cells) > 0 && !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package transfer
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+)
+
+// seenRow is a row as one request has seen it.
+type seenRow struct {
+	versions layout.RowVersions
+	since    map[string]bool // acknowledgments that have records after the snapshot
+	pending  layout.Pending
+}
+
+func (x *exporter) see(row layout.Row) seenRow {
+	s := seenRow{since: map[string]bool{}, pending: layout.DecodePending(x.info.Name, row)}
+	row.Items = slices.DeleteFunc(row.Items, func(it layout.Item) bool {
+		newer := it.Family == layout.WriteFamily && it.Timestamp > layout.CellTime(x.ts)
+		if newer {
+			s.since[it.Column] = true
+		}
+		return newer
+	})
+	s.versions = layout.DecodeRow(x.info.Name, row)
+	return s
+}
+
+// row resolves each cell of a row as a read does, and finds out what observers have to do about it.
+func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error) {
+	key, seen := row.Key, x.see(row)
+	out := ExportedRow{Row: key}
+	for _, column := range seen.versions.Columns() {
+		if strings.HasPrefix(column, layout.Reserved) {
+			continue
+		}
+		cell := model.Cell{Table: x.info.Name, Row: key, Column: column}
+		res, err := x.e.Reads.FinishRead(ctx, x.ts, cell, seen.versions[column], 1, true)
+		if err != nil {
+			return out, err
+		}
+		e := ExportedCell{Column: column, Kind: ExportedPut, Value: res.Value}
+		if x.info.IsObserved[column] && res.Record.CommitTS != 0 {
+			if err := x.observed(ctx, &e, cell, res.Record, seen); err != nil {
+				return out, err
+			}
+		}
+		if res.Value == nil {
+			e.Kind = ExportedDelete
+		}
+		if res.Value != nil || e.Notified {
+			out.Cells = append(out.Cells, e)
+		}
+	}
+	return out, nil
+}
+
+// observed finds out which observers have acknowledged the newest change of a cell, and whether it
+// was notified.
+func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cell, change layout.WriteRecord, seen seenRow) error {
+	at := slices.IndexFunc(seen.pending.Notified, func(n model.Notification) bool { return n.Cell == cell })
+	if at >= 0 {
+		e.Notified = true
+		e.Parked = seen.pending.Parked(seen.pending.Notified[at])
+	}
+	if v := seen.versions[cell.Column]; slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS == change.StartTS }) {
+		// Its notify cell came with the record, which was a lock when the row was read.
+		e.Notified = true
+	}
+	for _, ack := range seen.acksOf(cell.Column) {
+		v := seen.versions[ack]
+		busy := seen.since[ack] || (v != nil && len(v.Locks) > 0)
+		last, err := x.e.Reads.FinishAck(ctx, x.ts, model.Cell{Table: cell.Table, Row: cell.Row, Column: ack}, v)
+		if err != nil {
+			return err
+		}
+		observer, _, _ := strings.Cut(ack[len(layout.AckPrefix):], "\x00")
+		if last >= change.CommitTS {
+			e.Acknowledged = append(e.Acknowledged, observer)
+		} else if busy {
+			e.Notified = true
+		}
+	}
+	e.Parked = slices.DeleteFunc(e.Parked, func(s layout.ObserverState) bool { return slices.Contains(e.Acknowledged, s.Observer) })
+	return nil
+}
+
+// acksOf lists the acknowledgments of a column, in order.
+func (s *seenRow) acksOf(column string) (acks []string) {
+	add := func(ack string) {
+		if of, _, ok := layout.Acknowledged(ack); ok && of == column && !slices.Contains(acks, ack) {
+			acks = append(acks, ack)
+		}
+	}
+	for ack := range s.versions {
+		add(ack)
+	}
+	for ack := range s.since {
+		add(ack)
+	}
+	slices.Sort(acks)
+	return acks
+}
+
+// weakRow finds the weak notifications of a row.
+func (x *exporter) weakRow(_ context.Context, row layout.Row) (ExportedRow, error) {
+	out := ExportedRow{Row: row.Key}
+	pending := layout.DecodePending(x.info.Name, row)
+	traced := map[string]bool{}
+	for _, it := range row.Of(layout.WriteFamily) {
+		traced[strings.TrimPrefix(it.Column, layout.TracePrefix)] = true
+	}
+	for _, column := range slices.Sorted(slices.Values(x.info.Weak)) {
+		cell := model.Cell{Table: x.info.Name, Row: out.Row, Column: column}
+		at := slices.IndexFunc(pending.Notified, func(n model.Notification) bool { return n.Cell == cell })
+		if at < 0 && !traced[column] {
+			continue
+		}
+		e := ExportedCell{Column: column, Kind: ExportedWeak, Notified: true}
+		if at >= 0 {
+			e.Parked = pending.Parked(pending.Notified[at])
+		}
+		out.Cells = append(out.Cells, e)
+	}
+	return out, nil
+}

@@ -1,0 +1,349 @@
+package transfer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+)
+
+// ImportSum tells two sets of cells apart, in whatever order they are counted.
+type ImportSum struct {
+	Cells int64  `json:"cells"`
+	Bytes int64  `json:"bytes"` // of values
+	Hash  uint64 `json:"hash"`  // the sum of a 64-bit hash of each cell, its row, column and value
+}
+
+// Add adds what another sum has counted.
+func (s *ImportSum) Add(o ImportSum) {
+	s.Cells, s.Bytes, s.Hash = s.Cells+o.Cells, s.Bytes+o.Bytes, s.Hash+o.Hash
+}
+
+// ImportSums are sums of cells by how long their values live; 0: until they are deleted. What has
+// expired may have been collected before its import ends, and the rest has to be there.
+type ImportSums map[time.Duration]ImportSum
+
+// Add adds what other sums have counted.
+func (s ImportSums) Add(o ImportSums) {
+	for ttl, sum := range o {
+		both := s[ttl]
+		both.Add(sum)
+		s[ttl] = both
+	}
+}
+
+// Total is the sum of all cells.
+func (s ImportSums) Total() (total ImportSum) {
+	for _, sum := range s {
+		total.Add(sum)
+	}
+	return total
+}
+
+// Sums are those of rows.
+func (im *Import) Sums(rows ...ImportRow) ImportSums {
+	sums := ImportSums{}
+	for _, row := range rows {
+		for _, c := range row.Cells {
+			ttl := im.info.TTLOf(c.Column)
+			sum := sums[ttl]
+			sum.cell(row.Row, c.Column, c.Value)
+			sums[ttl] = sum
+		}
+	}
+	return sums
+}
+
+// expired reports whether values that live as long may have been collected since the import began.
+func (im *Import) expired(ctx context.Context, ttl time.Duration) (bool, error) {
+	if ttl == 0 {
+		return false, nil
+	}
+	// Everything collected is below the safepoint that this finds.
+	m, err := im.e.Meta.Refresh(ctx)
+	return err == nil && im.cell.Commit.Add(ttl) <= m.Safepoint, err
+}
+
+// cell counts one. The hash is over the lengths too: else two cells could share theirs.
+func (s *ImportSum) cell(row, column string, value []byte) {
+	var d xxhash.Digest
+	var lengths [16]byte
+	binary.BigEndian.PutUint64(lengths[:8], uint64(len(row)))
+	binary.BigEndian.PutUint64(lengths[8:], uint64(len(column)))
+	d.Reset()
+	_, _ = d.Write(lengths[:])
+	_, _ = d.WriteString(row)
+	_, _ = d.WriteString(column)
+	_, _ = d.Write(value)
+	s.Cells, s.Bytes, s.Hash = s.Cells+1, s.Bytes+int64(len(value)), s.Hash+d.Sum64()
+}
+
+// ImportFinding is a row of the table that keeps an import from ending.
+type ImportFinding struct {
+	Index string // a unique one, of which two rows have the same value
+	Row   string
+	Other string // the row that has the entry
+}
+
+// ImportReport is what Verify has found.
+type ImportReport struct {
+	ImportSum                 // of the table
+	Rows      int64           // of the table
+	Entries   int64           // of its indexes
+	Findings  []ImportFinding // the first maxImportFindings of them
+}
+
+const maxImportFindings = 100
+
+// Verify passes over the table and over its indexes. It compares the table with want, which was
+// counted when the source was read, and the entries of each index with the table. What has expired
+// since may be there or not. progress, if not nil, is called with the rows that were read so far,
+// one call at a time.
+//
+// Errors: ErrUnique if rows share a value of a unique index, which the report lists; ErrCorrupt for
+// any other difference; those of the store. The fence stays.
+func (im *Import) Verify(ctx context.Context, want ImportSums, progress func(rows int64)) (ImportReport, error) {
+	ctx = store.InBackground(ctx)
+	v := &importPass{im: im, progress: progress, cells: ImportSums{}, expected: make([]ImportSum, len(im.info.Indexes))}
+	err := im.eachPart(ctx, im.table, func(ctx context.Context, part model.Range) error {
+		return v.pages(ctx, im.table, part, v.row)
+	})
+	if err != nil {
+		return v.report, err
+	}
+	v.report.ImportSum = v.cells.Total()
+	if err := v.compare(ctx, want); err != nil {
+		return v.report, err
+	}
+	for i, ix := range im.info.Indexes {
+		if im.skips(im.table, ix) {
+			continue
+		}
+		if err := v.index(ctx, i, ix); err != nil {
+			return v.report, err
+		}
+	}
+	return v.report, nil
+}
+
+// compare compares what is in the table with the source.
+func (v *importPass) compare(ctx context.Context, want ImportSums) error {
+	both := maps.Clone(want)
+	maps.Copy(both, v.cells)
+	for ttl := range both {
+		if v.cells[ttl] == want[ttl] {
+			continue
+		}
+		expired, err := v.im.expired(ctx, ttl)
+		if err != nil {
+			return err
+		}
+		if expired {
+			continue
+		}
+		found, source := v.cells.Total(), want.Total()
+		why := "what was read twice differs"
+		if found.Cells < source.Cells {
+			why = "the source names some cells more than once, or rows were removed"
+		}
+		return fmt.Errorf("percolator: table %q: %w: it holds %d cells with %d bytes (checksum %016x), and the source %d with %d (%016x): %s; abort the import, and start over",
+			v.im.table, model.ErrCorrupt, found.Cells, found.Bytes, found.Hash, source.Cells, source.Bytes, source.Hash, why)
+	}
+	return nil
+}
+
+// importPass is one Verify.
+type importPass struct {
+	im       *Import
+	progress func(int64)
+
+	mu       sync.Mutex
+	report   ImportReport
+	cells    ImportSums  // in the table
+	expected []ImportSum // of the entries of each index, by what the table holds
+}
+
+// verifiedPages bound what one request of a pass reads.
+var verifiedPages = store.PageSize{Rows: 4096, Bytes: 4 << 20}
+
+// pages hands the cells that the import has written, of each row in a part of a table, to count,
+// which is called by several goroutines. There are no other writers, so it does not look for locks:
+// what a late prewrite has left is invisible, and stays so.
+func (v *importPass) pages(ctx context.Context, table string, part model.Range, count func(rows []ImportRow) error) error {
+	for page, err := range v.im.e.Store.NewPass(table, part, store.Exported(v.im.cell.Commit, false), verifiedPages).Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := v.im.inForce(ctx); err != nil {
+			return err
+		}
+		rows := make([]ImportRow, 0, len(page.Rows))
+		for _, row := range page.Rows {
+			if out := v.im.written(row); len(out.Cells) > 0 {
+				rows = append(rows, out)
+			}
+		}
+		if err := count(rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// written is what the import has written to a row.
+func (im *Import) written(row layout.Row) ImportRow {
+	start, commit := layout.CellTime(im.cell.Start), layout.CellTime(im.cell.Commit)
+	values := make(map[string][]byte, len(row.Items)/2)
+	for _, it := range row.Of(layout.DataFamily) {
+		if it.Timestamp == start {
+			values[it.Column] = it.Value
+		}
+	}
+	out := ImportRow{Row: row.Key}
+	for _, it := range row.Of(layout.WriteFamily) {
+		value, there := values[it.Column]
+		if it.Timestamp != commit || !there {
+			continue
+		}
+		if w, err := layout.DecodeWrite(it.Timestamp, it.Value); err == nil && w.Kind == layout.KindPut && w.StartTS == im.cell.Start {
+			out.Cells = append(out.Cells, ImportCell{it.Column, value})
+		}
+	}
+	return out
+}
+
+// row counts rows of the table, and the entries that they should have.
+func (v *importPass) row(rows []ImportRow) error {
+	sums := v.im.Sums(rows...)
+	expected := make([]ImportSum, len(v.expected))
+	for _, row := range rows {
+		for _, c := range row.Cells {
+			for i, ix := range v.im.info.Indexes {
+				if ix.Column == c.Column {
+					entry := model.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row)
+					expected[i].cell(entry.Row, entry.Column, []byte(row.Row))
+				}
+			}
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.report.Rows += int64(len(rows))
+	v.cells.Add(sums)
+	for i := range expected {
+		v.expected[i].Add(expected[i])
+	}
+	if v.progress != nil {
+		v.progress(v.report.Rows)
+	}
+	return nil
+}
+
+// index compares the entries of an index with the table.
+func (v *importPass) index(ctx context.Context, i int, ix model.Index) error {
+	name := model.IndexTable(v.im.table, ix)
+	var found ImportSum
+	err := v.im.eachPart(ctx, name, func(ctx context.Context, part model.Range) error {
+		return v.pages(ctx, name, part, func(rows []ImportRow) error {
+			var sum ImportSum
+			for _, row := range rows {
+				for _, c := range row.Cells {
+					sum.cell(row.Row, c.Column, c.Value)
+				}
+			}
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			found.Add(sum)
+			return nil
+		})
+	})
+	v.report.Entries += found.Cells
+	if err != nil || found == v.expected[i] {
+		return err
+	}
+	if expired, err := v.im.expired(ctx, v.im.info.TTLOf(ix.Column)); err != nil || expired {
+		return err
+	}
+	if ix.Unique {
+		if err := v.duplicates(ctx, ix); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("percolator: table %q: %w: index %q holds %d entries (checksum %016x) for %d cells (%016x); abort the import, and start over",
+		v.im.table, model.ErrCorrupt, ix.Name, found.Cells, found.Hash, v.expected[i].Cells, v.expected[i].Hash)
+}
+
+// errEnough ends a search.
+var errEnough = errors.New("enough was found")
+
+// duplicates looks for rows whose entry in a unique index is another row's.
+func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
+	name := model.IndexTable(v.im.table, ix)
+	err := v.im.eachPart(ctx, v.im.table, func(ctx context.Context, part model.Range) error {
+		return v.pages(ctx, v.im.table, part, func(rows []ImportRow) error {
+			holders := map[string][]string{} // by the key of the entry
+			var keys []string
+			for _, row := range rows {
+				for _, c := range row.Cells {
+					if c.Column != ix.Column {
+						continue
+					}
+					key := model.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row).Row
+					if holders[key] == nil {
+						keys = append(keys, key)
+					}
+					holders[key] = append(holders[key], row.Row)
+				}
+			}
+			for chunk := range store.KeyChunks(keys) {
+				err := v.im.e.Store.ReadRows(ctx, name, store.Rows{Keys: chunk}, store.Exported(v.im.cell.Commit, false), 0, func(entry layout.Row) bool {
+					for _, e := range v.im.written(entry).Cells {
+						for _, row := range holders[entry.Key] {
+							if row != string(e.Value) {
+								v.found(ImportFinding{Index: ix.Name, Row: row, Other: string(e.Value)})
+							}
+						}
+					}
+					return true
+				})
+				if err != nil {
+					return err
+				}
+			}
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if len(v.report.Findings) >= maxImportFindings {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.report.Findings) == 0 {
+		return nil
+	}
+	f := v.report.Findings[0]
+	return model.CellError(model.ErrUnique, model.Cell{Table: v.im.table, Row: f.Row, Column: ix.Column},
+		"row %q holds the same value in index %q, and the report lists %d such rows; abort the import, correct the source, and start over", f.Other, ix.Name, len(v.report.Findings))
+}
+
+func (v *importPass) found(f ImportFinding) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.report.Findings) < maxImportFindings {
+		v.report.Findings = append(v.report.Findings, f)
+	}
+}
