@@ -274,21 +274,17 @@ func TestLeaseOfASuspendedMachine(t *testing.T) {
 		for _, d := range []time.Duration{2800 * time.Millisecond, 5 * time.Second} {
 			t.Run(name+" after "+d.String(), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					memory := NewMemoryStore()
-					frozen := newFaultyStore(memory)
-					a := startServer(t, frozen, ServerConfig{})
-					synctest.Wait()
-					b := startServer(t, memory, ServerConfig{})
-					synctest.Wait()
+					p := startPair(t)
+					a, b := p.a, p.b
 					a.mustTake(t, 1)
-					frozen.freeze()
+					p.frozen.freeze()
 					time.Sleep(d)
 					served := b.mustTake(t, 1)
 					for _, c := range stoodStill(a.clock) {
 						c.Add(-int64(d))
 					}
 					a.mustRefuse(t, ErrUnavailable)
-					frozen.heal()
+					p.frozen.heal()
 					time.Sleep(3 * time.Second)
 					a.mustRefuse(t, ErrNotLeader)
 					if next := b.mustTake(t, 1); next <= served {
