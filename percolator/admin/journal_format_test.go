@@ -25,12 +25,12 @@ func TestProgramsOfAnotherFormatStop(t *testing.T) {
 }
 
 func testProgramsOfAnotherFormatStop(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(true))
+	env := percolatortest.New(t, fixture.JournalSchema(true))
 	ctx, former := fixture.Context(t), env.NewClient()
 	open := fixture.MustBegin(t, ctx, former)
 	fixture.Must(t, open.Set(fixture.Cell("open", "seen"), []byte("1")))
 
-	stored := string(admin.EncodeSchema(mustApply(t, ctx, env, journalSchema(false)).Schema))
+	stored := string(admin.EncodeSchema(fixture.Apply(t, ctx, env, fixture.JournalSchema(false)).Schema))
 	store := func(schema string) {
 		fixture.Plant(t, ctx, env, tso.BigtableTable, "meta", "meta", "schema", 1000, schema)
 	}
@@ -63,20 +63,20 @@ func testProgramsOfAnotherFormatStop(t *testing.T) {
 	wantRefused("its open transaction", fixture.ErrOf(open.Commit(ctx)))
 	_, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)
 	wantRefused("a program that starts", err)
-	wantRefused("CreateSchema", percolator.CreateSchema(ctx, env.Project, env.Instance, journalSchema(false), env.Options()...))
+	wantRefused("CreateSchema", percolator.CreateSchema(ctx, env.Project, env.Instance, fixture.JournalSchema(false), env.Options()...))
 	if n := journalRows(t, ctx, env); n != 0 || len(wrote) == 0 {
 		t.Errorf("%d entries of %d rows", n, len(wrote))
 	}
 
 	store(stored) // the programs are of this version from here on
-	done := sweep(t, ctx, env.NewClient(), admin.SweepConfig{Wait: func(_ context.Context, d time.Duration) error {
+	done := fixture.Sweep(t, ctx, env.NewClient(), admin.SweepConfig{Wait: func(_ context.Context, d time.Duration) error {
 		if d != drain {
 			t.Errorf("a drain of %v, want %v", d, drain)
 		}
 		time.Sleep(d)
 		return nil
 	}})
-	named := namedInJournal(t, ctx, former)
+	named := fixture.NamedInJournal(t, ctx, former)
 	for _, row := range wrote {
 		if _, ok := slices.BinarySearch(named, row); !ok {
 			t.Errorf("nothing leads to %s", row)
