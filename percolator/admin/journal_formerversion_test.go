@@ -76,13 +76,13 @@ func TestFormerVersionIsRefused(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	program := formerVersion(t)
-	env := percolatortest.New(t, journalSchema(true), percolatortest.Listen())
+	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Listen())
 	ctx, c := fixture.Context(t), env.Client
 	said := lines(t, ctx, program, env)
 	if first := <-said; first != "wrote "+fixture.Key(0) {
 		t.Fatal(first)
 	}
-	mustApply(t, ctx, env, journalSchema(false))
+	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
 
 	var wrote []string
 	var last, drained time.Time
@@ -97,7 +97,7 @@ func TestFormerVersionIsRefused(t *testing.T) {
 		}
 		close(stopped)
 	}()
-	done := sweep(t, ctx, c, admin.SweepConfig{Wait: func(ctx context.Context, d time.Duration) error {
+	done := fixture.Sweep(t, ctx, c, admin.SweepConfig{Wait: func(ctx context.Context, d time.Duration) error {
 		if want := model.DrainTime(c.Engine().Store.Timing); d != want {
 			t.Errorf("a drain of %v, want %v", d, want)
 		}
@@ -112,7 +112,7 @@ func TestFormerVersionIsRefused(t *testing.T) {
 	if len(wrote) == 0 || !last.Before(drained) {
 		t.Errorf("%d rows written after the journal was turned on, the last at %v; the drain ended at %v", len(wrote), last, drained)
 	}
-	named := namedInJournal(t, ctx, c)
+	named := fixture.NamedInJournal(t, ctx, c)
 	for _, row := range wrote {
 		if _, ok := slices.BinarySearch(named, row); !ok {
 			t.Errorf("nothing leads to %s", row)
@@ -123,7 +123,7 @@ func TestFormerVersionIsRefused(t *testing.T) {
 	if line := <-lines(t, ctx, program, env); !strings.HasPrefix(line, "refused: ") || !strings.Contains(line, "upgrade the program") {
 		t.Errorf("a program that starts says %q", line)
 	}
-	mustApply(t, ctx, env, journalSchema(true)) // and back
+	fixture.Apply(t, ctx, env, fixture.JournalSchema(true)) // and back
 	if line := <-lines(t, ctx, program, env); line != "wrote "+fixture.Key(0) {
 		t.Errorf("without a journal again: %q", line)
 	}

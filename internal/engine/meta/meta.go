@@ -368,13 +368,18 @@ func (w *Watcher) Age(ts tso.Timestamp) time.Duration {
 
 // CheckRead refuses what a caller has read at ts when collection may have removed some of it (I16),
 // or a repair has (gap.go), or while a restore or a repair is unfinished (fence.go), or an import
-// into one of the tables that it was read from (importing.go). Callers ask after the data has
-// arrived, and before a commit.
+// into one of the tables that it was read from (importing.go), or if one of them was dropped
+// (drop.go). Callers ask after the data has arrived, and before a commit.
 func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...string) error {
 	m, err := w.Known(ctx)
 	if err != nil {
 		return err
 	}
+	return w.checkRead(m, ts, tables...)
+}
+
+// checkRead is CheckRead by what is stored as m says.
+func (w *Watcher) checkRead(m State, ts tso.Timestamp, tables ...string) error {
 	if m.Fence != nil {
 		return m.Fence.Refusal()
 	}
@@ -384,7 +389,7 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...str
 	if err := m.checkGap(ts); err != nil {
 		return err
 	}
-	if err := m.checkImports(ts, tables); err != nil {
+	if err := cmp.Or(m.checkImports(ts, tables), m.checkDropped(tables)); err != nil {
 		return err
 	}
 	if now := w.oracleTime(m); now.Sub(ts) > w.Config.Retention && !m.held(ts, now) {
