@@ -98,7 +98,12 @@ func (cfg Config) detail() (e episode, err error) {
 		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
 	}
 	for i := range e.rates {
-		share := r.Float64()
+		var share float64
+		if simulated.Fault(i) == simulated.SlowAnswer { // later than the others: their choices stay
+			share = newDice(cfg.Seed).next("answers").Float64()
+		} else {
+			share = r.Float64()
+		}
 		rate := min(2*share*storeRate*e.intensity, storeRateMost)
 		if simulated.Fault(i) == simulated.Abandoned && e.intensity > 0 {
 			rate = share // of the requests whose callers leave, which are few

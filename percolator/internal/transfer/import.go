@@ -305,19 +305,13 @@ func (im *Import) skips(_ string, ix model.Index) bool {
 
 // before announces the notifications of a request (J2), and looks at the fence.
 func (im *Import) before(ctx context.Context, notified []journal.Row) (context.Context, context.CancelFunc, error) {
-	cancel := func() {}
+	ctx, cancel := context.WithTimeout(ctx, im.e.Store.Timing.RequestLifetime) // before what is to be checked
 	if len(notified) > 0 {
-		a, err := im.e.Commits.Announce(ctx, notified)
-		if err != nil {
+		if _, err := im.e.Commits.Announce(ctx, notified); err != nil {
 			return ctx, cancel, err
 		}
-		ctx, cancel = context.WithDeadline(ctx, a.Deadline)
 	}
-	if err := im.inForce(ctx); err != nil {
-		cancel()
-		return ctx, cancel, err
-	}
-	return ctx, cancel, nil
+	return ctx, cancel, im.inForce(ctx)
 }
 
 // Lift ends the import: from the timestamp that it returns on, snapshots read the table. Running
