@@ -217,7 +217,7 @@ func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	fixture.Eventually(t, "erased what is garbage in u", func() bool { return fixture.CellsOf(t, ctx, env, "u", "write") == 1 })
 	held.Release()
 	fixture.Must(t, <-done)
-	wantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
 }
 
 // TestCollectionBesideATableThatFails: a table that cannot be read keeps no garbage in the others,

@@ -21,6 +21,10 @@ type fate struct {
 func (r *request) fate(mutates bool) (f fate) {
 	c := r.conn.cluster
 	f.out, f.back = c.latency(r.hash)
+	if lacks := r.conn.lacks.Load(); lacks != nil && *lacks == r.table.name {
+		f.lost, f.failed = true, unavailable("the table cannot be reached")
+		return f
+	}
 	if c.faults.rates.Load() == nil {
 		return f
 	}

@@ -50,6 +50,7 @@ type episode struct {
 	turnsJournal       bool // off, and on again; watchers need it
 	repairs            bool // copies of the tables
 	copiesMeetImports  bool // an import is under way when the hold for copies is taken
+	rebuildsFirst      bool // nobody takes a hold before an index was built anew
 	Timing             percolator.Timing
 
 	intensity float64 // of faults; 1 is what some means
@@ -95,6 +96,7 @@ func (cfg Config) detail() (e episode, err error) {
 	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
 	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
 	e.copiesMeetImports = e.repairs && newDice(cfg.Seed).next("meet").IntN(2) == 0
+	e.rebuildsFirst = newDice(cfg.Seed).next("rebuilds").IntN(2) == 0
 	switch cfg.Faults {
 	case None:
 	case Some:

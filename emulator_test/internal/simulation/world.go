@@ -44,6 +44,7 @@ type world struct {
 	journals  journals
 	perished  atomic.Int32 // clients
 	posted    atomic.Int32 // posters that died of it
+	rebuilds  atomic.Int32 // indexes that were built anew
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
@@ -77,6 +78,9 @@ func newWorld(cfg episode) (*world, error) {
 	w.work.Archive()
 	w.work.OpenOutbox(w.receiverAway, w.dieOfPost)
 	w.schema = w.firstSchema()
+	if cfg.rebuildsFirst {
+		w.work.WaitForCards()
+	}
 	w.conduct.timing = model.EffectiveTiming(cfg.Timing)
 	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
 		w.unrecorded.note(process, table, row, changes)

@@ -168,8 +168,13 @@ func (cm *commit) checkAge(ctx context.Context) error {
 		return err
 	}
 	// The prewritten cells might lack notifications or index entries (I10).
-	if cm.c.Meta.Catalog.Load() != cm.schema {
-		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
+	return cm.c.checkSchema(cm.schema, cm.startTS)
+}
+
+// checkSchema refuses what was done for a transaction by a schema that is known to have changed.
+func (c *Committer) checkSchema(by *model.Catalog, startTS tso.Timestamp) error {
+	if c.Meta.Catalog.Load() != by {
+		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", startTS, model.ErrConflict)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -74,6 +75,9 @@ func (tx *Txn) prepareOnce(ctx context.Context, writes []*Write, weak []model.Ce
 	}
 	own := len(writes)
 	writes, err := tx.withIndexes(ctx, writes)
+	if errors.Is(err, model.ErrUnique) { // by an index that may be gone
+		err = cmp.Or(tx.c.checkSchema(schema, tx.StartTimestamp()), err)
+	}
 	if err != nil {
 		return nil, err
 	}

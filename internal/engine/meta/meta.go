@@ -189,6 +189,10 @@ func decodeUint64(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
+// maxCellBytes bounds what grows with tables, columns, indexes and drops. Bigtable advises against
+// longer values.
+const maxCellBytes = 10 << 20
+
 // replace stores the schema of next, and the states of its indexes and its journal, as the next
 // version, if m is still what is stored. applied may be false although an attempt whose answer was
 // lost succeeded.
@@ -208,6 +212,11 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
+	for _, c := range mut.Changes() {
+		if len(c.Value) > maxCellBytes {
+			return false, fmt.Errorf("percolator: %w: column %q of %s would have %d bytes, more than %d: every client reads it", model.ErrTooLarge, c.Column, model.MetaTable, len(c.Value), maxCellBytes)
+		}
+	}
 	var old []byte
 	if m.Schema != nil {
 		old = binary.BigEndian.AppendUint64(nil, m.Version)
@@ -372,13 +381,18 @@ func (w *Watcher) Age(ts tso.Timestamp) time.Duration {
 
 // CheckRead refuses what a caller has read at ts when collection may have removed some of it (I16),
 // or a repair has (gap.go), or while a restore or a repair is unfinished (fence.go), or an import
-// into one of the tables that it was read from (importing.go). Callers ask after the data has
-// arrived, and before a commit.
+// into one of the tables that it was read from (importing.go), or if one of them was dropped
+// (drop.go). Callers ask after the data has arrived, and before a commit.
 func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...string) error {
 	m, err := w.Known(ctx)
 	if err != nil {
 		return err
 	}
+	return w.checkRead(m, ts, tables...)
+}
+
+// checkRead is CheckRead by what is stored as m says.
+func (w *Watcher) checkRead(m State, ts tso.Timestamp, tables ...string) error {
 	if m.Fence != nil {
 		return m.Fence.Refusal()
 	}
@@ -388,7 +402,7 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...str
 	if err := m.checkGap(ts); err != nil {
 		return err
 	}
-	if err := m.checkImports(ts, tables); err != nil {
+	if err := cmp.Or(m.checkImports(ts, tables), m.checkDropped(tables)); err != nil {
 		return err
 	}
 	if now := w.oracleTime(m); now.Sub(ts) > w.Config.Retention && !m.held(ts, now) {

@@ -62,6 +62,10 @@ type Import struct {
 // MaxImportID is how long the name of a source may be, in bytes.
 const MaxImportID = 1 << 10
 
+// MaxImportTTLs is how many different times to live a table may have into which an import begins:
+// the position of the import holds the sums of each (ImportSums).
+const MaxImportTTLs = 64
+
 // BeginImport fences a table, or takes up an interrupted import of the same source, which id names.
 // The table has to be empty (ErrNotEmpty, which leaves it as it was). It waits until every client
 // must know of the fence and nothing that one has begun before is under way, and tells waiting, if
@@ -121,6 +125,9 @@ func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool
 	erased := m.StillErased(former)
 	if len(erased) >= meta.MaxErasedImports {
 		return fmt.Errorf("percolator: table %q: %w: %d imports into it were aborted since the safepoint; wait until that is above them (percolator gc status)", im.table, model.ErrTooLarge, len(erased))
+	}
+	if n := im.info.DistinctTTLs(); n > MaxImportTTLs {
+		return fmt.Errorf("percolator: table %q: %w: its values live for %d different times, and an import counts those of at most %d apart", im.table, model.ErrTooLarge, n, MaxImportTTLs)
 	}
 	if err := im.checkEmpty(ctx); err != nil {
 		return err
