@@ -20,7 +20,7 @@ const inOneShard = 850
 
 // Tens of thousands of clients that committed once each between two cycles: a share of the
 // collection is longer than what a filter can hold twice. It is taken, saved and ended, whether it
-// holds all of them (I32) or, beyond its limit, leaves some to the next cycle.
+// holds all of them (J10) or, beyond its limit, leaves some to the next cycle.
 func TestCollectionAfterThousandsOfClients(t *testing.T) {
 	t.Parallel()
 	for streams, cycles := range map[int]int{230: 1, inOneShard: 1, inOneShard + 100: 2} {
@@ -75,7 +75,7 @@ func plantMeta(t testing.TB, ctx context.Context, env *percolatortest.Env, row s
 }
 
 // An instance that is stuck, because a collector of an earlier version has stored a share that it
-// could not replace, or a state, gets free by itself (I32).
+// could not replace, or a state, gets free by itself (J10).
 func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {

@@ -90,7 +90,7 @@ func TestLoadPositionWithoutAnAnswer(t *testing.T) {
 }
 
 // A position of any length up to the limit is replaced by those who know it, also one that an
-// earlier version has stored, and comes back as it was saved (I32).
+// earlier version has stored, and comes back as it was saved (J10).
 func TestLongLoadPositions(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})

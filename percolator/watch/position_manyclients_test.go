@@ -57,7 +57,7 @@ func saved(t testing.TB, ctx context.Context, env *percolatortest.Env, value str
 
 // A watcher with a name among hundreds of clients that committed once each: its position is longer
 // than what a filter can hold twice. It is stored again and again, and another watcher takes it
-// over (I32). Beyond the limit the position knows of as many streams as it may.
+// over (J10). Beyond the limit the position knows of as many streams as it may.
 func TestPositionAmongManyClients(t *testing.T) {
 	t.Parallel()
 	for _, clients := range []int{430, 995, 1100} {
@@ -82,7 +82,7 @@ func TestPositionAmongManyClients(t *testing.T) {
 }
 
 // A position that a watcher of an earlier version has stored, and could not replace, is taken over,
-// and begun anew (I32).
+// and begun anew (J10).
 func TestPositionThatAnEarlierVersionHasStuck(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {

@@ -27,7 +27,7 @@ func longImport() *meta.Import {
 }
 
 // The fence of an import is replaced by those who have read it, however long it is: also one that
-// an earlier version has stored, and one that a repair has written again (I32).
+// an earlier version has stored, and one that a repair has written again (J10).
 func TestFenceOfAnImportWithALongHistory(t *testing.T) {
 	t.Parallel()
 	l := layertest.New(t, layertest.StartEmulator(t), "i")

@@ -12,7 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
-// A cell of the instance's own table is replaced on the condition of its former value (I32). A
+// A cell of the instance's own table is replaced on the condition of its former value (J10). A
 // filter names that value twice, as the bounds of a range, and Bigtable takes no filter above
 // 20 KiB. So a value that is too long to be named begins with a nonce, and the condition compares
 // the nonce alone:

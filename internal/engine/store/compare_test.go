@@ -60,10 +60,10 @@ func object(n int, what byte) []byte {
 }
 
 // lengths are those at which something changes, and others: the greatest is that of a large state
-// of the collector (I32).
+// of the collector (J10).
 var lengths = []int{20, store.MaxCompared - 1, store.MaxCompared, store.MaxCompared + 1, 10_200, 10_220, 10_300, 20 << 10, 64 << 10, 6 << 20}
 
-// A value of any length is replaced by those who know it, and by no others (I32).
+// A value of any length is replaced by those who know it, and by no others (J10).
 func TestReplacingValuesOfAllLengths(t *testing.T) {
 	c := newCompared(t)
 	var now []byte
@@ -95,7 +95,7 @@ func TestReplacingValuesOfAllLengths(t *testing.T) {
 }
 
 // Long values without a nonce, of clients of earlier versions, are replaced as well, and whole where
-// those clients could replace them too (I32).
+// those clients could replace them too (J10).
 func TestReplacingLongValuesOfEarlierVersions(t *testing.T) {
 	c := newCompared(t)
 	for _, n := range lengths {
@@ -116,7 +116,7 @@ func TestReplacingLongValuesOfEarlierVersions(t *testing.T) {
 }
 
 // What a client of an earlier version has put in the place of a long value matches no condition on
-// that value: it keeps the object, and drops the nonce (I32).
+// that value: it keeps the object, and drops the nonce (J10).
 func TestEarlierVersionBetweenAReadAndAReplacement(t *testing.T) {
 	c := newCompared(t)
 	for _, n := range lengths {

@@ -14,7 +14,7 @@ import (
 
 // A cycle by passes over hundreds of tables, as many as an instance may have, with the longest
 // keys: its state is longer than what a filter can hold twice. It is saved as often as the lease
-// needs it, and the next collector goes on there (I32).
+// needs it, and the next collector goes on there (J10).
 func TestCycleOverAllTables(t *testing.T) {
 	t.Parallel()
 	l := layertest.New(t, layertest.StartEmulator(t), "i")

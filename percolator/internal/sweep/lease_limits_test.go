@@ -10,7 +10,7 @@ import (
 )
 
 // A sweep among rows with the longest keys: where it is and where it began are longer than what a
-// filter can hold twice. It is saved again and again, and the next one goes on there (I32).
+// filter can hold twice. It is saved again and again, and the next one goes on there (J10).
 func TestSweepOfRowsWithLongKeys(t *testing.T) {
 	t.Parallel()
 	l := layertest.New(t, layertest.StartEmulator(t), "i")
