@@ -38,9 +38,8 @@ func newDelRange() *cobra.Command {
 	var opts admin.DeleteOptions
 	var all, yes bool
 	cmd := &cobra.Command{
-		Use:               "del-range TABLE [COLUMN…]",
-		ValidArgsFunction: completeTables,
-		Args:              takes(1, anyNumber),
+		Use:  "del-range TABLE [COLUMN…]",
+		Args: takes(1, anyNumber),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := which.rows(); err != nil {
 				return err

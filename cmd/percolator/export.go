@@ -19,9 +19,8 @@ func newExport() *cobra.Command {
 	var at asOfFlag
 	var part int64
 	cmd := &cobra.Command{
-		Use:               "export TABLE DEST [COLUMN…]",
-		ValidArgsFunction: completeTables,
-		Args:              takes(2, anyNumber),
+		Use:  "export TABLE DEST [COLUMN…]",
+		Args: takes(2, anyNumber),
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
 			o.Table, o.Columns, o.PartBytes = args[0], args[2:], part<<20
 			if o.AsOf, err = at.timestamp(ctx, c); err != nil {

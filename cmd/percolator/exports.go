@@ -46,10 +46,9 @@ func newExportsLs() *cobra.Command {
 	var f listFlags
 	limit, queue := 100, ""
 	cmd := &cobra.Command{
-		Use:               "ls TABLE",
-		Args:              takes(1, 1),
-		ValidArgsFunction: completeTables,
-		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", limit) },
+		Use:     "ls TABLE",
+		Args:    takes(1, 1),
+		PreRunE: func(*cobra.Command, []string) error { return notNegative("limit", limit) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			out := struct {
 				Letters []letterJSON `json:"letters"`
@@ -232,10 +231,9 @@ const letterArgs = "TABLE [LETTER…]"
 func newExportsRetry() *cobra.Command {
 	var f letterFlags
 	cmd := &cobra.Command{
-		Use:               "retry " + letterArgs,
-		ValidArgsFunction: completeLetters,
-		PreRunE:           f.check,
-		RunE:              f.run("retried", func(context.Context, *cobra.Command) error { return nil }, exportqueue.DeadLetter.Retry),
+		Use:     "retry " + letterArgs,
+		PreRunE: f.check,
+		RunE:    f.run("retried", func(context.Context, *cobra.Command) error { return nil }, exportqueue.DeadLetter.Retry),
 	}
 	f.add(cmd)
 	return cmd
@@ -245,9 +243,8 @@ func newExportsDrop() *cobra.Command {
 	var f letterFlags
 	var yes bool
 	cmd := &cobra.Command{
-		Use:               "drop " + letterArgs,
-		ValidArgsFunction: completeLetters,
-		PreRunE:           f.check,
+		Use:     "drop " + letterArgs,
+		PreRunE: f.check,
 		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command) error {
 			return ask(ctx, cmd, yes || f.dryRun, "Drop the refused entries? This cannot be undone.")
 		}, exportqueue.DeadLetter.Drop),
@@ -255,20 +252,4 @@ func newExportsDrop() *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
-}
-
-// completeLetters completes a table and dead letters in it.
-func completeLetters(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return completeTables(cmd, args, begun)
-	}
-	return fromInstance(cmd, args, begun, func(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			for l, err := range lettersOf(ctx, c, args[0], "") {
-				if !yield(l.ID(), err) {
-					return
-				}
-			}
-		}
-	})
 }

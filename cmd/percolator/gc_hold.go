@@ -130,10 +130,9 @@ func newHoldExtend() *cobra.Command {
 	var f queryFlags
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use:               "extend ID",
-		ValidArgsFunction: completeHolds,
-		Args:              holdArg,
-		PreRunE:           func(*cobra.Command, []string) error { return aboveZero("ttl", ttl) },
+		Use:     "extend ID",
+		Args:    holdArg,
+		PreRunE: func(*cobra.Command, []string) error { return aboveZero("ttl", ttl) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			h, err := findHold(ctx, c, args[0])
 			if err == nil {
@@ -160,9 +159,8 @@ func newHoldRelease() *cobra.Command {
 	var f queryFlags
 	var yes, dryRun bool
 	cmd := &cobra.Command{
-		Use:               "release ID",
-		ValidArgsFunction: completeHolds,
-		Args:              holdArg,
+		Use:  "release ID",
+		Args: holdArg,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			h, err := findHold(ctx, c, args[0])
 			if err != nil {

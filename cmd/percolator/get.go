@@ -29,9 +29,8 @@ func newGet() *cobra.Command {
 	var at asOfFlag
 	var raw bool
 	cmd := &cobra.Command{
-		Use:               "get TABLE ROW [COLUMN…]",
-		ValidArgsFunction: completeCells,
-		Args:              takes(2, anyNumber),
+		Use:  "get TABLE ROW [COLUMN…]",
+		Args: takes(2, anyNumber),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if raw && len(args) != 3 {
 				return usagef("--raw needs exactly one column")

@@ -54,11 +54,10 @@ const (
 func newLocksResolve() *cobra.Command {
 	var f resolveFlags
 	cmd := &cobra.Command{
-		Use:               "resolve [TABLE [ROW]]",
-		ValidArgsFunction: completeTables,
-		Args:              takes(0, 2),
-		PreRunE:           func(*cobra.Command, []string) error { return notNegative("older-than", f.opts.OlderThan) },
-		RunE:              f.run(f.resolve),
+		Use:     "resolve [TABLE [ROW]]",
+		Args:    takes(0, 2),
+		PreRunE: func(*cobra.Command, []string) error { return notNegative("older-than", f.opts.OlderThan) },
+		RunE:    f.run(f.resolve),
 	}
 	f.add(cmd, defaultWalkTimeout)
 	flags := cmd.Flags()

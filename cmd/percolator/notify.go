@@ -29,7 +29,6 @@ func (f *parkedFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "every parked cell")
 	flags.StringVar(&f.observer, "observer", "", "every parked cell of this observer")
-	_ = cmd.RegisterFlagCompletionFunc("observer", observerNames)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 }
 
@@ -128,10 +127,9 @@ func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did st
 func newNotifyRetry() *cobra.Command {
 	var f parkedFlags
 	cmd := &cobra.Command{
-		Use:               "retry " + parkedArgs,
-		ValidArgsFunction: completeParked,
-		PreRunE:           f.check,
-		RunE:              f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
+		Use:     "retry " + parkedArgs,
+		PreRunE: f.check,
+		RunE:    f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
 	}
 	f.add(cmd)
 	return cmd
@@ -141,9 +139,8 @@ func newNotifyDrop() *cobra.Command {
 	var f parkedFlags
 	var yes bool
 	cmd := &cobra.Command{
-		Use:               "drop " + parkedArgs,
-		ValidArgsFunction: completeParked,
-		PreRunE:           f.check,
+		Use:     "drop " + parkedArgs,
+		PreRunE: f.check,
 		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {
 			return ask(ctx, cmd, yes || f.dryRun || n == 0, "Drop %s? This cannot be undone.", counted(n, "change"))
 		}, observers.Drop),

@@ -56,9 +56,8 @@ func newNotifyLs() *cobra.Command {
 	var f listFlags
 	limit, onlyParked := 100, false
 	cmd := &cobra.Command{
-		Use:               "ls [TABLE…]",
-		ValidArgsFunction: completeTables,
-		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", limit) },
+		Use:     "ls [TABLE…]",
+		PreRunE: func(*cobra.Command, []string) error { return notNegative("limit", limit) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
 			found, err := findNotifications(ctx, c, tables, limit, onlyParked)
 			if err != nil {

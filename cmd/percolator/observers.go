@@ -83,10 +83,9 @@ const defaultWalkTimeout = 24 * time.Hour
 func newObserversBackfill() *cobra.Command {
 	f := walkFlags{awaited: true}
 	cmd := &cobra.Command{
-		Use:               "backfill TABLE COLUMN OBSERVER",
-		ValidArgsFunction: completeObservers,
-		Args:              observerArgs,
-		RunE:              f.run("notified", (*admin.Admin).BackfillObserver),
+		Use:  "backfill TABLE COLUMN OBSERVER",
+		Args: observerArgs,
+		RunE: f.run("notified", (*admin.Admin).BackfillObserver),
 	}
 	f.add(cmd)
 	return cmd
@@ -96,9 +95,8 @@ func newObserversForget() *cobra.Command {
 	var f walkFlags
 	var yes bool
 	cmd := &cobra.Command{
-		Use:               "forget TABLE COLUMN OBSERVER",
-		ValidArgsFunction: completeObservers,
-		Args:              observerArgs,
+		Use:  "forget TABLE COLUMN OBSERVER",
+		Args: observerArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			return ask(cmd.Context(), cmd, yes || f.opts.DryRun, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
 		},

@@ -53,6 +53,7 @@ row and a column takes that too, in one argument.
 	help, _, _ := root.Find([]string{"help"})
 	help.Args = knownCommand
 	takeCells(root)
+	completeNoFiles(root)
 	describeAll(root)
 	return root
 }

@@ -19,9 +19,8 @@ func newRow() *cobra.Command {
 	var journal bool
 	opts := admin.InspectOptions{Versions: 20}
 	cmd := &cobra.Command{
-		Use:               "row TABLE ROW",
-		ValidArgsFunction: completeCells,
-		Args:              takes(2, 2),
+		Use:  "row TABLE ROW",
+		Args: takes(2, 2),
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			opts.Columns, err = names(columns)
 			return err
@@ -45,7 +44,6 @@ func newRow() *cobra.Command {
 	at.add(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&columns, "column", nil, "only this column; may be repeated")
-	_ = cmd.RegisterFlagCompletionFunc("column", completeCells)
 	flags.IntVar(&opts.Versions, "versions", opts.Versions, "how many cells to show of each column and family, the newest")
 	flags.IntVar(&opts.Cells, "cells", 5000, "how many cells to show of each family of the row")
 	flags.BoolVar(&opts.Values, "values", false, "show the beginnings of values")

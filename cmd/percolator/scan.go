@@ -111,9 +111,8 @@ func newScan() *cobra.Command {
 	var at asOfFlag
 	var what scanFlags
 	cmd := &cobra.Command{
-		Use:               "scan TABLE [COLUMN…]",
-		ValidArgsFunction: completeTables,
-		Args:              takes(1, anyNumber),
+		Use:  "scan TABLE [COLUMN…]",
+		Args: takes(1, anyNumber),
 		PreRunE: func(*cobra.Command, []string) error {
 			_, err := what.rows()
 			return err
@@ -131,7 +130,6 @@ func newScan() *cobra.Command {
 	f.add(cmd, defaultDataTimeout)
 	at.add(cmd)
 	what.define(cmd.Flags())
-	_ = cmd.RegisterFlagCompletionFunc("index", completeIndexes)
 	return cmd
 }
 

@@ -38,9 +38,8 @@ func newSchemaBackfill() *cobra.Command {
 	var f queryFlags
 	var opts admin.BackfillOptions
 	cmd := &cobra.Command{
-		Use:               "backfill TABLE INDEX",
-		Args:              tableAndIndex,
-		ValidArgsFunction: completeIndexes,
+		Use:  "backfill TABLE INDEX",
+		Args: tableAndIndex,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			report, err := backfillIndex(ctx, cmd, c, args[0], args[1], opts)
 			if err != nil {

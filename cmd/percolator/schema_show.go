@@ -78,7 +78,6 @@ func newSchemaShow() *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().Lookup("output").Usage = strings.Replace(cmd.Flags().Lookup("output").Usage, "table", "table (YAML)", 1)
 	cmd.Flags().StringVar(&name, "name", "", "only the schema with this name")
-	_ = cmd.RegisterFlagCompletionFunc("name", schemaNames)
 	cmd.Flags().BoolVar(&ddl, "spanner-ddl", false, "print the DDL of the oracle's tables in Spanner")
 	return cmd
 }

@@ -31,9 +31,8 @@ func newSchemaVerify() *cobra.Command {
 	var at asOfFlag
 	var opts admin.VerifyIndexOptions
 	cmd := &cobra.Command{
-		Use:               "verify TABLE INDEX",
-		Args:              tableAndIndex,
-		ValidArgsFunction: completeIndexes,
+		Use:  "verify TABLE INDEX",
+		Args: tableAndIndex,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
 			if opts.Timestamp, err = at.timestamp(ctx, c); err != nil {
 				return err

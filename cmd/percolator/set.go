@@ -16,8 +16,7 @@ func newSet() *cobra.Command {
 	var form valueFlags
 	var insert bool
 	cmd := &cobra.Command{
-		Use:               "set TABLE ROW COLUMN [VALUE]",
-		ValidArgsFunction: completeCells,
+		Use: "set TABLE ROW COLUMN [VALUE]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed("file")
 			if len(args) != 4 && !(len(args) == 3 && given) || len(args) == 4 && given {
@@ -83,9 +82,8 @@ func fromHex(text string) ([]byte, error) {
 func newDel() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:               "del TABLE ROW COLUMN",
-		Args:              oneCell,
-		ValidArgsFunction: completeCells,
+		Use:  "del TABLE ROW COLUMN",
+		Args: oneCell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return commitOne(cmd, f, args, func(tx *percolator.Txn, _ columnTypes, cell percolator.Cell) error { return tx.Delete(cell) })
 		},

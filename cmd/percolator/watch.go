@@ -32,11 +32,10 @@ type watchFlags struct {
 func newWatch() *cobra.Command {
 	var f watchFlags
 	cmd := &cobra.Command{
-		Use:               "watch TABLE [COLUMN…]",
-		ValidArgsFunction: completeTables,
-		Args:              takes(1, anyNumber),
-		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", f.limit) },
-		RunE:              f.query.run(f.run, reading),
+		Use:     "watch TABLE [COLUMN…]",
+		Args:    takes(1, anyNumber),
+		PreRunE: func(*cobra.Command, []string) error { return notNegative("limit", f.limit) },
+		RunE:    f.query.run(f.run, reading),
 	}
 	f.query.add(cmd, watchTimeout)
 	flags := cmd.Flags()
