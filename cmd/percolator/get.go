@@ -99,7 +99,7 @@ func printEntries(w io.Writer, types columnTypes, entries []percolator.Entry) {
 	}
 	t := newTable(w, "COLUMN", "COMMITTED", "VALUE")
 	for _, e := range entries {
-		t.row(shown(e.Cell.Column), committed(e.CommitTS), typedText(types(e.Cell.Table, e.Cell.Column), e.Value))
+		t.row(shown(e.Cell.Column), int64(e.CommitTS), typedText(types(e.Cell.Table, e.Cell.Column), e.Value))
 	}
 	t.flush()
 }

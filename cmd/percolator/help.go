@@ -31,7 +31,6 @@ func describeAll(root *cobra.Command) {
 		"{password bytes}", strconv.Itoa(console.MinPasswordBytes),
 		"{save limit}", saveLimit.String(),
 		"{schema file}", strings.TrimSpace(schemaFileHelp),
-		"{statements}", scriptHelp,
 	))
 }
 

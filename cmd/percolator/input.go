@@ -13,7 +13,6 @@ import (
 // Limits of files, in bytes.
 const (
 	maxSchemaBytes   = 1 << 20 // a schema fits in one cell of Bigtable anyway
-	maxScriptBytes   = 16 << 20
 	maxCapacityBytes = 1 << 20
 
 	maxValueFileBytes = 2*percolator.MaxValueBytes + 2 // in hexadecimal, with a line break

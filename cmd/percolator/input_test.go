@@ -47,7 +47,7 @@ func TestReadingAPipeEnds(t *testing.T) {
 	store := []string{"--project", "p", "--instance", "i"}
 	for _, args := range [][]string{
 		{"schema", "diff", "PIPE"}, {"schema", "apply", "PIPE"}, {"init", "--schema", "PIPE"}, {"check", "--schema", "PIPE"},
-		{"set", "t", "r", "c", "--file", "PIPE"}, {"txn", "PIPE"}, {"capacity", "--file", "PIPE"}, {"capacity", "--inputs", "PIPE"},
+		{"set", "t", "r", "c", "--file", "PIPE"}, {"capacity", "--file", "PIPE"}, {"capacity", "--inputs", "PIPE"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()

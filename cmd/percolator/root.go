@@ -75,7 +75,7 @@ func commandGroups() []commandGroup {
 				newSchemaShow(), newSchemaDiff(), newSchemaApply(), newSchemaBackfill(), newSchemaVerify()),
 			newCapacity(),
 		}},
-		{"Read and write", []*cobra.Command{newGet(), newSet(), newDel(), newDelRange(), newScan(), newTxn(), newWatch()}},
+		{"Read and write", []*cobra.Command{newGet(), newSet(), newDel(), newDelRange(), newScan(), newWatch()}},
 		{"Look", []*cobra.Command{
 			newUI(),
 			newCheck(),

@@ -181,7 +181,7 @@ func (t *entryTable) add(e percolator.Entry) error {
 		}
 	}
 	t.lines++
-	t.table.row(shown(e.Cell.Row), shown(e.Cell.Column), committed(e.CommitTS), beginning(t.types(e.Cell.Table, e.Cell.Column), e.Value))
+	t.table.row(shown(e.Cell.Row), shown(e.Cell.Column), int64(e.CommitTS), beginning(t.types(e.Cell.Table, e.Cell.Column), e.Value))
 	return nil
 }
 

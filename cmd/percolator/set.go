@@ -65,7 +65,7 @@ func commitOne(cmd *cobra.Command, f queryFlags, cell []string, write func(*perc
 		if err != nil {
 			return err
 		}
-		return f.output.emitText(cmd.OutOrStdout(), commitJSON{ts, ts.Time().UTC()}, "committed at "+atTime(ts))
+		return f.output.emitText(cmd.OutOrStdout(), newCommitJSON(ts), "committed at "+atTime(ts))
 	})(cmd, cell)
 }
 

@@ -51,7 +51,6 @@ func TestErrorsArePrintable(t *testing.T) {
 		`\x1b[2J`:                 {"\x1b[2J"},
 		`\x9b`:                    {"version", "-o", "\x9b"},
 		`\u202e`:                  {"capacity", "--set", "\u202e=1"},
-		"statements are:\n":       stored("txn", file("script", "set \x1b[2J")),
 	} {
 		wantPrintable(t, want, args...)
 	}

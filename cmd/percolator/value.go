@@ -35,38 +35,26 @@ type cellJSON struct {
 	Column string          `json:"column"`
 	Type   percolator.Type `json:"type,omitempty"` // absent for bytes, and where none is declared
 	valueJSON
-	// Committed is the timestamp of the transaction that wrote the value, absent for what a script
-	// has written itself.
-	Committed   tso.Timestamp `json:"committed,omitempty"`
-	CommittedAt *time.Time    `json:"committedAt,omitempty"`
+	commitJSON
 }
 
 // cell is an entry in the output for programs.
 func (types columnTypes) cell(e percolator.Entry) cellJSON {
 	t := types(e.Cell.Table, e.Cell.Column)
-	c := cellJSON{Table: e.Cell.Table, Row: shown(e.Cell.Row), Column: shown(e.Cell.Column), valueJSON: typedJSON(t, e.Value), Committed: e.CommitTS}
+	c := cellJSON{Table: e.Cell.Table, Row: shown(e.Cell.Row), Column: shown(e.Cell.Column), valueJSON: typedJSON(t, e.Value), commitJSON: newCommitJSON(e.CommitTS)}
 	if t != percolator.TypeBytes {
 		c.Type = t
-	}
-	if e.CommitTS != 0 {
-		c.CommittedAt = new(e.CommitTS.Time().UTC())
 	}
 	return c
 }
 
-// committed is a commit timestamp in a table.
-func committed(ts tso.Timestamp) string {
-	if ts == 0 {
-		return "by this script"
-	}
-	return strconv.FormatInt(int64(ts), 10)
-}
-
-// commitJSON is what a command that writes prints for programs.
+// commitJSON is a commit timestamp in the output for programs.
 type commitJSON struct {
 	Committed   tso.Timestamp `json:"committed"`
 	CommittedAt time.Time     `json:"committedAt"`
 }
+
+func newCommitJSON(ts tso.Timestamp) commitJSON { return commitJSON{ts, ts.Time().UTC()} }
 
 // atTime is a timestamp with its time.
 func atTime(ts tso.Timestamp) string {

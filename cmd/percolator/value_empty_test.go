@@ -31,16 +31,6 @@ func TestEmptyValues(t *testing.T) {
 			t.Errorf("row prints\n%s", out)
 		}
 	}
-	script := "require t argument c = ''\nset t scripted c ''\nget t scripted c\nrequire t scripted c = \"\"\nrequire t none c absent\ninsert t other c ''\n"
-	if r := c.runWith(script, "txn", "-o", "json"); r.code != exitOK || !strings.Contains(r.out, `"value": ""`) {
-		t.Errorf("txn: %+v", r)
-	}
-	if r := c.runWith("require t argument c absent\n", "txn"); r.code != exitConflict {
-		t.Errorf("an empty value is absent: %+v", r)
-	}
-	if r := c.runWith("require t none c = ''\n", "txn"); r.code != exitConflict {
-		t.Errorf("what is absent is an empty value: %+v", r)
-	}
 	c.must(exitOK, "del", "t", "argument", "c")
 	c.must(exitNotFound, "get", "t", "argument", "c")
 	c.must(exitNotFound, "get", "t", "argument", "c", "--raw")

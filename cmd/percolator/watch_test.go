@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestWatch(t *testing.T) {
 
 func testWatch(t *testing.T) {
 	cl := newCluster(t, cellSchema())
-	since := committed(cl.set(map[percolator.Cell]string{{Table: "documents", Row: "first", Column: "title"}: "before"}))
+	since := fmt.Sprint(int64(cl.set(map[percolator.Cell]string{{Table: "documents", Row: "first", Column: "title"}: "before"})))
 	cl.set(map[percolator.Cell]string{
 		{Table: "documents", Row: "a", Column: "title"}:        "A <title>",
 		{Table: "documents", Row: "a", Column: "url"}:          "http://a.example/",
