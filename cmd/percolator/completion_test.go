@@ -3,18 +3,20 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 )
 
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	cl := &cluster{t: t}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if out := cl.must(exitOK, "completion", shell).out; !strings.Contains(out, "percolator") || len(out) < 1000 {
+		if out := cl.must(cli.ExitOK, "completion", shell).out; !strings.Contains(out, "percolator") || len(out) < 1000 {
 			t.Errorf("%s: %d bytes", shell, len(out))
 		}
 	}
-	cl.must(exitUsage, "completion")
-	cl.must(exitUsage, "completion", "tcsh")
+	cl.must(cli.ExitUsage, "completion")
+	cl.must(cli.ExitUsage, "completion", "tcsh")
 	const noFiles, files = ":4", ":0"
 	for _, c := range []struct {
 		words     []string
@@ -28,7 +30,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"schema", "apply", ""}, "", files},
 		{[]string{"restore", ""}, "", files},
 	} {
-		got, directive := completions(cl.must(exitOK, append([]string{"__completeNoDesc"}, c.words...)...).out)
+		got, directive := completions(cl.must(cli.ExitOK, append([]string{"__completeNoDesc"}, c.words...)...).out)
 		if got != c.want || directive != c.directive {
 			t.Errorf("%q is completed by %q, %s, want %q, %s", c.words, got, directive, c.want, c.directive)
 		}
