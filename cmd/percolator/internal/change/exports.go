@@ -101,29 +101,11 @@ func printLetters(w io.Writer, letters []letterJSON, more bool) {
 	t.Flush()
 }
 
-// letterFlags choose dead letters: some by their names, or all of a queue, or all.
-type letterFlags struct {
-	cli.QueryFlags
-	queue  string
-	all    bool
-	dryRun bool
-}
-
-func (f *letterFlags) add(cmd *cobra.Command) {
-	f.QueryFlags.Add(cmd, cli.DataTimeout)
-	cmd.Flags().BoolVar(&f.all, "all", false, "every letter in the table")
-	cmd.Flags().StringVar(&f.queue, "queue", "", "every letter of this queue, named by its table")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
-}
+// letterFlags choose dead letters of a table.
+type letterFlags struct{ refusedFlags }
 
 func (f *letterFlags) check(cmd *cobra.Command, args []string) error {
-	ways := 0
-	for _, way := range []bool{len(args) > 1, f.all, f.queue != ""} {
-		if way {
-			ways++
-		}
-	}
-	if ways != 1 || len(args) == 0 {
+	if !f.oneWay(len(args) > 1) || len(args) == 0 {
 		return cli.Usagef("%s takes a table of dead letters, and letters, or --queue, or --all", cmd.CommandPath())
 	}
 	return nil
@@ -140,7 +122,7 @@ func (f *letterFlags) batches(ctx context.Context, c *percolator.Client, table s
 	return func(yield func([]exportqueue.DeadLetter, error) bool) {
 		var batch []exportqueue.DeadLetter
 		bytes := 0
-		for l, err := range lettersOf(ctx, c, table, f.queue) {
+		for l, err := range lettersOf(ctx, c, table, f.of) {
 			switch {
 			case err != nil:
 				yield(nil, err)
@@ -161,56 +143,66 @@ func (f *letterFlags) batches(ctx context.Context, c *percolator.Client, table s
 	}
 }
 
-// run is the RunE of a command that does something with what was chosen, and that agree may stop.
-func (f *letterFlags) run(
-	did string, agree func(ctx context.Context, cmd *cobra.Command) error,
-	do func(l exportqueue.DeadLetter, ctx context.Context, tx *percolator.Txn) error,
-) func(*cobra.Command, []string) error {
-	return f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
-		if err := agree(ctx, cmd); err != nil {
-			return err
-		}
-		out := struct {
-			Done    string       `json:"done"` // retried or dropped
-			DryRun  bool         `json:"dryRun"`
-			Letters []letterJSON `json:"letters"`
-		}{did, f.dryRun, []letterJSON{}}
-		happened := did
-		if f.dryRun {
-			happened = "would be " + did
-		}
-		ids := slices.Compact(slices.Sorted(slices.Values(args[1:])))
-		for batch, err := range f.batches(ctx, c, args[0], ids) {
-			if err == nil && !f.dryRun {
-				batch, err = handle(ctx, c, batch, do)
-			}
-			if err != nil {
-				return fmt.Errorf("after %d letters: %w", len(out.Letters), err)
-			}
-			for _, l := range batch {
-				out.Letters = append(out.Letters, newLetterJSON(l))
-				if !f.Output.IsJSON() {
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", happened, text.Line(l.ID()))
+// doLetter is what is done with a letter.
+type doLetter func(l exportqueue.DeadLetter, ctx context.Context, tx *percolator.Txn) error
+
+// command does something with what was chosen. It asks the question before, unless that is "".
+func (f *letterFlags) command(verb, did, question string, do doLetter) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     verb + " TABLE [LETTER…]",
+		PreRunE: f.check,
+		RunE: f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			if question != "" {
+				if err := f.consent.Ask(ctx, cmd, "%s", question); err != nil {
+					return err
 				}
 			}
+			return f.each(ctx, cmd, c, args, did, do)
+		}),
+	}
+	f.add(cmd, "every letter in the table", "queue", "every letter of this queue, named by its table")
+	if question != "" {
+		f.consent.AddYes(cmd)
+	}
+	return cmd
+}
+
+// each does something with every chosen letter and says so.
+func (f *letterFlags) each(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string, did string, do doLetter) error {
+	out := struct {
+		Done    string       `json:"done"` // retried or dropped
+		DryRun  bool         `json:"dryRun"`
+		Letters []letterJSON `json:"letters"`
+	}{did, f.consent.DryRun, []letterJSON{}}
+	ids := slices.Compact(slices.Sorted(slices.Values(args[1:])))
+	for batch, err := range f.batches(ctx, c, args[0], ids) {
+		if err == nil && !f.consent.DryRun {
+			batch, err = handle(ctx, c, batch, do)
 		}
-		if len(out.Letters) == 0 {
-			if err := knownQueue(c, f.queue); err != nil {
-				return err
+		if err != nil {
+			return fmt.Errorf("after %d letters: %w", len(out.Letters), err)
+		}
+		for _, l := range batch {
+			out.Letters = append(out.Letters, newLetterJSON(l))
+			if !f.Output.IsJSON() {
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", f.happened(did), text.Line(l.ID()))
 			}
 		}
-		err := f.Output.EmitText(cmd.OutOrStdout(), out, fmt.Sprintf("%d %s", len(out.Letters), happened))
-		if missing := len(ids) - len(out.Letters); err == nil && missing > 0 {
-			err = fmt.Errorf("%w: %d of the letters; percolator exports ls lists them", percolator.ErrNotFound, missing)
+	}
+	if len(out.Letters) == 0 {
+		if err := knownQueue(c, f.of); err != nil {
+			return err
 		}
-		return err
-	})
+	}
+	err := f.Output.EmitText(cmd.OutOrStdout(), out, fmt.Sprintf("%d %s", len(out.Letters), f.happened(did)))
+	if missing := len(ids) - len(out.Letters); err == nil && missing > 0 {
+		err = fmt.Errorf("%w: %d of the letters; percolator exports ls lists them", percolator.ErrNotFound, missing)
+	}
+	return err
 }
 
 // handle does something with letters in one transaction, and returns those that were still there.
-func handle(ctx context.Context, c *percolator.Client, batch []exportqueue.DeadLetter,
-	do func(l exportqueue.DeadLetter, ctx context.Context, tx *percolator.Txn) error,
-) (done []exportqueue.DeadLetter, err error) {
+func handle(ctx context.Context, c *percolator.Client, batch []exportqueue.DeadLetter, do doLetter) (done []exportqueue.DeadLetter, err error) {
 	_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		done = nil
 		for _, l := range batch {
@@ -227,30 +219,12 @@ func handle(ctx context.Context, c *percolator.Client, batch []exportqueue.DeadL
 	return done, err
 }
 
-const letterArgs = "TABLE [LETTER…]"
-
+// NewExportsRetry is "exports retry".
 func NewExportsRetry() *cobra.Command {
-	var f letterFlags
-	cmd := &cobra.Command{
-		Use:     "retry " + letterArgs,
-		PreRunE: f.check,
-		RunE:    f.run("retried", func(context.Context, *cobra.Command) error { return nil }, exportqueue.DeadLetter.Retry),
-	}
-	f.add(cmd)
-	return cmd
+	return new(letterFlags).command("retry", "retried", "", exportqueue.DeadLetter.Retry)
 }
 
+// NewExportsDrop is "exports drop".
 func NewExportsDrop() *cobra.Command {
-	var f letterFlags
-	var yes bool
-	cmd := &cobra.Command{
-		Use:     "drop " + letterArgs,
-		PreRunE: f.check,
-		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command) error {
-			return cli.Ask(ctx, cmd, yes || f.dryRun, "Drop the refused entries? This cannot be undone.")
-		}, exportqueue.DeadLetter.Drop),
-	}
-	f.add(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	return cmd
+	return new(letterFlags).command("drop", "dropped", "Drop the refused entries? This cannot be undone.", exportqueue.DeadLetter.Drop)
 }

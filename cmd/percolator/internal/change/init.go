@@ -92,7 +92,7 @@ func schemaToInit(ctx context.Context, f oracle.StoreFlags, path string) (*perco
 }
 
 func initSchema(ctx context.Context, cmd *cobra.Command, f oracle.StoreFlags, s *percolator.Schema) error {
-	apply := applyFlags{yes: true}
+	apply := applyFlags{consent: cli.Consent{Yes: true}}
 	apply.InstanceName = f.InstanceName
 	return apply.apply(ctx, cmd, s)
 }

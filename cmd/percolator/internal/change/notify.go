@@ -15,32 +15,38 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// parkedFlags choose parked cells: one by its name, or all of an observer's, or all.
-type parkedFlags struct {
-	cli.QueryFlags
-	all      bool
-	observer string
-	dryRun   bool
-}
+// parkedFlags choose parked cells.
+type parkedFlags struct{ refusedFlags }
 
-const parkedArgs = "[TABLE ROW COLUMN OBSERVER]"
-
-func (f *parkedFlags) add(cmd *cobra.Command) {
-	f.QueryFlags.Add(cmd, cli.DataTimeout)
-	flags := cmd.Flags()
-	flags.BoolVar(&f.all, "all", false, "every parked cell")
-	flags.StringVar(&f.observer, "observer", "", "every parked cell of this observer")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+// command does something with what was chosen. It asks the question before, unless that is "".
+func (f *parkedFlags) command(
+	verb, did, question string, do func(ctx context.Context, c *percolator.Client, p observers.Parked) error,
+) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     verb + " [TABLE ROW COLUMN OBSERVER]",
+		PreRunE: f.check,
+		RunE: f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			chosen, err := f.choose(ctx, c, args)
+			if err != nil {
+				return err
+			}
+			if question != "" && len(chosen) > 0 {
+				if err := f.consent.Ask(ctx, cmd, question, cli.Counted(len(chosen), "change")); err != nil {
+					return err
+				}
+			}
+			return f.each(cmd, chosen, did, func(p observers.Parked) error { return do(ctx, c, p) })
+		}),
+	}
+	f.add(cmd, "every parked cell", "observer", "every parked cell of this observer")
+	if question != "" {
+		f.consent.AddYes(cmd)
+	}
+	return cmd
 }
 
 func (f *parkedFlags) check(cmd *cobra.Command, args []string) error {
-	ways := 0
-	for _, way := range []bool{len(args) > 0, f.all, f.observer != ""} {
-		if way {
-			ways++
-		}
-	}
-	if ways != 1 || len(args) != 0 && len(args) != 4 {
+	if !f.oneWay(len(args) > 0) || len(args) != 0 && len(args) != 4 {
 		return cli.Usagef("%s takes a table, a row, a column and an observer, or --observer, or --all", cmd.CommandPath())
 	}
 	return nil
@@ -48,7 +54,7 @@ func (f *parkedFlags) check(cmd *cobra.Command, args []string) error {
 
 // choose lists what is parked and was asked for.
 func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []string) ([]observers.Parked, error) {
-	observer, err := cli.FromShown(f.observer)
+	observer, err := cli.FromShown(f.of)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +69,7 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 			parkedHere = append(parkedHere, p.Observer)
 		}
 		if len(args) > 0 && !slices.Equal(args, []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}) ||
-			f.observer != "" && p.Observer != observer {
+			f.of != "" && p.Observer != observer {
 			continue
 		}
 		chosen = append(chosen, p)
@@ -74,22 +80,6 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 		return nil, fmt.Errorf("%w: observer %s is not parked on %s%s", percolator.ErrNotFound, cli.Shown(args[3]), cli.CellText(cell), hint)
 	}
 	return chosen, nil
-}
-
-// run is the RunE of a command that does something with what was chosen, and that agree may stop.
-func (f *parkedFlags) run(
-	did string, agree func(ctx context.Context, cmd *cobra.Command, n int) error, do func(ctx context.Context, c *percolator.Client, p observers.Parked) error,
-) func(*cobra.Command, []string) error {
-	return f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
-		chosen, err := f.choose(ctx, c, args)
-		if err != nil {
-			return err
-		}
-		if err := agree(ctx, cmd, len(chosen)); err != nil {
-			return err
-		}
-		return f.each(cmd, chosen, did, func(p observers.Parked) error { return do(ctx, c, p) })
-	})
 }
 
 // handledJSON is what "notify retry" and "notify drop" print for programs.
@@ -103,12 +93,10 @@ type handledJSON struct {
 // it from the others.
 func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did string, do func(p observers.Parked) error) error {
 	var changed, failed error
-	out := handledJSON{Done: did, DryRun: f.dryRun, Cells: []parkedCell{}}
-	if f.dryRun {
-		did = "would be " + did
-	}
+	out := handledJSON{Done: did, DryRun: f.consent.DryRun, Cells: []parkedCell{}}
+	did = f.happened(did)
 	for _, p := range chosen {
-		if !f.dryRun {
+		if !f.consent.DryRun {
 			if err := do(p); errors.Is(err, percolator.ErrConflict) {
 				changed = errors.Join(changed, err)
 				continue
@@ -125,28 +113,12 @@ func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did st
 	return errors.Join(changed, failed, err)
 }
 
+// NewNotifyRetry is "notify retry".
 func NewNotifyRetry() *cobra.Command {
-	var f parkedFlags
-	cmd := &cobra.Command{
-		Use:     "retry " + parkedArgs,
-		PreRunE: f.check,
-		RunE:    f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
-	}
-	f.add(cmd)
-	return cmd
+	return new(parkedFlags).command("retry", "retried", "", observers.Retry)
 }
 
+// NewNotifyDrop is "notify drop".
 func NewNotifyDrop() *cobra.Command {
-	var f parkedFlags
-	var yes bool
-	cmd := &cobra.Command{
-		Use:     "drop " + parkedArgs,
-		PreRunE: f.check,
-		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {
-			return cli.Ask(ctx, cmd, yes || f.dryRun || n == 0, "Drop %s? This cannot be undone.", cli.Counted(n, "change"))
-		}, observers.Drop),
-	}
-	f.add(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	return cmd
+	return new(parkedFlags).command("drop", "dropped", "Drop %s? This cannot be undone.", observers.Drop)
 }

@@ -15,7 +15,7 @@ func TestOneChangedCellStopsTheOthers(t *testing.T) {
 	cmd := NewNotifyDrop()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
-	f := parkedFlags{all: true}
+	f := parkedFlags{refusedFlags{all: true}}
 	dropped := ""
 	err := f.each(cmd, []observers.Parked{{Observer: "a"}, {Observer: "b"}, {Observer: "c"}}, "dropped", func(p observers.Parked) error {
 		if p.Observer == "a" {

@@ -17,7 +17,8 @@ import (
 
 type applyFlags struct {
 	cli.QueryFlags
-	yes, dryRun, backfill, drop, noSample bool
+	consent                  cli.Consent
+	backfill, drop, noSample bool
 
 	dropped bool // something, by this call
 }
@@ -47,8 +48,7 @@ func NewSchemaApply() *cobra.Command {
 		},
 	}
 	f.Add(cmd, cli.DataTimeout)
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	f.consent.Add(cmd)
 	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables, indexes and columns that the file lacks, with all their data")
 	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes, and build the journal, that need it")
 	cmd.Flags().BoolVar(&f.noSample, "no-sample", false, "do not check that values are of the types that their columns get")
@@ -75,9 +75,9 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	if refused == nil && !f.noSample {
 		samples, refused = SampleValues(ctx, what, f.InstanceName, plan, s, cli.BigtableOptions(ctx)...)
 	}
-	apply := len(plan.Changes) > 0 && !f.dryRun && refused == nil
+	apply := len(plan.Changes) > 0 && !f.consent.DryRun && refused == nil
 	if apply {
-		if err := cli.Ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", f.Project, f.Instance); err != nil {
+		if err := f.consent.Ask(ctx, cmd, "Change the schema of %s/%s?", f.Project, f.Instance); err != nil {
 			return err
 		}
 		if err := admin.ApplySchema(ctx, f.Project, f.Instance, f.AppProfile, s, cli.BigtableOptions(ctx)...); err != nil {
@@ -99,7 +99,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	}); err != nil {
 		return err
 	}
-	if refused != nil || f.dryRun || !f.backfill {
+	if refused != nil || f.consent.DryRun || !f.backfill {
 		return refused
 	}
 	return f.backfillAll(cmd, stored)
@@ -114,7 +114,7 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 	case len(plan.Changes) == 0 && f.dropped:
 		_, _ = fmt.Fprintf(w, "the schema has version %d\n", stored.Version)
 		return
-	case len(plan.Changes) == 0 && !(f.drop && f.dryRun):
+	case len(plan.Changes) == 0 && !(f.drop && f.consent.DryRun):
 		_, _ = fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
 		return
 	case !applied:

@@ -57,8 +57,7 @@ func NewSchemaBackfill() *cobra.Command {
 }
 
 func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts admin.BackfillOptions) (backfillJSON, error) {
-	wait := cli.NewCountdown(cmd, "every client writes the index")
-	say, end := cli.WaitingLine(cmd, wait)
+	wait, say, end := cli.WaitingLine(cmd, "every client writes the index")
 	opts.Wait = wait.Wait
 	opts.Progress = func(p admin.BackfillProgress) {
 		say(fmt.Sprintf("%s.%s: %s, %d cells, %d entries written", table, index, p.Phase, p.Cells, p.Written))

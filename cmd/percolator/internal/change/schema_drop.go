@@ -23,17 +23,16 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 		return plan, nil
 	}
 	printDrop(what, plan)
-	if f.dryRun {
+	if f.consent.DryRun {
 		_, _ = fmt.Fprintln(what, "this would delete what is removed, with all its data")
 		plan.Changes = slices.DeleteFunc(plan.Changes, admin.SchemaChange.Droppable)
 		return plan, nil
 	}
-	if err := cli.Ask(ctx, cmd, f.yes, "Delete what is removed, with all its data, from %s/%s? This cannot be undone.", f.Project, f.Instance); err != nil {
+	if err := f.consent.Ask(ctx, cmd, "Delete what is removed, with all its data, from %s/%s? This cannot be undone.", f.Project, f.Instance); err != nil {
 		return plan, err
 	}
 	err := f.With(cmd, func(ctx context.Context, c *percolator.Client) error {
-		wait := cli.NewCountdown(cmd, "no process writes what is dropped")
-		say, end := cli.WaitingLine(cmd, wait)
+		wait, say, end := cli.WaitingLine(cmd, "no process writes what is dropped")
 		defer end()
 		deleted, err := admin.New(c).DropFromSchema(ctx, s, admin.DropOptions{
 			ClientOptions: cli.BigtableOptions(ctx), Wait: wait.Wait, Progress: func(p admin.DropPhase) { say("drop: " + string(p)) },

@@ -15,10 +15,17 @@ import (
 
 // StatusLine shows on a terminal what goes on, for work whose end is not known, and nothing
 // elsewhere.
-func StatusLine(cmd *cobra.Command) (say func(text string), end func()) { return WaitingLine(cmd, nil) }
+func StatusLine(cmd *cobra.Command) (say func(text string), end func()) { return waitingLine(cmd, nil) }
 
-// WaitingLine is StatusLine with a countdown, which stands in the line while the command waits.
-func WaitingLine(cmd *cobra.Command, wait *Countdown) (say func(text string), end func()) {
+// WaitingLine is StatusLine with a countdown, which stands in the line while the command waits until
+// something is so.
+func WaitingLine(cmd *cobra.Command, until string) (wait *Countdown, say func(text string), end func()) {
+	wait = NewCountdown(cmd, until)
+	say, end = waitingLine(cmd, wait)
+	return wait, say, end
+}
+
+func waitingLine(cmd *cobra.Command, wait *Countdown) (say func(text string), end func()) {
 	stderr := Terminal(cmd.ErrOrStderr())
 	if stderr == nil {
 		return func(string) {}, wait.end

@@ -1,17 +1,10 @@
 package cli
 
 import (
-	"bufio"
-	"context"
-	"fmt"
 	"io"
 	"os"
-	"strings"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"github.com/gopercolator/percolator/internal/text"
 )
 
 // Terminal is w if it is one, else nil.
@@ -52,25 +45,4 @@ func (p Painter) Paint(s Style, text string) string {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
-}
-
-// Ask returns an error unless the user agrees to what cannot be undone.
-func Ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args ...any) error {
-	if yes {
-		return nil
-	}
-	_, _ = fmt.Fprint(cmd.ErrOrStderr(), text.Line(fmt.Sprintf(format, args...)), " [y/N] ")
-	line, err := await(ctx, func() (string, error) {
-		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
-		return line, nil
-	})
-	if err != nil {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-		return fmt.Errorf("not confirmed: %w", err)
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-	return Usagef("not confirmed; --yes does without the question")
 }

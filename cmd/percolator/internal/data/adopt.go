@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -76,13 +77,7 @@ func NewAdopt() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := f.Output.Emit(cmd.OutOrStdout(), out, out.print); err != nil {
-					return err
-				}
-				if out.Differ > out.Mended {
-					return cli.Findings("the tables differ in %s", cli.Counted(out.Differ-out.Mended, "row"))
-				}
-				return nil
+				return cmp.Or(f.Output.Emit(cmd.OutOrStdout(), out, out.print), cli.FindingsOf(max(0, out.Differ-out.Mended), "row", "the tables differ in %s"))
 			})
 		},
 	}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 		return werr
 	}
 	cfg := f.bulk
-	wait := cli.NewCountdown(cmd, "every client knows of the import")
+	wait, say, end := cli.WaitingLine(cmd, "every client knows of the import")
 	fenced := false
 	cfg.Source, cfg.InUse, cfg.Probe = name, strings.HasPrefix(f.source.from, plainScheme), ProbedRows
 	cfg.Waiting = func(d time.Duration) {
@@ -116,8 +117,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 			return tell(err)
 		}
 	}
-	var end func()
-	cfg.Progress, cfg.ProgressInterval, end = showImport(cmd, wait)
+	cfg.Progress, cfg.ProgressInterval = showImport(cmd, say)
 	began := time.Now()
 	r, err := loader.Bulk(ctx, c, cfg, source)
 	end()
@@ -138,13 +138,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	default:
 		return f.advise(err, fenced || r.Elapsed > 0)
 	}
-	if err := f.Output.Emit(cmd.OutOrStdout(), out, out.print); err != nil {
-		return err
-	}
-	if skipped+r.FailedBefore > 0 {
-		return cli.Findings("skipped: %s", cli.Counted(skipped+r.FailedBefore, "row"))
-	}
-	return nil
+	return cmp.Or(f.Output.Emit(cmd.OutOrStdout(), out, out.print), cli.FindingsOf(skipped+r.FailedBefore, "row", "skipped: %s"))
 }
 
 // advise adds to an error what to do about it.
@@ -186,8 +180,7 @@ func (out importJSON) print(w io.Writer) {
 
 // showImport shows how far an import is: a line that changes on a terminal, one every half minute
 // elsewhere.
-func showImport(cmd *cobra.Command, wait *cli.Countdown) (show func(loader.BulkProgress), every time.Duration, end func()) {
-	say, end := cli.WaitingLine(cmd, wait)
+func showImport(cmd *cobra.Command, say func(text string)) (show func(loader.BulkProgress), every time.Duration) {
 	every = time.Second
 	if cli.Terminal(cmd.ErrOrStderr()) == nil {
 		every = 30 * time.Second
@@ -200,7 +193,7 @@ func showImport(cmd *cobra.Command, wait *cli.Countdown) (show func(loader.BulkP
 		case p.Phase == loader.BulkVerify && p.Verified > 0:
 			say(fmt.Sprintf("verify: %d rows", p.Verified))
 		}
-	}, every, end
+	}, every
 }
 
 func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *percolator.Client) error {
@@ -210,8 +203,7 @@ func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *pe
 	if err := cli.Ask(ctx, cmd, f.yes, "Remove everything that the unfinished import has written into table %s of %s/%s?", cli.Shown(f.bulk.Table), f.Project, f.Instance); err != nil {
 		return err
 	}
-	wait := cli.NewCountdown(cmd, "every process knows that the import ends")
-	say, end := cli.WaitingLine(cmd, wait)
+	wait, say, end := cli.WaitingLine(cmd, "every process knows that the import ends")
 	removed := int64(0)
 	aborted, err := admin.New(c).AbortImport(ctx, f.bulk.Table, wait.Begin, func(rows int64) {
 		removed = rows

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -91,10 +92,7 @@ func printVerification(w io.Writer, out *cli.Output, v *backup.Verification) err
 		}
 		_, _ = fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
 	})
-	if err == nil && len(s.Problems) > 0 {
-		err = cli.Findings("the backup is damaged: %s", cli.Counted(len(s.Problems), "problem"))
-	}
-	return err
+	return cmp.Or(err, cli.FindingsOf(len(s.Problems), "problem", "the backup is damaged: %s"))
 }
 
 func newBackupLs() *cobra.Command {

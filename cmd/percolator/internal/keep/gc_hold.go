@@ -155,7 +155,7 @@ type releasedJSON struct {
 
 func NewHoldRelease() *cobra.Command {
 	var f cli.QueryFlags
-	var yes, dryRun bool
+	var consent cli.Consent
 	cmd := &cobra.Command{
 		Use:  "release ID",
 		Args: cli.Takes(1, 1),
@@ -165,8 +165,8 @@ func NewHoldRelease() *cobra.Command {
 				return err
 			}
 			did := "would be released"
-			if !dryRun {
-				if err := cli.Ask(ctx, cmd, yes, "Release the hold at %s (%s)?", cli.AtTime(h.Timestamp), cli.OrDash(h.Reason)); err != nil {
+			if !consent.DryRun {
+				if err := consent.Ask(ctx, cmd, "Release the hold at %s (%s)?", cli.AtTime(h.Timestamp), cli.OrDash(h.Reason)); err != nil {
 					return err
 				}
 				if err := admin.New(c).ReleaseHold(ctx, h); err != nil {
@@ -174,11 +174,10 @@ func NewHoldRelease() *cobra.Command {
 				}
 				did = "released"
 			}
-			return f.Output.EmitText(cmd.OutOrStdout(), releasedJSON{newHoldJSON(h), dryRun}, fmt.Sprintf("%s: hold %s at %s", did, h.ID, cli.AtTime(h.Timestamp)))
+			return f.Output.EmitText(cmd.OutOrStdout(), releasedJSON{newHoldJSON(h), consent.DryRun}, fmt.Sprintf("%s: hold %s at %s", did, h.ID, cli.AtTime(h.Timestamp)))
 		}),
 	}
 	f.Add(cmd, cli.CellTimeout)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
+	consent.Add(cmd)
 	return cmd
 }

@@ -18,8 +18,7 @@ import (
 
 // takeForBackup takes a hold beside which collection stands still.
 func takeForBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, ttl time.Duration, reason string, replicated bool, f *cli.QueryFlags) error {
-	wait := cli.NewCountdown(cmd, "every client knows of the hold, and everything up to the timestamp has committed")
-	_, end := cli.WaitingLine(cmd, wait)
+	wait, _, end := cli.WaitingLine(cmd, "every client knows of the hold, and everything up to the timestamp has committed")
 	h, to, err := admin.New(c).TakeBackupHold(ctx, ttl, reason, wait.Begin)
 	end()
 	if err != nil {

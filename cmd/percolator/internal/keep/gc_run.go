@@ -16,7 +16,7 @@ import (
 type gcRunFlags struct {
 	cli.QueryFlags
 	keep          cli.Retention
-	dryRun, yes   bool
+	consent       cli.Consent
 	rowsPerSecond int
 }
 
@@ -30,8 +30,7 @@ func NewGCRun() *cobra.Command {
 	}
 	f.Add(cmd, cli.WalkTimeout)
 	f.keep.Add(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	f.consent.Add(cmd)
 	cmd.Flags().IntVar(&f.rowsPerSecond, "rows-per-second", 5000, "rows to read in a second, at most")
 	return cmd
 }
@@ -47,17 +46,16 @@ func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percola
 	if err != nil {
 		return err
 	}
-	if f.dryRun {
+	if f.consent.DryRun {
 		return f.plan(ctx, cmd, c, b)
 	}
 	if err := f.agree(cmd, b); err != nil {
 		return err
 	}
-	if err := cli.Ask(ctx, cmd, f.yes, "Remove for good what only snapshots up to %s read?", cli.AtTime(b.Next)); err != nil {
+	if err := f.consent.Ask(ctx, cmd, "Remove for good what only snapshots up to %s read?", cli.AtTime(b.Next)); err != nil {
 		return err
 	}
-	wait := cli.NewCountdown(cmd, "no client reads what is removed")
-	say, end := cli.WaitingLine(cmd, wait)
+	wait, say, end := cli.WaitingLine(cmd, "no client reads what is removed")
 	g, err := admin.New(c).NewCollector(admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Waiting: wait.Begin, Progress: func(col admin.Collection) {
 		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Page, col.Rows, col.Versions))
 	}})

@@ -66,10 +66,9 @@ func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percola
 			return err
 		}
 	}
-	wait := cli.NewCountdown(cmd, "every client knows of the repair")
+	wait, say, end := cli.WaitingLine(cmd, "every client knows of the repair")
 	opts.Waiting = wait.Begin
 	opts.Raise = f.raise
-	say, end := cli.WaitingLine(cmd, wait)
 	opts.Progress = func(phase admin.RepairPhase, r admin.RepairReport) { say(fmt.Sprintf("%s, %d rows", phase, r.Rows)) }
 	report, err := admin.New(c).Repair(ctx, opts)
 	end()

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,13 +63,8 @@ func NewSweep() *cobra.Command {
 				return err
 			}
 			out := NewSweepJSON(done)
-			if err := f.Output.Emit(cmd.OutOrStdout(), out, out.Print); err != nil {
-				return err
-			}
-			if done.Missed.Sum() > 0 {
-				return cli.Findings("the journal did not lead to %s that the sweep has found", cli.Counted(done.Missed.Sum(), "place"))
-			}
-			return nil
+			return cmp.Or(f.Output.Emit(cmd.OutOrStdout(), out, out.Print),
+				cli.FindingsOf(done.Missed.Sum(), "place", "the journal did not lead to %s that the sweep has found"))
 		}),
 	}
 	f.Add(cmd, cli.WalkTimeout)

@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +42,8 @@ type countsJSON struct {
 // resolveFlags are what "locks resolve" is told.
 type resolveFlags struct {
 	cli.QueryFlags
-	opts        admin.LockOptions
-	yes, dryRun bool
+	opts    admin.LockOptions
+	consent cli.Consent
 }
 
 // Bounds of a resolution.
@@ -64,13 +65,12 @@ func NewLocksResolve() *cobra.Command {
 	flags := cmd.Flags()
 	flags.DurationVar(&f.opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
 	scanFlag(cmd, &f.opts)
-	flags.BoolVar(&f.yes, "yes", false, "do not ask")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	f.consent.Add(cmd)
 	return cmd
 }
 
 func (f *resolveFlags) resolve(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
-	if !f.yes && !f.dryRun {
+	if f.consent == (cli.Consent{}) {
 		n := 0
 		for l, err := range f.locks(ctx, c, args) {
 			if err != nil {
@@ -85,7 +85,7 @@ func (f *resolveFlags) resolve(ctx context.Context, cmd *cobra.Command, c *perco
 		}
 	}
 	r := resolution{
-		c: c, dryRun: f.dryRun, text: cmd.OutOrStdout(), undone: map[tso.Timestamp]bool{},
+		c: c, dryRun: f.consent.DryRun, text: cmd.OutOrStdout(), undone: map[tso.Timestamp]bool{},
 		found: resolvedJSON{Resolved: []resolvedLock{}, Undecodable: []*lockJSON{}},
 	}
 	if f.Output.IsJSON() {
@@ -98,10 +98,7 @@ func (f *resolveFlags) resolve(ctx context.Context, cmd *cobra.Command, c *perco
 	if perr := f.Output.Emit(cmd.OutOrStdout(), r.found, r.summarize); err == nil {
 		err = perr
 	}
-	if err == nil && r.found.Counts.Undecodable > 0 {
-		err = cli.Findings("%s cannot be decoded", cli.Counted(r.found.Counts.Undecodable, "lock"))
-	}
-	return err
+	return cmp.Or(err, cli.FindingsOf(r.found.Counts.Undecodable, "lock", "%s cannot be decoded"))
 }
 
 // locks are those of the tables or the row that were named.

@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -58,13 +59,7 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 		return fmt.Errorf("after %d cells and %d entries, with %d findings: %w", r.Cells, r.Entries, r.Damaged(), err)
 	}
 	out := NewVerifyJSON(table, index, r)
-	if err := output.Emit(cmd.OutOrStdout(), out, out.Print); err != nil {
-		return err
-	}
-	if r.Damaged() > 0 {
-		return cli.Findings("the index does not fit its table: %s", cli.Counted(r.Damaged(), "finding"))
-	}
-	return nil
+	return cmp.Or(output.Emit(cmd.OutOrStdout(), out, out.Print), cli.FindingsOf(r.Damaged(), "finding", "the index does not fit its table: %s"))
 }
 
 func NewVerifyJSON(table, index string, r admin.IndexReport) VerifyJSON {
