@@ -57,7 +57,7 @@ var (
 // pages reads README.md, CONTRIBUTING.md and everything in docs.
 func pages(t *testing.T) []*page {
 	t.Helper()
-	paths := []string{"README.md", "CONTRIBUTING.md"}
+	paths := []string{"README.md", "CONTRIBUTING.md", "emulator_test/README.md"}
 	found, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -118,4 +119,34 @@ func (p *page) lock(l model.Lock) {
 	if p.knows {
 		p.met.lock = max(p.met.lock, p.now.Sub(l.Placed)-l.TTL)
 	}
+}
+
+// ageOf is how long what an adopter has found has been waiting, as far as the client can tell.
+func (w *Worker) ageOf(left settle.Backlog) (m met) {
+	now, knows := w.engine.Clock.EstimatedTime()
+	if knows && left.Notified != 0 {
+		m.any = now.Sub(left.Notified)
+	}
+	if knows && left.Taken != 0 {
+		m.notification = now.Sub(left.Taken)
+	}
+	if knows && left.Expired != 0 {
+		m.lock = max(0, now.Sub(left.Expired))
+	}
+	return m
+}
+
+// behind is how far behind the work is: what scanners and adopter have met, what this process's own
+// client has notified and that are unprocessed, and what looks at its entries, those that it has
+// taken over from the dead among them, have found.
+func (w *Worker) behind() met {
+	m := w.backlog.seen()
+	if w.engine.Meta.Journaled() {
+		own := w.engine.Journal.Own.Unsettled()
+		oldest, taken := w.engine.Journal.Own.OldestNotified(w.takes)
+		m = m.max(w.ageOf(settle.Backlog{Notified: oldest, Taken: taken}))
+		m = m.max(w.ageOf(settle.Backlog{Notified: own.Notified, Taken: own.Taken, Expired: own.Expired}))
+	}
+	m.any = max(m.any, m.notification) // scanners meet only what they take
+	return m
 }

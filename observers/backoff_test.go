@@ -2,7 +2,11 @@ package observers
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 func TestPausesGrowUpToTheirMaximum(t *testing.T) {
@@ -19,4 +23,127 @@ func TestPausesGrowUpToTheirMaximum(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestLimitFallsWithConflictsAndRecovers(t *testing.T) {
+	t.Parallel()
+	c := newCongestion(32)
+	for range 100 {
+		c.committed()
+	}
+	if c.limit() != 32 {
+		t.Fatalf("limit %d without conflicts", c.limit())
+	}
+	for range 7 {
+		c.conflicted()
+	}
+	if n := c.limit(); n < 14 || n > 16 {
+		t.Fatalf("limit %d after seven conflicts", n)
+	}
+	for range 1000 {
+		c.conflicted()
+	}
+	if c.limit() != 1 {
+		t.Fatalf("limit %d, must be one at least and at most", c.limit())
+	}
+	for range 600 { // about 32²/2
+		c.committed()
+	}
+	if c.limit() != 32 {
+		t.Fatalf("limit %d after it has recovered", c.limit())
+	}
+}
+
+// At most two of four slots are for cells that have failed. The others wait without keeping
+// anything else from its turn, and come in the order in which they waited.
+func TestQueueBoundsRetries(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 4}, options{})
+		failing := []string{"a", "b", "c", "d"}
+		for i, row := range failing {
+			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
+		}
+		var turns []turn
+		for _, row := range failing {
+			turns = append(turns, f.take(row, "o0")) // the first time, all of them have a slot
+		}
+		for i, tn := range turns {
+			f.q.finish(tn, outcome{err: errTest})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := f.q.readyNow(); n != i+1 {
+				t.Fatalf("%d cells are ready", n)
+			}
+		}
+		f.offer("healthy", 20, dispatched, accepted)
+		a, b := f.take("a", "o0"), f.take("b", "o0")
+		healthy, _ := f.q.take() // c and d have no slot
+		if healthy.entry.row != "healthy" {
+			t.Fatalf("took %s", healthy.entry.row)
+		}
+		f.none()
+		f.q.finish(healthy, outcome{start: 30, finished: 30, committed: true})
+		f.none()
+		f.q.finish(a, outcome{start: 31, finished: 31, committed: true})
+		c := f.take("c", "o0")
+		f.none()
+		f.q.finish(b, outcome{start: 32, finished: 32, committed: true})
+		f.q.finish(c, outcome{start: 33, finished: 33, committed: true})
+		f.q.finish(f.take("d", "o0"), outcome{start: 34, finished: 34, committed: true})
+		f.sizes(0, 0)
+	})
+}
+
+// A cell with a failed observer that has no slot runs its other observer; the slot that it leaves
+// goes to the next one.
+func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 2}, options{}, options{})
+		f.offer("a", 10, dispatched, accepted)
+		f.q.finish(f.take("a", "o0"), outcome{err: errTest})
+		f.offer("b", 11, dispatched, accepted)
+		a := f.take("a", "o1") // while o0 waits for its pause to end
+		f.q.finish(f.take("b", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("b", "o1"), outcome{start: 15})
+		f.q.finish(a, outcome{start: 16})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		first, _ := f.q.take() // the one slot for cells that have failed
+		got := make(chan turn)
+		go func() {
+			tn, _ := f.q.take()
+			got <- tn
+		}()
+		synctest.Wait()
+		select {
+		case tn := <-got:
+			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
+		default:
+		}
+		f.offer(first.entry.row, 20, dispatched, joined) // o1 has work again, on the cell that runs
+		f.offer("healthy", 21, dispatched, accepted)
+		healthy := <-got
+		if healthy.entry.row != "healthy" || healthy.lane.name != "o0" {
+			t.Fatalf("took %s of %s", healthy.entry.row, healthy.lane.name)
+		}
+		f.q.finish(first, outcome{err: errTest})
+		second, third := f.takeAny(), f.takeAny()
+		if second.entry.row == third.entry.row || second.slot.retry == third.slot.retry {
+			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.lane.name, third.entry.row, third.lane.name)
+		}
+		f.q.finish(second, outcome{start: 31})
+		f.q.finish(third, outcome{start: 32})
+	})
+}
+
+// takeAny takes the turn that comes next, whichever it is.
+func (f *fixture) takeAny() turn {
+	f.Helper()
+	if f.q.readyNow() == 0 {
+		f.Fatal("nothing is ready")
+	}
+	tn, _ := f.q.take()
+	return tn
 }

@@ -1,9 +1,11 @@
 package observers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -48,7 +50,8 @@ type TypedChange[T any] struct {
 }
 
 // ObserveBatch registers f like [Registry.ObserveBatch] for a typed column. A cell whose value
-// cannot be decoded fails alone with percolator.ErrCorrupt, and costs the others one run.
+// cannot be decoded fails alone with percolator.ErrCorrupt, and costs the others one run. A column
+// of another type is refused, or fails, as that of [Observe].
 func ObserveBatch[T any](r *Registry, name string, col percolator.Column[T],
 	f func(ctx context.Context, tx *percolator.Txn, changes []TypedChange[T]) error, opts ...Option,
 ) {
@@ -58,7 +61,7 @@ func ObserveBatch[T any](r *Registry, name string, col percolator.Column[T],
 			decoded := make([]TypedChange[T], len(changes))
 			var bad undecodable
 			for i, ch := range changes {
-				v, err := decode(col, ch)
+				v, err := decode(tx, col, ch)
 				if err != nil {
 					bad = undecodable{append(bad.at, i), errors.Join(bad.err, err)}
 				}
@@ -70,7 +73,7 @@ func ObserveBatch[T any](r *Registry, name string, col percolator.Column[T],
 			return f(ctx, tx, decoded)
 		}
 	}
-	r.ObserveBatch(name, col.Table, col.Name, typed, opts...)
+	r.ObserveBatch(name, col.Table, col.Name, typed, append(slices.Clip(opts), ofType(col.Type()))...)
 }
 
 // undecodable is the failure of a batch some of whose values cannot be decoded.
@@ -92,3 +95,95 @@ func MaxCells(n int) Option { return func(o *options) { o.maxCells = n } }
 // 0, the default, a batch begins as soon as the worker has a goroutine for it, and takes what is
 // due by then.
 func MaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
+
+// gathering is the cells of a batch observer that are due. queue.mu guards it.
+type gathering struct {
+	cells   fifo[*entry] // entry.due says since when each of them waits
+	offered bool         // queue.ready leads to it
+	timer   *time.Timer  // fires when the first cell has waited long enough; nil: none has had to
+}
+
+// joins reports whether task i of an entry runs in batches.
+func (e *entry) joins(i int) bool { return e.column.lanes[i].maxCells > 1 && !e.tasks[i].alone }
+
+// gather has an entry, whose task i is due, wait for its batch.
+func (q *queue) gather(e *entry, i int, now time.Time) {
+	l := e.column.lanes[i]
+	e.due = now
+	if len(l.awaits) > 0 { // it may have been held all the while
+		e.due = e.tasks[i].due
+	}
+	l.gathered.cells.push(e)
+	q.offerBatch(l, now)
+	if q.surplus(l) {
+		signal(q.spread.surplus)
+	}
+}
+
+// offerBatch makes the gathered cells of an observer ready if there is a slot for them and they
+// have waited long enough, or are enough.
+func (q *queue) offerBatch(l *lane, now time.Time) {
+	g := &l.gathered
+	if g.offered || g.cells.len() == 0 || l.slots() <= 0 {
+		return
+	}
+	if wait := g.cells.first().due.Add(l.maxWait).Sub(now); wait > 0 && g.cells.len() < l.maxCells {
+		if g.timer == nil {
+			g.timer = time.AfterFunc(wait, func() { q.ripenBatch(l) })
+		} else {
+			g.timer.Reset(wait)
+		}
+		return
+	}
+	g.offered = true
+	q.ready.push(item{batch: l}, l.headStart, now)
+	q.work.Signal()
+}
+
+// ripenBatch is called when the first gathered cell has waited long enough.
+func (q *queue) ripenBatch(l *lane) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.offerBatch(l, time.Now())
+	}
+}
+
+// takeBatch begins a run of the gathered cells, in row order. Without a slot, or if meanwhile
+// nothing is left to do for them or they have to wait, it returns none. A batch that need not wait
+// for other observers takes along cells that would: they cost it little.
+func (q *queue) takeBatch(l *lane, now time.Time) []turn {
+	g := &l.gathered
+	g.offered = false
+	if l.slots() <= 0 { // who leaves one offers the batch again
+		return nil
+	}
+	var batch []turn
+	slot := new(slot)
+	for n := g.cells.len(); n > 0 && len(batch) < l.maxCells; n-- {
+		e := g.cells.pop()
+		i := slices.Index(e.column.lanes, l)
+		if !e.pending(&e.tasks[i]) || e.readyAt(i, now).After(now) {
+			q.schedule(e, now)
+			continue
+		}
+		q.lag.note(now.Sub(e.readied)-l.maxWait, now)
+		batch = append(batch, q.begin(e, i, slot))
+	}
+	if len(batch) > 0 {
+		batch = q.takeAlong(l, batch, slot)
+	}
+	slices.SortFunc(batch, func(a, b turn) int { return cmp.Compare(a.entry.row, b.entry.row) })
+	q.offerBatch(l, now)
+	return batch
+}
+
+// closeBatch forgets the gathered cells of an observer.
+func (q *queue) closeBatch(l *lane) {
+	if l.gathered.timer != nil {
+		l.gathered.timer.Stop()
+	}
+	for l.gathered.cells.len() > 0 {
+		q.forget(l.gathered.cells.pop())
+	}
+}

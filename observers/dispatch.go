@@ -1,9 +1,19 @@
 package observers
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
 	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
+
+// A worker learns of most notifications without reading a table: its own client dispatches what it
+// has written, and the oracle passes on what other processes' clients have written. What both miss
+// the journal finds (journal.go), or the scan (scan.go).
 
 // dispatch queues a notification that this process's own client has just written, so that a chain
 // of observers in one worker does not wait for a look by the journal, or a scan. It never blocks.
@@ -38,3 +48,95 @@ func (w *Worker) offer(n model.Notification, a arrival) (v verdict, upTo tso.Tim
 	}
 	return w.queue.add(col, n.Cell.Row, n.Timestamp, a)
 }
+
+const (
+	hintsAtOnce = 256              // the most that one request may return
+	hintsWait   = 20 * time.Second // in one request
+	hintsRest   = 5 * time.Second  // after a request that failed, at random up to twice as long
+	hintsBusy   = time.Second      // between requests of a worker that has enough to do
+
+	// hintsFirst is the age up to which a hint is of the notification's writer, and not of one who
+	// has looked again.
+	hintsFirst = 4 * time.Second
+)
+
+// listen takes the notifications of other processes' clients that the oracle passes on, so that an
+// observer runs as soon as the write has committed and not when a scan comes by. While there is
+// room it waits for them, and for cells of which other workers have too many; it asks for no more
+// than can begin at once and leaves the rest to other workers. While there is none it only asks now
+// and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
+// on, the scan has to find everything, or the adopter in the journal.
+func (w *Worker) listen(ctx context.Context) {
+	q := model.Question{Columns: w.heard()}
+	for w.queue.awaitRoom(ctx) {
+		hungry, open := w.queue.awaitHunger(ctx, hintsBusy)
+		switch {
+		case !open:
+			return
+		case hungry:
+			q.Most, q.Wait, q.Surplus = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
+		default:
+			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
+		}
+		if !w.hear(ctx, q) {
+			return
+		}
+	}
+}
+
+// listenOwned takes the notifications that other workers pass on because this one runs for their
+// cells.
+func (w *Worker) listenOwned(ctx context.Context) {
+	for w.queue.awaitRoom(ctx) && w.hear(ctx, model.Question{Worker: w.name, Most: hintsAtOnce, Wait: hintsWait}) {
+	}
+}
+
+// hear asks once, and pauses if that fails. false: it is useless to ask again.
+func (w *Worker) hear(ctx context.Context, q model.Question) bool {
+	heard, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
+	switch {
+	case errors.Is(err, tso.ErrUnsupported):
+		w.deaf.Store(true)
+		return false
+	case ctx.Err() != nil, errors.Is(err, percolator.ErrClosed):
+		return false
+	case err != nil:
+		w.log.Debug("observers: hints from other processes do not arrive", "err", err)
+		if model.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
+			return false
+		}
+	}
+	for _, s := range heard.Surplus {
+		w.received(s)
+	}
+	for _, n := range heard.Notified {
+		switch {
+		case q.Worker != "": // two that see different owners do not pass it to and fro
+			w.hinted(n, false)
+		case w.overdue(n) || !w.pass(n):
+			w.hinted(n, w.age(n.Timestamp) >= hintsFirst && w.young(n, 0))
+		}
+	}
+	return true
+}
+
+// heard are the columns of which this worker takes hints.
+func (w *Worker) heard() (columns []percolator.Cell) {
+	for c := range w.coverage.taken {
+		columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
+	}
+	return columns
+}
+
+// hinted queues what another process has notified. If it does not fit, it is found later. It
+// counts as found: because of a look or a scan, another worker may handle it as well. young: it
+// comes of a look, and another worker may have heard the writer's hint. What was passed on to this
+// worker belongs to it alone.
+func (w *Worker) hinted(n model.Notification, young bool) {
+	if v, _ := w.offer(n, arrival{how: found, young: young}); v == accepted || v == joined {
+		w.counters.hinted.Add(1)
+	}
+}
+
+// overdue reports whether the owner of a cell has had its time.
+func (w *Worker) overdue(n model.Notification) bool { return w.cfg.Grace >= 0 && !w.young(n, 0) }

@@ -81,36 +81,6 @@ func (w *Worker) adopt(ctx context.Context) {
 // countParkedEvery is how often the worker that adopts counts what is parked.
 const countParkedEvery = 10 * time.Second
 
-// ageOf is how long what an adopter has found has been waiting, as far as the client can tell.
-func (w *Worker) ageOf(left settle.Backlog) (m met) {
-	now, knows := w.engine.Clock.EstimatedTime()
-	if knows && left.Notified != 0 {
-		m.any = now.Sub(left.Notified)
-	}
-	if knows && left.Taken != 0 {
-		m.notification = now.Sub(left.Taken)
-	}
-	if knows && left.Expired != 0 {
-		m.lock = max(0, now.Sub(left.Expired))
-	}
-	return m
-}
-
-// behind is how far behind the work is: what scanners and adopter have met, what this process's own
-// client has notified and that are unprocessed, and what looks at its entries, those that it has
-// taken over from the dead among them, have found.
-func (w *Worker) behind() met {
-	m := w.backlog.seen()
-	if w.engine.Meta.Journaled() {
-		own := w.engine.Journal.Own.Unsettled()
-		oldest, taken := w.engine.Journal.Own.OldestNotified(w.takes)
-		m = m.max(w.ageOf(settle.Backlog{Notified: oldest, Taken: taken}))
-		m = m.max(w.ageOf(settle.Backlog{Notified: own.Notified, Taken: own.Taken, Expired: own.Expired}))
-	}
-	m.any = max(m.any, m.notification) // scanners meet only what they take
-	return m
-}
-
 // found hears of what looks at the journal's entries find. It waits while the queue is full.
 func (w *Worker) found() settle.Found {
 	asOf := w.queue.asOf()
@@ -126,15 +96,4 @@ func (w *Worker) found() settle.Found {
 		}
 		return v != foreign && v != refused && v != full
 	}
-}
-
-// surveyed is a survey by the journal in place of a sweep over the tables: what it finds is queued
-// here, or counted as left for others.
-func (w *Worker) surveyed(ctx context.Context) (left remains, s *settle.Survey, err error) {
-	if err := w.flush(ctx); err != nil {
-		return left, nil, err
-	}
-	asOf := w.queue.asOf()
-	s, err = w.engine.Looker.Survey(ctx, func(row layout.Pending) { w.count(ctx, []layout.Pending{row}, asOf, &left) })
-	return left, s, err
 }

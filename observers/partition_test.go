@@ -399,3 +399,68 @@ func TestPartitionIdleCost(t *testing.T) {
 		p.end()
 	})
 }
+
+// TestBoundsOfOtherTablesStay: workers that take columns of different tables share the row of
+// bounds. If each kept only those of its own tables, they would keep erasing each other's.
+func TestBoundsOfOtherTablesStay(t *testing.T) {
+	percolatortest.Bubble(t, func(t *testing.T) {
+		d := newFakeDirectory()
+		tablets := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{}, 2)
+		for _, table := range []string{"t", "u"} {
+			places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
+			places.Pick(t.Context(), table, percolator.All())
+			m := &partition{
+				directory: d, places: places, tables: []string{table}, owners: new(owners), deaf: func() bool { return false }, cannot: func(error) {},
+				self: membership.WorkerInfo{Name: "worker-" + table, Columns: "of " + table},
+			}
+			go func() { m.run(ctx); ended <- struct{}{} }()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		d.mu.Lock()
+		looks, writes, bounds := d.looks, d.writes, len(d.bounds)
+		d.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		d.mu.Lock()
+		looks, writes = d.looks-looks, d.writes-writes
+		d.mu.Unlock()
+		cancel()
+		<-ended
+		<-ended
+		if bounds != 2 {
+			t.Errorf("%d tables have bounds, of 2", bounds)
+		}
+		// docs: six looks a minute for each, and at most six writes a minute without sessions.
+		if looks > 14 || writes > 14 {
+			t.Errorf("%d looks and %d writes in a minute of two workers of which nothing changes", looks, writes)
+		}
+	})
+}
+
+// TestRegisteredColumns: a worker registers the columns it takes as bytes, and none rather than
+// some.
+func TestRegisteredColumns(t *testing.T) {
+	t.Parallel()
+	of := func(names ...string) membership.WorkerInfo {
+		c := &coverage{taken: map[Column]*column{}}
+		for _, n := range names {
+			c.taken[Column{"docs", n}] = &column{}
+		}
+		return membership.WorkerInfo{Takes: c.registeredColumns()}
+	}
+	w := of("in", "\xff")
+	for column, want := range map[string]bool{"in": true, "\xff": true, "out": false} {
+		if takes, known := w.TakesColumn("docs", column); takes != want || !known {
+			t.Errorf("column %q: takes %v, known %v", column, takes, known)
+		}
+	}
+	if takes, _ := w.TakesColumn("other", "in"); takes {
+		t.Error("it takes a column of another table")
+	}
+	if takes, known := of("in", strings.Repeat("x", registeredBytes)).TakesColumn("docs", "in"); takes || known {
+		t.Error("what does not fit is registered in part")
+	}
+}

@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -127,4 +129,224 @@ func (q *queue) saturated() bool {
 		runs += l.active
 	}
 	return q.ready.len() >= runs && runs > 0
+}
+
+// verdict is what the queue did with a notification.
+type verdict uint8
+
+const (
+	accepted  verdict = iota // a new entry
+	joined                   // newer than what the cell's entry knew
+	known                    // not newer
+	parked                   // only parked observers are left
+	finished                 // everything up to it is done: it only has to be erased
+	elsewhere                // another worker may be about to run for it
+	full                     // no room: wait for it
+	crowded                  // no room among the waiting cells: do not wait for it
+	refused                  // the worker does not run
+	foreign                  // the worker does not take the column
+)
+
+// offer queues a notification of col in row at ts; how is dispatched or found. stored are the
+// observer states read from the store; nil: they were not read. If the verdict is finished,
+// everything up to upTo is done.
+func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
+	return q.add(col, row, ts, arrival{how: how, stored: stored})
+}
+
+// arrival is how a notification came to the queue.
+type arrival struct {
+	how       entryClass
+	stored    *storedStates // nil: not read
+	young     bool          // another worker may be about to run for it
+	handOvers int           // how often workers have handed it over
+	asked     bool          // for it, as there was room: who had it has forgotten it
+}
+
+func (q *queue) add(col *column, row string, ts tso.Timestamp, a arrival) (v verdict, upTo tso.Timestamp) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.insert(col, row, ts, a)
+}
+
+// insert is add for a caller that holds q.mu.
+func (q *queue) insert(col *column, row string, ts tso.Timestamp, a arrival) (v verdict, upTo tso.Timestamp) {
+	if !q.open {
+		return refused, 0
+	}
+	key, e := cellKey{col, row}, col.cells[row]
+	switch {
+	case e == nil:
+		if upTo, ok := q.finished.Get(key); ok && ts <= upTo {
+			return finished, upTo
+		}
+		e = &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.lanes))}
+		q.recall(key, e, a.stored)
+		if v, upTo := e.verdict(ts); v != accepted {
+			return v, upTo
+		}
+		if a.young || a.how == found && q.spread.has(key, ts) {
+			return elsewhere, 0
+		}
+	case ts <= e.newest:
+		return q.update(e, a.stored), 0
+	}
+	class := col.class(a.how)
+	if a.handOvers > 0 {
+		class = dispatched // it has waited
+	}
+	if e.state == stateNew && !a.asked && q.counts[class] >= q.limits[class] {
+		q.dropped = q.dropped || a.how == dispatched
+		if class == waiting {
+			return crowded, 0
+		}
+		return full, 0
+	}
+	now := time.Now()
+	e.notify(ts, now)
+	switch e.state {
+	case stateNew:
+		v = accepted
+		col.cells[row] = e
+		e.class = class
+		if e.handOvers = a.handOvers; a.handOvers > 0 {
+			e.hasten()
+		}
+		q.counts[class]++
+		q.started++
+		q.schedule(e, now)
+		return accepted, 0
+	case stateDelayed: // a task that was done may be due before those that wait
+		q.delayed.remove(e)
+		q.schedule(e, now)
+	}
+	return joined, 0
+}
+
+// start admits notifications.
+func (q *queue) start() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = true
+	q.broadcast()
+}
+
+// close admits nothing more and forgets everything that is not running. take returns false from now
+// on.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open, q.closed = false, true
+	q.delayed.timer.Stop()
+	for q.ready.len() > 0 {
+		if next := q.ready.pop(); next.entry != nil {
+			q.forget(next.entry)
+		}
+	}
+	for q.retries.blocked.len() > 0 {
+		q.forget(q.retries.blocked.pop())
+	}
+	for _, l := range q.lanes {
+		for l.blocked.len() > 0 {
+			q.forget(l.blocked.pop())
+		}
+		q.closeBatch(l)
+	}
+	for len(q.delayed.heap) > 0 {
+		e := q.delayed.heap[0]
+		q.delayed.remove(e)
+		q.forget(e)
+	}
+	q.work.Broadcast()
+	q.broadcast()
+}
+
+// awaitIdle waits until nothing is queued, waiting or running. started counts everything that ever
+// began.
+func (q *queue) awaitIdle(ctx context.Context) (started uint64, err error) {
+	for {
+		q.mu.Lock()
+		if q.active() == 0 {
+			defer q.mu.Unlock()
+			return q.started, nil
+		}
+		n, wake := q.active(), q.wakeup()
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("observers: %d cells are unfinished: %w", n, ctx.Err())
+		case <-wake:
+		}
+	}
+}
+
+// quietSince reports whether nothing has begun since awaitIdle returned started.
+func (q *queue) quietSince(started uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.active() == 0 && q.started == started
+}
+
+// awaitRoom waits until half of the slots for found cells are free: waking a scanner for each slot
+// costs more. It returns false when ctx has ended or the queue is closed.
+func (q *queue) awaitRoom(ctx context.Context) bool {
+	for {
+		q.mu.Lock()
+		if !q.open || q.counts[found] <= q.limits[found]/2 {
+			defer q.mu.Unlock()
+			return q.open
+		}
+		wake := q.wakeup()
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-wake:
+		}
+	}
+}
+
+// changed returns a channel that closes when the queue starts, closes or becomes idle.
+func (q *queue) changed() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.wakeup()
+}
+
+// wakeup returns the channel to wait on. Take it under the lock under which the condition was
+// checked.
+func (q *queue) wakeup() <-chan struct{} {
+	if q.wake == nil {
+		q.wake = make(chan struct{})
+	}
+	return q.wake
+}
+
+func (q *queue) broadcast() {
+	if q.wake != nil {
+		close(q.wake)
+		q.wake = nil
+	}
+}
+
+// sizes returns how many cells wait and how many run.
+func (q *queue) sizes() (queued, running int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.active() - q.running, q.running
+}
+
+// asOf begins a read of the store: it is newer than what the queue knows by now.
+func (q *queue) asOf() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sequence++
+	return q.sequence
+}
+
+// busy returns the number of runs under way.
+func (q *queue) busy() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.running
 }

@@ -75,30 +75,35 @@ func (r *Registry) register(o *observer, opts []Option) {
 
 // Observe registers f like [Registry.Observe] for a typed column: v is the decoded value, or the
 // zero T for a deletion or a weak notification. A value that cannot be decoded fails the attempt
-// with percolator.ErrCorrupt.
+// with percolator.ErrCorrupt. [NewWorker] refuses a column that the schema declares with another
+// type; one that it comes to declare so later fails the attempt with percolator.ErrInvalidArgument.
 func Observe[T any](r *Registry, name string, col percolator.Column[T],
 	f func(ctx context.Context, tx *percolator.Txn, ch Change, v T) error, opts ...Option,
 ) {
 	var typed Func
 	if f != nil {
 		typed = func(ctx context.Context, tx *percolator.Txn, ch Change) error {
-			v, err := decode(col, ch)
+			v, err := decode(tx, col, ch)
 			if err != nil {
 				return err
 			}
 			return f(ctx, tx, ch, v)
 		}
 	}
-	r.Observe(name, col.Table, col.Name, typed, opts...)
+	r.Observe(name, col.Table, col.Name, typed, append(slices.Clip(opts), ofType(col.Type()))...)
 }
 
-// decode returns the value of a change, or the zero T where it has none.
-func decode[T any](col percolator.Column[T], ch Change) (v T, err error) {
+// decode returns the value of a change, or the zero T where it has none. The schema may have come
+// to declare another type since NewWorker.
+func decode[T any](tx *percolator.Txn, col percolator.Column[T], ch Change) (v T, err error) {
 	if !ch.Deleted && !ch.Weak {
-		v, err = col.Decode(ch.Cell.Row, ch.Value)
+		v, err = col.DecodeEntry(tx, percolator.Entry{Cell: ch.Cell, Value: ch.Value})
 	}
 	return v, err
 }
+
+// ofType is the type that the observer takes values for.
+func ofType(t percolator.Type) Option { return func(o *options) { o.stored = t } }
 
 // snapshot returns the observers registered so far, in order, or everything that is wrong with
 // them.
@@ -172,6 +177,7 @@ type options struct {
 	headStart  time.Duration
 	owned      ownership
 	needs      []string // tables
+	stored     percolator.Type
 }
 
 // Option changes how a worker runs one observer.

@@ -101,3 +101,25 @@ func (w *Worker) young(n model.Notification, age time.Duration) bool {
 	grace := w.grace(col)
 	return max(age, w.age(n.Timestamp)) < grace && w.sightings.standing(cellKey{col, n.Cell.Row}, n.Timestamp, grace) < grace
 }
+
+// lag is how long ready cells wait here for their turn. It says how long they may wait in other
+// workers, since these share their work. After a while without a turn it says less and less.
+type lag struct {
+	longest time.Duration
+	noted   time.Time
+}
+
+func (l *lag) note(d time.Duration, now time.Time) {
+	if d >= l.now(now) {
+		l.longest, l.noted = d, now
+	}
+}
+
+func (l *lag) now(now time.Time) time.Duration { return max(0, l.longest-now.Sub(l.noted)) }
+
+// lagging is the lag now.
+func (q *queue) lagging() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lag.now(time.Now())
+}

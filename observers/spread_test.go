@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -336,65 +334,5 @@ func TestWorkersAskForWorkWhileTheyHaveLittle(t *testing.T) {
 		f.offer("good", 10, dispatched, accepted)
 		f.q.finish(f.take("good", "o0"), outcome{start: 20, finished: 20})
 		hungry(true)
-	})
-}
-
-// What is seen to stand does so since it was seen first, whatever the oracle's clock says.
-func TestStandingSinceTheFirstSighting(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, func(t *testing.T) {
-		s, key := newSightings(), cellKey{row: "r"}
-		standing := func(ts tso.Timestamp, want time.Duration) {
-			t.Helper()
-			if got := s.standing(key, ts, time.Minute); got != want {
-				t.Fatalf("%v, want %v", got, want)
-			}
-		}
-		standing(10, 0)
-		time.Sleep(time.Hour)
-		standing(10, time.Hour) // nobody can have erased it and written it again
-		standing(11, time.Hour/4)
-		time.Sleep(time.Minute)
-		standing(12, (time.Hour+time.Minute)/4)
-		time.Sleep(2 * time.Minute)
-		standing(13, 0) // what was there before may have been run for long ago
-	})
-}
-
-func TestFIFOUnpop(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		var f fifo[int]
-		var model []int
-		next := 0
-		rt.Repeat(map[string]func(*rapid.T){
-			"push": func(rt *rapid.T) {
-				for range rapid.IntRange(1, 1500).Draw(rt, "n") {
-					f.push(next)
-					model = append(model, next)
-					next++
-				}
-			},
-			"pop": func(rt *rapid.T) {
-				for range rapid.IntRange(0, len(model)).Draw(rt, "n") {
-					if v := f.pop(); v != model[0] {
-						rt.Fatalf("popped %d, want %d", v, model[0])
-					}
-					model = model[1:]
-				}
-			},
-			"unpop": func(rt *rapid.T) {
-				var items []int
-				for range rapid.IntRange(0, len(model)).Draw(rt, "n") {
-					items = append(items, f.pop())
-				}
-				f.unpop(items)
-			},
-			"": func(rt *rapid.T) {
-				if f.len() != len(model) {
-					rt.Fatalf("%d items, want %d", f.len(), len(model))
-				}
-			},
-		})
 	})
 }

@@ -52,9 +52,10 @@ type Worker struct {
 }
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
-// for an invalid registry or configuration, percolator.ErrSchemaMismatch for an observer of a
-// column that the schema does not observe, a column without an observer that this worker takes, or
-// a table that an observer needs and the schema lacks.
+// for an invalid registry or configuration, or a typed observer of a column that the schema
+// declares with another type; percolator.ErrSchemaMismatch for an observer of a column that the
+// schema does not observe, a column without an observer that this worker takes, or a table that an
+// observer needs and the schema lacks.
 func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if c == nil || r == nil {
 		return nil, fmt.Errorf("observers: %w: NewWorker needs a client and a registry", percolator.ErrInvalidArgument)
@@ -74,6 +75,9 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	cov, err := cover(c.Schema(), registered, cfg.Columns)
+	if err == nil {
+		err = cov.checkTypes(c.Engine().Meta)
+	}
 	if err != nil {
 		return nil, err
 	}

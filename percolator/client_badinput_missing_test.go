@@ -96,7 +96,7 @@ func TestStoreDownAtStart(t *testing.T) {
 // callers write into the meta table.
 func TestStoredSchemaThatIsNotValid(t *testing.T) {
 	t.Parallel()
-	for _, stored := range []string{`{"Tables":[{"Name":"percolator_meta"}]}`, `{"Tables":[{"Name":"t","Weak":["a\u0000"]}]}`, `{"Tables":[{"Name":"t"},{"Name":"t"}]}`} {
+	for _, stored := range []string{`{"Format":7,"Tables":[{"Name":"percolator_meta"}]}`, `{"Format":7,"Tables":[{"Name":"t","Weak":["a\u0000"]}]}`, `{"Format":7,"Tables":[{"Name":"t"},{"Name":"t"}]}`} {
 		env := fixture.NewEnv(t)
 		ctx := fixture.Context(t)
 		mut := bigtable.NewMutation()

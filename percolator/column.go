@@ -11,8 +11,8 @@ import (
 // Cell names the column's cell in a row.
 func (c Column[T]) Cell(row string) Cell { return Cell{Table: c.Table, Row: row, Column: c.Name} }
 
-// Decode decodes bytes that the caller got elsewhere, as the value of the column in a row. Errors:
-// ErrCorrupt if they are not of the type.
+// Decode decodes bytes that the caller got elsewhere, as the value of the column in a row, whatever
+// the schema declares. Errors: ErrCorrupt if they are not of the type.
 func (c Column[T]) Decode(row string, b []byte) (T, error) {
 	v, err := c.decode(b)
 	if err != nil {
@@ -20,6 +20,20 @@ func (c Column[T]) Decode(row string, b []byte) (T, error) {
 	}
 	return v, nil
 }
+
+// DecodeEntry decodes an entry that r has read, of this or another column with values of the type.
+// Errors: ErrInvalidArgument where the schema declares that column with another type, ErrCorrupt if
+// the bytes are not of the type.
+func (c Column[T]) DecodeEntry(r Reader, e Entry) (v T, err error) {
+	if err := checkType(r, e.Cell, c.stored); err != nil {
+		return v, err
+	}
+	c.Name = e.Cell.Column
+	return c.Decode(e.Cell.Row, e.Value)
+}
+
+// Type is the type that the schema may declare the column with, besides TypeBytes. "" fits any.
+func (c Column[T]) Type() Type { return c.stored }
 
 // Get returns the column's value in a row. Errors: ErrNotFound, ErrCorrupt if the bytes are not of
 // the type, and those of Reader.Get.
@@ -198,17 +212,12 @@ func (c Column[T]) Between(from, to T) (Range, error) {
 }
 
 // typed decodes entries.
-func (c Column[T]) typed(from any, entries iter.Seq2[Entry, error]) iter.Seq2[TypedEntry[T], error] {
+func (c Column[T]) typed(from Reader, entries iter.Seq2[Entry, error]) iter.Seq2[TypedEntry[T], error] {
 	return func(yield func(TypedEntry[T], error) bool) {
 		for e, err := range entries {
 			te := TypedEntry[T]{Entry: e}
 			if err == nil {
-				err = checkType(from, e.Cell, c.stored)
-			}
-			if err == nil {
-				of := c
-				of.Name = e.Cell.Column
-				te.Value, err = of.Decode(e.Cell.Row, e.Value)
+				te.Value, err = c.DecodeEntry(from, e)
 			}
 			if !yield(te, err) || err != nil {
 				return

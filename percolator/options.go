@@ -28,12 +28,14 @@ func MaxAttempts(n int) TxnOption { return txnOption(func(o *commit.TxnOptions) 
 
 // Blind declares that the transaction reads nothing: Get, GetMulti, Scan, ScanIndex, GetForUpdate
 // and Insert return ErrInvalidArgument. The client takes a start timestamp that it asked for ahead
-// of time, which saves the round trip to the oracle. That timestamp may lie up to a quarter of
-// Config.LockTTL before Begin.
+// of time, which saves the round trip to the oracle. That timestamp may lie before Begin by up to a
+// quarter of Config.LockTTL, and an eighth of Config.Retention.
 //
 // Without reads an old start timestamp cannot show stale data. But a transaction never overwrites
 // what was committed after its start timestamp, so a blind one may conflict with a write that was
-// over before it began. Update then tries again with a fresh timestamp.
+// done before it began. Update then tries again with a fresh timestamp. No other error comes from
+// the old one: before Commit returns ErrUnique or ErrSnapshotTooOld, it checks again at a fresh
+// timestamp, for one more request to the oracle.
 func Blind() TxnOption { return txnOption(func(o *commit.TxnOptions) { o.Blind = true }) }
 
 // LockReads makes the transaction conflict with every concurrent writer of a cell that it has read:

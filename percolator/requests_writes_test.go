@@ -223,6 +223,36 @@ func TestRequestsOfBlindTransactions(t *testing.T) {
 		g.commit(func(tx *percolator.Txn) error { return g.set(tx, "a") }, percolator.Blind())
 		g.wantBlind(cost{"Oracle": 2, "CheckAndMutateRow": 2})
 	})
+	// What is free at the timestamp at hand is free, or a conflict; what is taken there is looked
+	// at once more.
+	for name, uc := range map[string]struct {
+		before, since string // what another client has ann hold
+		want          error
+		cost          cost
+	}{
+		"a unique value":                       {"", "", nil, cost{"Oracle": 1, "ReadRows 1": 2, "CheckAndMutateRow": 3, "MutateRows 1": 1}},
+		"a unique value that is taken":         {"x", "", percolator.ErrUnique, cost{"Oracle": 1, "ReadRows 1": 4}},
+		"a unique value that was given up now": {"x", "y", nil, cost{"Oracle": 2, "ReadRows 1": 4, "CheckAndMutateRow": 3, "MutateRows 1": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newBlindGuard(t)
+			other := g.env.NewClient()
+			hold := func(value string) {
+				if value != "" {
+					fixture.Must(t, fixture.Update(g.ctx, other, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "ann", value) }))
+					fixture.Must(t, other.Flush(g.ctx))
+				}
+			}
+			hold(uc.before)
+			requestAhead(t, g.ctx, g.c)
+			hold(uc.since)
+			g.count()
+			_, err := g.c.Update(g.ctx, func(_ context.Context, tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "x") }, percolator.Blind())
+			fixture.WantErr(t, err, uc.want)
+			g.wantBlind(uc.cost)
+		})
+	}
 }
 
 // newBlindGuard is a client that has start timestamps at hand.

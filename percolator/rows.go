@@ -1,13 +1,13 @@
 package percolator
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
 	"reflect"
 
 	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/reads"
 )
 
 // Rows reads and writes rows of one table as structs of type T, each field of which is a column. It
@@ -93,25 +93,24 @@ func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter
 // also if it is zero; but zero stays without a value if tx knows that the row exists and lacks that
 // column, as a row does that is older than the field.
 //
-// Errors: ErrInvalidArgument if a field cannot be encoded, and those of Txn.Set, after which a part
+// Errors: ErrInvalidArgument if a field cannot be encoded; ErrTooLarge if tx does not know the row,
+// and has read more cells than it remembers (some 200,000); and those of Txn.Set, after which a part
 // of the row may be buffered.
 func (r Rows[T]) Put(tx *Txn, v T) error {
-	exists := false
-	key := reflect.ValueOf(&v).Elem().FieldByIndex(r.key).String()
-	for _, c := range r.cells(nil, key) {
-		value, _, err := tx.t().Known(c)
+	known, exists := map[Cell]reads.Remembered{}, false
+	for _, c := range r.cells(nil, reflect.ValueOf(&v).Elem().FieldByIndex(r.key).String()) {
+		k, err := tx.t().Known(c)
 		if err != nil {
 			return err
 		}
-		exists = exists || value != nil
+		known[c], exists = k, exists || k.Exists()
 	}
 	return r.write(tx, v, func(c Cell, field reflect.Value) bool {
-		value, known, _ := tx.t().Known(c)
-		return exists && known && value == nil && field.IsZero()
+		return exists && known[c].IsAbsent() && field.IsZero()
 	}, func(c Cell, value []byte) error {
-		switch was, known, err := tx.t().Known(c); {
-		case err != nil || known && (was == nil) == (value == nil) && bytes.Equal(was, value):
-			return err
+		switch {
+		case known[c].Is(value):
+			return nil
 		case value == nil:
 			return tx.Delete(c)
 		}
@@ -132,11 +131,11 @@ func (r Rows[T]) Insert(tx *Txn, v T) error {
 }
 
 // Delete removes T's columns from a row, except those that tx knows to have no value, as Put does.
-// Errors: those of Txn.Delete.
+// Errors: ErrTooLarge as of Put, and those of Txn.Delete.
 func (r Rows[T]) Delete(tx *Txn, key string) error {
 	for _, c := range r.cells(nil, key) {
-		value, known, err := tx.t().Known(c)
-		if err == nil && (!known || value != nil) {
+		known, err := tx.t().Known(c)
+		if err == nil && !known.IsAbsent() {
 			err = tx.Delete(c)
 		}
 		if err != nil {

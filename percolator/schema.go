@@ -100,7 +100,8 @@ type Index = model.Index
 //
 //	RequestLifetime time.Duration // no request is sent or repeated after it; 0: 30 s; 100 ms to 30 s
 //	MetaMaxAge      time.Duration // a client whose knowledge of schema and safepoint is older
-//	                              // refuses to commit and to read; 0: 45 s; 200 ms to 10 min
+//	                              // refuses to commit and to read; 0: 45 s; 200 ms to 10 min, and
+//	                              // not less than RequestLifetime
 type Timing = model.Timing
 
 // Stats are the counters of a client since NewClient:
@@ -139,9 +140,8 @@ type Stats = telemetry.Stats
 //
 // A new instance has a journal, complete at once, unless DisableJournal is set. An instance without
 // one gets it when DisableJournal is not set: it is building until a sweep has ended
-// (admin.Sweeper), and programs of versions that know no journal are refused from then on. With
-// DisableJournal set the journal of an instance is turned off. Programs whose Config.Schema differs
-// from the stored one in that alone work on.
+// (admin.Sweeper). With DisableJournal set the journal of an instance is turned off. Programs whose
+// Config.Schema differs from the stored one in that alone work on.
 //
 // An index that is added together with its table is ready at once. One that is added to a table of
 // the stored schema, empty or not, is building at first: writers maintain it, ScanIndex refuses it,
@@ -149,8 +149,7 @@ type Stats = telemetry.Stats
 //
 // CreateSchema does not look at the data of a table that declares columns, or types, from now on:
 // `percolator schema apply` does, before. Values that are not of the new type are read as they are,
-// and typed columns give ErrCorrupt. A schema with Columns or a TTL is stored in a form that
-// programs of versions which do not know them refuse.
+// and typed columns give ErrCorrupt.
 //
 // A writer that has not yet seen the new schema omits its notifications and index entries. Clients
 // re-read the schema, adopt additions, and refuse to commit on knowledge older than

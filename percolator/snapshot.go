@@ -44,8 +44,8 @@ func (s *Snapshot) ScanWith(ctx context.Context, table string, o ScanOptions) it
 
 // ScanIndex streams the indexed cells whose value lies in values (half open), in the order of
 // values, then rows. Entry.Cell is the indexed cell, Entry.Value its value. Errors:
-// ErrSchemaMismatch if the table has no such index or the index is still building;
-// ErrSnapshotTooOld if the snapshot is older than the complete index.
+// ErrSchemaMismatch if the table has no such index, if the index is still building, or if it was
+// dropped since the scan began; ErrSnapshotTooOld if the snapshot is older than the complete index.
 func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error] {
 	return s.r().ScanIndex(ctx, table, index, ScanIndexOptions{Values: values})
 }

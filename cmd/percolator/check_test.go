@@ -39,7 +39,7 @@ func damagedSchema() *percolator.Schema {
 			{Name: "accounts", Observed: []string{"balance"}},
 			{Name: "people", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}},
 		},
-		Timing: percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: time.Second}, // schema apply waits
+		Timing: percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}, // schema apply waits
 	}
 }
 

@@ -30,7 +30,7 @@ var importSchema = &percolator.Schema{
 		{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "age", Type: percolator.TypeInt64}, {Name: "price", Type: percolator.TypeFloat64}}},
 		{Name: "open"},
 	},
-	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
+	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second},
 }
 
 // What differs from run to run in a session of imports.

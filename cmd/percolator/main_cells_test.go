@@ -19,7 +19,7 @@ func cellSchema() *percolator.Schema {
 			{Name: "documents", Observed: []string{"contents"}, Weak: []string{"recount"}, Indexes: []percolator.Index{{Name: "by-url", Column: "url", Unique: true}}},
 			{Name: "accounts"},
 		},
-		Timing: percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: time.Second},
+		Timing: percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second},
 	}
 }
 

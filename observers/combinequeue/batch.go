@@ -78,7 +78,7 @@ func (q *Queue[V]) read(ctx context.Context, tx *percolator.Txn, r percolator.Ra
 			b.more = true
 			continue
 		}
-		v, err := q.cfg.Values.Decode(e.Cell.Row, e.Value)
+		v, err := q.cfg.Values.DecodeEntry(tx, e)
 		if err != nil {
 			return err
 		}

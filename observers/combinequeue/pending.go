@@ -72,7 +72,7 @@ func (q *Queue[V]) contributions(ctx context.Context, r percolator.Reader, rows 
 			if !ok {
 				continue
 			}
-			v, err := q.cfg.Values.Decode(e.Cell.Row, e.Value)
+			v, err := q.cfg.Values.DecodeEntry(r, e)
 			if !yield(Sum[V]{key, v, 1}, err) || err != nil {
 				return
 			}

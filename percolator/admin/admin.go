@@ -6,6 +6,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -73,10 +74,14 @@ func (a *Admin) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 // schemas have equal encodings.
 func EncodeSchema(s *percolator.Schema) []byte { return model.EncodeSchema(s) }
 
-// DecodeSchema is the inverse of EncodeSchema. ErrCorrupt: CreateSchema would not store b.
+// DecodeSchema is the inverse of EncodeSchema. ErrSchemaMismatch: b is of another format, which the
+// error names with the remedy. ErrCorrupt: CreateSchema would not store b.
 func DecodeSchema(b []byte) (*percolator.Schema, error) {
 	s, err := model.DecodeSchema(b)
-	if err != nil {
+	switch {
+	case errors.Is(err, model.ErrSchemaMismatch):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("percolator: %w: a schema that cannot be decoded: %w", model.ErrCorrupt, err)
 	}
 	return s, nil

@@ -137,13 +137,14 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 	if err != nil {
 		return BackfillReport{}, err
 	}
-	ix, st, life, err := a.e.Meta.FindIndexToBuild(ctx, table, index)
+	found, err := a.e.Meta.FindIndexNow(ctx, table, index)
 	if err != nil {
 		return BackfillReport{}, err
 	}
+	st := found.State
 	b := &backfill{
-		e: a.e, table: table, ix: ix, life: life, opts: opts,
-		position: position{a.e.Store, meta.BackfillRowPrefix + model.IndexTable(table, ix)},
+		e: a.e, table: table, ix: found.Index, life: found.Life, opts: opts,
+		position: position{a.e.Store, meta.BackfillRowPrefix + found.Table},
 	}
 	if st.Building {
 		open, end := a.e.WhileOpen(ctx)

@@ -62,8 +62,8 @@ const (
 // Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails
 // with ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction
 // commits in all its tables or in none. Snapshots from before the drop show other tables as before,
-// and nothing of this one. A table of the same name can be created when the safepoint has passed
-// the drop.
+// and nothing of this one; a scan that has begun ends with ErrSchemaMismatch. A table or an index
+// of the same name can be created when the safepoint has passed the drop.
 //
 // It first waits until no client writes to the table any more (80 s by default, twice as long for
 // an index), then resolves the locks in other tables that depend on it: by the journal, or, without

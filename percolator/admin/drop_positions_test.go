@@ -47,12 +47,14 @@ func stepwise(progress func(admin.BackfillProgress)) admin.BackfillOptions {
 	return opts
 }
 
-// dropCity drops the index and adds it again.
-func dropCity(t testing.TB, ctx context.Context, env *percolatortest.Env) {
+// dropCity drops the index, and applies a schema when its name has rested.
+func dropCity(t testing.TB, ctx context.Context, env *percolatortest.Env, next *percolator.Schema) {
 	t.Helper()
-	_, err := admin.New(env.Client).DropFromSchema(ctx, peopleSchema(env.Client.Schema().Timing), noWait(env))
+	c := env.NewClient(percolatortest.Configure(shortRetention))
+	_, err := admin.New(c).DropFromSchema(ctx, peopleSchema(c.Schema().Timing), noWait(env))
 	fixture.Must(t, err)
-	addIndexes(t, ctx, env, env.Client, "city")
+	env.Clock.Advance(afterwards)
+	whenAnnounced(t, ctx, c, func() { learnSchema(t, ctx, env, env.Client, next) })
 }
 
 // The backfill of an index is broken off, the index is dropped, and added again. Its backfill
@@ -61,7 +63,7 @@ func TestBackfillOfAnIndexThatWasDroppedAndAddedAgain(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := halfBackfilled(t, ctx)
-	dropCity(t, ctx, env)
+	dropCity(t, ctx, env, peopleSchema(env.Client.Schema().Timing, "city"))
 	report, err := admin.New(env.Client).BackfillIndex(ctx, "people", "city", atOnce)
 	fixture.Must(t, err)
 	if report.Resumed || report.Cells != 20 {
@@ -81,7 +83,7 @@ func TestBackfillBesideADropOfItsIndex(t *testing.T) {
 	_, err := admin.New(other).BackfillIndex(ctx, "people", "city", stepwise(func(p admin.BackfillProgress) {
 		if p.Cells >= 15 && !dropped {
 			dropped = true
-			dropCity(t, ctx, env)
+			dropCity(t, ctx, env, peopleSchema(env.Client.Schema().Timing, "city"))
 		}
 	}))
 	fixture.WantErr(t, err, percolator.ErrSchemaMismatch)

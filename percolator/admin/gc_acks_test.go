@@ -36,12 +36,12 @@ func TestAcknowledgmentGoesAfterARollBack(t *testing.T) {
 			t.Fatal("the writer did not die")
 		}
 		collect(t, ctx, c)
-		wantCells(t, ctx, env, "locked", 1, 1, 1, 0) // the acknowledgment stays
+		fixture.WantCells(t, ctx, env, "locked", 1, 1, 1, 0) // the acknowledgment stays
 		env.Clock.Advance(afterwards)
 		collect(t, ctx, c)
 		env.Clock.Advance(afterwards)
 		collect(t, ctx, c)
-		wantCells(t, ctx, env, "collected", 0, 0, 0, 0)
+		fixture.WantCells(t, ctx, env, "collected", 0, 0, 0, 0)
 		env.Audit(t, collected)
 	})
 }

@@ -87,7 +87,7 @@ func interruptCollection(t *testing.T, change []func(*percolator.Schema), fault 
 		collect(t, ctx, second)
 		fixture.WantNow(t, ctx, second, fixture.Cell("kept", "c"), "4")
 		fixture.WantNow(t, ctx, second, fixture.Cell("forward too", "c"), "crashed")
-		wantCells(t, ctx, env, "in the end", 4, 0, 4, 3) // by now nobody can read kept/c's older version
+		fixture.WantCells(t, ctx, env, "in the end", 4, 0, 4, 3) // by now nobody can read kept/c's older version
 	}
 	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 	mu.Lock()

@@ -345,5 +345,5 @@ func testForeignRowAmongThoseOfAStream(t *testing.T) {
 	mut.DeleteRow()
 	fixture.Must(t, table.Apply(ctx, foreign, mut))
 	collect(t, ctx, c)
-	wantCells(t, ctx, env, "collected", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "collected", 1, 0, 1, 0)
 }

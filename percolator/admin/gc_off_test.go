@@ -21,7 +21,7 @@ func setJournal(t *testing.T, ctx context.Context, env *percolatortest.Env, with
 	t.Helper()
 	s := *env.Client.Schema()
 	s.DisableJournal = without
-	mustApply(t, ctx, env, &s)
+	fixture.Apply(t, ctx, env, &s)
 }
 
 // wantJournal asserts how many rows with entries, headers, and cells with parked observers the
@@ -92,7 +92,7 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 	wantJournal(t, ctx, env, "in the end", 0, kept, 0)
 
 	setJournal(t, ctx, env, false)
-	sweep(t, ctx, by, admin.SweepConfig{})
+	fixture.Sweep(t, ctx, by, admin.SweepConfig{})
 	fixture.Eventually(t, "the writer works by the journal", writer.Engine().Meta.ByJournal)
 	fixture.Put(t, ctx, writer, "0", "c", "again")
 	wantParked(t, ctx, env, 1, 2)
@@ -168,5 +168,5 @@ func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 	if col := collect(t, ctx, env.Client); col.Phase != admin.CollectionDone || shares() != 0 {
 		t.Errorf("%d shares are left by %+v", shares(), col)
 	}
-	wantCells(t, ctx, env, "in the end", 12, 0, 12, 0)
+	fixture.WantCells(t, ctx, env, "in the end", 12, 0, 12, 0)
 }

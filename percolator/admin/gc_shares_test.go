@@ -173,7 +173,7 @@ func shareErasing(t *testing.T, n int) []int {
 	if col.Versions != 2*clients*rows || col.Rows < clients*rows || left.Versions <= 0 || left.Rows <= 0 {
 		t.Errorf("collected %+v, of that the others %+v", col, did)
 	}
-	wantCells(t, ctx, env, "in the end", clients*rows, 0, clients*rows, 0)
+	fixture.WantCells(t, ctx, env, "in the end", clients*rows, 0, clients*rows, 0)
 	env.Audit(t, collected)
 	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
 		t.Errorf("%d rows of the journal are left", rows)
@@ -219,7 +219,7 @@ func testShareOfADeadCollector(t *testing.T) {
 	if col.Phase != admin.CollectionDone {
 		t.Errorf("the cycle ended in %+v", col)
 	}
-	wantCells(t, ctx, env, "in the end", 24, 0, 24, 0)
+	fixture.WantCells(t, ctx, env, "in the end", 24, 0, 24, 0)
 	env.Audit(t, collected)
 }
 
@@ -411,7 +411,7 @@ func TestShareAboveTheWatermark(t *testing.T) {
 	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "state", 1000, string(state))
 	_, err = collector(t, c, admin.CollectorConfig{}).Collect(ctx)
 	fixture.WantErr(t, err, percolator.ErrCorrupt)
-	wantCells(t, ctx, env, "above the watermark", 2, 0, 2, 0)
+	fixture.WantCells(t, ctx, env, "above the watermark", 2, 0, 2, 0)
 	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
 		t.Error("the entries have gone")
 	}

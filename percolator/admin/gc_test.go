@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,18 +65,6 @@ func collect(t testing.TB, ctx context.Context, c *percolator.Client) admin.Coll
 	return col
 }
 
-// wantCells asserts how many cells each family of table t holds: data, lock, write, notify.
-func wantCells(t testing.TB, ctx context.Context, env *percolatortest.Env, what string, want ...int) {
-	t.Helper()
-	var got []int
-	for _, family := range []string{"data", "lock", "write", "notify"} {
-		got = append(got, fixture.CellsOf(t, ctx, env, "t", family))
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: %v cells of data, lock, write and notify, want %v", what, got, want)
-	}
-}
-
 // A reader keeps its snapshot while the cell is overwritten often, as long as its hold
 // lasts, and gets an error, never another value, when it does not.
 func TestPinnedReader(t *testing.T) {
@@ -116,14 +103,14 @@ func testPinnedReader(t *testing.T, env *percolatortest.Env) {
 		fixture.WantValue(t, ctx, s, fixture.Cell("r", "c"), "pinned")
 	}
 	fixture.WantValue(t, ctx, unpinned, fixture.Cell("r", "c"), newest)
-	wantCells(t, ctx, env, "held", versions+1, 0, versions+1, 0)
+	fixture.WantCells(t, ctx, env, "held", versions+1, 0, versions+1, 0)
 
 	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
 	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
 	if col := collect(t, ctx, c); col.Versions != 2*int64(versions) {
 		t.Errorf("collected %+v", col)
 	}
-	wantCells(t, ctx, env, "released", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "released", 1, 0, 1, 0)
 	for _, s := range []*percolator.Snapshot{late, unpinned, below} {
 		_, err = s.Get(ctx, fixture.Cell("other row", "c")) // what it has read is in its cache
 		fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
@@ -181,7 +168,7 @@ func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) 
 	}
 	// Of a and b one version; of c the marker that roll back placed on the primary, no older than
 	// the lock: gone as well.
-	wantCells(t, ctx, env, "collected", 2, 0, 2, 4)
+	fixture.WantCells(t, ctx, env, "collected", 2, 0, 2, 4)
 }
 
 // Phase two of a transaction arrives when its lock has been resolved, the cell deleted, and all of
@@ -211,10 +198,10 @@ func testPhaseTwoLandsAfterCollection(t *testing.T) {
 	if col := collect(t, ctx, c); col.Tombstones != 1 || col.Postponed != 0 {
 		t.Errorf("collected %+v, want the deleted cell gone", col)
 	}
-	wantCells(t, ctx, env, "collected", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "collected", 1, 0, 1, 0)
 
 	held.Release()
-	wantCells(t, ctx, env, "late", 1, 0, 2, 1)
+	fixture.WantCells(t, ctx, env, "late", 1, 0, 2, 1)
 	fixture.WantNow(t, ctx, c, fixture.Cell("b", "seen"), "")
 	fixture.Must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 		n := 0
@@ -240,7 +227,7 @@ func testPhaseTwoLandsAfterCollection(t *testing.T) {
 	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, c)
-	wantCells(t, ctx, env, "collected again", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "collected again", 1, 0, 1, 0)
 }
 
 // A deletion stays until every observer has seen it; then the tombstone goes with its
@@ -268,13 +255,13 @@ func testDeletionWaitsForItsObservers(t *testing.T, env *percolatortest.Env) {
 	if col := collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 {
 		t.Errorf("collected %+v, want the deletion postponed", col)
 	}
-	wantCells(t, ctx, env, "behind", 0, 0, 2, 1) // the deletion and the acknowledgment of the put
+	fixture.WantCells(t, ctx, env, "behind", 0, 0, 2, 1) // the deletion and the acknowledgment of the put
 	acknowledge(true)
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Tombstones != 1 {
 		t.Errorf("collected %+v, want the cell gone", col)
 	}
-	wantCells(t, ctx, env, "acknowledged", 0, 0, 0, 0)
+	fixture.WantCells(t, ctx, env, "acknowledged", 0, 0, 0, 0)
 	acknowledge(false)
 }
 
@@ -332,7 +319,7 @@ func testHoldAgainstAnnouncement(t *testing.T) {
 	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
-	wantCells(t, ctx, env, "expired", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "expired", 1, 0, 1, 0)
 }
 
 func TestHoldsRefused(t *testing.T) {
@@ -410,12 +397,12 @@ func testCorruptLockStopsCollection(t *testing.T, env *percolatortest.Env) {
 	env.Clock.Advance(afterwards)
 	_, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
 	fixture.WantErr(t, err, percolator.ErrCorrupt)
-	wantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
+	fixture.WantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
 	mut := bigtable.NewMutation()
 	mut.DeleteCellsInColumn("lock", "x")
 	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
 	collect(t, ctx, c)
-	wantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
 }
 
 // writeGarbage writes what a collector has to do: versions, a deletion, a stranded lock of each
@@ -441,7 +428,7 @@ func checkCollected(t testing.TB, ctx context.Context, env *percolatortest.Env, 
 	}
 	// kept/c twice (what snapshots between GC watermark and now see), kept/seen, and the two that
 	// were rolled forward.
-	wantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
+	fixture.WantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
 }
 
 // A collector that lost its lease while it was stopped continues beside its successor, and does no
@@ -516,7 +503,7 @@ func testCollectionIsResumed(t *testing.T) {
 		t.Fatalf("left behind: %+v, %v", left, err)
 	}
 	col := collect(t, ctx, c)
-	wantCells(t, ctx, env, "resumed", rows, 0, rows, 0)
+	fixture.WantCells(t, ctx, env, "resumed", rows, 0, rows, 0)
 	if col.Safepoint < left.Safepoint {
 		t.Errorf("the GC watermark went back: %+v after %+v", col, left)
 	}

@@ -153,7 +153,7 @@ func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
 		t.Errorf("collected %+v, want the cell gone", col)
 	}
 	wantEntries(t, ctx, env, "in the end", 0)
-	wantCells(t, ctx, env, "in the end", 0, 0, 0, 0)
+	fixture.WantCells(t, ctx, env, "in the end", 0, 0, 0, 0)
 }
 
 // A row of the journal may begin with entries above the safepoint: another one in it is below, and
@@ -169,7 +169,7 @@ func testCollectionReadsRowsOfMixedAge(t *testing.T) {
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	fixture.Must(t, c.Flush(ctx))
-	emptyJournal(t, ctx, env)
+	fixture.EmptyJournal(t, ctx, env)
 	old, err := c.Engine().Clock.Next(ctx)
 	fixture.Must(t, err)
 	env.Clock.Advance(retention / 2)

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/bigtable"
 
@@ -13,24 +12,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
-
-// journalSchema is a schema with an observed column, with or without a journal. Its clients learn
-// of a change within a second.
-func journalSchema(without bool) *percolator.Schema {
-	return &percolator.Schema{
-		Tables:         []percolator.Table{{Name: "t", Observed: []string{"seen"}, Weak: []string{"poke"}}},
-		Timing:         percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: time.Second},
-		DisableJournal: without,
-	}
-}
-
-func mustApply(t testing.TB, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) admin.StoredSchema {
-	t.Helper()
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
-	fixture.Must(t, err)
-	return stored
-}
 
 // journalRows counts the rows of the journal that hold entries.
 func journalRows(t testing.TB, ctx context.Context, env *percolatortest.Env) (n int) {
@@ -48,7 +29,7 @@ func TestJournalTurnedOnAndOff(t *testing.T) {
 }
 
 func testJournalTurnedOnAndOff(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(false))
+	env := percolatortest.New(t, fixture.JournalSchema(false))
 	ctx, c := fixture.Context(t), env.Client
 	stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
 	fixture.Must(t, err)
@@ -60,10 +41,10 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 		t.Errorf("%d entries of a transaction", n)
 	}
 
-	if plan, words := changesOf(t, ctx, env, journalSchema(true)); words != "journal removed" || plan.Refused() != nil {
+	if plan, words := changesOf(t, ctx, env, fixture.JournalSchema(true)); words != "journal removed" || plan.Refused() != nil {
 		t.Errorf("planned %q, %v", words, plan.Refused())
 	}
-	stored = mustApply(t, ctx, env, journalSchema(true))
+	stored = fixture.Apply(t, ctx, env, fixture.JournalSchema(true))
 	if !stored.Schema.DisableJournal || stored.Journal != (admin.JournalState{}) {
 		t.Errorf("turned off: %+v", stored)
 	}
@@ -73,10 +54,10 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 		t.Errorf("%d entries after the journal was turned off", n)
 	}
 
-	if plan, words := changesOf(t, ctx, env, journalSchema(false)); words != "journal added" || plan.Refused() != nil || !plan.Changes[0].Backfill {
+	if plan, words := changesOf(t, ctx, env, fixture.JournalSchema(false)); words != "journal added" || plan.Refused() != nil || !plan.Changes[0].Backfill {
 		t.Errorf("planned %q, %v", words, plan.Refused())
 	}
-	first := mustApply(t, ctx, env, journalSchema(false))
+	first := fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
 	if first.Schema.DisableJournal || first.Journal.Building == "" {
 		t.Errorf("turned on again: %+v", first)
 	}
@@ -89,8 +70,8 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 		t.Error("a journal is relied on that is building")
 	}
 
-	mustApply(t, ctx, env, journalSchema(true))
-	second := mustApply(t, ctx, env, journalSchema(false))
+	fixture.Apply(t, ctx, env, fixture.JournalSchema(true))
+	second := fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
 	if second.Journal.Building == "" || second.Journal.Building == first.Journal.Building {
 		t.Errorf("built again: %+v after %+v", second.Journal, first.Journal)
 	}
@@ -106,16 +87,16 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 // schema differs in nothing but the journal work on.
 func TestJournalOfAnInstanceWithoutOne(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, journalSchema(true))
+	env := percolatortest.New(t, fixture.JournalSchema(true))
 	ctx := fixture.Context(t)
 	with := func(s *percolator.Schema) percolatortest.ClientOption {
 		return percolatortest.Configure(func(cfg *percolator.Config) { cfg.Schema = s })
 	}
-	env.NewClient(with(journalSchema(false)))
-	if stored := mustApply(t, ctx, env, journalSchema(false)); stored.Journal.Building == "" || stored.Version != 2 {
+	env.NewClient(with(fixture.JournalSchema(false)))
+	if stored := fixture.Apply(t, ctx, env, fixture.JournalSchema(false)); stored.Journal.Building == "" || stored.Version != 2 {
 		t.Errorf("%+v", stored)
 	}
-	fixture.Put(t, ctx, env.NewClient(with(journalSchema(true))), "r", "c", "1")
+	fixture.Put(t, ctx, env.NewClient(with(fixture.JournalSchema(true))), "r", "c", "1")
 	if n := journalRows(t, ctx, env); n != 1 {
 		t.Errorf("%d entries", n)
 	}
@@ -128,19 +109,19 @@ func TestLostJournal(t *testing.T) {
 }
 
 func testLostJournal(t *testing.T) {
-	env := percolatortest.New(t, journalSchema(false))
+	env := percolatortest.New(t, fixture.JournalSchema(false))
 	ctx := fixture.Context(t)
 	bt, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
 	fixture.Must(t, err)
 	defer func() { _ = bt.Close() }()
 	fixture.Must(t, bt.DeleteTable(ctx, model.JournalTable))
-	if plan, words := changesOf(t, ctx, env, journalSchema(false)); words != "bigtable table created  percolator_journal" || !plan.Changes[0].Backfill {
+	if plan, words := changesOf(t, ctx, env, fixture.JournalSchema(false)); words != "bigtable table created  percolator_journal" || !plan.Changes[0].Backfill {
 		t.Errorf("planned %q", words)
 	}
-	if stored := mustApply(t, ctx, env, journalSchema(false)); stored.Journal.Building == "" {
+	if stored := fixture.Apply(t, ctx, env, fixture.JournalSchema(false)); stored.Journal.Building == "" {
 		t.Errorf("%+v", stored)
 	}
-	if _, words := changesOf(t, ctx, env, journalSchema(false)); words != "" {
+	if _, words := changesOf(t, ctx, env, fixture.JournalSchema(false)); words != "" {
 		t.Errorf("planned %q", words)
 	}
 }

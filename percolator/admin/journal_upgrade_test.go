@@ -114,8 +114,8 @@ func sum(ctx context.Context, c *percolator.Client) error {
 
 // bankSchema is journalSchema for a machine that has a lot to do.
 func bankSchema(without bool) *percolator.Schema {
-	s := journalSchema(without)
-	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: time.Second}
+	s := fixture.JournalSchema(without)
+	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}
 	return s
 }
 
@@ -176,9 +176,9 @@ func testUpgradeUnderLoad(t *testing.T) {
 	crash(0)
 	more("transfers without a journal")
 	for round := 1; round <= 2; round++ {
-		mustApply(t, ctx, env, bankSchema(false))
+		fixture.Apply(t, ctx, env, bankSchema(false))
 		crash(10 * round)
-		done := sweep(t, ctx, env.Client, admin.SweepConfig{})
+		done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{})
 		if done.Building == "" || !env.Client.Engine().Meta.ByJournal() {
 			t.Errorf("the journal is not ready: %+v", done)
 		}
@@ -189,7 +189,7 @@ func testUpgradeUnderLoad(t *testing.T) {
 		env.Clock.Advance(afterwards)
 		collect(t, ctx, env.Client)
 		if round == 1 {
-			mustApply(t, ctx, env, bankSchema(true))
+			fixture.Apply(t, ctx, env, bankSchema(true))
 			crash(10*round + 2)
 			more("transfers without it again")
 		}
@@ -223,7 +223,7 @@ func testUpgradeUnderLoad(t *testing.T) {
 
 	env.Clock.Advance(2 * time.Hour)
 	collect(t, ctx, env.Client)
-	if done := sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Missed.Sum() != 0 {
+	if done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Missed.Sum() != 0 {
 		t.Errorf("missed: %+v", done)
 	}
 	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })

@@ -53,18 +53,34 @@ func testServedTimestamp(t *testing.T) {
 	}
 }
 
-// What cannot be decoded will not get better: a server of an oracle that asks ends.
+// What cannot be decoded, or is of another format, will not get better: a server of an oracle that
+// asks ends.
 func TestServedTimestampThatCannotBeDecoded(t *testing.T) {
 	t.Parallel()
+	for column, c := range map[string]struct {
+		stored string
+		want   error
+	}{
+		"safepoint": {"rubbish", percolator.ErrCorrupt},
+		"schema":    {`{"Format":1}`, percolator.ErrSchemaMismatch},
+	} {
+		t.Run(column, func(t *testing.T) {
+			t.Parallel()
+			testServedTimestampThatCannotBeDecoded(t, column, c.stored, c.want)
+		})
+	}
+}
+
+func testServedTimestampThatCannotBeDecoded(t *testing.T, column, stored string, want error) {
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
-	fixture.Plant(t, ctx, env, tso.BigtableTable, "meta", "meta", "safepoint", 1000, "rubbish")
+	fixture.Plant(t, ctx, env, tso.BigtableTable, "meta", "meta", column, 1000, stored)
 	served := func(ctx context.Context) (tso.Timestamp, error) {
 		return admin.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
 	}
 	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Served: served})
 	fixture.Must(t, err)
-	if err := server.Run(ctx); !errors.Is(err, percolator.ErrCorrupt) {
+	if err := server.Run(ctx); !errors.Is(err, want) {
 		t.Errorf("the server ends with %v", err)
 	}
 }

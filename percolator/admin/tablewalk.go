@@ -35,7 +35,8 @@ type tableWalk struct {
 	// done learns that everything before row ("": the end) is finished, in order, one call at a
 	// time.
 	done func(ctx context.Context, row string, n walkCounts) error
-	// over is asked before each batch; an error ends the walk.
+	// over is asked when a batch was read, and this client knows as much as reads demand, before
+	// anything is committed because of it: the table may be another. An error ends the walk.
 	over func() error
 
 	slots    chan struct{} // of unreported batches: bounds the lead over one at a lock
@@ -87,9 +88,6 @@ func (w *tableWalk) run(ctx context.Context, r model.Range) error {
 
 func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Range) error {
 	for i := 0; ; i++ {
-		if err := w.over(); err != nil {
-			return err
-		}
 		select {
 		case w.slots <- struct{}{}:
 		case <-ctx.Done():
@@ -119,7 +117,7 @@ func (w *tableWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch,
 	for {
 		b, err := w.read(ctx, r, w.rows)
 		if err == nil {
-			return b, nil
+			return b, w.over()
 		}
 		if err := retry.After(ctx, err); err != nil {
 			return b, err
@@ -199,6 +197,9 @@ func (w *tableWalk) redo(ctx context.Context, failed walkBatch, err error) (tota
 		var b walkBatch
 		var n walkCounts
 		if b, err = w.read(ctx, rows, limit); err == nil {
+			if err := w.over(); err != nil {
+				return total, err
+			}
 			n, err = w.apply(ctx, b.tx, b.cells)
 			total.writes += n.writes
 		}

@@ -25,7 +25,7 @@ const sparseRows = 60
 func newSparseEnv(t *testing.T, ctx context.Context, change ...func(*percolator.Schema)) *percolatortest.Env {
 	t.Helper()
 	s := fixture.Schema()
-	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}
 	for _, f := range change {
 		f(s)
 	}
@@ -217,7 +217,7 @@ func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	fixture.Eventually(t, "erased what is garbage in u", func() bool { return fixture.CellsOf(t, ctx, env, "u", "write") == 1 })
 	held.Release()
 	fixture.Must(t, <-done)
-	wantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
+	fixture.WantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
 }
 
 // TestCollectionBesideATableThatFails: a table that cannot be read keeps no garbage in the others,

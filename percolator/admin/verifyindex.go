@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -99,7 +100,8 @@ func (r IndexReport) Damaged() int64 {
 // both cells are IndexMissing. The index may still be building; its report then tells what
 // BackfillIndex has to do, or which cells stand in its way.
 //
-// Errors: ErrSchemaMismatch if there is no such index; ErrSnapshotTooOld for a snapshot from before
+// Errors: ErrSchemaMismatch if there is no such index, or it was dropped, closed or opened
+// meanwhile; ErrSnapshotTooOld for a snapshot from before
 // the index was complete, or that collection has reached; ErrInvalidArgument for the options; those
 // of the store. The report then covers what had been read.
 func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
@@ -116,10 +118,11 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	if err := model.CheckContext(ctx); err != nil {
 		return IndexReport{}, err
 	}
-	ix, st, err := a.e.Meta.FindIndexNow(ctx, table, index)
+	found, err := a.e.Meta.FindIndexNow(ctx, table, index)
 	if err != nil {
 		return IndexReport{}, err
 	}
+	st := found.State
 	s, err := a.e.Reads.Snapshot(ctx, reads.ReadOptions{AsOf: opts.Timestamp, Set: opts.Timestamp != 0})
 	if err != nil {
 		return IndexReport{}, err
@@ -127,10 +130,10 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	if !st.Building && !st.Complete(s.StartTimestamp()) {
 		return IndexReport{}, reads.TooOldForIndex(table, index, s.StartTimestamp(), st)
 	}
-	v := &verification{e: a.e, ts: s.StartTimestamp(), table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.StartTimestamp(), Building: st.Building}}
-	err = v.pages(ctx, table, ix.Column, v.cells)
+	v := &verification{e: a.e, ts: s.StartTimestamp(), table: table, ix: found.Index, of: found.Incarnation, opts: opts, report: IndexReport{Snapshot: s.StartTimestamp(), Building: st.Building}}
+	err = v.pages(ctx, table, v.ix.Column, v.cells)
 	if err == nil {
-		err = v.pages(ctx, model.IndexTable(table, ix), model.IndexColumn, v.entries)
+		err = v.pages(ctx, v.of.Table, model.IndexColumn, v.entries)
 	}
 	return v.report, err
 }
@@ -141,6 +144,7 @@ type verification struct {
 	ts     tso.Timestamp
 	table  string
 	ix     model.Index
+	of     meta.Incarnation // of the index; a drop of the table ends it, too
 	opts   VerifyIndexOptions
 	report IndexReport
 }
@@ -188,7 +192,7 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 				entries = append(entries, model.Entry{Cell: cell, Value: res.Value})
 			}
 		}
-		if err := v.e.Meta.CheckRead(ctx, v.ts, table); err != nil {
+		if err := v.e.Meta.CheckReadOf(ctx, v.ts, v.of); err != nil {
 			return err
 		}
 		if err := check(ctx, entries); err != nil {
@@ -265,6 +269,9 @@ func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check fun
 		found, err := v.e.Reads.ReadCells(ctx, v.ts, part, len(part))
 		if errors.Is(err, model.ErrCorrupt) {
 			found, err = v.oneByOne(ctx, part)
+		}
+		if err == nil {
+			err = v.e.Meta.CheckReadOf(ctx, v.ts, v.of)
 		}
 		if err != nil {
 			return err

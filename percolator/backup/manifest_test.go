@@ -10,10 +10,12 @@ import (
 	"errors"
 	"maps"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -108,6 +110,26 @@ func TestVerifyLooksAtSchema(t *testing.T) {
 		v, err := backup.Verify(testContext(t), forge(t, mem, change), nil)
 		if err == nil && len(v.Problems) == 0 {
 			t.Errorf("%s: nothing noticed", what)
+		}
+	}
+}
+
+// A backup whose schema another version of the program has stored is whole. The error says what to do.
+func TestBackupOfAnotherFormat(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, plain)
+	mem := newMemory()
+	run(t, env.Client, mem, small)
+	for format, remedy := range map[string]string{"6": "create a new instance", "8": "upgrade this program"} {
+		former := forge(t, mem, func(m *backup.Manifest) {
+			m.Schema = json.RawMessage(strings.Replace(string(m.Schema), `"Format": 7`, `"Format": `+format, 1))
+		})
+		_, verr := backup.Verify(testContext(t), former, nil)
+		_, _, perr := backup.Prepared(testContext(t), former)
+		for _, err := range []error{verr, perr} {
+			if !errors.Is(err, percolator.ErrSchemaMismatch) || errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), remedy) {
+				t.Errorf("format %s: %v; want an error that says %q", format, err, remedy)
+			}
 		}
 	}
 }

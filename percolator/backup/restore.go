@@ -3,7 +3,6 @@ package backup
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -131,18 +130,15 @@ func restoreChunk(ctx context.Context, fence *admin.Restore, store Store, c *Chu
 }
 
 // Prepared reads what PrepareRestore needs: the manifest, and the schema with the splits of its
-// tables.
+// tables. Errors: those of Verify.
 func Prepared(ctx context.Context, store Store) (*Manifest, *percolator.Schema, error) {
 	m, err := ReadManifest(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
-	schema, err := m.DecodeSchema()
-	if err != nil {
-		return nil, nil, errors.Join(ErrDamaged, err)
-	}
 	if err := m.checkContent(); err != nil {
 		return nil, nil, err
 	}
-	return m, schema, nil
+	schema, err := m.DecodeSchema()
+	return m, schema, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
@@ -29,7 +30,8 @@ type Problem struct {
 
 // Verify reads a whole backup and compares it with its checksums and counts. It returns what it
 // finds in the Verification, and an error if it could not look (ErrIncomplete: there is no
-// manifest; ErrDamaged: the manifest itself). progress may be nil. Memory: four chunks.
+// manifest; ErrDamaged: the manifest itself; percolator.ErrSchemaMismatch: a program that stores
+// schemas in another format has written it). progress may be nil. Memory: four chunks.
 func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verification, error) {
 	m, err := ReadManifest(ctx, s)
 	if err != nil {
@@ -78,7 +80,10 @@ func (m *Manifest) checkContent() error {
 		return fmt.Errorf("backup: %s: %w: %s", manifestName, ErrDamaged, fmt.Sprintf(format, args...))
 	}
 	schema, err := m.DecodeSchema()
-	if err != nil {
+	switch {
+	case errors.Is(err, percolator.ErrSchemaMismatch): // another program's
+		return fmt.Errorf("backup: %s: %w", manifestName, err)
+	case err != nil:
 		return damaged("its schema: %v", err)
 	}
 	tables, names := map[string]bool{}, map[string]bool{}

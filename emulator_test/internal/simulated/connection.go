@@ -19,6 +19,8 @@ type Connection struct {
 	counts  [countSlots]atomic.Uint32
 	closed  atomic.Bool
 
+	lacks atomic.Pointer[string] // a table that it cannot reach; nil: none
+
 	state  atomic.Int32 // a Condition
 	mu     sync.Mutex
 	resume chan struct{} // closed when a suspension or the process ends; nil: neither
@@ -49,6 +51,12 @@ func (c *Connection) Suspend(how Condition) { c.become(how) }
 
 // Resume ends a suspension.
 func (c *Connection) Resume() { c.become(running) }
+
+// CutOff has requests of the process for a table fail until the function that it returns is called.
+func (c *Connection) CutOff(table string) (join func()) {
+	c.lacks.Store(&table)
+	return func() { c.lacks.Store(nil) }
+}
 
 func (c *Connection) become(next Condition) {
 	c.mu.Lock()

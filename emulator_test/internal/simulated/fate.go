@@ -3,6 +3,8 @@ package simulated
 import (
 	"math"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
 // fate is what becomes of one request.
@@ -19,12 +21,19 @@ type fate struct {
 func (r *request) fate(mutates bool) (f fate) {
 	c := r.conn.cluster
 	f.out, f.back = c.latency(r.hash)
+	if lacks := r.conn.lacks.Load(); lacks != nil && *lacks == r.table.name {
+		f.lost, f.failed = true, unavailable("the table cannot be reached")
+		return f
+	}
 	if c.faults.rates.Load() == nil {
 		return f
 	}
 	left := time.Until(r.deadline)
 	if c.faults.strikes(SlowDisk, r.hash) {
 		f.out = r.hash.with(slowMark).spread(left)
+	}
+	if r.answersSlowly() {
+		f.back = r.hash.with(answerMark).spread(left - f.out)
 	}
 	switch {
 	case c.faults.strikes(RequestLost, r.hash):
@@ -44,6 +53,24 @@ func (r *request) fate(mutates bool) (f fate) {
 		f.later = f.out + r.hash.with(lateMark).spread(left-f.out)
 	}
 	return f
+}
+
+// knowledgeAnswers is by how much oftener answers of the table percolator_meta are slow than others:
+// few requests go there, and all knowledge comes with their answers.
+const knowledgeAnswers = 16
+
+func (r *request) answersSlowly() bool {
+	rolls := 1
+	if r.table.name == model.MetaTable {
+		rolls = knowledgeAnswers
+	}
+	for h := r.hash; rolls > 0; rolls-- {
+		if r.conn.cluster.faults.strikes(SlowAnswer, h) {
+			return true
+		}
+		h = h.with(answerMark)
+	}
+	return false
 }
 
 // noAnswer lets the caller wait, or gives it an error.

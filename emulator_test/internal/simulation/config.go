@@ -50,6 +50,7 @@ type episode struct {
 	turnsJournal       bool // off, and on again; watchers need it
 	repairs            bool // copies of the tables
 	copiesMeetImports  bool // an import is under way when the hold for copies is taken
+	rebuildsFirst      bool // nobody takes a hold before an index was built anew
 	Timing             percolator.Timing
 
 	intensity float64 // of faults; 1 is what some means
@@ -84,6 +85,7 @@ func (cfg Config) detail() (e episode, err error) {
 	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
 	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
 	e.copiesMeetImports = e.repairs && newDice(cfg.Seed).next("meet").IntN(2) == 0
+	e.rebuildsFirst = newDice(cfg.Seed).next("rebuilds").IntN(2) == 0
 	switch cfg.Faults {
 	case None:
 	case Some:
@@ -96,7 +98,12 @@ func (cfg Config) detail() (e episode, err error) {
 		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
 	}
 	for i := range e.rates {
-		share := r.Float64()
+		var share float64
+		if simulated.Fault(i) == simulated.SlowAnswer { // later than the others: their choices stay
+			share = newDice(cfg.Seed).next("answers").Float64()
+		} else {
+			share = r.Float64()
+		}
 		rate := min(2*share*storeRate*e.intensity, storeRateMost)
 		if simulated.Fault(i) == simulated.Abandoned && e.intensity > 0 {
 			rate = share // of the requests whose callers leave, which are few

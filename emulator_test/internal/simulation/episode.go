@@ -114,6 +114,7 @@ func (w *world) run(ctx context.Context) error {
 	w.storm(true)
 	var weather sync.WaitGroup
 	weather.Go(func() { w.weather(ctx, storms) })
+	weather.Go(func() { w.oracleWeather(ctx) })
 	w.await(ctx)
 	w.storm(false)
 	w.stop()
@@ -127,11 +128,11 @@ func (w *world) populate(ctx context.Context) error {
 		name string
 		work func(*process)
 	}
-	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.backUp}, {"loader", w.load},
-		{"importer", w.importCargo}, {"aborter", w.abortImports}, {"dropper", w.dropAnnexes},
-		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.watch}, {"issuer", w.reissue}, {"poster-1", w.post}, {"poster-2", w.post}, {"resolver", w.resolve}}
+	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.afterRebuild(w.backUp)}, {"loader", w.load},
+		{"importer", w.importCargo}, {"aborter", w.abortImports}, {"dropper", w.dropAnnexes}, {"rebuilder", w.rebuildIndex},
+		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.afterRebuild(w.watch)}, {"issuer", w.reissue}, {"poster-1", w.post}, {"poster-2", w.post}, {"resolver", w.resolve}}
 	if w.cfg.repairs {
-		jobs = append(jobs, job{"copier", w.copyTables})
+		jobs = append(jobs, job{"copier", w.afterRebuild(w.copyTables)})
 	}
 	for i := range w.cfg.clients {
 		jobs = append(jobs, job{fmt.Sprintf("client-%d", i+1), w.transact})

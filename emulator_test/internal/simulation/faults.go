@@ -27,6 +27,8 @@ const (
 	leaderDeposed       fault = "oracle: leader deposed"
 	leaderCutOff        fault = "oracle: leader cut off from its store"
 	serverKilled        fault = "oracle: server killed"
+	serverHandedOver    fault = "oracle: server handed over"
+	serverSuspended     fault = "oracle: machine suspended"
 	sessionEnded        fault = "oracle: session wrongly ended"
 	sessionsSilent      fault = "oracle: sessions unanswered"
 	objectRefused       fault = "objects: failed before"
@@ -40,6 +42,7 @@ const (
 	receiverDoubtful    fault = "receiver: done and reported failed"
 	receiverLeft        fault = "receiver: away for a while"
 	oracleCutOff        fault = "oracle: process cut off"
+	metaCutOff          fault = "process cut off from the meta row"
 	collected           fault = "collected while all work"
 	restored            fault = "backups restored"
 	repaired            fault = "copies repaired"
@@ -53,10 +56,11 @@ const (
 	watchedAnew         fault = "consumers came too late"
 	rangesDeleted       fault = "ranges deleted"
 	grown               fault = "indexes, observers and tables added"
+	rebuilt             fault = "indexes dropped and built anew"
 )
 
 // deeds are what is no fault, and has to happen like one.
-var deeds = []fault{collected, restored, repaired, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown}
+var deeds = []fault{collected, restored, repaired, loaded, imported, importAborted, tableDropped, journalTurned, dropped, watchedAnew, rangesDeleted, grown, rebuilt}
 
 // EveryDeed names all that processes do beside transactions, as a Report counts it. Streams without
 // a header are too rare.
@@ -69,8 +73,8 @@ func EveryDeed() (names []string) {
 
 // kinds are all faults but those of the store.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
-	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
-	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful, receiverLeft, oracleCutOff}
+	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, serverHandedOver, serverSuspended, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
+	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful, receiverLeft, oracleCutOff, metaCutOff}
 
 // EveryFault names every kind of fault, as a Report counts them.
 func EveryFault() (names []string) {

@@ -34,6 +34,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	w.finishLoad(ctx, p)
 	w.finishImport(ctx, p)
 	w.finishDrop(ctx, p)
+	w.finishRebuild(ctx, p)
 	w.finishDeletion(ctx, p)
 	w.comeToRest(ctx, p)
 	w.finishWatching(ctx, p)

@@ -58,6 +58,8 @@ func (w *world) firstSchema() *percolator.Schema {
 	s.Tables = append(s.Tables, workload.ArchiveTable(), workload.OutboxTable())
 	w.work.NextImport().AddCargo(s) // the others come while all work
 	workload.AddPasses(s)
+	w.work.AddCards(s)
+	workload.IndexCards(s)
 	w.work.AddAnnexes(s, w.dice.next("annexes").Perm(workload.Drops))
 	return s
 }

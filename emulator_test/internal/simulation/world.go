@@ -44,6 +44,7 @@ type world struct {
 	journals  journals
 	perished  atomic.Int32 // clients
 	posted    atomic.Int32 // posters that died of it
+	rebuilds  atomic.Int32 // indexes that were built anew
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
@@ -77,7 +78,10 @@ func newWorld(cfg episode) (*world, error) {
 	w.work.Archive()
 	w.work.OpenOutbox(w.receiverAway, w.dieOfPost)
 	w.schema = w.firstSchema()
-	w.conduct.lifetime = model.EffectiveTiming(cfg.Timing).RequestLifetime
+	if cfg.rebuildsFirst {
+		w.work.WaitForCards()
+	}
+	w.conduct.timing = model.EffectiveTiming(cfg.Timing)
 	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
 		w.unrecorded.note(process, table, row, changes)
 		w.conduct.applied(changes)
@@ -86,8 +90,8 @@ func newWorld(cfg episode) (*world, error) {
 			w.problem("%s", wrong)
 		}
 	}
-	cfg.store.Sent = func(process string, bulk bool, table, row string, changes []store.Change) {
-		for _, wrong := range w.conduct.sent(process, bulk, table, row, changes) {
+	cfg.store.Sent = func(process string, bulk bool, until time.Time, table, row string, changes []store.Change) {
+		for _, wrong := range w.conduct.sent(process, bulk, until, table, row, changes) {
 			w.problem("%s", wrong)
 		}
 		if cfg.turnsJournal { // cycles empty a journal that is off

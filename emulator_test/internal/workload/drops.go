@@ -116,7 +116,7 @@ func (d *Drop) Wait() { d.comeTo(dropWaits) }
 // dropWaits tells whether a drop waits for holds to be released.
 func (w *Workload) dropWaits() bool {
 	d := w.NextDrop()
-	return d != nil && d.at() == dropWaits
+	return d != nil && d.at() == dropWaits || dropStage(w.cardsAt.Load()) == dropWaits
 }
 
 // Begin says that an operator begins to drop it.

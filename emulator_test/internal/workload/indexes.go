@@ -27,7 +27,9 @@ func (r Reader) scanIndex(ctx context.Context, ix index, from, to string) ([]his
 			corrupt(r.rec, err)
 			return nil, err
 		}
-		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
+		if es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value}); len(es) == 1 && r.pause > 0 {
+			wait(ctx, r.pause)
+		}
 	}
 	if o.Reverse {
 		slices.Reverse(es)

@@ -17,6 +17,8 @@ type Reader struct {
 	percolator.Scanner
 	rec  *history.Txn
 	kept *history.Snapshots // of a snapshot that is read again and again; else nil
+
+	pause time.Duration // of a scan of an index, behind the first entry
 }
 
 func (r Reader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {

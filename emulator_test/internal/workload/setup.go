@@ -33,7 +33,7 @@ func (w *Workload) Setup(ctx context.Context, c *percolator.Client) error {
 	for i := range wares {
 		errs = append(errs, a.set(ware(i, "kind"), []byte("k0")), a.set(ware(i, "serial"), fmt.Appendf(nil, "%02d-0", i)), a.set(ware(i, "state"), a.unique("")))
 	}
-	errs = append(errs, a.receipt())
+	errs = append(errs, w.newCards(a), a.receipt())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (w *Workload) Final(ctx context.Context, c *percolator.Client, observed boo
 	var failed error
 	s.View(ctx, "final", func(ctx context.Context, r Reader) error {
 		failed = errors.Join(r.Everything(ctx, observed), r.checkStock(ctx, w), r.checkLoads(ctx, w.Loaded()), r.checkImports(ctx, w, c.Schema()), r.checkAnnexes(ctx, w, c.Schema()), r.checkPasses(ctx, c.Schema()),
-			r.checkPermits(ctx, w), r.checkArchive(ctx, w), r.checkOutbox(ctx, w))
+			r.checkPermits(ctx, w), r.checkArchive(ctx, w), r.checkOutbox(ctx, w), r.checkCards(ctx, c.Schema()))
 		return failed
 	})
 	return failed

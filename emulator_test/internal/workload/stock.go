@@ -68,6 +68,7 @@ func (w *Workload) Rules() history.Rules {
 			r.Unrecorded = append(r.Unrecorded, ix.table+"."+ix.name) // backfills write there
 		}
 	}
+	r.Unrecorded = append(r.Unrecorded, ofCards.table+"."+ofCards.name)
 	r.Unrecorded = append(r.Unrecorded, desks, passes) // so do the drop of a column, and collectors
 	for n := range passColumns {
 		r.Unrecorded = append(r.Unrecorded, passes+"."+passColumn(n))

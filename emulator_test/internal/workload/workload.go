@@ -43,6 +43,7 @@ import (
 //	permits    that expire, where the schema has them
 //	files      in an archive of which operators delete ranges, likewise
 //	posts      to an outbox whose receiver is away for long, likewise
+//	cards      whose index operators drop and build anew, likewise
 //
 // Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
 // in the end, whether a transaction committed whose client never learned of it; and being read by
@@ -144,8 +145,11 @@ type Workload struct {
 	grown     grown
 	validity  validity
 	archived  bool // the schema has an archive
+	carded    bool // it has cards
 	fresh     freshness
 	difficult atomic.Bool
+
+	cardsAt atomic.Uint32 // a dropStage, of the index of cards
 
 	mu     sync.Mutex
 	counts map[string]*Count
@@ -272,6 +276,10 @@ func (s *Session) Linger(ctx context.Context) {
 		s.viewHeld(ctx)
 		return
 	}
+	if s.carded && s.Rand.IntN(3) == 0 {
+		s.leafCards(ctx)
+		return
+	}
 	s.dwell(ctx)
 }
 
@@ -284,6 +292,10 @@ func (s *Session) Step(ctx context.Context) {
 	}
 	if c, ok := s.somePass(); ok {
 		s.pass(ctx, c)
+		return
+	}
+	if s.someCards() {
+		s.useCards(ctx)
 		return
 	}
 	if d := s.someAnnex(); d != nil {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/internal/engine/journal"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/model"
@@ -141,113 +140,18 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes); err != nil {
 		return 0, err
 	}
-	if tx.opts.Blind { // before anything is read at the start timestamp, for indexes
-		if err := tx.freshen(ctx, writes); err != nil {
-			return 0, err
-		}
-	}
-	schema := tx.c.Meta.Catalog.Load()
-	if err := observe(schema, writes); err != nil {
-		return 0, err
-	}
-	if err := tx.checkInserts(ctx, writes); err != nil {
-		return 0, err
-	}
-	own := len(writes)
-	writes, err := tx.withIndexes(ctx, writes)
+	cm, err := tx.prepare(ctx, writes, weak)
 	if err != nil {
 		return 0, err
 	}
-	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes[own:]); err != nil {
-		return 0, err
-	}
-	cm := &commit{c: tx.c, schema: schema, startTS: tx.StartTimestamp(), begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
-	if err := cm.group(writes, tx.erase); err != nil {
-		return 0, err
-	}
-	if err := cm.checkAge(ctx); err != nil {
-		return 0, err
-	}
-	if len(writes) == 0 {
+	if len(cm.rows) == 0 {
 		return cm.notifyOnly(ctx)
 	}
-	return cm.run(ctx)
-}
-
-// observe decides which writes notify, and when values expire, by the schema as it is now: it may
-// have changed since they were buffered.
-func observe(schema *model.Catalog, writes []*Write) error {
-	for _, w := range writes {
-		info, ok := schema.UserTable(w.Cell.Table)
-		switch {
-		case !ok:
-			return schema.UnknownTable(w.Cell.Table)
-		case info.IsWeak[w.Cell.Column]:
-			return model.CellError(model.ErrSchemaMismatch, w.Cell, "the column has become weak: it can only be notified")
-		}
-		w.observed = info.IsObserved[w.Cell.Column] && w.Kind.Changes()
-		if w.Kind == layout.KindPut {
-			if err := info.Declared.Check(w.Cell); err != nil { // the column was dropped since
-				return err
-			}
-			w.Life = layout.Lifetime{For: info.TTLOf(w.Cell.Column)}
-		}
+	ts, err := cm.run(ctx)
+	if tx.ahead && outdated(err) { // since the prewrites began
+		err = fmt.Errorf("percolator: transaction %d: %w: its start timestamp, requested before it began, is too old by now; run it again", cm.startTS, model.ErrConflict)
 	}
-	return nil
-}
-
-// checkInserts reads the cells that must not exist; a concurrent writer of them conflicts later.
-func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
-	var cells []model.Cell
-	for _, w := range writes {
-		if w.insert {
-			cells = append(cells, w.Cell)
-		}
-	}
-	if len(cells) == 0 {
-		return nil
-	}
-	values, err := tx.snap.GetMulti(ctx, cells...)
-	if err != nil {
-		return err
-	}
-	for i, v := range values {
-		if v != nil {
-			return model.CellError(model.ErrExists, cells[i], "Insert found a value at %d", tx.StartTimestamp())
-		}
-	}
-	return nil
-}
-
-// rowKey names a row.
-type rowKey struct{ table, row string }
-
-// group sorts the writes by row, in the order in which rows were first written; the first write is
-// the primary.
-func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
-	cm.underWay = semaphore.NewWeighted(prewriteBytes)
-	rows := map[rowKey]*rowWrites{}
-	for _, w := range writes {
-		k := rowKey{w.Cell.Table, w.Cell.Row}
-		rw := rows[k]
-		if rw == nil {
-			rw = &rowWrites{table: k.table, row: k.row}
-			rows[k] = rw
-			cm.rows = append(cm.rows, rw)
-		}
-		if rw.writes = append(rw.writes, w); len(rw.writes) > model.MaxColumnsPerRow {
-			return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
-		}
-	}
-	if len(writes) > 0 {
-		cm.primary = writes[0]
-	}
-	for c := range erase {
-		if rw := rows[rowKey{c.Table, c.Row}]; rw != nil {
-			rw.erase = append(rw.erase, c.Column)
-		}
-	}
-	return nil
+	return ts, err
 }
 
 // checkAge refuses to commit where the collector may already be at work (I16). The age is the
@@ -264,8 +168,13 @@ func (cm *commit) checkAge(ctx context.Context) error {
 		return err
 	}
 	// The prewritten cells might lack notifications or index entries (I10).
-	if cm.c.Meta.Catalog.Load() != cm.schema {
-		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
+	return cm.c.checkSchema(cm.schema, cm.startTS)
+}
+
+// checkSchema refuses what was done for a transaction by a schema that is known to have changed.
+func (c *Committer) checkSchema(by *model.Catalog, startTS tso.Timestamp) error {
+	if c.Meta.Catalog.Load() != by {
+		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", startTS, model.ErrConflict)
 	}
 	return nil
 }

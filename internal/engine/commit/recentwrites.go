@@ -1,12 +1,9 @@
 package commit
 
 import (
-	"context"
 	"hash/maphash"
 	"sync/atomic"
-	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -32,23 +29,8 @@ func (r *recentWrites) wrote(rows []*rowWrites, commitTS tso.Timestamp) {
 	}
 }
 
-// freshen gives a blind transaction a new start timestamp if it would conflict with a commit of its
-// own client.
-func (tx *Txn) freshen(ctx context.Context, writes []*Write) error {
-	start := tx.StartTimestamp()
-	for _, w := range writes {
-		if tx.c.Recent.slot(w.Cell.Table, w.Cell.Row).Load() < int64(start) {
-			continue
-		}
-		asked := time.Now()
-		ts, err := tx.c.Clock.Next(ctx)
-		if err != nil {
-			return err
-		}
-		tx.mu.Lock()
-		defer tx.mu.Unlock()
-		tx.snap, tx.begun = reads.NewSnapshot(tx.c.Reads, ts), asked
-		return nil
-	}
-	return nil
+// wouldConflict reports whether this client has committed to the row of a write since the start
+// timestamp.
+func (tx *Txn) wouldConflict(w *Write) bool {
+	return tx.c.Recent.slot(w.Cell.Table, w.Cell.Row).Load() >= int64(tx.StartTimestamp())
 }

@@ -26,6 +26,7 @@ type Txn struct {
 	c     *Committer
 	snap  *reads.Snapshot // at the start timestamp
 	begun time.Time       // monotonic, when the client asked for the start timestamp
+	ahead bool            // that was before Begin
 	since time.Time       // monotonic, when Begin was called
 	opts  TxnOptions
 
@@ -80,7 +81,7 @@ func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Txn{c: c, snap: reads.NewSnapshot(c.Reads, start.TS), begun: start.When, since: since, opts: o,
+	return &Txn{c: c, snap: reads.ForTxn(c.Reads, start.TS), begun: start.When, ahead: start.Ahead, since: since, opts: o,
 		writes: map[model.Cell]*Write{}, weak: map[model.Cell]bool{}, erase: map[model.Cell]bool{}}, nil
 }
 
@@ -369,21 +370,20 @@ func (tx *Txn) Buffered(c model.Cell) (value []byte, written bool, err error) {
 	return reads.NonNil(slices.Clone(w.Value)), true, nil
 }
 
-// Known returns the value of a cell, nil if it has none, where the transaction need not ask: it has
-// written or read that itself. What was read ahead of it does not count, nor what scans have found.
-// The slice is the transaction's.
-func (tx *Txn) Known(c model.Cell) (value []byte, known bool, err error) {
+// Known returns what the transaction knows of a cell without asking: it has written or read that
+// itself. What was read ahead of it does not count, nor what scans have found. Errors: ErrTooLarge
+// if it has read more than it remembers.
+func (tx *Txn) Known(c model.Cell) (reads.Remembered, error) {
 	w, written, err := tx.own(c)
 	switch {
 	case err != nil:
-		return nil, false, err
+		return reads.Remembered{}, err
 	case !written:
-		value, known = tx.snap.Asked(c)
-		return value, known, nil
+		return tx.snap.Asked(c)
 	case w.Kind == layout.KindPut:
-		return reads.NonNil(w.Value), true, nil
+		return reads.Remember(reads.NonNil(w.Value)), nil
 	}
-	return nil, true, nil
+	return reads.Remember(nil), nil
 }
 
 // IsBlind reports whether the transaction was begun with Blind.

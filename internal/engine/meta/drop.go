@@ -131,8 +131,9 @@ func (d Drops) left() (names []string) {
 	return names
 }
 
-// admits refuses a schema with a table that was dropped, as long as a snapshot from before may be
-// read: the new table would show less than there was then.
+// admits refuses a schema with a table, or an index, that was dropped, as long as a snapshot from
+// before may be read, or a transaction from before may commit: the new table would show less than
+// there was then, and get what was meant for the former one.
 func (m State) admits(s *model.Schema) error {
 	for _, t := range s.Tables {
 		for _, c := range t.Columns {
@@ -144,7 +145,7 @@ func (m State) admits(s *model.Schema) error {
 			switch d := m.Dropped[name]; {
 			case d.Exists:
 				return fmt.Errorf("percolator: table %q: %w: it is being dropped; finish that first (percolator schema apply --drop)", name, model.ErrSchemaMismatch)
-			case d.At > m.Safepoint && name == t.Name:
+			case d.At > m.Safepoint:
 				return fmt.Errorf("percolator: table %q: %w: it was dropped at %v, and snapshots from before can still be read; create it when the safepoint has passed that (percolator gc status)", name, model.ErrSchemaMismatch, d.At.Time())
 			}
 		}
@@ -156,6 +157,17 @@ func (m State) admits(s *model.Schema) error {
 func (w *Watcher) WasDropped(table string, ts tso.Timestamp) bool {
 	m, _ := w.Snapshot()
 	return m.Dropped[table].At >= ts
+}
+
+// checkDropped refuses what was read of tables that are gone: by then another one may have had the
+// name of one of them.
+func (m State) checkDropped(tables []string) error {
+	for _, table := range tables {
+		if d, dropped := m.Dropped[table]; dropped {
+			return fmt.Errorf("percolator: table %q: %w: it was dropped at %v", table, model.ErrSchemaMismatch, d.At.Time())
+		}
+	}
+	return nil
 }
 
 // removed lists the tables of Bigtable that next has no use for, and those of them that are indexes

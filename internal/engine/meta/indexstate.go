@@ -68,41 +68,46 @@ func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
 	return w.last.Indexes[model.IndexTable(table, ix)]
 }
 
+// FoundIndex is an index as the meta row has it at one moment.
+type FoundIndex struct {
+	model.Index
+	Incarnation // of its table
+	Life        Life
+}
+
 // FindIndex returns an index of the schema as this client knows it; ErrSchemaMismatch if there is
 // none.
-func (w *Watcher) FindIndex(table, index string) (model.Index, error) {
-	info, ok := w.Catalog.Load().UserTable(table)
+func (w *Watcher) FindIndex(table, index string) (FoundIndex, error) {
+	w.mu.RLock()
+	m, catalog := w.last, w.Catalog.Load()
+	w.mu.RUnlock()
+	info, ok := catalog.UserTable(table)
 	if !ok {
-		return model.Index{}, w.Catalog.Load().UnknownTable(table)
+		return FoundIndex{}, catalog.UnknownTable(table)
 	}
 	at := slices.IndexFunc(info.Indexes, func(ix model.Index) bool { return ix.Name == index })
 	if at < 0 {
-		return model.Index{}, info.UnknownIndex(index)
+		return FoundIndex{}, info.UnknownIndex(index)
 	}
-	return info.Indexes[at], nil
+	ix := info.Indexes[at]
+	return FoundIndex{ix, m.Incarnation(model.IndexTable(table, ix)), m.LifeOfIndex(table, ix)}, nil
 }
 
-// FindIndexNow is FindIndex with the state. It reads the stored schema before it says that there is
-// no such index, or that the index is building.
-func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.Index, IndexState, error) {
-	ix, st, _, err := w.FindIndexToBuild(ctx, table, index)
-	return ix, st, err
-}
-
-// FindIndexToBuild is FindIndexNow with the life in which the index was found, or an earlier one.
-func (w *Watcher) FindIndexToBuild(ctx context.Context, table, index string) (model.Index, IndexState, Life, error) {
-	m, _ := w.Snapshot()
-	ix, err := w.FindIndex(table, index)
-	if err == nil {
-		if st := w.IndexState(ix, table); !st.Building {
-			return ix, st, m.LifeOfIndex(table, ix), nil
-		}
+// FindIndexNow is FindIndex by knowledge as fresh as reads demand. It reads the stored schema
+// before it says that there is no such index, or that the index is building. Errors: also those of
+// Known.
+func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (FoundIndex, error) {
+	if _, err := w.Known(ctx); err != nil {
+		return FoundIndex{}, err
 	}
-	if m, err = w.Refresh(ctx); err != nil {
-		return model.Index{}, IndexState{}, Life{}, err
+	found, err := w.FindIndex(table, index)
+	if err == nil && !found.State.Building {
+		return found, nil
 	}
-	ix, err = w.FindIndex(table, index)
-	return ix, w.IndexState(ix, table), m.LifeOfIndex(table, ix), err
+	if _, err := w.Refresh(ctx); err != nil {
+		return FoundIndex{}, err
+	}
+	return w.FindIndex(table, index)
 }
 
 // IsBuilding reports whether an index is building, to who builds it since life. Errors: that of
@@ -151,7 +156,7 @@ func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (name
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range w.Catalog.Load().Schema.Tables {
+	for _, t := range m.Schema.Tables {
 		for _, ix := range t.Indexes {
 			if name := model.IndexTable(t.Name, ix); !m.Indexes[name].Complete(ts) {
 				names = append(names, name)

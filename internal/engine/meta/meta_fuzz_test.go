@@ -20,7 +20,7 @@ func FuzzDecodeSchema(f *testing.F) {
 	} {
 		f.Add(model.EncodeSchema(s))
 	}
-	for _, b := range []string{"", "{", "null", "[]", `{"Tables":null}`, `{"Tables":[{"Name":"percolator_meta"}]}`, `{"Tables":[{"Name":"t","Observed":["\"x"]}]}`, `{"Tables":[{"Name":"t","Weak":["\"\\xff\""]}]}`, `{"Timing":{"MetaMaxAge":-1}}`} {
+	for _, b := range []string{"", "{", "null", "[]", `{"Tables":null}`, `{"Format":7,"Tables":[{"Name":"percolator_meta"}]}`, `{"Format":7,"Tables":[{"Name":"t","Observed":["\"x"]}]}`, `{"Format":7,"Tables":[{"Name":"t","Weak":["\"\\xff\""]}]}`, `{"Format":7,"Timing":{"MetaMaxAge":-1}}`} {
 		f.Add([]byte(b))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

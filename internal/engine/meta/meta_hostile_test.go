@@ -31,7 +31,7 @@ func TestTheOracleKeepsItsRecordInTheMetaTable(t *testing.T) {
 func TestHostileMetaRow(t *testing.T) {
 	t.Parallel()
 	for column, bytes := range map[string][]string{
-		"schema":    {"", "{", `{"Tables": 7}`, `{"Tables":[{"Name":"t","Observed":["\"not quoted"]}]}`},
+		"schema":    {"", "{", `{"Format":"7"}`, `{"Format":7,"Tables":7}`, `{"Format":7,"Tables":[{"Name":"t","Observed":["\"not quoted"]}]}`},
 		"version":   {"", "1", "123456789"},
 		"safepoint": {"", "1234567"},
 		"mark":      {"", "soon"},
@@ -57,21 +57,21 @@ func TestHostileMetaRow(t *testing.T) {
 	}
 }
 
-// A schema that asks more of clients than this version does is refused, and the error says why: to
-// take part would break what the later version relies on.
-func TestSchemaOfALaterVersion(t *testing.T) {
+// A client refuses a schema of another format, and the error says why: to take part would break what
+// the other programs rely on.
+func TestSchemaOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	ctx, l := t.Context(), layertest.New(t, layertest.StartEmulator(t), "i")
 	if _, err := l.Meta.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
 	mut := store.NewMutation(1)
-	mut.Put(layout.MetaFamily, "schema", store.MetaTimestamp, []byte(`{"Format":7,"Tables":{"t":{}}}`))
+	mut.Put(layout.MetaFamily, "schema", store.MetaTimestamp, []byte(`{"Format":8,"Tables":{"t":{}}}`))
 	if err := l.Store.Mutate(ctx, model.MetaTable, meta.RowKey, mut); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := l.Meta.Refresh(ctx); !errors.Is(err, model.ErrSchemaMismatch) || !strings.Contains(err.Error(), "upgrade the program") {
+		if _, err := l.Meta.Refresh(ctx); !errors.Is(err, model.ErrSchemaMismatch) || !strings.Contains(err.Error(), "upgrade this program") {
 			t.Error(err)
 		}
 	}

@@ -23,13 +23,16 @@ const metaNow = "now"
 // the one to read with, "" for the default one. An oracle's server that finds a smaller high-water
 // mark in its record must not start (tso.ServerConfig.Served): the record was lost or restored from
 // a backup, and the timestamps that it would hand out again lie below committed data. Errors: those
-// of the store, also when the instance has no percolator_meta, and ErrCorrupt.
+// of the store, also when the instance has no percolator_meta, ErrCorrupt, and ErrSchemaMismatch if
+// a program of another format has stored the schema.
 func ServedTimestamp(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (tso.Timestamp, error) {
 	m, err := readFrom(ctx, project, instance, appProfile, opts)
-	if errors.Is(err, model.ErrCorrupt) { // a server must not retry
-		return 0, fmt.Errorf("%w: %w", err, status.Error(codes.DataLoss, "it will not go away by itself"))
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, model.ErrCorrupt):
+		return 0, permanent(err, codes.DataLoss)
+	case errors.Is(err, model.ErrSchemaMismatch):
+		return 0, permanent(err, codes.Unimplemented)
+	case err != nil:
 		return 0, err
 	}
 	served := max(m.Safepoint, m.Watermark, m.Now)
@@ -39,6 +42,11 @@ func ServedTimestamp(ctx context.Context, project, instance, appProfile string, 
 		}
 	}
 	return served, nil
+}
+
+// permanent is err with a code by which a server does not retry.
+func permanent(err error, code codes.Code) error {
+	return fmt.Errorf("%w: %w", err, status.Error(code, "it will not go away by itself"))
 }
 
 func encodeTimestamp(ts tso.Timestamp) []byte { return binary.BigEndian.AppendUint64(nil, uint64(ts)) }

@@ -26,6 +26,10 @@ const JournalTable = "percolator_journal"
 // index.
 var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
 
+// MaxTables is how many tables an instance of Bigtable may have. Each index is one, and so are
+// MetaTable and JournalTable.
+const MaxTables = 1000
+
 // bigtableName is a table id that Bigtable accepts.
 var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
@@ -40,14 +44,13 @@ type Schema struct {
 	Timing Timing `json:",omitzero"`
 
 	// DisableJournal leaves out the journal, by which unfinished work and garbage are found:
-	// workers and collectors then pass over all tables. An instance whose schema was stored before
-	// there was a journal has it disabled; CreateSchema gives it one, or turns off the one that
-	// there is. See docs/PROTOCOL.md, "The journal".
-	DisableJournal bool `json:"-"`
+	// workers and collectors then pass over all tables. CreateSchema gives an instance a journal, or
+	// turns off the one that there is. See docs/PROTOCOL.md, "The journal".
+	DisableJournal bool `json:",omitempty"`
 
 	// Dropping lists the Bigtable tables whose drop is unfinished. Only a stored schema has them;
 	// CreateSchema ignores them.
-	Dropping []string `json:"-"`
+	Dropping []string `json:",omitempty"`
 }
 
 // Table describes one table. Its columns need no declaration, except those that notify; a table
@@ -86,6 +89,14 @@ func (s *Schema) Validate() error {
 	if err := CheckTiming(s.Timing); err != nil {
 		return err
 	}
+	return ValidateStored(s)
+}
+
+// ValidateStored is Validate for a schema with the Timing of an instance, which cannot change.
+func ValidateStored(s *Schema) error {
+	if err := CheckStoredTiming(s.Timing); err != nil {
+		return err
+	}
 	seen := map[string]bool{MetaTable: true, JournalTable: true}
 	for _, t := range s.Tables {
 		if s.Name != "" && t.Schema != "" && t.Schema != s.Name {
@@ -107,6 +118,9 @@ func (s *Schema) Validate() error {
 		if err := t.validateColumns(); err != nil {
 			return err
 		}
+	}
+	if len(seen) > MaxTables {
+		return fmt.Errorf("percolator: %w: the schema takes %d tables of Bigtable, those of indexes and of Percolator among them; an instance has at most %d", ErrTooLarge, len(seen), MaxTables)
 	}
 	for _, name := range s.Dropping {
 		if !bigtableName.MatchString(name) || seen[name] {
@@ -257,13 +271,10 @@ func EncodeSchema(s *Schema) []byte {
 		}
 		return name
 	})
-	var stored any = out
-	if format := out.format(); format > 1 {
-		with := formattedSchema{Format: format, Timing: out.Timing, DisableJournal: s.DisableJournal, Dropping: out.Dropping}
-		with.Tables.Journaled = out.Tables
-		stored = with
-	}
-	b, err := json.Marshal(stored)
+	b, err := json.Marshal(struct {
+		Format int
+		*Schema
+	}{schemaFormat, out})
 	if err != nil {
 		panic(err) // strings and booleans always marshal
 	}
@@ -280,63 +291,24 @@ func SameButForJournal(stored, want *Schema) bool {
 	return string(EncodeSchema(&c)) == string(EncodeSchema(&d))
 }
 
-// The formats of the stored schema. A later one asks something of clients that earlier versions of
-// the program do not do, so they must not take part. Each schema has the first format that tells
-// it.
-const (
-	formatPlain    = 1 // and no Format: it has no journal, and declares no columns
-	formatJournal  = 2
-	formatDeclared = 3 // columns are declared, or values expire
-	formatDropping = 4 // tables are being dropped
-	formatExpiring = 5 // collectors delete expired values for observers before they erase them
-	formatNamed    = 6 // tables are in schemas with names
-
-	lastFormat = formatNamed
-)
-
-func (s *Schema) format() int {
-	notifies := func(d ColumnSchema) bool { return d.NotifyExpired }
-	switch {
-	case slices.ContainsFunc(s.Tables, func(t Table) bool { return t.Schema != "" }):
-		return formatNamed
-	case slices.ContainsFunc(s.Tables, func(t Table) bool { return t.NotifyExpired || slices.ContainsFunc(t.Columns, notifies) }):
-		return formatExpiring
-	case len(s.Dropping) > 0:
-		return formatDropping
-	case slices.ContainsFunc(s.Tables, func(t Table) bool { return len(t.Columns) > 0 || t.TTL != 0 }):
-		return formatDeclared
-	case !s.DisableJournal:
-		return formatJournal
-	}
-	return formatPlain
-}
-
-// formattedSchema is a schema as it is stored from formatJournal on. A version of this program that
-// knows no journal cannot decode its Tables, and so cannot commit without an entry (J9).
-type formattedSchema struct {
-	Format         int
-	Tables         struct{ Journaled []Table }
-	Timing         Timing   `json:",omitzero"`
-	DisableJournal bool     `json:",omitempty"` // from formatDeclared on
-	Dropping       []string `json:",omitempty"`
-}
+// schemaFormat numbers the stored form of a schema and what it asks of clients. Programs with
+// different numbers cannot share an instance (J9). What a program must not ignore raises it; then
+// emulator_test/upgrade/oldest has to name that commit.
+const schemaFormat = 7
 
 // DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named
-// the engine's own tables, say, would open them to callers. ErrSchemaMismatch: a later version of
-// the program has stored it.
+// the engine's own tables, say, would open them to callers. ErrSchemaMismatch: a program of another
+// schemaFormat has stored it.
 func DecodeSchema(b []byte) (*Schema, error) {
 	var stored struct{ Format int }
-	if json.Unmarshal(b, &stored) == nil && stored.Format > lastFormat {
-		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, lastFormat)
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return nil, err
 	}
-	s := &Schema{DisableJournal: true}
-	if stored.Format >= formatJournal {
-		var with formattedSchema
-		if err := json.Unmarshal(b, &with); err != nil {
-			return nil, err
-		}
-		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing, DisableJournal: with.DisableJournal, Dropping: with.Dropping}
-	} else if err := json.Unmarshal(b, s); err != nil {
+	if stored.Format != schemaFormat {
+		return nil, otherFormat(stored.Format)
+	}
+	s := &Schema{}
+	if err := json.Unmarshal(b, s); err != nil {
 		return nil, err
 	}
 	var bad error
@@ -348,7 +320,16 @@ func DecodeSchema(b []byte) (*Schema, error) {
 		bad = errors.Join(bad, err)
 		return u
 	})
-	return s, errors.Join(bad, s.Validate())
+	return s, errors.Join(bad, ValidateStored(s))
+}
+
+// otherFormat is the ErrSchemaMismatch for a stored schema of another format.
+func otherFormat(format int) error {
+	remedy := "upgrade this program"
+	if format < schemaFormat {
+		remedy = "create a new instance (percolator init, percolator schema apply); to bring the tables there, use percolator export of the program that stored this schema, and percolator import of this one"
+	}
+	return fmt.Errorf("percolator: %w: the stored schema has format %d, and this program reads format %d alone; %s", ErrSchemaMismatch, format, schemaFormat, remedy)
 }
 
 // eachColumn replaces every column name; s must own its slices.

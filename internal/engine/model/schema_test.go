@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -9,48 +8,62 @@ import (
 	"time"
 )
 
-// Versions that know no journal cannot take part where there is one (J9): those that look at the
-// format know 1, and those from before formats cannot decode the tables.
-func TestFormerVersionsRefuseASchemaWithAJournal(t *testing.T) {
-	t.Parallel()
-	for _, disabled := range []bool{false, true} {
-		b := EncodeSchema(&Schema{Tables: []Table{{Name: "t"}}, DisableJournal: disabled})
-		var stored struct{ Format int }
-		if err := json.Unmarshal(b, &stored); err != nil || stored.Format <= 1 != disabled {
-			t.Errorf("%s: format %d, %v", b, stored.Format, err)
-		}
-		var before struct{ Tables []Table }
-		if err := json.Unmarshal(b, &before); err == nil != disabled {
-			t.Errorf("%s: a version from before formats gets %v, %v", b, before.Tables, err)
-		}
-		if s, err := DecodeSchema(b); err != nil || s.DisableJournal != disabled || len(s.Tables) != 1 {
-			t.Errorf("%s: decoded to %+v, %v", b, s, err)
-		}
-	}
-}
-
-// A schema that declares no columns is stored as versions that know of none store it, byte for
-// byte: programs of both work side by side.
-func TestUndeclaredSchemasAreStoredAsBefore(t *testing.T) {
+// What is stored names its format. Programs of this format work side by side, so a change of these
+// bytes needs another number.
+func TestStoredSchema(t *testing.T) {
 	t.Parallel()
 	tables := []Table{{Name: "u"}, {Name: "t", Observed: []string{"\xff", "c"}, Weak: []string{"w"}, Indexes: []Index{{Name: "ix", Column: "c", Unique: true}}, Splits: []string{"m"}}}
-	const stored = `[{"Name":"t","Observed":["c","\"\\xff\""],"Weak":["w"],"Indexes":[{"Name":"ix","Column":"c","Unique":true}]},{"Name":"u"}]`
+	const stored = `{"Format":7,"Tables":[{"Name":"t","Observed":["c","\"\\xff\""],"Weak":["w"],"Indexes":[{"Name":"ix","Column":"c","Unique":true}]},{"Name":"u"}]`
 	for _, c := range []struct {
 		schema Schema
 		want   string
 	}{
-		{Schema{Tables: tables}, `{"Format":2,"Tables":{"Journaled":` + stored + `}}`},
-		{Schema{Tables: tables, Timing: Timing{MetaMaxAge: time.Second}}, `{"Format":2,"Tables":{"Journaled":` + stored + `},"Timing":{"MetaMaxAge":1000000000}}`},
-		{Schema{Tables: tables, DisableJournal: true}, `{"Tables":` + stored + `}`},
-		{Schema{}, `{"Format":2,"Tables":{"Journaled":null}}`},
+		{Schema{Tables: tables}, stored + `}`},
+		{Schema{Tables: tables, Timing: Timing{MetaMaxAge: time.Second}}, stored + `,"Timing":{"MetaMaxAge":1000000000}}`},
+		{Schema{Tables: tables, DisableJournal: true}, stored + `,"DisableJournal":true}`},
+		{Schema{Tables: tables, Dropping: []string{"x", "v"}}, stored + `,"Dropping":["v","x"]}`},
+		{Schema{Name: "n", Tables: []Table{{Name: "t"}}}, `{"Format":7,"Tables":[{"Name":"t","Schema":"n"}]}`},
+		{Schema{}, `{"Format":7,"Tables":null}`},
 	} {
 		if got := string(EncodeSchema(&c.schema)); got != c.want {
 			t.Errorf("stored as\n%s, want\n%s", got, c.want)
 		}
+		wantRoundTrip(t, &c.schema)
 	}
 }
 
-// declaredSchemas are schemas that versions without declared columns must refuse.
+// wantRoundTrip requires that a schema survives the store.
+func wantRoundTrip(t *testing.T, s *Schema) *Schema {
+	t.Helper()
+	b := EncodeSchema(s)
+	got, err := DecodeSchema(b)
+	if err != nil || !reflect.DeepEqual(got, NormalizeSchema(s)) {
+		t.Fatalf("%s: decoded to %+v, %v", b, got, err)
+	}
+	if again := EncodeSchema(got); string(again) != string(b) {
+		t.Errorf("%s is stored again as %s", b, again)
+	}
+	return got
+}
+
+// A schema of another format is refused, however its tables are stored, and the error says what to
+// do.
+func TestSchemaOfAnotherFormat(t *testing.T) {
+	t.Parallel()
+	for stored, remedy := range map[string]string{
+		`{"Format":8,"Tables":[{"Name":"t"}]}`: "upgrade this program",
+		`{"Format":8,"Tables":{"t":{}}}`:       "upgrade this program",
+		`{"Format":6,"Tables":[{"Name":"t"}]}`: "create a new instance",
+		`{"Format":2,"Tables":{"x":[]}}`:       "create a new instance",
+		`{"Tables":[{"Name":"t"}]}`:            "create a new instance",
+	} {
+		if s, err := DecodeSchema([]byte(stored)); s != nil || !errors.Is(err, ErrSchemaMismatch) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("%s: %+v, %v; want an error that says %q", stored, s, err, remedy)
+		}
+	}
+}
+
+// declaredSchemas are schemas with declared columns.
 func declaredSchemas() []*Schema {
 	columns := []ColumnSchema{{Name: "n", Type: TypeInt64}, {Name: "b", Type: TypeBytes}, {Name: "item:*", Type: TypeJSON, TTL: time.Hour}, {Name: "\xff*", Type: TypeTime}}
 	return []*Schema{
@@ -60,28 +73,10 @@ func declaredSchemas() []*Schema {
 	}
 }
 
-// Versions that know no declared columns would store what is not of the type, so the format keeps
-// them out: it is later than 2, and not that of versions from before formats.
-func TestFormerVersionsRefuseDeclaredColumns(t *testing.T) {
+func TestStoredDeclarations(t *testing.T) {
 	t.Parallel()
 	for _, s := range declaredSchemas() {
-		b := EncodeSchema(s)
-		var stored struct{ Format int }
-		if err := json.Unmarshal(b, &stored); err != nil || stored.Format != 3 {
-			t.Errorf("%s: format %d, %v", b, stored.Format, err)
-		}
-		var before struct{ Tables []Table }
-		if err := json.Unmarshal(b, &before); err == nil {
-			t.Errorf("%s: a version from before formats gets %v", b, before.Tables)
-		}
-		got, err := DecodeSchema(b)
-		if want := NormalizeSchema(s); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: decoded to %+v, want %+v, %v", b, got, want, err)
-		}
-		again := EncodeSchema(got)
-		if string(again) != string(b) {
-			t.Errorf("%s is stored again as %s", b, again)
-		}
+		wantRoundTrip(t, s)
 	}
 	typed := func(typ Type) string {
 		return string(EncodeSchema(&Schema{Tables: []Table{{Name: "t", Columns: []ColumnSchema{{Name: "c", Type: typ}}}}}))
@@ -91,8 +86,7 @@ func TestFormerVersionsRefuseDeclaredColumns(t *testing.T) {
 	}
 }
 
-// A collector that does not know NotifyExpired would erase what observers are to hear of, so the
-// format keeps its version out. Whether they hear, the declaration says that has the TTL.
+// Whether observers hear of an expiry, the declaration says that has the TTL.
 func TestNotifyExpired(t *testing.T) {
 	t.Parallel()
 	columns := []ColumnSchema{{Name: "a:*", TTL: time.Hour, NotifyExpired: true}, {Name: "a:quiet", TTL: time.Minute}, {Name: "b"}, {Name: "c", TTL: time.Hour}}
@@ -106,23 +100,15 @@ func TestNotifyExpired(t *testing.T) {
 		if err := s.Validate(); err != nil {
 			t.Error(err)
 		}
-		b := EncodeSchema(s)
-		var stored struct{ Format int }
-		if err := json.Unmarshal(b, &stored); err != nil || stored.Format != 5 {
-			t.Errorf("%s: format %d, %v", b, stored.Format, err)
-		}
-		got, err := DecodeSchema(b)
-		if err != nil || !reflect.DeepEqual(got, NormalizeSchema(s)) {
-			t.Errorf("%s: decoded to %+v, %v", b, got, err)
-		}
+		stored := NewCatalog(wantRoundTrip(t, s)).Tables["t"]
 		var hear []string
 		for _, column := range []string{"a:1", "a:2", "a:quiet", "b", "c"} {
-			if NewCatalog(got).Tables["t"].NotifiesExpired(column) {
+			if stored.NotifiesExpired(column) {
 				hear = append(hear, column)
 			}
 		}
 		if strings.Join(hear, " ") != want {
-			t.Errorf("%s: observers hear of %q, want %q", b, hear, want)
+			t.Errorf("%+v: observers hear of %q, want %q", table, hear, want)
 		}
 	}
 }

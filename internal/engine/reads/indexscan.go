@@ -32,12 +32,13 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 	if err := errors.Join(model.CheckContext(ctx), model.CheckLimit(table, o.Limit)); err != nil {
 		return Failed[model.Entry](err)
 	}
-	ix, err := r.completeIndex(ctx, s.ts, table, index)
+	found, err := r.completeIndex(ctx, s.ts, table, index)
 	if err != nil {
 		return Failed[model.Entry](err)
 	}
+	ix := found.Index
 	keys := model.Range{Start: model.EscapeValue(o.Values.Start), End: model.EscapeValue(o.Values.End)}
-	stream := r.scan(ctx, s.ts, model.IndexTable(table, ix), store.Rows{Ranges: model.Union(keys), Reverse: o.Reverse},
+	stream := r.scan(ctx, s.ts, found.Incarnation, store.Rows{Ranges: model.Union(keys), Reverse: o.Reverse},
 		store.Newest([]string{model.IndexColumn}, s.ts, 1), o.Limit)
 	if merge != nil {
 		stream = merge(ix, keys, stream)
@@ -60,25 +61,21 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 	}
 }
 
-// completeIndex returns an index on which a snapshot at ts can rely.
-func (r *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, index string) (model.Index, error) {
-	ix, err := r.meta.FindIndex(table, index)
-	if err != nil {
-		return ix, err
-	}
-	st := r.meta.IndexState(ix, table)
-	if st.Building {
-		if ix, st, err = r.meta.FindIndexNow(ctx, table, index); err != nil {
-			return ix, err
-		}
+// completeIndex returns an index on which a snapshot at ts can rely, by knowledge as fresh as every
+// read demands: writers maintain no index that was dropped before.
+func (r *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, index string) (found meta.FoundIndex, err error) {
+	if found, err = r.meta.FindIndex(table, index); err == nil {
+		found, err = r.meta.FindIndexNow(ctx, table, index)
 	}
 	switch {
-	case st.Building:
-		return ix, fmt.Errorf("percolator: table %q: %w: index %q is being built and lacks entries; BackfillIndex finishes it", table, model.ErrSchemaMismatch, index)
-	case !st.Complete(ts):
-		return ix, TooOldForIndex(table, index, ts, st)
+	case err != nil:
+		return found, err
+	case found.State.Building:
+		return found, fmt.Errorf("percolator: table %q: %w: index %q is being built and lacks entries; BackfillIndex finishes it", table, model.ErrSchemaMismatch, index)
+	case !found.State.Complete(ts):
+		return found, TooOldForIndex(table, index, ts, found.State)
 	}
-	return ix, nil
+	return found, nil
 }
 
 // TooOldForIndex is the ErrSnapshotTooOld of a snapshot at ts that is older than the complete

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
@@ -19,7 +20,7 @@ import (
 // A scan reads pages of rows with the filter of a read, and finishes each cell as a read does: it
 // waits for locks or resolves them and reads only that cell again, so it never loses its position.
 // It reads a page to its end before it hands out the first entry: the consumer may take its time,
-// or write to the table that it scans. It is a pass (package store): where few rows have the
+// or write to the table that it scans, or drop it, which the next page tells. It is a pass (package store): where few rows have the
 // columns, it lasts as long as its context.
 
 // ScanPages is how a scan reads. The first page is small and the next ones grow, so a scan that the
@@ -63,6 +64,7 @@ func Entries(rows Rows, limit int) iter.Seq2[model.Entry, error] {
 
 // ScanRows is ScanWith by rows, and goes on beyond the limit if it is asked for more.
 func (s *Snapshot) ScanRows(ctx context.Context, table string, o model.ScanOptions) Rows {
+	of := s.reader.meta.Incarnation(table)
 	if err := errors.Join(s.reader.meta.CheckColumns(table, o.Columns), model.CheckLimit(table, o.Limit)); err != nil {
 		return Failed[[]model.Entry](err)
 	}
@@ -71,12 +73,12 @@ func (s *Snapshot) ScanRows(ctx context.Context, table string, o model.ScanOptio
 		size += store.PatternBytes(col)
 	}
 	if len(o.ColumnRanges) > 0 {
-		return s.scanColumnRanges(ctx, table, o)
+		return s.scanColumnRanges(ctx, of, o)
 	}
 	if size > model.MaxFilterBytes {
 		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(o.Columns)))
 	}
-	return s.reader.scan(ctx, s.ts, table, selected(o), store.Newest(slices.Clone(o.Columns), s.ts, 1), o.Limit)
+	return s.reader.scan(ctx, s.ts, of, selected(o), store.Newest(slices.Clone(o.Columns), s.ts, 1), o.Limit)
 }
 
 // selected is the rows of a scan in their order.
@@ -88,7 +90,7 @@ func selected(o model.ScanOptions) store.Rows {
 var usersColumns = model.Between(model.Prefix(layout.Reserved).End, "")
 
 // scanColumnRanges is ScanRows for ranges of columns, which named columns join.
-func (s *Snapshot) scanColumnRanges(ctx context.Context, table string, o model.ScanOptions) Rows {
+func (s *Snapshot) scanColumnRanges(ctx context.Context, of meta.Incarnation, o model.ScanOptions) Rows {
 	columns := model.SelectedColumns(o).Within(usersColumns)
 	size := 0
 	for _, r := range columns {
@@ -96,13 +98,13 @@ func (s *Snapshot) scanColumnRanges(ctx context.Context, table string, o model.S
 	}
 	switch {
 	case len(columns) > model.MaxColumnRanges:
-		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: %d ranges of columns, the limit is %d", table, model.ErrTooLarge, len(columns), model.MaxColumnRanges))
+		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: %d ranges of columns, the limit is %d", of.Table, model.ErrTooLarge, len(columns), model.MaxColumnRanges))
 	case size > model.MaxFilterBytes:
-		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: the bounds of %d ranges of columns are more than a filter holds; name fewer, or shorter ones", table, model.ErrTooLarge, len(columns)))
+		return Failed[[]model.Entry](fmt.Errorf("percolator: scan of table %q: %w: the bounds of %d ranges of columns are more than a filter holds; name fewer, or shorter ones", of.Table, model.ErrTooLarge, len(columns)))
 	case len(columns) == 0: // not all of them
 		return func(func([]model.Entry, error) bool) {}
 	}
-	return s.reader.scan(ctx, s.ts, table, selected(o), store.NewestIn(columns, s.ts, 1), o.Limit)
+	return s.reader.scan(ctx, s.ts, of, selected(o), store.NewestIn(columns, s.ts, 1), o.Limit)
 }
 
 // Failed is a stream of one error.
@@ -115,9 +117,9 @@ func Failed[T any](err error) iter.Seq2[T, error] {
 
 // scan streams what a query finds in rows, of which the consumer probably takes so many (0: all of
 // them). It also serves the tables of indexes.
-func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, rows store.Rows, q store.Query, limit int) Rows {
+func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, of meta.Incarnation, rows store.Rows, q store.Query, limit int) Rows {
 	return func(yield func([]model.Entry, error) bool) {
-		pass := r.store.NewPassOver(table, rows, q, ScanPages)
+		pass := r.store.NewPassOver(of.Table, rows, q, ScanPages)
 		defer pass.Close()
 		read, found := 0, 0
 		for more := len(rows.Ranges) > 0; more; {
@@ -126,7 +128,7 @@ func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, rows 
 			}
 			var page []*PageRow
 			var err error
-			if page, more, err = r.scanPage(ctx, ts, table, pass); err != nil {
+			if page, more, err = r.scanPage(ctx, ts, of, pass); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -154,19 +156,19 @@ func missing(limit, read, found int) int {
 }
 
 // scanPage reads a page and finishes it.
-func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, pass *store.Pass) (rows []*PageRow, more bool, err error) {
-	ctx, span := r.store.Trace.Start(ctx, "percolator.scan", table)
+func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, of meta.Incarnation, pass *store.Pass) (rows []*PageRow, more bool, err error) {
+	ctx, span := r.store.Trace.Start(ctx, "percolator.scan", of.Table)
 	begun := time.Now()
 	page, err := pass.Next(ctx)
 	span.Count("percolator.rows", len(page.Rows))
-	rows = SeenIn(table, page)
+	rows = SeenIn(of.Table, page)
 	if err == nil {
-		err = r.FinishPage(ctx, ts, table, rows)
+		err = r.FinishPage(ctx, ts, of.Table, rows)
 	}
 	if err == nil {
-		err = r.meta.CheckRead(ctx, ts, table)
+		err = r.meta.CheckReadOf(ctx, ts, of)
 	}
-	r.tookRead(ctx, telemetry.OpScan, table, begun, err)
+	r.tookRead(ctx, telemetry.OpScan, of.Table, begun, err)
 	span.End(err)
 	return rows, page.More, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -30,6 +29,14 @@ type Snapshot struct {
 
 // NewSnapshot returns the snapshot at ts without checks.
 func NewSnapshot(r *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{reader: r, ts: ts} }
+
+// ForTxn returns the snapshot of a transaction, which remembers what it was asked for (Asked) beyond
+// what it keeps.
+func ForTxn(r *Reader, ts tso.Timestamp) *Snapshot {
+	s := NewSnapshot(r, ts)
+	s.cache.digests = new(digests)
+	return s
+}
 
 // Snapshot opens a snapshot of now, which asks the oracle, or of an earlier time.
 func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
@@ -148,9 +155,9 @@ func (s *Snapshot) cached(c model.Cell) (kept cachedCell, ok bool) {
 	return kept, ok
 }
 
-// Asked returns the value of a cell, nil for absence, if the snapshot was asked for it and has kept
-// the answer.
-func (s *Snapshot) Asked(c model.Cell) (value []byte, ok bool) { return s.cache.asked(c) }
+// Asked returns what the snapshot remembers of a cell that it was asked for. Errors: ErrTooLarge if
+// it may have forgotten that.
+func (s *Snapshot) Asked(c model.Cell) (Remembered, error) { return s.cache.asked(c) }
 
 // predict tells the predictor what the caller asks for, and returns what it expects next.
 func (s *Snapshot) predict(ask []model.Cell) []model.Cell {
@@ -276,104 +283,4 @@ func (s *Snapshot) keepRow(a rowAnswer) {
 	if known {
 		s.cache.close(a.row)
 	}
-}
-
-// readCacheBytes bounds what one snapshot keeps of what it has read.
-const readCacheBytes = 32 << 20
-
-// readCache holds what a snapshot has read, absence included: a snapshot cannot change.
-type readCache struct {
-	mu    sync.Mutex
-	cells map[model.Cell]*cachedCell
-	rows  map[model.Cell]readShape // first request for a row, keyed by the cell without column
-	known map[model.Cell]bool      // rows with all their values in cells; keyed likewise
-	bytes int
-}
-
-// cachedCell is one cell's value, nil for absence.
-type cachedCell struct {
-	value      []byte
-	expires    tso.Timestamp // of a value; 0: it does not
-	prefetched bool          // the caller has not asked for it yet
-}
-
-func (rc *readCache) has(c model.Cell) bool {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	return rc.cells[c] != nil
-}
-
-// take returns what is cached of a cell. From then on the caller has asked for it.
-func (rc *readCache) take(c model.Cell) (kept cachedCell, ok bool) {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	cc := rc.cells[c]
-	if cc == nil {
-		if !rc.known[model.Cell{Table: c.Table, Row: c.Row}] {
-			return kept, false
-		}
-		rc.keep(c, &cachedCell{}, readCacheBytes) // for asked
-		return kept, true
-	}
-	kept, cc.prefetched = *cc, false
-	return kept, true
-}
-
-// asked returns a value that the caller has asked for.
-func (rc *readCache) asked(c model.Cell) (value []byte, ok bool) {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	if cc := rc.cells[c]; cc != nil && !cc.prefetched {
-		return cc.value, true
-	}
-	return nil, false
-}
-
-// put keeps a cell, whose value the caller must not modify afterwards, if there is room. Prefetched
-// cells take at most half of the room.
-func (rc *readCache) put(c model.Cell, cc cachedCell) bool {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	if rc.cells[c] != nil {
-		return true // a snapshot cannot change
-	}
-	room := readCacheBytes
-	if cc.prefetched {
-		room /= 2
-	}
-	return rc.keep(c, &cc, room)
-}
-
-// keep caches a cell if there is room; the caller holds rc.mu.
-func (rc *readCache) keep(c model.Cell, cc *cachedCell, room int) bool {
-	if !rc.grow(len(c.Row)+len(c.Column)+len(cc.value)+64, room) {
-		return false
-	}
-	if rc.cells == nil {
-		rc.cells = map[model.Cell]*cachedCell{}
-	}
-	rc.cells[c] = cc
-	return true
-}
-
-// close notes that the cache has every column of the row that has a value.
-func (rc *readCache) close(row model.Cell) {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	if !rc.grow(len(row.Row)+64, readCacheBytes/2) {
-		return
-	}
-	if rc.known == nil {
-		rc.known = map[model.Cell]bool{}
-	}
-	rc.known[row] = true
-}
-
-// grow makes room for so many bytes, up to most in all; the caller holds rc.mu.
-func (rc *readCache) grow(bytes, most int) bool {
-	if rc.bytes+bytes > most {
-		return false
-	}
-	rc.bytes += bytes
-	return true
 }

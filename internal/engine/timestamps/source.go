@@ -79,14 +79,16 @@ func (a *startAhead) put(s stamp, answered bool) {
 }
 
 // StartTimestamp asks the oracle. For a blind transaction it takes a timestamp at hand that is no
-// older than a quarter of LockTTL.
+// older than a quarter of LockTTL, and leaves the transaction most of the half of Retention in
+// which it may commit.
 func (s *Source) StartTimestamp(ctx context.Context, blind bool) (stamp, error) {
 	if blind && !s.Store.Closed.Load() {
-		ahead, ok, ask := s.ahead.take(s.Config.LockTTL / 4)
+		ahead, ok, ask := s.ahead.take(min(s.Config.LockTTL/4, s.Config.Retention/8))
 		if ask {
 			go s.askAhead()
 		}
 		if ok {
+			ahead.Ahead = true
 			return ahead, nil
 		}
 	}
@@ -101,13 +103,14 @@ func (s *Source) askAhead() {
 func (s *Source) askStamp(ctx context.Context) (stamp, error) {
 	asked := time.Now()
 	ts, err := s.Next(ctx)
-	return stamp{ts, asked}, err
+	return stamp{TS: ts, When: asked}, err
 }
 
 // stamp is a timestamp with the monotonic time at which the client asked for it.
 type stamp struct {
-	TS   tso.Timestamp
-	When time.Time
+	TS    tso.Timestamp
+	When  time.Time
+	Ahead bool // it was at hand
 }
 
 // Next asks the oracle for a timestamp greater than all that it has given (I1). Errors: ErrClosed,
@@ -131,7 +134,7 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	if err != nil {
 		return 0, fmt.Errorf("percolator: oracle: %w", model.WithContext(ctx, err))
 	}
-	s.Newest.offer(stamp{ts, asked})
+	s.Newest.offer(stamp{TS: ts, When: asked})
 	return ts, nil
 }
 

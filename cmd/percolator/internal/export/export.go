@@ -148,7 +148,7 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	}
 	slices.SortFunc(x.done, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
 	m = &Manifest{Version: 1, Table: o.Table, Columns: o.Columns, Format: o.Format, Snapshot: h.Timestamp, SnapshotTime: h.Timestamp.Time().UTC(),
-		Schema: admin.EncodeSchema(&percolator.Schema{Tables: []percolator.Table{info.Table}, DisableJournal: true}), Parts: x.done, Total: x.total}
+		Schema: admin.EncodeSchema(&percolator.Schema{Tables: []percolator.Table{info.Table}}), Parts: x.done, Total: x.total}
 	if m.Parts == nil {
 		m.Parts = []Part{}
 	}
