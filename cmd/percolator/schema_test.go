@@ -140,7 +140,7 @@ func TestSchemaApplyLostIndex(t *testing.T) {
 
 func testSchemaApplyLostIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "schema.yaml")
-	text := "tables: [{name: documents, indexes: [{name: by-url, column: url}]}]\ntiming: {requestLifetime: 2s, metaMaxAge: 200ms}\n"
+	text := "tables: [{name: documents, indexes: [{name: by-url, column: url}]}]\ntiming: {requestLifetime: 2s, metaMaxAge: 2s}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
