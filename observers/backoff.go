@@ -7,7 +7,8 @@ import (
 )
 
 // Four things slow a worker down: the pause after a failure, the pause that an observer asks for,
-// the limit of runs for cells that have failed, and the limit of runs of an observer that conflicts.
+// the limit of runs for cells that have failed, and the limit of runs of an observer that
+// conflicts.
 
 // backoff is an exponential pause with jitter. Unlike internal/engine/model's it holds no state: a
 // waiting cell keeps only its count of failures.

@@ -18,9 +18,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A goroutine takes a turn, or the turns of a batch, and makes a run of it: a transaction in which it
-// calls the observer. It cuts a batch that fails in halves until the bad cell is alone. Runs for an
-// observed column are in ack.go, those for a weak one in weak.go.
+// A goroutine takes a turn, or the turns of a batch, and makes a run of it: a transaction in which
+// it calls the observer. It cuts a batch that fails in halves until the bad cell is alone. Runs for
+// an observed column are in ack.go, those for a weak one in weak.go.
 
 // run is what a goroutine does with a slot of an observer: a turn, or those of a batch, in as many
 // transactions as it takes. Each part of it is one transaction's.

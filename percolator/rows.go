@@ -94,8 +94,8 @@ func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter
 // column, as a row does that is older than the field.
 //
 // Errors: ErrInvalidArgument if a field cannot be encoded; ErrTooLarge if tx does not know the row,
-// and has read more cells than it remembers (some 200,000); and those of Txn.Set, after which a part
-// of the row may be buffered.
+// and has read more cells than it remembers (some 200,000); and those of Txn.Set, after which a
+// part of the row may be buffered.
 func (r Rows[T]) Put(tx *Txn, v T) error {
 	known, exists := map[Cell]reads.Remembered{}, false
 	for _, c := range r.cells(nil, reflect.ValueOf(&v).Elem().FieldByIndex(r.key).String()) {

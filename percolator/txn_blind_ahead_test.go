@@ -45,7 +45,8 @@ func requestAhead(t *testing.T, ctx context.Context, c *percolator.Client) {
 	})
 }
 
-// What another row held at a start timestamp from before Begin, and gave up before Begin, is free (I2).
+// What another row held at a start timestamp from before Begin, and gave up before Begin, is free
+// (I2).
 func TestBlindTransactionTakesWhatWasGivenUpBeforeItBegan(t *testing.T) {
 	t.Parallel()
 	mail, code := fixture.Mail, percolator.String("people", "code")

@@ -27,7 +27,8 @@ const (
 // ServerConfig configures a [Server]. The zero value is useful.
 type ServerConfig struct {
 	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls
-	// it from many goroutines. A lease ends by this clock, or by one of Uptime, whichever shows most.
+	// it from many goroutines. A lease ends by this clock, or by one of Uptime, whichever shows
+	// most.
 	Now func() time.Time
 
 	// Uptime returns what the two other clocks of the server's machine show, which only go forward:
@@ -68,10 +69,11 @@ type ServerConfig struct {
 	MaxStreams int
 
 	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
-	// with the status RESOURCE_EXHAUSTED. 0: 16,384. A call counts until its answer is written: where
-	// the peer does not read it, for 10 s, when the server closes the connection. Large answers that
-	// are not written yet may have 8 MiB; the server refuses more as well. Calls that wait for hints
-	// and watchers of its health do not count; there may be as many, and 4,096 and 1,024 at most.
+	// with the status RESOURCE_EXHAUSTED. 0: 16,384. A call counts until its answer is written:
+	// where the peer does not read it, for 10 s, when the server closes the connection. Large
+	// answers that are not written yet may have 8 MiB; the server refuses more as well. Calls that
+	// wait for hints and watchers of its health do not count; there may be as many, and 4,096 and
+	// 1,024 at most.
 	MaxCalls int
 
 	// PeerShare is how many percent of what there is one peer may take, so that none shuts the
@@ -91,8 +93,8 @@ type ServerConfig struct {
 	IdleTimeout time.Duration
 
 	// Register is called with the gRPC server before it serves, to add services such as reflection,
-	// which is off otherwise. Their messages are protobuf, whatever a call's content type says. nil:
-	// none.
+	// which is off otherwise. Their messages are protobuf, whatever a call's content type says.
+	// nil: none.
 	Register func(*grpc.Server)
 
 	// Version is the version of the program, for operators who ask the server for its status. At

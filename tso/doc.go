@@ -15,8 +15,8 @@
 // them in any order. So any number of servers may run, but one leads, by a lease in the same record
 // (lease.go). Every write of the record is fenced: it names the exact record that it replaces. The
 // leader stops serving when its lease has ended by any of its own clocks, counted from before it
-// sent the write that got it (clock.go). A successor waits for the lease by its own monotonic clock,
-// counted from when it last saw the record change. No two machines' clocks are compared.
+// sent the write that got it (clock.go). A successor waits for the lease by its own monotonic
+// clock, counted from when it last saw the record change. No two machines' clocks are compared.
 //
 // A [Client] keeps one request in flight, and callers that arrive in the meantime share the next
 // one. So the client asks for a timestamp only after its caller has asked.

@@ -6,7 +6,8 @@ import (
 )
 
 // answerTolerance is how far an answer may lie behind what its client expects, beyond maxAhead: the
-// wall clocks of two servers may differ by as much, and the speed of the client's clock from theirs.
+// wall clocks of two servers may differ by as much, and the speed of the client's clock from
+// theirs.
 const answerTolerance = time.Second
 
 // expected is what a client knows of the next answer. The clocks of a server do not always show
@@ -22,8 +23,8 @@ type expected struct {
 	last  Timestamp // the greatest timestamp received
 	doubt bool      // an answer was refused
 
-	// at is when last was received, by the boot-time clock of the client. unclocked: last was so far
-	// ahead of its server's clock that the time since then says nothing.
+	// at is when last was received, by the boot-time clock of the client. unclocked: last was so
+	// far ahead of its server's clock that the time since then says nothing.
 	at        time.Duration
 	unclocked bool
 }

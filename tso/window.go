@@ -154,9 +154,9 @@ func (a *allocator) low() bool {
 	return a.lease.left(at) <= 0 || a.doubts > a.lease.doubts || a.demand > a.limit || a.limit-a.last < a.window/2
 }
 
-// confirm returns when the store has renewed the lease since the call: then no other server led when
-// the call came, whatever the clocks show. Calls that come while a write is in flight share the next
-// one. Errors: as take.
+// confirm returns when the store has renewed the lease since the call: then no other server led
+// when the call came, whatever the clocks show. Calls that come while a write is in flight share
+// the next one. Errors: as take.
 func (a *allocator) confirm(ctx context.Context) error {
 	a.mu.Lock()
 	a.doubts++

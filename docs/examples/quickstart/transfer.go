@@ -12,7 +12,8 @@ import (
 
 var balance = percolator.String("accounts", "balance")
 
-// transfer moves 7 dollars from Bob to Joe if Bob has 10. It takes Joe's 2 for granted, to be short.
+// transfer moves 7 dollars from Bob to Joe if Bob has 10. It takes Joe's 2 for granted, to be
+// short.
 func transfer(ctx context.Context, out io.Writer) error {
 	client, err := percolator.NewClient(ctx, percolator.Config{
 		Project:  os.Getenv("PERCOLATOR_PROJECT"),

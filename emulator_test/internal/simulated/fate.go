@@ -55,8 +55,8 @@ func (r *request) fate(mutates bool) (f fate) {
 	return f
 }
 
-// knowledgeAnswers is by how much oftener answers of the table percolator_meta are slow than others:
-// few requests go there, and all knowledge comes with their answers.
+// knowledgeAnswers is by how much oftener answers of the table percolator_meta are slow than
+// others: few requests go there, and all knowledge comes with their answers.
 const knowledgeAnswers = 16
 
 func (r *request) answersSlowly() bool {

@@ -107,9 +107,9 @@ func (w *world) dropCardIndex(ctx context.Context, p *process) error {
 	return err
 }
 
-// sleepThrough stops some clients when an index was closed, and cuts others off from the meta row, so
-// that they go on when nobody maintains it any more, until its table is deleted: they must not go by
-// what they knew.
+// sleepThrough stops some clients when an index was closed, and cuts others off from the meta row,
+// so that they go on when nobody maintains it any more, until its table is deleted: they must not
+// go by what they knew.
 func (w *world) sleepThrough(p *process) {
 	if w.calm.Load() {
 		return

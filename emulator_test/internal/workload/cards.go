@@ -10,8 +10,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Cards have an index that operators drop and build anew, again and again, while sessions move cards
-// and scan the index, some of them slowly. There are more of them than on the first page of a scan.
+// Cards have an index that operators drop and build anew, again and again, while sessions move
+// cards and scan the index, some of them slowly. There are more of them than on the first page of a
+// scan.
 const (
 	cards     = "cards"
 	cardRows  = 80

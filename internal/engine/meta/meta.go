@@ -432,7 +432,8 @@ func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
 }
 
 // CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
-// it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of model.ValidateStored.
+// it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of
+// model.ValidateStored.
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {

@@ -57,8 +57,8 @@ func TestHostileMetaRow(t *testing.T) {
 	}
 }
 
-// A client refuses a schema of another format, and the error says why: to take part would break what
-// the other programs rely on.
+// A client refuses a schema of another format, and the error says why: to take part would break
+// what the other programs rely on.
 func TestSchemaOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	ctx, l := t.Context(), layertest.New(t, layertest.StartEmulator(t), "i")

@@ -83,8 +83,8 @@ func TestKnowledgeIsAsOldAsItsRequest(t *testing.T) {
 	})
 }
 
-// TestKnowledgeThatIsTooOldOnArrivalIsReadAgain: a process that was stopped with an answer on its way
-// does not believe it, whatever the lifetime of the request (I16).
+// TestKnowledgeThatIsTooOldOnArrivalIsReadAgain: a process that was stopped with an answer on its
+// way does not believe it, whatever the lifetime of the request (I16).
 func TestKnowledgeThatIsTooOldOnArrivalIsReadAgain(t *testing.T) {
 	for late, want := range map[int]error{1: nil, meta.MaxTries - 1: nil, meta.MaxTries: model.ErrSnapshotTooOld} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {

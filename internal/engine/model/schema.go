@@ -44,8 +44,8 @@ type Schema struct {
 	Timing Timing `json:",omitzero"`
 
 	// DisableJournal leaves out the journal, by which unfinished work and garbage are found:
-	// workers and collectors then pass over all tables. CreateSchema gives an instance a journal, or
-	// turns off the one that there is. See docs/PROTOCOL.md, "The journal".
+	// workers and collectors then pass over all tables. CreateSchema gives an instance a journal,
+	// or turns off the one that there is. See docs/PROTOCOL.md, "The journal".
 	DisableJournal bool `json:",omitempty"`
 
 	// Dropping lists the Bigtable tables whose drop is unfinished. Only a stored schema has them;

@@ -20,8 +20,8 @@ import (
 // A scan reads pages of rows with the filter of a read, and finishes each cell as a read does: it
 // waits for locks or resolves them and reads only that cell again, so it never loses its position.
 // It reads a page to its end before it hands out the first entry: the consumer may take its time,
-// or write to the table that it scans, or drop it, which the next page tells. It is a pass (package store): where few rows have the
-// columns, it lasts as long as its context.
+// or write to the table that it scans, or drop it, which the next page tells. It is a pass (package
+// store): where few rows have the columns, it lasts as long as its context.
 
 // ScanPages is how a scan reads. The first page is small and the next ones grow, so a scan that the
 // consumer breaks off early has cost little.

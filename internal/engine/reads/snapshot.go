@@ -30,8 +30,8 @@ type Snapshot struct {
 // NewSnapshot returns the snapshot at ts without checks.
 func NewSnapshot(r *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{reader: r, ts: ts} }
 
-// ForTxn returns the snapshot of a transaction, which remembers what it was asked for (Asked) beyond
-// what it keeps.
+// ForTxn returns the snapshot of a transaction, which remembers what it was asked for (Asked)
+// beyond what it keeps.
 func ForTxn(r *Reader, ts tso.Timestamp) *Snapshot {
 	s := NewSnapshot(r, ts)
 	s.cache.digests = new(digests)

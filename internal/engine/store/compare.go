@@ -43,8 +43,8 @@ func Comparable(object []byte) []byte {
 	return append(append(beginWith(uuid.New()), ','), object[1:]...)
 }
 
-// ComparableBytes is Comparable for a value that may be any bytes, and that no one stores twice. The
-// nonce is a hash of it, so who knows the value knows what is stored.
+// ComparableBytes is Comparable for a value that may be any bytes, and that no one stores twice.
+// The nonce is a hash of it, so who knows the value knows what is stored.
 func ComparableBytes(value []byte) []byte {
 	if len(value) <= MaxCompared {
 		return value
@@ -57,8 +57,8 @@ func hashOf(value []byte) uuid.UUID {
 	return uuid.UUID(sum[:16])
 }
 
-// ComparedBytes is the inverse of ComparableBytes. What was stored by an earlier version is returned
-// as it is.
+// ComparedBytes is the inverse of ComparableBytes. What was stored by an earlier version is
+// returned as it is.
 func ComparedBytes(stored []byte) []byte {
 	if value := stored[min(len(stored), nonceBytes):]; len(value) > MaxCompared && bytes.HasPrefix(stored, beginWith(hashOf(value))) {
 		return value

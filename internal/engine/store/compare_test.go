@@ -94,8 +94,8 @@ func TestReplacingValuesOfAllLengths(t *testing.T) {
 	}
 }
 
-// Long values without a nonce, of clients of earlier versions, are replaced as well, and whole where
-// those clients could replace them too (J10).
+// Long values without a nonce, of clients of earlier versions, are replaced as well, and whole
+// where those clients could replace them too (J10).
 func TestReplacingLongValuesOfEarlierVersions(t *testing.T) {
 	c := newCompared(t)
 	for _, n := range lengths {

@@ -112,8 +112,8 @@ func (o *outdated) deadLock() (cell percolator.Cell, l layout.LockRecord) {
 }
 
 // A repair notifies a change again. A client that asks for the meta row just before its fence is
-// stored, and has the answer late, does not erase that: also in an instance whose knowledge may grow
-// less old than a request, as earlier versions allowed (I20, I23).
+// stored, and has the answer late, does not erase that: also in an instance whose knowledge may
+// grow less old than a request, as earlier versions allowed (I20, I23).
 func TestRepairLosesNoChangeToALateErasure(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testRepairLosesNoChangeToALateErasure)

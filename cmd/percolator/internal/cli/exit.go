@@ -53,8 +53,8 @@ func Findings(format string, args ...any) error {
 	return findingsError{fmt.Errorf(format, args...)}
 }
 
-// FindingsOf is Findings of a number of things, which the format has in place of %s; nil if there are
-// none.
+// FindingsOf is Findings of a number of things, which the format has in place of %s; nil if there
+// are none.
 func FindingsOf[N int | int64](n N, thing, format string) error {
 	if n == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 // elsewhere.
 func StatusLine(cmd *cobra.Command) (say func(text string), end func()) { return waitingLine(cmd, nil) }
 
-// WaitingLine is StatusLine with a countdown, which stands in the line while the command waits until
-// something is so.
+// WaitingLine is StatusLine with a countdown, which stands in the line while the command waits
+// until something is so.
 func WaitingLine(cmd *cobra.Command, until string) (wait *Countdown, say func(text string), end func()) {
 	wait = NewCountdown(cmd, until)
 	say, end = waitingLine(cmd, wait)
