@@ -10,6 +10,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/google/btree v1.1.3
+	github.com/google/go-cmp v0.7.0
 	github.com/gopercolator/percolator v0.0.0-00010101000000-000000000000
 	github.com/spf13/cobra v1.10.2
 	go.opentelemetry.io/otel/metric v1.45.0
