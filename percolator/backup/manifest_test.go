@@ -114,7 +114,8 @@ func TestVerifyLooksAtSchema(t *testing.T) {
 	}
 }
 
-// A backup whose schema another version of the program has stored is whole. The error says what to do.
+// A backup whose schema another version of the program has stored is whole. The error says what to
+// do.
 func TestBackupOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
