@@ -69,7 +69,7 @@ func severalCrashes(t *testing.T, seed uint64) int {
 	m := &mortals{T: t, ctx: ctx, random: rand.New(rand.NewPCG(seed, 0))}
 	m.env = percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "t", Observed: []string{"in"}, Weak: []string{"poke"}}},
-		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}, // many clients re-read the meta row in it
+		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}, // many clients re-read the meta row in it
 	}, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = mortalRetention }))
 	m.together(
 		func() { m.write(m.client(60), "x") },

@@ -45,7 +45,7 @@ type soakConfig struct {
 func defaultSoak(d time.Duration) soakConfig {
 	return soakConfig{
 		Duration: d, Seed: rand.Uint64(), Clients: 3, Sessions: 5, Workers: 2,
-		LockTTL: 2 * time.Second, Timing: percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 600 * time.Millisecond},
+		LockTTL: 2 * time.Second, Timing: percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second},
 		Faults: 1, Crashes: 0.002, Idle: 20*time.Second + d/10,
 	}
 }

@@ -33,7 +33,7 @@ type upgrade struct {
 }
 
 func upgradeSchema(journaled bool) *percolator.Schema {
-	s := workload.Schema(percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second})
+	s := workload.Schema(percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second})
 	s.DisableJournal = !journaled
 	return s
 }

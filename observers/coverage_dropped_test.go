@@ -27,7 +27,7 @@ func TestWorkerBesideADrop(t *testing.T) {
 
 // droppedSchema has a table of which two columns are dropped, and one that is.
 func droppedSchema(by finding, dropped bool) *percolator.Schema {
-	s := &percolator.Schema{DisableJournal: by == byScans, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
+	s := &percolator.Schema{DisableJournal: by == byScans, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second},
 		Tables: []percolator.Table{
 			{Name: "t", Observed: []string{"a", "kept"}, Weak: []string{"poke"}, Columns: []percolator.ColumnSchema{{Name: "a"}, {Name: "kept"}, {Name: "poke"}}},
 			{Name: "gone", Observed: []string{"a"}},

@@ -226,7 +226,7 @@ func TestAWorkerFollowsTheJournal(t *testing.T) {
 	schema := func(disabled bool) *percolator.Schema {
 		return &percolator.Schema{
 			Tables: []percolator.Table{table()}, DisableJournal: disabled,
-			Timing: percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 400 * time.Millisecond},
+			Timing: percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second},
 		}
 	}
 	pt := percolatortest.New(t, schema(false))

@@ -20,7 +20,7 @@ func typedSchema(declared bool) *percolator.Schema {
 			{Name: "bytes"}, {Name: "poke", Type: percolator.TypeInt64},
 		}
 	}
-	return &percolator.Schema{Tables: []percolator.Table{table}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}}
+	return &percolator.Schema{Tables: []percolator.Table{table}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}}
 }
 
 // ofType registers an observer of a typed column, of single cells or of batches, which counts what

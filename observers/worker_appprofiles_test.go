@@ -77,7 +77,7 @@ func TestAppProfiles(t *testing.T) {
 		schema := percolator.Schema{
 			DisableJournal: true, // so that work is found by passes
 			Tables:         []percolator.Table{{Name: "t", Observed: []string{"c"}, Weak: []string{"w"}}},
-			Timing:         percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond},
+			Timing:         percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second},
 		}
 		p := &profiles{seen: map[string]map[string]bool{}}
 		env := percolatortest.New(t, &schema, percolatortest.Emulator(emulator.AppProfiles(map[string]emulator.AppProfile{"live": routed, "batch": routed})), percolatortest.Handler(p.handle),

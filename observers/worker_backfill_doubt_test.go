@@ -158,7 +158,7 @@ func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
-	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}
 	schema := func(observed ...string) *percolator.Schema {
 		return &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: observed}}, Timing: timing}
 	}

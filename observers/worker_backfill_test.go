@@ -23,7 +23,7 @@ func aged(t *testing.T, rows int) (*env, *journal, *observers.Registry) {
 	t.Cleanup(cancel)
 	e := &env{t, percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{table()},
-		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}, // a drain can be waited for
+		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}, // a drain can be waited for
 	}), ctx, nil, byJournal}
 	e.client = e.Client
 	j, r := newJournal(), observers.NewRegistry()

@@ -25,7 +25,7 @@ func TestWorkersCollect(t *testing.T) {
 		short := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute })
 		e := &env{t, percolatortest.New(t, &percolator.Schema{
 			Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}},
-			Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond},
+			Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second},
 		}, short), ctx, nil, byJournal}
 		e.client = e.Client
 		versions := func() (n int) {

@@ -100,7 +100,8 @@ type Index = model.Index
 //
 //	RequestLifetime time.Duration // no request is sent or repeated after it; 0: 30 s; 100 ms to 30 s
 //	MetaMaxAge      time.Duration // a client whose knowledge of schema and safepoint is older
-//	                              // refuses to commit and to read; 0: 45 s; 200 ms to 10 min
+//	                              // refuses to commit and to read; 0: 45 s; 200 ms to 10 min, and
+//	                              // not less than RequestLifetime
 type Timing = model.Timing
 
 // Stats are the counters of a client since NewClient:

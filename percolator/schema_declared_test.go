@@ -95,7 +95,7 @@ func TestColumnsDeclaredLater(t *testing.T) {
 }
 
 func testColumnsDeclaredLater(t *testing.T) {
-	timing := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: time.Second}
+	timing := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second}
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: timing})
 	ctx := fixture.Context(t)
 	fixture.Put(t, ctx, env.Client, "r", "count", "100", "r", "old", "v")

@@ -54,7 +54,7 @@ func TestIndexAddedToTableWithData(t *testing.T) {
 }
 
 func testIndexAddedToTableWithData(t *testing.T) {
-	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 500 * time.Millisecond}
+	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: timing})
 	ctx := fixture.Context(t)
 	fixture.Put(t, ctx, env.Client, "old", "mail", "x@example.org")

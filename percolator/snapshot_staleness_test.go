@@ -67,7 +67,7 @@ func TestMaxStalenessOfWhatWasCollected(t *testing.T) {
 
 func testMaxStalenessOfWhatWasCollected(t *testing.T) {
 	ctx, schema := fixture.Context(t), fixture.Schema()
-	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond} // for collection
+	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: 500 * time.Millisecond} // for collection
 	env := percolatortest.New(t, schema)
 	idle := env.NewClient()
 	committed := fixture.Put(t, ctx, idle, "r", "c", "v")

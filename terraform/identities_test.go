@@ -187,7 +187,7 @@ func (s *site) checkSchema(c grantsCase) *percolator.Schema {
 		s.must(who, "make the oracle's record", tso.Initialize(s.ctx, tso.NewBigtableStore(s.data(who).Open(metaTable), "oracle")))
 	}
 	schema := schemaOf(s.T, c.schemaFile)
-	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond} // for which a collector waits
+	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: 500 * time.Millisecond} // for which a collector waits
 	s.must(who, "apply a schema", percolator.CreateSchema(s.ctx, "p", "i", schema, s.as(who)...))
 	_, err := s.data(who).Open("documents").ReadRow(s.ctx, "r")
 	s.mustNot(who, "read documents", err)

@@ -28,8 +28,7 @@ type Client struct {
 
 	sessions sessionSet
 
-	// last is the greatest timestamp received; only the sender uses it.
-	last Timestamp
+	expected expected // of the next answer; only the sender uses it
 
 	// failure is what the last attempt failed with, nil after a success.
 	failure atomic.Pointer[error]
@@ -248,15 +247,16 @@ func (c *Client) attempt(n int, deadline time.Time) (Timestamp, error) {
 	}
 	ctx, cancel := context.WithDeadline(c.ctx, deadline)
 	defer cancel()
-	first, err := c.peers.current.ask(ctx, n, c.last)
+	asked := c.opts.boot()
+	first, ahead, err := c.peers.current.ask(ctx, n, c.expected.last, c.expected.doubt)
 	if err != nil {
 		return 0, err
 	}
 	// The client need not trust the server blindly: it can check its own order.
-	if last := first + Timestamp(n) - 1; first <= c.last || last < first || last > MaxTimestamp {
-		return 0, fmt.Errorf("tso: %s went back: it answered %d after %d", c.peers.current.address, first, c.last)
+	if err := c.expected.check(first, n, ahead, asked); err != nil {
+		return 0, fmt.Errorf("tso: %s %w", c.peers.current.address, err)
 	}
-	c.last = first + Timestamp(n) - 1
+	c.expected.accept(first, n, ahead, c.opts.boot())
 	if c.leader.Load() != c.peers.current {
 		c.leader.Store(c.peers.current)
 	}

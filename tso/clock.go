@@ -5,22 +5,56 @@ import (
 	"time"
 )
 
-// clock is the two clocks of a server. The wall clock gives timestamps their value and may jump in
-// either direction. The monotonic clock measures leases and only ever goes forward, even while the
-// process is stopped.
+// clock is the clocks of a machine. The wall clock gives timestamps their value and may jump in
+// either direction. The two others only go forward, even while the process is stopped. While the
+// machine is suspended, the monotonic clock stands still; the boot-time clock goes on, where the
+// system has one and the machine itself sleeps. Where a hypervisor suspends it, only the wall clock
+// can tell, once it was corrected. So leases end by whichever clock shows most (moment.since), and
+// who waits for the end of another's lease goes by the monotonic clock, which shows least.
 type clock struct {
-	wall func() time.Time
-	mono func() time.Duration // since some moment before the server started
+	wall       func() time.Time
+	mono, boot func() time.Duration // since some moment before the process began to measure
 }
 
-// newClock returns a clock that shows wall's time, time.Now's when wall is nil.
+// newClock returns the clocks of this machine, with wall in place of its own unless that is nil.
 func newClock(wall func() time.Time) clock {
 	if wall == nil {
 		wall = time.Now
 	}
-	start := time.Now()
-	return clock{wall: wall, mono: func() time.Duration { return time.Since(start) }}
+	start, before := time.Now(), suspended()
+	mono := func() time.Duration { return time.Since(start) }
+	return clock{wall: wall, mono: mono, boot: func() time.Duration { return mono() + suspended() - before }}
 }
+
+// moment is what the clocks show.
+type moment struct {
+	mono, boot time.Duration
+	wall       time.Time
+}
+
+func (c clock) moment() moment {
+	return moment{c.mono(), c.boot(), c.wall().Round(0)} // Round strips the monotonic part, by which Sub would measure
+}
+
+// since returns the time since an earlier moment, by the clock that shows most.
+func (m moment) since(earlier moment) time.Duration {
+	return max(m.upSince(earlier), m.wall.Sub(earlier.wall))
+}
+
+// upSince is since without the wall clock, which may have been set.
+func (m moment) upSince(earlier moment) time.Duration {
+	return max(m.mono-earlier.mono, m.boot-earlier.boot)
+}
+
+// lease is a lease as its holder counts it.
+type lease struct {
+	from   moment // before the request for the lease was sent
+	length time.Duration
+	doubts int64 // calls of allocator.confirm that had come by then
+}
+
+// left returns how long the lease lasts after a moment; 0 or less: it has ended.
+func (l lease) left(at moment) time.Duration { return l.length - at.since(l.from) }
 
 // now returns the timestamp that the wall clock shows.
 func (c clock) now() Timestamp { return At(c.wall()) }
@@ -33,23 +67,21 @@ type clockWatch struct {
 	logger    *slog.Logger
 	tolerance time.Duration
 
-	wall   time.Time
-	mono   time.Duration
+	last   moment
 	behind bool
 }
 
-func (w *clockWatch) start() { w.wall, w.mono = w.clock.wall(), w.clock.mono() }
+func (w *clockWatch) start() { w.last = w.clock.moment() }
 
 // check compares the progress of the clocks since its last call.
 func (w *clockWatch) check(behind bool) {
-	wall, mono := w.clock.wall(), w.clock.mono()
-	// Round strips the monotonic part, by which Sub would measure otherwise.
-	jump := wall.Round(0).Sub(w.wall.Round(0)) - (mono - w.mono)
+	now := w.clock.moment()
+	jump := now.wall.Sub(w.last.wall) - (now.boot - w.last.boot)
 	if jump > w.tolerance || jump < -w.tolerance {
 		w.logger.Warn("the clock has jumped", "by", jump)
 	}
 	if behind != w.behind {
 		w.logger.Warn("the clock is behind the timestamps served so far", "behind", behind)
 	}
-	w.wall, w.mono, w.behind = wall, mono, behind
+	w.last, w.behind = now, behind
 }

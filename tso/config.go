@@ -27,8 +27,13 @@ const (
 // ServerConfig configures a [Server]. The zero value is useful.
 type ServerConfig struct {
 	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls
-	// it from many goroutines. The process's monotonic clock measures leases instead.
+	// it from many goroutines. A lease ends by this clock, or by one of Uptime, whichever shows most.
 	Now func() time.Time
+
+	// Uptime returns what the two other clocks of the server's machine show, which only go forward:
+	// the monotonic clock, which may stand still while the machine is suspended, and the boot-time
+	// clock, which does not. nil: those of this machine.
+	Uptime func() (monotonic, boot time.Duration)
 
 	// Window is how much time's worth of timestamps, 4.096 million a second, the server reserves
 	// ahead in the store. 0: 3 s; from 1 ms to 1 h. It is how far timestamps jump ahead of the

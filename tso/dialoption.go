@@ -34,10 +34,11 @@ type dialOptions struct {
 	timeout     time.Duration
 	callTimeout time.Duration
 	grpc        []grpc.DialOption
+	boot        func() time.Duration // the boot-time clock
 }
 
 func newDialOptions(opts []DialOption) dialOptions {
-	o := dialOptions{timeout: defaultTimeout, callTimeout: defaultCallTimeout}
+	o := dialOptions{timeout: defaultTimeout, callTimeout: defaultCallTimeout, boot: newClock(nil).boot}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -14,9 +14,9 @@
 // Reserved blocks make timestamps unique but not ordered: two servers with a block each would serve
 // them in any order. So any number of servers may run, but one leads, by a lease in the same record
 // (lease.go). Every write of the record is fenced: it names the exact record that it replaces. The
-// leader stops serving when its lease has ended by its own monotonic clock, counted from before it
-// sent the write that got it. A successor waits for the lease by its own monotonic clock, counted
-// from when it last saw the record change. No two machines' clocks are compared.
+// leader stops serving when its lease has ended by any of its own clocks, counted from before it
+// sent the write that got it (clock.go). A successor waits for the lease by its own monotonic clock,
+// counted from when it last saw the record change. No two machines' clocks are compared.
 //
 // A [Client] keeps one request in flight, and callers that arrive in the meantime share the next
 // one. So the client asks for a timestamp only after its caller has asked.
@@ -47,9 +47,9 @@
 //     wall clock has caught up. Stopping for the hour would keep the lock of a crashed transaction
 //     alive for as long, because the oracle's time decides how old a lock is.
 //   - When the clock jumps forward, timestamps follow at once. The new time lies beyond the window,
-//     so the next requests wait for one write to the store and fail if the write fails. The jump
-//     ages all locks: other transactions may roll back those that hold them, and retention runs out
-//     earlier. It costs work, never correctness (docs/PROTOCOL.md, I8, I16).
+//     or the end of the lease, so the next requests wait for one write to the store and fail if the
+//     write fails. The jump ages all locks: other transactions may roll back those that hold them,
+//     and retention runs out earlier. It costs work, never correctness (docs/PROTOCOL.md, I8, I16).
 //   - A change of leader jumps ahead by up to a window, because the rest of the old window is
 //     skipped. Keep the window well below the time that locks live.
 //
@@ -63,7 +63,8 @@
 //     [SessionStore]; a write stores or removes them when a session begins or ends. Only the leader
 //     knows how much of a lease is left, by its monotonic clock. A new leader gives every session a
 //     whole lease, so a change of leader ends no session that is renewed. The owner counts its
-//     lease from before it asked, and so gives its session up before any other process does.
+//     lease from before it asked, by whichever of its clocks shows most, and so gives its session up
+//     before any other process does.
 //   - Row locks ([RowLocks]) are only in the leader's memory.
 //   - So are hints ([Hints]), which tell workers at once where other processes have made work.
 //     Unlike row locks they contain row keys; no log or metric shows them.

@@ -15,39 +15,45 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // manualClock is a clock that only a test moves.
 type manualClock struct {
-	mu   sync.Mutex
-	wall time.Time
-	mono time.Duration
+	mu sync.Mutex
+	moment
 }
 
-func newManualClock() *manualClock { return &manualClock{wall: noon, mono: time.Hour} }
+func newManualClock() *manualClock { return &manualClock{moment: moment{time.Hour, time.Hour, noon}} }
+
+func (c *manualClock) now() moment { c.mu.Lock(); defer c.mu.Unlock(); return c.moment }
 
 func (c *manualClock) clock() clock {
 	return clock{
-		wall: func() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.wall },
-		mono: func() time.Duration { c.mu.Lock(); defer c.mu.Unlock(); return c.mono },
+		wall: func() time.Time { return c.now().wall },
+		mono: func() time.Duration { return c.now().mono },
+		boot: func() time.Duration { return c.now().boot },
 	}
 }
 
-// advance lets time pass; jump moves the wall clock only.
-func (c *manualClock) advance(d time.Duration) { c.move(d, d) }
-func (c *manualClock) jump(d time.Duration)    { c.move(d, 0) }
+// lease returns a lease from now on.
+func (c *manualClock) lease(d time.Duration) lease { return lease{from: c.now(), length: d} }
 
-func (c *manualClock) move(wall, mono time.Duration) {
+// advance lets time pass; jump moves the wall clock only.
+func (c *manualClock) advance(d time.Duration) { c.move(moment{d, d, noon.Add(d)}) }
+func (c *manualClock) jump(d time.Duration)    { c.move(moment{0, 0, noon.Add(d)}) }
+
+// move moves the clocks by what by is after noon.
+func (c *manualClock) move(by moment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wall, c.mono = c.wall.Add(wall), c.mono+mono
+	c.moment = moment{c.mono + by.mono, c.boot + by.boot, c.wall.Add(by.wall.Sub(noon))}
 }
 
-// shiftedClock follows the time of a synctest bubble, plus what a test adds to either
-// clock.
-type shiftedClock struct{ wall, mono atomic.Int64 }
+// shiftedClock follows the time of a synctest bubble, plus what a test adds to one of its clocks.
+type shiftedClock struct{ wall, mono, boot atomic.Int64 }
 
 func (c *shiftedClock) clock() clock {
 	start := time.Now()
 	return clock{
 		wall: func() time.Time { return noon.Add(time.Since(start) + time.Duration(c.wall.Load())) },
 		mono: func() time.Duration { return time.Since(start) + time.Duration(c.mono.Load()) },
+		boot: func() time.Duration { return time.Since(start) + time.Duration(c.boot.Load()) },
 	}
 }
 

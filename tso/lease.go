@@ -19,7 +19,7 @@ type timing struct {
 	term time.Duration
 
 	// serve is how long the holder itself serves, counted from before it sent the write. It is 2 %
-	// shorter than term, because the speed of two machines' monotonic clocks may differ by as much.
+	// shorter than term, because the speed of two machines' clocks may differ by as much.
 	serve time.Duration
 
 	renew   time.Duration // between renewals, each of which extends the window too
@@ -47,9 +47,10 @@ func newTiming(lease, window time.Duration) timing {
 // elector takes part in the election of the leader (run), and leads.
 //
 // A record is the holder's from the moment its write is applied. The holder counts its lease from
-// before it sent that write, a follower from after it read the record: whatever the delays, the
-// holder has stopped when the follower has waited. Only the record determines who is next: of two
-// followers that have waited, one swap fails.
+// before it sent that write, by whichever of its clocks shows most. A follower counts from after it
+// read the record, by its monotonic clock, which shows least: whatever the delays, the holder has
+// stopped when the follower has waited. Only the record determines who is next: of two followers
+// that have waited, one swap fails.
 type elector struct {
 	timing
 	clock  clock
@@ -64,11 +65,10 @@ type elector struct {
 	leader  atomic.Pointer[string]
 
 	// seen is the record that was read or written last. ambiguous: a write was given up without
-	// knowing whether it replaced seen. renewed is when the write by which this server leads was
-	// sent, by the monotonic clock.
+	// knowing whether it replaced seen. lease is what the write got by which this server leads.
 	seen      State
 	ambiguous bool
-	renewed   time.Duration
+	lease     lease
 
 	// What has to hold before this server takes part: see [ServerConfig].
 	requireRecord bool
@@ -179,7 +179,7 @@ func (e *elector) acquire(ctx context.Context) error {
 	e.elections.Add(1)
 	e.setLeader(e.address)
 	e.keeps.begin(ctx) // first: a caller that finds the leader by Next may use the rest at once
-	e.alloc.lead(floor, next.HighWater, e.renewed+e.serve)
+	e.alloc.lead(floor, next.HighWater, e.lease)
 	e.logger.Info("leading the oracle", "epoch", next.Epoch, "address", e.address, "above", int64(floor))
 	if ahead := floor.Sub(e.clock.now()); ahead > e.window {
 		e.logger.Warn("the clock is behind the timestamps served so far", "by", ahead)
@@ -188,14 +188,14 @@ func (e *elector) acquire(ctx context.Context) error {
 }
 
 // swap replaces e.seen by next and repeats the same swap until its outcome is known. It returns
-// with next or another server's record in e.seen; after next, e.renewed is when the first attempt
-// was sent.
+// with next or another server's record in e.seen; after next, e.lease is from before the first
+// attempt was sent.
 func (e *elector) swap(ctx context.Context, next State) error {
-	sentAt := e.clock.mono()
+	got := lease{from: e.clock.moment(), length: e.serve, doubts: e.alloc.doubted()}
 	for failed := false; ; failed = true {
 		err := e.swapOnce(ctx, next)
 		if err == nil {
-			e.seen, e.renewed = next, sentAt
+			e.seen, e.lease = next, got
 			if failed {
 				e.logger.Info("the oracle's store answers again")
 			}
@@ -261,13 +261,13 @@ func (e *elector) lead(ctx context.Context) error {
 		}
 		// A swap that took long to succeed may have got a lease that is already over. The loop
 		// renews it at once, and nothing is served until then.
-		e.alloc.extend(next.HighWater, e.renewed+e.serve)
+		e.alloc.extend(next.HighWater, e.lease)
 	}
 }
 
 // untilRenewal waits until the lease has to be renewed or the window is running out.
 func (e *elector) untilRenewal(ctx context.Context) error {
-	timer := time.NewTimer(e.renewed + e.renew - e.clock.mono())
+	timer := time.NewTimer(e.lease.from.mono + e.renew - e.clock.mono())
 	defer timer.Stop()
 	for {
 		select {

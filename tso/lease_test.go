@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,18 +235,65 @@ func TestLeaseStoppedAndContinued(t *testing.T) {
 	})
 }
 
-// Only the monotonic clock has gone on: the first call is refused although no renewal
-// was due.
-func TestLeaseEndsByTheMonotonicClock(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		a := startServer(t, NewMemoryStore(), ServerConfig{})
-		synctest.Wait()
-		a.mustTake(t, 1)
-		a.clock.mono.Store(int64(time.Hour))
-		a.mustRefuse(t, ErrUnavailable)
-		synctest.Wait() // nobody else has taken the lease: it is renewed at once
-		a.mustTake(t, 1)
-	})
+// Only one clock has gone on: the first call is refused although no renewal was due, or waits for
+// the renewal where the wall clock may have been set.
+func TestLeaseEndsByEachClock(t *testing.T) {
+	for name, one := range map[string]func(*shiftedClock) *atomic.Int64{
+		"monotonic": func(c *shiftedClock) *atomic.Int64 { return &c.mono },
+		"boot time": func(c *shiftedClock) *atomic.Int64 { return &c.boot },
+		"wall":      func(c *shiftedClock) *atomic.Int64 { return &c.wall },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				store := newFaultyStore(NewMemoryStore())
+				a := startServer(t, store, ServerConfig{Window: time.Hour})
+				synctest.Wait()
+				a.mustTake(t, 1)
+				one(a.clock).Store(int64(10 * time.Second))
+				before := store.swaps.Load()
+				if name != "wall" {
+					a.mustRefuse(t, ErrUnavailable)
+					synctest.Wait() // nobody else has taken the lease: it is renewed at once
+				}
+				a.mustTake(t, 1)
+				if writes := store.swaps.Load() - before; writes != 1 {
+					t.Errorf("%d writes until it served again, want 1", writes)
+				}
+			})
+		})
+	}
+}
+
+// The machine of the leader was suspended, and one of its clocks shows that. Its successor serves,
+// and the former leader refuses by itself, without the store.
+func TestLeaseOfASuspendedMachine(t *testing.T) {
+	for name, stoodStill := range map[string]func(*shiftedClock) []*atomic.Int64{
+		"boot time shows it": func(c *shiftedClock) []*atomic.Int64 { return []*atomic.Int64{&c.mono, &c.wall} },
+		"wall shows it":      func(c *shiftedClock) []*atomic.Int64 { return []*atomic.Int64{&c.mono, &c.boot} },
+	} {
+		for _, d := range []time.Duration{2800 * time.Millisecond, 5 * time.Second} {
+			t.Run(name+" after "+d.String(), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					p := startPair(t)
+					a, b := p.a, p.b
+					a.mustTake(t, 1)
+					p.frozen.freeze()
+					time.Sleep(d)
+					served := b.mustTake(t, 1)
+					for _, c := range stoodStill(a.clock) {
+						c.Add(-int64(d))
+					}
+					a.mustRefuse(t, ErrUnavailable)
+					p.frozen.heal()
+					time.Sleep(3 * time.Second)
+					a.mustRefuse(t, ErrNotLeader)
+					if next := b.mustTake(t, 1); next <= served {
+						t.Errorf("%d after %d", next, served)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestLeaseHandOver(t *testing.T) {

@@ -73,11 +73,11 @@ func (p *peers) get(address string) *peer {
 
 // ask asks this server for n timestamps above after. ErrCorrupt: it leads, and has lost what it
 // knew.
-func (p *peer) ask(ctx context.Context, n int, after Timestamp) (Timestamp, error) {
+func (p *peer) ask(ctx context.Context, n int, after Timestamp, confirm bool) (first Timestamp, ahead bool, err error) {
 	if p.err != nil {
-		return 0, fmt.Errorf("%s: %w", p.address, p.err)
+		return 0, false, fmt.Errorf("%s: %w", p.address, p.err)
 	}
-	resp, err := p.oracle.Next(ctx, &tsopb.NextRequest{Count: uint32(n), After: int64(after)})
+	resp, err := p.oracle.Next(ctx, &tsopb.NextRequest{Count: uint32(n), After: int64(after), Confirm: confirm})
 	if err != nil {
 		switch status.Code(err) {
 		case codes.FailedPrecondition: // a follower is in order
@@ -86,13 +86,13 @@ func (p *peer) ask(ctx context.Context, n int, after Timestamp) (Timestamp, erro
 		default:
 			p.failedAt = time.Now()
 		}
-		return 0, fmt.Errorf("%s: %w", p.address, err)
+		return 0, false, fmt.Errorf("%s: %w", p.address, err)
 	}
 	p.failedAt = time.Time{}
 	if int(resp.GetCount()) != n || resp.GetFirst() <= 0 {
-		return 0, fmt.Errorf("%s: answered %d timestamps from %d to a request for %d", p.address, resp.GetCount(), resp.GetFirst(), n)
+		return 0, false, fmt.Errorf("%s: answered %d timestamps from %d to a request for %d", p.address, resp.GetCount(), resp.GetFirst(), n)
 	}
-	return Timestamp(resp.GetFirst()), nil
+	return Timestamp(resp.GetFirst()), resp.GetAhead(), nil
 }
 
 // next chooses the server to try after the current one failed with err: the leader that it named,

@@ -57,7 +57,12 @@ func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 // NewServer returns a server that keeps its record in store. It does nothing until Serve or Run is
 // called. ErrInvalidArgument: cfg is out of bounds.
 func NewServer(store Store, cfg ServerConfig) (*Server, error) {
-	return newServer(store, cfg, newClock(cfg.Now))
+	c := newClock(cfg.Now)
+	if cfg.Uptime != nil {
+		c.mono = func() time.Duration { mono, _ := cfg.Uptime(); return mono }
+		c.boot = func() time.Duration { _, boot := cfg.Uptime(); return boot }
+	}
+	return newServer(store, cfg, c)
 }
 
 func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
@@ -209,8 +214,13 @@ func (s *Server) Next(ctx context.Context) (Timestamp, error) {
 // take hands out n timestamps if this server leads.
 func (s *Server) take(ctx context.Context, n int) (Timestamp, error) {
 	first, err := s.alloc.take(ctx, n)
+	return first, s.named(err)
+}
+
+// named names the leader if err is that this server does not lead.
+func (s *Server) named(err error) error {
 	if errors.Is(err, errNotLeading) {
-		return 0, &NotLeaderError{Leader: s.elector.leaderAddress()}
+		return &NotLeaderError{Leader: s.elector.leaderAddress()}
 	}
-	return first, err
+	return err
 }

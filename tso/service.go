@@ -93,21 +93,36 @@ func (s *service) Next(ctx context.Context, req *tsopb.NextRequest) (*tsopb.Next
 	case after < 0 || after > MaxTimestamp:
 		return nil, fmt.Errorf("tso: %w: after %d is not between 0 and %d", ErrInvalidArgument, after, MaxTimestamp)
 	}
-	first, err := s.server.take(ctx, int(count))
-	if err == nil {
-		err = s.server.checkAfter(first, after)
+	if req.GetConfirm() {
+		if err := s.server.confirm(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return &tsopb.NextResponse{First: int64(first), Count: count}, err
+	first, err := s.server.take(ctx, int(count))
+	if err == nil && first <= after {
+		err = s.server.reportLoss(ctx, first, after)
+	}
+	ahead := first.Sub(s.server.alloc.clock.now()) > maxAhead
+	return &tsopb.NextResponse{First: int64(first), Count: count, Ahead: ahead}, err
 }
 
-// checkAfter returns ErrCorrupt unless first is above after, the greatest timestamp that its caller
-// has received. The caller has received it from this oracle, so the record must have been lost, or
-// restored from a backup, unnoticed when this server started. What was taken is skipped. Other
-// callers get their answers all the same: one that sends a wrong number must not be able to stop
-// the oracle.
-func (s *Server) checkAfter(first, after Timestamp) error {
-	if first > after {
-		return nil
+// maxAhead is how far timestamps may be ahead of the clock of their server before its answers say
+// so: the standard window, by which they jump ahead when the leader changes.
+const maxAhead = 3 * time.Second
+
+// confirm makes sure that this server leads, by a write to the store.
+func (s *Server) confirm(ctx context.Context) error { return s.named(s.alloc.confirm(ctx)) }
+
+// reportLoss reports that after, the greatest timestamp that a caller has received, is not below
+// first, which this server was about to hand out. A former leader that does not know yet that it
+// has lost its lease, because no clock shows that its machine was suspended, learns it here, and
+// has lost nothing. Otherwise the caller has received after from this oracle, so the record must
+// have been lost, or restored from a backup, unnoticed when this server started: ErrCorrupt. What
+// was taken is skipped. Other callers get their answers all the same: one that sends a wrong number
+// must not be able to stop the oracle.
+func (s *Server) reportLoss(ctx context.Context, first, after Timestamp) error {
+	if err := s.confirm(ctx); err != nil {
+		return err
 	}
 	s.lost.Do(func() {
 		s.cfg.Logger.Error("a client has received a greater timestamp than this oracle hands out: either the client has asked another oracle, "+

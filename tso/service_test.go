@@ -44,7 +44,7 @@ func TestServerNoticesLostTimestamps(t *testing.T) {
 	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "Raise") {
 		t.Errorf("%d errors in the log:\n%s", n, log.String())
 	}
-	if err := s.checkAfter(5, 5); !errors.Is(err, ErrCorrupt) {
+	if err := s.reportLoss(t.Context(), 5, 5); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("5 again: %v", err)
 	}
 }

@@ -38,15 +38,15 @@ var errSessionEnded = errors.New("the session has ended")
 type grant struct {
 	id    string
 	lease time.Duration
-
-	// since is a moment before the request for the lease was sent, by the monotonic clock of the
-	// caller: the server counts from later.
-	since time.Duration
+	since moment // before the request for the lease was sent: the server counts from later
 }
 
-// ends returns until when the owner may trust its session. It is 2 % earlier than the lease says,
-// because the speed of two machines' monotonic clocks may differ by as much.
-func (g grant) ends() time.Duration { return g.since + g.lease - g.lease/50 }
+// left returns how long its owner may trust the session after a moment, by whichever clock shows
+// most. That is 2 % less than the lease says, because the speed of two machines' clocks may differ
+// by as much.
+func (g grant) left(at moment) time.Duration {
+	return lease{from: g.since, length: g.lease - g.lease/50}.left(at)
+}
 
 // sessionKeeper is where sessions are kept: a server in this process, or one behind a connection.
 // Its methods return when their context ends.

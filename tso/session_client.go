@@ -20,8 +20,8 @@ const maxSessionsBytes = record.MaxSessionIDs*(record.MaxSessionIDBytes+2) + 1<<
 // passed, and ends it with Close of either. ErrLimit: the client already has 64. ErrClosed: the
 // client was closed.
 func (c *Client) OpenSession() (Session, error) {
-	mono := newClock(nil).mono
-	return c.sessions.start(clientSessions{client: c, mono: mono}, mono)
+	own := newClock(nil)
+	return c.sessions.start(clientSessions{client: c, clock: own}, own)
 }
 
 // EndedSessions implements [Sessions]. ErrUnsupported: the oracle keeps no sessions.
@@ -96,23 +96,23 @@ func callOnce[R any](
 // clientSessions keeps sessions at the server that leads.
 type clientSessions struct {
 	client *Client
-	mono   func() time.Duration
+	clock  clock
 }
 
 func (k clientSessions) open(ctx context.Context) (grant, error) {
 	// Without an answer there may be a session that no one renews, and another is opened.
-	var since time.Duration
+	var since moment
 	resp, err := callLeader(ctx, k.client, 0, "opening a session", func(ctx context.Context, p *peer) (*tsopb.OpenSessionResponse, error) {
-		since = k.mono()
+		since = k.clock.moment()
 		return p.sessions.OpenSession(ctx, &tsopb.OpenSessionRequest{})
 	})
 	return newGrant(resp.GetId(), resp.GetLeaseMs(), since, err)
 }
 
 func (k clientSessions) keepAlive(ctx context.Context, id string) (grant, error) {
-	var since time.Duration
+	var since moment
 	resp, err := callLeader(ctx, k.client, 0, "renewing a session", func(ctx context.Context, p *peer) (*tsopb.KeepAliveResponse, error) {
-		since = k.mono()
+		since = k.clock.moment()
 		return p.sessions.KeepAlive(ctx, &tsopb.KeepAliveRequest{Id: id})
 	})
 	return newGrant(id, resp.GetLeaseMs(), since, err)
@@ -126,7 +126,7 @@ func (k clientSessions) end(ctx context.Context, id string) error {
 }
 
 // newGrant returns what a server granted, unless the call failed with err.
-func newGrant(id string, leaseMS int64, since time.Duration, err error) (grant, error) {
+func newGrant(id string, leaseMS int64, since moment, err error) (grant, error) {
 	switch {
 	case err != nil:
 		return grant{}, err

@@ -144,7 +144,7 @@ func TestClientSessionIsCutOff(t *testing.T) {
 func TestClientSessionCountsFromTheRequest(t *testing.T) {
 	t.Parallel()
 	server := startServing(t, NewMemoryStore(), ServerConfig{})
-	mono := newClock(nil).mono
+	own := newClock(nil)
 	var fail atomic.Bool
 	var sent []time.Duration
 	client := dial(t, server.address, WithGRPCDialOptions(grpc.WithChainUnaryInterceptor(
@@ -152,13 +152,13 @@ func TestClientSessionCountsFromTheRequest(t *testing.T) {
 			if method == tsopb.Oracle_Next_FullMethodName {
 				return invoke(ctx, method, req, reply, cc, opts...)
 			}
-			sent = append(sent, mono())
+			sent = append(sent, own.mono())
 			if fail.Swap(false) {
 				return status.Error(codes.Unavailable, "fails on purpose")
 			}
 			return invoke(ctx, method, req, reply, cc, opts...)
 		})))
-	k := clientSessions{client: client, mono: mono}
+	k := clientSessions{client: client, clock: own}
 	check := func(doing string, f func() (grant, error)) string {
 		var g grant
 		eventually(t, doing, func() bool {
@@ -168,8 +168,8 @@ func TestClientSessionCountsFromTheRequest(t *testing.T) {
 			g, err = f()
 			return err == nil
 		})
-		if len(sent) != 2 || g.since < sent[0] || g.since > sent[1] {
-			t.Errorf("%s: counted from %v, sent at %v", doing, g.since, sent)
+		if len(sent) != 2 || g.since.mono < sent[0] || g.since.mono > sent[1] {
+			t.Errorf("%s: counted from %v, sent at %v", doing, g.since.mono, sent)
 		}
 		return g.id
 	}
@@ -182,7 +182,7 @@ func TestClientSessionLimits(t *testing.T) {
 	server := startServing(t, NewMemoryStore(), ServerConfig{MaxSessions: 1, MaxRowLocks: maxRowLockRows, PeerShare: 100})
 	client := dial(t, server.address)
 	openSession(t, client)
-	if _, err := (clientSessions{client: client, mono: newClock(nil).mono}).open(t.Context()); !errors.Is(err, ErrLimit) {
+	if _, err := (clientSessions{client: client, clock: newClock(nil)}).open(t.Context()); !errors.Is(err, ErrLimit) {
 		t.Errorf("one too many: %v", err)
 	}
 
@@ -280,11 +280,11 @@ func TestClientDistrustsGrants(t *testing.T) {
 	}{
 		"no id": {"", 5000}, "no lease": {"x", 0}, "too short": {"x", 1}, "too long": {"x", 1 << 62}, "negative": {"x", -1},
 	} {
-		if _, err := newGrant(c.id, c.lease, 0, nil); !errors.Is(err, ErrUnavailable) {
+		if _, err := newGrant(c.id, c.lease, moment{}, nil); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if g, err := newGrant("x", 5000, 0, nil); err != nil || g.lease != 5*time.Second {
+	if g, err := newGrant("x", 5000, moment{}, nil); err != nil || g.lease != 5*time.Second {
 		t.Errorf("%+v, %v", g, err)
 	}
 }

@@ -23,7 +23,7 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 	keeper, _ := store.(SessionStore)
 	return &liveness{
 		sessions: sessionConfig{
-			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, share: cfg.PeerShare, mono: c.mono, logger: cfg.Logger,
+			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, share: cfg.PeerShare, clock: c, logger: cfg.Logger,
 			leads: func() bool { return alloc.report().holds },
 		},
 		rowLocks: cfg.MaxRowLocks,
@@ -68,8 +68,8 @@ func (l *liveness) end() {
 func (l *liveness) wait() { l.running.Wait() }
 
 // do calls f with what this server keeps as the leader. It checks that the server leads, by its own
-// monotonic clock, before f, because f may write to the store, and after, because a process that
-// was stopped in between could know less than its successor. Correctness does not need the checks
+// clocks, before f, because f may write to the store, and after, because a process that was stopped
+// in between could know less than its successor. Correctness does not need the checks
 // (docs/PROTOCOL.md, I8); they spare others work.
 func (l *liveness) do(f func(t *tenure) error) error {
 	t := l.current.Load()

@@ -34,7 +34,7 @@ const (
 // session is a [Session] that a goroutine keeps alive.
 type session struct {
 	keeper sessionKeeper
-	mono   func() time.Duration
+	clock  clock
 	forget func() // takes the session out of its set
 
 	held   atomic.Pointer[grant] // the last lease; nil without one
@@ -45,10 +45,11 @@ type session struct {
 }
 
 // ID implements [Session]. It checks the lease itself instead of relying on the goroutine: in a
-// process that was stopped and continues, a caller may ask before the goroutine runs.
+// process that was stopped, or on a machine that was suspended, a caller may ask before the
+// goroutine runs.
 func (s *session) ID() string {
 	g := s.held.Load()
-	if g == nil || s.over.Load() || s.mono() >= g.ends() {
+	if g == nil || s.over.Load() || g.left(s.clock.moment()) <= 0 {
 		return ""
 	}
 	return g.id
@@ -148,7 +149,7 @@ type sessionSet struct {
 }
 
 // start begins a session. ErrLimit: there are too many; ErrClosed: the set was closed.
-func (set *sessionSet) start(keeper sessionKeeper, mono func() time.Duration) (*session, error) {
+func (set *sessionSet) start(keeper sessionKeeper, c clock) (*session, error) {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	switch {
@@ -158,7 +159,7 @@ func (set *sessionSet) start(keeper sessionKeeper, mono func() time.Duration) (*
 		return nil, fmt.Errorf("tso: opening a session: %w: this process has %d, and needs one", ErrLimit, len(set.open))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &session{keeper: keeper, mono: mono, cancel: cancel, done: make(chan struct{})}
+	s := &session{keeper: keeper, clock: c, cancel: cancel, done: make(chan struct{})}
 	s.forget = func() { set.remove(s) }
 	if set.open == nil {
 		set.open = make(map[*session]struct{})

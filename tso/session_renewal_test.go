@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,7 @@ import (
 // scriptedKeeper keeps sessions as a test wants: fault happens to every request until
 // it is changed.
 type scriptedKeeper struct {
-	mono  func() time.Duration
+	clock
 	lease time.Duration
 
 	mu     sync.Mutex
@@ -24,8 +25,8 @@ type scriptedKeeper struct {
 	ended  map[string]bool
 }
 
-func newScriptedKeeper(mono func() time.Duration) *scriptedKeeper {
-	return &scriptedKeeper{mono: mono, lease: 5 * time.Second, calls: map[string]int{}, ended: map[string]bool{}}
+func newScriptedKeeper(c clock) *scriptedKeeper {
+	return &scriptedKeeper{clock: c, lease: 5 * time.Second, calls: map[string]int{}, ended: map[string]bool{}}
 }
 
 func (k *scriptedKeeper) set(f fault, err error) {
@@ -66,7 +67,7 @@ func (k *scriptedKeeper) do(ctx context.Context, op string) error {
 }
 
 func (k *scriptedKeeper) open(ctx context.Context) (grant, error) {
-	since := k.mono()
+	since := k.moment()
 	err := k.do(ctx, "open")
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,7 +76,7 @@ func (k *scriptedKeeper) open(ctx context.Context) (grant, error) {
 }
 
 func (k *scriptedKeeper) keepAlive(ctx context.Context, id string) (grant, error) {
-	since := k.mono()
+	since := k.moment()
 	err := k.do(ctx, "keepAlive")
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,10 +95,10 @@ func (k *scriptedKeeper) end(ctx context.Context, id string) error {
 func startSession(t *testing.T) (*session, *scriptedKeeper, *shiftedClock) {
 	t.Helper()
 	c := &shiftedClock{}
-	mono := c.clock().mono
-	k := newScriptedKeeper(mono)
+	own := c.clock()
+	k := newScriptedKeeper(own)
 	var set sessionSet
-	s, err := set.start(k, mono)
+	s, err := set.start(k, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,11 +137,11 @@ func TestSessionIsCutOff(t *testing.T) {
 				for s.held.Load() == before {
 					time.Sleep(time.Millisecond)
 				}
-				if late := k.mono() - s.held.Load().since; late < lateBy {
+				if late := k.mono() - s.held.Load().since.mono; late < lateBy {
 					t.Fatalf("the lease is counted from %v before an answer that took %v", late, lateBy)
 				}
 				k.set(f, nil)
-				last := s.held.Load().since
+				last := s.held.Load().since.mono
 				for k.mono() < last+k.lease-k.lease/50 {
 					if s.ID() != "session-1" {
 						t.Fatalf("the session is %q %v after its last renewal", s.ID(), k.mono()-last)
@@ -183,7 +184,7 @@ func TestSessionSurvivesTwoLostRenewals(t *testing.T) {
 							k.set(fine, nil) // after both have begun
 						}
 						if s.ID() != "session-1" {
-							t.Fatalf("the session is %q %v after its last renewal", s.ID(), k.mono()-renewed.since)
+							t.Fatalf("the session is %q %v after its last renewal", s.ID(), k.mono()-renewed.since.mono)
 						}
 						time.Sleep(time.Millisecond)
 					}
@@ -229,23 +230,32 @@ func TestSessionIsReplaced(t *testing.T) {
 	})
 }
 
-// A process that was stopped knows when it continues, before its goroutines have run.
+// A process that was stopped, or whose machine was suspended, knows when it continues, before its
+// goroutines have run.
 func TestSessionOfAProcessThatWasStopped(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s, _, c := startSession(t)
-		c.mono.Add(int64(4 * time.Second))
-		if s.ID() == "" {
-			t.Error("the session is gone before its lease")
-		}
-		c.mono.Add(int64(time.Second))
-		if s.ID() != "" {
-			t.Error("the session outlives its lease")
-		}
-		time.Sleep(2 * time.Second)
-		if s.ID() != "session-1" {
-			t.Errorf("the session is %q", s.ID())
-		}
-	})
+	for name, one := range map[string]func(*shiftedClock) *atomic.Int64{
+		"monotonic": func(c *shiftedClock) *atomic.Int64 { return &c.mono },
+		"boot time": func(c *shiftedClock) *atomic.Int64 { return &c.boot },
+		"wall":      func(c *shiftedClock) *atomic.Int64 { return &c.wall },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s, _, c := startSession(t)
+				one(c).Add(int64(4 * time.Second))
+				if s.ID() == "" {
+					t.Error("the session is gone before its lease")
+				}
+				one(c).Add(int64(time.Second))
+				if s.ID() != "" {
+					t.Error("the session outlives its lease")
+				}
+				time.Sleep(2 * time.Second)
+				if s.ID() != "session-1" {
+					t.Errorf("the session is %q", s.ID())
+				}
+			})
+		})
+	}
 }
 
 func TestSessionIsClosed(t *testing.T) {
@@ -308,25 +318,25 @@ func TestSessionCannotBeOpened(t *testing.T) {
 
 func TestSessionSetLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		mono := (&shiftedClock{}).clock().mono
-		k := newScriptedKeeper(mono)
+		own := (&shiftedClock{}).clock()
+		k := newScriptedKeeper(own)
 		var set sessionSet
 		var open []*session
 		for range maxOpenSessions {
-			s, err := set.start(k, mono)
+			s, err := set.start(k, own)
 			if err != nil {
 				t.Fatal(err)
 			}
 			open = append(open, s)
 		}
-		if _, err := set.start(k, mono); !errors.Is(err, ErrLimit) {
+		if _, err := set.start(k, own); !errors.Is(err, ErrLimit) {
 			t.Errorf("one too many: %v", err)
 		}
 		synctest.Wait()
 		if err := open[0].Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := set.start(k, mono); err != nil {
+		if _, err := set.start(k, own); err != nil {
 			t.Errorf("instead of a closed one: %v", err)
 		}
 		synctest.Wait()
@@ -339,7 +349,7 @@ func TestSessionSetLimits(t *testing.T) {
 		if n := k.count("end"); n != maxOpenSessions+1 {
 			t.Errorf("%d of %d ends were told", n, maxOpenSessions+1)
 		}
-		if _, err := set.start(k, mono); !errors.Is(err, ErrClosed) {
+		if _, err := set.start(k, own); !errors.Is(err, ErrClosed) {
 			t.Errorf("after it was closed: %v", err)
 		}
 	})

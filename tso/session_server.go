@@ -23,7 +23,7 @@ func (s *Server) OpenSession() (Session, error) {
 	if s.liveness.sessions.store == nil {
 		return nil, fmt.Errorf("tso: opening a session: %w: its store keeps none", ErrUnsupported)
 	}
-	return s.sessions.start(serverSessions{s}, s.liveness.sessions.mono)
+	return s.sessions.start(serverSessions{s}, s.liveness.sessions.clock)
 }
 
 // EndedSessions implements [Sessions] for callers in the same process. It does not wait:
@@ -71,7 +71,7 @@ func (s *Server) keeps(f func(t *tenure) error) error {
 type serverSessions struct{ server *Server }
 
 func (k serverSessions) open(ctx context.Context) (grant, error) {
-	g := grant{lease: k.server.liveness.sessions.lease, since: k.server.liveness.sessions.mono()}
+	g := grant{lease: k.server.liveness.sessions.lease, since: k.server.liveness.sessions.clock.moment()}
 	err := k.server.keeps(func(t *tenure) (err error) {
 		g.id, err = t.sessions.begin(ctx)
 		return err
@@ -80,7 +80,7 @@ func (k serverSessions) open(ctx context.Context) (grant, error) {
 }
 
 func (k serverSessions) keepAlive(ctx context.Context, id string) (grant, error) {
-	g := grant{id: id, lease: k.server.liveness.sessions.lease, since: k.server.liveness.sessions.mono()}
+	g := grant{id: id, lease: k.server.liveness.sessions.lease, since: k.server.liveness.sessions.clock.moment()}
 	return g, k.server.keeps(func(t *tenure) error { return t.sessions.renew(ctx, id) })
 }
 

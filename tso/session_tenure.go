@@ -16,12 +16,12 @@ const sessionWriteTimeout = 2 * time.Second
 
 // sessionConfig is what the tenures of a server have in common.
 type sessionConfig struct {
+	clock
 	store  SessionStore // nil: no sessions
 	lease  time.Duration
-	most   int // sessions
-	share  int // of one peer, in percent
-	mono   func() time.Duration
-	leads  func() bool // and the server's lease runs by its own monotonic clock
+	most   int         // sessions
+	share  int         // of one peer, in percent
+	leads  func() bool // and the server's lease has not ended by any of its clocks
 	logger *slog.Logger
 }
 

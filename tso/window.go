@@ -15,9 +15,9 @@ import (
 //     timestamps.
 //   - last ≤ limit, and limit is at most the high-water mark that the store holds: a successor,
 //     which starts above the mark, is above all that was served.
-//   - Nothing is handed out when the monotonic clock, read after the call arrived, shows expires or
-//     later. It does no harm if the process is stopped between the reading and the answer: at the
-//     reading, within the call, no successor could be serving.
+//   - Nothing is handed out when any of the clocks, read after the call arrived, shows that the
+//     lease has ended. It does no harm if the process is stopped between the reading and the
+//     answer: at the reading, within the call, no successor could be serving.
 type allocator struct {
 	clock  clock
 	window Timestamp // the length of the window in ticks
@@ -27,9 +27,10 @@ type allocator struct {
 
 	mu      sync.Mutex
 	leading bool
-	last    Timestamp     // the greatest timestamp handed out, or skipped
-	limit   Timestamp     // the last timestamp of the window
-	expires time.Duration // when the lease ends, by the monotonic clock
+	last    Timestamp // the greatest timestamp handed out, or skipped
+	limit   Timestamp // the last timestamp of the window
+	lease   lease
+	doubts  int64         // calls of confirm so far
 	demand  Timestamp     // what the waiting calls need the window to contain
 	failure error         // why the last attempt to extend the window failed
 	changed chan struct{} // closed when one of the above changes; nil if no one waits
@@ -47,8 +48,8 @@ func newAllocator(c clock, window time.Duration) *allocator {
 }
 
 // take hands out n consecutive timestamps and returns the first. When the window is used up, or the
-// clock has left it behind, take waits for the attempt to extend it. Errors: errNotLeading,
-// ErrUnavailable, ErrExhausted, and ctx's.
+// wall clock has left it or the lease behind, take waits for the attempt to extend them. Errors:
+// errNotLeading, ErrUnavailable, ErrExhausted, and ctx's.
 func (a *allocator) take(ctx context.Context, n int) (Timestamp, error) {
 	for {
 		first, changed, err := a.tryTake(Timestamp(n))
@@ -66,19 +67,20 @@ func (a *allocator) take(ctx context.Context, n int) (Timestamp, error) {
 // tryTake is take without the waiting: it returns a channel that is closed when it is worth
 // retrying.
 func (a *allocator) tryTake(n Timestamp) (first Timestamp, again <-chan struct{}, err error) {
-	now, mono := a.clock.now(), a.clock.mono()
+	at := a.clock.moment()
+	now := At(at.wall)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case !a.leading:
 		return 0, nil, errNotLeading
-	case mono >= a.expires:
+	case at.upSince(a.lease.from) >= a.lease.length:
 		wake(a.wanted)
 		return 0, nil, fmt.Errorf("tso: %w: its lease has ended and could not be renewed%s", ErrUnavailable, because(a.failure))
 	}
-	first = max(a.last+1, a.present(now, mono))
+	first = max(a.last+1, a.present(now, at.mono))
 	last := first + n - 1
-	if last <= a.limit {
+	if last <= a.limit && a.lease.left(at) > 0 {
 		a.last = last
 		a.served += int64(n)
 		if a.limit-last < a.window/2 {
@@ -144,12 +146,57 @@ func (a *allocator) notifyLocked() {
 }
 
 // low reports whether the record should be written before the lease is due for renewal: the window
-// is running out, or the lease has already ended.
+// is running out, the lease has already ended, or a caller doubts it.
 func (a *allocator) low() bool {
-	mono := a.clock.mono()
+	at := a.clock.moment()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return mono >= a.expires || a.demand > a.limit || a.limit-a.last < a.window/2
+	return a.lease.left(at) <= 0 || a.doubts > a.lease.doubts || a.demand > a.limit || a.limit-a.last < a.window/2
+}
+
+// confirm returns when the store has renewed the lease since the call: then no other server led when
+// the call came, whatever the clocks show. Calls that come while a write is in flight share the next
+// one. Errors: as take.
+func (a *allocator) confirm(ctx context.Context) error {
+	a.mu.Lock()
+	a.doubts++
+	mine := a.doubts
+	a.mu.Unlock()
+	for {
+		changed, err := a.tryConfirm(mine)
+		if changed == nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("tso: waiting for the lease to be confirmed: %w", ctx.Err())
+		}
+	}
+}
+
+// tryConfirm is confirm without the waiting, as tryTake.
+func (a *allocator) tryConfirm(doubt int64) (again <-chan struct{}, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !a.leading:
+		return nil, errNotLeading
+	case a.lease.doubts >= doubt:
+		return nil, nil
+	}
+	wake(a.wanted)
+	if a.failure != nil {
+		return nil, fmt.Errorf("tso: %w: its lease could not be confirmed%s", ErrUnavailable, because(a.failure))
+	}
+	return a.watchLocked(), nil
+}
+
+// doubted returns how many calls of confirm have come.
+func (a *allocator) doubted() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.doubts
 }
 
 // target returns how far the window should reach now.
@@ -161,20 +208,20 @@ func (a *allocator) target() Timestamp {
 }
 
 // lead begins to hand out timestamps above floor.
-func (a *allocator) lead(floor, limit Timestamp, expires time.Duration) {
+func (a *allocator) lead(floor, limit Timestamp, l lease) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.leading, a.behind, a.demand = true, false, 0
-	a.last, a.limit, a.expires = max(a.last, floor), limit, expires
+	a.last, a.limit, a.lease = max(a.last, floor), limit, l
 	a.failure = nil
 	a.notifyLocked()
 }
 
-// extend moves the end of the window, which the store now holds, and that of the lease.
-func (a *allocator) extend(limit Timestamp, expires time.Duration) {
+// extend moves the end of the window, which the store now holds, and replaces the lease.
+func (a *allocator) extend(limit Timestamp, l lease) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.limit, a.expires, a.failure = limit, expires, nil
+	a.limit, a.lease, a.failure = limit, l, nil
 	if a.demand <= a.limit {
 		a.demand = 0
 	}
@@ -216,13 +263,14 @@ type allocation struct {
 }
 
 func (a *allocator) report() allocation {
-	now, mono := a.clock.now(), a.clock.mono()
+	at := a.clock.moment()
+	now := At(at.wall)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := allocation{served: a.served}
-	if a.leading && mono < a.expires {
+	if left := a.lease.left(at); a.leading && left > 0 {
 		r.holds, r.serving = true, a.failure == nil || max(a.last+1, now) <= a.limit
-		r.leaseLeft, r.windowLeft = a.expires-mono, max(a.limit.Sub(max(a.last, now)), 0)
+		r.leaseLeft, r.windowLeft = left, max(a.limit.Sub(max(a.last, now)), 0)
 	}
 	return r
 }

@@ -13,10 +13,10 @@ import (
 const second = Timestamp(1000 * TicksPerMillisecond)
 
 // leading returns an allocator that leads from floor with a window of 3 s and a lease
-// of an hour.
+// of a day.
 func leading(c *manualClock, floor Timestamp) *allocator {
 	a := newAllocator(c.clock(), 3*time.Second)
-	a.lead(floor, max(floor, At(c.wall))+3*second, c.mono+time.Hour)
+	a.lead(floor, max(floor, At(c.wall))+3*second, c.lease(24*time.Hour))
 	return a
 }
 
@@ -97,31 +97,45 @@ func TestWindowEnds(t *testing.T) {
 	if _, again, err := a.tryTake(1); again != nil || !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("after the store failed: must wait: %v, error: %v", again != nil, err)
 	}
-	a.extend(a.target(), c.mono+time.Hour)
+	a.extend(a.target(), c.lease(time.Hour))
 	if got, want := mustTryTake(t, a, 1), At(noon)+3*second+1; got != want {
 		t.Errorf("after the extension: %d, want %d", got, want)
 	}
 }
 
+// The lease ends by each clock, also when the two others stand still.
 func TestWindowRefusesAfterTheLease(t *testing.T) {
 	t.Parallel()
-	c := newManualClock()
-	a := newAllocator(c.clock(), 3*time.Second)
-	if _, _, err := a.tryTake(1); !errors.Is(err, errNotLeading) {
-		t.Errorf("before leading: %v", err)
-	}
-	a.lead(0, At(noon)+3*second, c.mono+2*time.Second)
-	c.move(0, 2*time.Second-1)
-	mustTryTake(t, a, 1)
-	c.move(0, 1)
-	if _, _, err := a.tryTake(1); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("at the end of the lease: %v", err)
-	}
-	a.extend(a.target(), c.mono+time.Second)
-	mustTryTake(t, a, 1)
-	a.revoke()
-	if _, _, err := a.tryTake(1); !errors.Is(err, errNotLeading) {
-		t.Errorf("after revocation: %v", err)
+	for name, passed := range map[string]func(d time.Duration) moment{
+		"monotonic":         func(d time.Duration) moment { return moment{d, 0, noon} },
+		"boot time":         func(d time.Duration) moment { return moment{0, d, noon} },
+		"wall":              func(d time.Duration) moment { return moment{0, 0, noon.Add(d)} },
+		"wall was set back": func(d time.Duration) moment { return moment{d, d, noon.Add(-time.Hour)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newManualClock()
+			a := newAllocator(c.clock(), 3*time.Second)
+			if _, _, err := a.tryTake(1); !errors.Is(err, errNotLeading) {
+				t.Errorf("before leading: %v", err)
+			}
+			a.lead(0, At(noon)+3*second, c.lease(2*time.Second))
+			c.move(passed(2*time.Second - 1))
+			mustTryTake(t, a, 1)
+			c.move(passed(1))
+			if _, again, err := a.tryTake(1); !errors.Is(err, ErrUnavailable) && (name != "wall" || again == nil) {
+				t.Errorf("at the end of the lease: must wait: %v, error: %v", again != nil, err)
+			}
+			if !drain(a) || !a.low() || a.report().holds {
+				t.Error("the lease is not to be renewed")
+			}
+			a.extend(a.target(), c.lease(time.Second))
+			mustTryTake(t, a, 1)
+			a.revoke()
+			if _, _, err := a.tryTake(1); !errors.Is(err, errNotLeading) {
+				t.Errorf("after revocation: %v", err)
+			}
+		})
 	}
 }
 
@@ -138,7 +152,7 @@ func TestWindowClockJumpsForward(t *testing.T) {
 	if !drain(a) || !a.low() {
 		t.Fatal("no extension is wanted")
 	}
-	a.extend(a.target(), c.mono+time.Hour)
+	a.extend(a.target(), c.lease(time.Hour))
 	<-again
 	if got, want := mustTryTake(t, a, 1), At(noon.Add(time.Hour)); got != want {
 		t.Errorf("after the jump: %d, want %d", got, want)
@@ -168,13 +182,13 @@ func TestWindowClockGoesBack(t *testing.T) {
 	}
 	// Time passes without a request; the extension has to keep pace.
 	c.advance(40 * time.Minute)
-	a.extend(a.target(), c.mono+time.Hour)
+	a.extend(a.target(), c.lease(time.Hour))
 	if got, want := mustTryTake(t, a, 1), start+1+(1+20*60)*second; got != want {
 		t.Errorf("40 minutes later: %d, want %d", got, want)
 	}
 	// The clock catches up: an hour takes two.
 	c.advance(81 * time.Minute)
-	a.extend(a.target(), c.mono+time.Hour)
+	a.extend(a.target(), c.lease(time.Hour))
 	if got, want := mustTryTake(t, a, 1), At(c.wall); got != want || a.isBehind() {
 		t.Errorf("after two hours: %d, want the clock's %d; behind: %v", got, want, a.isBehind())
 	}
@@ -184,7 +198,7 @@ func TestWindowLastTimestamp(t *testing.T) {
 	t.Parallel()
 	c := newManualClock()
 	a := newAllocator(c.clock(), 3*time.Second)
-	a.lead(MaxTimestamp-2, MaxTimestamp, c.mono+time.Hour)
+	a.lead(MaxTimestamp-2, MaxTimestamp, c.lease(time.Hour))
 	if got := mustTryTake(t, a, 2); got != MaxTimestamp-1 {
 		t.Errorf("got %d, want %d", got, MaxTimestamp-1)
 	}
@@ -217,7 +231,7 @@ func TestWindowTakeWaitsAndGivesUp(t *testing.T) {
 			got <- ts
 		}()
 		synctest.Wait() // it waits now
-		a.extend(a.target(), c.mono+time.Hour)
+		a.extend(a.target(), c.lease(time.Hour))
 		if ts, want := <-got, At(noon)+3*second+1; ts != want {
 			t.Errorf("got %d, want %d", ts, want)
 		}
@@ -232,7 +246,7 @@ func TestWindowProperties(t *testing.T) {
 		c := newManualClock()
 		a := newAllocator(c.clock(), time.Duration(rapid.Int64Range(1, 5000).Draw(t, "window ms"))*time.Millisecond)
 		var last, mark Timestamp
-		var lease time.Duration // its end
+		var held lease
 		lead := false
 		t.Repeat(map[string]func(*rapid.T){
 			"advance": func(t *rapid.T) {
@@ -241,11 +255,15 @@ func TestWindowProperties(t *testing.T) {
 			"jump": func(t *rapid.T) {
 				c.jump(time.Duration(rapid.Int64Range(int64(-2*time.Hour), int64(2*time.Hour)).Draw(t, "d")))
 			},
+			"suspend": func(t *rapid.T) {
+				d := time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "d"))
+				c.move(moment{0, d, noon.Add(d)})
+			},
 			"lead": func(t *rapid.T) {
 				floor := mark
 				mark = max(floor, At(c.wall)) + a.window
-				lease = c.mono + time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "lease"))
-				a.lead(floor, mark, lease)
+				held = c.lease(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "lease")))
+				a.lead(floor, mark, held)
 				lead = true
 			},
 			"extend": func(t *rapid.T) {
@@ -253,8 +271,8 @@ func TestWindowProperties(t *testing.T) {
 					return
 				}
 				mark = max(mark, a.target())
-				lease = max(lease, c.mono+time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "lease")))
-				a.extend(mark, lease)
+				held = c.lease(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "lease")))
+				a.extend(mark, held)
 			},
 			"fail":   func(*rapid.T) { a.fail(errStore) },
 			"revoke": func(*rapid.T) { a.revoke(); lead = false },
@@ -270,8 +288,10 @@ func TestWindowProperties(t *testing.T) {
 				if last = first + n - 1; last > mark {
 					t.Fatalf("%d is beyond the mark %d", last, mark)
 				}
-				if !lead || c.mono >= lease {
-					t.Fatalf("handed out without a lease (leading: %v, %v past its end)", lead, c.mono-lease)
+				now := c.now()
+				passed := max(now.mono-held.from.mono, now.boot-held.from.boot, now.wall.Sub(held.from.wall))
+				if !lead || passed >= held.length {
+					t.Fatalf("handed out without a lease (leading: %v, %v past its end)", lead, passed-held.length)
 				}
 			},
 		})

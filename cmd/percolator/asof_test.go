@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -17,20 +19,20 @@ func TestAsOf(t *testing.T) {
 	first := cl.set(map[percolator.Cell]string{cell: "10"})
 	cl.set(map[percolator.Cell]string{cell: "3"})
 	get := func(asOf string) string {
-		return cl.must(exitOK, "get", "accounts", "alice", "balance", "--raw", "--as-of", asOf).out
+		return cl.must(cli.ExitOK, "get", "accounts", "alice", "balance", "--raw", "--as-of", asOf).out
 	}
 	if now := get("1ns ago"); now != "3" {
 		t.Errorf("a moment ago: %q, want 3", now)
 	}
-	if then := get(committed(first)); then != "10" {
+	if then := get(fmt.Sprint(int64(first))); then != "10" {
 		t.Errorf("at the first commit: %q, want 10", then)
 	}
-	cl.must(exitNotFound, "get", "accounts", "alice", "--as-of", "10m")
-	cl.must(exitNotFound, "get", "accounts", "alice", "--as-of", time.Now().Add(-48*time.Hour).Format(time.RFC3339)) // nothing was collected yet
-	if out := cl.must(exitOK, "scan", "accounts", "--as-of", committed(first)).out; !strings.Contains(out, " 10\n") {
+	cl.must(cli.ExitNotFound, "get", "accounts", "alice", "--as-of", "10m")
+	cl.must(cli.ExitNotFound, "get", "accounts", "alice", "--as-of", time.Now().Add(-48*time.Hour).Format(time.RFC3339)) // nothing was collected yet
+	if out := cl.must(cli.ExitOK, "scan", "accounts", "--as-of", fmt.Sprint(int64(first))).out; !strings.Contains(out, " 10\n") {
 		t.Errorf("scan --as-of printed %q", out)
 	}
-	for _, wrong := range []string{"yesterday", "-10m", "0", "2026-01-01", committed(tso.MaxTimestamp), time.Now().Add(time.Hour).Format(time.RFC3339)} {
-		cl.must(exitUsage, "get", "accounts", "alice", "--as-of="+wrong)
+	for _, wrong := range []string{"yesterday", "-10m", "0", "2026-01-01", fmt.Sprint(int64(tso.MaxTimestamp)), time.Now().Add(time.Hour).Format(time.RFC3339)} {
+		cl.must(cli.ExitUsage, "get", "accounts", "alice", "--as-of="+wrong)
 	}
 }

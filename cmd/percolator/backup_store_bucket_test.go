@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -26,23 +27,23 @@ func TestBucket(t *testing.T) {
 	defer func() { http.DefaultTransport = transport }()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "stock"}, {Name: "json"}, {Name: "parquet"}}})
-		cl.must(exitOK, "set", "stock", "sku1", "name", "chair")
-		cl.must(exitOK, "set", "stock", "sku2", "name", "table")
+		cl.must(cli.ExitOK, "set", "stock", "sku1", "name", "chair")
+		cl.must(cli.ExitOK, "set", "stock", "sku2", "name", "table")
 		for format, table := range map[string]string{"jsonl": "json", "parquet": "parquet"} {
 			place := "gs://bucket/exports/" + format
-			cl.must(exitOK, "export", "stock", place, "--format", format)
-			cl.must(exitConflict, "export", "stock", place, "--format", format)
-			cl.must(exitOK, "import", table, "--from", place)
-			fields := strings.Fields(cl.must(exitOK, "scan", table).out) // row, column, commit timestamp and value, after a header
+			cl.must(cli.ExitOK, "export", "stock", place, "--format", format)
+			cl.must(cli.ExitConflict, "export", "stock", place, "--format", format)
+			cl.must(cli.ExitOK, "import", table, "--from", place)
+			fields := strings.Fields(cl.must(cli.ExitOK, "scan", table).out) // row, column, commit timestamp and value, after a header
 			if len(fields) != 12 || fields[4] != "sku1" || fields[7] != "chair" || fields[8] != "sku2" || fields[11] != "table" {
 				t.Errorf("imported from %s: %s", place, fields)
 			}
 		}
-		cl.must(exitUsage, "import", "json", "--from", "gs://bucket/nothing")
-		cl.must(exitOK, "backup", "gs://bucket/backup")
-		cl.must(exitOK, "backup", "verify", "gs://bucket/backup")
+		cl.must(cli.ExitUsage, "import", "json", "--from", "gs://bucket/nothing")
+		cl.must(cli.ExitOK, "backup", "gs://bucket/backup")
+		cl.must(cli.ExitOK, "backup", "verify", "gs://bucket/backup")
 		storage.damage("backup/chunks/")
-		cl.must(exitFindings, "backup", "verify", "gs://bucket/backup")
+		cl.must(cli.ExitFindings, "backup", "verify", "gs://bucket/backup")
 	})
 }
 

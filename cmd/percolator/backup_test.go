@@ -12,6 +12,8 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/memblob"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -55,7 +57,7 @@ func (s *session) compareBackup(name, dir string) {
 	text = chunkCounts.ReplaceAllString(text, "<n> chunks")
 	text = rangeCounts.ReplaceAllString(text, "of <n> ranges")
 	text = objectNames.ReplaceAllString(text, "<object>")
-	golden(s.c.t, name, normalized(text))
+	golden.Compare(s.c.t, name, normalized(text))
 }
 
 func TestBackupAndRestore(t *testing.T) {
@@ -67,22 +69,22 @@ func TestBackupAndRestore(t *testing.T) {
 func testBackupAndRestore(t *testing.T) {
 	cl, dir := backedUp(t), t.TempDir()
 	s, at := session{c: cl}, filepath.Join(dir, "monday")
-	s.run(exitOK, "backup", at)
-	s.run(exitOK, "backup", "ls", at)
-	s.run(exitOK, "backup", "ls", at, "-o", "json")
-	s.run(exitOK, "backup", "ls", at, "--watch", "--timeout", "3s")
-	s.run(exitOK, "backup", "verify", at)
-	s.run(exitOK, "backup", "verify", at, "-o", "json")
-	s.run(exitConflict, "backup", at)
-	s.run(exitOK, "backup", filepath.Join(dir, "clusters"), "clusters", "-o", "json")
+	s.run(cli.ExitOK, "backup", at)
+	s.run(cli.ExitOK, "backup", "ls", at)
+	s.run(cli.ExitOK, "backup", "ls", at, "-o", "json")
+	s.run(cli.ExitOK, "backup", "ls", at, "--watch", "--timeout", "3s")
+	s.run(cli.ExitOK, "backup", "verify", at)
+	s.run(cli.ExitOK, "backup", "verify", at, "-o", "json")
+	s.run(cli.ExitConflict, "backup", at)
+	s.run(cli.ExitOK, "backup", filepath.Join(dir, "clusters"), "clusters", "-o", "json")
 
-	s.run(exitOK, "restore", at, "--instance", "other", "--dry-run")
-	s.runWith(exitUsage, "n\n", "restore", at, "--instance", "other")
-	s.runWith(exitOK, "y\n", "restore", at, "--instance", "other")
-	s.run(exitOK, "scan", "documents", "--instance", "other")
-	s.run(exitOK, "notify", "ls", "--instance", "other")
-	s.run(exitConflict, "restore", at, "--instance", "other", "--yes")
-	s.run(exitOK, "restore", at, "--instance", "third", "--yes", "-o", "json")
+	s.run(cli.ExitOK, "restore", at, "--instance", "other", "--dry-run")
+	s.runWith(cli.ExitUsage, "n\n", "restore", at, "--instance", "other")
+	s.runWith(cli.ExitOK, "y\n", "restore", at, "--instance", "other")
+	s.run(cli.ExitOK, "scan", "documents", "--instance", "other")
+	s.run(cli.ExitOK, "notify", "ls", "--instance", "other")
+	s.run(cli.ExitConflict, "restore", at, "--instance", "other", "--yes")
+	s.run(cli.ExitOK, "restore", at, "--instance", "third", "--yes", "-o", "json")
 	s.compareBackup("backup.txt", dir)
 }
 
@@ -95,12 +97,12 @@ func TestRestoreUnderAnAppProfile(t *testing.T) {
 
 func testRestoreUnderAnAppProfile(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "monday")
-	backedUp(t).must(exitOK, "backup", at)
+	backedUp(t).must(cli.ExitOK, "backup", at)
 	other := newCluster(t, nil, emulator.AppProfiles(map[string]emulator.AppProfile{
 		"default": {}, "live": {SingleCluster: true, TransactionalWrites: true},
 	}))
-	other.must(exitOK, "restore", at, "--yes", "--app-profile", "live")
-	other.must(exitOK, "scan", "documents", "--app-profile", "live")
+	other.must(cli.ExitOK, "restore", at, "--yes", "--app-profile", "live")
+	other.must(cli.ExitOK, "scan", "documents", "--app-profile", "live")
 }
 
 func TestBackupFailures(t *testing.T) {
@@ -111,19 +113,19 @@ func TestBackupFailures(t *testing.T) {
 func testBackupFailures(t *testing.T) {
 	cl, dir := backedUp(t), t.TempDir()
 	s, at := session{c: cl}, filepath.Join(dir, "monday")
-	s.run(exitUsage, "backup")
-	s.run(exitUsage, "backup", "s3://bucket/path")
-	s.run(exitUsage, "backup", at, "--chunk", "0.5")
-	s.run(exitUsage, "backup", at, "--concurrency", "65")
-	s.run(exitUsage, "backup", at, "--as-of", "1s")
-	s.run(exitFailure, "backup", at, "absent")
-	s.run(exitNotFound, "backup", "ls", at)
-	s.run(exitNotFound, "backup", "verify", at)
-	s.run(exitUsage, "backup", "verify")
-	s.run(exitNotFound, "restore", at, "--yes")
-	s.run(exitUsage, "restore")
-	cl.must(exitOK, "backup", at, "--miss-weak")
-	s.run(exitConflict, "restore", at, "--yes") // into where it comes from
+	s.run(cli.ExitUsage, "backup")
+	s.run(cli.ExitUsage, "backup", "s3://bucket/path")
+	s.run(cli.ExitUsage, "backup", at, "--chunk", "0.5")
+	s.run(cli.ExitUsage, "backup", at, "--concurrency", "65")
+	s.run(cli.ExitUsage, "backup", at, "--as-of", "1s")
+	s.run(cli.ExitFailure, "backup", at, "absent")
+	s.run(cli.ExitNotFound, "backup", "ls", at)
+	s.run(cli.ExitNotFound, "backup", "verify", at)
+	s.run(cli.ExitUsage, "backup", "verify")
+	s.run(cli.ExitNotFound, "restore", at, "--yes")
+	s.run(cli.ExitUsage, "restore")
+	cl.must(cli.ExitOK, "backup", at, "--miss-weak")
+	s.run(cli.ExitConflict, "restore", at, "--yes") // into where it comes from
 
 	// Without an object the backup is damaged.
 	var m backup.Manifest
@@ -137,12 +139,12 @@ func testBackupFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.run(exitFindings, "backup", "verify", at)
-	s.run(exitFindings, "restore", at, "--instance", "other", "--yes", "--concurrency", "1")
-	s.run(exitConflict, "get", "documents", "a", "url", "--instance", "other")
-	s.run(exitUsage, "restore", at, "--abandon")
-	s.run(exitOK, "restore", "--abandon", "--yes", "--instance", "other")
-	s.run(exitNotFound, "get", "documents", "a", "url", "--instance", "other")
+	s.run(cli.ExitFindings, "backup", "verify", at)
+	s.run(cli.ExitFindings, "restore", at, "--instance", "other", "--yes", "--concurrency", "1")
+	s.run(cli.ExitConflict, "get", "documents", "a", "url", "--instance", "other")
+	s.run(cli.ExitUsage, "restore", at, "--abandon")
+	s.run(cli.ExitOK, "restore", "--abandon", "--yes", "--instance", "other")
+	s.run(cli.ExitNotFound, "get", "documents", "a", "url", "--instance", "other")
 	s.compareBackup("backup-failures.txt", dir)
 }
 
@@ -161,10 +163,10 @@ func testBackupIsInterrupted(t *testing.T) {
 		t.Fatal("it was not interrupted")
 	}
 	s := session{c: cl}
-	s.run(exitOK, "backup", "ls", dir)
-	s.run(exitNotFound, "backup", "verify", dir)
-	s.run(exitConflict, "backup", dir, "clusters")
-	s.run(exitOK, "backup", dir, "-o", "json")
+	s.run(cli.ExitOK, "backup", "ls", dir)
+	s.run(cli.ExitNotFound, "backup", "verify", dir)
+	s.run(cli.ExitConflict, "backup", dir, "clusters")
+	s.run(cli.ExitOK, "backup", dir, "-o", "json")
 	s.compareBackup("backup-interrupted.txt", dir)
 }
 
@@ -176,7 +178,7 @@ func TestBackupToABucket(t *testing.T) {
 	defer cancel()
 	bucket := blob.PrefixedBucket(memblob.OpenBucket(nil), "a/path/")
 	defer bucket.Close()
-	store := bucketStore{bucket}
+	store := cli.InBucket(bucket)
 	if _, err := backup.Run(ctx, cl.client, store, backup.Options{MissWeak: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -192,14 +194,5 @@ func TestBackupToABucket(t *testing.T) {
 	}
 	if err := store.Delete(ctx, "absent"); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestBytesShown(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 20: "3.0 MiB", 5 << 40: "5.0 TiB", 5000 << 40: "5000.0 TiB"} {
-		if got := bytesShown(n); got != want {
-			t.Errorf("%d is shown as %s, want %s", n, got, want)
-		}
 	}
 }

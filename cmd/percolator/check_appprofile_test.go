@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -67,34 +69,37 @@ func TestCheckAppProfile(t *testing.T) {
 	for name, c := range map[string]struct {
 		admin profiles
 		use   string // the app profile, and after a + that of background work
-		want  []checkLevel
+		want  []string
 		saw   string
 		by    string
 	}{
-		"good":            {profiles{list: []*btapb.AppProfile{profile("default", "c1", true)}}, "", []checkLevel{levelOK}, "cluster c1", ""},
-		"named":           {profiles{list: []*btapb.AppProfile{profile("txn", "c2", true), anyCluster}}, "txn", []checkLevel{levelOK}, "cluster c2", ""},
-		"any cluster":     {profiles{list: []*btapb.AppProfile{anyCluster}}, "", []checkLevel{levelFailed}, "any cluster", "update default"},
-		"reads only":      {profiles{list: []*btapb.AppProfile{profile("default", "c1", false)}}, "", []checkLevel{levelFailed}, "transactional writes", "--route-to=c1"},
-		"Data Boost":      {profiles{list: []*btapb.AppProfile{boost}}, "", []checkLevel{levelFailed}, "Data Boost", "create"},
-		"missing":         {profiles{}, "txn", []checkLevel{levelFailed}, `no app profile "txn"`, "create txn"},
-		"another cluster": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("x", "c2", true)}}, "", []checkLevel{levelOK, levelWarning}, "c2", "update x"},
+		"good":            {profiles{list: []*btapb.AppProfile{profile("default", "c1", true)}}, "", []string{saysOK}, "cluster c1", ""},
+		"named":           {profiles{list: []*btapb.AppProfile{profile("txn", "c2", true), anyCluster}}, "txn", []string{saysOK}, "cluster c2", ""},
+		"any cluster":     {profiles{list: []*btapb.AppProfile{anyCluster}}, "", []string{saysFailed}, "any cluster", "update default"},
+		"reads only":      {profiles{list: []*btapb.AppProfile{profile("default", "c1", false)}}, "", []string{saysFailed}, "transactional writes", "--route-to=c1"},
+		"Data Boost":      {profiles{list: []*btapb.AppProfile{boost}}, "", []string{saysFailed}, "Data Boost", "create"},
+		"missing":         {profiles{}, "txn", []string{saysFailed}, `no app profile "txn"`, "create txn"},
+		"another cluster": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("x", "c2", true)}}, "", []string{saysOK, saysWarning}, "c2", "update x"},
 		"background": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("batch", "c1", true)}}, "+batch",
-			[]checkLevel{levelOK, levelOK}, `"batch" routes to cluster c1`, ""},
+			[]string{saysOK, saysOK}, `"batch" routes to cluster c1`, ""},
 		"background elsewhere": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("batch", "c2", true)}}, "+batch",
-			[]checkLevel{levelOK, levelFailed}, "c2, and transactions go to c1", "update batch"},
+			[]string{saysOK, saysFailed}, "c2, and transactions go to c1", "update batch"},
 		"background reads only": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("batch", "c1", false)}}, "+batch",
-			[]checkLevel{levelOK, levelFailed}, "transactional writes", "update batch"},
+			[]string{saysOK, saysFailed}, "transactional writes", "update batch"},
 		"not permitted": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true)}, refuse: status.Error(codes.PermissionDenied, "no")}, "",
-			[]checkLevel{levelNotChecked}, "no", ""},
+			[]string{saysNotChecked}, "no", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), instanceAdminKey{}, c.admin.serve(t)), clusterLimit)
-			defer cancel()
+			cl := newCluster(t, nil)
+			cl.instances = c.admin.serve(t)
 			use, background, _ := strings.Cut(c.use, "+")
-			f := &checkFlags{queryFlags: queryFlags{dataFlags: dataFlags{instanceName: instanceName{"p", "i", use}, background: background}}}
-			got := checkAppProfile(ctx, &checker{flags: f})
-			var levels []checkLevel
+			code := cli.ExitOK
+			if slices.Contains(c.want, saysFailed) {
+				code = cli.ExitFindings
+			}
+			got := cl.checked(code, "--only", "app-profile", "--app-profile", use, "--background-app-profile", background, "--timeout", "3s")["app-profile"].Findings
+			var levels []string
 			for _, f := range got {
 				levels = append(levels, f.Level)
 			}
@@ -110,8 +115,8 @@ func TestCheckAppProfile(t *testing.T) {
 func TestBackgroundAppProfileFlag(t *testing.T) {
 	t.Parallel()
 	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
-	cl.must(exitOK, "locks", "ls", "--background-app-profile", "default")
-	if r := cl.run("locks", "ls", "--background-app-profile", "nobodys"); r.code == exitOK || !strings.Contains(r.stderr, "nobodys") {
+	cl.must(cli.ExitOK, "locks", "ls", "--background-app-profile", "default")
+	if r := cl.run("locks", "ls", "--background-app-profile", "nobodys"); r.code == cli.ExitOK || !strings.Contains(r.stderr, "nobodys") {
 		t.Errorf("under a profile that there is not: exit status %d, %s", r.code, r.stderr)
 	}
 }

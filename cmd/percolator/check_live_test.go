@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -33,8 +35,8 @@ func newLiveCluster(t *testing.T) *cluster {
 	}
 	store, err := emulator.Start(emulator.InMemory(), emulator.AppProfiles(map[string]emulator.AppProfile{"anywhere": {}}), emulator.Principals(map[string]emulator.Rights{
 		"admin":  {Instance: emulator.Role("roles/bigtable.admin")},
-		"worker": of("roles/bigtable.user", "documents", metaTable),
-		"oracle": of("roles/bigtable.reader", metaTable),
+		"worker": of("roles/bigtable.user", "documents", "percolator_meta"),
+		"oracle": of("roles/bigtable.reader", "percolator_meta"),
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +45,7 @@ func newLiveCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, project: "p", instance: "i", options: store.ClientOptionsOf("admin"), become: store.ClientOptionsOf}
 	c.serveOracle()
 	c.administer(func(ctx context.Context, admin *bigtable.AdminClient) error {
-		for name, families := range map[string][]string{metaTable: metaFamilies, "documents": cellFamilies} {
+		for name, families := range map[string][]string{"percolator_meta": {"meta", "oracle"}, "documents": {"data", "lock", "write", "notify"}} {
 			conf := bigtable.TableConf{TableID: name, Families: map[string]bigtable.GCPolicy{}}
 			for _, f := range families {
 				conf.Families[f] = bigtable.NoGcPolicy()
@@ -80,24 +82,24 @@ func TestCheckLiveSession(t *testing.T) {
 func testCheckLiveSession(t *testing.T) {
 	cl := newLiveCluster(t)
 	s := session{c: cl}
-	s.run(exitOK, "check", "--live", "--dry-run", "--identity", "worker:documents=worker")
-	s.run(exitOK, "check", "--live", "--several-clusters", "anywhere", "--identity", "worker:documents=worker", "--identity", "oracle:documents=oracle")
-	s.run(exitOK, "check", "--live", "--only", "missing-row", "-o", "json")
-	s.run(exitFindings, "check", "--live", "--only", "identities", "--identity", "reader=worker")
-	s.run(exitOK, "check", "--live", "--only", "missing-row", "--dry-run", "-o", "json")
-	s.run(exitUsage, "check", "--live", "--max-requests", "1000")
-	s.run(exitUsage, "check", "--live", "--max-time", "2h")
-	s.run(exitUsage, "check", "--live", "--only", "families")
-	s.run(exitUsage, "check", "--live", "--identity", "nobody=worker")
-	s.run(exitUsage, "check", "--dry-run")
+	s.run(cli.ExitOK, "check", "--live", "--dry-run", "--identity", "worker:documents=worker")
+	s.run(cli.ExitOK, "check", "--live", "--several-clusters", "anywhere", "--identity", "worker:documents=worker", "--identity", "oracle:documents=oracle")
+	s.run(cli.ExitOK, "check", "--live", "--only", "missing-row", "-o", "json")
+	s.run(cli.ExitFindings, "check", "--live", "--only", "identities", "--identity", "reader=worker")
+	s.run(cli.ExitOK, "check", "--live", "--only", "missing-row", "--dry-run", "-o", "json")
+	s.run(cli.ExitUsage, "check", "--live", "--max-requests", "1000")
+	s.run(cli.ExitUsage, "check", "--live", "--max-time", "2h")
+	s.run(cli.ExitUsage, "check", "--live", "--only", "families")
+	s.run(cli.ExitUsage, "check", "--live", "--identity", "nobody=worker")
+	s.run(cli.ExitUsage, "check", "--dry-run")
 	text := s.text.String()
 	for _, m := range measured {
 		text = m.pattern.ReplaceAllString(text, m.name)
 	}
-	golden(t, "check_live.txt", normalized(text))
+	golden.Compare(t, "check_live.txt", normalized(text))
 	cl.administer(func(ctx context.Context, admin *bigtable.AdminClient) error {
 		left, err := admin.Tables(ctx)
-		if slices.Sort(left); !slices.Equal(left, []string{"documents", metaTable}) {
+		if slices.Sort(left); !slices.Equal(left, []string{"documents", "percolator_meta"}) {
 			t.Errorf("left are %q", left)
 		}
 		return err
@@ -112,8 +114,8 @@ func TestCheckLiveAsJSON(t *testing.T) {
 }
 
 func testCheckLiveAsJSON(t *testing.T) {
-	r := newLiveCluster(t).must(exitOK, "check", "--live", "--skip", "request-shapes,one-winner,latency,oracle", "-o", "json")
-	var out checkJSON
+	r := newLiveCluster(t).must(cli.ExitOK, "check", "--live", "--skip", "request-shapes,one-winner,latency,oracle", "-o", "json")
+	var out checkReport
 	if err := json.Unmarshal([]byte(r.out), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func testCheckLiveAsJSON(t *testing.T) {
 			remedyExists(t, f.Remedy)
 		}
 	}
-	if len(out.Checks) != len(liveNames())-4 || out.Worst != levelNotChecked {
+	if len(out.Checks) != len(probe.Lines())-4 || out.Worst != saysNotChecked {
 		t.Errorf("%d lines, worst %q", len(out.Checks), out.Worst)
 	}
 	if total := out.Live.Sent.Requests; sent.Requests > total || total > out.Live.Most.Requests {
@@ -137,7 +139,7 @@ func TestCheckLiveWithoutRights(t *testing.T) {
 	t.Parallel()
 	cl := newLiveCluster(t)
 	cl.options = cl.become("worker")
-	if r := cl.must(exitFailure, "check", "--live"); !strings.Contains(r.stderr, "roles/bigtable.admin") {
+	if r := cl.must(cli.ExitFailure, "check", "--live"); !strings.Contains(r.stderr, "roles/bigtable.admin") {
 		t.Error(r.stderr)
 	}
 }
@@ -169,7 +171,7 @@ func TestCheckLiveInterrupted(t *testing.T) {
 		}
 	}
 	interrupt()
-	if code := <-ended; code != exitFindings || created() {
+	if code := <-ended; code != cli.ExitFindings || created() {
 		t.Errorf("exit status %d, tables left: %v\n%s%s", code, created(), out.String(), log.String())
 	}
 }
@@ -185,10 +187,11 @@ func TestCheckLiveFindsAProfile(t *testing.T) {
 		"no app profile":             {list: []*btapb.AppProfile{profile("default", "c1", true)}},
 		"looking for an app profile": {refuse: status.Error(codes.PermissionDenied, "no")},
 	} {
-		ctx := context.WithValue(cl.connected(t.Context()), instanceAdminKey{}, instance.serve(t))
+		cl.instances = instance.serve(t)
+		ctx := cl.connected(t.Context())
 		var out, log bytes.Buffer
 		code := execute(ctx, []string{"check", "--live", "--project", "p", "--instance", "i", "--only", "cluster-routing"}, strings.NewReader(""), &out, &log)
-		if code != exitOK || !strings.Contains(out.String(), want) {
+		if code != cli.ExitOK || !strings.Contains(out.String(), want) {
 			t.Errorf("exit status %d, want %q\n%s%s", code, want, out.String(), log.String())
 		}
 	}

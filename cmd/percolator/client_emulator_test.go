@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -37,11 +38,11 @@ func TestWrongEmulatorHost(t *testing.T) {
 				address, says string
 				code          int
 			}{
-				{"127.0.0.1:1", "dial tcp 127.0.0.1:1: ", exitUnavailable},
-				{"127.0.0.1", "BIGTABLE_EMULATOR_HOST=127.0.0.1: no address HOST:PORT", exitUsage},
-				{silent, "no emulator at BIGTABLE_EMULATOR_HOST=" + silent, exitUnavailable},
+				{"127.0.0.1:1", "dial tcp 127.0.0.1:1: ", cli.ExitUnavailable},
+				{"127.0.0.1", "BIGTABLE_EMULATOR_HOST=127.0.0.1: no address HOST:PORT", cli.ExitUsage},
+				{silent, "no emulator at BIGTABLE_EMULATOR_HOST=" + silent, cli.ExitUnavailable},
 			} {
-				p := start(t, append(onBigtable(c.address), tsoAddrEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i"), args...)
+				p := start(t, append(onBigtable(c.address), cli.OracleEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i"), args...)
 				code := p.wait(t)
 				said := p.stderr.String() + p.stdout.String()
 				if code != c.code || !strings.Contains(said, c.says) || strings.Contains(said, "schema") {

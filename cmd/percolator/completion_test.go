@@ -3,53 +3,45 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 )
 
 func TestCompletion(t *testing.T) {
 	t.Parallel()
-	cl := newCluster(t, cellSchema())
+	cl := &cluster{t: t}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if out := cl.must(exitOK, "completion", shell).out; !strings.Contains(out, "percolator") || len(out) < 1000 {
+		if out := cl.must(cli.ExitOK, "completion", shell).out; !strings.Contains(out, "percolator") || len(out) < 1000 {
 			t.Errorf("%s: %d bytes", shell, len(out))
 		}
 	}
-	cl.must(exitUsage, "completion")
-	cl.must(exitUsage, "completion", "tcsh")
-	instance := []string{"--project", cl.project, "--instance", cl.instance}
+	cl.must(cli.ExitUsage, "completion")
+	cl.must(cli.ExitUsage, "completion", "tcsh")
+	const noFiles, files = ":4", ":0"
 	for _, c := range []struct {
-		args []string
-		want string // sorted as the schema is
+		words     []string
+		want      string
+		directive string
 	}{
-		{[]string{"get", ""}, "accounts documents"},
-		{[]string{"get", "d"}, "documents"},
-		{[]string{"get", "documents", ""}, ""},
-		{[]string{"notify", "ls", ""}, "accounts documents"},
-		{[]string{"schema", "verify", "documents", ""}, "by-url"},
-		{[]string{"schema", "backfill", "accounts", ""}, ""},
+		{[]string{"completion", ""}, "bash zsh fish powershell", noFiles},
+		{[]string{"help", "sch"}, "schema", noFiles},
+		{[]string{"get", "documents", "-o", ""}, "table json", noFiles},
+		{[]string{"get", ""}, "", noFiles},
+		{[]string{"schema", "apply", ""}, "", files},
+		{[]string{"restore", ""}, "", files},
 	} {
-		words := append([]string{"__complete"}, c.args[:len(c.args)-1]...)
-		words = append(append(words, instance...), c.args[len(c.args)-1])
-		if got := completions(cl.must(exitOK, words...).out); got != c.want {
-			t.Errorf("%q is completed by %q, want %q", c.args, got, c.want)
+		got, directive := completions(cl.must(cli.ExitOK, append([]string{"__completeNoDesc"}, c.words...)...).out)
+		if got != c.want || directive != c.directive {
+			t.Errorf("%q is completed by %q, %s, want %q, %s", c.words, got, directive, c.want, c.directive)
 		}
-	}
-	// Where no instance is named nothing is completed, and nobody waits.
-	if got := completions(cl.must(exitOK, "__complete", "get", "").out); got != "" {
-		t.Errorf("without an instance: %q", got)
-	}
-	if got := completions(cl.must(exitOK, "__complete", "completion", "").out); got != "bash zsh fish powershell" {
-		t.Errorf("shells: %q", got)
 	}
 }
 
-// completions are the lines before the directive.
-func completions(out string) string {
-	var list []string
-	for line := range strings.Lines(out) {
-		if strings.HasPrefix(line, ":") {
-			break
-		}
-		list = append(list, strings.TrimSpace(line))
+// completions are the lines before the directive, and that.
+func completions(out string) (list, directive string) {
+	before, after, _ := strings.Cut(out, "\n:")
+	if strings.HasPrefix(out, ":") {
+		before, after = "", out[1:]
 	}
-	return strings.Join(list, " ")
+	return strings.Join(strings.Fields(before), " "), ":" + strings.TrimSpace(after)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -25,7 +26,7 @@ func TestCountdownOnATerminal(t *testing.T) {
 	shown, terminal := openTerminal(t)
 	for _, args := range [][]string{{"gc", "run", "--yes"}, {"backup", t.TempDir()}} {
 		args = append(args, "--project", cl.project, "--instance", cl.instance, "--tso", cl.tso)
-		if code := execute(cl.connected(context.Background()), args, strings.NewReader(""), io.Discard, terminal); code != exitOK {
+		if code := execute(cl.connected(context.Background()), args, strings.NewReader(""), io.Discard, terminal); code != cli.ExitOK {
 			t.Errorf("percolator %s: exit status %d", strings.Join(args, " "), code)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -32,14 +34,14 @@ func testExport(t *testing.T) {
 	time.Sleep(time.Minute)
 	cl.set(map[percolator.Cell]string{{Table: "accounts", Row: "carol", Column: "note"}: "later"})
 	s := session{c: cl}
-	s.run(exitOK, "export", "accounts", at)
-	s.run(exitConflict, "export", "accounts", at)
-	s.run(exitOK, "export", "accounts", filepath.Join(dir, "before"), "balance", "--format", "jsonl", "--as-of", "30s", "-o", "json")
-	s.run(exitUsage, "export", "accounts", at, "--format", "csv")
-	s.run(exitUsage, "export", "accounts", at, "--concurrency", "65")
-	s.run(exitUsage, "export", "accounts", "s3://bucket/path")
-	s.run(exitUsage, "export", "accounts")
-	s.run(exitUsage, "export", "nothing", filepath.Join(dir, "nothing"))
+	s.run(cli.ExitOK, "export", "accounts", at)
+	s.run(cli.ExitConflict, "export", "accounts", at)
+	s.run(cli.ExitOK, "export", "accounts", filepath.Join(dir, "before"), "balance", "--format", "jsonl", "--as-of", "30s", "-o", "json")
+	s.run(cli.ExitUsage, "export", "accounts", at, "--format", "csv")
+	s.run(cli.ExitUsage, "export", "accounts", at, "--concurrency", "65")
+	s.run(cli.ExitUsage, "export", "accounts", "s3://bucket/path")
+	s.run(cli.ExitUsage, "export", "accounts")
+	s.run(cli.ExitUsage, "export", "nothing", filepath.Join(dir, "nothing"))
 	text := fileCounts.ReplaceAllString(strings.ReplaceAll(s.text.String(), dir, "DIR"), "${1}<n>")
-	golden(t, "export.txt", normalized(text))
+	golden.Compare(t, "export.txt", normalized(text))
 }

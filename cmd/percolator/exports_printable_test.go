@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
@@ -26,10 +27,10 @@ func testLettersArePrintable(t *testing.T) {
 		{Table: "dead_letters", Row: "\x1b[2J\x1b]0;title\a/000.0000000000.00", Column: "000000000000000100000000"}: "\x00\x01kv",
 	})
 	s := session{c: cl}
-	s.run(exitOK, "exports", "ls", "dead_letters")
-	s.run(exitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
-	s.run(exitOK, "exports", "drop", "dead_letters", "--all", "--dry-run")
-	s.run(exitOK, "exports", "drop", "dead_letters", "--all", "--yes")
+	s.run(cli.ExitOK, "exports", "ls", "dead_letters")
+	s.run(cli.ExitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
+	s.run(cli.ExitOK, "exports", "drop", "dead_letters", "--all", "--dry-run")
+	s.run(cli.ExitOK, "exports", "drop", "dead_letters", "--all", "--yes")
 	if said := s.text.String(); text.Lines(said) != said {
 		t.Errorf("%q", said)
 	}

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/change"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // letterNumbers are those of dead letters, which differ from run to run.
@@ -40,32 +41,32 @@ func testExportsSession(t *testing.T) {
 		return exportqueue.Reject(errors.New("400 Bad Request:\nno title"), batch...)
 	})
 	s := session{c: cl}
-	s.run(exitOK, "exports", "ls", "dead_letters")
-	s.run(exitOK, "check", "--strict", "--only", "dead-letters")
+	s.run(cli.ExitOK, "exports", "ls", "dead_letters")
+	s.run(cli.ExitOK, "check", "--strict", "--only", "dead-letters")
 	cl.add(queue, "com.example/", "a document", "org.example/", "another", "b\x00\xff", "")
 	idle()
-	s.run(exitOK, "exports", "ls", "dead_letters")
-	s.run(exitOK, "exports", "ls", "dead_letters", "--limit", "1")
-	s.run(exitOK, "check", "--only", "dead-letters")
-	s.run(exitFindings, "check", "--strict", "--only", "dead-letters", "-o", "json")
-	s.run(exitOK, "exports", "ls", "dead_letters", "--queue", "search_exports", "--limit", "1", "-o", "json")
-	s.run(exitFailure, "exports", "ls", "dead_letters", "--queue", "other")
-	s.run(exitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
+	s.run(cli.ExitOK, "exports", "ls", "dead_letters")
+	s.run(cli.ExitOK, "exports", "ls", "dead_letters", "--limit", "1")
+	s.run(cli.ExitOK, "check", "--only", "dead-letters")
+	s.run(cli.ExitFindings, "check", "--strict", "--only", "dead-letters", "-o", "json")
+	s.run(cli.ExitOK, "exports", "ls", "dead_letters", "--queue", "search_exports", "--limit", "1", "-o", "json")
+	s.run(cli.ExitFailure, "exports", "ls", "dead_letters", "--queue", "other")
+	s.run(cli.ExitOK, "exports", "retry", "dead_letters", "--all", "--dry-run")
 	first := letterNumbers.FindString(s.text.String()) + "00000000"
 	mended.Store(true)
-	s.run(exitOK, "exports", "retry", "dead_letters", "search_exports"+first)
+	s.run(cli.ExitOK, "exports", "retry", "dead_letters", "search_exports"+first)
 	idle()
-	s.run(exitNotFound, "exports", "retry", "dead_letters", "search_exports"+first)
-	s.runWith(exitUsage, "n\n", "exports", "drop", "dead_letters", "--queue", "search_exports")
-	s.run(exitOK, "exports", "drop", "dead_letters", "--queue", "search_exports", "--dry-run", "-o", "json")
-	s.run(exitOK, "exports", "drop", "dead_letters", "--queue", "search_exports", "--yes")
-	s.run(exitOK, "exports", "ls", "dead_letters", "-o", "json")
-	s.run(exitUsage, "exports", "drop", "dead_letters", "--queue", "q", "--all")
-	s.run(exitUsage, "exports", "retry", "dead_letters")
-	s.run(exitUsage, "exports", "ls")
-	cl.must(exitOK, "set", "documents", "a", "title", "x")
-	s.run(exitUsage, "exports", "ls", "documents")
-	golden(t, "exports.txt", normalized(letterNumbers.ReplaceAllString(s.text.String(), "/000.<letter>")))
+	s.run(cli.ExitNotFound, "exports", "retry", "dead_letters", "search_exports"+first)
+	s.runWith(cli.ExitUsage, "n\n", "exports", "drop", "dead_letters", "--queue", "search_exports")
+	s.run(cli.ExitOK, "exports", "drop", "dead_letters", "--queue", "search_exports", "--dry-run", "-o", "json")
+	s.run(cli.ExitOK, "exports", "drop", "dead_letters", "--queue", "search_exports", "--yes")
+	s.run(cli.ExitOK, "exports", "ls", "dead_letters", "-o", "json")
+	s.run(cli.ExitUsage, "exports", "drop", "dead_letters", "--queue", "q", "--all")
+	s.run(cli.ExitUsage, "exports", "retry", "dead_letters")
+	s.run(cli.ExitUsage, "exports", "ls")
+	cl.must(cli.ExitOK, "set", "documents", "a", "title", "x")
+	s.run(cli.ExitUsage, "exports", "ls", "documents")
+	golden.Compare(t, "exports.txt", normalized(letterNumbers.ReplaceAllString(s.text.String(), "/000.<letter>")))
 }
 
 // deliver runs a worker for a queue until the test ends. idle waits until it has nothing to do.
@@ -124,29 +125,18 @@ func testManyDeadLetters(t *testing.T) {
 	idle := cl.deliver(queue, func(_ context.Context, batch []exportqueue.Entry) error { return exportqueue.Reject(nil, batch...) })
 	for range 3 {
 		var entries []string
-		for range lettersAtOnce/2 + 1 {
+		for range change.LettersAtOnce/2 + 1 {
 			entries = append(entries, "k", "v")
 		}
-		cl.add(queue, append(entries, "large", strings.Repeat("x", letterBytesAtOnce/2+1))...)
+		cl.add(queue, append(entries, "large", strings.Repeat("x", change.LetterBytesAtOnce/2+1))...)
 	}
 	idle()
-	const all = 3 * (lettersAtOnce/2 + 2)
-	if out := cl.must(exitOK, "exports", "drop", "dead", "--all", "--yes").out; strings.Count(out, "dropped: exports/") != all {
+	const all = 3 * (change.LettersAtOnce/2 + 2)
+	if out := cl.must(cli.ExitOK, "exports", "drop", "dead", "--all", "--yes").out; strings.Count(out, "dropped: exports/") != all {
 		t.Errorf("of %d letters %d were dropped:\n%s", all, strings.Count(out, "dropped: exports/"), out)
 	}
-	if out := cl.must(exitOK, "exports", "ls", "dead").out; out != "no dead letters\n" {
+	if out := cl.must(cli.ExitOK, "exports", "ls", "dead").out; out != "no dead letters\n" {
 		t.Errorf("left are\n%s", out)
-	}
-}
-
-// A check says so when it has not counted all letters.
-func TestCheckOfManyDeadLetters(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	got := judgeLetters([]exportqueue.DeadLetterCount{{Table: "dead", Queue: "mails", Letters: 1000, More: true, Oldest: tso.At(now.Add(-3 * time.Hour))}}, now)
-	want := found(levelWarning, "percolator exports ls dead --queue mails", "entries of the queue mails that were refused for good: more than 1000, the oldest 3h0m ago")
-	if len(got) != 1 || got[0] != want {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -166,19 +156,19 @@ func TestMistakesWithDeadLetters(t *testing.T) {
 		})
 		cl.add(queue, "a", "x")
 		idle()
-		cl.must(exitOK, "set", "documents", "a", "title", "x")
+		cl.must(cli.ExitOK, "set", "documents", "a", "title", "x")
 		for _, table := range []string{"documents", "search_exports"} {
 			if r := cl.run("exports", "ls", table); strings.Contains(r.stderr, "corrupt") {
 				t.Errorf("exports ls %s: %q, of a table in which nothing is corrupt", table, r.stderr)
 			}
 		}
 		for _, command := range []string{"exports ls dead_letters --queue search_export", "exports retry dead_letters --queue search_export"} {
-			if r := cl.run(strings.Fields(command)...); r.code == exitOK {
+			if r := cl.run(strings.Fields(command)...); r.code == cli.ExitOK {
 				t.Errorf("%s: %q, of a queue that there is not", command, r.out)
 			}
 		}
-		letter := strings.Fields(strings.Split(cl.must(exitOK, "exports", "ls", "dead_letters").out, "\n")[1])[0]
-		if r := cl.run("exports", "retry", "dead_letters", letter, letter); r.code != exitOK {
+		letter := strings.Fields(strings.Split(cl.must(cli.ExitOK, "exports", "ls", "dead_letters").out, "\n")[1])[0]
+		if r := cl.run("exports", "retry", "dead_letters", letter, letter); r.code != cli.ExitOK {
 			t.Errorf("a letter named twice: exit status %d\n%s%s", r.code, r.out, r.stderr)
 		}
 	})

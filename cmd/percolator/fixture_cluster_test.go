@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -28,6 +30,7 @@ type cluster struct {
 	oracle            *tso.Client
 	client            *percolator.Client                          // nil without a schema
 	become            func(identity string) []option.ClientOption // nil: there are no identities
+	instances         []option.ClientOption                       // nil: instances are not administered
 }
 
 // clusterLimit bounds one command, and what else a test waits for.
@@ -124,7 +127,7 @@ func (c *cluster) run(args ...string) result { return c.runWith("", args...) }
 
 // connected has the commands that run under ctx reach Bigtable and the oracle.
 func (c *cluster) connected(ctx context.Context) context.Context {
-	return context.WithValue(context.WithValue(ctx, connectionKey{}, c.options), oracleKey{}, []tso.DialOption{c.network.option()})
+	return cli.Inside{Bigtable: c.options, Oracle: []tso.DialOption{c.network.option()}, Instances: c.instances, Become: c.become}.Context(ctx)
 }
 
 // runWith is run with something on the standard input.
@@ -142,9 +145,6 @@ func (c *cluster) runWith(input string, args ...string) result {
 	}
 	ctx, cancel := context.WithTimeout(c.connected(context.Background()), clusterLimit)
 	defer cancel()
-	if c.become != nil {
-		ctx = context.WithValue(ctx, identityKey{}, c.become)
-	}
 	var out bytes.Buffer
 	var log output // for a countdown and what a command tells meanwhile
 	code := execute(ctx, args, strings.NewReader(input), &out, &log)
@@ -224,7 +224,7 @@ func (s *session) runWith(code int, input string, args ...string) result {
 	for line := range strings.Lines(r.stderr) {
 		s.text.WriteString("! " + line)
 	}
-	if code != exitOK {
+	if code != cli.ExitOK {
 		fmt.Fprintf(&s.text, "exit status %d\n", code)
 	}
 	s.text.WriteString("\n")
@@ -234,5 +234,5 @@ func (s *session) runWith(code int, input string, args ...string) result {
 // compare compares the session with testdata/NAME.
 func (s *session) compare(name string) {
 	s.c.t.Helper()
-	golden(s.c.t, name, normalized(s.text.String()))
+	golden.Compare(s.c.t, name, normalized(s.text.String()))
 }

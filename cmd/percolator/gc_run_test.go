@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -55,31 +56,31 @@ func testGC(t *testing.T) {
 	cl := newCluster(t, collectedSchema())
 	cl.setInThePast(percolator.Cell{Table: "accounts", Row: "alice", Column: "balance"}, "1", "2", "3")
 	s := session{c: cl}
-	s.run(exitOK, "gc", "status")
-	s.run(exitOK, "gc", "status", "-o", "json")
-	s.run(exitOK, "gc", "hold", "ls")
-	s.run(exitOK, "gc", "hold", "ls", "-o", "json")
-	s.run(exitOK, "gc", "hold", "take", "--as-of", "90m", "--ttl", "2h", "--reason", "export\tof June")
-	var list []holdJSON
-	if err := json.Unmarshal([]byte(s.run(exitOK, "gc", "hold", "ls", "-o", "json").out), &list); err != nil || len(list) != 1 {
+	s.run(cli.ExitOK, "gc", "status")
+	s.run(cli.ExitOK, "gc", "status", "-o", "json")
+	s.run(cli.ExitOK, "gc", "hold", "ls")
+	s.run(cli.ExitOK, "gc", "hold", "ls", "-o", "json")
+	s.run(cli.ExitOK, "gc", "hold", "take", "--as-of", "90m", "--ttl", "2h", "--reason", "export\tof June")
+	var list []struct{ ID string }
+	if err := json.Unmarshal([]byte(s.run(cli.ExitOK, "gc", "hold", "ls", "-o", "json").out), &list); err != nil || len(list) != 1 {
 		t.Fatalf("%d holds, %v", len(list), err)
 	}
 	id := list[0].ID
-	s.run(exitOK, "gc", "hold", "extend", id, "--ttl", "3h")
-	s.run(exitOK, "gc", "run", "--dry-run")
-	s.run(exitOK, "gc", "hold", "release", id, "--dry-run")
-	s.runWith(exitUsage, "n\n", "gc", "hold", "release", id)
-	s.run(exitOK, "gc", "hold", "ls")
-	s.run(exitOK, "gc", "hold", "release", id, "--dry-run", "-o", "json")
-	s.run(exitOK, "gc", "hold", "release", id, "--yes", "-o", "json")
-	s.run(exitNotFound, "gc", "hold", "release", id, "--yes")
-	s.run(exitNotFound, "gc", "hold", "extend", id)
-	s.run(exitOK, "gc", "run", "--dry-run")
-	s.runWith(exitUsage, "", "gc", "run")
-	s.run(exitOK, "gc", "run", "--dry-run", "-o", "json", "--retention", "30m")
-	s.run(exitOK, "gc", "run", "--yes")
-	s.run(exitOK, "gc", "status", "-o", "json")
-	s.run(exitUsage, "gc", "run", "--yes", "--retention", "1s")
+	s.run(cli.ExitOK, "gc", "hold", "extend", id, "--ttl", "3h")
+	s.run(cli.ExitOK, "gc", "run", "--dry-run")
+	s.run(cli.ExitOK, "gc", "hold", "release", id, "--dry-run")
+	s.runWith(cli.ExitUsage, "n\n", "gc", "hold", "release", id)
+	s.run(cli.ExitOK, "gc", "hold", "ls")
+	s.run(cli.ExitOK, "gc", "hold", "release", id, "--dry-run", "-o", "json")
+	s.run(cli.ExitOK, "gc", "hold", "release", id, "--yes", "-o", "json")
+	s.run(cli.ExitNotFound, "gc", "hold", "release", id, "--yes")
+	s.run(cli.ExitNotFound, "gc", "hold", "extend", id)
+	s.run(cli.ExitOK, "gc", "run", "--dry-run")
+	s.runWith(cli.ExitUsage, "", "gc", "run")
+	s.run(cli.ExitOK, "gc", "run", "--dry-run", "-o", "json", "--retention", "30m")
+	s.run(cli.ExitOK, "gc", "run", "--yes")
+	s.run(cli.ExitOK, "gc", "status", "-o", "json")
+	s.run(cli.ExitUsage, "gc", "run", "--yes", "--retention", "1s")
 	s.replace(`\b1h(30m|0m)\d+s before now`, "1h$1 before now")
 	s.replace(`(behind +)\S+,`, "${1}0s,")
 	s.replace(`("behindMillis": )[\d.]+`, "${1}0")
@@ -87,10 +88,10 @@ func testGC(t *testing.T) {
 
 	// A cell that was overwritten two hours ago has one version left, and --as-of ends at the
 	// safepoint.
-	if out := cl.must(exitOK, "get", "accounts", "alice", "balance", "--raw", "--as-of", "10m").out; out != "3" {
+	if out := cl.must(cli.ExitOK, "get", "accounts", "alice", "balance", "--raw", "--as-of", "10m").out; out != "3" {
 		t.Errorf("10 minutes ago there was %q, want 3", out)
 	}
-	if r := cl.must(exitFailure, "get", "accounts", "alice", "--as-of", "119m"); !strings.Contains(r.stderr, "snapshot too old") {
+	if r := cl.must(cli.ExitFailure, "get", "accounts", "alice", "--as-of", "119m"); !strings.Contains(r.stderr, "snapshot too old") {
 		t.Errorf("before the safepoint: %q", r.stderr)
 	}
 }
@@ -104,16 +105,16 @@ func TestGCRunKeepsRetention(t *testing.T) {
 
 func testGCRunKeepsRetention(t *testing.T) {
 	cl := newCluster(t, collectedSchema())
-	cl.must(exitOK, "gc", "run", "--yes", "--retention", "24h")
-	r := cl.must(exitUsage, "gc", "run", "--yes")
+	cl.must(cli.ExitOK, "gc", "run", "--yes", "--retention", "24h")
+	r := cl.must(cli.ExitUsage, "gc", "run", "--yes")
 	if !strings.Contains(r.stderr, "--retention 24h0m0s") {
 		t.Errorf("printed %q, which does not say what to do", r.stderr)
 	}
-	before := cl.must(exitOK, "gc", "status", "-o", "json").out
-	cl.must(exitOK, "gc", "run", "--dry-run") // what is only said needs no agreement
-	cl.must(exitOK, "gc", "run", "--dry-run", "--retention", "1h")
-	var was, is gcJSON
-	if json.Unmarshal([]byte(before), &was) != nil || json.Unmarshal([]byte(cl.must(exitOK, "gc", "status", "-o", "json").out), &is) != nil || was.Safepoint != is.Safepoint || is.Safepoint == 0 {
+	before := cl.must(cli.ExitOK, "gc", "status", "-o", "json").out
+	cl.must(cli.ExitOK, "gc", "run", "--dry-run") // what is only said needs no agreement
+	cl.must(cli.ExitOK, "gc", "run", "--dry-run", "--retention", "1h")
+	var was, is struct{ Safepoint tso.Timestamp }
+	if json.Unmarshal([]byte(before), &was) != nil || json.Unmarshal([]byte(cl.must(cli.ExitOK, "gc", "status", "-o", "json").out), &is) != nil || was.Safepoint != is.Safepoint || is.Safepoint == 0 {
 		t.Errorf("the safepoint moved from %d to %d without a cycle", was.Safepoint, is.Safepoint)
 	}
 }
@@ -128,7 +129,7 @@ func TestGCUsage(t *testing.T) {
 		{"gc", "hold", "take", "--as-of", "soon"}, {"gc", "hold", "take", "--reason", strings.Repeat("x", 257)}, {"gc", "hold", "extend"}, {"gc", "hold", "extend", "a", "--ttl", "-1h"},
 		{"gc", "hold", "extend", "a", "-o", "xml"}, {"gc", "hold", "release"}, {"gc", "hold", "release", "a", "b"},
 	} {
-		cl.must(exitUsage, wrong...)
+		cl.must(cli.ExitUsage, wrong...)
 	}
-	cl.must(exitUnavailable, "gc", "status", "--tso", "127.0.0.1:1", "--timeout", "300ms")
+	cl.must(cli.ExitUnavailable, "gc", "status", "--tso", "127.0.0.1:1", "--timeout", "300ms")
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
@@ -32,17 +33,17 @@ func TestHealthcheck(t *testing.T) {
 	}
 	cl := &cluster{t: t}
 	for _, admin := range []string{address, ":" + port, "0.0.0.0:" + port} {
-		if r := cl.must(exitOK, "--healthcheck", "--admin", admin); r.out != "" || r.stderr != "" {
+		if r := cl.must(cli.ExitOK, "--healthcheck", "--admin", admin); r.out != "" || r.stderr != "" {
 			t.Errorf("%s: printed %q, %q", admin, r.out, r.stderr)
 		}
 	}
 	well.Store(false)
-	if r := cl.must(exitFailure, "--healthcheck", "--admin", address); !strings.Contains(r.stderr, wrong) {
+	if r := cl.must(cli.ExitFailure, "--healthcheck", "--admin", address); !strings.Contains(r.stderr, wrong) {
 		t.Errorf("a server that is not well: %q", r.stderr)
 	}
 	server.Close()
 	for _, admin := range []string{address, "off", "", "nonsense"} {
-		if r := cl.must(exitFailure, "--healthcheck", "--admin="+admin); !strings.Contains(r.stderr, "not well") {
+		if r := cl.must(cli.ExitFailure, "--healthcheck", "--admin="+admin); !strings.Contains(r.stderr, "not well") {
 			t.Errorf("%q: %q", admin, r.stderr)
 		}
 	}
@@ -58,7 +59,7 @@ func TestHealthcheckLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	(&cluster{t: t}).must(exitFailure, "--healthcheck", "--admin", l.Addr().String())
+	(&cluster{t: t}).must(cli.ExitFailure, "--healthcheck", "--admin", l.Addr().String())
 }
 
 // The server of the oracle, asked as the container asks it.
@@ -68,7 +69,7 @@ func TestHealthcheckOfServer(t *testing.T) {
 	p.awaitLog(t, lead)
 	admin := strings.TrimPrefix(adminOf(t, p), "http://")
 	check := start(t, []string{"PERCOLATOR_TSO_ADMIN=" + admin}, "--healthcheck")
-	if code := check.wait(t); code != exitOK {
+	if code := check.wait(t); code != cli.ExitOK {
 		t.Errorf("exit status %d, %q", code, check.stderr.String())
 	}
 }

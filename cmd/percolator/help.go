@@ -2,13 +2,14 @@ package main
 
 import (
 	"embed"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/probe"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/dev"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/percolator/console"
 )
 
@@ -25,44 +26,11 @@ var schemaFileHelp string
 // describeAll gives the commands below root their help. What a text leaves to the program stands in
 // braces there.
 func describeAll(root *cobra.Command) {
-	describe(root, "help/", strings.NewReplacer(
-		"{checks}", checkList(),
-		"{live checks}", liveList(),
+	cli.Describe(root, helpTexts, "help/", strings.NewReplacer(
+		"{checks}", look.CheckList(),
+		"{live checks}", look.LiveList(),
 		"{password bytes}", strconv.Itoa(console.MinPasswordBytes),
-		"{save limit}", saveLimit.String(),
+		"{save limit}", dev.SaveLimit.String(),
 		"{schema file}", strings.TrimSpace(schemaFileHelp),
-		"{statements}", scriptHelp,
 	))
-}
-
-// describe does so for the commands below one whose texts begin with prefix.
-func describe(parent *cobra.Command, prefix string, values *strings.Replacer) {
-	for _, cmd := range parent.Commands() {
-		describe(cmd, prefix+cmd.Name()+"_", values)
-		text, err := helpTexts.ReadFile(prefix + cmd.Name() + ".txt")
-		if err != nil { // a group of commands has none
-			continue
-		}
-		short, rest, _ := strings.Cut(values.Replace(string(text)), "\n")
-		long, examples, _ := strings.Cut(rest, "Examples:\n")
-		cmd.Short, cmd.Long, cmd.Example = short, strings.TrimSpace(long), strings.TrimRight(examples, "\n")
-	}
-}
-
-// checkList has a line for each check.
-func checkList() string {
-	var lines []string
-	for _, c := range checks() {
-		lines = append(lines, fmt.Sprintf("  %-12s  %s", c.name, c.about))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// liveList has a line for each check of a live instance.
-func liveList() string {
-	var lines []string
-	for _, l := range probe.Lines() {
-		lines = append(lines, fmt.Sprintf("  %-18s  %s", l.Name, l.About))
-	}
-	return strings.Join(lines, "\n")
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/emulators"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -29,7 +30,7 @@ var mark = regexp.MustCompile(`mark (?:of oracle "default" is )?(\d+) `)
 func initialized(t *testing.T, env []string, args ...string) (out, highWater string) {
 	t.Helper()
 	p := start(t, env, append([]string{"init"}, args...)...)
-	if code := p.wait(t); code != exitOK {
+	if code := p.wait(t); code != cli.ExitOK {
 		t.Fatalf("exit status %d, %q", code, p.stderr.String())
 	}
 	match := mark.FindStringSubmatch(p.stdout.String())
@@ -87,7 +88,7 @@ func TestInitRefuses(t *testing.T) {
 		"a bad duration": {[]string{"--timeout", "x"}, "timeout"},
 	} {
 		p := start(t, []string{"SPANNER_EMULATOR_HOST=127.0.0.1:1"}, append([]string{"init"}, c.args...)...)
-		if code := p.wait(t); code != exitUsage || !strings.Contains(p.stderr.String(), c.want) {
+		if code := p.wait(t); code != cli.ExitUsage || !strings.Contains(p.stderr.String(), c.want) {
 			t.Errorf("%s: exit status %d, %q", name, code, p.stderr.String())
 		}
 	}
@@ -134,15 +135,15 @@ func TestInitSpanner(t *testing.T) {
 	p := start(t, env, "tso", "serve", "--listen", "127.0.0.1:0", "--admin", "off", "--spanner", db)
 	address := p.awaitLog(t, `serving the oracle.* address=(\S+)`)
 	p.awaitLog(t, lead)
-	if next := start(t, nil, "tso", "next", "--tso", address); next.wait(t) != exitOK {
+	if next := start(t, nil, "tso", "next", "--tso", address); next.wait(t) != cli.ExitOK {
 		t.Errorf("next: %q", next.stderr.String())
 	}
 	raise := start(t, env, "tso", "raise", "--spanner", db, "--to", "now+1m")
-	if code := raise.wait(t); code != exitFailure || !strings.Contains(raise.stderr.String(), "--fence") {
+	if code := raise.wait(t); code != cli.ExitFailure || !strings.Contains(raise.stderr.String(), "--fence") {
 		t.Errorf("raise: exit status %d, %q", code, raise.stderr.String())
 	}
 	missing := start(t, env, "init", "--spanner", "projects/p/instances/none/databases/db")
-	if code := missing.wait(t); code != exitFailure || !strings.Contains(missing.stderr.String(), "none") {
+	if code := missing.wait(t); code != cli.ExitFailure || !strings.Contains(missing.stderr.String(), "none") {
 		t.Errorf("without an instance: exit status %d, %q", code, missing.stderr.String())
 	}
 }

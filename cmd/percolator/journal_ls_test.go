@@ -7,16 +7,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // TestJournalSession: streams and their entries, a row of a stream that cannot be decoded, and the
@@ -41,21 +40,21 @@ func TestJournalSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	cl.plant(model.JournalTable, string(id)+"\x00\x00\x00\x00\x00\x00\x00\x03", "journal", "batch", 0, "rubbish")
-	s.run(exitOK, "journal", "ls")
-	s.run(exitOK, "journal", "ls", "--stream", first, "--from", "2")
-	s.run(exitOK, "journal", "ls", "--stream", first, "--from", "2", "--limit", "1")
-	s.run(exitOK, "journal", "ls", "--stream", first, "--from", "2", "--limit", "1", "-o", "json")
-	s.run(exitOK, "row", "accounts", "Tom", "--journal")
-	s.run(exitOK, "row", "people", "Zoe", "--journal", "-o", "json")
-	s.run(exitFailure, "locks", "ls")
-	s.run(exitOK, "locks", "ls", "--scan", "people")
-	s.run(exitOK, "check", "--only", "journal") // it reads the first unsettled row of each stream
+	s.run(cli.ExitOK, "journal", "ls")
+	s.run(cli.ExitOK, "journal", "ls", "--stream", first, "--from", "2")
+	s.run(cli.ExitOK, "journal", "ls", "--stream", first, "--from", "2", "--limit", "1")
+	s.run(cli.ExitOK, "journal", "ls", "--stream", first, "--from", "2", "--limit", "1", "-o", "json")
+	s.run(cli.ExitOK, "row", "accounts", "Tom", "--journal")
+	s.run(cli.ExitOK, "row", "people", "Zoe", "--journal", "-o", "json")
+	s.run(cli.ExitFailure, "locks", "ls")
+	s.run(cli.ExitOK, "locks", "ls", "--scan", "people")
+	s.run(cli.ExitOK, "check", "--only", "journal") // it reads the first unsettled row of each stream
 	cl.plant(model.JournalTable, "\x41"+string(id), "journal", "session", 1e15, "rubbish")
-	s.run(exitOK, "journal", "ls")
-	s.run(exitFindings, "check", "--only", "journal")
-	s.run(exitUsage, "journal", "ls", "--from", "2")
-	s.run(exitUsage, "journal", "ls", "--limit", "0")
-	s.run(exitUsage, "journal", "ls", "--stream", "1f")
+	s.run(cli.ExitOK, "journal", "ls")
+	s.run(cli.ExitFindings, "check", "--only", "journal")
+	s.run(cli.ExitUsage, "journal", "ls", "--from", "2")
+	s.run(cli.ExitUsage, "journal", "ls", "--limit", "0")
+	s.run(cli.ExitUsage, "journal", "ls", "--stream", "1f")
 	s.compare("journal.txt")
 }
 
@@ -69,12 +68,12 @@ func TestListsReadNamedRows(t *testing.T) {
 		{"locks", "ls"}, {"locks", "ls", "accounts", "people.mail"}, {"locks", "resolve", "--dry-run"}, {"journal", "ls"},
 		{"notify", "ls"}, {"notify", "ls", "accounts", "--parked"}, {"check", "--only", "locks,journal"}, {"row", "accounts", "Joe", "--journal"}, {"locks", "resolve", "--yes"},
 	} {
-		cl.must(exitOK, args...)
+		cl.must(cli.ExitOK, args...)
 		if got := ranges.take(); len(got) > 0 {
 			t.Errorf("percolator %s read ranges of %q", strings.Join(args, " "), got)
 		}
 	}
-	cl.must(exitOK, "locks", "ls", "--scan")
+	cl.must(cli.ExitOK, "locks", "ls", "--scan")
 	if got := ranges.take(); !slices.Equal(got, []string{"accounts", "people", "people.mail"}) {
 		t.Errorf("with --scan it read ranges of %q", got)
 	}
@@ -121,28 +120,4 @@ func (s *watchedStream) SendMsg(m any) error {
 		}
 	}
 	return s.ClientStream.SendMsg(m)
-}
-
-func TestJudgeJournal(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	at := func(d time.Duration) tso.Timestamp { return tso.At(now.Add(-d)) }
-	for name, c := range map[string]struct {
-		stream admin.JournalStream
-		want   checkLevel
-	}{
-		"alive and behind":    {admin.JournalStream{SessionState: admin.SessionOpen, Oldest: at(time.Hour)}, levelOK},
-		"dead and settled":    {admin.JournalStream{SessionState: admin.SessionEnded}, levelOK},
-		"died just now":       {admin.JournalStream{SessionState: admin.SessionEnded, Oldest: at(time.Minute)}, levelOK},
-		"dead and unfinished": {admin.JournalStream{SessionState: admin.SessionEnded, Oldest: at(time.Hour)}, levelWarning},
-		"corrupt":             {admin.JournalStream{SessionState: admin.SessionOpen, Corrupt: "rubbish"}, levelFailed},
-	} {
-		got := levelOK
-		for _, f := range judgeJournal([]admin.JournalStream{c.stream}, false, now) {
-			got = worst(got, f.Level)
-		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
 }

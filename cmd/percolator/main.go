@@ -2,73 +2,22 @@
 // leads to the pages about them.
 //
 // Results go to the standard output, log and errors to the standard error. The exit status tells
-// the kind of failure, see exit.go.
+// the kind of failure, see cli.ExitCode. The commands are in internal/, by what an operator does.
 package main
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"regexp"
-	"syscall"
-	"time"
 
-	"github.com/gopercolator/percolator/internal/text"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 )
 
-// secondSignal is how long after the first signal a second one is not taken for impatience.
-const secondSignal = time.Second
+// Set by the linker (-X main.stampedVersion=v1.2.3) where the source that is built is no checkout,
+// from which Go would know them: in the Dockerfile, for instance.
+var stampedVersion, stampedRevision, stampedDate string
 
 func main() { os.Exit(run()) }
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// A second signal ends the process at once, but not one that belongs to the first (timeout(1)
-	// sends two).
-	context.AfterFunc(ctx, func() {
-		time.Sleep(secondSignal)
-		stop()
-	})
-	return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-}
-
-// execute runs one command and returns its exit status.
-func execute(ctx context.Context, args []string, in io.Reader, out, log io.Writer) int {
-	root := newRoot()
-	root.SetArgs(args)
-	root.SetIn(in)
-	printed := &stickyWriter{Writer: out}
-	root.SetOut(printed)
-	root.SetErr(log)
-	err := cmp.Or(root.ExecuteContext(ctx), printed.failed)
-	if err != nil {
-		printError(log, err)
-	}
-	return exitCode(err)
-}
-
-func printError(w io.Writer, err error) {
-	_, _ = fmt.Fprintln(w, "percolator:", text.Lines(ownPrefix.ReplaceAllString(err.Error(), "$1")))
-}
-
-// ownPrefix is what the library's errors begin with, and those that they wrap, and what the path of
-// a command begins with: one says enough.
-var ownPrefix = regexp.MustCompile(`(^|\n|: )percolator: |^percolator `)
-
-// stickyWriter remembers that it could not be written, so that a command need not look after each
-// line.
-type stickyWriter struct {
-	io.Writer
-	failed error
-}
-
-// Write implements io.Writer.
-func (o *stickyWriter) Write(p []byte) (n int, err error) {
-	n, err = o.Writer.Write(p)
-	o.failed = cmp.Or(o.failed, err)
-	return n, err
+	cli.Stamped = cli.Stamp{Version: stampedVersion, Revision: stampedRevision, Date: stampedDate}
+	return cli.Main(newRoot())
 }

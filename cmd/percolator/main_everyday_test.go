@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -17,20 +18,20 @@ func TestEverydaySession(t *testing.T) {
 
 func testEverydaySession(t *testing.T) {
 	s := session{c: newCluster(t, cellSchema())}
-	s.run(exitOK, "set", `documents/"a"/"url"`, "http://a.example/")
-	s.run(exitOK, "get", `documents/"a"/"url"`)
-	s.run(exitConflict, "set", "documents", "b", "url", "http://a.example/")
-	s.run(exitUsage, "gett", "documents", "a")
-	s.run(exitUsage, "notify", "rety")
-	s.run(exitUsage, "get", "documents", "a", "--as-off", "1m")
-	s.run(exitUsage, "get", "document", "a")
-	s.run(exitFailure, "get", "documents", "a", "--instance", "other")
-	s.run(exitUsage, "schema", "verify", "documents", "by-ur")
-	s.run(exitOK, "gc", "hold", "ls", "--watch=1s", "--timeout", "2500ms")
-	s.run(exitOK, "gc", "hold", "ls", "--watch", "--timeout", "2500ms", "-o", "json")
-	s.run(exitUsage, "gc", "hold", "ls", "--watch=-1s")
-	s.run(exitUsage, "gc", "hold", "ls", "--watch", "1s")
-	s.run(exitUsage, "notify", "ls", "--watch", "1s")
+	s.run(cli.ExitOK, "set", `documents/"a"/"url"`, "http://a.example/")
+	s.run(cli.ExitOK, "get", `documents/"a"/"url"`)
+	s.run(cli.ExitConflict, "set", "documents", "b", "url", "http://a.example/")
+	s.run(cli.ExitUsage, "gett", "documents", "a")
+	s.run(cli.ExitUsage, "notify", "rety")
+	s.run(cli.ExitUsage, "get", "documents", "a", "--as-off", "1m")
+	s.run(cli.ExitUsage, "get", "document", "a")
+	s.run(cli.ExitFailure, "get", "documents", "a", "--instance", "other")
+	s.run(cli.ExitUsage, "schema", "verify", "documents", "by-ur")
+	s.run(cli.ExitOK, "gc", "hold", "ls", "--watch=1s", "--timeout", "2500ms")
+	s.run(cli.ExitOK, "gc", "hold", "ls", "--watch", "--timeout", "2500ms", "-o", "json")
+	s.run(cli.ExitUsage, "gc", "hold", "ls", "--watch=-1s")
+	s.run(cli.ExitUsage, "gc", "hold", "ls", "--watch", "1s")
+	s.run(cli.ExitUsage, "notify", "ls", "--watch", "1s")
 	s.compare("everyday.txt")
 }
 
@@ -40,7 +41,7 @@ func TestMistypedNames(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "documents", Observed: []string{"contents"}}}})
-		cl.must(exitOK, "set", "documents", "a", "contents", "x")
+		cl.must(cli.ExitOK, "set", "documents", "a", "contents", "x")
 		for _, c := range []struct{ args, want string }{
 			{"help gett", `did you mean "get"?`},
 			{"help notify rety", `did you mean "retry"?`},
@@ -52,7 +53,7 @@ func TestMistypedNames(t *testing.T) {
 			{"get documents a -o jsn", `did you mean "json"?`},
 		} {
 			r := cl.run(strings.Fields(c.args)...)
-			if !strings.Contains(r.stderr, c.want) || r.code == exitOK {
+			if !strings.Contains(r.stderr, c.want) || r.code == cli.ExitOK {
 				t.Errorf("percolator %s: exit status %d, %q, want %s", c.args, r.code, r.stderr, c.want)
 			}
 			if strings.Contains(r.stderr, "the same command resumes there") {

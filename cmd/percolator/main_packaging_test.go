@@ -101,7 +101,7 @@ func TestDockerfileBuilds(t *testing.T) {
 // The variables that builds set by the linker, which ignores others silently, are there.
 func TestStampedVariables(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "version.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

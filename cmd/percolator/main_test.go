@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -29,6 +31,11 @@ func TestMain(m *testing.M) {
 	}
 	_, _ = net.LookupHost("localhost") // the resolver's channels would belong to the bubble that asks first
 	os.Exit(fixture.RunWaiting(m))
+}
+
+// execute runs one command in this process and returns its exit status.
+func execute(ctx context.Context, args []string, in io.Reader, out, log io.Writer) int {
+	return cli.Run(ctx, newRoot(), args, in, out, log)
 }
 
 // startEmulator starts Google's emulator of Bigtable, empty, and returns its address.
@@ -48,7 +55,7 @@ func startBigtable(t *testing.T) string {
 	t.Helper()
 	address, _ := startEmulator(t)
 	p := start(t, onBigtable(address), "init", "--project", "p", "--instance", "i")
-	if code := p.wait(t); code != exitOK {
+	if code := p.wait(t); code != cli.ExitOK {
 		t.Fatalf("init: exit status %d, %q", code, p.stderr.String())
 	}
 	return address

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -29,8 +29,8 @@ func TestWrongFlagsOfObservers(t *testing.T) {
 		{"forget", "docs", "in", "", "--yes"},
 	} {
 		p := start(t, s.env, append([]string{"observers"}, wrong...)...)
-		if got := p.wait(t); got != exitUsage {
-			t.Errorf("%q: exit status %d, want %d: %s", wrong, got, exitUsage, p.stderr.String())
+		if got := p.wait(t); got != cli.ExitUsage {
+			t.Errorf("%q: exit status %d, want %d: %s", wrong, got, cli.ExitUsage, p.stderr.String())
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestNamesThatAreNotReadable(t *testing.T) {
 	_, oracle := startServer(t, emulated)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	t.Cleanup(cancel)
-	s := &parkedStore{t: t, ctx: ctx, env: append(onBigtable(emulated), tsoAddrEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i")}
+	s := &parkedStore{t: t, ctx: ctx, env: append(onBigtable(emulated), cli.OracleEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i")}
 	const column, observer = "c\xff", "an index"
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "docs", Observed: []string{column}}}}
 	if err := percolator.CreateSchema(ctx, "p", "i", schema, emulator.Connect(emulated)...); err != nil {
@@ -78,38 +78,17 @@ func TestNamesThatAreNotReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s.want(s.run(exitOK, "notify", "retry", "docs", "r", shown(column), shown(observer), "--dry-run"), `
+	s.want(s.run(cli.ExitOK, "notify", "retry", "docs", "r", cli.Shown(column), cli.Shown(observer), "--dry-run"), `
 would be retried: observer "an index" on docs/"r"/"c\xff"
 1 would be retried`)
-	if out := s.run(exitOK, "notify", "retry", "--observer", shown(observer), "--dry-run"); !strings.Contains(out, "1 would") {
+	if out := s.run(cli.ExitOK, "notify", "retry", "--observer", cli.Shown(observer), "--dry-run"); !strings.Contains(out, "1 would") {
 		t.Errorf("--observer does not understand a name as it is shown: %s", out)
 	}
-	var found notifications
-	if err := json.Unmarshal([]byte(s.run(exitOK, "notify", "ls", "-o", "json")), &found); err != nil || len(found.Parked) != 1 {
+	var found notified
+	if err := json.Unmarshal([]byte(s.run(cli.ExitOK, "notify", "ls", "-o", "json")), &found); err != nil || len(found.Parked) != 1 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if got, err := fromShown(found.Parked[0].Column); err != nil || got != column {
+	if got, err := cli.FromShown(found.Parked[0].Column); err != nil || got != column {
 		t.Errorf("the column %q is %q in JSON", column, found.Parked[0].Column)
-	}
-}
-
-// TestOneChangedCellStopsTheOthers: "drop --all" meets a cell that has changed since it was listed,
-// and is not parked any more. The others were asked for as well.
-func TestOneChangedCellStopsTheOthers(t *testing.T) {
-	t.Parallel()
-	cmd := newNotifyDrop()
-	var out bytes.Buffer
-	cmd.SetOut(&out)
-	f := parkedFlags{all: true}
-	dropped := ""
-	err := f.each(cmd, []observers.Parked{{Observer: "a"}, {Observer: "b"}, {Observer: "c"}}, "dropped", func(p observers.Parked) error {
-		if p.Observer == "a" {
-			return percolator.ErrConflict
-		}
-		dropped += p.Observer
-		return nil
-	})
-	if dropped != "bc" {
-		t.Errorf("of a, b and c, where a has changed, %q were dropped: %v\n%s", dropped, err, out.String())
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -37,7 +39,7 @@ func newParkedStore(t *testing.T) *parkedStore {
 	_, oracle := startServer(t, emulated)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	t.Cleanup(cancel)
-	s := &parkedStore{t: t, ctx: ctx, env: append(onBigtable(emulated), tsoAddrEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i")}
+	s := &parkedStore{t: t, ctx: ctx, env: append(onBigtable(emulated), cli.OracleEnv+"="+oracle, "PERCOLATOR_PROJECT=p", "PERCOLATOR_INSTANCE=i")}
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "docs", Observed: []string{"in"}}, {Name: "other", Weak: []string{"w"}}}}
 	if err := percolator.CreateSchema(ctx, "p", "i", schema, emulator.Connect(emulated)...); err != nil {
 		t.Fatal(err)
@@ -125,11 +127,18 @@ func (s *parkedStore) want(got, want string) {
 	}
 }
 
+// notified is what a program reads of "notify ls".
+type notified struct {
+	Waiting []struct{ Parked int64 }
+	Parked  []struct{ Row, Column string }
+	More    bool
+}
+
 func TestNotify(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	s := newParkedStore(t)
-	s.want(s.run(exitOK, "notify", "ls"), "no notifications")
+	s.want(s.run(cli.ExitOK, "notify", "ls"), "no notifications")
 
 	s.set("a", "b\x00\xff", "c")
 	reason := `observer "index" on column "in" of table "docs": no such\nthing`
@@ -138,52 +147,52 @@ TABLE  ROW          COLUMN  OBSERVER  ATTEMPTS  PARKED  REASON
 docs   a            in      index     2         AGO     ` + reason + `
 docs   "b\x00\xff"  in      index     2         AGO     ` + reason + `
 docs   c            in      index     2         AGO     ` + reason
-	s.want(s.run(exitOK, "notify", "ls", "--parked"), parked)
-	s.want(s.run(exitOK, "notify", "ls"), `
+	s.want(s.run(cli.ExitOK, "notify", "ls", "--parked"), parked)
+	s.want(s.run(cli.ExitOK, "notify", "ls"), `
 TABLE  COLUMN  NOTIFIED  WITH PARKED  OLDEST
 docs   in      3         3            AGO
 `+parked)
-	var found notifications
-	if err := json.Unmarshal([]byte(s.run(exitOK, "notify", "ls", "-o", "json", "--limit", "1", "docs")), &found); err != nil {
+	var found notified
+	if err := json.Unmarshal([]byte(s.run(cli.ExitOK, "notify", "ls", "-o", "json", "--limit", "1", "docs")), &found); err != nil {
 		t.Fatal(err)
 	}
 	if len(found.Waiting) != 1 || found.Waiting[0].Parked != 3 || len(found.Parked) != 1 || found.Parked[0].Row != "a" || !found.More {
 		t.Fatalf("%+v", found)
 	}
 
-	s.want(s.run(exitOK, "notify", "retry", "--all", "--dry-run"), `
+	s.want(s.run(cli.ExitOK, "notify", "retry", "--all", "--dry-run"), `
 would be retried: observer index on docs/"a"/"in"
 would be retried: observer index on docs/"b\x00\xff"/"in"
 would be retried: observer index on docs/"c"/"in"
 3 would be retried`)
 	s.broken.Store(false)
-	s.want(s.run(exitOK, "notify", "retry", "docs", `"b\x00\xff"`, "in", "index"), `
+	s.want(s.run(cli.ExitOK, "notify", "retry", "docs", `"b\x00\xff"`, "in", "index"), `
 retried: observer index on docs/"b\x00\xff"/"in"
 1 retried`)
 	s.idle()
 	if s.runs.Load() != 1 {
 		t.Fatalf("%d runs after one retry", s.runs.Load())
 	}
-	s.run(exitUsage, "notify", "drop", "--all") // nobody says yes
-	s.want(s.run(exitOK, "notify", "drop", "docs", "a", "in", "index", "--yes"), `
+	s.run(cli.ExitUsage, "notify", "drop", "--all") // nobody says yes
+	s.want(s.run(cli.ExitOK, "notify", "drop", "docs", "a", "in", "index", "--yes"), `
 dropped: observer index on docs/"a"/"in"
 1 dropped`)
-	s.want(s.run(exitOK, "notify", "retry", "--observer", "index"), `
+	s.want(s.run(cli.ExitOK, "notify", "retry", "--observer", "index"), `
 retried: observer index on docs/"c"/"in"
 1 retried`)
 	s.idle()
-	s.want(s.run(exitOK, "notify", "ls"), "no notifications")
+	s.want(s.run(cli.ExitOK, "notify", "ls"), "no notifications")
 	if s.runs.Load() != 2 {
 		t.Fatalf("%d runs, want 2: one of three was dropped", s.runs.Load())
 	}
 
-	s.run(exitNotFound, "notify", "retry", "docs", "a", "in", "index")
-	s.run(exitUsage, "notify", "ls", "unknown")
-	s.run(exitUsage, "notify", "retry")
-	s.run(exitUsage, "notify", "retry", "docs", "a")
-	s.run(exitUsage, "notify", "retry", "--all", "--observer", "x")
-	s.run(exitUsage, "notify", "drop", `"`, "a", "in", "index")
-	s.run(exitUsage, "notify", "ls", "-o", "yaml")
+	s.run(cli.ExitNotFound, "notify", "retry", "docs", "a", "in", "index")
+	s.run(cli.ExitUsage, "notify", "ls", "unknown")
+	s.run(cli.ExitUsage, "notify", "retry")
+	s.run(cli.ExitUsage, "notify", "retry", "docs", "a")
+	s.run(cli.ExitUsage, "notify", "retry", "--all", "--observer", "x")
+	s.run(cli.ExitUsage, "notify", "drop", `"`, "a", "in", "index")
+	s.run(cli.ExitUsage, "notify", "ls", "-o", "yaml")
 }
 
 func TestObserversBackfillAndForget(t *testing.T) {
@@ -193,7 +202,7 @@ func TestObserversBackfillAndForget(t *testing.T) {
 	s.broken.Store(false)
 	s.set("a", "b", "c")
 	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
-		workers, err := runningWorkers(s.ctx, s.client)
+		workers, err := look.RunningWorkers(s.ctx, s.client)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -201,39 +210,14 @@ func TestObserversBackfillAndForget(t *testing.T) {
 			break
 		}
 	}
-	s.want(s.run(exitOK, "observers", "backfill", "docs", "in", "index"), "3 rows, 0 notified")
-	s.want(s.run(exitOK, "observers", "forget", "docs", "in", "index", "--yes"), "3 rows, 3 freed of their acknowledgments")
-	s.want(s.run(exitOK, "observers", "backfill", "docs", "in", "index", "--rows-per-page", "2"), "3 rows, 3 notified")
+	s.want(s.run(cli.ExitOK, "observers", "backfill", "docs", "in", "index"), "3 rows, 0 notified")
+	s.want(s.run(cli.ExitOK, "observers", "forget", "docs", "in", "index", "--yes"), "3 rows, 3 freed of their acknowledgments")
+	s.want(s.run(cli.ExitOK, "observers", "backfill", "docs", "in", "index", "--rows-per-page", "2"), "3 rows, 3 notified")
 	s.idle()
 	if s.runs.Load() != 6 {
 		t.Fatalf("%d runs, want 6", s.runs.Load())
 	}
-	s.run(exitUsage, "observers", "forget", "docs", "in", "index")
-	s.run(exitUsage, "observers", "backfill", "docs", "in")
-	s.run(exitFailure, "observers", "backfill", "docs", "out", "index")
-}
-
-// TestAsk: only a yes is one.
-func TestAsk(t *testing.T) {
-	t.Parallel()
-	for answer, agreed := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false, "yes please\n": false} {
-		cmd := newRoot()
-		cmd.SetIn(strings.NewReader(answer))
-		cmd.SetErr(new(strings.Builder))
-		if err := ask(t.Context(), cmd, false, "Really?"); (err == nil) != agreed {
-			t.Errorf("%q: %v", answer, err)
-		}
-	}
-}
-
-func TestShownIsUnderstood(t *testing.T) {
-	t.Parallel()
-	for _, key := range []string{"a", "", "a b", "\x00", "\xff", `"`, `"a"`, "ä", "\u202e", strings.Repeat("x", 4096)} {
-		if back, err := fromShown(shown(key)); err != nil || back != key {
-			t.Errorf("%q is shown as %s and understood as %q, %v", key, shown(key), back, err)
-		}
-	}
-	if _, err := fromShown(`"a`); err == nil {
-		t.Error("an open quote is understood")
-	}
+	s.run(cli.ExitUsage, "observers", "forget", "docs", "in", "index")
+	s.run(cli.ExitUsage, "observers", "backfill", "docs", "in")
+	s.run(cli.ExitFailure, "observers", "backfill", "docs", "out", "index")
 }

@@ -16,9 +16,16 @@ var (
 // Keys of JSON that commands print are in one style: no golden file has another one.
 func TestJSONKeysAreInOneStyle(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d files, %v", len(files), err)
+	var files []string
+	for _, pattern := range []string{"testdata/*.txt", "internal/*/testdata/*.*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 20 {
+		t.Fatalf("%d files", len(files))
 	}
 	keys := 0
 	for _, file := range files {

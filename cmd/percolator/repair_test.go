@@ -10,6 +10,8 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -26,7 +28,7 @@ func TestRepair(t *testing.T) {
 func testRepair(t *testing.T) {
 	cl := newCluster(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "accounts", Indexes: []percolator.Index{{Name: "by-owner", Column: "owner"}}}, {Name: "news", Weak: []string{"recount"}}},
-		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
+		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second},
 	})
 	balances := func(alice, bob string) {
 		t.Helper()
@@ -37,10 +39,10 @@ func testRepair(t *testing.T) {
 	}
 	balances("60", "40")
 	s := session{c: cl}
-	s.run(exitUsage, "gc", "hold", "take", "--for-backup", "--as-of", "10m")
-	s.run(exitOK, "gc", "hold", "take", "--for-backup", "--replicated", "--reason", "nightly backups")
-	var held holdJSON
-	if err := json.Unmarshal([]byte(s.run(exitOK, "gc", "hold", "take", "--for-backup", "-o", "json").out), &held); err != nil || held.To == 0 {
+	s.run(cli.ExitUsage, "gc", "hold", "take", "--for-backup", "--as-of", "10m")
+	s.run(cli.ExitOK, "gc", "hold", "take", "--for-backup", "--replicated", "--reason", "nightly backups")
+	var held struct{ To tso.Timestamp }
+	if err := json.Unmarshal([]byte(s.run(cli.ExitOK, "gc", "hold", "take", "--for-backup", "-o", "json").out), &held); err != nil || held.To == 0 {
 		t.Fatal(held, err)
 	}
 	to := fmt.Sprint(held.To)
@@ -67,17 +69,17 @@ func testRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s.run(exitOK, "scan", "accounts")
-	s.run(exitUsage, "repair")
-	s.run(exitUsage, "repair", "--to", "yesterday")
-	s.run(exitUsage, "repair", "--to", "2095-01-01T00:00:00Z", "--yes")
-	s.run(exitOK, "repair", "--to", to, "--dry-run")
-	s.runWith(exitUsage, "n\n", "repair", "--to", to)
-	s.run(exitOK, "repair", "--to", to, "--yes")
-	s.run(exitOK, "scan", "accounts")
-	s.run(exitFailure, "repair", "--to", fmt.Sprint(held.To+1), "--yes")
-	s.run(exitOK, "repair", "--to", to, "--yes", "-o", "json")
-	golden(t, "repair.txt", normalized(s.text.String()))
+	s.run(cli.ExitOK, "scan", "accounts")
+	s.run(cli.ExitUsage, "repair")
+	s.run(cli.ExitUsage, "repair", "--to", "yesterday")
+	s.run(cli.ExitUsage, "repair", "--to", "2095-01-01T00:00:00Z", "--yes")
+	s.run(cli.ExitOK, "repair", "--to", to, "--dry-run")
+	s.runWith(cli.ExitUsage, "n\n", "repair", "--to", to)
+	s.run(cli.ExitOK, "repair", "--to", to, "--yes")
+	s.run(cli.ExitOK, "scan", "accounts")
+	s.run(cli.ExitFailure, "repair", "--to", fmt.Sprint(held.To+1), "--yes")
+	s.run(cli.ExitOK, "repair", "--to", to, "--yes", "-o", "json")
+	golden.Compare(t, "repair.txt", normalized(s.text.String()))
 }
 
 // TestRepairRaisesTheOracle: a cell that is newer than what the oracle hands out has its mark
@@ -89,8 +91,8 @@ func TestRepairRaisesTheOracle(t *testing.T) {
 }
 
 func testRepairRaisesTheOracle(t *testing.T) {
-	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
-	cl.must(exitOK, "init")
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}})
+	cl.must(cli.ExitOK, "init")
 	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +109,9 @@ func testRepairRaisesTheOracle(t *testing.T) {
 	t.Cleanup(func() { stop(); <-ended })
 	cl.tso = l.Addr().String()
 
-	cl.must(exitOK, "set", "accounts", "alice", "balance", "60")
-	var held holdJSON
-	if err := json.Unmarshal([]byte(cl.must(exitOK, "gc", "hold", "take", "--for-backup", "-o", "json").out), &held); err != nil {
+	cl.must(cli.ExitOK, "set", "accounts", "alice", "balance", "60")
+	var held struct{ To tso.Timestamp }
+	if err := json.Unmarshal([]byte(cl.must(cli.ExitOK, "gc", "hold", "take", "--for-backup", "-o", "json").out), &held); err != nil {
 		t.Fatal(err)
 	}
 	ahead := held.To.Add(10 * time.Minute)
@@ -118,13 +120,13 @@ func testRepairRaisesTheOracle(t *testing.T) {
 	if err := store.Open("accounts").Apply(t.Context(), "alice", mut); err != nil {
 		t.Fatal(err)
 	}
-	cl.must(exitOK, "repair", "--to", fmt.Sprint(held.To), "--yes")
+	cl.must(cli.ExitOK, "repair", "--to", fmt.Sprint(held.To), "--yes")
 	var next tso.Timestamp
-	out := cl.must(exitOK, "tso", "next").out
+	out := cl.must(cli.ExitOK, "tso", "next").out
 	if _, err := fmt.Sscan(out, &next); err != nil || next <= ahead {
 		t.Errorf("the oracle hands out %q, the tables had %d: %v", out, ahead, err)
 	}
-	cl.must(exitOK, "set", "accounts", "alice", "balance", "61")
+	cl.must(cli.ExitOK, "set", "accounts", "alice", "balance", "61")
 }
 
 // TestRepairFindings: a lock that nobody can decode keeps everybody out until somebody has looked.
@@ -134,7 +136,7 @@ func TestRepairFindings(t *testing.T) {
 }
 
 func testRepairFindings(t *testing.T) {
-	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}})
 	committed := cl.set(map[percolator.Cell]string{{Table: "accounts", Row: "alice", Column: "balance"}: "60"})
 	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
 	if err != nil {
@@ -148,12 +150,12 @@ func testRepairFindings(t *testing.T) {
 	}
 	s := session{c: cl}
 	to := fmt.Sprint(committed + 1)
-	s.run(exitConflict, "repair", "--to", to, "--yes")
-	s.run(exitFindings, "repair", "--to", to, "--yes", "--without-hold")
-	s.run(exitConflict, "get", "accounts", "alice", "balance")
-	s.run(exitConflict, "repair", "--to", fmt.Sprint(committed+2), "--yes", "--without-hold")
-	s.run(exitFindings, "repair", "--to", to, "--yes", "--despite-findings")
-	s.run(exitOK, "get", "accounts", "alice", "balance")
-	s.run(exitConflict, "repair", "--to", to, "--yes")
-	golden(t, "repair-findings.txt", normalized(s.text.String()))
+	s.run(cli.ExitConflict, "repair", "--to", to, "--yes")
+	s.run(cli.ExitFindings, "repair", "--to", to, "--yes", "--without-hold")
+	s.run(cli.ExitConflict, "get", "accounts", "alice", "balance")
+	s.run(cli.ExitConflict, "repair", "--to", fmt.Sprint(committed+2), "--yes", "--without-hold")
+	s.run(cli.ExitFindings, "repair", "--to", to, "--yes", "--despite-findings")
+	s.run(cli.ExitOK, "get", "accounts", "alice", "balance")
+	s.run(cli.ExitConflict, "repair", "--to", to, "--yes")
+	golden.Compare(t, "repair-findings.txt", normalized(s.text.String()))
 }

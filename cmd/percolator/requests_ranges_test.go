@@ -11,6 +11,7 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -78,11 +79,11 @@ func TestListsReadNoTable(t *testing.T) {
 		if len(names) > 0 || reads == 0 {
 			t.Errorf("%v read %d times, of these ranges of %v", args, reads, names)
 		}
-		if got.code == exitUsage {
+		if got.code == cli.ExitUsage {
 			t.Errorf("%v: %s", args, got.stderr)
 		}
 	}
-	cl.must(exitOK, "locks", "ls", "documents", "--scan")
+	cl.must(cli.ExitOK, "locks", "ls", "documents", "--scan")
 	if names, _ := r.take(); len(names) == 0 {
 		t.Error("--scan reads no range: these requests are not seen")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -18,27 +19,27 @@ func TestRowSession(t *testing.T) {
 	t.Parallel()
 	cl := troubled(t)
 	s := session{c: cl}
-	s.run(exitOK, "row", "accounts", "Bob")
-	s.run(exitOK, "row", "accounts", "Joe", "--values")
-	s.run(exitOK, "row", "accounts", "Ann")
-	s.run(exitOK, "row", "accounts", "Eve")
-	s.run(exitOK, "row", "accounts", "Tom")
-	s.run(exitOK, "row", "accounts", "Joe", "--versions", "1")
-	s.run(exitOK, "row", "accounts", "Joe", "--values", "-o", "json")
+	s.run(cli.ExitOK, "row", "accounts", "Bob")
+	s.run(cli.ExitOK, "row", "accounts", "Joe", "--values")
+	s.run(cli.ExitOK, "row", "accounts", "Ann")
+	s.run(cli.ExitOK, "row", "accounts", "Eve")
+	s.run(cli.ExitOK, "row", "accounts", "Tom")
+	s.run(cli.ExitOK, "row", "accounts", "Joe", "--versions", "1")
+	s.run(cli.ExitOK, "row", "accounts", "Joe", "--values", "-o", "json")
 	before := cl.set(map[percolator.Cell]string{accounts("Zoe"): "$1"})
 	cl.set(map[percolator.Cell]string{accounts("Zoe"): "$1000"})
-	s.run(exitOK, "row", "accounts", "Zoe", "--as-of", strconv.FormatInt(int64(before), 10))
-	s.run(exitUsage, "row", "accounts", "Zoe", "--as-of", "2090-01-01T00:00:00Z")
-	s.run(exitNotFound, "row", "accounts", "Nobody")
-	s.run(exitNotFound, "row", "accounts", "Bob", "--column", "other")
-	s.run(exitUsage, "row", "accounts")
-	s.run(exitUsage, "row", "accounts", `"`)
-	s.run(exitUsage, "row", "accounts", "Bob", "--versions", "-1")
-	s.run(exitUsage, "row", "accounts", "Bob", "-o", "yaml")
-	s.run(exitUsage, "row", "percolator_meta", "meta")
-	s.run(exitUsage, "row", "unknown", "Bob")
+	s.run(cli.ExitOK, "row", "accounts", "Zoe", "--as-of", strconv.FormatInt(int64(before), 10))
+	s.run(cli.ExitUsage, "row", "accounts", "Zoe", "--as-of", "2090-01-01T00:00:00Z")
+	s.run(cli.ExitNotFound, "row", "accounts", "Nobody")
+	s.run(cli.ExitNotFound, "row", "accounts", "Bob", "--column", "other")
+	s.run(cli.ExitUsage, "row", "accounts")
+	s.run(cli.ExitUsage, "row", "accounts", `"`)
+	s.run(cli.ExitUsage, "row", "accounts", "Bob", "--versions", "-1")
+	s.run(cli.ExitUsage, "row", "accounts", "Bob", "-o", "yaml")
+	s.run(cli.ExitUsage, "row", "percolator_meta", "meta")
+	s.run(cli.ExitUsage, "row", "unknown", "Bob")
 	s.compare("row.txt")
-	if again := cl.must(exitOK, "row", "accounts", "Eve"); !strings.Contains(again.out, "dead") {
+	if again := cl.must(cli.ExitOK, "row", "accounts", "Eve"); !strings.Contains(again.out, "dead") {
 		t.Errorf("looking has resolved a lock:\n%s", again.out)
 	}
 }
@@ -74,9 +75,9 @@ func TestRowObservers(t *testing.T) {
 	}
 	cl.plant("accounts", "Pat", "lock", "broken", 0, "rubbish")
 	s := session{c: cl}
-	s.run(exitOK, "row", "accounts", "Pat")
-	s.run(exitOK, "row", "accounts", "Pat", "--column", "balance", "--values", "--versions", "2")
-	s.run(exitOK, "row", "accounts", "Pat", "--column", "balance", "--versions", "1", "-o", "json")
+	s.run(cli.ExitOK, "row", "accounts", "Pat")
+	s.run(cli.ExitOK, "row", "accounts", "Pat", "--column", "balance", "--values", "--versions", "2")
+	s.run(cli.ExitOK, "row", "accounts", "Pat", "--column", "balance", "--versions", "1", "-o", "json")
 	s.compare("row_observers.txt")
 }
 
@@ -106,48 +107,10 @@ func TestRowFitsTheTerminal(t *testing.T) {
 	cl.die(afterCommit, strings.Repeat("long ", 100), percolator.Cell{Table: "accounts", Row: "com.example/" + strings.Repeat("path/", 30), Column: "contents:document"},
 		percolator.Cell{Table: "accounts", Row: "wide", Column: "contents:document"})
 	for _, row := range []string{"Bob", "Joe", "Ann", "wide"} {
-		for line := range strings.Lines(cl.must(exitOK, "row", "accounts", row, "--values").out) {
+		for line := range strings.Lines(cl.must(cli.ExitOK, "row", "accounts", row, "--values").out) {
 			if width := len([]rune(strings.TrimRight(line, "\n"))); width > 120 {
 				t.Errorf("%d columns: %s", width, line)
 			}
 		}
-	}
-}
-
-func TestRowText(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int64]string{-1: "? bytes", 0: "0 bytes", 1: "1 byte", 9999: "9999 bytes", 12_345: "12.3 kB", 104_857_600: "104.9 MB"} {
-		if got := size(n); got != want {
-			t.Errorf("size(%d) = %q, want %q", n, got, want)
-		}
-	}
-	for d, want := range map[time.Duration]string{-time.Second: "0s", 7 * time.Second: "7s", 192 * time.Second: "3m12s", 5*time.Hour + time.Minute: "5h1m", 49 * time.Hour: "2d1h"} {
-		if got := briefAge(d); got != want {
-			t.Errorf("briefAge(%v) = %q, want %q", d, got, want)
-		}
-	}
-	for in, want := range map[string]string{"text": "text", "": `""`, "\x00\xff": "00 ff", "a\nb": "61 0a 62"} {
-		if got := valueLine(percolator.TypeBytes, []byte(in), int64(len(in))); got != want {
-			t.Errorf("valueLine(percolator.TypeBytes, %q) = %q, want %q", in, got, want)
-		}
-	}
-	if got := valueLine(percolator.TypeBytes, []byte("begin"), 100); got != "begin…" {
-		t.Errorf("a cut value is shown as %q", got)
-	}
-	if got := shortened(strings.Repeat("a", 50)+strings.Repeat("z", 50), 20); len([]rune(got)) != 20 || !strings.HasPrefix(got, "aaa") || !strings.HasSuffix(got, "zzz") {
-		t.Errorf("shortened to %q", got)
-	}
-}
-
-func TestPaint(t *testing.T) {
-	t.Parallel()
-	if got := painter(true).paint(red, "x"); got != "\x1b[31mx\x1b[0m" {
-		t.Errorf("%q", got)
-	}
-	if got := painter(false).paint(red, "x"); got != "x" {
-		t.Errorf("%q", got)
-	}
-	if painterFor(new(strings.Builder)) {
-		t.Error("colours where there is no terminal")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -23,21 +24,21 @@ func testDropSession(t *testing.T) {
 	const dir = "testdata/schema/drop-"
 	cl := newCluster(t, nil)
 	s := session{c: cl}
-	s.run(exitOK, "schema", "apply", dir+"nothing.yaml", "--yes")
+	s.run(cli.ExitOK, "schema", "apply", dir+"nothing.yaml", "--yes")
 	cl.client = cl.newClient(percolator.Config{})
 	cl.set(map[percolator.Cell]string{
 		{Table: "stock", Row: "bolts", Column: "colour"}: "red", {Table: "stock", Row: "bolts", Column: "name"}: "bolts", {Table: "old", Row: "r", Column: "c"}: "v",
 	})
 	for _, what := range []string{"index", "columns", "table"} {
 		file := dir + what + ".yaml"
-		s.run(exitFindings, "schema", "diff", file)
-		s.run(exitFailure, "schema", "apply", file, "--yes")
-		s.run(exitOK, "schema", "apply", file, "--drop", "--dry-run")
-		s.run(exitOK, "schema", "apply", file, "--drop", "--yes")
-		s.run(exitOK, "schema", "apply", file, "--drop", "--yes")
+		s.run(cli.ExitFindings, "schema", "diff", file)
+		s.run(cli.ExitFailure, "schema", "apply", file, "--yes")
+		s.run(cli.ExitOK, "schema", "apply", file, "--drop", "--dry-run")
+		s.run(cli.ExitOK, "schema", "apply", file, "--drop", "--yes")
+		s.run(cli.ExitOK, "schema", "apply", file, "--drop", "--yes")
 	}
-	s.run(exitOK, "scan", "stock")
-	s.run(exitOK, "schema", "show")
+	s.run(cli.ExitOK, "scan", "stock")
+	s.run(cli.ExitOK, "schema", "show")
 	s.compare("drop.txt")
 }
 

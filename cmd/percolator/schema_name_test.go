@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -18,17 +19,17 @@ func testTwoTeamsSession(t *testing.T) {
 	const dir = "testdata/schema/team-"
 	cl := newCluster(t, nil)
 	s := session{c: cl}
-	s.run(exitOK, "schema", "apply", dir+"orders.yaml", "--yes")
-	s.run(exitOK, "schema", "apply", dir+"search.yaml", "--yes")
-	s.run(exitOK, "schema", "diff", dir+"orders.yaml")
-	s.run(exitFailure, "schema", "apply", dir+"search-stock.yaml", "--yes")
-	stored := s.run(exitOK, "schema", "show")
-	s.runWith(exitOK, stored.out, "schema", "diff", "-")
-	orders := s.run(exitOK, "schema", "show", "--name", "orders")
-	s.runWith(exitOK, orders.out, "schema", "diff", "-")
-	s.run(exitNotFound, "schema", "show", "--name", "oders")
+	s.run(cli.ExitOK, "schema", "apply", dir+"orders.yaml", "--yes")
+	s.run(cli.ExitOK, "schema", "apply", dir+"search.yaml", "--yes")
+	s.run(cli.ExitOK, "schema", "diff", dir+"orders.yaml")
+	s.run(cli.ExitFailure, "schema", "apply", dir+"search-stock.yaml", "--yes")
+	stored := s.run(cli.ExitOK, "schema", "show")
+	s.runWith(cli.ExitOK, stored.out, "schema", "diff", "-")
+	orders := s.run(cli.ExitOK, "schema", "show", "--name", "orders")
+	s.runWith(cli.ExitOK, orders.out, "schema", "diff", "-")
+	s.run(cli.ExitNotFound, "schema", "show", "--name", "oders")
 	cl.client = cl.newClient(percolator.Config{})
-	s.run(exitOK, "schema", "apply", dir+"orders-less.yaml", "--drop", "--yes")
-	s.run(exitOK, "schema", "show")
+	s.run(cli.ExitOK, "schema", "apply", dir+"orders-less.yaml", "--drop", "--yes")
+	s.run(cli.ExitOK, "schema", "show")
 	s.compare("teams.txt")
 }

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -42,45 +43,45 @@ func TestSchemaCommands(t *testing.T) {
 func testSchemaCommands(t *testing.T) {
 	cl := newCluster(t, nil)
 	s := session{c: cl}
-	s.run(exitNotFound, "schema", "show")
-	s.run(exitFindings, "schema", "diff", webSchema)
-	s.run(exitFindings, "schema", "diff", webSchema, "-o", "json")
-	s.runWith(exitUsage, "n\n", "schema", "apply", webSchema)
-	s.run(exitOK, "schema", "apply", webSchema, "--dry-run")
-	s.run(exitNotFound, "schema", "show")
-	s.runWith(exitOK, "y\n", "schema", "apply", webSchema)
-	s.run(exitOK, "schema", "apply", webSchema)
-	s.run(exitOK, "schema", "apply", webSchema, "-o", "json")
-	s.run(exitOK, "schema", "diff", webSchema)
-	s.run(exitOK, "schema", "diff", webSchema, "-o", "json")
-	stored := s.run(exitOK, "schema", "show")
-	s.runWith(exitOK, stored.out, "schema", "diff", "-")
-	s.run(exitOK, "schema", "show", "-o", "json")
-	s.run(exitUsage, "schema", "backfill", "documents", "by-url")
+	s.run(cli.ExitNotFound, "schema", "show")
+	s.run(cli.ExitFindings, "schema", "diff", webSchema)
+	s.run(cli.ExitFindings, "schema", "diff", webSchema, "-o", "json")
+	s.runWith(cli.ExitUsage, "n\n", "schema", "apply", webSchema)
+	s.run(cli.ExitOK, "schema", "apply", webSchema, "--dry-run")
+	s.run(cli.ExitNotFound, "schema", "show")
+	s.runWith(cli.ExitOK, "y\n", "schema", "apply", webSchema)
+	s.run(cli.ExitOK, "schema", "apply", webSchema)
+	s.run(cli.ExitOK, "schema", "apply", webSchema, "-o", "json")
+	s.run(cli.ExitOK, "schema", "diff", webSchema)
+	s.run(cli.ExitOK, "schema", "diff", webSchema, "-o", "json")
+	stored := s.run(cli.ExitOK, "schema", "show")
+	s.runWith(cli.ExitOK, stored.out, "schema", "diff", "-")
+	s.run(cli.ExitOK, "schema", "show", "-o", "json")
+	s.run(cli.ExitUsage, "schema", "backfill", "documents", "by-url")
 
 	cl.client = cl.newClient(percolator.Config{})
 	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "url"}: "u1", {Table: "documents", Row: "b", Column: "url"}: "u2"})
-	s.run(exitFindings, "schema", "diff", grownSchema)
-	s.run(exitFindings, "schema", "diff", grownSchema, "-o", "json")
-	s.run(exitOK, "schema", "apply", grownSchema, "--yes")
-	s.run(exitOK, "schema", "show")
-	s.run(exitOK, "schema", "show", "-o", "json")
-	s.run(exitFindings, "schema", "verify", "documents", "by-url")
-	s.run(exitFindings, "schema", "verify", "documents", "by-url", "-o", "json", "--limit", "1")
-	s.run(exitOK, "schema", "backfill", "documents", "by-url")
-	s.run(exitOK, "schema", "backfill", "documents", "by-url", "-o", "json")
-	s.run(exitOK, "schema", "backfill", "hosts", "by-name")
-	s.run(exitOK, "schema", "verify", "documents", "by-url")
-	s.run(exitOK, "schema", "verify", "documents", "by-url", "-o", "json")
-	s.run(exitFindings, "schema", "diff", shrunkSchema)
-	s.run(exitFindings, "schema", "diff", shrunkSchema, "-o", "json")
-	s.run(exitFailure, "schema", "apply", shrunkSchema, "--yes")
-	s.run(exitOK, "schema", "diff", grownSchema)
+	s.run(cli.ExitFindings, "schema", "diff", grownSchema)
+	s.run(cli.ExitFindings, "schema", "diff", grownSchema, "-o", "json")
+	s.run(cli.ExitOK, "schema", "apply", grownSchema, "--yes")
+	s.run(cli.ExitOK, "schema", "show")
+	s.run(cli.ExitOK, "schema", "show", "-o", "json")
+	s.run(cli.ExitFindings, "schema", "verify", "documents", "by-url")
+	s.run(cli.ExitFindings, "schema", "verify", "documents", "by-url", "-o", "json", "--limit", "1")
+	s.run(cli.ExitOK, "schema", "backfill", "documents", "by-url")
+	s.run(cli.ExitOK, "schema", "backfill", "documents", "by-url", "-o", "json")
+	s.run(cli.ExitOK, "schema", "backfill", "hosts", "by-name")
+	s.run(cli.ExitOK, "schema", "verify", "documents", "by-url")
+	s.run(cli.ExitOK, "schema", "verify", "documents", "by-url", "-o", "json")
+	s.run(cli.ExitFindings, "schema", "diff", shrunkSchema)
+	s.run(cli.ExitFindings, "schema", "diff", shrunkSchema, "-o", "json")
+	s.run(cli.ExitFailure, "schema", "apply", shrunkSchema, "--yes")
+	s.run(cli.ExitOK, "schema", "diff", grownSchema)
 
 	cl.dropTable("links")
-	s.run(exitFindings, "schema", "diff", grownSchema)
-	s.run(exitOK, "schema", "apply", grownSchema, "--yes", "-o", "json")
-	s.run(exitOK, "schema", "diff", grownSchema)
+	s.run(cli.ExitFindings, "schema", "diff", grownSchema)
+	s.run(cli.ExitOK, "schema", "apply", grownSchema, "--yes", "-o", "json")
+	s.run(cli.ExitOK, "schema", "diff", grownSchema)
 	s.compare("schema.txt")
 }
 
@@ -93,16 +94,16 @@ func TestSchemaApplyBackfill(t *testing.T) {
 
 func testSchemaApplyBackfill(t *testing.T) {
 	cl := newCluster(t, nil)
-	cl.must(exitOK, "schema", "apply", webSchema, "--yes")
+	cl.must(cli.ExitOK, "schema", "apply", webSchema, "--yes")
 	cl.client = cl.newClient(percolator.Config{})
 	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "url"}: "u1"})
-	cl.must(exitUsage, "schema", "apply", grownSchema, "--yes", "--backfill", "--tso=")
-	cl.must(exitOK, "schema", "apply", grownSchema, "--yes") // and no more
-	out := cl.must(exitOK, "schema", "apply", grownSchema, "--yes", "--backfill").out
+	cl.must(cli.ExitUsage, "schema", "apply", grownSchema, "--yes", "--backfill", "--tso=")
+	cl.must(cli.ExitOK, "schema", "apply", grownSchema, "--yes") // and no more
+	out := cl.must(cli.ExitOK, "schema", "apply", grownSchema, "--yes", "--backfill").out
 	if !strings.Contains(out, "index by-url of documents: ready since") || strings.Contains(out, "by-name") {
 		t.Errorf("printed %q, want that by-url was filled, and nothing of an index that needs it not", out)
 	}
-	cl.must(exitOK, "schema", "verify", "documents", "by-url")
+	cl.must(cli.ExitOK, "schema", "verify", "documents", "by-url")
 }
 
 func TestSchemaUsage(t *testing.T) {
@@ -114,18 +115,18 @@ func TestSchemaUsage(t *testing.T) {
 		{"schema", "show", "--project="}, {"schema", "diff", webSchema, "--timeout", "0s"}, {"schema", "apply", webSchema, "--timeout", "-1s"},
 		{"schema", "backfill", "documents"}, {"schema", "verify", "documents"}, {"schema", "show", "x"}, {"schema", "nonsense"},
 	} {
-		cl.must(exitUsage, wrong...)
+		cl.must(cli.ExitUsage, wrong...)
 	}
-	cl.must(exitOK, "schema", "apply", webSchema, "--yes")
+	cl.must(cli.ExitOK, "schema", "apply", webSchema, "--yes")
 	for _, wrong := range [][]string{
 		{"schema", "backfill", "documents", "i", "--concurrency", "65"}, {"schema", "backfill", "documents", "i", "-o", "xml"},
 		{"schema", "verify", "documents", "i", "--limit", "-1"}, {"schema", "verify", "documents", "i", "--as-of", "yesterday"},
 	} {
-		cl.must(exitUsage, wrong...)
+		cl.must(cli.ExitUsage, wrong...)
 	}
-	cl.must(exitUsage, "schema", "verify", "documents", "none")
-	cl.must(exitUnavailable, "schema", "verify", "documents", "none", "--tso", "127.0.0.1:1", "--timeout", "300ms")
-	if ddl := cl.must(exitOK, "schema", "show", "--spanner-ddl").out; strings.Count(ddl, "CREATE TABLE") != 2 {
+	cl.must(cli.ExitUsage, "schema", "verify", "documents", "none")
+	cl.must(cli.ExitUnavailable, "schema", "verify", "documents", "none", "--tso", "127.0.0.1:1", "--timeout", "300ms")
+	if ddl := cl.must(cli.ExitOK, "schema", "show", "--spanner-ddl").out; strings.Count(ddl, "CREATE TABLE") != 2 {
 		t.Errorf("printed %q", ddl)
 	}
 }
@@ -139,22 +140,22 @@ func TestSchemaApplyLostIndex(t *testing.T) {
 
 func testSchemaApplyLostIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "schema.yaml")
-	text := "tables: [{name: documents, indexes: [{name: by-url, column: url}]}]\ntiming: {requestLifetime: 2s, metaMaxAge: 200ms}\n"
+	text := "tables: [{name: documents, indexes: [{name: by-url, column: url}]}]\ntiming: {requestLifetime: 2s, metaMaxAge: 2s}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cl := newCluster(t, nil)
-	cl.must(exitOK, "schema", "apply", file, "--yes")
+	cl.must(cli.ExitOK, "schema", "apply", file, "--yes")
 	cl.client = cl.newClient(percolator.Config{})
 	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "url"}: "u1"})
 	cl.dropTable("documents.by-url")
-	if r := cl.must(exitOK, "schema", "apply", file, "--yes"); !strings.Contains(r.out, "schema backfill documents by-url") {
+	if r := cl.must(cli.ExitOK, "schema", "apply", file, "--yes"); !strings.Contains(r.out, "schema backfill documents by-url") {
 		t.Errorf("the backfill is not named: %q", r.out)
 	}
-	cl.must(exitFailure, "scan", "documents", "--index", "by-url")
-	cl.must(exitOK, "schema", "backfill", "documents", "by-url")
-	cl.must(exitOK, "schema", "verify", "documents", "by-url")
-	if r := cl.must(exitOK, "scan", "documents", "--index", "by-url"); !strings.Contains(r.out, "u1") {
+	cl.must(cli.ExitFailure, "scan", "documents", "--index", "by-url")
+	cl.must(cli.ExitOK, "schema", "backfill", "documents", "by-url")
+	cl.must(cli.ExitOK, "schema", "verify", "documents", "by-url")
+	if r := cl.must(cli.ExitOK, "scan", "documents", "--index", "by-url"); !strings.Contains(r.out, "u1") {
 		t.Errorf("the index shows %q", r.out)
 	}
 }

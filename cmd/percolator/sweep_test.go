@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -29,22 +31,22 @@ timing: {requestLifetime: 500ms, metaMaxAge: 1s}
 	}
 	cl := newCluster(t, nil)
 	s := session{c: cl}
-	s.run(exitOK, "schema", "apply", without, "--yes")
-	s.run(exitOK, "schema", "show")
-	s.run(exitOK, "schema", "show", "-o", "json")
-	s.run(exitFailure, "sweep")
+	s.run(cli.ExitOK, "schema", "apply", without, "--yes")
+	s.run(cli.ExitOK, "schema", "show")
+	s.run(cli.ExitOK, "schema", "show", "-o", "json")
+	s.run(cli.ExitFailure, "sweep")
 	cl.client = cl.newClient(percolator.Config{})
 	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "contents"}: "1", {Table: "documents", Row: "b", Column: "url"}: "2"})
-	s.run(exitFindings, "schema", "diff", with)
-	s.run(exitFindings, "schema", "diff", with, "-o", "json")
-	s.run(exitOK, "schema", "apply", with, "--yes")
-	s.run(exitOK, "schema", "show")
-	s.run(exitOK, "sweep")
-	s.run(exitOK, "schema", "show", "-o", "json")
-	s.run(exitOK, "sweep")
-	s.run(exitOK, "sweep", "-o", "json")
-	s.run(exitUsage, "sweep", "--rows-per-second", "0")
-	s.run(exitOK, "schema", "apply", without, "--yes")
-	s.run(exitOK, "schema", "apply", with, "--yes", "--backfill")
-	golden(t, "sweep.txt", strings.ReplaceAll(normalized(s.text.String()), dir+"/", ""))
+	s.run(cli.ExitFindings, "schema", "diff", with)
+	s.run(cli.ExitFindings, "schema", "diff", with, "-o", "json")
+	s.run(cli.ExitOK, "schema", "apply", with, "--yes")
+	s.run(cli.ExitOK, "schema", "show")
+	s.run(cli.ExitOK, "sweep")
+	s.run(cli.ExitOK, "schema", "show", "-o", "json")
+	s.run(cli.ExitOK, "sweep")
+	s.run(cli.ExitOK, "sweep", "-o", "json")
+	s.run(cli.ExitUsage, "sweep", "--rows-per-second", "0")
+	s.run(cli.ExitOK, "schema", "apply", without, "--yes")
+	s.run(cli.ExitOK, "schema", "apply", with, "--yes", "--backfill")
+	golden.Compare(t, "sweep.txt", strings.ReplaceAll(normalized(s.text.String()), dir+"/", ""))
 }

@@ -2,14 +2,13 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/text"
-	"github.com/gopercolator/percolator/percolator"
 )
 
 // hostile has an escape sequence, a bell, a return, C1's CSI in both encodings and a character that
@@ -24,7 +23,7 @@ func wantPrintable(t *testing.T, want string, args ...string) {
 	t.Helper()
 	var log bytes.Buffer
 	code := execute(t.Context(), args, strings.NewReader(""), &log, &log)
-	if said := log.String(); code == exitOK || !strings.Contains(said, want) || text.Lines(said) != said {
+	if said := log.String(); code == cli.ExitOK || !strings.Contains(said, want) || text.Lines(said) != said {
 		t.Errorf("%q: exit status %d, %q; want %s", args, code, said, want)
 	}
 }
@@ -51,7 +50,6 @@ func TestErrorsArePrintable(t *testing.T) {
 		`\x1b[2J`:                 {"\x1b[2J"},
 		`\x9b`:                    {"version", "-o", "\x9b"},
 		`\u202e`:                  {"capacity", "--set", "\u202e=1"},
-		"statements are:\n":       stored("txn", file("script", "set \x1b[2J")),
 	} {
 		wantPrintable(t, want, args...)
 	}
@@ -68,30 +66,5 @@ func TestEnvironmentIsPrintable(t *testing.T) {
 			t.Setenv(variable, strings.ReplaceAll(hostile, "\a", ""))
 			wantPrintable(t, `\u202e`, args...)
 		})
-	}
-}
-
-// A cell of a table stays in its place, whatever a server has answered.
-func TestTableIsPrintable(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	writeTable(&out, []serverStatus{{Target: "a:1", Version: hostile, Error: "no\nsuch\tthing"}})
-	if said := out.String(); text.Lines(said) != said || strings.Count(said, "\n") != 2 || !strings.Contains(said, escaped) {
-		t.Errorf("%q", said)
-	}
-}
-
-func TestJSONIsPrintable(t *testing.T) {
-	t.Parallel()
-	var whole, streamed bytes.Buffer
-	e := percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("\u009b1m\u202e\x7f")}
-	err := (&outputFlag{format: outputJSON}).emit(&whole, columnTypes(untyped).cell(e), nil)
-	if err := errors.Join(err, (&entryJSON{w: &streamed, types: untyped}).add(e)); err != nil {
-		t.Fatal(err)
-	}
-	for _, said := range []string{whole.String(), streamed.String()} {
-		if text.Lines(said) != said || !strings.Contains(said, `"\u009b1m\u202e\u007f"`) {
-			t.Errorf("%q", said)
-		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -15,7 +16,7 @@ func TestNext(t *testing.T) {
 	before := time.Now().Truncate(time.Millisecond)
 	for name, p := range map[string]*program{
 		"by flag":        start(t, nil, "tso", "next", "--tso", address),
-		"by environment": start(t, []string{tsoAddrEnv + "=" + address}, "tso", "next"),
+		"by environment": start(t, []string{cli.OracleEnv + "=" + address}, "tso", "next"),
 	} {
 		if code := p.wait(t); code != 0 {
 			t.Fatalf("%s: exit status %d, %q", name, code, p.stderr.String())
@@ -37,11 +38,11 @@ func TestNext(t *testing.T) {
 
 func TestNextFails(t *testing.T) {
 	t.Parallel()
-	if p := start(t, []string{tsoAddrEnv + "="}, "tso", "next"); p.wait(t) != exitUsage || !strings.Contains(p.stderr.String(), "--tso") {
+	if p := start(t, []string{cli.OracleEnv + "="}, "tso", "next"); p.wait(t) != cli.ExitUsage || !strings.Contains(p.stderr.String(), "--tso") {
 		t.Errorf("without an address: %q", p.stderr.String())
 	}
 	const nobody = "127.0.0.1:1"
-	if p := start(t, nil, "tso", "next", "--timeout", "1s", "--tso", nobody); p.wait(t) != exitUnavailable || !strings.Contains(p.stderr.String(), nobody) {
+	if p := start(t, nil, "tso", "next", "--timeout", "1s", "--tso", nobody); p.wait(t) != cli.ExitUnavailable || !strings.Contains(p.stderr.String(), nobody) {
 		t.Errorf("without a server: %q", p.stderr.String())
 	}
 }

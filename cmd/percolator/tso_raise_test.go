@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,30 +8,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/tso"
 )
-
-func TestParseMark(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]tso.Timestamp{
-		"now": tso.At(now), "now+10m": tso.At(now.Add(10 * time.Minute)), "2026-06-01T12:00:01Z": tso.At(now.Add(time.Second)),
-		"12345": 12345, strconv.FormatInt(int64(tso.MaxTimestamp), 10): tso.MaxTimestamp,
-	} {
-		if got, err := parseMark(text, now); err != nil || got != want {
-			t.Errorf("%s: %d, %v, want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "0", "-1", "now-10m", "now+", "now10m", "tomorrow", "9223372036854775807"} {
-		if got, err := parseMark(text, now); exitCode(err) != exitUsage {
-			t.Errorf("%q: %d, %v", text, got, err)
-		}
-	}
-}
 
 func raiseCommand(t *testing.T, emulator string, args ...string) *program {
 	t.Helper()
@@ -45,7 +23,7 @@ func raiseCommand(t *testing.T, emulator string, args ...string) *program {
 func raised(t *testing.T, emulator string, args ...string) tso.Timestamp {
 	t.Helper()
 	p := raiseCommand(t, emulator, args...)
-	if code := p.wait(t); code != exitOK {
+	if code := p.wait(t); code != cli.ExitOK {
 		t.Fatalf("exit status %d, %q", code, p.stderr.String())
 	}
 	match := mark.FindStringSubmatch(p.stdout.String())
@@ -72,11 +50,11 @@ func TestRaise(t *testing.T) {
 		want string
 		code int
 	}{
-		"lower":     {[]string{"--to", "now"}, "cannot be lowered", exitUsage},
-		"far":       {[]string{"--to", "now+2h"}, "--far", exitUsage},
-		"nonsense":  {[]string{"--to", "x"}, "--to", exitUsage},
-		"nothing":   {nil, "--to", exitUsage},
-		"no record": {[]string{"--to", "now", "--name", "other"}, "--replace-damaged", exitRecord},
+		"lower":     {[]string{"--to", "now"}, "cannot be lowered", cli.ExitUsage},
+		"far":       {[]string{"--to", "now+2h"}, "--far", cli.ExitUsage},
+		"nonsense":  {[]string{"--to", "x"}, "--to", cli.ExitUsage},
+		"nothing":   {nil, "--to", cli.ExitUsage},
+		"no record": {[]string{"--to", "now", "--name", "other"}, "--replace-damaged", cli.ExitRecord},
 	} {
 		p := raiseCommand(t, emulator, c.args...)
 		if code := p.wait(t); code != c.code || !strings.Contains(p.stderr.String(), c.want) {
@@ -97,7 +75,7 @@ func TestRaise(t *testing.T) {
 		t.Errorf("%d after the mark %d", ts, to)
 	}
 	p := raiseCommand(t, emulator, "--to", "now+30m")
-	if code := p.wait(t); code != exitFailure || !strings.Contains(p.stderr.String(), address) {
+	if code := p.wait(t); code != cli.ExitFailure || !strings.Contains(p.stderr.String(), address) {
 		t.Errorf("while a server leads: exit status %d, %q", code, p.stderr.String())
 	}
 	fenced := raised(t, emulator, "--to", "now+30m", "--fence")
@@ -136,10 +114,10 @@ func TestRaiseAfterDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := []string{"tso", "serve", "--listen", "127.0.0.1:0", "--admin", "off", "--project", "p", "--instance", "i"}
-			if p := start(t, onBigtable(emulator), args...); p.wait(t) != exitRecord || !strings.Contains(p.stderr.String(), "tso raise") {
+			if p := start(t, onBigtable(emulator), args...); p.wait(t) != cli.ExitRecord || !strings.Contains(p.stderr.String(), "tso raise") {
 				t.Fatalf("a server: %q", p.stderr.String())
 			}
-			if p := raiseCommand(t, emulator, "--to", "now+1m"); p.wait(t) != exitRecord || !strings.Contains(p.stderr.String(), "--replace-damaged") {
+			if p := raiseCommand(t, emulator, "--to", "now+1m"); p.wait(t) != cli.ExitRecord || !strings.Contains(p.stderr.String(), "--replace-damaged") {
 				t.Errorf("raise: %q", p.stderr.String())
 			}
 			to := raised(t, emulator, "--to", "now+1m", "--replace-damaged")
@@ -153,31 +131,5 @@ func TestRaiseAfterDamage(t *testing.T) {
 				t.Errorf("%d after %d and the mark %d", ts, last, to)
 			}
 		})
-	}
-}
-
-func TestExitCode(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, exitOK},
-		{errors.New("x"), exitFailure},
-		{usagef("x"), exitUsage},
-		{fmt.Errorf("x: %w", usagef("x")), exitUsage},
-		{fmt.Errorf("x: %w", tso.ErrInvalidArgument), exitUsage},
-		{fmt.Errorf("x: %w", tso.ErrUnavailable), exitUnavailable},
-		{&tso.NotLeaderError{}, exitUnavailable},
-		{fmt.Errorf("x: %w", context.DeadlineExceeded), exitUnavailable},
-		{status.Error(codes.Unavailable, "x"), exitUnavailable},
-		{status.Error(codes.PermissionDenied, "x"), exitFailure},
-		{fmt.Errorf("x: %w", tso.ErrCorrupt), exitRecord},
-		{advise(tso.ErrNoRecord), exitRecord},
-		{advise(status.Error(codes.NotFound, "x")), exitFailure},
-	} {
-		if got := exitCode(c.err); got != c.want {
-			t.Errorf("%v: exit status %d, want %d", c.err, got, c.want)
-		}
 	}
 }

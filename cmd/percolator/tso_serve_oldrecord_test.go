@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -44,18 +45,18 @@ func TestServeRefusesAnOldRecord(t *testing.T) {
 
 	serve := []string{"tso", "serve", "--project", "p", "--instance", "i", "--admin", "", "--listen", "127.0.0.1:0"}
 	refused := start(t, env, serve...)
-	if code := refused.wait(t); code != exitRecord {
-		t.Errorf("exit status %d, want %d", code, exitRecord)
+	if code := refused.wait(t); code != cli.ExitRecord {
+		t.Errorf("exit status %d, want %d", code, cli.ExitRecord)
 	}
 	refused.awaitLogged(t, "has been served")
 
-	if code := start(t, env, append(serve, "--data", "nonsense")...).wait(t); code != exitUsage {
-		t.Errorf("exit status %d of a bad --data, want %d", code, exitUsage)
+	if code := start(t, env, append(serve, "--data", "nonsense")...).wait(t); code != cli.ExitUsage {
+		t.Errorf("exit status %d of a bad --data, want %d", code, cli.ExitUsage)
 	}
 	careless := start(t, env, append(serve, "--data", "none")...)
 	careless.awaitLog(t, lead)
 	careless.signal(t, syscall.SIGTERM)
-	if code := careless.wait(t); code != exitOK {
+	if code := careless.wait(t); code != cli.ExitOK {
 		t.Errorf("exit status %d", code)
 	}
 
@@ -63,7 +64,7 @@ func TestServeRefusesAnOldRecord(t *testing.T) {
 	server := start(t, env, serve...)
 	server.awaitLog(t, lead)
 	server.signal(t, syscall.SIGTERM)
-	if code := server.wait(t); code != exitOK {
+	if code := server.wait(t); code != cli.ExitOK {
 		t.Errorf("exit status %d after the mark was raised", code)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/oracle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/internal/testing/testca"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -61,8 +63,8 @@ func TestServeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, emulator, c.args...)
-			if code := p.wait(t); code != exitUsage || !strings.Contains(p.stderr.String(), c.want) {
-				t.Errorf("exit status %d, %q, want %d and %q", code, p.stderr.String(), exitUsage, c.want)
+			if code := p.wait(t); code != cli.ExitUsage || !strings.Contains(p.stderr.String(), c.want) {
+				t.Errorf("exit status %d, %q, want %d and %q", code, p.stderr.String(), cli.ExitUsage, c.want)
 			}
 			if p.stdout.String() != "" {
 				t.Errorf("the standard output has %q", p.stdout.String())
@@ -77,11 +79,11 @@ func TestServeBeforeInit(t *testing.T) {
 	empty, _ := startEmulator(t)
 	args := []string{"tso", "serve", "--listen", "127.0.0.1:0", "--admin", "", "--project", "p", "--instance", "i"}
 	p := start(t, onBigtable(empty), args...)
-	if code := p.wait(t); code != exitFailure || !strings.Contains(p.stderr.String(), tso.BigtableTable) || !strings.Contains(p.stderr.String(), "percolator init") {
+	if code := p.wait(t); code != cli.ExitFailure || !strings.Contains(p.stderr.String(), tso.BigtableTable) || !strings.Contains(p.stderr.String(), "percolator init") {
 		t.Errorf("without a table: exit status %d, %q", code, p.stderr.String())
 	}
 	p = start(t, onBigtable(startBigtable(t)), append(args, "--name", "other")...)
-	if code := p.wait(t); code != exitRecord || !strings.Contains(p.stderr.String(), "percolator init") {
+	if code := p.wait(t); code != cli.ExitRecord || !strings.Contains(p.stderr.String(), "percolator init") {
 		t.Errorf("without a record: exit status %d, %q", code, p.stderr.String())
 	}
 }
@@ -122,7 +124,7 @@ func TestServeHandsOver(t *testing.T) {
 	if log := b.stderr.String(); strings.Contains(log, "has run out") {
 		t.Error("the successor waited for the lease")
 	}
-	if code := a.wait(t); code != exitOK {
+	if code := a.wait(t); code != cli.ExitOK {
 		t.Errorf("exit status %d", code)
 	}
 	t.Logf("from SIGTERM until the successor led: %v", took)
@@ -187,7 +189,7 @@ func TestAdmin(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	emulator, stopStore := startEmulator(t)
-	if code := start(t, onBigtable(emulator), "init", "--project", "p", "--instance", "i").wait(t); code != exitOK {
+	if code := start(t, onBigtable(emulator), "init", "--project", "p", "--instance", "i").wait(t); code != cli.ExitOK {
 		t.Fatal("init")
 	}
 	a, addressA := startServer(t, emulator, "--lease", "500ms", "--window", "500ms")
@@ -207,7 +209,7 @@ func TestAdmin(t *testing.T) {
 	if code, _ := get(t, adminA+"/debug/pprof/"); code != http.StatusNotFound {
 		t.Errorf("another page: %d", code)
 	}
-	if answered(t, adminA, "X: "+strings.Repeat("x", 4*adminHeaderBytes)) {
+	if answered(t, adminA, "X: "+strings.Repeat("x", 4*oracle.AdminHeaderBytes)) {
 		t.Error("a large header is accepted")
 	}
 	if !answered(t, adminA, "X: x") {
@@ -252,11 +254,11 @@ func TestServeFromTheEnvironment(t *testing.T) {
 	}
 
 	bad := start(t, append(env, "PERCOLATOR_TSO_WINDOW=long"), "tso", "serve")
-	if code := bad.wait(t); code != exitUsage || !strings.Contains(bad.stderr.String(), "PERCOLATOR_TSO_WINDOW") {
+	if code := bad.wait(t); code != cli.ExitUsage || !strings.Contains(bad.stderr.String(), "PERCOLATOR_TSO_WINDOW") {
 		t.Errorf("a bad variable: exit status %d, %q", code, bad.stderr.String())
 	}
 	both := start(t, append(env, "PERCOLATOR_SPANNER=projects/p/instances/i/databases/d"), "tso", "serve")
-	if code := both.wait(t); code != exitUsage || !strings.Contains(both.stderr.String(), "environment") {
+	if code := both.wait(t); code != cli.ExitUsage || !strings.Contains(both.stderr.String(), "environment") {
 		t.Errorf("two stores: exit status %d, %q", code, both.stderr.String())
 	}
 }
@@ -280,12 +282,12 @@ func TestServeMutualTLS(t *testing.T) {
 		"by flags":       start(t, nil, "tso", "next", "--tso", address, "--tls-ca", caFile, "--tls-cert", clientCert, "--tls-key", clientKey),
 		"not by ALTS, which the environment asks for": start(t, append(env, "PERCOLATOR_TSO_ALTS=true"), "tso", "next", "--tls-ca", caFile),
 	} {
-		if code := p.wait(t); code != exitOK {
+		if code := p.wait(t); code != cli.ExitOK {
 			t.Errorf("%s: exit status %d, %q", name, code, p.stderr.String())
 		}
 	}
 	status := start(t, env, "tso", "status") // now that a server leads: it does not wait for one
-	if code := status.wait(t); code != exitOK {
+	if code := status.wait(t); code != cli.ExitOK {
 		t.Errorf("status: exit status %d, %q", code, status.stderr.String())
 	}
 	for name, p := range map[string]*program{
@@ -293,7 +295,7 @@ func TestServeMutualTLS(t *testing.T) {
 		"without a certificate": start(t, nil, "tso", "next", "--tso", address, "--timeout", "1s", "--tls-ca", caFile),
 		"with another name":     start(t, env, "tso", "next", "--timeout", "1s", "--tls-server-name", "oracle.example"),
 	} {
-		if code := p.wait(t); code != exitUnavailable {
+		if code := p.wait(t); code != cli.ExitUnavailable {
 			t.Errorf("%s: exit status %d, %q", name, code, p.stderr.String())
 		}
 	}
@@ -303,7 +305,7 @@ func TestServeMutualTLS(t *testing.T) {
 // anything listens or dials.
 func TestALTS(t *testing.T) {
 	t.Parallel()
-	if _, err := altsClient(); err == nil {
+	if _, err := cli.ALTSServer(); err == nil {
 		t.Log("this machine has ALTS")
 		return
 	}
@@ -313,7 +315,7 @@ func TestALTS(t *testing.T) {
 		{"tso", "status", "--alts", "--tso", "127.0.0.1:1"},
 	} {
 		p := start(t, nil, args...)
-		if code := p.wait(t); code != exitUsage || !strings.Contains(p.stderr.String(), "Google Cloud only") {
+		if code := p.wait(t); code != cli.ExitUsage || !strings.Contains(p.stderr.String(), "Google Cloud only") {
 			t.Errorf("%v: exit status %d, %q", args, code, p.stderr.String())
 		}
 	}

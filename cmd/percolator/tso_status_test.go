@@ -3,68 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/oracle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/tso"
-	"github.com/gopercolator/percolator/tso/tsopb"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares got with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
-
-// A leader, a follower, one in trouble and one that is gone.
-func sampleAnswers() []serverStatus {
-	leader := &tsopb.GetStatusResponse{
-		Server: "one", Version: "v1.2.3", Leading: true, Ready: true, Leader: "tso-a:7070", Epoch: 7, Record: 4711,
-		HighWater: int64(tso.MaxTimestamp) / 4, Served: 12345, StoreAnsweredMs: 12,
-	}
-	follower := &tsopb.GetStatusResponse{Server: "two", Version: "v1.2.3", Ready: true, Leader: "tso-a:7070", Epoch: 7, Record: 4711, HighWater: leader.GetHighWater()}
-	troubled := &tsopb.GetStatusResponse{Server: "three", Reason: "the store has not answered yet", StoreAnsweredMs: -1}
-	return []serverStatus{
-		newServerStatus("tso-a:7070", leader, nil), newServerStatus("tso-b:7070", follower, nil),
-		newServerStatus("tso-c:7070", troubled, nil), newServerStatus("tso-d:7070", nil, errors.New("connection refused")),
-	}
-}
-
-func TestStatusOutput(t *testing.T) {
-	t.Parallel()
-	var table, text bytes.Buffer
-	writeTable(&table, sampleAnswers())
-	golden(t, "status.table", table.String())
-	if err := (&outputFlag{outputJSON}).emit(&text, sampleAnswers(), nil); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "status.json", text.String())
-}
 
 func TestStatus(t *testing.T) {
 	fixture.Long(t)
@@ -76,40 +24,44 @@ func TestStatus(t *testing.T) {
 	awaitPage(t, adminOf(t, b)+"/readyz", 200, "following")
 	const nobody = "127.0.0.1:1"
 	p := start(t, nil, "tso", "status", "-o", "json", "--tso", strings.Join([]string{addressA, addressB, nobody}, ","))
-	if code := p.wait(t); code != exitOK {
+	if code := p.wait(t); code != cli.ExitOK {
 		t.Fatalf("exit status %d, %q", code, p.stderr.String())
 	}
-	var got []serverStatus
+	var got []struct {
+		Leading, Ready, Reachable bool
+		Epoch                     int64
+		Leader, Version, Error    string
+	}
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil || len(got) != 3 {
 		t.Fatalf("%v: %q", err, p.stdout.String())
 	}
-	if !got[0].Leading || got[0].state() != "leads" || got[0].Epoch != 1 || got[0].Leader != addressA || got[0].Version == "" {
+	if !got[0].Leading || got[0].Epoch != 1 || got[0].Leader != addressA || got[0].Version == "" {
 		t.Errorf("the leader: %+v", got[0])
 	}
-	if got[1].Leading || got[1].state() != "stands by" || got[1].Leader != addressA {
+	if got[1].Leading || !got[1].Ready || got[1].Leader != addressA {
 		t.Errorf("the follower: %+v", got[1])
 	}
-	if got[2].Reachable || got[2].state() != "unreachable" || !strings.Contains(got[2].Error, "refused") {
+	if got[2].Reachable || !strings.Contains(got[2].Error, "refused") {
 		t.Errorf("nobody: %+v", got[2])
 	}
 
 	p = start(t, nil, "tso", "status", "--tso", addressB)
-	if code := p.wait(t); code != exitUnavailable || !strings.Contains(p.stdout.String(), "stands by") {
+	if code := p.wait(t); code != cli.ExitUnavailable || !strings.Contains(p.stdout.String(), "stands by") {
 		t.Errorf("no leader: exit status %d, %q", code, p.stdout.String())
 	}
 	for name, args := range map[string][]string{
 		"a bad form":      {"--tso", addressA, "-o", "xml"},
 		"no servers":      {"--tso", ","},
-		"too many":        {"--tso", strings.Repeat("h:1,", maxServers+1)},
+		"too many":        {"--tso", strings.Repeat("h:1,", oracle.MaxServers+1)},
 		"a bad time":      {"--tso", addressA, "--timeout", "-1s"},
 		"no list":         {},
 		"a bad CA":        {"--tso", addressA, "--tls-ca", "/none"},
 		"another machine": {"--tso", "192.0.2.1:7070,x"},
 	} {
 		p := start(t, nil, append([]string{"tso", "status"}, args...)...)
-		want := exitUsage
+		want := cli.ExitUsage
 		if name == "another machine" { // that is what its line says
-			want = exitUnavailable
+			want = cli.ExitUnavailable
 		}
 		if code := p.wait(t); code != want {
 			t.Errorf("%s: exit status %d, %q", name, code, p.stderr.String())
@@ -130,7 +82,7 @@ func TestHelp(t *testing.T) {
 		if cmd.Runnable() && !cmd.HasSubCommands() && cmd.Example == "" {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
-		golden(t, "help/"+strings.ReplaceAll(cmd.CommandPath(), " ", "_")+".txt", out.String())
+		golden.Compare(t, "help/"+strings.ReplaceAll(cmd.CommandPath(), " ", "_")+".txt", out.String())
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() {
 				walk(sub)

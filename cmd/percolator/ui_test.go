@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -71,7 +73,7 @@ func TestUI(t *testing.T) {
 	if line, err := bufio.NewReader(live.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "retry:") {
 		t.Errorf("a live page begins with %q, %v", line, err)
 	}
-	if r := stop(); r.code != exitOK {
+	if r := stop(); r.code != cli.ExitOK {
 		t.Errorf("exit status %d\n%s", r.code, r.stderr)
 	}
 	if _, err := http.Get(address); err == nil {
@@ -81,7 +83,7 @@ func TestUI(t *testing.T) {
 
 func TestUIWithPassword(t *testing.T) {
 	const password = "correct horse battery"
-	t.Setenv(uiPasswordEnv, password)
+	t.Setenv(look.UIPasswordEnv, password)
 	c := newCluster(t, uiSchema)
 	address, stop := c.serveUI("--user", "ops", "--allow-changes")
 	for given, want := range map[string]int{"": http.StatusUnauthorized, password: http.StatusOK} {
@@ -99,20 +101,20 @@ func TestUIWithPassword(t *testing.T) {
 			t.Errorf("with password %q: %d, want %d", given, resp.StatusCode, want)
 		}
 	}
-	if r := stop(); r.code != exitOK || strings.Contains(r.stderr, password) {
+	if r := stop(); r.code != cli.ExitOK || strings.Contains(r.stderr, password) {
 		t.Errorf("exit status %d\n%s", r.code, r.stderr)
 	}
 }
 
 // What is wrong with the flags is said before anything is served.
 func TestUIRefused(t *testing.T) {
-	t.Setenv(uiPasswordEnv, "short")
+	t.Setenv(look.UIPasswordEnv, "short")
 	c := newCluster(t, uiSchema)
 	s := session{c: c}
-	s.run(exitUsage, "ui", "--listen", "0.0.0.0:0")
-	s.run(exitUsage, "ui", "--listen", "nowhere")
-	s.run(exitUsage, "ui", "--listen", "127.0.0.1:0", "--user", "ops")
-	s.run(exitUsage, "ui", "--listen", "127.0.0.1:0", "--path-prefix", "a?b")
-	s.run(exitUsage, "ui", "--listen", "127.0.0.1:0", "--project", "")
+	s.run(cli.ExitUsage, "ui", "--listen", "0.0.0.0:0")
+	s.run(cli.ExitUsage, "ui", "--listen", "nowhere")
+	s.run(cli.ExitUsage, "ui", "--listen", "127.0.0.1:0", "--user", "ops")
+	s.run(cli.ExitUsage, "ui", "--listen", "127.0.0.1:0", "--path-prefix", "a?b")
+	s.run(cli.ExitUsage, "ui", "--listen", "127.0.0.1:0", "--project", "")
 	s.compare("ui.txt")
 }

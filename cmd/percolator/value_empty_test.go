@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -15,36 +16,26 @@ func TestEmptyValues(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "ix", Column: "c"}}}}})
 	for row, args := range map[string][]string{"argument": {""}, "file": {"--file", "/dev/null"}, "input": {"--file", "-"}, "hex": {"", "--hex"}, "inserted": {"", "--insert"}} {
-		c.must(exitOK, append([]string{"set", "t", row, "c"}, args...)...)
-		c.must(exitConflict, "set", "t", row, "c", "", "--insert")
+		c.must(cli.ExitOK, append([]string{"set", "t", row, "c"}, args...)...)
+		c.must(cli.ExitConflict, "set", "t", row, "c", "", "--insert")
 		for form, want := range map[string]string{"table": `""`, "json": `"value": ""`} {
 			for _, command := range [][]string{{"get", "t", row}, {"get", "t", row, "c"}, {"scan", "t", "--prefix", row}, {"scan", "t", "--index", "ix", "--from", "", "--to", "a"}} {
-				if out := c.must(exitOK, append(command, "-o", form)...).out; !strings.Contains(out, want) {
+				if out := c.must(cli.ExitOK, append(command, "-o", form)...).out; !strings.Contains(out, want) {
 					t.Errorf("%q prints\n%s", append(command, "-o", form), out)
 				}
 			}
 		}
-		if out := c.must(exitOK, "get", "t", row, "c", "--raw").out; out != "" {
+		if out := c.must(cli.ExitOK, "get", "t", row, "c", "--raw").out; out != "" {
 			t.Errorf("get --raw prints %q", out)
 		}
-		if out := c.must(exitOK, "row", "t", row, "--values", "-o", "json").out; strings.Count(out, `"value": ""`) != 2 || !strings.Contains(out, `"size": 0`) {
+		if out := c.must(cli.ExitOK, "row", "t", row, "--values", "-o", "json").out; strings.Count(out, `"value": ""`) != 2 || !strings.Contains(out, `"size": 0`) {
 			t.Errorf("row prints\n%s", out)
 		}
 	}
-	script := "require t argument c = ''\nset t scripted c ''\nget t scripted c\nrequire t scripted c = \"\"\nrequire t none c absent\ninsert t other c ''\n"
-	if r := c.runWith(script, "txn", "-o", "json"); r.code != exitOK || !strings.Contains(r.out, `"value": ""`) {
-		t.Errorf("txn: %+v", r)
-	}
-	if r := c.runWith("require t argument c absent\n", "txn"); r.code != exitConflict {
-		t.Errorf("an empty value is absent: %+v", r)
-	}
-	if r := c.runWith("require t none c = ''\n", "txn"); r.code != exitConflict {
-		t.Errorf("what is absent is an empty value: %+v", r)
-	}
-	c.must(exitOK, "del", "t", "argument", "c")
-	c.must(exitNotFound, "get", "t", "argument", "c")
-	c.must(exitNotFound, "get", "t", "argument", "c", "--raw")
-	c.must(exitUsage, "set", "t", "", "c", "v")
-	c.must(exitUsage, "set", "t", "r", "", "v")
-	c.must(exitUsage, "get", "t", "")
+	c.must(cli.ExitOK, "del", "t", "argument", "c")
+	c.must(cli.ExitNotFound, "get", "t", "argument", "c")
+	c.must(cli.ExitNotFound, "get", "t", "argument", "c", "--raw")
+	c.must(cli.ExitUsage, "set", "t", "", "c", "v")
+	c.must(cli.ExitUsage, "set", "t", "r", "", "v")
+	c.must(cli.ExitUsage, "get", "t", "")
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -22,7 +25,7 @@ func TestWatch(t *testing.T) {
 
 func testWatch(t *testing.T) {
 	cl := newCluster(t, cellSchema())
-	since := committed(cl.set(map[percolator.Cell]string{{Table: "documents", Row: "first", Column: "title"}: "before"}))
+	since := fmt.Sprint(int64(cl.set(map[percolator.Cell]string{{Table: "documents", Row: "first", Column: "title"}: "before"})))
 	cl.set(map[percolator.Cell]string{
 		{Table: "documents", Row: "a", Column: "title"}:        "A <title>",
 		{Table: "documents", Row: "a", Column: "url"}:          "http://a.example/",
@@ -30,25 +33,25 @@ func testWatch(t *testing.T) {
 		{Table: "accounts", Row: "alice", Column: "balance"}:   "10",
 	})
 	time.Sleep(time.Second)
-	cl.must(exitOK, "del", "documents", "a", "title")
+	cl.must(cli.ExitOK, "del", "documents", "a", "title")
 	s := session{c: cl}
-	s.run(exitOK, "watch", "documents", "--since", since, "--limit", "4")
-	r := s.run(exitOK, "watch", "documents", "title", "url", "--since", "10m", "--limit", "5", "-o", "json")
+	s.run(cli.ExitOK, "watch", "documents", "--since", since, "--limit", "4")
+	r := s.run(cli.ExitOK, "watch", "documents", "title", "url", "--since", "10m", "--limit", "5", "-o", "json")
 	at := positions.FindString(r.stderr)
-	cl.must(exitOK, "set", "documents", "a", "title", "another")
-	s.run(exitOK, "watch", "documents", "title", "--since", at, "--limit", "1")
-	s.run(exitOK, "watch", "documents", "title", "--name", "indexer", "--since", since, "--limit", "4")
-	cl.must(exitOK, "set", "documents", "b", "title", "one more")
-	s.run(exitOK, "watch", "documents", "title", "--name", "indexer", "--limit", "1")
-	s.run(exitUsage, "watch", "documents", "title", "--name", "indexer", "--since", since)
-	s.run(exitOK, "watch", "documents", "title", "--name", "indexer", "--since", since, "--restart", "--limit", "1")
-	s.run(exitOK, "gc", "hold", "ls")
-	s.run(exitUsage, "watch")
-	s.run(exitUsage, "watch", "documents", "--since", "yesterday")
-	s.run(exitUsage, "watch", "documents", "--limit", "-1")
-	s.run(exitUsage, "watch", "documents", "--hold", "1ms")
-	s.run(exitUsage, "watch", "nothing")
+	cl.must(cli.ExitOK, "set", "documents", "a", "title", "another")
+	s.run(cli.ExitOK, "watch", "documents", "title", "--since", at, "--limit", "1")
+	s.run(cli.ExitOK, "watch", "documents", "title", "--name", "indexer", "--since", since, "--limit", "4")
+	cl.must(cli.ExitOK, "set", "documents", "b", "title", "one more")
+	s.run(cli.ExitOK, "watch", "documents", "title", "--name", "indexer", "--limit", "1")
+	s.run(cli.ExitUsage, "watch", "documents", "title", "--name", "indexer", "--since", since)
+	s.run(cli.ExitOK, "watch", "documents", "title", "--name", "indexer", "--since", since, "--restart", "--limit", "1")
+	s.run(cli.ExitOK, "gc", "hold", "ls")
+	s.run(cli.ExitUsage, "watch")
+	s.run(cli.ExitUsage, "watch", "documents", "--since", "yesterday")
+	s.run(cli.ExitUsage, "watch", "documents", "--limit", "-1")
+	s.run(cli.ExitUsage, "watch", "documents", "--hold", "1ms")
+	s.run(cli.ExitUsage, "watch", "nothing")
 	text := watchedLine.ReplaceAllString(s.text.String(), "<ts>  ")
 	text = positions.ReplaceAllString(text, "<position>")
-	golden(t, "watch.txt", normalized(strings.ReplaceAll(text, since, "<since>")))
+	golden.Compare(t, "watch.txt", normalized(strings.ReplaceAll(text, since, "<since>")))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -44,7 +45,7 @@ func TestBacklogOfAnotherTeam(t *testing.T) {
 			BacklogMillis int64    `json:"backlogMillis"`
 			Observers     []string `json:"observers"`
 		}
-		if err := json.Unmarshal([]byte(cl.must(exitOK, "workers", "ls", "-o", "json").out), &list); err != nil || len(list) != 1 {
+		if err := json.Unmarshal([]byte(cl.must(cli.ExitOK, "workers", "ls", "-o", "json").out), &list); err != nil || len(list) != 1 {
 			t.Fatalf("%v %+v", err, list)
 		}
 		if list[0].BacklogMillis != 0 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cloud.google.com/go/bigtable"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -89,36 +91,23 @@ func TestWorkersLs(t *testing.T) {
 	t.Parallel()
 	cl := newCluster(t, cellSchema())
 	s := session{c: cl}
-	s.run(exitOK, "workers", "ls")
-	s.run(exitOK, "workers", "ls", "-o", "json")
+	s.run(cli.ExitOK, "workers", "ls")
+	s.run(cli.ExitOK, "workers", "ls", "-o", "json")
 	cl.work(observers.Config{Partition: true, ReportInterval: 10 * time.Millisecond})
 	cl.listed(1)
-	s.run(exitOK, "workers", "ls")
-	var list []workerJSON
-	if err := json.Unmarshal([]byte(s.run(exitOK, "workers", "ls", "-o", "json").out), &list); err != nil || len(list) != 1 {
+	s.run(cli.ExitOK, "workers", "ls")
+	var list []struct{ Session, Version string }
+	if err := json.Unmarshal([]byte(s.run(cli.ExitOK, "workers", "ls", "-o", "json").out), &list); err != nil || len(list) != 1 {
 		t.Fatalf("%d workers, %v", len(list), err)
 	}
-	s.run(exitUsage, "workers", "ls", "x")
-	s.run(exitUsage, "workers", "ls", "-o", "xml")
+	s.run(cli.ExitUsage, "workers", "ls", "x")
+	s.run(cli.ExitUsage, "workers", "ls", "-o", "xml")
 	s.replace(regexp.QuoteMeta(list[0].Session), "SESSION")
 	s.replace(regexp.QuoteMeta(list[0].Version), "VERSION")
 	host, _ := os.Hostname()
 	s.replace(regexp.QuoteMeta(host), "HOST")
 	s.replace(fmt.Sprintf(`\b%d\b`, os.Getpid()), "PID")
 	s.compare("workers.txt")
-}
-
-// TestWorkerList: a worker that only announces itself is listed, and so is one that only reports.
-func TestWorkerList(t *testing.T) {
-	t.Parallel()
-	list := workerList(
-		admin.Workers{Live: []admin.WorkerInfo{{Name: "a", Started: 1, Version: "v1", Observers: []string{"x y"}}, {Name: "both", Started: 2, Columns: "c", Session: "s"}}},
-		[]admin.Report{{Name: "both", Started: 3, Host: "h", Version: "v2", Worker: admin.WorkerReport{Queued: 4}}, {Name: "r", Started: 4}})
-	if len(list) != 3 || list[0].Name != "a" || list[0].Reported != nil || list[0].Observers[0] != `"x y"` ||
-		list[1].Name != "both" || list[1].Session != "s" || list[1].Host != "h" || list[1].Version != "v2" || list[1].Queued != 4 ||
-		list[2].Name != "r" || list[2].Observers == nil {
-		t.Errorf("%+v", list)
-	}
 }
 
 func TestNotifySession(t *testing.T) {
@@ -131,50 +120,50 @@ func testNotifySession(t *testing.T) {
 	cl := newCluster(t, cellSchema())
 	cell := percolator.Cell{Table: "documents", Row: "com.example/", Column: "contents"}
 	s := session{c: cl}
-	s.run(exitOK, "notify", "ls")
-	s.run(exitOK, "notify", "ls", "-o", "json")
-	s.run(exitOK, "notify", "wait")
+	s.run(cli.ExitOK, "notify", "ls")
+	s.run(cli.ExitOK, "notify", "ls", "-o", "json")
+	s.run(cli.ExitOK, "notify", "wait")
 	cl.set(map[percolator.Cell]string{cell: "secret"})
-	s.run(exitFindings, "notify", "wait", "--timeout", "3s") // nobody works
-	s.run(exitFindings, "notify", "wait", "--timeout", "3s", "-o", "json")
+	s.run(cli.ExitFindings, "notify", "wait", "--timeout", "3s") // nobody works
+	s.run(cli.ExitFindings, "notify", "wait", "--timeout", "3s", "-o", "json")
 	w := cl.work(observers.Config{})
-	s.run(exitOK, "notify", "wait")
-	s.run(exitOK, "notify", "wait", "-o", "json")
+	s.run(cli.ExitOK, "notify", "wait")
+	s.run(cli.ExitOK, "notify", "wait", "-o", "json")
 	w.broken.Store(true)
 	odd := cell
 	odd.Row = "b\x00\xff"
 	cl.set(map[percolator.Cell]string{cell: "secret", odd: "secret"})
 	w.idle()
-	s.run(exitOK, "notify", "wait") // parked cells do not count
-	s.run(exitOK, "notify", "ls")
-	s.run(exitOK, "notify", "ls", "documents", "--limit", "1", "-o", "json")
-	s.run(exitOK, "notify", "retry", "--all", "--dry-run")
-	s.runWith(exitUsage, "\n", "notify", "drop", "documents", `"b\x00\xff"`, "contents", "index")
-	s.run(exitOK, "notify", "drop", "documents", `"b\x00\xff"`, "contents", "index", "--dry-run")
-	s.run(exitOK, "notify", "drop", "documents", `"b\x00\xff"`, "contents", "index", "--yes", "-o", "json")
+	s.run(cli.ExitOK, "notify", "wait") // parked cells do not count
+	s.run(cli.ExitOK, "notify", "ls")
+	s.run(cli.ExitOK, "notify", "ls", "documents", "--limit", "1", "-o", "json")
+	s.run(cli.ExitOK, "notify", "retry", "--all", "--dry-run")
+	s.runWith(cli.ExitUsage, "\n", "notify", "drop", "documents", `"b\x00\xff"`, "contents", "index")
+	s.run(cli.ExitOK, "notify", "drop", "documents", `"b\x00\xff"`, "contents", "index", "--dry-run")
+	s.run(cli.ExitOK, "notify", "drop", "documents", `"b\x00\xff"`, "contents", "index", "--yes", "-o", "json")
 	w.broken.Store(false)
-	s.run(exitOK, "notify", "retry", "--observer", "index", "--dry-run", "-o", "json")
-	s.run(exitOK, "notify", "retry", "--observer", "index")
-	s.run(exitOK, "notify", "wait")
-	s.run(exitOK, "notify", "ls")
-	s.run(exitNotFound, "notify", "retry", "documents", "com.example/", "contents", "index")
-	s.run(exitUsage, "notify", "ls", "nowhere")
-	s.run(exitUsage, "notify", "wait", "x")
-	s.run(exitUsage, "notify", "wait", "-o", "xml")
+	s.run(cli.ExitOK, "notify", "retry", "--observer", "index", "--dry-run", "-o", "json")
+	s.run(cli.ExitOK, "notify", "retry", "--observer", "index")
+	s.run(cli.ExitOK, "notify", "wait")
+	s.run(cli.ExitOK, "notify", "ls")
+	s.run(cli.ExitNotFound, "notify", "retry", "documents", "com.example/", "contents", "index")
+	s.run(cli.ExitUsage, "notify", "ls", "nowhere")
+	s.run(cli.ExitUsage, "notify", "wait", "x")
+	s.run(cli.ExitUsage, "notify", "wait", "-o", "xml")
 
-	s.run(exitOK, "observers", "backfill", "documents", "contents", "index")
-	s.runWith(exitUsage, "n\n", "observers", "forget", "documents", "contents", "index")
-	s.run(exitOK, "observers", "forget", "documents", "contents", "index", "--dry-run")
-	s.run(exitOK, "observers", "forget", "documents", "contents", "index", "--dry-run", "-o", "json")
-	s.run(exitOK, "observers", "forget", "documents", "contents", "index", "--yes")
-	s.run(exitOK, "observers", "backfill", "documents", "contents", "index")
-	s.run(exitOK, "notify", "wait")
-	s.run(exitFailure, "observers", "backfill", "documents", "title", "index")
-	s.run(exitOK, "observers", "backfill", "documents", "contents", "indx", "--dry-run")
-	s.run(exitOK, "observers", "backfill", "documents", "contents", "indx", "--dry-run", "-o", "json")
-	s.run(exitUsage, "observers", "backfill", "documents", "contents")
+	s.run(cli.ExitOK, "observers", "backfill", "documents", "contents", "index")
+	s.runWith(cli.ExitUsage, "n\n", "observers", "forget", "documents", "contents", "index")
+	s.run(cli.ExitOK, "observers", "forget", "documents", "contents", "index", "--dry-run")
+	s.run(cli.ExitOK, "observers", "forget", "documents", "contents", "index", "--dry-run", "-o", "json")
+	s.run(cli.ExitOK, "observers", "forget", "documents", "contents", "index", "--yes")
+	s.run(cli.ExitOK, "observers", "backfill", "documents", "contents", "index")
+	s.run(cli.ExitOK, "notify", "wait")
+	s.run(cli.ExitFailure, "observers", "backfill", "documents", "title", "index")
+	s.run(cli.ExitOK, "observers", "backfill", "documents", "contents", "indx", "--dry-run")
+	s.run(cli.ExitOK, "observers", "backfill", "documents", "contents", "indx", "--dry-run", "-o", "json")
+	s.run(cli.ExitUsage, "observers", "backfill", "documents", "contents")
 	s.compare("notify.txt")
-	cl.must(exitUnavailable, "notify", "wait", "--tso", "127.0.0.1:1", "--timeout", "300ms")
+	cl.must(cli.ExitUnavailable, "notify", "wait", "--tso", "127.0.0.1:1", "--timeout", "300ms")
 }
 
 // A tool leaves the entries of the dead, and what it cannot read, where they are.
@@ -194,7 +183,7 @@ func TestWorkersLsChangesNothing(t *testing.T) {
 	if err := meta.Apply(ctx, "workers", mut); err != nil {
 		t.Fatal(err)
 	}
-	cl.must(exitOK, "workers", "ls")
+	cl.must(cli.ExitOK, "workers", "ls")
 	if row, err := meta.ReadRow(ctx, "workers"); err != nil || len(row["meta"]) != 1 {
 		t.Errorf("after workers ls the row holds %v, %v", row, err)
 	}

@@ -82,7 +82,7 @@ func TestIndexBackedUpWhileItIsBuilt(t *testing.T) {
 			t.Fatal(err)
 		}
 		schema := index.Schema() // with timings for which a test can wait
-		schema.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+		schema.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}
 		if err := percolator.CreateSchema(ctx, "p", "source", schema, bigtable.ClientOptions()...); err != nil {
 			t.Fatal(err)
 		}

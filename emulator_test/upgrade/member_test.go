@@ -74,7 +74,7 @@ const (
 func configure(cfg *percolator.Config) { cfg.LockTTL, cfg.Retention = lockTTL, time.Minute }
 
 func schema() *percolator.Schema {
-	return workload.Schema(percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 600 * time.Millisecond})
+	return workload.Schema(percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second})
 }
 
 // member is a process of one revision.

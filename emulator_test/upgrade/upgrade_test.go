@@ -124,6 +124,8 @@ func (r *rolling) phase(p phase, clients []*process) {
 	for _, w := range workers {
 		r.within(fmt.Sprintf("%s runs observers", w.order.Name), func() bool { return w.steps() > 0 })
 	}
+	// A share of the collection that begins with a nonce (J10), and that former versions can replace.
+	fixture.CopyStreams(r, r.Context(), percolatortest.Join(r.T, r.at), 190)
 	r.Skew.Add(int64(2 * time.Minute)) // most of what there is is old
 	if said := r.percolator(p.collector, "gc", "run", "--retention", "1m", "--yes"); !removed.MatchString(said) {
 		r.Errorf("the collector of the %s revision removed nothing:\n%s", p.collector, said)

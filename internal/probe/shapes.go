@@ -161,7 +161,7 @@ func metaQueries() (out []store.Query) {
 	for i := range blocks {
 		column, at, next := block(i), startOf(i), block((i+1)%blocks)
 		out = append(out, store.Cells(column[:4], 0), store.Cells(column, 1), store.CellExists(column), store.CellExists(column+"\x00\x00"),
-			store.CellIs(column, []byte(column)), store.CellIs(column, []byte(column[:15])), store.CellAtLeast(column, at), store.CellAtLeast(column, at+1),
+			store.CellIs(column, []byte(column)), store.CellIs(column, []byte(column[:15])), store.CellBegins(column, []byte(column[:15])), store.CellBegins(column, []byte(next)), store.CellAtLeast(column, at), store.CellAtLeast(column, at+1),
 			store.EitherCell(column, next), store.SafepointRefused(column, next, at), store.SafepointRefused(column, next, at-1), store.SafepointRefused(column, next, startOf((i+1)%blocks)-1), store.HoldRefused(column, next, at))
 	}
 	return append(out, store.Cells("", 0), store.EitherCell("none", "neither"))

@@ -32,7 +32,7 @@ func testCollectionBesideFolding(t *testing.T) {
 	}
 	pt := percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{q.Table(), {Name: "totals"}},
-		Timing: percolator.Timing{RequestLifetime: 4 * time.Second, MetaMaxAge: 200 * time.Millisecond}, // a drain can be waited for
+		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}, // a drain can be waited for
 	})
 	e := &env{t, pt, ctx, pt.Client, q, percolator.Int64("totals", "total")}
 	w, _ := e.fold(e.NewClient())

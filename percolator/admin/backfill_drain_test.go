@@ -66,7 +66,7 @@ func TestBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
 }
 
 func testBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
-	env := percolatortest.New(t, peopleSchema(percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 2 * time.Second}),
+	env := percolatortest.New(t, peopleSchema(percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}),
 		percolatortest.Emulator(emulator.OnDisks(&emulator.Disks{Latency: 5 * time.Millisecond}))) // or writes take no time
 	ctx, c := fixture.Context(t), env.Client
 	ignorant := env.NewClient()

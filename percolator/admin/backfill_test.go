@@ -158,7 +158,7 @@ func TestIndexIsReadOnceItIsBackfilled(t *testing.T) {
 
 // shortTiming makes a drain of a few seconds: requests must be answered within their lifetime on a
 // slow machine, too.
-var shortTiming = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 500 * time.Millisecond}
+var shortTiming = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}
 
 // Writers insert, change and delete indexed cells all the time, with clients that learn of the
 // index when they happen to.

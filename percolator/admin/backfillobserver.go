@@ -58,6 +58,9 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 	if err != nil {
 		return 0, err
 	}
+	if err := w.e.Meta.CheckCommit(ctx, a.TS, slices.Values([]string{w.table})); err != nil {
+		return 0, err
+	}
 	muts := make([]store.RowMutation, len(cells))
 	for i, c := range cells {
 		mut := store.NewMutation(2)

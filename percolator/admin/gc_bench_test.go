@@ -39,7 +39,7 @@ func BenchmarkCollection(b *testing.B) {
 func benchCollection(b *testing.B, pace int, byPasses bool) {
 	const rows = 20_000
 	s := fixture.Schema()
-	s.Timing = percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: time.Second}
+	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}
 	s.DisableJournal = byPasses
 	env := percolatortest.New(b, s, percolatortest.Configure(shortRetention))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

@@ -29,7 +29,7 @@ func TestCollectionWithoutAJournalNeedsNoRightToIt(t *testing.T) {
 				}))
 				fixture.Must(t, err)
 				t.Cleanup(func() { _ = server.Close() })
-				s := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}}
+				s := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}}
 				s.DisableJournal = !before
 				fixture.Must(t, percolator.CreateSchema(ctx, "p", "i", s, server.ClientOptionsOf("rich")...))
 				if before {

@@ -115,7 +115,7 @@ func sum(ctx context.Context, c *percolator.Client) error {
 // bankSchema is journalSchema for a machine that has a lot to do.
 func bankSchema(without bool) *percolator.Schema {
 	s := fixture.JournalSchema(without)
-	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: time.Second}
+	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}
 	return s
 }
 

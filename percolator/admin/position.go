@@ -74,7 +74,8 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 	if err := a.checkLoad(ctx, name); err != nil {
 		return nil, err
 	}
-	return position{a.e.Store, loadRowPrefix + name}.load(ctx)
+	stored, err := position{a.e.Store, loadRowPrefix + name}.load(ctx)
+	return store.ComparedBytes(stored), err
 }
 
 // SaveLoadPosition replaces former (nil: nothing) by next under the name of a bulk load. The bytes
@@ -84,6 +85,8 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 // It makes one request and does not repeat it: after any other error next may have been stored, or
 // may be later. So a position must never equal an earlier one of the same name, or a delayed
 // request could take effect twice; a counter in the position is enough. The row remains for good.
+// Only if an earlier version may have stored former, as long as that is, a second request follows
+// the refusal of the first.
 //
 // Errors: ErrInvalidArgument for the name or an empty next; ErrTooLarge for a next longer than
 // MaxLoadPosition; ErrClosed; those of the store.
@@ -97,7 +100,11 @@ func (a *Admin) SaveLoadPosition(ctx context.Context, name string, former, next 
 	if len(next) > MaxLoadPosition {
 		return fmt.Errorf("percolator: %w: the position of a load has %d bytes, more than %d", model.ErrTooLarge, len(next), MaxLoadPosition)
 	}
-	replaced, err := a.e.Store.CompareAndSet(ctx, loadRowPrefix+name, positionColumn, former, next)
+	row, was, is := loadRowPrefix+name, store.ComparableBytes(former), store.ComparableBytes(next)
+	replaced, err := a.e.Store.CompareAndSet(ctx, row, positionColumn, was, is)
+	if err == nil && !replaced && len(was) > len(former) {
+		replaced, err = a.e.Store.CompareAndSet(ctx, row, positionColumn, former, is)
+	}
 	if err != nil {
 		return fmt.Errorf("percolator: saving the position of load %q: %w", name, err)
 	}

@@ -88,3 +88,39 @@ func TestLoadPositionWithoutAnAnswer(t *testing.T) {
 		t.Errorf("position %q, %v", got, err)
 	}
 }
+
+// A position of any length up to the limit is replaced by those who know it, also one that an
+// earlier version has stored, and comes back as it was saved (J10).
+func TestLongLoadPositions(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	a, ctx := admin.New(env.Client), t.Context()
+	position := func(n int, end string) []byte { return []byte(strings.Repeat("\xff", n-len(end)) + end) }
+	save := func(former, next []byte, wantErr error) {
+		t.Helper()
+		if err := a.SaveLoadPosition(ctx, "load", former, next); !errors.Is(err, wantErr) {
+			t.Errorf("%d bytes instead of %d: %v, want %v", len(next), len(former), err, wantErr)
+		}
+	}
+	want := func(position []byte) {
+		t.Helper()
+		if got, err := a.LoadPosition(ctx, "load"); err != nil || string(got) != string(position) {
+			t.Errorf("%d bytes, %v, want %d", len(got), err, len(position))
+		}
+	}
+	var last []byte
+	for _, n := range []int{1, 8 << 10, 8<<10 + 1, 10_200, 10_221, admin.MaxLoadPosition, 1} {
+		next := position(n, "1")
+		save(last, next, nil)
+		want(next)
+		save(position(n, "2"), position(n, "3"), percolator.ErrConflict)
+		last = next
+		if n == 1 {
+			continue
+		}
+		plantMeta(t, ctx, env, "load:load", map[string][]byte{"state": position(n, "former")})
+		want(position(n, "former"))
+		save(next, position(n, "3"), percolator.ErrConflict)
+		last = position(n, "former")
+	}
+}

@@ -57,7 +57,7 @@ func TestTableAddedMeanwhile(t *testing.T) {
 // or not at all.
 func TestColumnObservedAfterTheWriteWasBuffered(t *testing.T) {
 	t.Parallel()
-	timing := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: time.Second} // the client learns of schemas soon
+	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second} // the client learns of schemas soon
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "old"}}, Timing: timing})
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()

@@ -37,7 +37,7 @@ func testPlanSchema(t *testing.T) {
 	index := percolator.Index{Name: "i", Column: "c"}
 	env := percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "t", Observed: []string{"a"}, Weak: []string{"w"}, Indexes: []percolator.Index{index}}},
-		Timing: percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: time.Second}, // CreateSchema waits until all know
+		Timing: percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second}, // CreateSchema waits until all know
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()

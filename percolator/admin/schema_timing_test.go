@@ -18,7 +18,7 @@ func TestProposedTiming(t *testing.T) {
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	short := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 3 * time.Second}
+	short := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 7 * time.Second}
 	given := percolator.Timing{MetaMaxAge: time.Minute}
 	schema := func(timing percolator.Timing, tables ...string) *percolator.Schema {
 		s := &percolator.Schema{Timing: timing}
@@ -65,5 +65,9 @@ func TestProposedTiming(t *testing.T) {
 			fixture.Must(t, client.Close())
 		})
 	}
-	fixture.WantErr(t, admin.ProposeTiming(ctx, env.Project, env.Instance, percolator.Timing{RequestLifetime: time.Hour}, env.Options()...), percolator.ErrInvalidArgument)
+	for _, refused := range []percolator.Timing{{RequestLifetime: time.Hour}, {RequestLifetime: 5 * time.Second, MetaMaxAge: 4 * time.Second}} {
+		fixture.WantErr(t, admin.ProposeTiming(ctx, env.Project, env.Instance, refused, env.Options()...), percolator.ErrInvalidArgument)
+	}
+	half := schema(percolator.Timing{MetaMaxAge: 4 * time.Second}, "t") // the lifetime is that of the instance: 30 s
+	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, "half", half, env.Options()...), percolator.ErrInvalidArgument)
 }

@@ -25,7 +25,7 @@ const sparseRows = 60
 func newSparseEnv(t *testing.T, ctx context.Context, change ...func(*percolator.Schema)) *percolatortest.Env {
 	t.Helper()
 	s := fixture.Schema()
-	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}
 	for _, f := range change {
 		f(s)
 	}

@@ -161,7 +161,7 @@ func run(t *testing.T, c *percolator.Client, s backup.Store, opts backup.Options
 }
 
 // quick are timings with which a test need not wait long for the drain.
-var quick = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+var quick = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}
 
 func plainRows(n int) values {
 	v := values{}

@@ -35,7 +35,7 @@ var bulkRows = flag.Int("bulk.rows", 100_000, "rows of BenchmarkBulk")
 func BenchmarkBulk(b *testing.B) {
 	schema := &percolator.Schema{
 		Tables: []percolator.Table{{Name: "t"}, {Name: "bulk"}},
-		Timing: percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: time.Second},
+		Timing: percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: 5 * time.Second},
 	}
 	for b.Loop() {
 		store := startStore(b)

@@ -144,6 +144,7 @@ func (f *Faults) decide(ctx context.Context, method string, m proto.Message) (Re
 	defer f.deciding.Unlock()
 	r := Request{Client: f.client, Method: method}
 	r.describe(m)
+	r.Deadline, _ = ctx.Deadline()
 	handler, err := f.record(&r)
 	if err != nil {
 		return r, nil, err

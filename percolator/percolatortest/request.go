@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/protobuf/proto"
@@ -28,6 +29,8 @@ type Request struct {
 	Table  string // name of the table within the instance; "" for the oracle
 	Row    string // the row; of several the first; of ranges alone, the first start
 	Rows   int    // how many rows it names one by one; 0 for ranges
+
+	Deadline time.Time // no store applies it later
 
 	// Message is a copy of the protocol buffer that is sent, such as
 	// *bigtablepb.CheckAndMutateRowRequest; nil for the oracle. It must not be modified.

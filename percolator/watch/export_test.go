@@ -8,3 +8,6 @@ func (cfg Config) Within(names int, rest time.Duration) Config {
 	cfg.names, cfg.rest = names, rest
 	return cfg
 }
+
+// Streams is how many streams of the journal a position knows of.
+func Streams(p Position) int { return len(p.from) }

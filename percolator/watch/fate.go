@@ -45,7 +45,7 @@ type readRow struct {
 }
 
 func (r *reading) read(ctx context.Context) error {
-	if err := r.e.Meta.CheckRepairing(ctx); err != nil { // nothing is rolled back beside a repair
+	if _, err := r.e.Meta.CheckRepairing(ctx); err != nil { // nothing is rolled back beside a repair
 		return err
 	}
 	r.asked = slices.Collect(maps.Values(r.open))

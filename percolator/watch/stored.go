@@ -33,6 +33,11 @@ type record struct {
 	Held     tso.Timestamp `json:"held"` // its timestamp, at or below Position
 }
 
+func (r record) encode() ([]byte, error) {
+	b, err := json.Marshal(r)
+	return store.Comparable(b), err
+}
+
 // stored keeps the position of a watcher with a name, and the hold beneath it. The hold goes first:
 // one for the new position is there before the record names it, and the former one goes afterwards.
 // What a crash leaves in between expires.
@@ -124,7 +129,7 @@ func (s *stored) release(ctx context.Context, h meta.Hold) {
 // save stores a record. ErrTakenOver: another watcher has stored one.
 func (s *stored) save(ctx context.Context, next record) error {
 	next.Seq, next.Owner = s.at.Seq+1, s.owner
-	b, err := json.Marshal(next)
+	b, err := next.encode()
 	if err != nil {
 		return err
 	}
@@ -142,7 +147,7 @@ func (s *stored) save(ctx context.Context, next record) error {
 				return fmt.Errorf("watch: %q: %w", s.cfg.Name, ErrTakenOver)
 			default:
 				next.Seq, s.bytes = now.Seq+1, found
-				if b, err = json.Marshal(next); err == nil {
+				if b, err = next.encode(); err == nil {
 					continue
 				}
 			}

@@ -29,7 +29,10 @@ type NextRequest struct {
 	Count uint32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
 	// The greatest timestamp that the caller has received so far; 0 when none. All of
 	// the block are greater, or none is handed out.
-	After         int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	After int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	// The server renews its lease in the store before it hands out the block: no other
+	// server led when the call began. For callers that doubt an answer.
+	Confirm       bool `protobuf:"varint,3,opt,name=confirm,proto3" json:"confirm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -78,12 +81,23 @@ func (x *NextRequest) GetAfter() int64 {
 	return 0
 }
 
+func (x *NextRequest) GetConfirm() bool {
+	if x != nil {
+		return x.Confirm
+	}
+	return false
+}
+
 type NextResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The block is first, first+1, ... first+count-1.
 	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	// As many as were asked for.
-	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// The block is more than 3 s ahead of the server's clock, as after a raise of the
+	// mark, or under a leader whose predecessor's clock was fast: the timestamps go on
+	// slower than time.
+	Ahead         bool `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,6 +144,13 @@ func (x *NextResponse) GetCount() uint32 {
 		return x.Count
 	}
 	return 0
+}
+
+func (x *NextResponse) GetAhead() bool {
+	if x != nil {
+		return x.Ahead
+	}
+	return false
 }
 
 // NotLeader is the detail of a FAILED_PRECONDITION status.
@@ -183,13 +204,15 @@ var File_tso_tsopb_oracle_proto protoreflect.FileDescriptor
 
 const file_tso_tsopb_oracle_proto_rawDesc = "" +
 	"\n" +
-	"\x16tso/tsopb/oracle.proto\x12\x11percolator.tso.v1\"9\n" +
+	"\x16tso/tsopb/oracle.proto\x12\x11percolator.tso.v1\"S\n" +
 	"\vNextRequest\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\x03R\x05after\":\n" +
+	"\x05after\x18\x02 \x01(\x03R\x05after\x12\x18\n" +
+	"\aconfirm\x18\x03 \x01(\bR\aconfirm\"P\n" +
 	"\fNextResponse\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count\"%\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
+	"\x05ahead\x18\x03 \x01(\bR\x05ahead\"%\n" +
 	"\tNotLeader\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress2Q\n" +
 	"\x06Oracle\x12G\n" +

@@ -47,7 +47,7 @@ func transferAndDie(ctx context.Context, die func()) error {
 		return err
 	}
 	defer client.Close()
-	_, err = client.Update(ctx, transfer)
+	_, err = client.Update(ctx, move)
 	return errors.Join(err, client.Flush(ctx))
 }
 
@@ -58,9 +58,7 @@ func names(ctx context.Context, table string) bool {
 	return strings.Contains(strings.Join(headers.Get("x-goog-request-params"), "&"), url.QueryEscape("/tables/"+table))
 }
 
-var balance = percolator.String("accounts", "balance")
-
-// transfer takes Bob's 10 and Joe's 2 for granted, to be short.
-func transfer(_ context.Context, tx *percolator.Txn) error {
+// move is the transfer without its condition.
+func move(_ context.Context, tx *percolator.Txn) error {
 	return errors.Join(balance.Set(tx, "Bob", "$3"), balance.Set(tx, "Joe", "$9"))
 }

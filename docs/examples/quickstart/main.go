@@ -1,5 +1,6 @@
 // Command quickstart is the program of docs/QUICKSTART.md: an observer that keeps, for each tag,
-// the notes that have it. With the argument "crash" it moves money instead and dies in the middle.
+// the notes that have it. With the argument "transfer" it moves money instead, and with "crash" it
+// dies in the middle of that.
 package main
 
 import (
@@ -18,8 +19,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	run := work
-	if len(os.Args) == 2 && os.Args[1] == "crash" {
-		run = crash
+	if len(os.Args) == 2 {
+		run = map[string]func(context.Context, io.Writer) error{"transfer": transfer, "crash": crash}[os.Args[1]]
+	}
+	if run == nil {
+		fmt.Fprintln(os.Stderr, "usage: quickstart [transfer|crash]")
+		os.Exit(2)
 	}
 	if err := run(ctx, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)

@@ -53,6 +53,37 @@ func TestQuickstart(t *testing.T) {
 	}
 }
 
+// TestTransfer: money moves once, and both accounts change together.
+func TestTransfer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	client := newCluster(ctx, t)
+	_, err := client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		return errors.Join(balance.Set(tx, "Bob", "$10"), balance.Set(tx, "Joe", "$2"))
+	})
+	var out synced
+	if err := errors.Join(err, transfer(ctx, &out), transfer(ctx, &out)); err != nil || out.String() != "moved: true\nmoved: false\n" {
+		t.Fatalf("%v, printed %q", err, out.String())
+	}
+	wantBalances(ctx, t, client)
+}
+
+// wantBalances wants what the accounts hold after a transfer.
+func wantBalances(ctx context.Context, t *testing.T, client *percolator.Client) {
+	t.Helper()
+	err := client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		bob, err1 := balance.Get(ctx, s, "Bob")
+		joe, err2 := balance.Get(ctx, s, "Joe")
+		if bob != "$3" || joe != "$9" {
+			t.Errorf("Bob has %q, Joe %q", bob, joe)
+		}
+		return errors.Join(err1, err2)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestCrash(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -85,17 +116,7 @@ func TestCrash(t *testing.T) {
 	if n := locks(); n != 1 {
 		t.Fatalf("%d locks are left, want that of Joe's row", n)
 	}
-	err := client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-		bob, err1 := balance.Get(ctx, s, "Bob")
-		joe, err2 := balance.Get(ctx, s, "Joe")
-		if bob != "$3" || joe != "$9" {
-			t.Errorf("Bob has %q, Joe %q", bob, joe)
-		}
-		return errors.Join(err1, err2)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantBalances(ctx, t, client)
 	if n := locks(); n != 0 {
 		t.Errorf("%d locks are left after a read", n)
 	}

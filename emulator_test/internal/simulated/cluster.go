@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -25,8 +26,9 @@ type Config struct {
 	Disks   Disks
 	Trace   func(Event) // is told of all that happens; may be nil
 	// Sent, if set, is told of the changes of a row in each attempt of a request that is about to
-	// be sent, whether it arrives or not; bulk: without a condition. It must not keep them.
-	Sent func(process string, bulk bool, table, row string, changes []store.Change)
+	// be sent, whether it arrives or not, but not after until; bulk: without a condition. It must
+	// not keep them.
+	Sent func(process string, bulk bool, until time.Time, table, row string, changes []store.Change)
 	// Applied, if set, is told of all changes of a row that a process made together. It must not
 	// keep them.
 	Applied func(process, table, row string, changes []store.Change)

@@ -74,6 +74,9 @@ func (p *pair) shaped() store.Query {
 		func() store.Query { return store.ChangedRecords(p.columns(), at, at+2) },
 		func() store.Query { return store.Cells(pick(p.rand, "", "hold:", "a"), p.rand.IntN(3)) },
 		func() store.Query { return store.CellIs(column, layout.EncodeWrite(at, layout.KindPut)) },
+		func() store.Query {
+			return store.CellBegins(column, layout.EncodeWrite(at, layout.KindPut)[:p.rand.IntN(9)])
+		},
 		func() store.Query { return store.CellAtLeast(column, at) },
 		func() store.Query { return store.CellExists(column) },
 		func() store.Query { return store.EitherCell(column, "none") },

@@ -3,6 +3,8 @@ package simulated
 import (
 	"math"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
 // fate is what becomes of one request.
@@ -30,6 +32,9 @@ func (r *request) fate(mutates bool) (f fate) {
 	if c.faults.strikes(SlowDisk, r.hash) {
 		f.out = r.hash.with(slowMark).spread(left)
 	}
+	if r.answersSlowly() {
+		f.back = r.hash.with(answerMark).spread(left - f.out)
+	}
 	switch {
 	case c.faults.strikes(RequestLost, r.hash):
 		f.lost = true
@@ -48,6 +53,24 @@ func (r *request) fate(mutates bool) (f fate) {
 		f.later = f.out + r.hash.with(lateMark).spread(left-f.out)
 	}
 	return f
+}
+
+// knowledgeAnswers is by how much oftener answers of the table percolator_meta are slow than others:
+// few requests go there, and all knowledge comes with their answers.
+const knowledgeAnswers = 16
+
+func (r *request) answersSlowly() bool {
+	rolls := 1
+	if r.table.name == model.MetaTable {
+		rolls = knowledgeAnswers
+	}
+	for h := r.hash; rolls > 0; rolls-- {
+		if r.conn.cluster.faults.strikes(SlowAnswer, h) {
+			return true
+		}
+		h = h.with(answerMark)
+	}
+	return false
 }
 
 // noAnswer lets the caller wait, or gives it an error.

@@ -25,11 +25,12 @@ const (
 	Abandoned                    // the caller leaves, but it is applied
 	TabletAway                   // no server has the tablet, for a time
 	SlowDisk                     // it takes up to the whole time until its deadline
+	SlowAnswer                   // the answer does: what it says may be old
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{"request lost", "answer lost", "late", "duplicate", "stream broken", "entry refused", "entry unreported",
-	"error before", "error after", "abandoned", "tablet away", "slow disk"}
+	"error before", "error after", "abandoned", "tablet away", "slow disk", "slow answer"}
 
 func (f Fault) String() string { return faultNames[f] }
 

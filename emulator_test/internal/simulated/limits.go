@@ -12,7 +12,6 @@ import (
 // What Cloud Bigtable accepts, as in package emulator.
 const (
 	readRequestBytes = 512 << 10
-	filterBytes      = 20 << 10
 	mutationsMost    = 100_000 // of one row, and of one request
 	rowKeyBytes      = 4 << 10
 	qualifierBytes   = 16 << 10
@@ -66,20 +65,10 @@ func checkRead(rows store.Rows, q *store.Query) error {
 // keyFrame is what Protocol Buffers add to a key.
 const keyFrame = 3
 
-// checkQuery refuses what would be too large a filter, as far as queries bound its size themselves.
+// checkQuery refuses what would be too large a filter.
 func checkQuery(q *store.Query) error {
-	size := len(q.Column) + len(q.High) + len(q.Value)
-	for _, column := range q.Columns {
-		size += store.PatternBytes(column)
-	}
-	for _, r := range q.Ranges {
-		size += store.RangeBytes(r)
-	}
-	for _, v := range q.Versions {
-		size += len(v.Column)
-	}
-	if size > filterBytes {
-		return refused("the filter has %d bytes, more than %d", size, filterBytes)
+	if size := q.FilterBytes(); size > store.FilterBytes {
+		return refused("the filter has %d bytes, more than %d", size, store.FilterBytes)
 	}
 	return nil
 }

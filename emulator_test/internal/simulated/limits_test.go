@@ -63,7 +63,7 @@ func TestWhatTheServiceRefusesIsRefused(t *testing.T) {
 		if err := p.ReadRows(ctx, "t", store.Rows{Keys: keys}, store.Anything(), 0, nil, nil); code(err) != "InvalidArgument" {
 			t.Errorf("a large request: %v", err)
 		}
-		if _, err := p.ReadRow(ctx, "t", "row", store.Newest([]string{long(10 << 10)}, 0, 1)); code(err) != "InvalidArgument" {
+		if _, err := p.ReadRow(ctx, "t", "row", store.Newest([]string{long(20 << 10)}, 0, 1)); code(err) != "InvalidArgument" {
 			t.Errorf("a large filter: %v", err)
 		}
 		if err := c.CreateTable(long(51), nil); code(err) != "InvalidArgument" {

@@ -22,7 +22,7 @@ func (r *request) sent(op operation, row string) {
 // sends tells of changes that are about to be sent.
 func (r *request) sends(bulk bool, row string, changes []store.Change) {
 	if r.conn.cluster.config.Sent != nil && len(changes) > 0 {
-		r.conn.cluster.config.Sent(r.conn.process, bulk, r.table.name, row, changes)
+		r.conn.cluster.config.Sent(r.conn.process, bulk, r.deadline, r.table.name, row, changes)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -16,7 +17,7 @@ import (
 // only when much else coincides. It judges no process that was ever suspended: its clock, or what
 // it knows, may be old.
 type conduct struct {
-	lifetime time.Duration // of requests
+	timing model.Timing
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -62,14 +63,16 @@ func (c *conduct) applied(changes []store.Change) {
 	}
 }
 
-// sent takes notice of changes that a process sends, and returns what is wrong with them.
-func (c *conduct) sent(process string, bulk bool, table, row string, changes []store.Change) (wrong []string) {
+// sent takes notice of changes that a process sends, and that do not arrive after until. It returns
+// what is wrong with them.
+func (c *conduct) sent(process string, bulk bool, until time.Time, table, row string, changes []store.Change) (wrong []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.processes[process]
 	if p == nil || p.client == nil {
 		return nil
 	}
+	wrong = c.outdated(p, until, table, row, changes)
 	for i := range changes {
 		ch := &changes[i]
 		switch put := ch.Kind == store.PutVersion; {
@@ -93,6 +96,30 @@ func (c *conduct) sent(process string, bulk bool, table, row string, changes []s
 	return wrong
 }
 
+// outdated is what is wrong with changes that may arrive later than a drain after the process has
+// read the meta row: whoever has stored something there since waits no longer (I14, I16, I20). A
+// process rolls its own transactions back, and keeps their locks alive, whatever it knows.
+func (c *conduct) outdated(p *process, until time.Time, table, row string, changes []store.Change) []string {
+	if table == model.MetaTable || table == model.JournalTable || !p.gate.ran() || c.ofOwn(p.name, changes) {
+		return nil
+	}
+	_, asOf := p.client.Engine().Meta.Snapshot()
+	late := until.Sub(asOf) - c.timing.RequestLifetime - c.timing.MetaMaxAge
+	if late <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s sends what may arrive at %s/%q %v after a drain that began when it had read the meta row", p.name, table, row, late)}
+}
+
+// ofOwn reports whether changes roll back a transaction of a process, or refresh a lock of it.
+func (c *conduct) ofOwn(process string, changes []store.Change) bool {
+	if !rollsBack(changes) && (len(changes) != 1 || changes[0].Kind != store.PutVersion || changes[0].Family != layout.LockFamily) {
+		return false
+	}
+	t := c.own[changes[0].From]
+	return t != nil && t.process == process
+}
+
 // records is how many records are among changes.
 func records(changes []store.Change) (n int) {
 	for i := range changes {
@@ -110,7 +137,7 @@ func (c *conduct) judge(p *process, t *conducted, r layout.WriteRecord, together
 		switch {
 		case t.committed.IsZero():
 			t.committed, t.primary = time.Now(), [2]string{at.Table, at.Row}
-		case time.Since(t.committed) > c.lifetime && t.primary == [2]string{at.Table, at.Row} && together > 1:
+		case time.Since(t.committed) > c.timing.RequestLifetime && t.primary == [2]string{at.Table, at.Row} && together > 1:
 			// Elsewhere, and alone, a cell may be rolled forward by others in the process.
 			wrong = append(wrong, fmt.Sprintf("%s sends the commit request of its transaction %d to %v once more after %v (I14)",
 				p.name, r.StartTS, at, time.Since(t.committed)))

@@ -66,6 +66,14 @@ const (
 	storeRateMost = 0.05
 )
 
+// extremes of what a schema may ask for.
+var extremes = []percolator.Timing{
+	{RequestLifetime: 100 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond},
+	{RequestLifetime: 100 * time.Millisecond, MetaMaxAge: 10 * time.Minute},
+	{RequestLifetime: 30 * time.Second, MetaMaxAge: 30 * time.Second},
+	{RequestLifetime: 30 * time.Second, MetaMaxAge: 10 * time.Minute},
+}
+
 func (cfg Config) detail() (e episode, err error) {
 	e = episode{Config: cfg}
 	r := newDice(cfg.Seed).next("detail")
@@ -81,6 +89,9 @@ func (cfg Config) detail() (e episode, err error) {
 	case 2:
 		e.LockTTL, e.Retention = 500*time.Millisecond, time.Minute
 		e.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}
+	}
+	if extreme := newDice(cfg.Seed).next("extremes").IntN(4 * len(extremes)); extreme < len(extremes) {
+		e.Timing = extremes[extreme]
 	}
 	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
 	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
@@ -98,7 +109,12 @@ func (cfg Config) detail() (e episode, err error) {
 		return e, fmt.Errorf("faults are %s, %s, %s or %s, not %q", None, Some, Absurd, Seeded, cfg.Faults)
 	}
 	for i := range e.rates {
-		share := r.Float64()
+		var share float64
+		if simulated.Fault(i) == simulated.SlowAnswer { // later than the others: their choices stay
+			share = newDice(cfg.Seed).next("answers").Float64()
+		} else {
+			share = r.Float64()
+		}
 		rate := min(2*share*storeRate*e.intensity, storeRateMost)
 		if simulated.Fault(i) == simulated.Abandoned && e.intensity > 0 {
 			rate = share // of the requests whose callers leave, which are few

@@ -114,6 +114,7 @@ func (w *world) run(ctx context.Context) error {
 	w.storm(true)
 	var weather sync.WaitGroup
 	weather.Go(func() { w.weather(ctx, storms) })
+	weather.Go(func() { w.oracleWeather(ctx) })
 	w.await(ctx)
 	w.storm(false)
 	w.stop()

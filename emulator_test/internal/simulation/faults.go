@@ -27,6 +27,8 @@ const (
 	leaderDeposed       fault = "oracle: leader deposed"
 	leaderCutOff        fault = "oracle: leader cut off from its store"
 	serverKilled        fault = "oracle: server killed"
+	serverHandedOver    fault = "oracle: server handed over"
+	serverSuspended     fault = "oracle: machine suspended"
 	sessionEnded        fault = "oracle: session wrongly ended"
 	sessionsSilent      fault = "oracle: sessions unanswered"
 	objectRefused       fault = "objects: failed before"
@@ -71,7 +73,7 @@ func EveryDeed() (names []string) {
 
 // kinds are all faults but those of the store.
 var kinds = []fault{oracleRequestLost, oracleAnswerLost, oracleRefused, oracleFailedAfter, oracleSlow, oracleStoreFailed, oracleStoreDoubtful,
-	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
+	oracleStoreSlow, clockForward, clockBack, leaderDeposed, leaderCutOff, serverKilled, serverHandedOver, serverSuspended, sessionEnded, sessionsSilent, objectRefused, objectDoubtful,
 	processKilled, processStopped, machineSuspended, contextCancelled, deadlineShort, receiverRefused, receiverDoubtful, receiverLeft, oracleCutOff, metaCutOff}
 
 // EveryFault names every kind of fault, as a Report counts them.

@@ -33,7 +33,9 @@ type oracleServer struct {
 	*tso.Server
 	store *oracleStore
 	calls grpc.ClientConnInterface
-	ahead atomic.Int64 // of its clock
+	gate  gate         // of its machine, for the calls
+	up    uptime       // of its machine
+	ahead atomic.Int64 // of its wall clock
 	stop  context.CancelFunc
 	ended chan struct{}
 }
@@ -56,11 +58,13 @@ func (o *oracle) targets() string { return strings.Join(o.addresses, ",") }
 // start begins a run of the server at an address.
 func (o *oracle) start(address string) error {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &oracleServer{stop: stop, ended: make(chan struct{})}
+	s := &oracleServer{stop: stop, ended: make(chan struct{}), up: uptime{begun: time.Now()}}
 	s.store = &oracleStore{durable: o.durable, server: address, dice: o.dice, tally: o.tally, rate: o.rate}
 	var err error
 	s.Server, err = tso.NewServer(s.store, tso.ServerConfig{
-		Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }, PeerShare: 100, Advertise: address,
+		Now:       func() time.Time { return s.up.now().Add(time.Duration(s.ahead.Load())) },
+		Uptime:    s.up.read,
+		PeerShare: 100, Advertise: address,
 	})
 	if err != nil {
 		stop()
@@ -100,6 +104,15 @@ func (o *oracle) leading() string {
 
 // kill ends a server without a hand-over, and starts it again after a while.
 func (o *oracle) kill(address string, down time.Duration) error {
+	return o.restart(address, down, func(s *oracleServer) { s.store.dead.Store(true) })
+}
+
+// handOver ends a server as planned, and starts it again after a while.
+func (o *oracle) handOver(address string, down time.Duration) error {
+	return o.restart(address, down, func(*oracleServer) {})
+}
+
+func (o *oracle) restart(address string, down time.Duration, prepare func(*oracleServer)) error {
 	o.mu.Lock()
 	s := o.servers[address]
 	delete(o.servers, address)
@@ -107,7 +120,7 @@ func (o *oracle) kill(address string, down time.Duration) error {
 	if s == nil {
 		return nil
 	}
-	s.store.dead.Store(true)
+	prepare(s)
 	s.stop()
 	<-s.ended
 	time.Sleep(down)
@@ -135,7 +148,7 @@ func (o *oracle) setClocks(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, s := range o.servers {
-		s.ahead.Store(int64(time.Until(now)))
+		s.ahead.Store(int64(now.Sub(s.up.now())))
 	}
 }
 

@@ -47,7 +47,13 @@ func (l *oracleLine) call(ctx context.Context, method string, req, reply any, cc
 		<-ctx.Done()
 		return status.FromContextError(ctx.Err()).Err()
 	}
+	if err := server.gate.pass(ctx); err != nil {
+		return status.FromContextError(err).Err()
+	}
 	err := server.calls.Invoke(ctx, method, req, reply)
+	if perr := server.gate.pass(ctx); perr != nil {
+		return status.FromContextError(perr).Err()
+	}
 	switch {
 	case f == oracleAnswerLost || server.store.dead.Load():
 		<-ctx.Done()

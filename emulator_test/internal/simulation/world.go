@@ -81,7 +81,7 @@ func newWorld(cfg episode) (*world, error) {
 	if cfg.rebuildsFirst {
 		w.work.WaitForCards()
 	}
-	w.conduct.lifetime = model.EffectiveTiming(cfg.Timing).RequestLifetime
+	w.conduct.timing = model.EffectiveTiming(cfg.Timing)
 	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
 		w.unrecorded.note(process, table, row, changes)
 		w.conduct.applied(changes)
@@ -90,8 +90,8 @@ func newWorld(cfg episode) (*world, error) {
 			w.problem("%s", wrong)
 		}
 	}
-	cfg.store.Sent = func(process string, bulk bool, table, row string, changes []store.Change) {
-		for _, wrong := range w.conduct.sent(process, bulk, table, row, changes) {
+	cfg.store.Sent = func(process string, bulk bool, until time.Time, table, row string, changes []store.Change) {
+		for _, wrong := range w.conduct.sent(process, bulk, until, table, row, changes) {
 			w.problem("%s", wrong)
 		}
 		if cfg.turnsJournal { // cycles empty a journal that is off

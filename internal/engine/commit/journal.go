@@ -66,12 +66,14 @@ type Announcement struct {
 }
 
 // Announce has rows in the journal before anything is written to them. The order is what matters:
-// deadline, the entry's timestamp, the entry, the timestamp of the notify cells, the age. So all
-// requests end within a lifetime of the moment in which others may first read the entry, and a
-// process that was suspended in between sends nothing.
+// deadline, whether there are a journal and no repair, the entry's timestamp, the entry, the
+// timestamp of the notify cells, the age. So all requests end within a lifetime of the moment in
+// which others may first read the entry, and a process that was suspended in between sends nothing.
 func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announcement, err error) {
 	begun := time.Now()
-	a.Deadline = begun.Add(c.Store.Timing.RequestLifetime)
+	if a.Deadline, err = c.Meta.CheckRepairing(ctx); err != nil {
+		return a, err
+	}
 	oldest := &a.TS
 	if c.Meta.Journaled() && len(rows) > 0 {
 		start, err := c.Clock.Next(ctx)

@@ -19,6 +19,9 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp, deadli
 	if len(cm.weak) == 0 {
 		return nil
 	}
+	if err := cm.checkAge(ctx); err != nil { // the deadline began before
+		return err
+	}
 	cm.toldWeakly = true
 	rows := map[rowKey]*store.Mutation{}
 	for _, c := range cm.weak {
@@ -80,13 +83,13 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 	for _, n := range over {
 		earliest = min(earliest, n.Timestamp)
 	}
-	if err := errors.Join(c.Meta.CheckRepairing(ctx), c.Meta.CheckCommit(ctx, earliest, nil)); err != nil {
+	asked := time.Now()
+	until, err := c.Meta.CheckRepairing(ctx)
+	if err := errors.Join(err, c.Meta.CheckCommit(ctx, earliest, nil)); err != nil {
 		return err // a repair removes, or has removed, the acknowledgments that were seen at upTo
 	}
-	asked := time.Now()
 	var trace tso.Timestamp
 	if info.IsWeak[column.Column] {
-		var err error
 		if trace, err = c.traceTime(ctx); err != nil {
 			return err
 		}
@@ -98,7 +101,7 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 		if trace != 0 {
 			leaveTrace(mut, n.Cell.Column, trace)
 		}
-		muts[i] = store.RowMutation{Table: n.Cell.Table, Row: n.Cell.Row, Mut: mut, Deadline: asked.Add(c.Store.Timing.RequestLifetime), Done: func(err error) {
+		muts[i] = store.RowMutation{Table: n.Cell.Table, Row: n.Cell.Row, Mut: mut, Deadline: until, Done: func(err error) {
 			if err != nil {
 				c.Config.Logger.Warn("notification not erased; it will be found again", "table", n.Cell.Table, "column", n.Cell.Column, "error", err)
 				return

@@ -61,12 +61,12 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 
 // enlist has the journal list states, all of one cell, as parked, before their row says so.
 func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...layout.ObserverState) error {
+	if _, err := c.Meta.CheckRepairing(ctx); err != nil { // and know whether there is a journal
+		return err
+	}
 	row, mut := journal.Parked(states...)
 	if !c.Meta.Journaled() || mut.Empty() {
 		return nil
-	}
-	if err := c.Meta.CheckRepairing(ctx); err != nil {
-		return err
 	}
 	return c.Bulk.Do(ctx, []store.RowMutation{{Table: model.JournalTable, Row: row, Mut: mut, Deadline: deadline}})
 }
@@ -74,11 +74,12 @@ func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...la
 // unlist erases from the journal that an observer is parked, up to s.Through, once its row does not
 // say so any more.
 func (c *Committer) unlist(ctx context.Context, s layout.ObserverState) error {
-	if !c.Meta.Journaled() {
-		return nil
+	until, err := c.Meta.CheckRepairing(ctx)
+	if err != nil || !c.Meta.Journaled() {
+		return err
 	}
 	row, mut := journal.Unparked(s)
-	return c.Bulk.Do(ctx, []store.RowMutation{{Table: model.JournalTable, Row: row, Mut: mut, Deadline: c.lifetime()}})
+	return c.Bulk.Do(ctx, []store.RowMutation{{Table: model.JournalTable, Row: row, Mut: mut, Deadline: until}})
 }
 
 // RetryParked makes a parked observer run again: it erases the observer state, and the notification
@@ -161,14 +162,18 @@ func (c *Committer) ForgetObserverStates(ctx context.Context, states ...layout.O
 	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}
+	until, err := c.Meta.CheckRepairing(ctx)
+	if err != nil {
+		return err // a repair notifies anew
+	}
 	for _, s := range states {
 		if _, err := c.checkObserved(ctx, s.Cell); err != nil {
 			return err
 		}
-		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: c.lifetime(), Done: func(error) {}})
+		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: until, Done: func(error) {}})
 		if c.Meta.Journaled() && !s.Done {
 			row, mut := journal.Unparked(s)
-			c.Bulk.Add(ctx, store.RowMutation{Table: model.JournalTable, Row: row, Mut: mut, Deadline: c.lifetime(), Done: func(error) {}})
+			c.Bulk.Add(ctx, store.RowMutation{Table: model.JournalTable, Row: row, Mut: mut, Deadline: until, Done: func(error) {}})
 		}
 	}
 	return nil
@@ -189,12 +194,12 @@ func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.
 	return info, ctx.Err()
 }
 
-// changeStates applies a mutation and waits for its answer.
+// changeStates applies a mutation and waits for its answer. The deadline was fixed before.
 func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *store.Mutation, deadline time.Time) error {
 	if _, err := c.checkObserved(ctx, cell); err != nil {
 		return err
 	}
-	if err := c.Meta.CheckRepairing(ctx); err != nil {
+	if _, err := c.Meta.CheckRepairing(ctx); err != nil {
 		return err
 	}
 	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: deadline}})

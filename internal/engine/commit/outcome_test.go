@@ -42,7 +42,7 @@ func TestLateCommitLearnsItsOutcome(t *testing.T) {
 			}
 		}, nil},
 		"others have rolled it back": {func(t *testing.T, h *history, cm *commit) {
-			if _, err := h.c.Locks.RollBackPrimary(h.ctx, cm.primary.Cell, cm.startTS, nil); err != nil {
+			if _, err := h.c.Locks.RollBackPrimary(h.ctx, cm.primary.Cell, cm.startTS); err != nil {
 				t.Fatal(err)
 			}
 		}, model.ErrConflict},

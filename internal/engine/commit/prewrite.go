@@ -164,6 +164,9 @@ func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*W
 	}
 	ctx, cancel := context.WithTimeout(ctx, cm.c.Store.Timing.RequestLifetime)
 	defer cancel()
+	if err := cm.checkAge(ctx); err != nil { // a large transaction may have begun long ago
+		return err
+	}
 	if exact {
 		return cm.prewriteChunk(ctx, rw, chunk, true)
 	}

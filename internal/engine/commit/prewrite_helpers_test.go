@@ -12,9 +12,11 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/internal/engine/timestamps"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
 )
 
@@ -56,6 +58,11 @@ func (m *meeting) CheckAndMutate(ctx context.Context, _, _ string, _ store.Query
 	}
 }
 
+// ReadRow is of an empty meta row.
+func (m *meeting) ReadRow(context.Context, string, string, store.Query) (layout.Row, error) {
+	return layout.Row{}, nil
+}
+
 // A commit that begins while others have all warm goroutines does not prewrite one row after the
 // other for its whole duration: it gets help when they are free again.
 func TestPrewritesGetHelpLater(t *testing.T) {
@@ -74,7 +81,8 @@ func TestPrewritesGetHelpLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Committer{Store: s, Warm: warm, Config: model.Settings{LockTTL: 10 * time.Second, MaxParallelism: quorum}, Locks: &locks.Resolver{Sessions: sessions}}
+		c := &Committer{Store: s, Warm: warm, Config: model.Settings{LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: quorum},
+			Meta: &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s}}, Locks: &locks.Resolver{Sessions: sessions}}
 		cm := &commit{c: c, startTS: firstTS, begun: time.Now(), underWay: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
 		for i := range rows {
 			row := fmt.Sprint(i)

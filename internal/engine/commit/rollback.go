@@ -91,7 +91,7 @@ func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 			siblings = append(siblings, w.Cell.Column)
 		}
 	}
-	matched, err := cm.c.Locks.RollBackPrimary(ctx, p, cm.startTS, siblings)
+	matched, err := cm.c.Locks.RollBackOwn(ctx, p, cm.startTS, siblings)
 	if err != nil {
 		return locks.TxnStatus{}, err
 	}

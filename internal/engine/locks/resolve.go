@@ -85,7 +85,8 @@ type resolved struct {
 // so on its own primary there is no need to look again whether it is there. A caller that asks
 // again about a lock that it read once is not fresh.
 func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRecord, fresh bool) (resolved, error) {
-	if err := r.Meta.CheckRepairing(ctx); err != nil { // a repair decides by its own rules
+	// A repair decides by its own rules. One may begin before the requests that change something.
+	if _, err := r.Meta.CheckRepairing(ctx); err != nil {
 		return resolved{}, err
 	}
 	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
@@ -131,7 +132,7 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 			suspect = judged
 			continue
 		}
-		matched, err := r.RollBackPrimary(ctx, l.Primary, l.StartTS, nil)
+		matched, err := r.RollBackPrimary(ctx, l.Primary, l.StartTS)
 		if err != nil {
 			return resolved{}, err
 		}
@@ -168,7 +169,7 @@ func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout
 			_, err = r.rollBackCell(ctx, cell, l.StartTS)
 			return err
 		}
-		if _, err := r.RollBackPrimary(ctx, l.Primary, l.StartTS, nil); err != nil {
+		if _, err := r.RollBackPrimary(ctx, l.Primary, l.StartTS); err != nil {
 			return err
 		}
 	}
@@ -185,18 +186,28 @@ func (r *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error
 }
 
 // RollBackPrimary makes it impossible for startTS to commit, unless its status is already final:
-// matched says that a record or marker was there. siblings are further columns of the primary's row
-// that the transaction locked. RollBackPrimary repeats an ambiguous request: the predicate makes it
-// idempotent.
-func (r *Resolver) RollBackPrimary(ctx context.Context, primary model.Cell, startTS tso.Timestamp, siblings []string) (matched bool, err error) {
+// matched says that a record or marker was there. It repeats an ambiguous request: the predicate
+// makes it idempotent.
+func (r *Resolver) RollBackPrimary(ctx context.Context, primary model.Cell, startTS tso.Timestamp) (matched bool, err error) {
+	return r.Meta.Retry(ctx, r.marking(primary, startTS, nil))
+}
+
+// RollBackOwn is RollBackPrimary for a transaction of this client, also beside a repair, whose
+// verdict is the same. siblings are further columns of the primary's row that it locked.
+func (r *Resolver) RollBackOwn(ctx context.Context, primary model.Cell, startTS tso.Timestamp, siblings []string) (matched bool, err error) {
+	return r.Store.Retry(ctx, r.marking(primary, startTS, siblings))
+}
+
+// marking is the request that places a marker.
+func (r *Resolver) marking(primary model.Cell, startTS tso.Timestamp, siblings []string) func(context.Context) (bool, error) {
 	mut := store.NewMutation(2)
 	for _, col := range append([]string{primary.Column}, siblings...) {
 		mut.RollBack(col, startTS)
 	}
 	mut.Put(layout.WriteFamily, primary.Column, startTS, layout.EncodeWrite(startTS, layout.KindRollback))
-	return r.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
 		return r.Store.CheckAndMutate(ctx, primary.Table, primary.Row, store.Record(primary.Column, startTS), nil, mut)
-	})
+	}
 }
 
 // rollForward does for one cell what phase two of its transaction would have done, notification
@@ -243,7 +254,7 @@ func (r *Resolver) rolledBack(ctx context.Context, cell model.Cell) resolved {
 
 // changeHeld applies mut if the transaction still holds the cell (I9).
 func (r *Resolver) changeHeld(ctx context.Context, cell model.Cell, startTS tso.Timestamp, mut *store.Mutation) (held bool, err error) {
-	return r.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	return r.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return r.Store.CheckAndMutate(ctx, cell.Table, cell.Row, store.HeldLock(cell.Column, startTS), mut, nil)
 	})
 }

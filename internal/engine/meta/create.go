@@ -64,13 +64,16 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 	}
 	if stored.Schema == nil {
 		s = withTimingOf(stored.Timing, s)
+		if err := model.CheckTiming(model.EffectiveTiming(s.Timing)); err != nil {
+			return err
+		}
 	} else {
 		if err := covers(s, stored.Schema); err != nil {
 			return err
 		}
 		s = withTimingOf(stored.Schema.Timing, s)
 		s = model.WithDropping(s, stored.Schema.Dropping)
-		if err := cmp.Or(s.Validate(), stored.admits(s), stored.checkTTLs(s)); err != nil {
+		if err := cmp.Or(model.ValidateStored(s), stored.admits(s), stored.checkTTLs(s)); err != nil {
 			return err
 		}
 	}

@@ -96,15 +96,28 @@ func (w *Watcher) CheckFence() error {
 }
 
 // CheckRepairing refuses while a repair is unfinished, by knowledge that is no older than
-// Timing.MetaMaxAge. So one drain after its fence was stored, no client resolves a lock, erases a
-// notification or collects any more. Beside a restore, which writes into empty tables, that does no
-// harm.
-func (w *Watcher) CheckRepairing(ctx context.Context) error {
+// Timing.MetaMaxAge. until is a request lifetime after the call, however long the check takes: the
+// caller sends nothing later by this check, and checks again before it does. So one drain after its
+// fence was stored, no client resolves a lock, erases a notification or collects any more. Beside a
+// restore, which writes into empty tables, that does no harm.
+func (w *Watcher) CheckRepairing(ctx context.Context) (until time.Time, err error) {
+	until = time.Now().Add(w.Store.Timing.RequestLifetime)
 	m, err := w.Known(ctx)
 	if err != nil {
-		return err
+		return until, err
 	}
-	return m.RefuseRepair()
+	return until, m.RefuseRepair()
+}
+
+// Retry is that of the store, for what must not meet a repair: it checks for one first.
+func (w *Watcher) Retry(ctx context.Context, send func(context.Context) (bool, error)) (bool, error) {
+	until, err := w.CheckRepairing(ctx)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return w.Store.Retry(ctx, send)
 }
 
 // RefuseRepair is CheckRepairing of what was read.

@@ -28,6 +28,8 @@ const importPrefix = "import:"
 // client refuses the table, and those of its indexes. Afterwards they refuse what is older than
 // Since: the values appeared there, whatever their commit timestamp says.
 type Import struct {
+	Nonce string `json:",omitempty"` // of a long cell, as it was read (store.Comparable)
+
 	ID      string      // names the source
 	Phase   ImportPhase `json:",omitempty"` // "": no import is unfinished
 	Started time.Time
@@ -70,6 +72,12 @@ func (i Import) Encode() []byte {
 		panic(err) // only for a year beyond 9999
 	}
 	return b
+}
+
+// stored is the cell as a write leaves it.
+func (i Import) stored() []byte {
+	i.Nonce = ""
+	return store.Comparable(i.Encode())
 }
 
 // Lifted is the cell once the import has ended, at since.
@@ -219,7 +227,7 @@ func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Im
 		was = old.Encode()
 	}
 	if next != nil {
-		is = next.Encode()
+		is = next.stored()
 	}
 	replaced, err = w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return w.Store.CompareAndSet(ctx, RowKey, importPrefix+table, was, is)
@@ -246,6 +254,6 @@ func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
 			continue
 		}
 		i.Takeovers++
-		mut.Put(layout.MetaFamily, importPrefix+table, store.MetaTimestamp, i.Encode())
+		mut.Put(layout.MetaFamily, importPrefix+table, store.MetaTimestamp, i.stored())
 	}
 }

@@ -189,6 +189,10 @@ func decodeUint64(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
+// maxCellBytes bounds what grows with tables, columns, indexes and drops. Bigtable advises against
+// longer values.
+const maxCellBytes = 10 << 20
+
 // replace stores the schema of next, and the states of its indexes and its journal, as the next
 // version, if m is still what is stored. applied may be false although an attempt whose answer was
 // lost succeeded.
@@ -208,6 +212,11 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
+	for _, c := range mut.Changes() {
+		if len(c.Value) > maxCellBytes {
+			return false, fmt.Errorf("percolator: %w: column %q of %s would have %d bytes, more than %d: every client reads it", model.ErrTooLarge, c.Column, model.MetaTable, len(c.Value), maxCellBytes)
+		}
+	}
 	var old []byte
 	if m.Schema != nil {
 		old = binary.BigEndian.AppendUint64(nil, m.Version)
@@ -323,22 +332,35 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 // Known returns the newest knowledge, and reads the row when that has grown older than MetaMaxAge.
-// Errors: ErrSnapshotTooOld when the row cannot be read.
+// What is too old when it arrives, at a process that was stopped meanwhile, it reads again. Errors:
+// ErrSnapshotTooOld when the row cannot be read.
+//
+// The caller takes the deadline of what it is going to send before it calls Known: so that ends
+// within a drain of any change of the row that the caller does not know of (I14).
 func (w *Watcher) Known(ctx context.Context) (State, error) {
+	oldest := w.Store.Timing.MetaMaxAge
+	for tries := 0; ; tries++ {
+		switch m, age := w.known(); {
+		case age < oldest:
+			return m, nil
+		case tries == MaxTries:
+			return m, fmt.Errorf("percolator: %w: %d answers with the safepoint were older than %v when they arrived", model.ErrSnapshotTooOld, tries, oldest)
+		}
+		if m, err := w.Refresh(ctx); err != nil {
+			return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", model.ErrSnapshotTooOld, oldest, err)
+		}
+	}
+}
+
+// known is the newest knowledge, and how old it is.
+func (w *Watcher) known() (State, time.Duration) {
 	w.mu.RLock()
-	m, age := w.last, time.Since(w.asOf)
+	defer w.mu.RUnlock()
+	age := time.Since(w.asOf)
 	if w.oracle > 0 {
-		age = max(age, w.oracleTime(m).Sub(w.oracle))
+		age = max(age, w.oracleTime(w.last).Sub(w.oracle))
 	}
-	w.mu.RUnlock()
-	if age < w.Store.Timing.MetaMaxAge {
-		return m, nil
-	}
-	m, err := w.Refresh(ctx)
-	if err != nil {
-		return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", model.ErrSnapshotTooOld, w.Store.Timing.MetaMaxAge, err)
-	}
-	return m, nil
+	return w.last, age
 }
 
 // held reports whether a hold keeps what a snapshot at ts reads.
@@ -410,14 +432,14 @@ func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
 }
 
 // CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
-// it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of Validate.
+// it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of model.ValidateStored.
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {
 		return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
 	}
 	if want != nil {
-		if err := want.Validate(); err != nil {
+		if err := model.ValidateStored(want); err != nil {
 			return err
 		}
 		want, err := model.Beside(m.Schema, want)

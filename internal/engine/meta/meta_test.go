@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,46 @@ func TestKnowledgeIsAsOldAsItsRequest(t *testing.T) {
 			t.Errorf("the safepoint is %d, want 2", got)
 		}
 	})
+}
+
+// TestKnowledgeThatIsTooOldOnArrivalIsReadAgain: a process that was stopped with an answer on its way
+// does not believe it, whatever the lifetime of the request (I16).
+func TestKnowledgeThatIsTooOldOnArrivalIsReadAgain(t *testing.T) {
+	for late, want := range map[int]error{1: nil, meta.MaxTries - 1: nil, meta.MaxTries: model.ErrSnapshotTooOld} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
+				type answer struct {
+					meta.State
+					err error
+				}
+				got := make(chan answer, 1)
+				go func() {
+					m, err := w.Known(t.Context())
+					got <- answer{m, err}
+				}()
+				answerAfter := func(d time.Duration, safepoint tso.Timestamp) {
+					synctest.Wait()
+					select {
+					case of := <-rows.asked:
+						time.Sleep(d)
+						of <- safepoint
+					default:
+						t.Fatalf("an answer is believed that is too old")
+					}
+				}
+				for range late {
+					answerAfter(w.Store.Timing.MetaMaxAge, 1)
+				}
+				if want == nil {
+					answerAfter(w.Store.Timing.MetaMaxAge-time.Nanosecond, 2)
+				}
+				a := <-got
+				if !errors.Is(a.err, want) || want == nil && a.Safepoint != 2 {
+					t.Errorf("the safepoint is %d, %v", a.Safepoint, a.err)
+				}
+			})
+		})
+	}
 }
 
 // TestOlderKnowledgeReplacesNoNewer: an answer that comes after that of a later request changes

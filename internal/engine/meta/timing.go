@@ -48,7 +48,7 @@ func ProposeTiming(ctx context.Context, project, instance string, t model.Timing
 
 func decodeTiming(b []byte) (t model.Timing, err error) {
 	if err = json.Unmarshal(b, &t); err == nil {
-		err = model.CheckTiming(t)
+		err = model.CheckStoredTiming(t)
 	}
 	return t, err
 }

@@ -26,6 +26,10 @@ const JournalTable = "percolator_journal"
 // index.
 var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
 
+// MaxTables is how many tables an instance of Bigtable may have. Each index is one, and so are
+// MetaTable and JournalTable.
+const MaxTables = 1000
+
 // bigtableName is a table id that Bigtable accepts.
 var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
@@ -85,6 +89,14 @@ func (s *Schema) Validate() error {
 	if err := CheckTiming(s.Timing); err != nil {
 		return err
 	}
+	return ValidateStored(s)
+}
+
+// ValidateStored is Validate for a schema with the Timing of an instance, which cannot change.
+func ValidateStored(s *Schema) error {
+	if err := CheckStoredTiming(s.Timing); err != nil {
+		return err
+	}
 	seen := map[string]bool{MetaTable: true, JournalTable: true}
 	for _, t := range s.Tables {
 		if s.Name != "" && t.Schema != "" && t.Schema != s.Name {
@@ -106,6 +118,9 @@ func (s *Schema) Validate() error {
 		if err := t.validateColumns(); err != nil {
 			return err
 		}
+	}
+	if len(seen) > MaxTables {
+		return fmt.Errorf("percolator: %w: the schema takes %d tables of Bigtable, those of indexes and of Percolator among them; an instance has at most %d", ErrTooLarge, len(seen), MaxTables)
 	}
 	for _, name := range s.Dropping {
 		if !bigtableName.MatchString(name) || seen[name] {
@@ -305,7 +320,7 @@ func DecodeSchema(b []byte) (*Schema, error) {
 		bad = errors.Join(bad, err)
 		return u
 	})
-	return s, errors.Join(bad, s.Validate())
+	return s, errors.Join(bad, ValidateStored(s))
 }
 
 // otherFormat is the ErrSchemaMismatch for a stored schema of another format.

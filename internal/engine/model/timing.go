@@ -16,7 +16,8 @@ type Timing struct {
 
 	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to
 	// commit and to answer reads (I16). Clients read both again at a quarter of it. A change of the
-	// schema is in force that long after it was stored. 0: 45 s. From 200 ms to 10 min.
+	// schema is in force that long after it was stored. 0: 45 s. From 200 ms to 10 min, and no less
+	// than RequestLifetime: an answer that takes its whole lifetime is not too old when it arrives.
 	MetaMaxAge time.Duration `json:",omitzero"`
 }
 
@@ -46,8 +47,20 @@ func (t Timing) normalized() Timing {
 	return t
 }
 
-// CheckTiming returns ErrInvalidArgument for a Timing beyond its limits.
+// CheckTiming returns ErrInvalidArgument for a Timing that no schema may have. One that leaves a
+// time open is checked when the first schema of an instance closes it.
 func CheckTiming(t Timing) error {
+	if err := CheckStoredTiming(t); err != nil {
+		return err
+	}
+	if t.MetaMaxAge != 0 && t.MetaMaxAge < t.RequestLifetime {
+		return fmt.Errorf("percolator: %w: Timing.MetaMaxAge (%v) must not be less than Timing.RequestLifetime (%v)", ErrInvalidArgument, t.MetaMaxAge, t.RequestLifetime)
+	}
+	return nil
+}
+
+// CheckStoredTiming is CheckTiming for each time by itself: earlier versions asked for no more.
+func CheckStoredTiming(t Timing) error {
 	t = EffectiveTiming(t)
 	switch {
 	case t.RequestLifetime < 100*time.Millisecond || t.RequestLifetime > 30*time.Second:

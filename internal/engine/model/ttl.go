@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -40,4 +41,13 @@ func (t *Table) validateNotifyExpired() error {
 		}
 	}
 	return nil
+}
+
+// DistinctTTLs counts the times for which values of the table live.
+func (t *TableInfo) DistinctTTLs() int {
+	ttls := map[time.Duration]bool{t.TTL: true}
+	for _, d := range t.Columns {
+		ttls[cmp.Or(d.TTL, t.TTL)] = true
+	}
+	return len(ttls)
 }

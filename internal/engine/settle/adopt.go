@@ -175,7 +175,7 @@ func (a *Adopter) started() bool {
 
 // Turn looks at the streams whose owners have died, as far as the budget goes.
 func (a *Adopter) Turn(ctx context.Context) error {
-	if err := a.Looker.Meta.CheckRepairing(ctx); err != nil {
+	if _, err := a.Looker.Meta.CheckRepairing(ctx); err != nil {
 		return err
 	}
 	failed := a.list(ctx) // the streams that are known go on

@@ -109,7 +109,7 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 	defer cancel()
 	settled, asked := make([]bool, len(items)), time.Now()
 	l.Store.Count.Looks.Add(1)
-	if err := l.Meta.CheckRepairing(ctx); err != nil {
+	if _, err := l.Meta.CheckRepairing(ctx); err != nil {
 		return settled, err
 	}
 	now, err := l.Clock.Next(ctx)
@@ -268,7 +268,7 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 		if it.Alive || now <= it.StartTS.Add(l.Config.LockTTL) && !l.Locks.SessionEnded(ctx, it.Session) {
 			return locks.TxnStatus{State: locks.TxnLocked}, nil
 		}
-		if _, err := l.Locks.RollBackPrimary(ctx, it.Primary, it.StartTS, nil); err != nil {
+		if _, err := l.Locks.RollBackPrimary(ctx, it.Primary, it.StartTS); err != nil {
 			return s, err
 		}
 	}

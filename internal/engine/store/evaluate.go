@@ -117,6 +117,8 @@ func (row cells) meta(q Query) cells {
 		return row.of(layout.JournalFamily).newest(1)
 	case ShapeCellIs:
 		return family.column(q.Column).where(func(it *layout.Item) bool { return bytes.Equal(it.Value, q.Value) })
+	case ShapeCellBegins:
+		return family.column(q.Column).where(func(it *layout.Item) bool { return bytes.HasPrefix(it.Value, q.Value) })
 	case ShapeCellAtLeast:
 		return family.column(q.Column).where(atLeast)
 	case ShapeEitherCell:

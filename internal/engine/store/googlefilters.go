@@ -26,7 +26,7 @@ func pattern(columns []string) string {
 			b.WriteByte('|')
 		}
 		for j := 0; j < len(c); j++ {
-			if ch := c[j]; ch >= '0' && ch <= '9' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' {
+			if ch := c[j]; plain(ch) {
 				b.WriteByte(ch)
 			} else {
 				b.WriteString(`\x`)
@@ -36,6 +36,11 @@ func pattern(columns []string) string {
 		}
 	}
 	return b.String()
+}
+
+// plain is what a pattern need not escape.
+func plain(ch byte) bool {
+	return ch >= '0' && ch <= '9' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z'
 }
 
 // oneColumn selects one column of one family.
@@ -179,6 +184,15 @@ func exactValue(b []byte) bigtable.Filter {
 	return bigtable.ValueRangeFilter(b, append(slices.Clip(b), 0))
 }
 
+// valuePrefix matches cells whose values begin with b.
+func valuePrefix(b []byte) bigtable.Filter {
+	var end []byte // none
+	if r := model.Prefix(string(b)); r.End != "" {
+		end = []byte(r.End)
+	}
+	return bigtable.ValueRangeFilter(b, end)
+}
+
 // wholeRowFilter returns the newest n locks, write records and data versions of all columns, at or
 // below ts if that is not 0, up to the number of cells that make a row wide.
 func wholeRowFilter(ts tso.Timestamp, n int) bigtable.Filter {
@@ -287,6 +301,8 @@ func (q Query) metaFilter() bigtable.Filter {
 		return bigtable.ChainFilters(parts...)
 	case ShapeCellIs:
 		return bigtable.ChainFilters(column(q.Column), exactValue(q.Value))
+	case ShapeCellBegins:
+		return bigtable.ChainFilters(column(q.Column), valuePrefix(q.Value))
 	case ShapeCellAtLeast:
 		if q.Value == nil {
 			return column(q.Column)

@@ -64,6 +64,7 @@ const (
 	ShapeChanged
 	ShapeCellsOf
 	ShapeCellIs
+	ShapeCellBegins
 	ShapeCellAtLeast
 	ShapeEitherCell
 	ShapeJournalCells
@@ -209,6 +210,11 @@ func CellExists(column string) Query { return Query{Shape: ShapeCellAtLeast, Col
 // CellIs is a column of the meta family if it holds exactly value.
 func CellIs(column string, value []byte) Query {
 	return Query{Shape: ShapeCellIs, Column: column, Value: value}
+}
+
+// CellBegins is a column of the meta family if what it holds begins with these bytes.
+func CellBegins(column string, beginning []byte) Query {
+	return Query{Shape: ShapeCellBegins, Column: column, Value: beginning}
 }
 
 // CellAtLeast is a column of the meta family if it holds ts or more.

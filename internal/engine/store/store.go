@@ -201,29 +201,6 @@ func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) 
 	return keys, s.Err(ctx, table, err)
 }
 
-// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the
-// place of old. A nil old is a cell that does not exist, a nil next one that is to go. It makes one
-// attempt; a caller that repeats it after an ambiguous error (Retry) may find its own next in the
-// place of old.
-func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next []byte) (swapped bool, err error) {
-	m := NewMutation(1)
-	if next == nil {
-		m.EraseColumn(layout.MetaFamily, column)
-	} else {
-		m.Put(layout.MetaFamily, column, MetaTimestamp, next)
-	}
-	return s.CompareAndMutate(ctx, row, column, old, m)
-}
-
-// CompareAndMutate is CompareAndSet with a mutation of the row in place of one new value.
-func (s *Store) CompareAndMutate(ctx context.Context, row, column string, old []byte, m *Mutation) (applied bool, err error) {
-	if old != nil {
-		return s.CheckAndMutate(ctx, model.MetaTable, row, CellIs(column, old), m, nil)
-	}
-	there, err := s.CheckAndMutate(ctx, model.MetaTable, row, CellExists(column), nil, m)
-	return err == nil && !there, err
-}
-
 // MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old
 // one.
 const MetaTimestamp = tso.Timestamp(1)

@@ -69,7 +69,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 		case want <= m.Safepoint: // announced by a collector that did not come to the end
 			return now, m.Safepoint, nil
 		}
-		refused, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) { return s.e.Meta.StoreSafepoint(ctx, want, now) })
+		refused, err := s.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) { return s.e.Meta.StoreSafepoint(ctx, want, now) })
 		if err != nil {
 			return 0, 0, err
 		}
@@ -175,14 +175,11 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 // publish lets collectors remove what is older than the GC watermark. A client that finds no record
 // of an older transaction then knows that the record may be gone (I16).
 func (s *collecting) publish(ctx context.Context) error {
-	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
 	watermark := s.state.Safepoint
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, meta.ColumnWatermark, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, uint64(watermark)))
 	newer := store.CellAtLeast(meta.ColumnWatermark, watermark)
-	if _, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	if _, err := s.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return s.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, newer, nil, mut)
 	}); err != nil {
 		return err

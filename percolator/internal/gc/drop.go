@@ -34,9 +34,6 @@ func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo
 		}
 		for page, err := range e.Store.NewPass(table, model.All(), store.Locks(upTo), collectPage).Pages(ctx) {
 			if err == nil {
-				err = e.Meta.CheckRepairing(ctx)
-			}
-			if err == nil {
 				err = g.pace.WaitN(ctx, min(len(page.Rows), g.pace.Burst()))
 			}
 			if err == nil {

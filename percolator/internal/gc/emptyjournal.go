@@ -50,7 +50,7 @@ func (s *collecting) emptyRange(ctx context.Context, rows model.Range) (over boo
 			return false, err
 		}
 		// Compute the deadline before reading the schema.
-		deadline := time.Now().Add(min(s.e.Store.Timing.RequestLifetime, s.e.Store.Timing.MetaMaxAge))
+		deadline := time.Now().Add(s.e.Store.Timing.RequestLifetime)
 		if off, err := s.unjournaled(ctx); err != nil || !off {
 			return true, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -69,6 +68,22 @@ func (c *Collection) setTally(t tally) {
 	c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched = t.Rows, t.Versions, t.Tombstones, t.Expired, t.Postponed, t.Corrupt, t.Dispatched
 }
 
+// eraseAll sends erasures, unless a repair is unfinished: what is garbage stays garbage, unless a
+// repair removes what made it garbage (I20).
+func (g *Collector) eraseAll(ctx context.Context, muts []store.RowMutation) error {
+	if len(muts) == 0 {
+		return nil
+	}
+	until, err := g.e.Meta.CheckRepairing(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range muts {
+		muts[i].Deadline = until
+	}
+	return g.e.Sweeping.Do(ctx, muts)
+}
+
 // removed counts cells that are gone.
 func (x *eraser) removed(did *erased, versions int) {
 	did.versions.Add(int64(versions))
@@ -106,11 +121,7 @@ func (x *eraser) page(ctx context.Context, info *model.TableInfo, page []layout.
 		did.leave(row.Key, int64(garbage.postponed))
 		did.corrupt.Add(int64(len(garbage.corrupt)))
 	}
-	deadline := time.Now().Add(x.e.Store.Timing.RequestLifetime)
-	for i := range muts {
-		muts[i].Deadline = deadline
-	}
-	err := x.e.Sweeping.Do(ctx, muts)
+	err := x.eraseAll(ctx, muts)
 	if err == nil {
 		x.removed(did, versions)
 		did.tombstones.Add(int64(tombstones))
@@ -154,7 +165,7 @@ func (x *eraser) tombstone(ctx context.Context, table, row string, v tombstone, 
 	for _, e := range v.erasures {
 		e.apply(mut)
 	}
-	notified, err := x.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	notified, err := x.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return x.e.Store.CheckAndMutate(ctx, table, row, store.AnyNotify(v.column), nil, mut)
 	})
 	switch {

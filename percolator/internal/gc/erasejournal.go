@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -119,9 +118,6 @@ func (x *shareEraser) batch(ctx context.Context, id journal.StreamID, rows []jou
 	if err := x.file(ctx, later); err != nil { // before the entries go (J11)
 		return err
 	}
-	if err := x.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
 	return x.forget(ctx, id, over)
 }
 
@@ -163,10 +159,6 @@ func (x *shareEraser) some(ctx context.Context, table string, keys []string) (n 
 	for _, key := range keys[:n] {
 		x.rows[rowID{table, key}] = shown{}
 	}
-	// What is garbage stays garbage, unless a repair removes what made it garbage.
-	if err := x.e.Meta.CheckRepairing(ctx); err != nil {
-		return 0, err
-	}
 	if err := x.eraseRows(ctx, table, page); err != nil {
 		return 0, err
 	}
@@ -181,7 +173,7 @@ func (x *shareEraser) eraseRows(ctx context.Context, table string, page []layout
 		p := layout.DecodePending(table, row)
 		x.rows[rowID{table, row.Key}] = x.show(table, info, row, p)
 		if mut := stray(x.e.Meta.Catalog.Load().Tables[table], p, x.watermark); mut != nil {
-			over = append(over, store.RowMutation{Table: table, Row: row.Key, Mut: mut, Deadline: time.Now().Add(x.e.Store.Timing.RequestLifetime)})
+			over = append(over, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
 		}
 	}
 	var did erased
@@ -196,7 +188,7 @@ func (x *shareEraser) eraseRows(ctx context.Context, table string, page []layout
 	}
 	err := x.page(ctx, info, page, &did)
 	if err == nil {
-		err = x.e.Sweeping.Do(ctx, over)
+		err = x.eraseAll(ctx, over)
 	}
 	x.share.Did.add(did.tally(len(page)))
 	return err

@@ -107,10 +107,7 @@ func (x *shareEraser) expired(ctx context.Context, list []journal.Expiry) error 
 	if err := x.file(ctx, later); err != nil {
 		return err
 	}
-	if err := x.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
-	_, err := x.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	_, err := x.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return true, journal.ForgetExpiries(ctx, x.e.Store, over)
 	})
 	if err != nil {

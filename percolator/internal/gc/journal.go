@@ -137,9 +137,6 @@ func (s *collecting) forgetStreams(ctx context.Context) error {
 			continue
 		}
 		if err == nil {
-			err = s.e.Meta.CheckRepairing(ctx)
-		}
-		if err == nil {
 			err = s.forget(ctx, st.ID, []uint64{0})
 		}
 		if err == nil {
@@ -149,9 +146,9 @@ func (s *collecting) forgetStreams(ctx context.Context) error {
 	return err
 }
 
-// forget deletes rows of a stream.
+// forget deletes rows of a stream, unless a repair is unfinished.
 func (g *Collector) forget(ctx context.Context, id journal.StreamID, seqs []uint64) error {
-	_, err := g.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	_, err := g.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return true, journal.Forget(ctx, g.e.Store, id, seqs)
 	})
 	return err

@@ -49,11 +49,12 @@ func (c *LeaseCell) Due() bool { return c.UntilDue() <= 0 }
 // UntilDue is how long that takes.
 func (c *LeaseCell) UntilDue() time.Duration { return c.TTL/3 - time.Since(c.begun) }
 
-// Replace puts next in place of what the cell held, together with what beside (nil: nothing)
-// changes in its row; false: another process has replaced it. It makes attempts of a sixth of the
-// lease, and of a quarter of the request lifetime, which bounds them all. As a renewal is due when
-// a third of the lease has passed, two attempts without an answer leave time for a third.
+// Replace puts next, a JSON object, in place of what the cell held, together with what beside (nil:
+// nothing) changes in its row; false: another process has replaced it. It makes attempts of a sixth
+// of the lease, and of a quarter of the request lifetime, which bounds them all. As a renewal is
+// due when a third of the lease has passed, two attempts without an answer leave time for a third.
 func (c *LeaseCell) Replace(ctx context.Context, next []byte, beside func(*store.Mutation)) (bool, error) {
+	next = store.Comparable(next)
 	timeout := min(c.TTL/6, c.Store.Timing.RequestLifetime/4)
 	swapped, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)

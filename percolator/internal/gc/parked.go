@@ -62,9 +62,6 @@ func (s *collecting) forgetParkedOf(ctx context.Context, table string, states []
 			}
 		}
 	}
-	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
 	for _, st := range states {
 		if mayBeParked(st, notified[st.Cell.Row]) {
 			continue
@@ -99,9 +96,10 @@ func mayBeParked(st layout.ObserverState, row []model.Notification) bool {
 	return false
 }
 
-// mutate repeats an idempotent mutation while its outcome is ambiguous.
+// mutate repeats an idempotent mutation while its outcome is ambiguous, unless a repair is
+// unfinished.
 func (g *Collector) mutate(ctx context.Context, table, row string, mut *store.Mutation) error {
-	_, err := g.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	_, err := g.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return true, g.e.Store.Mutate(ctx, table, row, mut)
 	})
 	return err

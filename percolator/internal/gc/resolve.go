@@ -128,9 +128,6 @@ func (r *resolving) above(row journal.StreamRow) bool {
 
 // entries resolves every lock up to the safepoint in the rows of some entries.
 func (r *resolving) entries(ctx context.Context, rows []journal.StreamRow) error {
-	if err := r.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(collectParallel)
 	for table, keys := range r.take(rows) {

@@ -108,7 +108,7 @@ func divide(resolved []streamRows, watermark, asked tso.Timestamp) map[string][]
 	}
 	cells := map[string][]byte{}
 	for column, sh := range shares {
-		cells[column] = sh.encode()
+		cells[column] = store.Comparable(sh.encode())
 	}
 	return cells
 }

@@ -100,10 +100,6 @@ func readTable(ctx context.Context, table string, pass *store.Pass, slots chan s
 }
 
 func (s *collecting) takePage(ctx context.Context, p tablePage, visit func(ctx context.Context, table string, rows []layout.Row) error) error {
-	// What is garbage stays garbage, unless a repair removes what made it garbage.
-	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
 	if err := visit(ctx, p.table, p.Rows); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type torn struct {
 // newTorn starts one with short drains.
 func newTorn(t *testing.T, opts ...percolatortest.Option) *torn {
 	t.Helper()
-	return newTornWith(t, percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond}, opts...)
+	return newTornWith(t, percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}, opts...)
 }
 
 func newTornWith(t *testing.T, timing percolator.Timing, opts ...percolatortest.Option) *torn {

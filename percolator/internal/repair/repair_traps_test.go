@@ -293,7 +293,7 @@ func TestRepairOfAWideRow(t *testing.T) {
 }
 
 func testRepairOfAWideRow(t *testing.T) {
-	s := newTornWith(t, percolator.Timing{RequestLifetime: 20 * time.Second, MetaMaxAge: 200 * time.Millisecond})
+	s := newTornWith(t, percolator.Timing{RequestLifetime: 20 * time.Second, MetaMaxAge: 20 * time.Second})
 	fixture.Put(t, s.ctx, s.Client, "wide", "kept", "kept")
 	s.now()
 	const columns = 10_100

@@ -3,7 +3,6 @@ package sweep
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -55,8 +54,14 @@ func (s *sweeping) listParked(ctx context.Context, list []finding) error {
 }
 
 func (s *sweeping) mutateParked(ctx context.Context, states []layout.ObserverState, of func(layout.ObserverState) (string, *store.Mutation)) error {
+	if len(states) == 0 {
+		return nil
+	}
+	deadline, err := s.e.Meta.CheckRepairing(ctx)
+	if err != nil {
+		return err
+	}
 	var muts []store.RowMutation
-	deadline := time.Now().Add(s.e.Store.Timing.RequestLifetime)
 	for _, st := range states {
 		row, mut := of(st)
 		muts = append(muts, store.RowMutation{Table: model.JournalTable, Row: row, Mut: mut, Deadline: deadline})

@@ -125,9 +125,6 @@ func (s *sweeping) deal(ctx context.Context, list []finding) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
 	work, rows := false, make([]journal.Row, len(list))
 	for i, f := range list {
 		rows[i] = journal.Row{Table: f.table, Key: f.key, Weak: len(f.locks)+len(f.owed) > 0}

@@ -62,6 +62,10 @@ type Import struct {
 // MaxImportID is how long the name of a source may be, in bytes.
 const MaxImportID = 1 << 10
 
+// MaxImportTTLs is how many different times to live a table may have into which an import begins:
+// the position of the import holds the sums of each (ImportSums).
+const MaxImportTTLs = 64
+
 // BeginImport fences a table, or takes up an interrupted import of the same source, which id names.
 // The table has to be empty (ErrNotEmpty, which leaves it as it was). It waits until every client
 // must know of the fence and nothing that one has begun before is under way, and tells waiting, if
@@ -121,6 +125,9 @@ func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool
 	erased := m.StillErased(former)
 	if len(erased) >= meta.MaxErasedImports {
 		return fmt.Errorf("percolator: table %q: %w: %d imports into it were aborted since the safepoint; wait until that is above them (percolator gc status)", im.table, model.ErrTooLarge, len(erased))
+	}
+	if n := im.info.DistinctTTLs(); n > MaxImportTTLs {
+		return fmt.Errorf("percolator: table %q: %w: its values live for %d different times, and an import counts those of at most %d apart", im.table, model.ErrTooLarge, n, MaxImportTTLs)
 	}
 	if err := im.checkEmpty(ctx); err != nil {
 		return err
@@ -298,19 +305,13 @@ func (im *Import) skips(_ string, ix model.Index) bool {
 
 // before announces the notifications of a request (J2), and looks at the fence.
 func (im *Import) before(ctx context.Context, notified []journal.Row) (context.Context, context.CancelFunc, error) {
-	cancel := func() {}
+	ctx, cancel := context.WithTimeout(ctx, im.e.Store.Timing.RequestLifetime) // before what is to be checked
 	if len(notified) > 0 {
-		a, err := im.e.Commits.Announce(ctx, notified)
-		if err != nil {
+		if _, err := im.e.Commits.Announce(ctx, notified); err != nil {
 			return ctx, cancel, err
 		}
-		ctx, cancel = context.WithDeadline(ctx, a.Deadline)
 	}
-	if err := im.inForce(ctx); err != nil {
-		cancel()
-		return ctx, cancel, err
-	}
-	return ctx, cancel, nil
+	return ctx, cancel, im.inForce(ctx)
 }
 
 // Lift ends the import: from the timestamp that it returns on, snapshots read the table. Running

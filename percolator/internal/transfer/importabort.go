@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -139,16 +140,14 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 	}
 	pause := model.NewTransient()
 	for {
-		if err := allowed(ctx); err != nil {
+		lifetime, cancel := context.WithTimeout(ctx, im.e.Store.Timing.RequestLifetime) // before the check
+		if err := allowed(lifetime); err != nil {
+			cancel()
 			return 0, err
 		}
-		errs, err := im.e.Store.MutateRows(ctx, table, rows, muts)
-		for _, rowErr := range errs {
-			if err == nil {
-				err = rowErr
-			}
-		}
-		if err == nil {
+		errs, err := im.e.Store.MutateRows(lifetime, table, rows, muts)
+		cancel()
+		if err = cmp.Or(err, cmp.Or(errs...)); err == nil {
 			return int64(len(rows)), nil
 		}
 		if err := pause.After(ctx, err); err != nil {

@@ -33,7 +33,8 @@ func (r *Restore) WriteRows(ctx context.Context, table string, rows []ExportedRo
 	w := &writer{store: r.e.Store, stamps: stamps{r.cell.Start, r.cell.Commit, r.cell.AckStart, r.cell.AckCommit},
 		skips: func(table string, ix model.Index) bool { return r.building[model.IndexTable(table, ix)] },
 		before: func(ctx context.Context, _ []journal.Row) (context.Context, context.CancelFunc, error) {
-			return ctx, func() {}, r.inForce(ctx)
+			ctx, cancel := context.WithTimeout(ctx, r.e.Store.Timing.RequestLifetime) // before the check
+			return ctx, cancel, r.inForce(ctx)
 		}}
 	for i := range rows {
 		for j := range rows[i].Cells {
@@ -57,7 +58,7 @@ type writer struct {
 	// skips reports whether an index gets no entries.
 	skips func(table string, ix model.Index) bool
 	// before is asked right before a request, in which notified rows get notifications. The context
-	// that it returns bounds the request.
+	// that it returns bounds the request, by a lifetime that began before the fence was looked at.
 	before func(ctx context.Context, notified []journal.Row) (context.Context, context.CancelFunc, error)
 
 	tables  map[string]*writtenBatch
@@ -203,10 +204,10 @@ func (w *writer) send(ctx context.Context, table string) error {
 		return nil
 	}
 	ctx, cancel, err := w.before(ctx, t.notified)
+	defer cancel()
 	if err != nil {
 		return err
 	}
-	defer cancel()
 	errs, err := w.store.MutateRows(store.InBackground(ctx), table, t.rows, t.muts)
 	for _, rowErr := range errs {
 		if err == nil {

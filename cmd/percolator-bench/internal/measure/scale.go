@@ -159,7 +159,7 @@ const scaleLeastRows = 100
 func (t *scaleTable) schema() *percolator.Schema {
 	lifetime := min(2*time.Second+time.Duration(t.rows*t.versions)*50*time.Microsecond, 30*time.Second)
 	return &percolator.Schema{
-		Timing:         percolator.Timing{RequestLifetime: lifetime, MetaMaxAge: time.Second},
+		Timing:         percolator.Timing{RequestLifetime: lifetime, MetaMaxAge: lifetime},
 		DisableJournal: t.journal.off(),
 		Tables: []percolator.Table{{Name: t.name, Observed: []string{scaleSeen},
 			Indexes: []percolator.Index{{Name: scaleIndexName, Column: scaleKey}}}},

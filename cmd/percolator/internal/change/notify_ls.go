@@ -1,0 +1,149 @@
+package change
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+)
+
+// notifications is what "notify ls" found. Names are as shown.
+type notifications struct {
+	Waiting []waitingColumn `json:"waiting"`
+	Parked  []parkedCell    `json:"parked"`
+	More    bool            `json:"more"` // there are more parked cells than --limit
+}
+
+// waitingColumn sums up the notifications of a column that some observer has to deal with.
+type waitingColumn struct {
+	Table  string    `json:"table"`
+	Column string    `json:"column"`
+	Cells  int64     `json:"cells"`
+	Parked int64     `json:"parked"` // of these, cells with a parked observer
+	Oldest time.Time `json:"oldest"` // by the oracle's clock
+}
+
+type parkedCell struct {
+	Table    string    `json:"table"`
+	Row      string    `json:"row"`
+	Column   string    `json:"column"`
+	Observer string    `json:"observer"`
+	Attempts int       `json:"attempts"`
+	Since    time.Time `json:"since"`
+	Reason   string    `json:"reason"`
+}
+
+func newParkedCell(p observers.Parked) parkedCell {
+	return parkedCell{p.Cell.Table, cli.Shown(p.Cell.Row), cli.Shown(p.Cell.Column), cli.Shown(p.Observer), p.Attempts, p.Since, p.Reason}
+}
+
+func NewNotifyLs() *cobra.Command {
+	var f cli.ListFlags
+	limit, onlyParked := 100, false
+	cmd := &cobra.Command{
+		Use:     "ls [TABLE…]",
+		PreRunE: func(*cobra.Command, []string) error { return cli.NotNegative("limit", limit) },
+		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
+			found, err := findNotifications(ctx, c, tables, limit, onlyParked)
+			if err != nil {
+				return err
+			}
+			return f.Output.Emit(cmd.OutOrStdout(), found, func(w io.Writer) { found.print(w, time.Now()) })
+		}),
+	}
+	f.Add(cmd, cli.DataTimeout)
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells to list")
+	cmd.Flags().BoolVar(&onlyParked, "parked", false, "list only the cells whose observers are parked")
+	return cmd
+}
+
+func findNotifications(ctx context.Context, c *percolator.Client, tables []string, limit int, onlyParked bool) (found notifications, err error) {
+	found.Waiting, found.Parked = []waitingColumn{}, []parkedCell{} // [] in JSON
+	columns := map[observers.Column]*waitingColumn{}
+	listed := tables
+	switch {
+	case onlyParked:
+		listed = nil
+	case len(tables) == 0:
+		listed = []string{""} // all
+	}
+	for _, table := range listed {
+		for row, err := range admin.New(c).ListPending(ctx, table, percolator.All(), admin.PendingOptions{}) {
+			if err != nil {
+				return found, err
+			}
+			for _, n := range row.Notified {
+				key := observers.Column{Table: row.Table, Name: n.Cell.Column}
+				if columns[key] == nil {
+					columns[key] = &waitingColumn{Table: row.Table, Column: cli.Shown(n.Cell.Column), Oldest: n.Timestamp.Time()}
+				}
+				columns[key].add(row, n)
+			}
+		}
+	}
+	for p, err := range observers.ListParked(ctx, c, tables...) {
+		if err != nil {
+			return found, err
+		}
+		if len(found.Parked) == limit {
+			found.More = true
+			break
+		}
+		found.Parked = append(found.Parked, newParkedCell(p))
+	}
+	for _, col := range slices.SortedFunc(maps.Values(columns), func(a, b *waitingColumn) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Column, b.Column))
+	}) {
+		found.Waiting = append(found.Waiting, *col)
+	}
+	return found, nil
+}
+
+// add counts a notification.
+func (w *waitingColumn) add(row admin.Pending, n admin.Notification) {
+	w.Cells++
+	if at := n.Timestamp.Time(); at.Before(w.Oldest) {
+		w.Oldest = at
+	}
+	if len(row.Parked(n)) > 0 {
+		w.Parked++
+	}
+}
+
+func (found notifications) print(w io.Writer, now time.Time) {
+	if len(found.Waiting)+len(found.Parked) == 0 {
+		_, _ = fmt.Fprintln(w, "no notifications")
+		return
+	}
+	if len(found.Waiting) > 0 {
+		t := cli.NewTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
+		for _, c := range found.Waiting {
+			t.Row(c.Table, c.Column, c.Cells, c.Parked, cli.Age(now, c.Oldest))
+		}
+		t.Flush()
+	}
+	if len(found.Parked) == 0 {
+		return
+	}
+	if len(found.Waiting) > 0 {
+		_, _ = fmt.Fprintln(w)
+	}
+	t := cli.NewTable(w, "TABLE", "ROW", "COLUMN", "OBSERVER", "ATTEMPTS", "PARKED", "REASON")
+	for _, p := range found.Parked {
+		t.Row(p.Table, p.Row, p.Column, p.Observer, p.Attempts, cli.Age(now, p.Since), cli.OneLine(p.Reason))
+	}
+	if found.More {
+		t.Row("…", "", "", "", "", "", "more with --limit")
+	}
+	t.Flush()
+}

@@ -1,0 +1,103 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+)
+
+// walkFlags are those of the commands that go through a table for an observer.
+type walkFlags struct {
+	cli.QueryFlags
+	opts    admin.ObserverOptions
+	awaited bool // the command needs a worker that runs the observer
+}
+
+// walkJSON is what such a command prints for programs.
+type walkJSON struct {
+	Rows    int64 `json:"rows"`    // looked at, of those that have the column
+	Changed int64 `json:"changed"` // notified, or freed of an acknowledgment
+	Resumed bool  `json:"resumed"` // an earlier run had begun
+	DryRun  bool  `json:"dryRun"`
+	Running *bool `json:"running,omitempty"` // a worker announces the observer; absent where it does not matter
+}
+
+func (f *walkFlags) add(cmd *cobra.Command) {
+	f.QueryFlags.Add(cmd, cli.WalkTimeout)
+	cmd.Flags().BoolVar(&f.opts.DryRun, "dry-run", false, "only count the rows that would be changed")
+	cmd.Flags().IntVar(&f.opts.RowsPerPage, "rows-per-page", 1000, "rows of one request")
+	cmd.Flags().DurationVar(&f.opts.Pause, "pause", 0, "pause between two pages, to leave room for others")
+}
+
+// walk is admin.Admin.BackfillObserver or ForgetObserver.
+type walk func(a *admin.Admin, ctx context.Context, table, column, observer string, opts admin.ObserverOptions) (admin.ObserverProgress, error)
+
+// run is the RunE of a walk, with a bar on a terminal.
+func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) error {
+	return f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+		bar, done := cli.WalkBar(cmd)
+		opts := f.opts
+		opts.Count, opts.Progress = bar != nil, bar
+		p, err := which(admin.New(c), ctx, args[0], args[1], args[2], opts)
+		done()
+		text := fmt.Sprintf("%d rows, %d %s", p.Rows, p.Changed, did)
+		if opts.DryRun {
+			text = fmt.Sprintf("%d rows, %d would be %s", p.Rows, p.Changed, did)
+		}
+		if p.Resumed {
+			text += ", going on where an earlier run ended"
+		}
+		if err != nil && p.Rows == 0 {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("after %d rows (the same command resumes there): %w", p.Rows, err)
+		}
+		out := walkJSON{Rows: p.Rows, Changed: p.Changed, Resumed: p.Resumed, DryRun: opts.DryRun}
+		if f.awaited {
+			workers, err := look.RunningWorkers(ctx, c)
+			if err != nil {
+				return err
+			}
+			out.Running = new(slices.ContainsFunc(workers, func(w admin.WorkerInfo) bool { return slices.Contains(w.Observers, args[2]) }))
+			if !*out.Running {
+				text += fmt.Sprintf("; no worker runs %s now, and what is notified waits until one does", args[2])
+			}
+		}
+		return f.Output.EmitText(cmd.OutOrStdout(), out, text)
+	})
+}
+
+func NewObserversBackfill() *cobra.Command {
+	f := walkFlags{awaited: true}
+	cmd := &cobra.Command{
+		Use:  "backfill TABLE COLUMN OBSERVER",
+		Args: cli.Takes(3, 3),
+		RunE: f.run("notified", (*admin.Admin).BackfillObserver),
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func NewObserversForget() *cobra.Command {
+	var f walkFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:  "forget TABLE COLUMN OBSERVER",
+		Args: cli.Takes(3, 3),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return cli.Ask(cmd.Context(), cmd, yes || f.opts.DryRun, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
+		},
+		RunE: f.run("freed of their acknowledgments", (*admin.Admin).ForgetObserver),
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}

@@ -1,0 +1,172 @@
+package change
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/schemafile"
+)
+
+// planJSON is what "schema diff" and "schema apply" print for programs.
+type planJSON struct {
+	Version uint64       `json:"version"` // of the stored schema; 0: there is none
+	Changes []changeJSON `json:"changes"`
+	Refused bool         `json:"refused"` // some change is refused, so none would be made
+	Applied bool         `json:"applied"`
+	Samples []SampleJSON `json:"samples,omitempty"` // what schema apply has looked at before
+}
+
+type changeJSON struct {
+	Change string `json:"change"`
+	Table  string `json:"table,omitempty"`
+	Name   string `json:"name,omitempty"`
+	Column string `json:"column,omitempty"` // of an index
+	Unique bool   `json:"unique,omitempty"`
+
+	Type percolator.Type `json:"type,omitempty"` // of a declared column, as it is to be
+	Was  percolator.Type `json:"was,omitempty"`  // the type that the column has, or had
+	TTL  string          `json:"ttl,omitempty"`  // of a column or table, as it is to be
+
+	NotifyExpired bool `json:"notifyExpired,omitempty"` // likewise
+
+	Refused bool   `json:"refused"`
+	Then    string `json:"then,omitempty"` // the command that does the same for existing rows
+}
+
+func newPlanJSON(plan admin.SchemaPlan) planJSON {
+	return planJSON{Version: plan.Stored.Version, Changes: cli.Array(plan.Changes, newChangeJSON), Refused: plan.Refused() != nil}
+}
+
+func newChangeJSON(ch admin.SchemaChange) changeJSON {
+	return changeJSON{
+		Change: string(ch.Kind), Table: ch.Table, Name: cli.ShownName(ch.Name), Column: cli.ShownName(ch.Index.Column), Unique: ch.Index.Unique,
+		Type: ch.Column.Type, Was: ch.Was.Type, TTL: schemafile.Duration(ch.Column.TTL), NotifyExpired: ch.Column.NotifyExpired, Refused: ch.Err() != nil, Then: nextStep(ch),
+	}
+}
+
+// nextStep is the command that has to follow a change.
+func nextStep(ch admin.SchemaChange) string {
+	switch {
+	case !ch.Backfill:
+		return ""
+	case ch.Index.Name != "":
+		return cli.BackfillCommand(ch.Table, ch.Index.Name)
+	case ch.Table == "":
+		return cli.SweepCommand
+	}
+	return fmt.Sprintf("percolator observers backfill %s %s OBSERVER", ch.Table, cli.Shown(ch.Name))
+}
+
+// changeLine is a change as a line of a diff.
+func changeLine(ch admin.SchemaChange) string {
+	switch ch.Kind {
+	case admin.ColumnDeclared, admin.ColumnRemoved, admin.TypeChanged, admin.TTLChanged:
+		return declarationLine(ch)
+	}
+	observed, weak, index := "observed column "+cli.Shown(ch.Name), "weak column "+cli.Shown(ch.Name), indexText(ch.Index)
+	of := "table " + ch.Table + ": "
+	line, ok := map[admin.SchemaChangeKind]string{
+		admin.TableAdded:           "+ table " + ch.Table,
+		admin.TableRemoved:         "- table " + ch.Table + "  (refused)",
+		admin.ObservedAdded:        "+ " + of + observed,
+		admin.ObservedRemoved:      "- " + of + observed + "  (refused)",
+		admin.WeakAdded:            "+ " + of + weak,
+		admin.WeakRemoved:          "- " + of + weak + "  (refused)",
+		admin.IndexAdded:           "+ " + of + index,
+		admin.IndexRemoved:         "- " + of + index + "  (refused)",
+		admin.IndexChanged:         "~ " + of + index + "  (refused: it is another one now)",
+		admin.TimingChanged:        "~ timing  (refused)",
+		admin.TTLRemoved:           "- " + of + "ttl of the indexed column " + cli.Shown(ch.Name) + "  (refused)",
+		admin.JournalAdded:         "+ journal",
+		admin.JournalRemoved:       "- journal",
+		admin.BigtableTableMissing: "+ bigtable table " + ch.Name + "  (missing in the instance)",
+		admin.FamilyMissing:        "+ bigtable column family " + ch.Name + "  (missing in the instance)",
+	}[ch.Kind]
+	if !ok {
+		return "? " + string(ch.Kind)
+	}
+	return line
+}
+
+// declarationLine is the line for a change of what is declared of columns.
+func declarationLine(ch admin.SchemaChange) string {
+	line := "table " + ch.Table + ": "
+	if ch.Name != "" {
+		line += "column " + cli.Shown(ch.Name) + " "
+	}
+	mark := "~ "
+	ttl := schemafile.Duration(ch.Column.TTL)
+	if ch.Column.NotifyExpired {
+		ttl += ", notify expired"
+	}
+	switch ch.Kind {
+	case admin.ColumnRemoved:
+		return "- " + line + string(ch.Was.Type) + "  (refused)"
+	case admin.TTLChanged:
+		return mark + line + "ttl " + cmp.Or(ttl, "none")
+	case admin.ColumnDeclared:
+		mark = "+ "
+		if line += string(ch.Column.Type); ttl != "" {
+			line += ", ttl " + ttl
+		}
+	default:
+		line += string(ch.Column.Type)
+	}
+	if ch.Was.Type != "" && ch.Was.Type != ch.Column.Type {
+		line += ", was " + string(ch.Was.Type)
+	}
+	if ch.Err() != nil {
+		line += "  (refused: only bytes can become another type)"
+	}
+	return mark + line
+}
+
+func indexText(ix percolator.Index) string {
+	unique := ""
+	if ix.Unique {
+		unique = "unique "
+	}
+	return fmt.Sprintf("%sindex %s on %s", unique, ix.Name, cli.Shown(ix.Column))
+}
+
+func printPlan(w io.Writer, plan admin.SchemaPlan) {
+	for _, ch := range plan.Changes {
+		_, _ = fmt.Fprintln(w, changeLine(ch))
+	}
+}
+
+func NewSchemaDiff() *cobra.Command {
+	var f schemaFlags
+	cmd := &cobra.Command{
+		Use:  "diff FILE",
+		Args: cli.Takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := cli.ReadSchema(cmd.Context(), args[0], cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context) error {
+				plan, err := f.PlanSchema(ctx, s)
+				if err != nil {
+					return err
+				}
+				if err := f.output.Emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) { printPlan(w, plan) }); err != nil {
+					return err
+				}
+				if len(plan.Changes) > 0 {
+					return cli.Findings("%s differs from the stored schema: %s", args[0], cli.Counted(len(plan.Changes), "change"))
+				}
+				return nil
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
+}

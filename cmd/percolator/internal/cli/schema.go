@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/schemafile"
+)
+
+// StoredTables are the tables of a schema with those of its indexes, all of which may have locks.
+func StoredTables(s *percolator.Schema) (tables []string) {
+	for _, t := range s.Tables {
+		tables = append(tables, t.Name)
+		for _, ix := range t.Indexes {
+			tables = append(tables, t.Name+"."+ix.Name)
+		}
+	}
+	return tables
+}
+
+// ToBackfill tells how to build the index TABLE.INDEX again.
+func ToBackfill(name string) string {
+	table, index, _ := strings.Cut(name, ".")
+	return fmt.Sprintf("index %s is to be built again: percolator schema backfill %s %s", name, table, index)
+}
+
+// BackfillCommand is the command that fills an index.
+func BackfillCommand(table, index string) string {
+	return fmt.Sprintf("percolator schema backfill %s %s", table, index)
+}
+
+// SweepCommand finishes a journal that is building.
+const SweepCommand = "percolator sweep"
+
+// maxSchemaBytes is enough: a schema fits in one cell of Bigtable.
+const maxSchemaBytes = 1 << 20
+
+// ReadSchema reads a schema file; "-" is in, unless that is nil.
+func ReadSchema(ctx context.Context, path string, in io.Reader) (s *percolator.Schema, err error) {
+	err = ReadInput(ctx, path, in, maxSchemaBytes, func(text []byte) (err error) {
+		s, err = schemafile.Parse(text)
+		return err
+	})
+	return s, err
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// FuzzTypedJSON: whatever is stored, commands show JSON and text, and the text form of what is of
+// the type is that of the JSON.
+func FuzzTypedJSON(f *testing.F) {
+	for i := range model.Types {
+		for _, b := range []string{"", "abc", "\xff", `{"a": 1e400}`, "\x01", string(model.EncodeFloat64(math.NaN())), string(model.EncodeFloat64(1e21)), string(model.EncodeInt64(-1))} {
+			f.Add(uint8(i), []byte(b))
+		}
+	}
+	f.Fuzz(func(t *testing.T, n uint8, value []byte) {
+		typ := model.Types[int(n)%len(model.Types)]
+		if value == nil {
+			value = []byte{}
+		}
+		out := typedJSON(typ, value)
+		text, err := EncodeJSON("", CellJSON{Table: "t", ValueJSON: out})
+		if err != nil || !json.Valid(text) {
+			t.Fatalf("%s: %q is shown as %q, %v", typ, value, text, err)
+		}
+		if (out.Value == nil) == (out.Base64 == nil) {
+			t.Errorf("%s: %q is shown in both forms, or none: %q", typ, value, text)
+		}
+		form, wrong := typ.Format(value)
+		if wrong == nil && typ != percolator.TypeBytes && out.Value == nil {
+			t.Errorf("%s: %q is shown as base64", typ, value)
+		}
+		if shown := TypedText(typ, value); wrong != nil && !strings.HasSuffix(shown, "("+wrong.Error()+")") || wrong == nil && shown != shownValue([]byte(form)) {
+			t.Errorf("%s: %q is shown as %s", typ, value, shown)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package data
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/loader"
+)
+
+func TestRowsOfExport(t *testing.T) {
+	t.Parallel()
+	for _, format := range []export.Format{export.JSONLines, export.Parquet} {
+		t.Run(string(format), func(t *testing.T) { testRowsOfExport(t, format) })
+	}
+}
+
+// An import of several files goes on behind each of its rows, and takes no file that has not what
+// the manifest says.
+func testRowsOfExport(t *testing.T, format export.Format) {
+	t.Helper()
+	info, _ := model.NewCatalog(&percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).UserTable("t")
+	table, place := formats.NewTable(info), backup.Dir(t.TempDir())
+	m := export.Manifest{Version: 1, Table: "t", Format: format}
+	encode := func(rows []formats.Row) []byte {
+		var b bytes.Buffer
+		if format == export.Parquet {
+			w := table.NewParquetWriter(&b)
+			for _, row := range rows {
+				_, err := w.Write(row)
+				fixture.Must(t, err)
+			}
+			fixture.Must(t, w.Close())
+			return b.Bytes()
+		}
+		var lines []byte
+		for _, row := range rows {
+			lines, _ = table.AppendJSON(lines, row)
+		}
+		return lines
+	}
+	var keys []string
+	for i, n := range []int{2, 1, 3} {
+		var rows []formats.Row
+		for j := range n {
+			keys = append(keys, fmt.Sprint(i, j))
+			rows = append(rows, formats.Row{Key: fmt.Sprint(i, j), Cells: []formats.Cell{{Column: "a", Value: []byte("x")}, {Column: "b", Value: []byte("y")}}})
+		}
+		b := encode(rows)
+		p := export.Part{Name: fmt.Sprintf("part-%05d-00000.%s", i, format), Counts: export.Counts{Rows: int64(n), Values: int64(2 * n), Bytes: int64(len(b))}}
+		fixture.Must(t, place.Put(t.Context(), p.Name, b))
+		m.Parts = append(m.Parts, p)
+		m.Total.Rows, m.Total.Values = m.Total.Rows+p.Rows, m.Total.Values+p.Values
+	}
+	store := func(m export.Manifest) *exported {
+		b, err := json.Marshal(m)
+		fixture.Must(t, err)
+		fixture.Must(t, place.Put(t.Context(), "manifest.json", b))
+		read, _, err := export.ReadManifest(t.Context(), place)
+		fixture.Must(t, err)
+		return &exported{place: place, manifest: read, table: table}
+	}
+	read := func(e *exported, from loader.Position) (got []string, places []loader.Position, err error) {
+		for item, err := range e.rows(t.Context(), from) {
+			if err != nil {
+				return got, places, err
+			}
+			got = append(got, item.Value.Row)
+			places = append(places, loader.Position{Items: from.Items + int64(len(got)), Token: item.Token})
+		}
+		return got, places, nil
+	}
+	e := store(m)
+	got, places, err := read(e, loader.Position{})
+	if err != nil || !slices.Equal(got, keys) {
+		t.Fatalf("%q, %v", got, err)
+	}
+	for i, from := range places {
+		if rest, _, err := read(e, from); err != nil || !slices.Equal(rest, keys[i+1:]) {
+			t.Errorf("behind row %d: %q, %v", i, rest, err)
+		}
+	}
+
+	// A file of the right size that lacks a row or a value.
+	for _, less := range []export.Counts{{Rows: 1}, {Values: 1}} {
+		other := m
+		other.Parts = slices.Clone(m.Parts)
+		other.Parts[1].Rows, other.Parts[1].Values = m.Parts[1].Rows+less.Rows, m.Parts[1].Values+less.Values
+		other.Total.Rows, other.Total.Values = m.Total.Rows+less.Rows, m.Total.Values+less.Values
+		got, _, err := read(store(other), loader.Position{})
+		if !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), m.Parts[1].Name) || len(got) != 3 {
+			t.Errorf("%+v: %q, %v", less, got, err)
+		}
+		if _, _, err := read(store(other), places[2]); !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("%+v, behind that file: %v", less, err)
+		}
+	}
+	// A manifest that contradicts itself.
+	m.Total.Rows++
+	b, err := json.Marshal(m)
+	fixture.Must(t, err)
+	fixture.Must(t, place.Put(t.Context(), "manifest.json", b))
+	if _, _, err := export.ReadManifest(t.Context(), place); !errors.Is(err, backup.ErrDamaged) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,209 @@
+package data
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/adopt"
+	"github.com/gopercolator/percolator/percolator/loader"
+)
+
+const (
+	plainScheme     = "bigtable:"
+	maxMappingBytes = 1 << 20
+)
+
+// importSource says where rows come from.
+type importSource struct{ from, mapping, at string }
+
+func (s *importSource) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&s.from, "from", "", "FILE.jsonl, FILE.parquet, the directory of an export, bigtable:TABLE or bigtable:PROJECT/INSTANCE/TABLE")
+	flags.StringVar(&s.mapping, "map", "", "file that says which cells of a plain Bigtable table become which columns")
+}
+
+func (s *importSource) check() error {
+	plain := strings.HasPrefix(s.from, plainScheme)
+	switch {
+	case s.from == "":
+		return cli.Usagef("--from is needed")
+	case plain && s.mapping == "":
+		return cli.Usagef("--from %s needs --map", s.from)
+	case !plain && (s.mapping != "" || s.at != ""):
+		return cli.Usagef("--map and --at are for --from bigtable:…")
+	case !plain && !strings.HasSuffix(s.from, ".jsonl") && !strings.HasSuffix(s.from, ".parquet") && !s.isExport():
+		return cli.Usagef("--from %s is none of FILE.jsonl, FILE.parquet, the directory of an export, gs://BUCKET/PATH, bigtable:TABLE", s.from)
+	}
+	return nil
+}
+
+// open opens the source of rows for a table. name tells it from others: the same one has the same
+// rows.
+func (s *importSource) open(ctx context.Context, c *percolator.Client, table string, n cli.InstanceName) (rows loader.Source[loader.Row], name string, closeSource func(), err error) {
+	if strings.HasPrefix(s.from, plainScheme) {
+		return s.openPlain(ctx, c, table, n)
+	}
+	format, err := formats.TableOf(c.Schema(), table)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if s.isExport() {
+		return s.openExport(ctx, format)
+	}
+	file, stat, err := s.openFile()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	read := jsonRows(format, file)
+	if strings.HasSuffix(s.from, ".parquet") {
+		if read, err = format.ReadParquet(file, stat.Size()); err != nil {
+			_ = file.Close() // only read from
+			return nil, "", nil, fmt.Errorf("--from %s: %w", filepath.Base(s.from), err)
+		}
+	}
+	name = fmt.Sprintf("%s (%d bytes of %s)", filepath.Base(s.from), stat.Size(), stat.ModTime().UTC().Format(time.RFC3339Nano))
+	return replay(read), name, func() { _ = file.Close() }, nil
+}
+
+// openFile opens the file to import. An import that goes on reads it again, and opening a pipe
+// would wait for a writer.
+func (s *importSource) openFile() (*os.File, os.FileInfo, error) {
+	stat, err := os.Stat(s.from)
+	if err != nil {
+		return nil, nil, cli.Usagef("--from %s: %w", s.from, cli.WithoutPath(err))
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, nil, cli.Usagef("--from %s is not a file", s.from)
+	}
+	file, err := os.Open(s.from)
+	if err != nil {
+		return nil, nil, cli.Usagef("--from %s: %w", s.from, cli.WithoutPath(err))
+	}
+	return file, stat, nil
+}
+
+// jsonRows reads JSON lines from the beginning of a file.
+func jsonRows(t *formats.Table, file io.ReadSeeker) iter.Seq2[formats.Row, error] {
+	return func(yield func(formats.Row, error) bool) {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			yield(formats.Row{}, err)
+			return
+		}
+		jsonLines(t, file)(yield)
+	}
+}
+
+// jsonLines reads JSON lines. A line that cannot be read is an error between rows.
+func jsonLines(t *formats.Table, lines io.Reader) iter.Seq2[formats.Row, error] {
+	return func(yield func(formats.Row, error) bool) {
+		r := t.NewJSONReader(lines)
+		// A line that stands still is the end, or fails for good.
+		for line := -1; line != r.Line(); {
+			line = r.Line()
+			row, err := r.Read()
+			if errors.Is(err, io.EOF) || !yield(row, err) {
+				return
+			}
+			if err != nil && line == r.Line() { // whoever passes over the line must not lose the rest
+				yield(formats.Row{}, fmt.Errorf("line %d ends the reading: nothing behind it can be read", line+1))
+			}
+		}
+	}
+}
+
+func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
+	return loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
+		return func(yield func(loader.Row, error) bool) {
+			for row, err := range rows {
+				if !yield(importRow(row), err) {
+					return
+				}
+			}
+		}
+	}, nil)
+}
+
+func importRow(row formats.Row) loader.Row {
+	out := loader.Row{Row: row.Key, Cells: make([]admin.ImportCell, len(row.Cells))}
+	for i, cell := range row.Cells {
+		out.Cells[i] = admin.ImportCell(cell)
+	}
+	return out
+}
+
+// plainTable is a plain Bigtable table with its mapping.
+type plainTable struct {
+	*bigtable.Table
+	mapping *adopt.Mapping
+	name    string
+	close   func()
+}
+
+func (s *importSource) plain(ctx context.Context, n cli.InstanceName) (p plainTable, err error) {
+	parts := strings.Split(strings.TrimPrefix(s.from, plainScheme), "/")
+	project, instance, profile := n.Project, n.Instance, n.AppProfile
+	switch {
+	case len(parts) == 3 && parts[0] != "" && parts[1] != "" && parts[2] != "":
+		project, instance, profile = parts[0], parts[1], "" // a profile belongs to an instance
+	case len(parts) != 1 || parts[0] == "":
+		return p, cli.Usagef("--from %s is neither bigtable:TABLE nor bigtable:PROJECT/INSTANCE/TABLE", s.from)
+	}
+	var text []byte
+	err = cli.ReadInput(ctx, s.mapping, nil, maxMappingBytes, func(b []byte) (err error) {
+		text = b
+		p.mapping, err = adopt.ParseMapping(b)
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	client, err := bigtable.NewClientWithConfig(ctx, project, instance, bigtable.ClientConfig{
+		AppProfile: profile, MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true,
+	}, cli.BigtableOptions(ctx)...)
+	if err != nil {
+		return p, fmt.Errorf("opening Bigtable instance %s/%s: %w", project, instance, err)
+	}
+	table := parts[len(parts)-1]
+	p.Table, p.close = client.Open(table), func() { _ = client.Close() }
+	p.name = fmt.Sprintf("%s%s/%s/%s by mapping %x", plainScheme, project, instance, table, sha256.Sum256(text))
+	return p, nil
+}
+
+func (s *importSource) openPlain(ctx context.Context, c *percolator.Client, table string, n cli.InstanceName) (loader.Source[loader.Row], string, func(), error) {
+	var at time.Time
+	if s.at != "" {
+		var err error
+		if at, err = time.Parse(time.RFC3339Nano, s.at); err != nil {
+			return nil, "", nil, cli.Usagef("--at %q is not a time as 2026-11-25T12:00:00Z", s.at)
+		}
+	}
+	p, err := s.plain(ctx, n)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	rows, err := p.mapping.Source(c, table, p.Table, at)
+	if err != nil {
+		p.close()
+		return nil, "", nil, err
+	}
+	name := p.name
+	if s.at != "" {
+		name += " at " + at.UTC().Format(time.RFC3339Nano)
+	}
+	return rows, name, p.close, nil
+}

@@ -1,0 +1,234 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+)
+
+// checker is what checks work with, and what several of them need.
+type checker struct {
+	flags     *checkFlags
+	client    *percolator.Client // nil: clientErr says why
+	clientErr error
+	now       func() time.Time
+	wanted    *percolator.Schema // of --schema
+
+	storedSchema func() (admin.StoredSchema, error) // asked once
+	tables       func() ([]checkedTable, error)     // asked once
+}
+
+// checkedTable is percolator_meta or a table that the schema asks for.
+type checkedTable struct {
+	name     string
+	exists   bool
+	policies map[string]string // of garbage collection, by column family
+}
+
+// askSchema needs no oracle.
+func (x *checker) askSchema(ctx context.Context) (admin.StoredSchema, error) {
+	stored, err := x.flags.ReadSchema(ctx)
+	if err == nil && stored.Schema == nil {
+		err = errors.New("no schema is stored")
+	}
+	return stored, err
+}
+
+// Bounds of questions about tables and app profiles.
+const (
+	tablesAtOnce = 8 // that are asked about side by side
+	adminTimeout = 30 * time.Second
+)
+
+func (x *checker) askTables(ctx context.Context) ([]checkedTable, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	tables := []checkedTable{{name: metaTable}}
+	if stored, err := x.storedSchema(); err == nil {
+		for _, name := range cli.StoredTables(stored.Schema) {
+			tables = append(tables, checkedTable{name: name})
+		}
+	}
+	admin, err := bigtable.NewAdminClient(ctx, x.flags.Project, x.flags.Instance, cli.BigtableOptions(ctx)...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = admin.Close() }()
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(tablesAtOnce)
+	for i := range tables {
+		g.Go(func() error { return tables[i].ask(gctx, admin) })
+	}
+	return tables, g.Wait()
+}
+
+func (t *checkedTable) ask(ctx context.Context, admin *bigtable.AdminClient) error {
+	info, err := admin.TableInfo(ctx, t.name)
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return nil
+	case err != nil:
+		return fmt.Errorf("table %s: %w", t.name, err)
+	}
+	t.exists, t.policies = true, map[string]string{}
+	for _, f := range info.FamilyInfos {
+		t.policies[f.Name] = f.GCPolicy
+	}
+	return nil
+}
+
+// cannot is the result of a check that the store or the oracle does not let be carried out.
+func cannot(err error) []finding {
+	return []finding{{Level: levelNotChecked, Saw: cli.ShortError(err), unable: true}}
+}
+
+func checkConnection(_ context.Context, x *checker) []finding {
+	if x.client == nil {
+		return []finding{found(levelFailed, "percolator tso status", "%s", cli.ShortError(x.clientErr))}
+	}
+	return sawOK("instance %s/%s and the oracle at %s answer", x.flags.Project, x.flags.Instance, x.flags.Oracle.Targets)
+}
+
+func checkSchema(ctx context.Context, x *checker) []finding {
+	stored, err := x.storedSchema()
+	file := x.flags.schema
+	if err != nil {
+		if file == "" {
+			file = "schema.yaml"
+		}
+		return []finding{found(levelFailed, "percolator schema apply "+file, "%s", cli.ShortError(err))}
+	}
+	about := fmt.Sprintf("version %d, tables: %s", stored.Version, tableList(stored.Schema))
+	if x.wanted == nil {
+		return sawOK("%s", about)
+	}
+	plan, err := x.flags.PlanSchema(ctx, x.wanted)
+	if err != nil {
+		return cannot(err)
+	}
+	if len(plan.Changes) == 0 {
+		return sawOK("%s; as %s says", about, file)
+	}
+	var out []finding
+	for _, ch := range plan.Changes {
+		remedy := "percolator schema apply " + file
+		what := strings.TrimSpace(string(ch.Kind) + " " + ch.Table + " " + cli.ShownName(ch.Name))
+		if ch.Err() != nil {
+			remedy = "percolator schema show > " + file
+		}
+		out = append(out, found(levelFailed, remedy, "%s differs from version %d: %s", file, stored.Version, what))
+	}
+	return out
+}
+
+func tableList(s *percolator.Schema) string {
+	if len(s.Tables) == 0 {
+		return "none"
+	}
+	return strings.Join(cli.StoredTables(s), ", ")
+}
+
+// Families that tables have; see percolator.CreateSchema.
+const metaTable = "percolator_meta"
+
+var (
+	cellFamilies = []string{"data", "lock", "write", "notify"}
+	metaFamilies = []string{"meta", "oracle"}
+)
+
+func (t checkedTable) families() []string {
+	if t.name == metaTable {
+		return metaFamilies
+	}
+	return cellFamilies
+}
+
+// eachTable calls do for percolator_meta and each table of the schema; fine is what it saw if
+// nothing is found.
+func (x *checker) eachTable(fine string, do func(t checkedTable) []finding) []finding {
+	tables, err := x.tables()
+	if err != nil {
+		return cannot(err)
+	}
+	var out []finding
+	if _, err := x.storedSchema(); err != nil {
+		out = cannot(fmt.Errorf("the tables of the schema: %w", err))
+	}
+	for _, t := range tables {
+		out = append(out, do(t)...)
+	}
+	return elseOK(out, "tables: %d, %s", len(tables), fine)
+}
+
+// createsWhatIsMissing adds tables and families that the stored schema should have.
+const createsWhatIsMissing = "percolator schema show > schema.yaml && percolator schema apply schema.yaml"
+
+func checkFamilies(_ context.Context, x *checker) []finding {
+	return x.eachTable("with all column families", func(t checkedTable) (out []finding) {
+		remedy := createsWhatIsMissing
+		if t.name == metaTable {
+			remedy = "percolator init"
+		}
+		if !t.exists {
+			return []finding{found(levelFailed, remedy, "table %s does not exist", t.name)}
+		}
+		for _, family := range t.families() {
+			if _, ok := t.policies[family]; !ok {
+				out = append(out, found(levelFailed, remedy, "table %s lacks the column family %s", t.name, family))
+			}
+		}
+		return out
+	})
+}
+
+// checkGCPolicies: any policy of Bigtable's own removes what is still needed. An age compares our
+// timestamps with its clock, a number of versions counts records that change nothing
+// (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a timestamp, a
+// number of versions removes nothing.
+func checkGCPolicies(_ context.Context, x *checker) []finding {
+	return x.eachTable("none has a policy", func(t checkedTable) (out []finding) {
+		for _, family := range t.families() {
+			policy := t.policies[family]
+			if policy == "" || policy == bigtable.GCRuleToString(nil) {
+				continue
+			}
+			level := levelFailed
+			if t.name == metaTable && !strings.Contains(policy, "age") {
+				level = levelWarning
+			}
+			remedy := fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s never", x.flags.Project, x.flags.Instance, t.name, family)
+			out = append(out, found(level, remedy, "Bigtable collects family %s of table %s: %s", family, t.name, policy))
+		}
+		return out
+	})
+}
+
+func checkIndexes(_ context.Context, x *checker) []finding {
+	stored, err := x.storedSchema()
+	if err != nil {
+		return cannot(err)
+	}
+	var out []finding
+	n := 0
+	for _, t := range stored.Schema.Tables {
+		for _, ix := range t.Indexes {
+			n++
+			if stored.Indexes[t.Name+"."+ix.Name].Building {
+				out = append(out, found(levelWarning, cli.BackfillCommand(t.Name, ix.Name),
+					"index %s of table %s is being built: it cannot be read", ix.Name, t.Name))
+			}
+		}
+	}
+	return elseOK(out, "indexes: %d, all complete", n)
+}
