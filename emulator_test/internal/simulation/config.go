@@ -66,10 +66,11 @@ const (
 	storeRateMost = 0.05
 )
 
-// extremes of what a schema may ask for.
+// extremes of what a schema may ask for. 100 ms, the least, are not enough for the first transaction
+// of an episode.
 var extremes = []percolator.Timing{
-	{RequestLifetime: 100 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond},
-	{RequestLifetime: 100 * time.Millisecond, MetaMaxAge: 10 * time.Minute},
+	{RequestLifetime: 250 * time.Millisecond, MetaMaxAge: 250 * time.Millisecond},
+	{RequestLifetime: 250 * time.Millisecond, MetaMaxAge: 10 * time.Minute},
 	{RequestLifetime: 30 * time.Second, MetaMaxAge: 30 * time.Second},
 	{RequestLifetime: 30 * time.Second, MetaMaxAge: 10 * time.Minute},
 }
