@@ -66,15 +66,6 @@ const (
 	storeRateMost = 0.05
 )
 
-// extremes of what a schema may ask for. 100 ms, the least, are not enough for the first transaction
-// of an episode.
-var extremes = []percolator.Timing{
-	{RequestLifetime: 250 * time.Millisecond, MetaMaxAge: 250 * time.Millisecond},
-	{RequestLifetime: 250 * time.Millisecond, MetaMaxAge: 10 * time.Minute},
-	{RequestLifetime: 30 * time.Second, MetaMaxAge: 30 * time.Second},
-	{RequestLifetime: 30 * time.Second, MetaMaxAge: 10 * time.Minute},
-}
-
 func (cfg Config) detail() (e episode, err error) {
 	e = episode{Config: cfg}
 	r := newDice(cfg.Seed).next("detail")
@@ -90,9 +81,6 @@ func (cfg Config) detail() (e episode, err error) {
 	case 2:
 		e.LockTTL, e.Retention = 500*time.Millisecond, time.Minute
 		e.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}
-	}
-	if extreme := newDice(cfg.Seed).next("extremes").IntN(4 * len(extremes)); extreme < len(extremes) {
-		e.Timing = extremes[extreme]
 	}
 	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
 	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
