@@ -1,0 +1,335 @@
+package meta
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/timestamps"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Watcher keeps a client's knowledge of the meta row fresh. Its methods may be called concurrently.
+// It measures ages from before it sent the request that read the row, by the monotonic clock and,
+// as that stands still while the machine is suspended, by what it learns of the oracle's.
+type Watcher struct {
+	Store   *store.Store
+	Clock   *timestamps.Source
+	Config  model.Settings
+	Catalog atomic.Pointer[model.Catalog]
+
+	asked    atomic.Int64 // requests for the row
+	replaced atomic.Bool  // it was logged
+
+	mu     sync.RWMutex
+	last   State
+	nth    int64 // of those that asked, which of them last is from
+	asOf   time.Time
+	oracle tso.Timestamp // its time at asOf, as far as this client could tell; 0: it could not
+}
+
+// Refresh reads the meta row now.
+func (w *Watcher) Refresh(ctx context.Context) (State, error) {
+	nth, asked := w.asked.Add(1), time.Now()
+	oracle, estimated := w.Clock.EstimatedTime()
+	w.mu.RLock()
+	known := w.last
+	w.mu.RUnlock()
+	m, err := reread(ctx, w.Store, known)
+	w.checkReplaced(known, m, err)
+	if err != nil {
+		return m, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if nth < w.nth { // two of them may have the same time
+		return m, nil
+	}
+	old := w.last
+	if estimated {
+		oracle = max(oracle, m.Now)
+	}
+	w.last, w.nth, w.asOf, w.oracle = m, nth, asked, oracle
+	if old.Version != m.Version && old.Version != 0 {
+		w.adopt(old, m)
+	}
+	return m, nil
+}
+
+// checkReplaced logs an error if the instance below this client was replaced, as an emulator is
+// that is started anew: what a request found is older than what was known when it was sent. The
+// client's locks, its reads and its schema are those of an instance that is no more.
+func (w *Watcher) checkReplaced(known, m State, err error) {
+	found := m.Version
+	switch {
+	case known.Schema == nil:
+		return
+	case status.Code(err) == codes.NotFound:
+		found = 0
+	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
+		return
+	}
+	if !w.replaced.Swap(true) {
+		w.Config.Logger.Error("the instance is not the one that this program began with: its stored schema is gone, or older; restart the program once the schema is stored",
+			"known", known.Version, "found", found)
+	}
+}
+
+// Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its
+// knowledge only grows old.
+func (w *Watcher) Run(ctx context.Context) {
+	every := model.RefreshInterval(w.Store.Timing)
+	wait := every
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = every
+		if _, err := w.Refresh(ctx); err != nil {
+			wait = min(time.Second, every)
+		}
+	}
+}
+
+// Known returns the newest knowledge, and reads the row when that has grown older than MetaMaxAge.
+// What is too old when it arrives, at a process that was stopped meanwhile, it reads again. Errors:
+// ErrSnapshotTooOld when the row cannot be read.
+//
+// The caller takes the deadline of what it is going to send before it calls Known: so that ends
+// within a drain of any change of the row that the caller does not know of (I14).
+func (w *Watcher) Known(ctx context.Context) (State, error) {
+	oldest := w.Store.Timing.MetaMaxAge
+	for tries := 0; ; tries++ {
+		switch m, age := w.known(); {
+		case age < oldest:
+			return m, nil
+		case tries == MaxTries:
+			return m, fmt.Errorf("percolator: %w: %d answers with the safepoint were older than %v when they arrived", model.ErrSnapshotTooOld, tries, oldest)
+		}
+		if m, err := w.Refresh(ctx); err != nil {
+			return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", model.ErrSnapshotTooOld, oldest, err)
+		}
+	}
+}
+
+// known is the newest knowledge, and how old it is.
+func (w *Watcher) known() (State, time.Duration) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	age := time.Since(w.asOf)
+	if w.oracle > 0 {
+		age = max(age, w.oracleTime(w.last).Sub(w.oracle))
+	}
+	return w.last, age
+}
+
+// held reports whether a hold keeps what a snapshot at ts reads.
+func (m State) held(ts, now tso.Timestamp) bool {
+	return slices.ContainsFunc(m.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
+}
+
+// oracleTime is the newest time of the oracle that this client knows of. It asks no server, so it
+// may be any amount late, and is never early.
+func (w *Watcher) oracleTime(m State) tso.Timestamp { return max(w.Clock.Newest.Timestamp(), m.Now) }
+
+// Age is by how much the oracle is known to have moved on since ts. Unlike this process's clock,
+// that of the oracle goes on while the machine is suspended.
+func (w *Watcher) Age(ts tso.Timestamp) time.Duration {
+	m, _ := w.Snapshot()
+	return w.oracleTime(m).Sub(ts)
+}
+
+// CheckRead refuses what a caller has read at ts when collection may have removed some of it (I16),
+// or a repair has (gap.go), or while a restore or a repair is unfinished (fence.go), or an import
+// into one of the tables that it was read from (importing.go), or if one of them was dropped
+// (drop.go). Callers ask after the data has arrived, and before a commit.
+func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...string) error {
+	m, err := w.Known(ctx)
+	if err != nil {
+		return err
+	}
+	return w.checkRead(m, ts, tables...)
+}
+
+// checkRead is CheckRead by what is stored as m says.
+func (w *Watcher) checkRead(m State, ts tso.Timestamp, tables ...string) error {
+	if m.Fence != nil {
+		return m.Fence.Refusal()
+	}
+	if ts <= m.Safepoint {
+		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", model.ErrSnapshotTooOld, ts, m.Safepoint)
+	}
+	if err := m.checkGap(ts); err != nil {
+		return err
+	}
+	if err := cmp.Or(m.checkImports(ts, tables), m.checkDropped(tables)); err != nil {
+		return err
+	}
+	if now := w.oracleTime(m); now.Sub(ts) > w.Config.Retention && !m.held(ts, now) {
+		return fmt.Errorf("percolator: %w: the snapshot of %v is beyond the retention of %v, and no hold keeps it", model.ErrSnapshotTooOld, ts.Time(), w.Config.Retention)
+	}
+	return nil
+}
+
+// CheckRemembered is CheckRead before a snapshot at a remembered timestamp. Where a new timestamp
+// shows an import or an index that ts does not, it returns ErrSnapshotTooOld.
+func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
+	if err := w.CheckRead(ctx, ts); err != nil {
+		return err
+	}
+	m, _ := w.Snapshot()
+	var since tso.Timestamp
+	for _, i := range m.Imports {
+		since = max(since, i.Since)
+	}
+	for _, st := range m.Indexes {
+		since = max(since, st.Since)
+	}
+	if ts < since {
+		return fmt.Errorf("percolator: %w: an import or an index is there since %d, after %d", model.ErrSnapshotTooOld, since, ts)
+	}
+	return nil
+}
+
+// CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
+// it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of
+// model.ValidateStored.
+func (w *Watcher) CheckSchema(want *model.Schema) error {
+	m, _ := w.Snapshot()
+	if m.Schema == nil {
+		return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
+	}
+	if want != nil {
+		if err := model.ValidateStored(want); err != nil {
+			return err
+		}
+		want, err := model.Beside(m.Schema, want)
+		if err != nil {
+			return err
+		}
+		if !model.SameButForJournal(m.Schema, want) {
+			return fmt.Errorf("percolator: %w: Config.Schema is not the stored schema (version %d): %s; make them equal, or leave Config.Schema nil",
+				model.ErrSchemaMismatch, m.Version, drift(m.Schema, want))
+		}
+	}
+	w.Catalog.Store(model.NewCatalog(m.Schema))
+	// The timing comes before any other request, and never changes.
+	w.Store.Timing = model.EffectiveTiming(m.Schema.Timing)
+	return nil
+}
+
+// adopt takes over a newer schema that another client has stored.
+func (w *Watcher) adopt(old, now State) {
+	if now.Schema != nil {
+		w.Catalog.Store(model.NewCatalog(now.Schema))
+		w.Config.Logger.Info("schema changed", "from", old.Version, "to", now.Version)
+	}
+}
+
+// HasWeak reports whether any table has weak columns.
+func (w *Watcher) HasWeak() bool {
+	for _, t := range w.Catalog.Load().Schema.Tables {
+		if len(t.Weak) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// KnowsTable reports whether the schema has a table. It reads the stored schema before it says no:
+// the table may be new.
+func (w *Watcher) KnowsTable(ctx context.Context, table string) bool {
+	known, err := w.HasTable(ctx, table)
+	return known && err == nil
+}
+
+// HasTable is KnowsTable with the reason for a no.
+func (w *Watcher) HasTable(ctx context.Context, table string) (bool, error) {
+	if _, ok := w.Catalog.Load().Tables[table]; ok {
+		return true, nil
+	}
+	_, err := w.Refresh(ctx)
+	_, ok := w.Catalog.Load().Tables[table]
+	return ok, err
+}
+
+// CheckTable returns ErrSchemaMismatch for a table that the schema does not declare.
+func (w *Watcher) CheckTable(table string) error {
+	if _, ok := w.Catalog.Load().UserTable(table); !ok {
+		return w.Catalog.Load().UnknownTable(table)
+	}
+	return nil
+}
+
+// CheckReadable validates the name of a cell that the caller wants to read.
+func (w *Watcher) CheckReadable(cell model.Cell) error {
+	info, ok := w.Catalog.Load().UserTable(cell.Table)
+	if !ok {
+		return w.Catalog.Load().UnknownTable(cell.Table)
+	}
+	if err := model.ValidateRow(cell); err != nil {
+		return err
+	}
+	return info.CheckColumn(cell)
+}
+
+// CheckType refuses to read or write a declared column as another type (model.TableInfo.CheckType).
+func (w *Watcher) CheckType(cell model.Cell, as model.Type) error {
+	if info, ok := w.Catalog.Load().UserTable(cell.Table); ok {
+		return info.CheckType(cell, as)
+	}
+	return nil // as CheckReadable tells
+}
+
+// CheckColumns validates the names of columns that the caller wants to scan in a table.
+func (w *Watcher) CheckColumns(table string, columns []string) error {
+	info, ok := w.Catalog.Load().UserTable(table)
+	if !ok {
+		return w.Catalog.Load().UnknownTable(table)
+	}
+	for _, col := range columns {
+		if err := info.CheckColumn(model.Cell{Table: table, Column: col}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HoldsAt counts the holds that are neither released nor expired.
+func (m State) HoldsAt(now tso.Timestamp) (n int64) {
+	for _, h := range m.Holds {
+		if h.Timestamp != released && h.Expires > now {
+			n++
+		}
+	}
+	return n
+}
+
+// Snapshot returns what the client knows without asking, and since when.
+func (w *Watcher) Snapshot() (m State, asOf time.Time) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.last, w.asOf
+}
+
+// StoreSafepoint announces the safepoint want, at the oracle's time now. A greater safepoint, or a
+// hold at or below want, refuses it.
+func (w *Watcher) StoreSafepoint(ctx context.Context, want, now tso.Timestamp) (refused bool, err error) {
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, metaSafe, store.MetaTimestamp, encodeTimestamp(want))
+	mut.Put(layout.MetaFamily, metaNow, store.MetaTimestamp, encodeTimestamp(now))
+	return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.SafepointRefused(metaSafe, holdPrefix, want), nil, mut)
+}
