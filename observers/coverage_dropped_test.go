@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,8 +44,10 @@ func workBesideADrop(t *testing.T, by finding) {
 	pe := percolatortest.New(t, droppedSchema(by, false), short)
 	e := &env{t, pe, t.Context(), pe.Client, by}
 	var runs, kept atomic.Int64
-	fails := func(context.Context, *percolator.Txn, observers.Change) error {
+	var ran sync.Map // columns that the worker had a cell of before the drop
+	fails := func(_ context.Context, _ *percolator.Txn, c observers.Change) error {
 		runs.Add(1)
+		ran.Store(observers.Column{Table: c.Cell.Table, Name: c.Cell.Column}, true)
 		return errors.New("not yet")
 	}
 	r := observers.NewRegistry()
@@ -65,7 +68,11 @@ func workBesideADrop(t *testing.T, by finding) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.until("the observers are called", func() bool { return runs.Load() > 20 })
+	e.until("the observers of each column are called", func() bool {
+		columns := 0
+		ran.Range(func(any, any) bool { columns++; return true })
+		return columns == 3
+	})
 
 	if _, err := admin.New(e.NewClient(short)).DropFromSchema(e.ctx, droppedSchema(by, true), admin.DropOptions{ClientOptions: e.Options()}); err != nil {
 		t.Fatal(err)
