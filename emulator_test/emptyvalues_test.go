@@ -440,7 +440,7 @@ func testEmptyValuesMoved(t *testing.T, at ...percolatortest.Option) {
 	_, schema, err := backup.Prepared(e.ctx, store)
 	fixture.Must(t, err)
 	restored := e.Instance + "-restored"
-	fixture.Must(t, admin.PrepareRestore(e.ctx, e.Project, restored, "", m.ID, schema, e.Options()...))
+	fixture.Must(t, backup.PrepareRestore(e.ctx, admin.Instance{Project: e.Project, ID: restored, Options: e.Options()}, m.ID, schema))
 	c, err := percolator.NewClient(e.ctx, percolator.Config{Project: e.Project, Instance: restored, Oracle: e.Oracle}, e.Options()...)
 	fixture.Must(t, err)
 	defer c.Close()

@@ -231,7 +231,7 @@ func TestWorkersWithoutHintsOwnNothing(t *testing.T) {
 	t.Parallel()
 	p := newPokes(t, time.Minute, func(e *env) [2]tso.Oracle { return [2]tso.Oracle{speechless{e.Oracle}, e.Oracle} })
 	p.until("one of two owns nothing", func() bool {
-		seen, err := admin.New(p.clients[1]).InspectWorkers(p.ctx)
+		seen, err := admin.New(p.clients[1]).Workers(p.ctx)
 		if err != nil || len(seen.Live) != 2 {
 			return false
 		}

@@ -99,7 +99,7 @@ func TestOwnerRunsForWhatItHearsLate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	seen, err := admin.New(p.client).InspectWorkers(p.ctx)
+	seen, err := admin.New(p.client).Workers(p.ctx)
 	if err != nil || len(seen.Live) != 2 {
 		t.Fatal(seen, err)
 	}

@@ -36,7 +36,7 @@ type partition struct {
 	seen   uint64 // a fingerprint of the members and bounds that were seen last
 }
 
-// directory is where workers find each other; *admin.Admin implements it.
+// directory is where workers find each other: membership.Directory.
 type directory interface {
 	Workers(ctx context.Context) (membership.Workers, error)
 	Register(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error)

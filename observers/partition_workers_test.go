@@ -1,6 +1,8 @@
 package observers_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/membership"
+
 	"context"
 	"fmt"
 	"sync"
@@ -9,7 +11,6 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -44,7 +45,7 @@ func TestPartitionedWorkers(t *testing.T) {
 				start(divided)
 			}
 			e.until("the workers are listed and the table is divided", func() bool {
-				seen, err := admin.New(e.client).Workers(e.ctx)
+				seen, err := membership.Directory{Engine: e.client.Engine()}.Workers(e.ctx)
 				return err == nil && len(seen.Live) == partitions && len(seen.Bounds["t"].Keys) > 0
 			})
 			for range 3 - partitions { // only now: alone it leaves nothing to divide
@@ -64,7 +65,7 @@ func TestPartitionedWorkers(t *testing.T) {
 			for _, stop := range stops {
 				stop()
 			}
-			if seen, err := admin.New(e.client).Workers(e.ctx); err != nil || len(seen.Live) != 0 {
+			if seen, err := (membership.Directory{Engine: e.client.Engine()}).Workers(e.ctx); err != nil || len(seen.Live) != 0 {
 				t.Errorf("listed after they have stopped: %v, %v", seen.Live, err)
 			}
 		})
@@ -79,7 +80,10 @@ func TestPartitionIdleRequests(t *testing.T) {
 	r.Observe("o", "t", "in", newJournal().observer("o"))
 	c := e.NewClient()
 	w, stop := e.start(c, r, observers.Config{Partition: true, Scanners: 1, DisableCollection: true, ReportInterval: -1})
-	e.until("the worker is listed", func() bool { seen, err := admin.New(e.client).Workers(e.ctx); return err == nil && len(seen.Live) == 1 })
+	e.until("the worker is listed", func() bool {
+		seen, err := membership.Directory{Engine: e.client.Engine()}.Workers(e.ctx)
+		return err == nil && len(seen.Live) == 1
+	})
 	e.searched(w, 2)
 	stop()
 	counts := map[string]int64{}

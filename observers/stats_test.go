@@ -1,6 +1,8 @@
 package observers_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/membership"
+
 	"context"
 	"errors"
 	"slices"
@@ -28,7 +30,7 @@ func TestReportOfAMember(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	for {
-		if live, err := admin.New(env.Client).Workers(t.Context()); err != nil || len(live.Live) > 0 {
+		if live, err := (membership.Directory{Engine: env.Client.Engine()}).Workers(t.Context()); err != nil || len(live.Live) > 0 {
 			break
 		}
 	}
@@ -60,7 +62,7 @@ func TestWorkersReport(t *testing.T) {
 		list := reports()
 		return len(list) == 2 && list[0].Worker.Runs+list[1].Worker.Runs == 1
 	})
-	seen, err := admin.New(e.client).Workers(e.ctx)
+	seen, err := membership.Directory{Engine: e.client.Engine()}.Workers(e.ctx)
 	if err != nil || len(seen.Live) != 1 {
 		t.Fatalf("%d workers in the list: %v", len(seen.Live), err)
 	}

@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/membership"
+
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +111,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
 	w.owners.columns = cov.ofOneWorker()
 	if cfg.Partition || len(w.owners.columns) > 0 {
-		w.members = newPartition(w, operator)
+		w.members = newPartition(w, membership.Directory{Engine: w.engine})
 	}
 	if err := w.newTelemetry(); err != nil {
 		return nil, fmt.Errorf("observers: making metrics: %w", err)

@@ -1,6 +1,8 @@
 package observers_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/store"
+
 	"context"
 	"errors"
 	"iter"
@@ -124,8 +126,11 @@ func TestAppProfiles(t *testing.T) {
 				}))
 			}, map[string]string{percolatortest.CheckAndMutateRow: "live", percolatortest.MutateRows: "live", percolatortest.ReadRows: "live", scans: "live", "": "live"}},
 			{"ScanPending", func() error { return toTheEnd(a.ScanPending(ctx, "t", all)) }, map[string]string{scans: "batch", "": "batch"}},
-			{"ReadPending", func() error { _, _, err := a.ReadPending(ctx, "t", all, 10); return err }, map[string]string{scans: "batch", "": "batch"}},
-			{"WrittenSince", func() error { _, err := a.WrittenSince(ctx, "t", 1); return err }, map[string]string{scans: "batch", "": "batch"}},
+			{"ReadPending", func() error {
+				_, err := c.Engine().Reads.ReadPending(store.InBackground(ctx), "t", all, 10, 0)
+				return err
+			}, map[string]string{scans: "batch", "": "batch"}},
+			{"WrittenSince", func() error { _, err := c.Engine().Reads.WrittenSince(store.InBackground(ctx), "t", 1); return err }, map[string]string{scans: "batch", "": "batch"}},
 			{"ListLocks", func() error { return toTheEnd(a.ListLocks(ctx, "t", all, admin.LockOptions{})) }, map[string]string{scans: "batch", "": "batch"}},
 			{"ListParked", func() error { return toTheEnd(observers.ListParked(ctx, c)) }, map[string]string{scans: "batch", "": "batch"}},
 			{"Remains", func() error { _, err := observers.Remains(ctx, c); return err }, map[string]string{scans: "batch", "": "batch"}},

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/store"
+
 	"context"
 	"errors"
 	"strings"
@@ -59,7 +61,7 @@ func TestUnknownTables(t *testing.T) {
 			"Snapshot.Scan":      fixture.FirstError(s.Scan(ctx, table, percolator.All())),
 			"Snapshot.ScanIndex": fixture.FirstError(s.ScanIndex(ctx, table, "mail", percolator.All())),
 			"SampleRowKeys":      fixture.ErrOf(admin.New(c).SampleRowKeys(ctx, table)),
-			"WrittenSince":       fixture.ErrOf(admin.New(c).WrittenSince(ctx, table, 1)),
+			"WrittenSince":       fixture.ErrOf(c.Engine().Reads.WrittenSince(store.InBackground(ctx), table, 1)),
 			"ClearNotification":  admin.New(c).ClearNotification(ctx, at, 1),
 		} {
 			wantRemedy(t, what, err, strings.TrimSpace(table))
@@ -103,7 +105,7 @@ func testTableDeletedBehindOurBack(t *testing.T) {
 		"Scan":          fixture.FirstError(s.Scan(ctx, "u", percolator.All())),
 		"GetForUpdate":  fixture.ErrOf(tx.GetForUpdate(ctx, u)),
 		"SampleRowKeys": fixture.ErrOf(admin.New(c).SampleRowKeys(ctx, "u")),
-		"WrittenSince":  fixture.ErrOf(admin.New(c).WrittenSince(ctx, "u", 1)),
+		"WrittenSince":  fixture.ErrOf(c.Engine().Reads.WrittenSince(store.InBackground(ctx), "u", 1)),
 		"a primary":     fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(u, nil) }),
 		"a secondary": fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 			return errors.Join(tx.Set(fixture.Cell("y", "c"), nil), tx.Set(u, nil))

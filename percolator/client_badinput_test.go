@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/store"
+
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +48,10 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 			return fixture.Update(ctx, c, func(*percolator.Txn) error { return nil })
 		},
 		"SampleRowKeys": func(ctx context.Context) error { return fixture.ErrOf(admin.New(c).SampleRowKeys(ctx, "t")) },
-		"WrittenSince":  func(ctx context.Context) error { return fixture.ErrOf(admin.New(c).WrittenSince(ctx, "t", 1)) },
-		"ResolveLock":   func(ctx context.Context) error { return fixture.ErrOf(admin.New(c).ResolveLock(ctx, lock)) },
+		"WrittenSince": func(ctx context.Context) error {
+			return fixture.ErrOf(c.Engine().Reads.WrittenSince(store.InBackground(ctx), "t", 1))
+		},
+		"ResolveLock": func(ctx context.Context) error { return fixture.ErrOf(admin.New(c).ResolveLock(ctx, lock)) },
 		"ClearNotification": func(ctx context.Context) error {
 			return admin.New(c).ClearNotification(ctx, fixture.Cell("r", "seen"), 1)
 		},

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -23,11 +22,11 @@ func TestNotifiedSeesItsCellAlone(t *testing.T) {
 		cell percolator.Cell
 		want bool
 	}{{fixture.Cell("observed", "seen"), true}, {fixture.Cell("observed", "poke"), false}, {fixture.Cell("silent", "c"), false}, {fixture.Cell("weak", "poke"), true}, {fixture.Cell("none", "seen"), false}} {
-		if got, err := admin.New(g.c).Notified(g.ctx, c.cell); err != nil || got != c.want {
+		if got, err := g.c.Engine().Reads.Notified(g.ctx, c.cell); err != nil || got != c.want {
 			t.Errorf("%s: notified %v, %v", c.cell, got, err)
 		}
 	}
-	_, err := admin.New(g.c).Notified(g.ctx, percolator.Cell{Table: "none", Row: "r", Column: "c"})
+	_, err := g.c.Engine().Reads.Notified(g.ctx, percolator.Cell{Table: "none", Row: "r", Column: "c"})
 	fixture.WantErr(t, err, percolator.ErrSchemaMismatch)
 
 	g.count()
@@ -36,7 +35,7 @@ func TestNotifiedSeesItsCellAlone(t *testing.T) {
 	var asking sync.WaitGroup
 	for i := range 10 {
 		asking.Go(func() {
-			if _, err := admin.New(g.c).Notified(g.ctx, fixture.Cell(fixture.Key(i), "seen")); err != nil {
+			if _, err := g.c.Engine().Reads.Notified(g.ctx, fixture.Cell(fixture.Key(i), "seen")); err != nil {
 				t.Error(err)
 			}
 		})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -207,10 +206,10 @@ func TestRequestsOfScans(t *testing.T) {
 		{name: "one value of a unique index", prepare: people, do: index("mail", "seven@example.org", 1),
 			want: cost{"Oracle": 1, "ReadRows range": 1}},
 		{name: "a search for notifications", prepare: pending, do: func(g *guard) {
-			rows, more, err := admin.New(g.c).ReadPending(g.ctx, "t", percolator.All(), admin.MaxPendingRows)
+			page, err := g.c.Engine().Reads.ReadPending(g.ctx, "t", percolator.All(), 1024, 0)
 			fixture.Must(g, err)
-			if len(rows) != 101 || more {
-				g.Errorf("%d rows, more %v", len(rows), more)
+			if len(page.Rows) != 101 || page.More {
+				g.Errorf("%d rows, more %v", len(page.Rows), page.More)
 			}
 		}, want: cost{"ReadRows range": 1}},
 	})

@@ -159,7 +159,7 @@ func TestIdentitiesDoTheirWork(t *testing.T) {
 				}
 			}
 			schema.Tables = append(schema.Tables, percolator.Table{Name: "more"}) // which nobody else may read yet
-			_, err := admin.PlanSchema(s.ctx, "p", "i", "", schema, s.as("schema")...)
+			_, err := admin.Instance{Project: "p", ID: "i", Options: s.as("schema")}.PlanSchema(s.ctx, schema)
 			s.must("schema", "plan a schema", err)
 			s.must("schema", "make a table", percolator.CreateSchema(s.ctx, "p", "i", schema, s.as("schema")...))
 		})
@@ -182,7 +182,7 @@ func (s *site) data(who string) *bigtable.Client {
 func (s *site) checkSchema(c grantsCase) *percolator.Schema {
 	s.Helper()
 	const who = "schema"
-	s.must(who, "find the meta table", admin.CreateMetaTable(s.ctx, "p", "i", s.as(who)...))
+	s.must(who, "find the meta table", admin.Instance{Project: "p", ID: "i", Options: s.as(who)}.CreateMetaTable(s.ctx))
 	if c.variables["oracle_store"] == "bigtable" {
 		s.must(who, "make the oracle's record", tso.Initialize(s.ctx, tso.NewBigtableStore(s.data(who).Open(metaTable), "oracle")))
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/membership"
+
 	"context"
 	"os"
 	"path/filepath"
@@ -182,7 +184,7 @@ func TestCheckRunning(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
-	if _, err := admin.New(cl.client).Register(ctx, admin.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, admin.Workers{}); err != nil {
+	if _, err := (membership.Directory{Engine: cl.client.Engine()}).Register(ctx, admin.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, admin.Workers{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := cl.checked(cli.ExitOK, "--only", "observers,workers", "--strict"); r["observers"].Level != saysOK {

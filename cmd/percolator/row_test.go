@@ -62,7 +62,7 @@ func TestRowObservers(t *testing.T) {
 		}
 	}
 	cl.set(map[percolator.Cell]string{accounts("Pat"): "<html>" + strings.Repeat("x", 300)})
-	if err := admin.New(cl.client).SetObserverStates(ctx, admin.ObserverState{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
+	if err := cl.client.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
 		Since: time.Now(), Reason: "no such\nhost", Observers: []string{"audit", "export"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/membership"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,7 +68,7 @@ func (c *cluster) listed(n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
-		seen, err := admin.New(c.client).Workers(ctx)
+		seen, err := membership.Directory{Engine: c.client.Engine()}.Workers(ctx)
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -19,17 +19,17 @@ func newInitCommand(a *app) *cobra.Command {
 		Long:  "Init creates the tables, stores their schema in the instance, and says what it changed. It may be repeated: what exists is left alone.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plan, err := admin.PlanSchema(cmd.Context(), t.project, t.instance, t.appProfile, index.Schema())
+			plan, err := admin.Instance{Project: t.project, ID: t.instance, AppProfile: t.appProfile}.PlanSchema(cmd.Context(), index.Schema())
 			if err != nil {
 				return err
 			}
-			if err := admin.ApplySchema(cmd.Context(), t.project, t.instance, t.appProfile, index.Schema()); err != nil {
+			if err := (admin.Instance{Project: t.project, ID: t.instance, AppProfile: t.appProfile}).ApplySchema(cmd.Context(), index.Schema()); err != nil {
 				return err
 			}
 			for _, ch := range plan.Changes {
 				fmt.Fprintln(a.stdout, strings.TrimSpace(fmt.Sprintf("%s: %s %s", ch.Kind, ch.Table, ch.Name)))
 			}
-			stored, err := admin.ReadSchema(cmd.Context(), t.project, t.instance, t.appProfile)
+			stored, err := admin.Instance{Project: t.project, ID: t.instance, AppProfile: t.appProfile}.ReadSchema(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/gopercolator/percolator/percolator/admin"
+
 	"context"
 	"errors"
 	"log/slog"
@@ -13,7 +15,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -156,7 +157,7 @@ func restore(ctx context.Context, t *testing.T, oracle tso.Oracle, at backup.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.PrepareRestore(ctx, project, instance, "", m.ID, schema, opts...); err != nil {
+	if err := backup.PrepareRestore(ctx, admin.Instance{Project: project, ID: instance, Options: opts}, m.ID, schema); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := backup.Restore(ctx, openInstance(ctx, t, oracle, instance, opts...), at, backup.RestoreOptions{}); err != nil {

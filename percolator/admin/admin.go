@@ -8,10 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/model"
@@ -35,39 +31,6 @@ func (a *Admin) Oracle() tso.Oracle { return a.e.Clock.Oracle }
 // of them. Errors: those of the store.
 func (a *Admin) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
 	return a.e.Reads.SampleRowKeys(ctx, table)
-}
-
-// SampleEvenly is at most n of SampleRowKeys, evenly chosen, without empty ones and duplicates:
-// what lies between them is about equally large.
-func (a *Admin) SampleEvenly(ctx context.Context, table string, n int) ([]string, error) {
-	keys, err := a.SampleRowKeys(ctx, table)
-	return evenly(keys, n), err
-}
-
-// evenly picks at most n of the keys, which are in order, without empty ones and duplicates.
-func evenly(keys []string, n int) []string {
-	keys = slices.Compact(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
-	if len(keys) <= n {
-		return keys
-	}
-	out := make([]string, n)
-	for i := range out {
-		out[i] = keys[(i+1)*len(keys)/(n+1)]
-	}
-	return slices.Compact(out)
-}
-
-// EstimatedTime estimates the oracle's time without a request: the newest timestamp that the client
-// has got, plus the monotonic time since the client asked for it. Use it for ages that people look
-// at, not for snapshots. ok is false before the first timestamp.
-func (a *Admin) EstimatedTime() (now tso.Timestamp, ok bool) {
-	return a.e.Clock.EstimatedTime()
-}
-
-// Telemetry returns Config.MeterProvider and Config.TracerProvider, for packages that work with the
-// client; either may be nil.
-func (a *Admin) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
-	return a.e.Telemetry()
 }
 
 // EncodeSchema returns the stored form of a schema: JSON in a fixed order, without Splits. Equal

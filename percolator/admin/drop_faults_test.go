@@ -232,7 +232,7 @@ func checkDropEnded(t testing.TB, ctx context.Context, env *percolatortest.Env, 
 	if fixture.Must(t, err); len(deleted) > 0 {
 		t.Errorf("the drop had left %v", deleted)
 	}
-	plan, err := admin.PlanSchema(ctx, env.Project, env.Instance, "", next, env.Options()...)
+	plan, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.PlanSchema(ctx, next)
 	if fixture.Must(t, err); len(plan.Changes) > 0 || len(plan.Stored.Dropping) > 0 {
 		t.Errorf("%+v is left to do", plan)
 	}
@@ -370,7 +370,7 @@ func TestDropOfAColumnThatHasComeBack(t *testing.T) {
 			if now := people(t, ctx, env.NewClient()); strings.Count(now, "/city") != 12 {
 				t.Errorf("of the new column there are %s", now)
 			}
-			stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+			stored, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)
 			if fixture.Must(t, err); twice != (len(stored.Dropping) == 2) {
 				t.Errorf("being dropped: %v", stored.Dropping)
 			}

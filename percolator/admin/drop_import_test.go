@@ -8,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -22,7 +23,7 @@ func TestImportThatBeginsWhileItsTableIsBeingDropped(t *testing.T) {
 		opts := noWait(env)
 		opts.Wait = func(context.Context, time.Duration) error {
 			if waits++; waits == 1 {
-				_, err := admin.New(env.NewClient()).BeginImport(ctx, "t", "a source", true, nil, nil)
+				_, err := transfer.BeginImport(ctx, env.NewClient().Engine(), "t", "a source", true, nil, nil)
 				fixture.Must(t, err)
 			}
 			return nil
@@ -30,7 +31,7 @@ func TestImportThatBeginsWhileItsTableIsBeingDropped(t *testing.T) {
 		next := peopleSchema(env.Client.Schema().Timing)
 		next.Tables = next.Tables[:1] // without the index city, and without table t
 		fixture.WantErr(t, fixture.ErrOf(a.DropFromSchema(ctx, next, opts)), admin.ErrImporting)
-		aborted, err := a.AbortImport(ctx, "t", nil, nil)
+		aborted, err := transfer.AbortImport(ctx, env.Client.Engine(), "t", nil, nil)
 		if fixture.Must(t, err); !aborted {
 			t.Error("there was no import")
 		}

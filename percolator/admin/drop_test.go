@@ -74,7 +74,7 @@ func TestDropTable(t *testing.T) {
 	if _, err := s.Get(ctx, fixture.Cell("late", "c")); !errors.Is(err, percolator.ErrNotFound) {
 		t.Errorf("half of a transaction: %v", err)
 	}
-	stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+	stored, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)
 	if fixture.Must(t, err); len(stored.Schema.Tables) != 1 || len(stored.Indexes) != 0 || len(stored.Dropping) != 0 {
 		t.Errorf("%+v", stored)
 	}
@@ -318,7 +318,7 @@ func dropColumns(t *testing.T, interruptedAt admin.DropPhase) {
 		if err := fixture.ErrOf(admin.New(c).DropFromSchema(interrupted, next, first)); err == nil {
 			t.Error("it was not interrupted")
 		}
-		stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+		stored, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)
 		if fixture.Must(t, err); fmt.Sprint(stored.Dropping) != "[people:city people:poke]" {
 			t.Errorf("being dropped: %v", stored.Dropping)
 		}
@@ -341,7 +341,7 @@ func dropColumns(t *testing.T, interruptedAt admin.DropPhase) {
 			t.Errorf("%s is left", e.Cell)
 		}
 	}
-	plan, err := admin.PlanSchema(ctx, env.Project, env.Instance, "", next, env.Options()...)
+	plan, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.PlanSchema(ctx, next)
 	if fixture.Must(t, err); len(plan.Changes) > 0 || len(plan.Stored.Dropping) > 0 {
 		t.Errorf("%+v is left to do", plan)
 	}

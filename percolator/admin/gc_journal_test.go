@@ -200,7 +200,7 @@ func testCollectionErasesStrayStates(t *testing.T) {
 	at := fixture.Cell("r", "seen")
 	ts := fixture.Put(t, ctx, c, "r", "seen", "v", "s", "seen", "v")
 	for _, cell := range []percolator.Cell{at, fixture.Cell("s", "seen")} {
-		fixture.Must(t, admin.New(c).SetObserverStates(ctx, admin.ObserverState{Cell: cell, Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}))
+		fixture.Must(t, c.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: cell, Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}))
 	}
 	env.Audit(t)
 	snap, err := c.Snapshot(ctx)

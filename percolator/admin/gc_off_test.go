@@ -59,7 +59,7 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 	ts := fixture.Put(t, ctx, other, "r", "seen", "v")
 	fixture.Must(t, writer.Flush(ctx))
 	at := admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}
-	fixture.Must(t, admin.New(other).SetObserverStates(ctx, at))
+	fixture.Must(t, other.Engine().Commits.SetObserverStates(ctx, at))
 	before, headers := streamsLeft(t, ctx, env)
 	wantJournal(t, ctx, env, "at first", before, headers, 1)
 	setJournal(t, ctx, env, true)

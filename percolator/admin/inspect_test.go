@@ -259,7 +259,7 @@ func TestInspectObservers(t *testing.T) {
 		return percolatortest.Pass
 	})
 	run(dying, "c")
-	fixture.Must(t, admin.New(env.Client).SetObserverStates(ctx,
+	fixture.Must(t, env.Client.Engine().Commits.SetObserverStates(ctx,
 		admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
 		admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "q", Through: change, Done: true}))
 	fixture.Plant(t, ctx, env, "t", "r", "notify", "\x00park\x00x\x00seen", int64(change)*1000, "{")

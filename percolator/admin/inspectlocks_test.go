@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -98,24 +99,24 @@ func TestListManyLocks(t *testing.T) {
 	}
 }
 
-// TestInspectWorkersLeavesTheDead: unlike Workers it erases nothing.
-func TestInspectWorkersLeavesTheDead(t *testing.T) {
+// TestWorkersLeavesTheDead: unlike a worker it erases nothing.
+func TestWorkersLeavesTheDead(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	for _, name := range []string{"one", "two"} {
-		_, err := admin.New(env.Client).Register(ctx, admin.WorkerInfo{Name: name}, admin.Workers{})
+		_, err := membership.Directory{Engine: env.Client.Engine()}.Register(ctx, admin.WorkerInfo{Name: name}, admin.Workers{})
 		fixture.Must(t, err)
 		env.Clock.Advance(20 * time.Second)
 	}
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
-	seen, err := admin.New(c).InspectWorkers(ctx)
+	seen, err := admin.New(c).Workers(ctx)
 	fixture.Must(t, err)
 	if len(seen.Live) != 1 || seen.Live[0].Name != "two" {
 		t.Errorf("%+v", seen.Live)
 	}
 	check()
-	_, err = admin.New(c).Workers(ctx)
+	_, err = membership.Directory{Engine: c.Engine()}.Workers(ctx)
 	fixture.Must(t, err)
 	if rows := wholeTable(t, ctx, env, "percolator_meta"); strings.Contains(fmt.Sprint(rows), "worker:one") {
 		t.Error("Workers leaves the dead: this test shows nothing")

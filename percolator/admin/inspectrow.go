@@ -183,7 +183,7 @@ func (in *inspection) situate(ctx context.Context) error {
 
 // show adds a column to the result.
 func (in *inspection) show(ctx context.Context, col *inspectedColumn) error {
-	out := ColumnInspection{Column: col.name, More: col.more, States: col.states, Type: typeOf(in.e, in.row.Table, col.name)}
+	out := ColumnInspection{Column: col.name, More: col.more, States: col.states, Type: in.e.Meta.Catalog.Load().TypeOf(in.row.Table, col.name)}
 	if info, ok := in.e.Meta.Catalog.Load().UserTable(in.row.Table); ok {
 		out.Observed, out.Weak = info.IsObserved[col.name], info.IsWeak[col.name]
 	}

@@ -48,10 +48,6 @@ type JournalEntry = journal.Entry
 //	Weak       bool // a weak column of it is notified
 type JournalName = journal.Row
 
-// ByJournal reports whether work and garbage are found by the journal, as far as the client knows:
-// there is one, and it is not building.
-func (a *Admin) ByJournal() bool { return a.e.Meta.ByJournal() }
-
 // JournalStreams lists at most most streams of the journal, in the order of their ids; more tells
 // whether there are others. What cannot be decoded is listed, not an error. Errors: those of the
 // store and the oracle.

@@ -138,7 +138,7 @@ func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
 	tx := fixture.MustBegin(t, ctx, c)
 	fixture.Must(t, tx.Delete(at))
 	parked := admin.ObserverState{Cell: at, Observer: "O", Through: fixture.MustCommit(t, ctx, tx), Attempts: 3, Observers: []string{"O"}}
-	fixture.Must(t, errors.Join(admin.New(c).SetObserverStates(ctx, parked), c.Flush(ctx)))
+	fixture.Must(t, errors.Join(c.Engine().Commits.SetObserverStates(ctx, parked), c.Flush(ctx)))
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 || col.Dispatched != 0 {
 		t.Errorf("collected %+v, want the deletion postponed", col)
@@ -147,7 +147,7 @@ func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
 		t.Error("no entry leads to the deletion")
 	}
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, at, parked.Through))
-	fixture.Must(t, errors.Join(admin.New(c).ForgetObserverStates(ctx, parked), c.Flush(ctx)))
+	fixture.Must(t, errors.Join(c.Engine().Commits.ForgetObserverStates(ctx, parked), c.Flush(ctx)))
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Tombstones != 1 {
 		t.Errorf("collected %+v, want the cell gone", col)
@@ -223,7 +223,7 @@ func TestParkedIsListedFirst(t *testing.T) {
 	ts := fixture.Put(t, ctx, c, "r", "seen", "v")
 	fixture.Must(t, c.Flush(ctx))
 	env.FaultsOf(c).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.Crash })
-	err := admin.New(c).SetObserverStates(ctx, admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Observers: []string{"O"}})
+	err := c.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Observers: []string{"O"}})
 	if err == nil || !env.FaultsOf(c).Crashed() {
 		t.Fatalf("the client did not die: %v", err)
 	}
@@ -256,7 +256,7 @@ func TestOperatorsChangeNothingWithoutAnEntry(t *testing.T) {
 			now, err := c.Engine().Clock.Next(ctx)
 			fixture.Must(t, err)
 			parked := admin.ObserverState{Cell: fixture.Cell("r", test.column), Observer: "O", Through: now, Attempts: 3, Observers: []string{"O"}}
-			fixture.Must(t, errors.Join(admin.New(c).SetObserverStates(ctx, parked), c.Flush(ctx)))
+			fixture.Must(t, errors.Join(c.Engine().Commits.SetObserverStates(ctx, parked), c.Flush(ctx)))
 			before := cellsIn(t, ctx, env, "r", "notify")
 			operator := env.NewClient()
 			env.FaultsOf(operator).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.Crash })

@@ -31,7 +31,7 @@ func TestJournalTurnedOnAndOff(t *testing.T) {
 func testJournalTurnedOnAndOff(t *testing.T) {
 	env := percolatortest.New(t, fixture.JournalSchema(false))
 	ctx, c := fixture.Context(t), env.Client
-	stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+	stored, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)
 	fixture.Must(t, err)
 	if stored.Schema.DisableJournal || stored.Journal != (admin.JournalState{}) || !c.Engine().Meta.ByJournal() {
 		t.Errorf("a new instance has the journal %+v, disabled: %v", stored.Journal, stored.Schema.DisableJournal)

@@ -68,7 +68,7 @@ func (b *bank) run(ctx context.Context, work func(ctx context.Context, c *percol
 	})
 }
 
-func transfer(ctx context.Context, c *percolator.Client) error {
+func moveMoney(ctx context.Context, c *percolator.Client) error {
 	from, to, amount := rand.N(bankAccounts), rand.N(bankAccounts), rand.N(10)
 	return fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 		for i, add := range map[int]int{from: -amount, to: amount} {
@@ -154,7 +154,7 @@ func testUpgradeUnderLoad(t *testing.T) {
 	go func() { worked <- worker.Run(working) }()
 	loading, stop := context.WithCancel(ctx)
 	for range 3 {
-		b.run(loading, transfer, &b.transfers)
+		b.run(loading, moveMoney, &b.transfers)
 	}
 	b.run(loading, sum, &b.reads)
 

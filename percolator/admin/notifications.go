@@ -6,7 +6,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/model"
-	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -48,13 +47,8 @@ type Notification = model.Notification
 //	Observers []string  // all observers of the column, as that worker knows them
 type ObserverState = layout.ObserverState
 
-// Limits of observer states and of ReadPending.
-const (
-	// MaxParkedReason bounds the text that says why an observer is parked, in bytes.
-	MaxParkedReason = layout.MaxParkedReason
-	// MaxPendingRows is the largest page of ReadPending.
-	MaxPendingRows = reads.MaxPendingRows
-)
+// MaxParkedReason bounds the text that says why an observer is parked, in bytes.
+const MaxParkedReason = layout.MaxParkedReason
 
 // ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It
 // needs both to find all work: a crash between the commit point and a secondary leaves an observed
@@ -62,36 +56,6 @@ const (
 // clean rows in between, and the stream lasts until r is done or ctx ends.
 func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
 	return a.e.Reads.ScanPending(store.InBackground(ctx), table, r)
-}
-
-// ReadPending reads, in row order, the first rows of table in r that carry notify or lock cells
-// (section 2.4 of the paper), at most most of them, or fewer if the request that finds them is cut
-// off. more tells that others may follow; they begin behind the last row. It sends one request, and
-// others only where a request passes over clean rows alone until it is cut off.
-// ErrInvalidArgument: most is not between 1 and MaxPendingRows.
-func (a *Admin) ReadPending(ctx context.Context, table string, r percolator.Range, most int) (rows []Pending, more bool, err error) {
-	ctx = store.InBackground(ctx)
-	for {
-		page, err := a.e.Reads.ReadPending(ctx, table, r, most, 0)
-		if err != nil || len(page.Rows) > 0 || !page.More {
-			return page.Rows, page.More, err
-		}
-		r = page.Rest
-	}
-}
-
-// WrittenSince reports whether any transaction has committed a write to a row of table at or after
-// ts. It passes over the whole table until it finds one, so it is for tools and for the end of a
-// wait.
-func (a *Admin) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
-	return a.e.Reads.WrittenSince(store.InBackground(ctx), table, ts)
-}
-
-// Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for
-// cells of one column share requests. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
-// (names), and those of the store.
-func (a *Admin) Notified(ctx context.Context, cell percolator.Cell) (bool, error) {
-	return a.e.Reads.Notified(ctx, cell)
 }
 
 // RetryParked lets workers run a parked observer again: it erases the observer state, and the
@@ -107,18 +71,6 @@ func (a *Admin) RetryParked(ctx context.Context, s ObserverState) error {
 // so workers run the observer again by themselves.
 func (a *Admin) DropParked(ctx context.Context, s ObserverState) error {
 	return a.e.Commits.DropParked(ctx, s)
-}
-
-// SetObserverStates stores observer states, all of one cell, in one request: all or none. The
-// latest of an observer counts. ErrSchemaMismatch: the column can neither be observed nor
-// notified.
-func (a *Admin) SetObserverStates(ctx context.Context, states ...ObserverState) error {
-	return a.e.Commits.SetObserverStates(ctx, states...)
-}
-
-// ForgetObserverStates erases observer states without a notification (I19), in the background.
-func (a *Admin) ForgetObserverStates(ctx context.Context, states ...ObserverState) error {
-	return a.e.Commits.ForgetObserverStates(ctx, states...)
 }
 
 // ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background.

@@ -66,19 +66,6 @@ type RepairFinding = repair.Finding
 //	Text               string
 type AuditFinding = audit.Finding
 
-var (
-	// ErrRepairing: a repair of the instance has begun and has not finished. Run it to its end.
-	ErrRepairing = meta.ErrRepairing
-	// ErrNotHeld: no hold has kept what the repair needs from collection.
-	ErrNotHeld = repair.ErrNotHeld
-	// ErrOracleBehind: cells are newer than what the oracle hands out. Raise its mark, and run the
-	// repair again.
-	ErrOracleBehind = repair.ErrOracleBehind
-	// ErrRepairFindings: the audit of the repaired tables has found something; the fence is still
-	// there.
-	ErrRepairFindings = repair.ErrFindings
-)
-
 // Repair makes the instance what it was at opts.To, of which every row has been cut off later, each
 // at a time of its own: native backups, or a replica that took over (docs/DISASTER.md). It returns
 // when all clients can use the instance again. Interrupted, the same call resumes. Memory: 100,000

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/api/option"
-
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -50,12 +48,12 @@ type SampleFinding struct {
 // of a table, by requests that change nothing; it needs no oracle, and the right to read rows.
 // Nothing shows that values which it has not read are as the schema says. Errors: those of the
 // store.
-func SampleValues(ctx context.Context, project, instance, appProfile string, plan SchemaPlan, s *percolator.Schema, opts ...option.ClientOption) ([]ValueSample, error) {
+func (in Instance) SampleValues(ctx context.Context, plan SchemaPlan, s *percolator.Schema) ([]ValueSample, error) {
 	tables := typedTables(plan)
 	if len(tables) == 0 {
 		return nil, nil
 	}
-	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
+	bt, err := store.Connect(ctx, in.Project, in.ID, in.AppProfile, in.Options)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ func sampled(t *testing.T, env *percolatortest.Env, columns ...percolator.Column
 	ctx := fixture.Context(t)
 	s := fixture.Schema()
 	s.Tables[0].Columns = append([]percolator.ColumnSchema{{Name: "seen"}, {Name: "poke"}}, columns...)
-	plan, err := admin.PlanSchema(ctx, env.Project, env.Instance, "", s, env.Options()...)
+	plan, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.PlanSchema(ctx, s)
 	fixture.Must(t, err)
-	samples, err := admin.SampleValues(ctx, env.Project, env.Instance, "", plan, s, env.Options()...)
+	samples, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.SampleValues(ctx, plan, s)
 	fixture.Must(t, err)
 	return samples
 }

@@ -89,34 +89,39 @@ const (
 	TTLChanged           = meta.TTLChanged  // or NotifyExpired; of a table if Name is ""
 )
 
-// ApplySchema is CreateSchema through an app profile; "" is the instance's default. A conditional
-// mutation stores the schema, so the profile has to route to a single cluster and allow
-// transactional writes.
-func ApplySchema(ctx context.Context, project, instance, appProfile string, s *percolator.Schema, opts ...option.ClientOption) error {
-	return meta.ApplySchema(ctx, project, instance, appProfile, s, opts...)
+// Instance names an instance of Bigtable for what needs no client of it: neither an oracle nor a
+// schema.
+type Instance struct {
+	Project, ID string
+	AppProfile  string                // "": the instance's default
+	Options     []option.ClientOption // of the connection to Bigtable
+}
+
+// ApplySchema is percolator.CreateSchema through an app profile. A conditional mutation stores the
+// schema, so the profile has to route to a single cluster and allow transactional writes.
+func (in Instance) ApplySchema(ctx context.Context, s *percolator.Schema) error {
+	return meta.ApplySchema(ctx, in.Project, in.ID, in.AppProfile, s, in.Options...)
 }
 
 // PlanSchema compares s with the stored schema of the instance and with its tables. It changes
-// nothing, and needs no oracle, but the permissions to read that CreateSchema needs. appProfile is
-// the one to read with; "" is the default. Errors: ErrInvalidArgument for an invalid schema,
-// ErrCorrupt, and those of the store.
-func PlanSchema(ctx context.Context, project, instance, appProfile string, s *percolator.Schema, opts ...option.ClientOption) (SchemaPlan, error) {
-	return meta.PlanSchema(ctx, project, instance, appProfile, s, opts...)
+// nothing, and needs no oracle, but the permissions to read that CreateSchema needs. Errors:
+// ErrInvalidArgument for an invalid schema, ErrCorrupt, and those of the store.
+func (in Instance) PlanSchema(ctx context.Context, s *percolator.Schema) (SchemaPlan, error) {
+	return meta.PlanSchema(ctx, in.Project, in.ID, in.AppProfile, s, in.Options...)
 }
 
-// ReadSchema reads the stored schema of an instance; it needs no oracle. appProfile is the one to
-// read with; "" is the default. Errors: ErrSchemaMismatch if the instance has no percolator_meta,
-// ErrCorrupt, and those of the store.
-func ReadSchema(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (StoredSchema, error) {
-	return meta.ReadSchema(ctx, project, instance, appProfile, opts...)
+// ReadSchema reads the stored schema of an instance; it needs no oracle. Errors: ErrSchemaMismatch
+// if the instance has no percolator_meta, ErrCorrupt, and those of the store.
+func (in Instance) ReadSchema(ctx context.Context) (StoredSchema, error) {
+	return meta.ReadSchema(ctx, in.Project, in.ID, in.AppProfile, in.Options...)
 }
 
 // CreateMetaTable creates the table percolator_meta in the instance, as CreateSchema does, with the
 // family in which a timestamp oracle keeps its record (section 2.3 of the paper). So an oracle can
 // start before there is a schema. It is idempotent and adds what an existing table lacks. On a real
 // instance it may take up to 5 minutes.
-func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
-	return meta.CreateMetaTable(ctx, project, instance, opts...)
+func (in Instance) CreateMetaTable(ctx context.Context) error {
+	return meta.CreateMetaTable(ctx, in.Project, in.ID, in.Options...)
 }
 
 // ProposeTiming stores the Timing that CreateSchema gives the first schema of an instance where the
@@ -124,8 +129,8 @@ func CreateMetaTable(ctx context.Context, project, instance string, opts ...opti
 // its schema. A schema that is stored already keeps its own. percolator_meta must exist
 // (CreateMetaTable). Errors: ErrInvalidArgument for a Timing beyond its limits, ErrCorrupt, and
 // those of the store.
-func ProposeTiming(ctx context.Context, project, instance string, t percolator.Timing, opts ...option.ClientOption) error {
-	return meta.ProposeTiming(ctx, project, instance, t, opts...)
+func (in Instance) ProposeTiming(ctx context.Context, t percolator.Timing) error {
+	return meta.ProposeTiming(ctx, in.Project, in.ID, t, in.Options...)
 }
 
 // ServedTimestamp returns the greatest timestamp in percolator_meta, among those of collection and
@@ -134,8 +139,7 @@ func ProposeTiming(ctx context.Context, project, instance string, t percolator.T
 // record was lost or restored from a backup, and the server would hand out timestamps below
 // committed data again.
 //
-// appProfile is the one to read with; "" is the default. Errors: those of the store, also if the
-// instance has no percolator_meta, and ErrCorrupt.
-func ServedTimestamp(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (tso.Timestamp, error) {
-	return meta.ServedTimestamp(ctx, project, instance, appProfile, opts...)
+// Errors: those of the store, also if the instance has no percolator_meta, and ErrCorrupt.
+func (in Instance) ServedTimestamp(ctx context.Context) (tso.Timestamp, error) {
+	return meta.ServedTimestamp(ctx, in.Project, in.ID, in.AppProfile, in.Options...)
 }

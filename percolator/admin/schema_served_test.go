@@ -25,7 +25,7 @@ func testServedTimestamp(t *testing.T) {
 	env := newCollectorEnv(t)
 	served := func() tso.Timestamp {
 		t.Helper()
-		ts, err := admin.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
+		ts, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ServedTimestamp(ctx)
 		fixture.Must(t, err)
 		return ts
 	}
@@ -76,7 +76,7 @@ func testServedTimestampThatCannotBeDecoded(t *testing.T, column, stored string,
 	env := fixture.NewEnv(t)
 	fixture.Plant(t, ctx, env, tso.BigtableTable, "meta", "meta", column, 1000, stored)
 	served := func(ctx context.Context) (tso.Timestamp, error) {
-		return admin.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
+		return admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ServedTimestamp(ctx)
 	}
 	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Served: served})
 	fixture.Must(t, err)

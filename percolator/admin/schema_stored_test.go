@@ -18,7 +18,7 @@ import (
 // changesOf is a plan in words.
 func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) (admin.SchemaPlan, string) {
 	t.Helper()
-	plan, err := admin.PlanSchema(ctx, env.Project, env.Instance, "", s, env.Options()...)
+	plan, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.PlanSchema(ctx, s)
 	fixture.Must(t, err)
 	var list []string
 	for _, ch := range plan.Changes {
@@ -86,7 +86,7 @@ func testPlanSchema(t *testing.T) {
 	}
 	before := plan.Stored.Version
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
-	now, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+	now, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)
 	fixture.Must(t, err)
 	if now.Version != before+1 || now.Indexes["t.i"] != (admin.IndexState{}) || now.Indexes["t.j"] != (admin.IndexState{Building: true}) || len(now.Indexes) != 2 {
 		t.Errorf("version %d after %d, indexes %+v", now.Version, before, now.Indexes)

@@ -44,12 +44,12 @@ func TestProposedTiming(t *testing.T) {
 			if c.before {
 				fixture.Must(t, apply(schema(c.first, "t")))
 			}
-			fixture.Must(t, admin.CreateMetaTable(ctx, env.Project, instance, env.Options()...))
-			fixture.Must(t, admin.ProposeTiming(ctx, env.Project, instance, short, env.Options()...))
-			fixture.Must(t, admin.ProposeTiming(ctx, env.Project, instance, short, env.Options()...))
+			fixture.Must(t, admin.Instance{Project: env.Project, ID: instance, Options: env.Options()}.CreateMetaTable(ctx))
+			fixture.Must(t, admin.Instance{Project: env.Project, ID: instance, Options: env.Options()}.ProposeTiming(ctx, short))
+			fixture.Must(t, admin.Instance{Project: env.Project, ID: instance, Options: env.Options()}.ProposeTiming(ctx, short))
 			fixture.Must(t, apply(schema(c.first, "t")))
 			fixture.Must(t, apply(schema(percolator.Timing{}, "t", "u")))
-			stored, err := admin.ReadSchema(ctx, env.Project, instance, "", env.Options()...)
+			stored, err := admin.Instance{Project: env.Project, ID: instance, Options: env.Options()}.ReadSchema(ctx)
 			if err != nil || stored.Schema.Timing != c.want || len(stored.Schema.Tables) != 2 {
 				t.Fatalf("stored is %+v, %v, want %+v", stored.Schema, err, c.want)
 			}
@@ -66,7 +66,7 @@ func TestProposedTiming(t *testing.T) {
 		})
 	}
 	for _, refused := range []percolator.Timing{{RequestLifetime: time.Hour}, {RequestLifetime: 5 * time.Second, MetaMaxAge: 4 * time.Second}} {
-		fixture.WantErr(t, admin.ProposeTiming(ctx, env.Project, env.Instance, refused, env.Options()...), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ProposeTiming(ctx, refused), percolator.ErrInvalidArgument)
 	}
 	half := schema(percolator.Timing{MetaMaxAge: 4 * time.Second}, "t") // the lifetime is that of the instance: 30 s
 	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, "half", half, env.Options()...), percolator.ErrInvalidArgument)

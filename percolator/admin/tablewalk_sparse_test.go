@@ -10,9 +10,11 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -60,14 +62,14 @@ func TestSparseReads(t *testing.T) {
 	if want := fixture.Key(3) + " " + fixture.Key(10*sparseRows-3) + " "; locks != want {
 		t.Errorf("locks: %q, want %q", locks, want)
 	}
-	rows, _, err := a.ReadPending(ctx, "t", percolator.Between(fixture.Key(4), ""), 1)
-	if err != nil || len(rows) != 1 || rows[0].Row != fixture.Key(10*sparseRows-3) {
-		t.Errorf("a page of pending rows: %v, %v", rows, err)
+	page, err := env.Client.Engine().Reads.ReadPending(store.InBackground(ctx), "t", percolator.Between(fixture.Key(4), ""), 1, 0)
+	if err != nil || len(page.Rows) != 1 || page.Rows[0].Row != fixture.Key(10*sparseRows-3) {
+		t.Errorf("a page of pending rows: %v, %v", page.Rows, err)
 	}
 	now, err := env.Oracle.Next(ctx)
 	fixture.Must(t, err)
 	for ts, want := range map[tso.Timestamp]bool{before: true, now: false} {
-		if written, err := a.WrittenSince(ctx, "t", ts); err != nil || written != want {
+		if written, err := env.Client.Engine().Reads.WrittenSince(store.InBackground(ctx), "t", ts); err != nil || written != want {
 			t.Errorf("written since %d: %v, %v", ts, written, err)
 		}
 	}
@@ -84,14 +86,14 @@ func TestSparseExport(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Fill(t, ctx, env, "t", 10*sparseRows)
 	got := ""
-	for row, err := range admin.New(env.Client).ExportRows(ctx, at, "t", percolator.All()) {
+	for row, err := range transfer.ExportRows(ctx, env.Client.Engine(), at, "t", percolator.All()) {
 		fixture.Must(t, err)
 		got += row.Row + " "
 	}
 	if want := fixture.Key(1) + " " + fixture.Key(10*sparseRows-1) + " "; got != want {
 		t.Errorf("exported %q, want %q", got, want)
 	}
-	for row, err := range admin.New(env.Client).ExportWeak(ctx, at, "t", percolator.All()) {
+	for row, err := range transfer.ExportWeak(ctx, env.Client.Engine(), at, "t", percolator.All()) {
 		t.Errorf("a weak notification of %q, %v", row.Row, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -30,19 +30,19 @@ func TestBoundsAreReplacedWithinTheLimitOfFilters(t *testing.T) {
 		return percolatortest.Pass
 	})
 	for range 2 {
-		seen, err := admin.New(c).Workers(ctx)
+		seen, err := membership.Directory{Engine: c.Engine()}.Workers(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := map[string]admin.TableBounds{}
+		next := map[string]membership.TableBounds{}
 		for table := range 4 {
-			b := admin.TableBounds{Made: seen.Now}
+			b := membership.TableBounds{Made: seen.Now}
 			for i := range 32 { // observers.boundsOfATable
-				b.Keys = append(b.Keys, fmt.Sprintf("%02d%s", i, strings.Repeat("k", admin.MaxBoundBytes-2)))
+				b.Keys = append(b.Keys, fmt.Sprintf("%02d%s", i, strings.Repeat("k", membership.MaxBoundBytes-2)))
 			}
 			next[fmt.Sprint("table", table)] = b
 		}
-		if ok, err := admin.New(c).SetBounds(ctx, seen, next); err != nil || !ok {
+		if ok, err := (membership.Directory{Engine: c.Engine()}).SetBounds(ctx, seen, next); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}

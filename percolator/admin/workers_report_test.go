@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -19,9 +20,9 @@ import (
 
 const reportEvery = 10 * time.Second
 
-func mustReporter(t testing.TB, c *percolator.Client, name string) *admin.Reporter {
+func mustReporter(t testing.TB, c *percolator.Client, name string) *membership.Reporter {
 	t.Helper()
-	r, err := admin.New(c).NewReporter(name, reportEvery)
+	r, err := membership.NewReporter(c.Engine(), name, reportEvery)
 	fixture.Must(t, err)
 	return r
 }
@@ -108,7 +109,7 @@ func TestReportsExpire(t *testing.T) {
 	fixture.Must(t, mustReporter(t, env.Client, "dead").Store(ctx, admin.WorkerReport{}))
 	plantReport(t, env, "report:damaged", "{")
 	plantReport(t, env, "report:future", `{"expires": 9000000000000000000}`)
-	plantReport(t, env, "report:large", strings.Repeat(" ", admin.MaxReportBytes)+"{}")
+	plantReport(t, env, "report:large", strings.Repeat(" ", membership.MaxReportBytes)+"{}")
 	env.Clock.Advance(3*reportEvery + 6*time.Second)
 	fresh := env.NewClient()
 	fixture.Must(t, fixture.ErrOf(fresh.Snapshot(ctx)))
@@ -162,11 +163,11 @@ func TestReportLimits(t *testing.T) {
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
 	for _, name := range []string{"", strings.Repeat("n", 65), "\xff"} {
-		_, err := admin.New(env.Client).NewReporter(name, reportEvery)
+		_, err := membership.NewReporter(env.Client.Engine(), name, reportEvery)
 		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 	}
-	for _, interval := range []time.Duration{0, -1, admin.MaxReportInterval + 1} {
-		_, err := admin.New(env.Client).NewReporter("n", interval)
+	for _, interval := range []time.Duration{0, -1, membership.MaxReportInterval + 1} {
+		_, err := membership.NewReporter(env.Client.Engine(), "n", interval)
 		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 	}
 

@@ -9,6 +9,8 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -31,7 +33,7 @@ func TestWorkersByLease(t *testing.T) {
 	env.Clock.Stop()
 	look := func(want string) admin.Workers {
 		t.Helper()
-		seen, err := admin.New(env.Client).Workers(ctx)
+		seen, err := directory(env.Client).Workers(ctx)
 		fixture.Must(t, err)
 		if got := names(seen); got != want {
 			t.Fatalf("alive are %q, want %q", got, want)
@@ -39,22 +41,22 @@ func TestWorkersByLease(t *testing.T) {
 		return seen
 	}
 	seen := look("")
-	b, err := admin.New(env.Client).Register(ctx, admin.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
+	b, err := directory(env.Client).Register(ctx, admin.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
 	fixture.Must(t, err)
-	a, err := admin.New(env.NewClient()).Register(ctx, admin.WorkerInfo{Name: "a"}, seen)
+	a, err := directory(env.NewClient()).Register(ctx, admin.WorkerInfo{Name: "a"}, seen)
 	fixture.Must(t, err)
 	seen = look("a b")
 	if got := seen.Live[1]; fmt.Sprint(got) != fmt.Sprint(b) || got.Started == 0 || got.Expires <= seen.Now || got.Session != "" {
 		t.Errorf("%+v was announced, %+v is read", b, got)
 	}
-	if admin.New(env.Client).Due(a, seen) || admin.New(env.Client).Due(b, seen) || !admin.New(env.Client).Due(admin.WorkerInfo{Name: "c"}, seen) {
+	if directory(env.Client).Due(a, seen) || directory(env.Client).Due(b, seen) || !directory(env.Client).Due(admin.WorkerInfo{Name: "c"}, seen) {
 		t.Error("who has just announced itself is not due, who is not in the list is")
 	}
 	env.Clock.Advance(11 * time.Second)
-	if seen = look("a b"); !admin.New(env.Client).Due(b, seen) {
+	if seen = look("a b"); !directory(env.Client).Due(b, seen) {
 		t.Error("a lease of which a third has passed is not due")
 	}
-	again, err := admin.New(env.Client).Register(ctx, b, seen)
+	again, err := directory(env.Client).Register(ctx, b, seen)
 	fixture.Must(t, err)
 	if again.Started != b.Started || again.Expires <= b.Expires {
 		t.Errorf("%+v was renewed to %+v", b, again)
@@ -64,7 +66,7 @@ func TestWorkersByLease(t *testing.T) {
 	if n := fixture.CellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env)+1 {
 		t.Errorf("the entry of a dead worker is still there: %d cells", n)
 	}
-	fixture.Must(t, admin.New(env.Client).Deregister(ctx, b))
+	fixture.Must(t, directory(env.Client).Deregister(ctx, b))
 	look("")
 }
 
@@ -85,36 +87,36 @@ func TestWorkersBySession(t *testing.T) {
 	env.Clock.Stop()
 	var r fixture.Registrar
 	observer, dying := r.Client(env), r.Client(env)
-	w, err := admin.New(dying).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
+	w, err := directory(dying).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
 	fixture.Must(t, err)
 	if w.Session != "session-2" {
 		t.Fatalf("announced with session %q", w.Session)
 	}
 	env.Clock.Advance(90 * time.Second)
-	seen, err := admin.New(observer).Workers(ctx)
+	seen, err := directory(observer).Workers(ctx)
 	fixture.Must(t, err)
-	if names(seen) != "w" || admin.New(dying).Due(w, seen) || !admin.New(observer).Due(w, seen) {
-		t.Errorf("alive are %q; due %v, and with another session %v", names(seen), admin.New(dying).Due(w, seen), admin.New(observer).Due(w, seen))
+	if names(seen) != "w" || directory(dying).Due(w, seen) || !directory(observer).Due(w, seen) {
+		t.Errorf("alive are %q; due %v, and with another session %v", names(seen), directory(dying).Due(w, seen), directory(observer).Due(w, seen))
 	}
 	r.Down.Store(true)
 	r.End("session-2")
-	if seen, err = admin.New(observer).Workers(ctx); err != nil || names(seen) != "w" {
+	if seen, err = directory(observer).Workers(ctx); err != nil || names(seen) != "w" {
 		t.Errorf("alive are %q, %v while the oracle does not answer", names(seen), err)
 	}
 	r.Down.Store(false)
 	for range 2 {
-		if seen, err = admin.New(observer).Workers(ctx); err != nil || names(seen) != "" {
+		if seen, err = directory(observer).Workers(ctx); err != nil || names(seen) != "" {
 			t.Errorf("alive are %q, %v after the end of the session", names(seen), err)
 		}
 	}
 	if n := fixture.CellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env) {
 		t.Errorf("the entry of a worker whose session has ended is still there: %d cells", n)
 	}
-	if _, err = admin.New(dying).Register(ctx, w, seen); err != nil {
+	if _, err = directory(dying).Register(ctx, w, seen); err != nil {
 		t.Fatal(err)
 	}
 	env.Clock.Advance(6 * time.Minute)
-	if seen, err = admin.New(env.Client).Workers(ctx); err != nil || names(seen) != "" { // its oracle keeps no sessions
+	if seen, err = directory(env.Client).Workers(ctx); err != nil || names(seen) != "" { // its oracle keeps no sessions
 		t.Errorf("alive are %q, %v after the end of the lease", names(seen), err)
 	}
 }
@@ -125,7 +127,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	w, err := admin.New(env.Client).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
+	w, err := directory(env.Client).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
 	fixture.Must(t, err)
 	mut := bigtable.NewMutation()
 	for column, value := range map[string]string{
@@ -147,7 +149,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 		mut.Set("meta", column, 1000, []byte(value))
 	}
 	fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
-	seen, err := admin.New(env.Client).Workers(ctx)
+	seen, err := directory(env.Client).Workers(ctx)
 	fixture.Must(t, err)
 	if names(seen) != "w" {
 		t.Errorf("alive are %q", names(seen))
@@ -164,7 +166,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 		mut := bigtable.NewMutation()
 		mut.Set("meta", "bounds", 1000, []byte(bad))
 		fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
-		if seen, err := admin.New(env.Client).Workers(ctx); err != nil || len(seen.Bounds) != 0 || names(seen) != "w" {
+		if seen, err := directory(env.Client).Workers(ctx); err != nil || len(seen.Bounds) != 0 || names(seen) != "w" {
 			t.Errorf("bounds %.10q: %v, %v, %q", bad, err, seen.Bounds, names(seen))
 		}
 	}
@@ -176,13 +178,13 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
 	look := func() admin.Workers {
-		seen, err := admin.New(env.Client).Workers(ctx)
+		seen, err := directory(env.Client).Workers(ctx)
 		fixture.Must(t, err)
 		return seen
 	}
 	set := func(seen admin.Workers, want bool, keys ...string) {
 		t.Helper()
-		got, err := admin.New(env.Client).SetBounds(ctx, seen, map[string]admin.TableBounds{"t": {Made: seen.Now, Keys: keys}})
+		got, err := directory(env.Client).SetBounds(ctx, seen, map[string]membership.TableBounds{"t": {Made: seen.Now, Keys: keys}})
 		if err != nil || got != want {
 			t.Errorf("SetBounds: %v, %v, want %v", got, err, want)
 		}
@@ -191,7 +193,7 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	set(first, true, "\xff\x00", strings.Repeat("z", 100))
 	set(first, false, "late")
 	second := look()
-	if k := second.Bounds["t"].Keys; len(k) != 2 || k[0] != strings.Repeat("z", admin.MaxBoundBytes) || k[1] != "\xff\x00" {
+	if k := second.Bounds["t"].Keys; len(k) != 2 || k[0] != strings.Repeat("z", membership.MaxBoundBytes) || k[1] != "\xff\x00" {
 		t.Errorf("keys %q", k)
 	}
 	set(second, true, "m")
@@ -199,7 +201,7 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	if k := look().Bounds["t"].Keys; len(k) != 1 || k[0] != "m" {
 		t.Errorf("keys %q", k)
 	}
-	_, err := admin.New(env.Client).SetBounds(ctx, look(), map[string]admin.TableBounds{"t": {Keys: make([]string, admin.MaxBoundKeys+1)}})
+	_, err := directory(env.Client).SetBounds(ctx, look(), map[string]membership.TableBounds{"t": {Keys: make([]string, membership.MaxBoundKeys+1)}})
 	if !errors.Is(err, percolator.ErrTooLarge) {
 		t.Errorf("too many bounds: %v", err)
 	}
@@ -225,7 +227,7 @@ func TestAnnounceRefuses(t *testing.T) {
 		{admin.WorkerInfo{Name: "n"}, full, percolator.ErrTooLarge},
 		{admin.WorkerInfo{Name: "7"}, full, nil},
 	} {
-		if _, err := admin.New(env.Client).Register(ctx, c.w, c.seen); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+		if _, err := directory(env.Client).Register(ctx, c.w, c.seen); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%.20q: %v, want %v", c.w.Name, err, c.want)
 		}
 	}
@@ -235,15 +237,19 @@ func TestReadPendingRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
-	for _, most := range []int{-1, 0, admin.MaxPendingRows + 1} {
-		if _, _, err := admin.New(env.Client).ReadPending(ctx, "t", percolator.All(), most); !errors.Is(err, percolator.ErrInvalidArgument) {
+	for _, most := range []int{-1, 0, reads.MaxPendingRows + 1} {
+		if _, err := env.Client.Engine().Reads.ReadPending(ctx, "t", percolator.All(), most, 0); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("%d rows: %v", most, err)
 		}
 	}
-	if _, _, err := admin.New(env.Client).ReadPending(ctx, "none", percolator.All(), 1); !errors.Is(err, percolator.ErrSchemaMismatch) {
+	if _, err := env.Client.Engine().Reads.ReadPending(ctx, "none", percolator.All(), 1, 0); !errors.Is(err, percolator.ErrSchemaMismatch) {
 		t.Errorf("a table that is not there: %v", err)
 	}
-	if rows, more, err := admin.New(env.Client).ReadPending(ctx, "t", percolator.Between("b", "a"), 1); err != nil || more || len(rows) != 0 {
-		t.Errorf("an empty range: %v, %v, %v", rows, more, err)
+	if page, err := env.Client.Engine().Reads.ReadPending(ctx, "t", percolator.Between("b", "a"), 1, 0); err != nil || page.More || len(page.Rows) != 0 {
+		t.Errorf("an empty range: %v, %v", page, err)
 	}
+}
+
+func directory(c *percolator.Client) membership.Directory {
+	return membership.Directory{Engine: c.Engine()}
 }

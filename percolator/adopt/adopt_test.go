@@ -1,6 +1,8 @@
 package adopt_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/adopt"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -322,7 +323,7 @@ func testMendingConflictsWithWriters(t *testing.T) {
 	}
 	_, err = adopt.Compare(w.ctx, mending, "nothing", w.plain, w.m, adopt.CompareOptions{})
 	fixture.WantErr(t, err, percolator.ErrSchemaMismatch)
-	_, err = admin.New(mending).AbortImport(w.ctx, "t", nil, nil)
+	_, err = transfer.AbortImport(w.ctx, mending.Engine(), "t", nil, nil)
 	fixture.Must(t, err)
 }
 

@@ -1,6 +1,8 @@
 package adopt
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +13,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Mapping says which cells of a plain Bigtable table become which values. Of a cell the newest
@@ -144,8 +145,8 @@ func (m *Mapping) of(client *percolator.Client, name string) (*table, error) {
 }
 
 // row is what a row of the plain table becomes. Errors name the row and the column, never a value.
-func (t *table) row(r bigtable.Row) (admin.ImportRow, error) {
-	out := admin.ImportRow{Row: r.Key()}
+func (t *table) row(r bigtable.Row) (transfer.ImportRow, error) {
+	out := transfer.ImportRow{Row: r.Key()}
 	for family, items := range r {
 		for _, it := range items {
 			qualifier := strings.TrimPrefix(it.Column, family+":")
@@ -161,11 +162,11 @@ func (t *table) row(r bigtable.Row) (admin.ImportRow, error) {
 				if err != nil {
 					return out, model.CellError(percolator.ErrInvalidArgument, percolator.Cell{Table: t.name, Row: out.Row, Column: name}, "the cell %s:%s of the plain table: %v", family, qualifier, err)
 				}
-				out.Cells = append(out.Cells, admin.ImportCell{Column: name, Value: value})
+				out.Cells = append(out.Cells, transfer.ImportCell{Column: name, Value: value})
 			}
 		}
 	}
-	slices.SortFunc(out.Cells, func(a, b admin.ImportCell) int { return strings.Compare(a.Column, b.Column) })
+	slices.SortFunc(out.Cells, func(a, b transfer.ImportCell) int { return strings.Compare(a.Column, b.Column) })
 	return out, nil
 }
 

@@ -1,6 +1,8 @@
 package adopt
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"fmt"
 	"iter"
@@ -9,7 +11,6 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
@@ -61,7 +62,7 @@ func (m *Mapping) Source(client *percolator.Client, name string, plain *bigtable
 
 // plainRow is a row of the plain table as the mapping translates it, or why it does not.
 type plainRow struct {
-	admin.ImportRow
+	transfer.ImportRow
 	err error
 }
 

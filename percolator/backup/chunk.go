@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"bufio"
 	"bytes"
 	"context"
@@ -51,7 +53,7 @@ func (c *chunkWriter) reset() {
 	c.counts = Counts{}
 }
 
-func (c *chunkWriter) add(row admin.ExportedRow) error {
+func (c *chunkWriter) add(row transfer.ExportedRow) error {
 	if c.z == nil {
 		var err error
 		if c.z, err = zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)); err != nil {
@@ -71,15 +73,15 @@ func (c *chunkWriter) add(row admin.ExportedRow) error {
 	return err
 }
 
-func (c *Counts) countRow(row admin.ExportedRow) {
+func (c *Counts) countRow(row transfer.ExportedRow) {
 	c.Rows++
 	for _, e := range row.Cells {
 		switch e.Kind {
-		case admin.ExportedPut:
+		case transfer.ExportedPut:
 			c.Values++
-		case admin.ExportedDelete:
+		case transfer.ExportedDelete:
 			c.Deletes++
-		case admin.ExportedWeak:
+		case transfer.ExportedWeak:
 			c.Weak++
 		}
 		if e.Notified {
@@ -125,7 +127,7 @@ func readChunk(ctx context.Context, s Store, c *Chunk) ([]byte, error) {
 
 // eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory:
 // one row.
-func (c *Chunk) eachRow(data []byte, f func(admin.ExportedRow) error) error {
+func (c *Chunk) eachRow(data []byte, f func(transfer.ExportedRow) error) error {
 	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
 		return err
@@ -164,7 +166,7 @@ func (c *Chunk) eachRow(data []byte, f func(admin.ExportedRow) error) error {
 	return nil
 }
 
-func encodeRow(row admin.ExportedRow) *backuppb.Row {
+func encodeRow(row transfer.ExportedRow) *backuppb.Row {
 	pb := &backuppb.Row{Key: []byte(row.Row), Cells: make([]*backuppb.Cell, len(row.Cells))}
 	for i, e := range row.Cells {
 		c := &backuppb.Cell{Column: []byte(e.Column), Kind: backuppb.Kind(e.Kind), Value: e.Value, Notified: e.Notified}
@@ -178,10 +180,10 @@ func encodeRow(row admin.ExportedRow) *backuppb.Row {
 	return pb
 }
 
-func decodeRow(pb *backuppb.Row) admin.ExportedRow {
-	row := admin.ExportedRow{Row: string(pb.Key), Cells: make([]admin.ExportedCell, len(pb.Cells))}
+func decodeRow(pb *backuppb.Row) transfer.ExportedRow {
+	row := transfer.ExportedRow{Row: string(pb.Key), Cells: make([]transfer.ExportedCell, len(pb.Cells))}
 	for i, c := range pb.Cells {
-		e := admin.ExportedCell{Column: string(c.Column), Kind: admin.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
+		e := transfer.ExportedCell{Column: string(c.Column), Kind: transfer.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
 		e.Acknowledged = convert[string](c.Acknowledged)
 		for _, p := range c.Parked {
 			e.Parked = append(e.Parked, admin.ObserverState{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,

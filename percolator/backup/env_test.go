@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/admin"
+
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +14,6 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -111,7 +112,7 @@ func (g *target) client(s backup.Store) *percolator.Client {
 	ctx := testContext(g.t)
 	m, schema, err := backup.Prepared(ctx, s)
 	must(g.t, err)
-	must(g.t, admin.PrepareRestore(ctx, g.env.Project, g.instance, "", m.ID, schema, g.env.Options()...))
+	must(g.t, backup.PrepareRestore(ctx, admin.Instance{Project: g.env.Project, ID: g.instance, Options: g.env.Options()}, m.ID, schema))
 	return g.open()
 }
 

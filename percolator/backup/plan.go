@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +94,7 @@ func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h admin.
 		h, err = r.admin.TakeHold(ctx, r.opts.AsOf, r.opts.HoldTTL, reason)
 		return h, h.Timestamp, hasWeak(schema), err
 	case hasWeak(schema) && !r.opts.MissWeak:
-		h, ts, err = r.admin.BeginExport(ctx, r.opts.HoldTTL, reason, r.opts.Waiting)
+		h, ts, err = transfer.BeginExport(ctx, r.client.Engine(), r.opts.HoldTTL, reason, r.opts.Waiting)
 		return h, ts, false, err
 	}
 	h, err = r.admin.TakeHold(ctx, 0, r.opts.HoldTTL, reason)
@@ -102,7 +104,7 @@ func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h admin.
 // survey cuts the tables into ranges. Those with weak notifications come last: they are read when
 // all others have been.
 func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Schema) error {
-	incomplete, err := r.admin.IncompleteIndexes(ctx, p.Snapshot)
+	incomplete, err := r.client.Engine().Meta.IncompleteIndexes(ctx, p.Snapshot)
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Sche
 				p.IncompleteIndexes = append(p.IncompleteIndexes, name)
 			}
 		}
-		keys, err := r.admin.SampleEvenly(ctx, t.Name, maxSplits)
+		keys, err := r.client.Engine().Reads.SampleEvenly(ctx, t.Name, maxSplits)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -37,7 +39,7 @@ const (
 )
 
 // Restore writes a backup into the instance of client, or resumes an interrupted restore of it. The
-// instance must have the schema of the backup (see admin.PrepareRestore) and empty tables. Until
+// instance must have the schema of the backup (see PrepareRestore) and empty tables. Until
 // Restore returns nil every client refuses to read and to commit (admin.ErrRestoring).
 //
 // Memory: for each of Concurrency chunks the compressed chunk, and rows with about 4 MiB of values.
@@ -59,7 +61,7 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 		return nil, fmt.Errorf("backup: %w: the instance has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch)
 	}
 	a := admin.New(client)
-	fence, err := a.BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
+	fence, err := transfer.BeginRestore(ctx, client.Engine(), m.ID, m.IncompleteIndexes, opts.Waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 }
 
 // restoreChunk verifies a chunk, then writes it.
-func restoreChunk(ctx context.Context, fence *admin.Restore, store Store, c *Chunk) error {
+func restoreChunk(ctx context.Context, fence *transfer.Restore, store Store, c *Chunk) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -103,14 +105,14 @@ func restoreChunk(ctx context.Context, fence *admin.Restore, store Store, c *Chu
 	if err != nil {
 		return err
 	}
-	var rows []admin.ExportedRow
+	var rows []transfer.ExportedRow
 	size := 0
 	write := func() error {
 		err := fence.WriteRows(ctx, c.Table, rows)
 		rows, size = rows[:0], 0
 		return err
 	}
-	err = c.eachRow(data, func(row admin.ExportedRow) error {
+	err = c.eachRow(data, func(row transfer.ExportedRow) error {
 		rows = append(rows, row)
 		for _, e := range row.Cells {
 			size += len(e.Value)
@@ -141,4 +143,19 @@ func Prepared(ctx context.Context, store Store) (*Manifest, *percolator.Schema, 
 	}
 	schema, err := m.DecodeSchema()
 	return m, schema, err
+}
+
+// PrepareRestore makes an instance ready for NewClient and [Restore]: if it has no schema,
+// PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
+// has to be s, but for its journal (ErrSchemaMismatch). id names the backup. The call can be
+// repeated.
+func PrepareRestore(ctx context.Context, in admin.Instance, id string, s *percolator.Schema) error {
+	return transfer.PrepareRestore(ctx, in.Project, in.ID, in.AppProfile, id, s, in.Options...)
+}
+
+// AbandonRestore lifts the fence of an unfinished restore, once the caller has removed everything
+// that it wrote: all tables have to be empty (admin.ErrNotEmpty). Without an unfinished restore it
+// does nothing.
+func AbandonRestore(ctx context.Context, client *percolator.Client) error {
+	return transfer.AbandonRestore(ctx, client.Engine())
 }

@@ -29,15 +29,15 @@ func testRestoreHasTheJournalBuilt(t *testing.T) {
 
 	stored := func() admin.JournalState {
 		t.Helper()
-		s, err := admin.ReadSchema(ctx, source.Project, g.instance, "", source.Options()...)
+		s, err := admin.Instance{Project: source.Project, ID: g.instance, Options: source.Options()}.ReadSchema(ctx)
 		must(t, err)
 		return s.Journal
 	}
 	tools := admin.New(c)
 	streams, _, err := tools.JournalStreams(ctx, 10)
 	must(t, err)
-	if len(streams) != 0 || stored().Building == "" || tools.ByJournal() {
-		t.Errorf("after the restore: %d streams, %+v, relied on: %v", len(streams), stored(), tools.ByJournal())
+	if len(streams) != 0 || stored().Building == "" || c.Engine().Meta.ByJournal() {
+		t.Errorf("after the restore: %d streams, %+v, relied on: %v", len(streams), stored(), c.Engine().Meta.ByJournal())
 	}
 	if found, _, err := tools.EntriesOf(ctx, "docs", "pending"); err != nil || len(found) > 0 {
 		t.Errorf("%+v names the row, %v", found, err)
@@ -47,8 +47,8 @@ func testRestoreHasTheJournalBuilt(t *testing.T) {
 	must(t, err)
 	done, err := sweeper.Sweep(ctx)
 	must(t, err)
-	if done.Building == "" || done.Phase != admin.SweepDone || stored().Building != "" || !tools.ByJournal() {
-		t.Errorf("after %+v: %+v, relied on: %v", done, stored(), tools.ByJournal())
+	if done.Building == "" || done.Phase != admin.SweepDone || stored().Building != "" || !c.Engine().Meta.ByJournal() {
+		t.Errorf("after %+v: %+v, relied on: %v", done, stored(), c.Engine().Meta.ByJournal())
 	}
 	if found, _, err := tools.EntriesOf(ctx, "docs", "pending"); err != nil || len(found) == 0 {
 		t.Errorf("no entry names what is pending: %v", err)

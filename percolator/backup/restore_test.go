@@ -53,7 +53,7 @@ func testAbandonedRestoreWritesNothing(t *testing.T) {
 		must(t, tbl.Apply(ctx, r, mut))
 	}
 	user := g.open()
-	must(t, admin.New(user).AbandonRestore(ctx))
+	must(t, backup.AbandonRestore(ctx, user))
 	user = g.open()
 	set(t, user, values{cell("t", "mine", "c"): "v"})
 	close(stop)
@@ -136,7 +136,7 @@ func TestAbandonBeforeAnythingWasWritten(t *testing.T) {
 		interrupt()
 	}})
 	expect(t, err, context.Canceled)
-	if err := admin.New(same.Client).AbandonRestore(ctx); err != nil {
+	if err := backup.AbandonRestore(ctx, same.Client); err != nil {
 		t.Errorf("nothing was restored, and users' data keeps the fence up: %v", err)
 	}
 }
@@ -348,9 +348,9 @@ func testRestoreIsRefused(t *testing.T) {
 	lacking := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
 	_, err = backup.Restore(ctx, lacking.Client, store, backup.RestoreOptions{})
 	expect(t, err, percolator.ErrSchemaMismatch)
-	expect(t, admin.PrepareRestore(ctx, lacking.Project, lacking.Instance, "", m.ID, schema, lacking.Options()...), percolator.ErrSchemaMismatch)
+	expect(t, backup.PrepareRestore(ctx, admin.Instance{Project: lacking.Project, ID: lacking.Instance, Options: lacking.Options()}, m.ID, schema), percolator.ErrSchemaMismatch)
 
-	expect(t, admin.New(lacking.Client).AbandonRestore(ctx), nil)
+	expect(t, backup.AbandonRestore(ctx, lacking.Client), nil)
 
 	// Of an instance that has the schema: it waits, since there may be clients, and two backups
 	// cannot be mixed.
@@ -365,7 +365,7 @@ func testRestoreIsRefused(t *testing.T) {
 	if !waited {
 		t.Errorf("it did not wait: %v", err)
 	}
-	if err := admin.New(same.Client).AbandonRestore(ctx); !errors.Is(err, admin.ErrNotEmpty) {
+	if err := backup.AbandonRestore(ctx, same.Client); !errors.Is(err, admin.ErrNotEmpty) {
 		t.Errorf("abandoned with rows in it: %v", err)
 	}
 	second := newMemory()
@@ -377,7 +377,7 @@ func testRestoreIsRefused(t *testing.T) {
 	mut.DeleteRow()
 	must(t, same.Store().Open("u").Apply(ctx, "r", mut))
 	expect(t, errOf(backup.Restore(ctx, same.Client, store, backup.RestoreOptions{})), percolator.ErrConflict)
-	must(t, admin.New(same.Client).AbandonRestore(ctx))
+	must(t, backup.AbandonRestore(ctx, same.Client))
 	must(t, errOf(backup.Restore(ctx, same.NewClient(), store, backup.RestoreOptions{})))
 	equal(t, contents(t, same.NewClient()), values{cell("u", "r", "c"): "v"})
 }

@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"cmp"
 	"context"
 	"errors"
@@ -201,7 +203,7 @@ func (r *run) awaitWeak(ctx context.Context) error {
 	if r.opts.MissWeak {
 		return nil
 	}
-	return r.admin.AwaitWeak(ctx)
+	return transfer.AwaitWeak(ctx, r.client.Engine())
 }
 
 // stillOurs fails if another process has begun or completed a backup here meanwhile.
@@ -227,11 +229,11 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, schema *percolator
 	w.begin(rr.Table)
 	defer writers.Put(w)
 	from := found.next(rr)
-	rows := r.admin.ExportRows
+	rows := transfer.ExportRows
 	if rr.Weak {
-		rows = r.admin.ExportWeak
+		rows = transfer.ExportWeak
 	}
-	for row, err := range rows(ctx, p.Snapshot, rr.Table, percolator.Between(string(from), string(rr.End))) {
+	for row, err := range rows(ctx, r.client.Engine(), p.Snapshot, rr.Table, percolator.Between(string(from), string(rr.End))) {
 		if err != nil {
 			return err
 		}
@@ -255,13 +257,13 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, schema *percolator
 
 // confine drops what the schema of the backup does not know: columns that became observed or weak
 // after the plan.
-func confine(s *percolator.Schema, table string, row admin.ExportedRow) admin.ExportedRow {
+func confine(s *percolator.Schema, table string, row transfer.ExportedRow) transfer.ExportedRow {
 	t := tableOf(s, table)
-	row.Cells = slices.DeleteFunc(row.Cells, func(e admin.ExportedCell) bool {
-		return e.Kind == admin.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == admin.ExportedWeak && !slices.Contains(t.Weak, e.Column)
+	row.Cells = slices.DeleteFunc(row.Cells, func(e transfer.ExportedCell) bool {
+		return e.Kind == transfer.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == transfer.ExportedWeak && !slices.Contains(t.Weak, e.Column)
 	})
 	for i := range row.Cells {
-		if e := &row.Cells[i]; e.Kind == admin.ExportedPut && !slices.Contains(t.Observed, e.Column) {
+		if e := &row.Cells[i]; e.Kind == transfer.ExportedPut && !slices.Contains(t.Observed, e.Column) {
 			e.Notified, e.Acknowledged, e.Parked = false, nil, nil
 		}
 	}

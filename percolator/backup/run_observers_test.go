@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -139,7 +140,7 @@ func testObserversGoOn(t *testing.T) {
 	acknowledge(t, c, "again late", "one", "two")
 	now, err := env.Oracle.Next(ctx)
 	must(t, err)
-	must(t, admin.New(c).SetObserverStates(ctx, admin.ObserverState{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
+	must(t, c.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
 		Reason: "no such thing", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"one", "two"}}))
 	notify(t, c, "weak", "weak late", "weak done")
 	must(t, admin.New(c).ClearNotification(ctx, cell("docs", "weak done", "again"), now+1<<40))
@@ -212,7 +213,7 @@ func testTracesOfWeakNotifications(t *testing.T) {
 	c, ctx := env.Client, testContext(t)
 	written := func() bool {
 		t.Helper()
-		w, err := admin.New(c).WrittenSince(ctx, "docs", 1)
+		w, err := c.Engine().Reads.WrittenSince(store.InBackground(ctx), "docs", 1)
 		must(t, err)
 		return w
 	}
@@ -383,14 +384,14 @@ func TestTraceLeavesLaterNotification(t *testing.T) {
 	at := cell("docs", "r", "again")
 	must(t, admin.New(c).ClearNotification(ctx, at, run))
 	must(t, c.Flush(ctx))
-	if left, err := admin.New(c).Notified(ctx, at); err != nil || !left {
+	if left, err := c.Engine().Reads.Notified(ctx, at); err != nil || !left {
 		t.Errorf("a notification after the run is there: %v, %v", left, err)
 	}
 	later, err := env.Oracle.Next(ctx)
 	must(t, err)
 	must(t, admin.New(c).ClearNotification(ctx, at, later))
 	must(t, c.Flush(ctx))
-	if left, err := admin.New(c).Notified(ctx, at); err != nil || left {
+	if left, err := c.Engine().Reads.Notified(ctx, at); err != nil || left {
 		t.Errorf("a notification of which everything was run is there: %v, %v", left, err)
 	}
 }

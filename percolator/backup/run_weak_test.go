@@ -41,7 +41,7 @@ func testWeakNotificationsByJournal(t *testing.T) {
 		now, err := env.Oracle.Next(ctx)
 		must(t, err)
 		s := admin.ObserverState{Cell: again(row), Observer: "weak", Through: now, Attempts: 7, Reason: "x", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"weak"}}
-		must(t, tools.SetObserverStates(ctx, s))
+		must(t, c.Engine().Commits.SetObserverStates(ctx, s))
 		return s
 	}
 	for _, row := range []string{"done", "dropped", "late", "parked", "retried", "unparked"} {
@@ -60,23 +60,23 @@ func testWeakNotificationsByJournal(t *testing.T) {
 		}
 	}
 
-	_, ts, err := tools.BeginExport(ctx, admin.MaxHoldTTL, "test", nil)
+	_, ts, err := transfer.BeginExport(ctx, c.Engine(), admin.MaxHoldTTL, "test", nil)
 	must(t, err)
 	clear("late")
 	settled(t, c, "late")
 	must(t, tools.RetryParked(ctx, unparked))
 	must(t, tools.RetryParked(ctx, retried))
 	clear("retried")
-	must(t, tools.ForgetObserverStates(ctx, retried))
+	must(t, c.Engine().Commits.ForgetObserverStates(ctx, retried))
 	must(t, tools.DropParked(ctx, dropped))
 	must(t, c.Flush(ctx))
 	notify(t, c, "after")
 	env.Clock.Advance(2 * time.Hour)
 	collect(t, env)
-	must(t, tools.AwaitWeak(ctx))
+	must(t, transfer.AwaitWeak(ctx, c.Engine()))
 	reader := env.NewClient()
 	var got []string
-	for row, err := range admin.New(reader).ExportWeak(ctx, ts, "docs", percolator.All()) {
+	for row, err := range transfer.ExportWeak(ctx, reader.Engine(), ts, "docs", percolator.All()) {
 		must(t, err)
 		got = append(got, row.Row)
 	}
@@ -140,11 +140,11 @@ func TestAwaitWeakByTheMonotonicClock(t *testing.T) {
 	const lifetime = 100 * time.Millisecond
 	schema := &percolator.Schema{Tables: observed.Tables, Timing: percolator.Timing{RequestLifetime: lifetime}}
 	env := percolatortest.New(t, schema)
-	ctx, tools := testContext(t), admin.New(env.Client)
+	ctx := testContext(t)
 	for _, jump := range []time.Duration{0, time.Hour} {
 		env.Clock.Advance(jump)
 		begun := time.Now()
-		must(t, tools.AwaitWeak(ctx))
+		must(t, transfer.AwaitWeak(ctx, env.Client.Engine()))
 		if d := time.Since(begun); d < lifetime {
 			t.Errorf("waited %v after a jump by %v", d, jump)
 		}

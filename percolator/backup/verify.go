@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // verifyConcurrency is how many chunks Verify has in memory.
@@ -117,7 +118,7 @@ func (m *Manifest) verifyChunk(ctx context.Context, s Store, i int) error {
 	if err != nil {
 		return err
 	}
-	return c.eachRow(data, func(admin.ExportedRow) error { return ctx.Err() })
+	return c.eachRow(data, func(transfer.ExportedRow) error { return ctx.Err() })
 }
 
 // Summary describes what is in a store, complete or not.

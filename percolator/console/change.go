@@ -129,11 +129,10 @@ func (h *Handler) findParked(ctx context.Context, r *http.Request) (p observers.
 	if p.Observer, err = fromShown(r.PostForm.Get("observer")); err != nil || p.Observer == "" {
 		return p, false, errForm
 	}
-	rows, _, err := h.admin.ReadPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row), 1)
-	if err != nil {
-		return p, false, err
-	}
-	for _, row := range rows {
+	for row, err := range h.admin.ScanPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row)) {
+		if err != nil {
+			return p, false, err
+		}
 		for _, n := range row.Notified {
 			for _, s := range row.Parked(n) {
 				if s.Cell == p.Cell && s.Observer == p.Observer && s.Through == p.Through {

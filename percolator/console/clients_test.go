@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/membership"
+
 	"context"
 	"fmt"
 	"regexp"
@@ -28,7 +30,7 @@ func TestProgramWithoutAWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report, err := admin.New(program).NewReporter(admin.New(program).OwnReport().Client, 10*time.Second)
+	report, err := membership.NewReporter(program.Engine(), program.Engine().ID, 10*time.Second)
 	if err == nil {
 		err = report.Store(testContext(t), admin.WorkerReport{})
 	}

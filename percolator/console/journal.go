@@ -20,7 +20,7 @@ type journalState struct {
 // is open.
 func (s clientSource) journal(ctx context.Context) (j journalState, err error) {
 	j.Disabled = s.c.Schema().DisableJournal
-	j.Building = !j.Disabled && !s.ByJournal()
+	j.Building = !j.Disabled && !s.c.Engine().Meta.ByJournal()
 	if j.Disabled {
 		return j, nil
 	}

@@ -64,7 +64,7 @@ func (f *fakeSource) Reports(ctx context.Context) ([]admin.Report, error) {
 	defer f.mu.Unlock()
 	return f.reports, err
 }
-func (f *fakeSource) InspectWorkers(ctx context.Context) (admin.Workers, error) {
+func (f *fakeSource) Workers(ctx context.Context) (admin.Workers, error) {
 	err := f.ask(ctx, "workers")
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/membership"
+
 	"context"
 	"sync"
 	"time"
@@ -16,7 +18,7 @@ import (
 type source interface {
 	own() admin.Report // of this process; never slow
 	Reports(ctx context.Context) ([]admin.Report, error)
-	InspectWorkers(ctx context.Context) (admin.Workers, error) // changes nothing
+	Workers(ctx context.Context) (admin.Workers, error) // changes nothing
 	storage(ctx context.Context) (storage, error)
 	pending(ctx context.Context) (pending, error)
 	letters(ctx context.Context) ([]exportqueue.DeadLetterCount, error)
@@ -42,7 +44,7 @@ func (s clientSource) own() admin.Report {
 	if s.cfg.Worker != nil {
 		return s.cfg.Worker.Report()
 	}
-	return s.OwnReport()
+	return membership.OwnReport(s.c.Engine(), s.c.Engine().ID, admin.WorkerReport{})
 }
 
 func (s clientSource) storage(ctx context.Context) (storage, error) {

@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +21,14 @@ import (
 // Row is a row of an import, with its values:
 //
 //	Row   string
-//	Cells []admin.ImportCell // Column string, Value []byte
-type Row = admin.ImportRow
+//	Cells []Cell
+type Row = transfer.ImportRow
+
+// Cell is one value of a row:
+//
+//	Column string
+//	Value  []byte
+type Cell = transfer.ImportCell
 
 // BulkReport is what Bulk has done.
 type BulkReport struct {
@@ -35,8 +43,8 @@ type BulkReport struct {
 	Failures []*ItemError
 	// Source is what was read from the source, by all calls, and Table what was found in the table:
 	// less what has expired and was collected.
-	Source admin.ImportSum
-	Table  admin.ImportReport
+	Source transfer.ImportSum
+	Table  transfer.ImportReport
 	// Since is from when on snapshots see the rows: all of them.
 	Since tso.Timestamp
 }
@@ -89,7 +97,7 @@ func Bulk(ctx context.Context, client *percolator.Client, cfg BulkConfig, source
 	showing.Go(func() { b.counts.report(shown, cfg.ProgressInterval, b.show) })
 	defer showing.Wait()
 	defer hide() // also when the source panics
-	err = b.run(ctx, admin.New(client))
+	err = b.run(ctx, client)
 	return b.report, named(ctx, err)
 }
 
@@ -97,7 +105,7 @@ func Bulk(ctx context.Context, client *percolator.Client, cfg BulkConfig, source
 type bulk struct {
 	cfg    BulkConfig
 	source Source[Row]
-	im     *admin.Import
+	im     *transfer.Import
 	saved  *checkpoint
 	order  *order
 	report BulkReport
@@ -113,15 +121,15 @@ func (b *bulk) show(p Progress) {
 	b.cfg.Progress(BulkProgress{Progress: p, Phase: b.phase.Load().(BulkPhase), Before: b.before.Load(), Verified: b.verified.Load()})
 }
 
-func (b *bulk) run(ctx context.Context, a *admin.Admin) (err error) {
+func (b *bulk) run(ctx context.Context, client *percolator.Client) (err error) {
 	probe := func(check func(Row) error) error { return b.probe(ctx, check) }
-	if b.im, err = a.BeginImport(ctx, b.cfg.Table, b.cfg.Source, b.cfg.Quiet, b.cfg.Waiting, probe); err != nil {
+	if b.im, err = transfer.BeginImport(ctx, client.Engine(), b.cfg.Table, b.cfg.Source, b.cfg.Quiet, b.cfg.Waiting, probe); err != nil {
 		return err
 	}
 	// Of another import into the table, or of one whose position a repair has removed, nothing
 	// counts.
 	name := fmt.Sprintf("import into %s at %d", b.cfg.Table, b.im.CommitTimestamp())
-	saved, from, err := openCheckpoint(ctx, a, name, func(record) bool { return false }, b.outage(ctx))
+	saved, from, err := openCheckpoint(ctx, admin.New(client), name, func(record) bool { return false }, b.outage(ctx))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"flag"
 	"fmt"
@@ -15,7 +17,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -90,7 +91,7 @@ func (c *comparison) yield(yield func(loader.Row, error) bool) {
 			c.meter.traffic.awaitStored(0)
 			c.meter.begin()
 		}
-		if !yield(loader.Row{Row: fmt.Sprintf("row-%09d", i), Cells: []admin.ImportCell{{Column: "c", Value: value}}}, nil) {
+		if !yield(loader.Row{Row: fmt.Sprintf("row-%09d", i), Cells: []transfer.ImportCell{{Column: "c", Value: value}}}, nil) {
 			return
 		}
 	}

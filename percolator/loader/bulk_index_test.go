@@ -195,7 +195,7 @@ func testBulkIntoATableThatIsBeingDropped(t *testing.T, dies bool) {
 	}
 	_, err := loader.Bulk(ctx, e.Client, cfg, rows(1))
 	fixture.WantErr(t, err, want)
-	aborted, err := admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+	aborted, err := loader.AbortImport(e.ctx, e.Client, "t", nil, nil)
 	if dies {
 		fixture.Must(t, err)
 	} else {

@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"fmt"
 	"iter"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -26,7 +27,7 @@ func TestBulkOfManyTimesToLive(t *testing.T) {
 				for i := range ttls {
 					name := fmt.Sprintf("c%03d", i)
 					table.Columns = append(table.Columns, percolator.ColumnSchema{Name: name, TTL: 10_000*time.Hour + time.Duration(i)*time.Nanosecond})
-					one.Cells = append(one.Cells, admin.ImportCell{Column: name, Value: []byte(name)})
+					one.Cells = append(one.Cells, transfer.ImportCell{Column: name, Value: []byte(name)})
 				}
 				table.TTL = 10_000 * time.Hour
 				ctx, cancel := context.WithTimeout(context.Background(), 100*limit)

@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"errors"
 	"iter"
@@ -59,7 +61,7 @@ func testAbortThatLivesThroughARepair(t *testing.T) {
 		t.Fatal("nothing was written")
 	}
 	gone, repaired := int64(0), false
-	aborted, err := admin.New(e.NewClient()).AbortImport(e.ctx, "t", nil, func(rows int64) {
+	aborted, err := loader.AbortImport(e.ctx, e.NewClient(), "t", nil, func(rows int64) {
 		gone = rows
 		if left := e.copyOf(importedTables...); repaired || len(left) > 0 {
 			return
@@ -87,7 +89,7 @@ func testImportThatLivesThroughARepair(t *testing.T) {
 	const n = 10
 	e := bulkEnv(t)
 	a := admin.New(e.Client)
-	im, err := admin.New(e.NewClient()).BeginImport(e.ctx, "t", "a test", false, nil, nil)
+	im, err := transfer.BeginImport(e.ctx, e.NewClient().Engine(), "t", "a test", false, nil, nil)
 	fixture.Must(t, err)
 	var source []loader.Row
 	for i := range n {
@@ -147,7 +149,7 @@ func testImportThatIsStoppedAfterItsTimestamps(t *testing.T) {
 		time.Sleep(10 * time.Minute) // in the bubble; more than a drain
 		held = e.copyOf("percolator_meta")
 	}
-	im, err := admin.New(slow).BeginImport(e.ctx, "t", "a test", false, func(time.Duration) { oracle.nth = 2 }, nil)
+	im, err := transfer.BeginImport(e.ctx, slow.Engine(), "t", "a test", false, func(time.Duration) { oracle.nth = 2 }, nil)
 	if err == nil {
 		var some []loader.Row
 		for i := range n {
@@ -182,7 +184,7 @@ func testImportThatIsStoppedBetweenItsTimestamps(t *testing.T) {
 		time.Sleep(10 * time.Minute) // in the bubble; more than a lifetime
 	}}
 	slow := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = oracle }))
-	im, err := admin.New(slow).BeginImport(e.ctx, "t", "a test", false, func(time.Duration) { oracle.nth++ }, nil)
+	im, err := transfer.BeginImport(e.ctx, slow.Engine(), "t", "a test", false, func(time.Duration) { oracle.nth++ }, nil)
 	fixture.Must(t, err)
 	var some []loader.Row
 	for i := range n {

@@ -94,7 +94,7 @@ func testRepairOfAnAbortedImport(t *testing.T, again int) {
 	if len(held["t"]) == 0 || len(held["t.name"]) == 0 {
 		t.Fatal("nothing was written")
 	}
-	if _, err := a.AbortImport(e.ctx, "t", nil, nil); err != nil {
+	if _, err := loader.AbortImport(e.ctx, e.Client, "t", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	e.wantRows(e.Client, 0)
@@ -114,7 +114,7 @@ func testRepairOfAnAbortedImport(t *testing.T, again int) {
 	if _, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(n)); !errors.Is(err, admin.ErrImporting) {
 		t.Errorf("what is back is not to be aborted first: %v", err)
 	}
-	aborted, err := a.AbortImport(e.ctx, "t", nil, nil)
+	aborted, err := loader.AbortImport(e.ctx, e.Client, "t", nil, nil)
 	if err != nil || !aborted {
 		t.Fatalf("%v, %v", aborted, err)
 	}

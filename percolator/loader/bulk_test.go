@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +46,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 
 // rowOf is the row of a name: an observed cell, one of each index, and one that is neither.
 func rowOf(row string) loader.Row {
-	return loader.Row{Row: row, Cells: []admin.ImportCell{
+	return loader.Row{Row: row, Cells: []transfer.ImportCell{
 		{Column: "c", Value: []byte(row)}, {Column: "name", Value: []byte("name of " + row)},
 		{Column: "kind", Value: []byte(row[len(row)-1:])}, {Column: "empty", Value: []byte{}},
 	}}
@@ -257,7 +259,7 @@ func testBulkEndedAnywhere(t *testing.T, effect percolatortest.Effect, abort boo
 			_, err := loader.Bulk(e.ctx, e.Client, cfg, badRow(n))
 			fixture.WantErr(t, err, errDies)
 			work = func(c *percolator.Client, _ loader.BulkConfig) error {
-				_, err := admin.New(c).AbortImport(e.ctx, "t", nil, nil)
+				_, err := loader.AbortImport(e.ctx, c, "t", nil, nil)
 				return err
 			}
 		}
@@ -366,7 +368,7 @@ func testBulkPassesOver(t *testing.T) {
 	source := loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
 			_ = yield(rowOf("a"), nil) && yield(loader.Row{Row: strings.Repeat("k", 5000), Cells: rowOf("k").Cells}, nil) &&
-				yield(loader.Row{}, errLine) && yield(loader.Row{Row: "weak", Cells: []admin.ImportCell{{Column: "a\x00b"}}}, nil) && yield(rowOf("b"), nil)
+				yield(loader.Row{}, errLine) && yield(loader.Row{Row: "weak", Cells: []transfer.ImportCell{{Column: "a\x00b"}}}, nil) && yield(rowOf("b"), nil)
 		}
 	}, nil)
 	_, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), source)
@@ -414,7 +416,7 @@ func testBulkFindsDuplicates(t *testing.T) {
 	}
 	_, err = e.Client.Update(e.ctx, func(ctx context.Context, tx *percolator.Txn) error { return set(ctx, tx, "x") })
 	fixture.WantErr(t, err, admin.ErrImporting)
-	aborted, err := admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+	aborted, err := loader.AbortImport(e.ctx, e.Client, "t", nil, nil)
 	if err != nil || !aborted {
 		t.Fatalf("%v, %v", aborted, err)
 	}
@@ -431,14 +433,14 @@ func testBulkFindsDuplicates(t *testing.T) {
 	_, err = loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(1)) // another source meanwhile
 	fixture.WantErr(t, err, admin.ErrImporting)
 	e.mentions(err, "another test")
-	_, err = admin.New(e.Client).BeginRestore(e.ctx, "backup", nil, nil)
+	_, err = transfer.BeginRestore(e.ctx, e.Client.Engine(), "backup", nil, nil)
 	fixture.WantErr(t, err, admin.ErrImporting)
 	_, err = admin.New(e.Client).DropFromSchema(e.ctx, &percolator.Schema{Tables: imported.Tables[1:]}, admin.DropOptions{})
 	fixture.WantErr(t, err, admin.ErrImporting)
-	for _, err := range admin.New(e.Client).ExportRows(e.ctx, e.now(), "t", percolator.All()) {
+	for _, err := range transfer.ExportRows(e.ctx, e.Client.Engine(), e.now(), "t", percolator.All()) {
 		fixture.WantErr(t, err, admin.ErrImporting)
 	}
-	_, err = admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+	_, err = loader.AbortImport(e.ctx, e.Client, "t", nil, nil)
 	fixture.Must(t, err)
 	_, err = loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(700))
 	fixture.Must(t, err)
@@ -552,7 +554,7 @@ func testBulkEndsWithItsAbort(t *testing.T) {
 						time.Sleep(20 * time.Second)
 						late.Release()
 					}()
-					aborted, err := admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+					aborted, err := loader.AbortImport(e.ctx, e.Client, "t", nil, nil)
 					if err != nil || !aborted {
 						t.Errorf("%v, %v", aborted, err)
 					}
@@ -635,7 +637,7 @@ func testBulkChecksInFewRequests(t *testing.T) {
 	source := loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
 			for i := range n {
-				if !yield(loader.Row{Row: name("r", i), Cells: []admin.ImportCell{{Column: "c", Value: []byte("v")}}}, nil) {
+				if !yield(loader.Row{Row: name("r", i), Cells: []transfer.ImportCell{{Column: "c", Value: []byte("v")}}}, nil) {
 					return
 				}
 			}
@@ -694,7 +696,7 @@ func testBulkProbes(t *testing.T) {
 	if _, err = loader.Bulk(e.ctx, e.Client, cfg, source(nil)); errors.Is(err, loader.ErrNotBegun) || !errors.As(err, &item) {
 		t.Error(err)
 	}
-	_, err = admin.New(e.Client).AbortImport(e.ctx, "t", nil, nil)
+	_, err = loader.AbortImport(e.ctx, e.Client, "t", nil, nil)
 	fixture.Must(t, err)
 	cfg.Failed = func(loader.Failure[loader.Row]) error { return nil }
 	cfg.SourceFailed = func(error) error { return nil }

@@ -1,13 +1,14 @@
 package loader
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // BulkConfig is how Bulk works. Table and Source are required.
@@ -97,8 +98,8 @@ func (cfg BulkConfig) withDefaults() (BulkConfig, error) {
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.Source == "" || len(cfg.Source) > admin.MaxImportSource {
-		return cfg, fmt.Errorf("loader: %w: BulkConfig.Source must have 1 to %d bytes", percolator.ErrInvalidArgument, admin.MaxImportSource)
+	if cfg.Source == "" || len(cfg.Source) > transfer.MaxImportID {
+		return cfg, fmt.Errorf("loader: %w: BulkConfig.Source must have 1 to %d bytes", percolator.ErrInvalidArgument, transfer.MaxImportID)
 	}
 	if cfg.Progress == nil {
 		cfg.Progress = func(BulkProgress) {}

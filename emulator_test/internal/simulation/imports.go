@@ -159,7 +159,7 @@ func (w *world) abortImport(ctx context.Context, p *process, im *workload.Import
 		w.killSoon(p, time.Duration(p.rand.Int64N(int64(importerLives))))
 	}
 	im.Abort()
-	_, err = admin.New(p.client).AbortImport(ctx, im.Table, nil, nil)
+	_, err = loader.AbortImport(ctx, p.client, im.Table, nil, nil)
 	return err
 }
 

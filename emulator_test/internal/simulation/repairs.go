@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/percolator/loader"
+
 	"context"
 	"errors"
 	"fmt"
@@ -240,7 +242,7 @@ func (w *world) compareCopies(ctx context.Context, p *process, c *copies, before
 		if im.Phase == "" {
 			continue
 		}
-		if _, err := admin.New(p.client).AbortImport(ctx, table, nil, nil); err != nil {
+		if _, err := loader.AbortImport(ctx, p.client, table, nil, nil); err != nil {
 			return fmt.Errorf("aborting the import into %s: %w", table, err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -169,16 +168,16 @@ func (im *Import) Run(ctx context.Context, c *percolator.Client, pause func(ctx 
 // cargoRow is a row of a source. Every other one has an observed cell, every third one that
 // expires.
 func cargoRow(source string, n int) loader.Row {
-	row := loader.Row{Row: importRow(n), Cells: []admin.ImportCell{
+	row := loader.Row{Row: importRow(n), Cells: []loader.Cell{
 		{Column: "body", Value: fmt.Appendf(nil, "%s.%d", source, n)},
 		{Column: "kind", Value: fmt.Appendf(nil, "k%d", n%kinds)},
 		{Column: "serial", Value: fmt.Appendf(nil, "%03d", n)},
 	}}
 	if n%2 == 0 {
-		row.Cells = append(row.Cells, admin.ImportCell{Column: "state", Value: fmt.Appendf(nil, "%s.%d", source, n)})
+		row.Cells = append(row.Cells, loader.Cell{Column: "state", Value: fmt.Appendf(nil, "%s.%d", source, n)})
 	}
 	if n%3 == 0 {
-		row.Cells = append(row.Cells, admin.ImportCell{Column: "stamp", Value: fmt.Appendf(nil, "t%d", n%5)})
+		row.Cells = append(row.Cells, loader.Cell{Column: "stamp", Value: fmt.Appendf(nil, "t%d", n%5)})
 	}
 	return row
 }

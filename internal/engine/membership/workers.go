@@ -84,25 +84,29 @@ type Workers struct {
 	bounds []byte // the name of what is stored; nil: nothing
 }
 
+// Directory is the list of workers in percolator_meta, as a client reads and writes it. Its methods may
+// be called concurrently.
+type Directory struct{ Engine *engine.Engine }
+
 // Register tells the other workers that this one lives, and returns what it told: it sets Started,
 // if that is 0, Session and Expires. The worker announces itself again when Due says so. Errors:
 // ErrInvalidArgument for an invalid name, ErrTooLarge for more than 4 KiB or if seen holds
 // MaxWorkers others, and those of the store.
-func Register(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers) (WorkerInfo, error) {
+func (d Directory) Register(ctx context.Context, w WorkerInfo, seen Workers) (WorkerInfo, error) {
 	if !validName(w.Name) {
 		return w, fmt.Errorf("percolator: %w: a worker's name has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, w.Name)
 	}
 	if others := slices.IndexFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name }); others < 0 && len(seen.Live) >= MaxWorkers {
 		return w, fmt.Errorf("percolator: %w: there are %d workers already", model.ErrTooLarge, len(seen.Live))
 	}
-	now, err := e.Clock.Next(ctx)
+	now, err := d.Engine.Clock.Next(ctx)
 	if err != nil {
 		return w, err
 	}
 	if w.Started == 0 {
 		w.Started = now
 	}
-	w.Session = e.Locks.Sessions.Own()
+	w.Session = d.Engine.Locks.Sessions.Own()
 	w.Expires = now.Add(w.lease())
 	b, err := json.Marshal(w)
 	if err != nil {
@@ -111,7 +115,7 @@ func Register(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers)
 	if len(b) > maxEntryBytes {
 		return w, fmt.Errorf("percolator: %w: a worker that announces %d bytes, more than %d", model.ErrTooLarge, len(b), maxEntryBytes)
 	}
-	return w, workers.write(ctx, e, w.Name, b)
+	return w, workers.write(ctx, d.Engine, w.Name, b)
 }
 
 func (w WorkerInfo) lease() time.Duration {
@@ -123,34 +127,34 @@ func (w WorkerInfo) lease() time.Duration {
 
 // Due tells whether a worker has to announce itself again: its lease ends soon, seen does not list
 // it, or its client has another session.
-func Due(e *engine.Engine, w WorkerInfo, seen Workers) bool {
+func (d Directory) Due(w WorkerInfo, seen Workers) bool {
 	listed := slices.ContainsFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name })
 	left := w.Expires.Sub(seen.Now)
-	return !listed || w.Session != e.Locks.Sessions.Own() || left <= w.lease()-w.lease()/leaseRenewedFrom
+	return !listed || w.Session != d.Engine.Locks.Sessions.Own() || left <= w.lease()-w.lease()/leaseRenewedFrom
 }
 
 // Deregister takes a worker out of the list before its lease ends.
-func Deregister(ctx context.Context, e *engine.Engine, w WorkerInfo) error {
-	return workers.remove(ctx, e, w.Name)
+func (d Directory) Deregister(ctx context.Context, w WorkerInfo) error {
+	return workers.remove(ctx, d.Engine, w.Name)
 }
 
-// ListWorkers lists the live workers: those whose lease lasts and whose session has not ended, as
+// Workers lists the live workers: those whose lease lasts and whose session has not ended, as
 // far as the oracle says. It removes the entries of some dead workers, and what it cannot read; a
 // worker that was removed wrongly announces itself again. It costs one read, one timestamp, and one
 // question to an oracle that keeps sessions.
-func ListWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
-	seen, dead, err := readWorkers(ctx, e)
+func (d Directory) Workers(ctx context.Context) (Workers, error) {
+	seen, dead, err := readWorkers(ctx, d.Engine)
 	if err != nil {
 		return Workers{}, err
 	}
-	_ = workers.prune(ctx, e, dead) // a later read removes the rest
+	_ = workers.prune(ctx, d.Engine, dead) // a later read removes the rest
 	return seen, nil
 }
 
-// InspectWorkers is ListWorkers for tools: it changes nothing and leaves the entries of dead
+// Inspect is Workers for tools: it changes nothing and leaves the entries of dead
 // workers.
-func InspectWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
-	seen, _, err := readWorkers(ctx, e)
+func (d Directory) Inspect(ctx context.Context) (Workers, error) {
+	seen, _, err := readWorkers(ctx, d.Engine)
 	return seen, err
 }
 
@@ -237,7 +241,7 @@ type storedBounds struct {
 
 // SetBounds replaces the bounds of tables, if no other worker has since seen was read, and tells
 // whether it did. It cuts keys to MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys.
-func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[string]TableBounds) (bool, error) {
+func (d Directory) SetBounds(ctx context.Context, seen Workers, next map[string]TableBounds) (bool, error) {
 	tables, keys := map[string]storedBounds{}, 0
 	for table, b := range next {
 		s := storedBounds{Made: b.Made}
@@ -259,7 +263,7 @@ func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[str
 	if len(seen.bounds) > maxBoundsName { // no worker of this version wrote it
 		return false, nil
 	}
-	return e.Store.CompareAndMutate(ctx, workers.row, boundsName, seen.bounds, mut)
+	return d.Engine.Store.CompareAndMutate(ctx, workers.row, boundsName, seen.bounds, mut)
 }
 
 // decodeBounds reads what it can: a table without bounds is not divided. Those of the future are

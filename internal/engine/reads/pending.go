@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -75,6 +76,26 @@ func (r *Reader) SampleRowKeys(ctx context.Context, table string) ([]string, err
 		return nil, err
 	}
 	return r.store.SampleKeys(ctx, table)
+}
+
+// SampleEvenly is at most n of SampleRowKeys, evenly chosen, without empty ones and duplicates:
+// what lies between them is about equally large.
+func (r *Reader) SampleEvenly(ctx context.Context, table string, n int) ([]string, error) {
+	keys, err := r.SampleRowKeys(ctx, table)
+	return evenly(keys, n), err
+}
+
+// evenly picks at most n of the keys, which are in order, without empty ones and duplicates.
+func evenly(keys []string, n int) []string {
+	keys = slices.Compact(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
+	if len(keys) <= n {
+		return keys
+	}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = keys[(i+1)*len(keys)/(n+1)]
+	}
+	return slices.Compact(out)
 }
 
 // Notified reports whether a cell carries a notification, observed or weak. Errors: those of

@@ -1,6 +1,8 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,7 +202,7 @@ func TestNothingIsSentByWhatWasKnownLongAgo(t *testing.T) {
 				tx := fixture.MustBegin(o, o.ctx, o.client)
 				fixture.Must(o, tx.Notify(fixture.Cell("r", "poke")))
 				s := admin.ObserverState{Cell: fixture.Cell("r", "poke"), Observer: "o", Through: fixture.MustCommit(o, o.ctx, tx)}
-				fixture.Must(o, admin.New(o.client).SetObserverStates(o.ctx, s))
+				fixture.Must(o, o.client.Engine().Commits.SetObserverStates(o.ctx, s))
 				return func() error { return admin.New(o.client).DropParked(o.ctx, s) }
 			},
 		},
@@ -243,42 +245,42 @@ func TestNothingIsSentByWhatWasKnownLongAgo(t *testing.T) {
 	}
 }
 
-var importedRow = []admin.ImportRow{{Row: "1", Cells: []admin.ImportCell{{Column: "c", Value: []byte("v")}}}}
+var importedRow = []transfer.ImportRow{{Row: "1", Cells: []transfer.ImportCell{{Column: "c", Value: []byte("v")}}}}
 
 // A request's lifetime begins before its sender reads the meta row, however late the answer arrives
 // (I14, I20, I28).
 func TestALifetimeBeginsBeforeTheMetaRowIsRead(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(s *torn, a *admin.Admin, called *atomic.Pointer[time.Time]) (act func() error){
-		"a notification is erased": func(s *torn, a *admin.Admin, _ *atomic.Pointer[time.Time]) func() error {
+	for name, begin := range map[string]func(s *torn, c *percolator.Client, called *atomic.Pointer[time.Time]) (act func() error){
+		"a notification is erased": func(s *torn, c *percolator.Client, _ *atomic.Pointer[time.Time]) func() error {
 			at := fixture.Put(s, s.ctx, s.Client, "1", "seen", "a")
-			return func() error { return a.ClearNotification(s.ctx, fixture.Cell("1", "seen"), at) }
+			return func() error { return admin.New(c).ClearNotification(s.ctx, fixture.Cell("1", "seen"), at) }
 		},
-		"observer states are forgotten": func(s *torn, a *admin.Admin, _ *atomic.Pointer[time.Time]) func() error {
+		"observer states are forgotten": func(s *torn, c *percolator.Client, _ *atomic.Pointer[time.Time]) func() error {
 			return func() error {
-				return a.ForgetObserverStates(s.ctx, admin.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: 1, Done: true})
+				return c.Engine().Commits.ForgetObserverStates(s.ctx, admin.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: 1, Done: true})
 			}
 		},
-		"an import writes": func(s *torn, a *admin.Admin, _ *atomic.Pointer[time.Time]) func() error {
-			im, err := a.BeginImport(s.ctx, "u", "a source", true, nil, nil)
+		"an import writes": func(s *torn, c *percolator.Client, _ *atomic.Pointer[time.Time]) func() error {
+			im, err := transfer.BeginImport(s.ctx, c.Engine(), "u", "a source", true, nil, nil)
 			fixture.Must(s, err)
 			return func() error { return im.WriteRows(s.ctx, importedRow) }
 		},
-		"an import erases": func(s *torn, a *admin.Admin, called *atomic.Pointer[time.Time]) func() error {
-			im, err := a.BeginImport(s.ctx, "u", "a source", true, nil, nil)
+		"an import erases": func(s *torn, c *percolator.Client, called *atomic.Pointer[time.Time]) func() error {
+			im, err := transfer.BeginImport(s.ctx, c.Engine(), "u", "a source", true, nil, nil)
 			fixture.Must(s, err)
 			fixture.Must(s, im.WriteRows(s.ctx, importedRow))
 			return func() error {
-				return fixture.ErrOf(a.AbortImport(s.ctx, "u", func(d time.Duration) {
+				return fixture.ErrOf(transfer.AbortImport(s.ctx, c.Engine(), "u", func(d time.Duration) {
 					drained := time.Now().Add(d)
 					called.Store(&drained)
 				}, nil))
 			}
 		},
-		"a restore writes": func(s *torn, a *admin.Admin, _ *atomic.Pointer[time.Time]) func() error {
-			r, err := a.BeginRestore(s.ctx, "a backup", nil, nil)
+		"a restore writes": func(s *torn, c *percolator.Client, _ *atomic.Pointer[time.Time]) func() error {
+			r, err := transfer.BeginRestore(s.ctx, c.Engine(), "a backup", nil, nil)
 			fixture.Must(s, err)
-			rows := []admin.ExportedRow{{Row: "1", Cells: []admin.ExportedCell{{Column: "c", Kind: admin.ExportedPut, Value: []byte("v")}}}}
+			rows := []transfer.ExportedRow{{Row: "1", Cells: []transfer.ExportedCell{{Column: "c", Kind: transfer.ExportedPut, Value: []byte("v")}}}}
 			return func() error { return r.WriteRows(s.ctx, "u", rows) }
 		},
 	} {
@@ -288,7 +290,7 @@ func TestALifetimeBeginsBeforeTheMetaRowIsRead(t *testing.T) {
 				s := newTornWith(t, percolator.Timing{RequestLifetime: outdatedTime, MetaMaxAge: outdatedTime})
 				client := s.NewClient()
 				var called atomic.Pointer[time.Time]
-				act := begin(s, admin.New(client), &called)
+				act := begin(s, client, &called)
 				s.FaultsOf(client).Handle(fixture.AtMost(1000, isMetaRow, percolatortest.LoseRequest))
 				time.Sleep(2 * outdatedTime) // what it knows is too old
 				now := time.Now()
@@ -364,11 +366,13 @@ func testAWeakNotificationMeetsAFenceThatIsStoredMeanwhile(t *testing.T) {
 // entry, or the list of what is parked, leads to (J2, J9).
 func TestWhatIsAnnouncedByOldKnowledgeHasAnEntry(t *testing.T) {
 	t.Parallel()
-	for name, act := range map[string]func(ctx context.Context, a *admin.Admin, s admin.ObserverState) error{
-		"parking": func(ctx context.Context, a *admin.Admin, s admin.ObserverState) error {
-			return a.SetObserverStates(ctx, s)
+	for name, act := range map[string]func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error{
+		"parking": func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error {
+			return c.Engine().Commits.SetObserverStates(ctx, s)
 		},
-		"retry": func(ctx context.Context, a *admin.Admin, s admin.ObserverState) error { return a.RetryParked(ctx, s) },
+		"retry": func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error {
+			return admin.New(c).RetryParked(ctx, s)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -384,7 +388,7 @@ func TestWhatIsAnnouncedByOldKnowledgeHasAnEntry(t *testing.T) {
 				fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, schema, env.Options()...))
 				time.Sleep(2 * outdatedTime)
 				env.FaultsOf(late).Handle(nil)
-				fixture.Must(t, act(ctx, admin.New(late), s))
+				fixture.Must(t, act(ctx, late, s))
 				if len(env.FaultsOf(late).JournalRequests()) == 0 {
 					t.Error("nothing in the journal leads there")
 				}

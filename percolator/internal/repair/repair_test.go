@@ -335,7 +335,7 @@ func testRepairNotifiesAgain(t *testing.T) {
 	fixture.Must(t, err)
 	work("o2", "p2", "weak2")
 	fixture.Put(t, s.ctx, s.Client, "3", "seen", "above")
-	fixture.Must(t, s.admin.SetObserverStates(s.ctx, admin.ObserverState{Cell: fixture.Cell("2", "seen"), Observer: "o", Through: s.to, Done: true}))
+	fixture.Must(t, s.Client.Engine().Commits.SetObserverStates(s.ctx, admin.ObserverState{Cell: fixture.Cell("2", "seen"), Observer: "o", Through: s.to, Done: true}))
 	if r := s.repair(); r.Renotified != 1 || r.WeakRenotified != 1 || r.States != 1 || len(r.Weak) != 0 {
 		t.Errorf("%+v", r)
 	}

@@ -1,6 +1,8 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,9 +45,9 @@ func testRepairIsRefused(t *testing.T) {
 	_, err := s.admin.Repair(broken, admin.RepairOptions{To: s.to, Waiting: func(time.Duration) { interrupt() }})
 	fixture.WantErr(t, err, context.Canceled)
 	refused(s.to-1, admin.ErrRepairing)
-	_, err = s.admin.BeginRestore(s.ctx, "backup", nil, nil)
+	_, err = transfer.BeginRestore(s.ctx, s.Client.Engine(), "backup", nil, nil)
 	fixture.WantErr(t, err, admin.ErrRepairing)
-	fixture.WantErr(t, s.admin.AbandonRestore(s.ctx), admin.ErrRepairing)
+	fixture.WantErr(t, transfer.AbandonRestore(s.ctx, s.Client.Engine()), admin.ErrRepairing)
 	fixture.WantErr(t, fixture.ErrOf(s.get(u("a"))), admin.ErrRepairing)
 	r := s.repair()
 	s.wants("6", "4")
@@ -402,7 +404,7 @@ func testRepairBeforeALateErasure(t *testing.T) {
 	fixture.Must(t, err)
 	_, err = s.admin.Repair(broken, admin.RepairOptions{To: now, Waiting: func(time.Duration) { interrupt() }})
 	fixture.WantErr(t, err, context.Canceled)
-	fixture.WantErr(t, s.admin.SetObserverStates(s.ctx, done), admin.ErrRepairing)
+	fixture.WantErr(t, s.Client.Engine().Commits.SetObserverStates(s.ctx, done), admin.ErrRepairing)
 	fixture.Must(t, s.Client.Flush(s.ctx))
 	if n := fixture.CellsOf(t, s.ctx, s.Env, "t", "notify"); n != 1 {
 		t.Errorf("%d notifications", n)

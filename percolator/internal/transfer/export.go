@@ -112,6 +112,7 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	if !ok {
 		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
 	}
+	ctx = store.InBackground(ctx)
 	x := &exporter{e: e, ts: ts, info: info}
 	return x.export(ctx, x.passed(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0)), x.row)
 }
@@ -141,6 +142,7 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	if len(info.Weak) == 0 {
 		return func(func(ExportedRow, error) bool) {}
 	}
+	ctx = store.InBackground(ctx)
 	x := &exporter{e: e, ts: ts, info: info}
 	rows := x.passed(ctx, r, store.Weak(x.ts))
 	// A client that knows of no journal any more notifies without entries.

@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/reads"
+
 	"cmp"
 	"context"
 	"errors"
@@ -155,7 +157,7 @@ var (
 		"from a random row on", long: true,
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			rest := percolator.Between(scaleRow(lab.random.IntN(t.rows)), "")
-			_, _, err := admin.New(lab.client).ReadPending(ctx, t.name, rest, admin.MaxPendingRows)
+			_, err := lab.client.Engine().Reads.ReadPending(ctx, t.name, rest, reads.MaxPendingRows, 0)
 			return err
 		}}
 )

@@ -58,7 +58,7 @@ func initialize(ctx context.Context, cmd *cobra.Command, f oracle.StoreFlags) (e
 		}
 		_, _ = fmt.Fprintf(out, "database %s is ready\n", f.Spanner)
 	} else {
-		if err := admin.CreateMetaTable(ctx, f.Project, f.Instance, cli.BigtableOptions(ctx)...); err != nil {
+		if err := (admin.Instance{Project: f.Project, ID: f.Instance, Options: cli.BigtableOptions(ctx)}).CreateMetaTable(ctx); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(out, "table %s of %s/%s is ready\n", tso.BigtableTable, f.Project, f.Instance)

@@ -80,7 +80,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 		if err := f.consent.Ask(ctx, cmd, "Change the schema of %s/%s?", f.Project, f.Instance); err != nil {
 			return err
 		}
-		if err := admin.ApplySchema(ctx, f.Project, f.Instance, f.AppProfile, s, cli.BigtableOptions(ctx)...); err != nil {
+		if err := (admin.Instance{Project: f.Project, ID: f.Instance, AppProfile: f.AppProfile, Options: cli.BigtableOptions(ctx)}).ApplySchema(ctx, s); err != nil {
 			return err
 		}
 	}

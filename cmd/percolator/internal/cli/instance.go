@@ -40,12 +40,12 @@ func (n InstanceName) Check() error {
 
 // ReadSchema reads the stored schema.
 func (n InstanceName) ReadSchema(ctx context.Context) (admin.StoredSchema, error) {
-	return admin.ReadSchema(ctx, n.Project, n.Instance, n.AppProfile, BigtableOptions(ctx)...)
+	return admin.Instance{Project: n.Project, ID: n.Instance, AppProfile: n.AppProfile, Options: BigtableOptions(ctx)}.ReadSchema(ctx)
 }
 
 // PlanSchema compares the stored schema with s.
 func (n InstanceName) PlanSchema(ctx context.Context, s *percolator.Schema) (admin.SchemaPlan, error) {
-	return admin.PlanSchema(ctx, n.Project, n.Instance, n.AppProfile, s, BigtableOptions(ctx)...)
+	return admin.Instance{Project: n.Project, ID: n.Instance, AppProfile: n.AppProfile, Options: BigtableOptions(ctx)}.PlanSchema(ctx, s)
 }
 
 // DataFlags name a Bigtable instance with tables of transactions, and its oracle.

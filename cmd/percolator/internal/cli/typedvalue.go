@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // fromHex allows a line break at the end, which files have. Its errors do not show the value.
@@ -27,11 +26,15 @@ func fromHex(text string) ([]byte, error) {
 // Values are read and written as their columns are declared (percolator.Type). All commands parse
 // them by GivenValue.of and show them by TypedText and typedJSON.
 
-// Types tells the type of a column; commands get it from admin.Admin.ColumnType.
+// Types tells the type of a column.
 type Types func(table, column string) percolator.Type
 
 // TypesOf are the types of the schema that a client has.
-func TypesOf(c *percolator.Client) Types { return admin.New(c).ColumnType }
+func TypesOf(c *percolator.Client) Types {
+	return func(table, column string) percolator.Type {
+		return c.Engine().Meta.Catalog.Load().TypeOf(table, column)
+	}
+}
 
 // ValueFlags say in what form a value is given. Without them it is the text form of its type.
 type ValueFlags struct{ hex, raw bool }

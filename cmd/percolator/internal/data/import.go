@@ -205,7 +205,7 @@ func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *pe
 	}
 	wait, say, end := cli.WaitingLine(cmd, "every process knows that the import ends")
 	removed := int64(0)
-	aborted, err := admin.New(c).AbortImport(ctx, f.bulk.Table, wait.Begin, func(rows int64) {
+	aborted, err := loader.AbortImport(ctx, c, f.bulk.Table, wait.Begin, func(rows int64) {
 		removed = rows
 		say(fmt.Sprintf("%d rows removed", rows))
 	})

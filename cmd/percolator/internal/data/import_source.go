@@ -18,7 +18,6 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/adopt"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
@@ -139,9 +138,9 @@ func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
 }
 
 func importRow(row formats.Row) loader.Row {
-	out := loader.Row{Row: row.Key, Cells: make([]admin.ImportCell, len(row.Cells))}
+	out := loader.Row{Row: row.Key, Cells: make([]loader.Cell, len(row.Cells))}
 	for i, cell := range row.Cells {
-		out.Cells[i] = admin.ImportCell(cell)
+		out.Cells[i] = loader.Cell(cell)
 	}
 	return out
 }

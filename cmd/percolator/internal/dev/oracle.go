@@ -21,7 +21,7 @@ const devOracleName = "default"
 // openDevOracle opens the store of the oracle's record, which is kept where "percolator init" puts
 // it, so that a snapshot has it and the other commands find it, and makes it ready.
 func openDevOracle(ctx context.Context, f devFlags, found emulator.Contents, opts []option.ClientOption) (store tso.Store, closeStore func() error, err error) {
-	if err := admin.CreateMetaTable(ctx, f.project, f.instance, opts...); err != nil {
+	if err := (admin.Instance{Project: f.project, ID: f.instance, Options: opts}).CreateMetaTable(ctx); err != nil {
 		return nil, nil, err
 	}
 	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance, bigtable.ClientConfig{

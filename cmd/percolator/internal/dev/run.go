@@ -111,7 +111,7 @@ func (d *devProcess) start(ctx context.Context) (devAddresses, error) {
 	if err := d.startOracle(ctx, store, found, oracleListener); err != nil {
 		return devAddresses{}, err
 	}
-	if err := admin.ProposeTiming(ctx, d.flags.project, d.flags.instance, devTiming, store.ClientOptions()...); err != nil {
+	if err := (admin.Instance{Project: d.flags.project, ID: d.flags.instance, Options: store.ClientOptions()}).ProposeTiming(ctx, devTiming); err != nil {
 		return devAddresses{}, err
 	}
 	if schema != nil {
@@ -132,7 +132,7 @@ func (d *devProcess) start(ctx context.Context) (devAddresses, error) {
 // applySchema does what "schema apply" does, which looks at values before they get types.
 func (d *devProcess) applySchema(ctx context.Context, s *percolator.Schema, opts []option.ClientOption) error {
 	in := cli.InstanceName{Project: d.flags.project, Instance: d.flags.instance}
-	plan, err := admin.PlanSchema(ctx, in.Project, in.Instance, in.AppProfile, s, opts...)
+	plan, err := admin.Instance{Project: in.Project, ID: in.Instance, AppProfile: in.AppProfile, Options: opts}.PlanSchema(ctx, s)
 	if err == nil {
 		err = plan.Refused()
 	}

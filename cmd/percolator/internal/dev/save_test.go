@@ -190,7 +190,7 @@ func TestSaveGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	if err := admin.CreateMetaTable(t.Context(), "dev", "dev", store.ClientOptions()...); err != nil {
+	if err := (admin.Instance{Project: "dev", ID: "dev", Options: store.ClientOptions()}).CreateMetaTable(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

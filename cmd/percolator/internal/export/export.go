@@ -137,7 +137,7 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	held, stop := a.KeepHold(ctx, h, holdTTL)
 	defer stop()
 	x := &run{client: client, to: to, o: o, table: formats.NewTable(info), ts: h.Timestamp}
-	if err := x.parts(held, a); err != nil {
+	if err := x.parts(held, x.client); err != nil {
 		if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
 			err = cause
 		}
@@ -197,8 +197,8 @@ type run struct {
 }
 
 // parts writes the files: each of a part of one range, between two keys at which tablets end.
-func (x *run) parts(ctx context.Context, a *admin.Admin) error {
-	keys, err := a.SampleEvenly(ctx, x.o.Table, maxRanges-1)
+func (x *run) parts(ctx context.Context, c *percolator.Client) error {
+	keys, err := c.Engine().Reads.SampleEvenly(ctx, x.o.Table, maxRanges-1)
 	if err != nil {
 		return err
 	}

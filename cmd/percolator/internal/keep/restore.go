@@ -59,7 +59,7 @@ func NewRestore() *cobra.Command {
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.Project, f.Instance); err != nil {
 				return err
 			}
-			if err := admin.PrepareRestore(ctx, f.Project, f.Instance, f.AppProfile, m.ID, schema, cli.BigtableOptions(ctx)...); err != nil {
+			if err := backup.PrepareRestore(ctx, admin.Instance{Project: f.Project, ID: f.Instance, AppProfile: f.AppProfile, Options: cli.BigtableOptions(ctx)}, m.ID, schema); err != nil {
 				return err
 			}
 			return f.With(cmd, func(ctx context.Context, c *percolator.Client) error {
@@ -82,7 +82,7 @@ func abandonRestore(cmd *cobra.Command, f cli.DataFlags, yes bool) error {
 		if err := cli.Ask(ctx, cmd, yes, "Give up the restore into %s/%s? All clients can use it then, with empty tables.", f.Project, f.Instance); err != nil {
 			return err
 		}
-		if err := admin.New(c).AbandonRestore(ctx); err != nil {
+		if err := backup.AbandonRestore(ctx, c); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), "no restore is unfinished")

@@ -29,7 +29,7 @@ func checkOracle(ctx context.Context, x *checker) []finding {
 		}
 	}
 	d := x.flags
-	served, err := admin.ServedTimestamp(ctx, d.Project, d.Instance, d.AppProfile, cli.BigtableOptions(ctx)...)
+	served, err := admin.Instance{Project: d.Project, ID: d.Instance, AppProfile: d.AppProfile, Options: cli.BigtableOptions(ctx)}.ServedTimestamp(ctx)
 	if err != nil {
 		return cannot(err)
 	}
@@ -189,7 +189,7 @@ func checkWorkers(ctx context.Context, x *checker) []finding {
 // RunningWorkers are the workers that announce themselves, which those with
 // observers.Config.Partition do, and those that only report.
 func RunningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerInfo, error) {
-	seen, err := admin.New(c).InspectWorkers(ctx)
+	seen, err := admin.New(c).Workers(ctx)
 	if err != nil {
 		return nil, err
 	}

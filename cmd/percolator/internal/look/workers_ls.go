@@ -44,7 +44,7 @@ func NewWorkersLs() *cobra.Command {
 		Use:  "ls",
 		Args: cli.NoArgs,
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
-			seen, err := admin.New(c).InspectWorkers(ctx)
+			seen, err := admin.New(c).Workers(ctx)
 			if err != nil {
 				return err
 			}

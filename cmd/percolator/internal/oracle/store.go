@@ -107,7 +107,7 @@ func (f *StoreFlags) served(data string, logger *slog.Logger) (func(context.Cont
 		return nil, cli.Usagef("--data %q is neither projects/P/instances/I nor %q", data, noData)
 	}
 	return func(ctx context.Context) (tso.Timestamp, error) {
-		ts, err := admin.ServedTimestamp(ctx, project, instance, profile, cli.BigtableOptions(ctx)...)
+		ts, err := admin.Instance{Project: project, ID: instance, AppProfile: profile, Options: cli.BigtableOptions(ctx)}.ServedTimestamp(ctx)
 		if err == nil {
 			logger.Info("the record is compared with what transactions have used", "project", project, "instance", instance, "served", int64(ts))
 		}
