@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // runAcknowledged runs one observer for those of the observed cells whose newest change it has not

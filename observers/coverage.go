@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // column is an observed or weak column that a worker takes.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/settle"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // find looks for work until ctx ends: by the journal where the instance has one, by scanning the

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // OneWorker is for an observer whose runs for different cells of its column conflict, such as a

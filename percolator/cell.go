@@ -1,7 +1,7 @@
 package percolator
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Limits, checked before anything is sent.

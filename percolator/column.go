@@ -5,7 +5,7 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Cell names the column's cell in a row.

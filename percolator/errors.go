@@ -1,6 +1,6 @@
 package percolator
 
-import "github.com/gopercolator/percolator/internal/engine/model"
+import "github.com/gopercolator/percolator/percolator/model"
 
 // What a read or a write of one cell can answer.
 var (

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"reflect"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Rows reads and writes rows of one table as structs of type T, each field of which is a column. It

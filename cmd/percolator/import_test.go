@@ -17,9 +17,9 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/data"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

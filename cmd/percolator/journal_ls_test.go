@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // TestJournalSession: streams and their entries, a row of a stream that cannot be decoded, and the

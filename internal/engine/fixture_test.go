@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // newBareClient is a client of an emulator of its own with the table t.

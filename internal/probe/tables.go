@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Bounds of scratch tables.

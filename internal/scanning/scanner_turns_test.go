@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // slowSource has a large table of rows 000 to 999, each of which takes a second to pass over, and

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // planSweep deletes the entries whose cells hold something else, or expire at another time: one

@@ -10,10 +10,10 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/internal/gc"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

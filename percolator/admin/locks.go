@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Lock is a lock as it is stored:

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // MaxRowKeys is how many keys RowKeys lists.

@@ -11,8 +11,8 @@ import (
 	"cloud.google.com/go/bigtable"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Mapping says which cells of a plain Bigtable table become which values. Of a cell the newest

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 var schema = &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // fate is what becomes of one request.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // page is what a table answers at one instant: the first of the rows that were asked for.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Faults says how many there are.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Report is what became of an episode.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // growth is how far operators have come who make the schema grow. It outlives them.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // lull is a time in which no session begins a transaction, and after which the oracle's time has

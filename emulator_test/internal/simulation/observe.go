@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // observe runs the observers. A worker that ends with an error, such as one of the store that no

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // operate has parked cells run again now and then, or abandons the change. Now and then the process

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // oracleWeather hands the oracle over from server to server, and suspends their machines, until ctx

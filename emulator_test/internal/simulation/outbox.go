@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // outages are until when the receivers of the outbox are away, by partition.

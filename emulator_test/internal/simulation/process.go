@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -2,7 +2,7 @@ package simulation
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // How many cells tables may hold at rest.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // slot holds a process and its work, and starts another one in the place of one that was killed.

@@ -1,6 +1,6 @@
 package commit
 
-import "github.com/gopercolator/percolator/internal/engine/model"
+import "github.com/gopercolator/percolator/percolator/model"
 
 const MaxWeak = maxWeak
 

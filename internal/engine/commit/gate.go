@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // gate lets so many in at once. contention.mu guards it.

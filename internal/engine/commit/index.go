@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // indexChange is what one write does to one index.

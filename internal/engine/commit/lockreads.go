@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // LockReads turns every read into a buffered lock: a write of kind lock, which changes nothing and

@@ -13,11 +13,11 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // meeting is a store whose first request frees all warm goroutines. Each later one waits until so

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/locks"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // A clean-up after an abort is bounded, more tightly once the caller has stopped waiting. Lock

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Scan merges the transaction's own writes into a scan of the snapshot.

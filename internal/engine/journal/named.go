@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Lists of unfinished work name each row once, in order, but streams name rows in any order, and

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // What is parked can be listed without reading a range of a table: each cell with parked observers

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // tailRows is how many rows one request of a tail brings at most.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Columns can be declared, and bytes become another type; all else would change what stored values

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // What a schema lacks, and has more, is said in so many words, up to a limit; what it leaves open

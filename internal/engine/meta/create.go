@@ -12,9 +12,9 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // createTimeout bounds CreateSchema: a real instance takes seconds to create one table.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // FuzzDecodeSchema: the decoder or Validate refuses the bytes, or the schema survives a round trip,

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // columnTiming holds the Timing that the first schema of the instance gets, where it leaves that

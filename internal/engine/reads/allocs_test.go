@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // TestAllocations bounds what it takes to group reads; that of store says how.

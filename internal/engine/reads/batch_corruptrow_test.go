@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Reads of strangers travel together; a row of one that cannot be decoded is that one's alone.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Percolator's prefetcher reads ahead what transactions of the same shape went on to read (section

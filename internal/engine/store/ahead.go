@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Budget is what passes that share it may use at once: PassRequests and PassBytes. Requests wait

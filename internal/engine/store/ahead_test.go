@@ -9,8 +9,8 @@ import (
 	"weak"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // A pass holds on to nothing that it has handed out: a table may be a thousand times as large as

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/emulatorhost"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // BigtableConfig tunes Google's Bigtable client. The fields say what its version 1.58.0 does with

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // sizes are queries of all shapes with names and values of n bytes.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Cloud Bigtable has no locality groups: a request pays for every byte that it passes over,

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // disk is a table of rows k00000, k00001 and so on, of which some match every query. A request

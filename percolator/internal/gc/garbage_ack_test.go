@@ -1,8 +1,9 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // TestMarkerAboveTheNewestRunIsNeverCollected: of an acknowledgment everything up to the mark goes

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // A cycle by passes over hundreds of tables, as many as an instance may have, with the longest

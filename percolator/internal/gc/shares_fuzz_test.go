@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // FuzzDecodeShare: a share is refused, or comes back as it is, with rows that are in order.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/meta"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator/internal/gc"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // The lease of a sweep and its position are one cell, as the collector's: the successor of a dead

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // A sweep among rows with the longest keys: where it is and where it began are longer than what a

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // pageSize bounds a page.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // seenRow is a row as one request has seen it.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Parts follow one another from the beginning of a table to its end. There are at most so many, and

@@ -12,8 +12,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // ImportSum tells two sets of cells apart, in whatever order they are counted.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // FuzzTypedJSON: whatever is stored, commands show JSON and text, and the text form of what is of

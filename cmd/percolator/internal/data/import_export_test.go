@@ -11,11 +11,11 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
-	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 func TestRowsOfExport(t *testing.T) {
