@@ -4,6 +4,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"iter"
 	"log/slog"
@@ -97,10 +99,10 @@ var (
 	_ func(*percolator.Client) percolator.Stats                                                                                           = (*percolator.Client).Stats
 	_                                                                                                                                     = percolator.Stats{Transactions: 1, Conflicts: 1, Aborts: 1, RolledForward: 1, RolledBack: 1, Notifications: 1, Requests: map[string]int64{}, RowsRead: 1, RowsMutated: 1}
 	_ func(*admin.Admin, ctxt, string) ([]string, error)                                                                                  = (*admin.Admin).SampleRowKeys
-	_ func(*admin.Admin, ctxt, string, percolator.Range) iter.Seq2[admin.Pending, error]                                                  = (*admin.Admin).ScanPending
-	_                                                                                                                                     = admin.Pending{Table: "", Row: "", Notified: []admin.Notification{{Cell: percolator.Cell{}, Timestamp: 1}}, Locks: []admin.Lock{{Cell: percolator.Cell{}, Primary: percolator.Cell{}, StartTS: 1, Placed: 1, TTL: 1, Session: "", Observed: true}}}
-	_ func(*admin.Admin, ctxt, admin.Lock) (admin.Resolution, error)                                                                      = (*admin.Admin).ResolveLock
-	_                                                                                                                                     = []admin.Resolution{admin.LockAlive, admin.LockRolledForward, admin.LockRolledBack, admin.LockGone}
+	_ func(*admin.Admin, ctxt, string, percolator.Range) iter.Seq2[model.Pending, error]                                                  = (*admin.Admin).ScanPending
+	_                                                                                                                                     = model.Pending{Table: "", Row: "", Notified: []model.Notification{{Cell: percolator.Cell{}, Timestamp: 1}}, Locks: []model.Lock{{Cell: percolator.Cell{}, Primary: percolator.Cell{}, StartTS: 1, Placed: 1, TTL: 1, Session: "", Observed: true}}}
+	_ func(*admin.Admin, ctxt, model.Lock) (model.Resolution, error)                                                                      = (*admin.Admin).ResolveLock
+	_                                                                                                                                     = []model.Resolution{model.LockAlive, model.LockRolledForward, model.LockRolledBack, model.LockGone}
 	_ func(*commit.Txn, ctxt, percolator.Cell, string, []string) (commit.Acknowledgment, error)                                           = (*commit.Txn).Acknowledge
 	_                                                                                                                                     = commit.Acknowledgment{Run: true, Value: nil, Deleted: true, CommitTS: 1, LastRun: 1, Finished: true}
 	_ func(*admin.Admin, ctxt, percolator.Cell, tso.Timestamp) error                                                                      = (*admin.Admin).ClearNotification

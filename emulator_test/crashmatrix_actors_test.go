@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"sync/atomic"
@@ -164,7 +166,7 @@ func (x *crashRun) meetWorker() {
 	x.Helper()
 	x.waitOutTTL(func() {
 		for l, r := range x.resolveAll() {
-			if l.StartTS == x.startTS() && r != admin.LockAlive && x.undecided() {
+			if l.StartTS == x.startTS() && r != model.LockAlive && x.undecided() {
 				x.Errorf("the live lock on %s was %v", l.Cell, r)
 			}
 		}
@@ -190,14 +192,14 @@ func (x *crashRun) meetWorker() {
 }
 
 // resolveAll is one search for work.
-func (x *crashRun) resolveAll() map[admin.Lock]admin.Resolution {
+func (x *crashRun) resolveAll() map[model.Lock]model.Resolution {
 	x.Helper()
 	return x.resolveBy(x.other)
 }
 
-func (x *crashRun) resolveBy(c *percolator.Client) map[admin.Lock]admin.Resolution {
+func (x *crashRun) resolveBy(c *percolator.Client) map[model.Lock]model.Resolution {
 	x.Helper()
-	done := map[admin.Lock]admin.Resolution{}
+	done := map[model.Lock]model.Resolution{}
 	for _, table := range []string{"right", "left"} {
 		for p, err := range admin.New(c).ScanPending(x.ctx, table, percolator.Prefix(x.prefix)) {
 			if err != nil {

@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"flag"
@@ -36,17 +38,17 @@ type repairedSoak struct {
 	schema    *percolator.Schema
 	tables    []string // of Bigtable, percolator_meta aside
 
-	hold admin.Hold
+	hold model.Hold
 	to   tso.Timestamp
 	at   []tso.Timestamp // at or below to
 	want []seenAt        // what the snapshots at these show
 
 	mu  sync.Mutex
-	sum admin.RepairReport // of all cuts
+	sum model.RepairReport // of all cuts
 }
 
 // tell adds up what repairs did.
-func (s *repairedSoak) tell(r admin.RepairReport) {
+func (s *repairedSoak) tell(r model.RepairReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sum.RolledForward += r.RolledForward
@@ -310,9 +312,9 @@ func (s *repairedSoak) repairCut(t *testing.T, instance string, n int, r *rand.R
 	writeCut(ctx, t, instance, s.schema, cut, opts)
 	c := s.open(ctx, t, instance, opts)
 	defer c.Close()
-	report, err := admin.New(c).Repair(ctx, admin.RepairOptions{To: s.to, WithoutHold: unheld})
+	report, err := admin.New(c).Repair(ctx, model.RepairOptions{To: s.to, WithoutHold: unheld})
 	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // a request has a second, which a slow machine may take
-		report, err = admin.New(c).Repair(ctx, admin.RepairOptions{To: s.to, WithoutHold: unheld})
+		report, err = admin.New(c).Repair(ctx, model.RepairOptions{To: s.to, WithoutHold: unheld})
 	}
 	if err != nil || report.Found > 0 || report.Audited > 0 {
 		t.Errorf("%s: %v, %+v", instance, err, report)

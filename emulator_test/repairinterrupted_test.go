@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"maps"
@@ -91,7 +93,7 @@ func testRepairInterrupted(t *testing.T) {
 		defer cancel()
 		c := s.open(ctx, t, instance, append(d.options(), opts...))
 		defer c.Close()
-		r, err := admin.New(c).Repair(ctx, admin.RepairOptions{To: s.to})
+		r, err := admin.New(c).Repair(ctx, model.RepairOptions{To: s.to})
 		if err == nil && r.Found+r.Audited > 0 {
 			err = fmt.Errorf("%+v", r)
 		}

@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"math/rand/v2"
 	"time"
@@ -39,7 +41,7 @@ func (s *soaking) collectAll(ctx context.Context, c *percolator.Client, repeated
 	if err != nil {
 		s.Fatal(err)
 	}
-	sweeper, err := operator.NewSweeper(admin.SweepConfig{RowsPerSecond: 1_000_000})
+	sweeper, err := operator.NewSweeper(model.SweepConfig{RowsPerSecond: 1_000_000})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,7 +64,7 @@ func (y *tally) addWorker(st observers.Stats) {
 	y.Conflicts += st.Conflicts
 }
 
-func (y *tally) resolved(r admin.Resolution) {
+func (y *tally) resolved(r model.Resolution) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.Resolved == nil {

@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -150,7 +152,7 @@ func (s *soaking) resolve(ctx context.Context, _ *slot, c *percolator.Client, r 
 	tables := c.Schema().Tables
 	for ctx.Err() == nil {
 		rctx, cancel := context.WithTimeout(ctx, transactionLimit)
-		var seen []admin.Lock
+		var seen []model.Lock
 		for p, err := range admin.New(c).ScanPending(rctx, tables[r.IntN(len(tables))].Name, percolator.All()) {
 			if err != nil {
 				break
@@ -174,7 +176,7 @@ const (
 )
 
 // remember adds locks to the memory and takes some from it at random.
-func (s *soaking) remember(seen []admin.Lock, r *rand.Rand) []admin.Lock {
+func (s *soaking) remember(seen []model.Lock, r *rand.Rand) []model.Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.locks = append(s.locks, seen...)

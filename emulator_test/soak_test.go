@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"flag"
 	"fmt"
@@ -14,7 +16,6 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -106,7 +107,7 @@ type soaking struct {
 	mu       sync.Mutex
 	rand     *rand.Rand
 	problems []string
-	locks    []admin.Lock // that resolvers remember
+	locks    []model.Lock // that resolvers remember
 }
 
 // problem notes that the soak did not go as it should, which is no anomaly by itself.

@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -87,9 +89,9 @@ func (u *upgrade) apply(journaled bool) {
 	fixture.Must(u, percolator.CreateSchema(u.ctx, u.env.Project, u.env.Instance, upgradeSchema(journaled), u.env.Options()...))
 }
 
-func (u *upgrade) sweep() (done admin.Sweep) {
+func (u *upgrade) sweep() (done model.Sweep) {
 	u.Helper()
-	s, err := admin.New(u.env.Client).NewSweeper(admin.SweepConfig{})
+	s, err := admin.New(u.env.Client).NewSweeper(model.SweepConfig{})
 	fixture.Must(u, err)
 	done, err = s.Sweep(u.ctx)
 	fixture.Must(u, err)

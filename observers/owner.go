@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -77,7 +76,7 @@ func (o *owners) fingerprint() string {
 
 // assign learns who lives. Workers with equal sets of columns divide these; none leaves anything
 // to a worker of another set, or while it is not on the list itself.
-func (o *owners) assign(self membership.WorkerInfo, live []membership.WorkerInfo) {
+func (o *owners) assign(self model.WorkerInfo, live []model.WorkerInfo) {
 	var peers []peer
 	for _, w := range live {
 		if w.Owns == self.Owns {

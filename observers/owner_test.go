@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -168,7 +170,7 @@ type failingRegister struct {
 	fail int
 }
 
-func (d *failingRegister) Register(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error) {
+func (d *failingRegister) Register(ctx context.Context, w model.WorkerInfo, seen membership.Workers) (model.WorkerInfo, error) {
 	if d.fail > 0 {
 		d.fail--
 		w.Expires = oracleNow().Add(d.lease)
@@ -182,7 +184,7 @@ func TestDeafWorkerSaysSoAgain(t *testing.T) {
 	d := &failingRegister{fakeDirectory: newFakeDirectory()}
 	deaf := false
 	m := &partition{
-		directory: d, cannot: func(error) {}, self: membership.WorkerInfo{Name: "a"}, owners: new(owners),
+		directory: d, cannot: func(error) {}, self: model.WorkerInfo{Name: "a"}, owners: new(owners),
 		deaf: func() bool { return deaf },
 	}
 	m.owners.columns = []*column{{Column: Column{"t", "c"}, owned: byCell}}

@@ -1,6 +1,8 @@
 package observers_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"strings"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -183,7 +184,7 @@ func TestReasonOfManyBytesIsCutToNothing(t *testing.T) {
 	w, _ := e.start(e.client, r, observers.Config{MaxAttempts: 1})
 	e.set(e.client, "r", "in", "1")
 	e.idle(w)
-	if p := e.parked(); len(p) != 1 || len(p[0].Reason) < admin.MaxParkedReason-4 {
+	if p := e.parked(); len(p) != 1 || len(p[0].Reason) < model.MaxParkedReason-4 {
 		t.Fatalf("a reason of 3,000 bytes was cut to %d: %q", len(p[0].Reason), p[0].Reason)
 	}
 }

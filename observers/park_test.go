@@ -1,6 +1,8 @@
 package observers_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +14,6 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -273,7 +274,7 @@ func TestParkedReasonIsBounded(t *testing.T) {
 	e.set(e.client, "r", "in", "1")
 	e.idle(w)
 	p := e.parked()
-	if len(p) != 1 || len(p[0].Reason) > admin.MaxParkedReason || len(p[0].Reason) < admin.MaxParkedReason-4 || strings.ContainsRune(p[0].Reason, '\uFFFD') {
+	if len(p) != 1 || len(p[0].Reason) > model.MaxParkedReason || len(p[0].Reason) < model.MaxParkedReason-4 || strings.ContainsRune(p[0].Reason, '\uFFFD') {
 		t.Fatalf("parked %+v", p)
 	}
 }

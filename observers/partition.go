@@ -27,7 +27,7 @@ type partition struct {
 	directory directory
 	places    *scanning.Places
 	tables    []string
-	self      membership.WorkerInfo
+	self      model.WorkerInfo
 	owners    *owners
 	deaf      func() bool     // no one can pass anything on to this worker
 	cannot    func(err error) // is told about a look that failed
@@ -39,10 +39,10 @@ type partition struct {
 // directory is where workers find each other: membership.Directory.
 type directory interface {
 	Workers(ctx context.Context) (membership.Workers, error)
-	Register(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error)
-	Due(w membership.WorkerInfo, seen membership.Workers) bool
-	Deregister(ctx context.Context, w membership.WorkerInfo) error
-	SetBounds(ctx context.Context, seen membership.Workers, next map[string]membership.TableBounds) (bool, error)
+	Register(ctx context.Context, w model.WorkerInfo, seen membership.Workers) (model.WorkerInfo, error)
+	Due(w model.WorkerInfo, seen membership.Workers) bool
+	Deregister(ctx context.Context, w model.WorkerInfo) error
+	SetBounds(ctx context.Context, seen membership.Workers, next map[string]model.TableBounds) (bool, error)
 }
 
 const (
@@ -65,7 +65,7 @@ type shares map[string]percolator.Range
 func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
 		directory: d, places: w.places, owners: &w.owners, deaf: w.deaf.Load,
-		self: membership.WorkerInfo{
+		self: model.WorkerInfo{
 			Name: w.name, Version: cmp.Or(membership.ModuleVersion(), unknownVersion), Takes: w.coverage.registeredColumns(),
 		},
 		cannot: func(err error) {
@@ -165,7 +165,7 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	if m.deaf() {
 		owns = ""
 	}
-	told := slices.ContainsFunc(seen.Live, func(w membership.WorkerInfo) bool { return w.Name == m.self.Name && w.Owns == owns })
+	told := slices.ContainsFunc(seen.Live, func(w model.WorkerInfo) bool { return w.Name == m.self.Name && w.Owns == owns })
 	if !told || m.directory.Due(m.self, seen) {
 		m.self.Owns = owns
 		if m.self, err = m.directory.Register(ctx, m.self, seen); err != nil {
@@ -215,7 +215,7 @@ func (m *partition) divide(seen membership.Workers) {
 // such bounds are old, all search the whole table again for a while, because its rows may
 // be elsewhere by now.
 func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) error {
-	next, renewed := map[string]membership.TableBounds{}, false
+	next, renewed := map[string]model.TableBounds{}, false
 	for table, b := range seen.Bounds { // those of tables that only others take are kept as well
 		if seen.Now.Sub(b.Made) < boundsFor {
 			next[table] = b
@@ -229,7 +229,7 @@ func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) er
 		}
 		keys, tablets := m.places.Known(table, min(boundsOfATable, membership.MaxBoundKeys/len(m.tables)))
 		if len(keys) > 0 && (tablets || !ok || age >= boundsFor) {
-			next[table], renewed = membership.TableBounds{Made: seen.Now, Keys: keys}, true
+			next[table], renewed = model.TableBounds{Made: seen.Now, Keys: keys}, true
 		}
 	}
 	if !renewed {
@@ -240,7 +240,7 @@ func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) er
 		keys += len(b.Keys)
 	}
 	if keys > membership.MaxBoundKeys { // others' tables have to wait for room
-		maps.DeleteFunc(next, func(table string, _ membership.TableBounds) bool { return !slices.Contains(m.tables, table) })
+		maps.DeleteFunc(next, func(table string, _ model.TableBounds) bool { return !slices.Contains(m.tables, table) })
 	}
 	_, err := m.directory.SetBounds(ctx, seen, next) // another worker that was faster is as right
 	return err

@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +26,8 @@ type fakeDirectory struct {
 	mu      sync.Mutex
 	lease   time.Duration
 	expires map[string]time.Time
-	infos   map[string]membership.WorkerInfo
-	bounds  map[string]membership.TableBounds
+	infos   map[string]model.WorkerInfo
+	bounds  map[string]model.TableBounds
 	down    bool
 	hangs   int // looks that get no answer
 	looks   int
@@ -37,7 +39,7 @@ func oracleNow() tso.Timestamp { return tso.At(time.Now().Add(30 * 365 * 24 * ti
 
 func newFakeDirectory() *fakeDirectory {
 	return &fakeDirectory{
-		lease: 30 * time.Second, expires: map[string]time.Time{}, infos: map[string]membership.WorkerInfo{}, bounds: map[string]membership.TableBounds{},
+		lease: 30 * time.Second, expires: map[string]time.Time{}, infos: map[string]model.WorkerInfo{}, bounds: map[string]model.TableBounds{},
 	}
 }
 
@@ -54,7 +56,7 @@ func (d *fakeDirectory) Workers(ctx context.Context) (membership.Workers, error)
 	if d.looks++; d.down {
 		return membership.Workers{}, errors.New("no answer")
 	}
-	seen := membership.Workers{Now: oracleNow(), Bounds: map[string]membership.TableBounds{}}
+	seen := membership.Workers{Workers: model.Workers{Now: oracleNow(), Bounds: map[string]model.TableBounds{}}}
 	for table, b := range d.bounds {
 		seen.Bounds[table] = b
 	}
@@ -65,11 +67,11 @@ func (d *fakeDirectory) Workers(ctx context.Context) (membership.Workers, error)
 			seen.Live = append(seen.Live, w)
 		}
 	}
-	slices.SortFunc(seen.Live, func(a, b membership.WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(seen.Live, func(a, b model.WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
 	return seen, nil
 }
 
-func (d *fakeDirectory) Register(_ context.Context, w membership.WorkerInfo, _ membership.Workers) (membership.WorkerInfo, error) {
+func (d *fakeDirectory) Register(_ context.Context, w model.WorkerInfo, _ membership.Workers) (model.WorkerInfo, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes++
@@ -78,18 +80,18 @@ func (d *fakeDirectory) Register(_ context.Context, w membership.WorkerInfo, _ m
 	return w, nil
 }
 
-func (d *fakeDirectory) Due(w membership.WorkerInfo, seen membership.Workers) bool {
-	return w.Expires.Sub(seen.Now) <= d.lease*2/3 || !slices.ContainsFunc(seen.Live, func(o membership.WorkerInfo) bool { return o.Name == w.Name })
+func (d *fakeDirectory) Due(w model.WorkerInfo, seen membership.Workers) bool {
+	return w.Expires.Sub(seen.Now) <= d.lease*2/3 || !slices.ContainsFunc(seen.Live, func(o model.WorkerInfo) bool { return o.Name == w.Name })
 }
 
-func (d *fakeDirectory) Deregister(_ context.Context, w membership.WorkerInfo) error {
+func (d *fakeDirectory) Deregister(_ context.Context, w model.WorkerInfo) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.expires, w.Name)
 	return nil
 }
 
-func (d *fakeDirectory) SetBounds(_ context.Context, _ membership.Workers, next map[string]membership.TableBounds) (bool, error) {
+func (d *fakeDirectory) SetBounds(_ context.Context, _ membership.Workers, next map[string]model.TableBounds) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes++
@@ -123,7 +125,7 @@ func (p *partitioned) add(name, columns string, tablets ...string) {
 	places.Pick(p.Context(), "t", percolator.All())
 	m := &partition{
 		directory: p.directory, places: places, tables: []string{"t"}, cannot: func(error) {},
-		self: membership.WorkerInfo{Name: name, Columns: columns}, owners: new(owners), deaf: func() bool { return false },
+		self: model.WorkerInfo{Name: name, Columns: columns}, owners: new(owners), deaf: func() bool { return false },
 	}
 	for i := range 50 {
 		c := &column{Column: Column{"t", fmt.Sprint(columns, i)}, owned: []ownership{byColumn, byCell}[i%2]}
@@ -299,7 +301,7 @@ func TestPartitionSurvivesTwoLateLooksWithoutAnAnswer(t *testing.T) {
 		}
 		join := func(name string) {
 			p.directory.do(func() {
-				p.directory.expires[name], p.directory.infos[name] = time.Now().Add(time.Hour), membership.WorkerInfo{Name: name, Columns: "y"}
+				p.directory.expires[name], p.directory.infos[name] = time.Now().Add(time.Hour), model.WorkerInfo{Name: name, Columns: "y"}
 			})
 		}
 		renewal()
@@ -413,7 +415,7 @@ func TestBoundsOfOtherTablesStay(t *testing.T) {
 			places.Pick(t.Context(), table, percolator.All())
 			m := &partition{
 				directory: d, places: places, tables: []string{table}, owners: new(owners), deaf: func() bool { return false }, cannot: func(error) {},
-				self: membership.WorkerInfo{Name: "worker-" + table, Columns: "of " + table},
+				self: model.WorkerInfo{Name: "worker-" + table, Columns: "of " + table},
 			}
 			go func() { m.run(ctx); ended <- struct{}{} }()
 		}
@@ -444,12 +446,12 @@ func TestBoundsOfOtherTablesStay(t *testing.T) {
 // some.
 func TestRegisteredColumns(t *testing.T) {
 	t.Parallel()
-	of := func(names ...string) membership.WorkerInfo {
+	of := func(names ...string) model.WorkerInfo {
 		c := &coverage{taken: map[Column]*column{}}
 		for _, n := range names {
 			c.taken[Column{"docs", n}] = &column{}
 		}
-		return membership.WorkerInfo{Takes: c.registeredColumns()}
+		return model.WorkerInfo{Takes: c.registeredColumns()}
 	}
 	w := of("in", "\xff")
 	for column, want := range map[string]bool{"in": true, "\xff": true, "out": false} {

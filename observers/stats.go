@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"math/rand/v2"
 	"sync/atomic"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/scanning"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Stats counts what a worker has done since NewWorker, and what it has in hand. The counts are
@@ -119,11 +120,11 @@ func (w *Worker) reporting(ctx context.Context) {
 		w.log.Warn("observers: this worker does not report", "err", err)
 		return
 	}
-	reporter.Run(ctx, rand.N(interval/10+1), func() (admin.WorkerReport, bool) { return w.report(), true })
+	reporter.Run(ctx, rand.N(interval/10+1), func() (model.WorkerReport, bool) { return w.report(), true })
 }
 
 // report returns what this worker stores.
-func (w *Worker) report() admin.WorkerReport {
+func (w *Worker) report() model.WorkerReport {
 	r := w.Stats().Report()
 	r.OldestMillis = w.behind().any.Milliseconds()
 	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
@@ -131,17 +132,17 @@ func (w *Worker) report() admin.WorkerReport {
 }
 
 // Report is what this worker would report now (admin.Admin.Reports). It asks no server.
-func (w *Worker) Report() admin.Report { return membership.OwnReport(w.engine, w.name, w.report()) }
+func (w *Worker) Report() model.Report { return membership.OwnReport(w.engine, w.name, w.report()) }
 
 // Report returns s as a worker stores it for other processes to read, without the columns that the
 // worker takes. Durations are in milliseconds.
-func (s Stats) Report() admin.WorkerReport {
-	r := admin.WorkerReport{
+func (s Stats) Report() model.WorkerReport {
+	r := model.WorkerReport{
 		ObserverReport: s.ObserverStats.report(),
 		Found:          s.Found, Dispatched: s.Dispatched, Hinted: s.Hinted, Dropped: s.Dropped, Searches: s.Searches, Parked: s.ObserverStats.Parked,
 		Queued: s.Queued, Running: s.Running,
 		BacklogMillis: s.Backlog.Milliseconds(), LockMillis: s.StrandedFor.Milliseconds(),
-		Observers: make(map[string]admin.ObserverReport, len(s.Observers)),
+		Observers: make(map[string]model.ObserverReport, len(s.Observers)),
 	}
 	for name, o := range s.Observers {
 		r.Observers[name] = o.report()
@@ -149,8 +150,8 @@ func (s Stats) Report() admin.WorkerReport {
 	return r
 }
 
-func (o ObserverStats) report() admin.ObserverReport {
-	return admin.ObserverReport{
+func (o ObserverStats) report() model.ObserverReport {
+	return model.ObserverReport{
 		Runs: o.Runs, Attempts: o.Attempts, Retries: o.Retries, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics,
 	}
 }

@@ -1,6 +1,8 @@
 package observers_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/internal/engine/membership"
 
 	"context"
@@ -45,7 +47,7 @@ func TestWorkersReport(t *testing.T) {
 	j := newJournal()
 	r := observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
-	reports := func() []admin.Report {
+	reports := func() []model.Report {
 		list, err := admin.New(e.client).Reports(e.ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +68,7 @@ func TestWorkersReport(t *testing.T) {
 	if err != nil || len(seen.Live) != 1 {
 		t.Fatalf("%d workers in the list: %v", len(seen.Live), err)
 	}
-	if !slices.ContainsFunc(reports(), func(r admin.Report) bool { return r.Name == seen.Live[0].Name }) {
+	if !slices.ContainsFunc(reports(), func(r model.Report) bool { return r.Name == seen.Live[0].Name }) {
 		t.Error("the worker that is listed reports under another name")
 	}
 	stopOne()

@@ -88,7 +88,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	sweeper, err := operator.NewSweeper(admin.SweepConfig{Interval: max(cfg.SweepInterval, 0)})
+	sweeper, err := operator.NewSweeper(model.SweepConfig{Interval: max(cfg.SweepInterval, 0)})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	defer cancel()
 	endpoint := new(store.Endpoint)
 	profiles := store.AppProfiles{Transactions: cfg.AppProfile, Background: cfg.BackgroundAppProfile}
-	backend, err := store.ConnectWith(ctx, cfg.Project, cfg.Instance, profiles, cfg.Bigtable, append([]option.ClientOption{endpoint.Option()}, opts...))
+	backend, err := store.ConnectWith(ctx, cfg.Project, cfg.Instance, profiles, store.BigtableConfig(cfg.Bigtable), append([]option.ClientOption{endpoint.Option()}, opts...))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/internal/engine/store"
 
 	"context"
@@ -28,7 +30,7 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 	if err != nil {
 		panic(err)
 	}
-	lock := admin.Lock{Cell: fixture.Cell("r", "c"), Primary: fixture.Cell("r", "c"), StartTS: 1, Placed: 1, Kind: "put"}
+	lock := model.Lock{Cell: fixture.Cell("r", "c"), Primary: fixture.Cell("r", "c"), StartTS: 1, Placed: 1, Kind: "put"}
 	return map[string]func(ctx context.Context) error{
 		"CreateSchema": func(ctx context.Context) error {
 			return percolator.CreateSchema(ctx, env.Project, env.Instance, fixture.Schema(), env.Options()...)
@@ -103,10 +105,10 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 		},
 		"TakeHold": func(ctx context.Context) error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, 0, "")) },
 		"ExtendHold": func(ctx context.Context) error {
-			return fixture.ErrOf(admin.New(c).ExtendHold(ctx, admin.Hold{ID: "h", Timestamp: 1}, 0))
+			return fixture.ErrOf(admin.New(c).ExtendHold(ctx, model.Hold{ID: "h", Timestamp: 1}, 0))
 		},
 		"ReleaseHold": func(ctx context.Context) error {
-			return admin.New(c).ReleaseHold(ctx, admin.Hold{ID: "h", Timestamp: 1})
+			return admin.New(c).ReleaseHold(ctx, model.Hold{ID: "h", Timestamp: 1})
 		},
 		"Holds":      func(ctx context.Context) error { return fixture.ErrOf(admin.New(c).Holds(ctx)) },
 		"Collection": func(ctx context.Context) error { return fixture.ErrOf(admin.New(c).Collection(ctx)) },

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -149,8 +148,8 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	env, s := hintEnv(t), &hintService{want: true}
 	c := s.client(env, false)
-	remove := c.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool { return n.Cell.Row == "mine" })
-	c.Engine().Dispatch.HandleNotify(func(admin.Notification) bool { return false })
+	remove := c.Engine().Dispatch.HandleNotify(func(n model.Notification) bool { return n.Cell.Row == "mine" })
+	c.Engine().Dispatch.HandleNotify(func(model.Notification) bool { return false })
 	setObserved(t, c, "mine")
 	setObserved(t, c, "theirs")
 	until(t, "a hint", func() bool { _, left := s.count(); return left == 1 })

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"net"
 	"sync"
@@ -35,7 +37,7 @@ func TestLockOfAnEndedSessionIsDead(t *testing.T) {
 	}
 	for _, undecided := range []func(){func() {}, func() { r.Down.Store(true) }} { // it lives, as far as anybody knows
 		undecided()
-		if got, err := admin.New(reader).ResolveLock(ctx, l); err != nil || got != admin.LockAlive {
+		if got, err := admin.New(reader).ResolveLock(ctx, l); err != nil || got != model.LockAlive {
 			t.Fatalf("resolved: %v, %v", got, err)
 		}
 	}
@@ -68,7 +70,7 @@ func TestLocksWithoutSessionService(t *testing.T) {
 			fixture.Crash(t, env, r.Client(env), nil, "a", "b")
 			r.End("session-1")
 			c := judge(env, &r)
-			if got, err := admin.New(c).ResolveLock(ctx, fixture.StoredLock(t, ctx, env.Client, "b")); err != nil || got != admin.LockAlive {
+			if got, err := admin.New(c).ResolveLock(ctx, fixture.StoredLock(t, ctx, env.Client, "b")); err != nil || got != model.LockAlive {
 				t.Errorf("before the TTL has passed: %v, %v", got, err)
 			}
 			env.Clock.Advance(fixture.LockTTL)
@@ -134,13 +136,13 @@ func TestSessionServiceThatDoesNotAnswer(t *testing.T) {
 	r.Mute.Store(true)
 	c := r.Client(env)
 	fixture.Crash(t, env, r.Client(env), nil, "a", "b", "d", "e")
-	locks := make([]admin.Lock, 0, 4)
+	locks := make([]model.Lock, 0, 4)
 	for _, row := range []string{"a", "b", "d", "e"} {
 		locks = append(locks, fixture.StoredLock(t, ctx, env.Client, row))
 	}
 	for range 100 {
 		for _, l := range locks {
-			if got, err := admin.New(c).ResolveLock(ctx, l); err != nil || got != admin.LockAlive {
+			if got, err := admin.New(c).ResolveLock(ctx, l); err != nil || got != model.LockAlive {
 				t.Fatal(got, err)
 			}
 		}
@@ -278,7 +280,7 @@ func TestSessionsOfARealOracle(t *testing.T) {
 		t.Error("the lock carries no session after the change of leader")
 	}
 	fixture.WantNow(t, ctx, reader, fixture.Cell("a", "c"), "old") // until the lease of the session that was cut off has run out
-	if got, err := admin.New(reader).ResolveLock(ctx, lock); err != nil || got != admin.LockAlive {
+	if got, err := admin.New(reader).ResolveLock(ctx, lock); err != nil || got != model.LockAlive {
 		t.Errorf("the lock of a client that lives: %v, %v", got, err)
 	}
 	held.Release()

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,7 +69,7 @@ func TestDisableReports(t *testing.T) {
 	})
 }
 
-func reportsOf(t *testing.T, env *percolatortest.Env) []admin.Report {
+func reportsOf(t *testing.T, env *percolatortest.Env) []model.Report {
 	t.Helper()
 	list, err := admin.New(env.Client).Reports(fixture.Context(t))
 	fixture.Must(t, err)

@@ -1,12 +1,13 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Stats counts notifications, rows and resolutions where they happen.
@@ -15,7 +16,7 @@ func TestStatsCountWhereThingsHappen(t *testing.T) {
 	env := fixture.NewEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	var heard []string
-	remove := env.Client.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool { heard = append(heard, n.Cell.Column); return false })
+	remove := env.Client.Engine().Dispatch.HandleNotify(func(n model.Notification) bool { heard = append(heard, n.Cell.Column); return false })
 	tx := fixture.MustBegin(t, ctx, c)
 	fixture.Must(t, tx.Set(fixture.Cell("a", "seen"), []byte("v")))
 	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))

@@ -6,29 +6,39 @@ import (
 	"log/slog"
 	"time"
 
+	"cloud.google.com/go/bigtable"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// BigtableConfig tunes Google's Bigtable client, here in version 1.58.0.
-//
-//	MetricsProvider           MetricsProvider
-//	Connections               int
-//	DisableDynamicChannelPool bool
-//	DisableConnectionRecycler bool
-//	DirectAccess              bool
-//
-// A MetricsProvider of bigtable.DefaultMetricsProvider{} sends Google's metrics of the client to
-// Cloud Monitoring; nil sends none. Connections is the size of a pool, each for at most 100
-// requests at once; 0 is what option.WithGRPCConnectionPool says, otherwise 10. The pool neither
-// grows nor shrinks unless Google's client does so by itself, which DisableDynamicChannelPool
-// prevents; it replaces connections that are a week old, unless DisableConnectionRecycler is set.
-// DirectAccess connects past Google's front ends where it can.
-type BigtableConfig = store.BigtableConfig
+// BigtableConfig tunes Google's Bigtable client. The fields say what its version 1.58.0 does with
+// them. Sessions stay off.
+type BigtableConfig struct {
+	// MetricsProvider is bigtable.DefaultMetricsProvider{} for Google's own metrics of the client,
+	// which it sends to Cloud Monitoring every minute and in Close. Its credentials need
+	// roles/monitoring.metricWriter; without them, and with BIGTABLE_EMULATOR_HOST, it sends none.
+	// nil or bigtable.NoopMetricsProvider{}: none. Google's client knows no other providers.
+	MetricsProvider bigtable.MetricsProvider
+
+	// Connections is how many gRPC connections the pool of an app profile has, each for at most 100
+	// requests at once. 0: what option.WithGRPCConnectionPool says, otherwise 10. Connections that
+	// the caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
+	Connections int
+
+	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. Version
+	// 1.58.0 has that switched off by itself.
+	DisableDynamicChannelPool bool
+
+	// DisableConnectionRecycler keeps the pool from replacing connections that are a week old.
+	DisableConnectionRecycler bool
+
+	// DirectAccess makes the client connect to Bigtable past Google's front ends where it can, on
+	// Google Cloud. The environment variable CBT_ENABLE_DIRECTPATH takes precedence.
+	DirectAccess bool
+}
 
 // Config configures a client. Project and Instance name the Bigtable instance (any name will do on
 // an emulator); the zero value of every other field is useful.

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"strings"
 	"testing"
@@ -9,7 +11,6 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -51,7 +52,7 @@ func TestPhaseTwoOfLiveRowsPassesDeadOnes(t *testing.T) {
 	ctx, c := fixture.Context(t), env.Client
 	refused := withDeadRows(env)
 	notified := make(chan struct{}, 1)
-	defer c.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool {
+	defer c.Engine().Dispatch.HandleNotify(func(n model.Notification) bool {
 		if n.Cell.Row == "live" {
 			notified <- struct{}{}
 		}

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -237,7 +239,7 @@ func TestCrashAfterTheCommitPoint(t *testing.T) {
 					return err
 				}
 				for _, l := range p.Locks {
-					if r, err := admin.New(c).ResolveLock(ctx, l); err != nil || r != admin.LockRolledForward {
+					if r, err := admin.New(c).ResolveLock(ctx, l); err != nil || r != model.LockRolledForward {
 						return fmt.Errorf("%v, %w", r, err)
 					}
 				}

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"errors"
 	"testing"
 
@@ -93,7 +95,7 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 		{name: "ResolveLock of a dead lock on its primary", prepare: func(g *guard) { g.dead("r") }, do: func(g *guard) {
 			page, err := g.c.Engine().Reads.ReadPending(g.ctx, "t", percolator.Row("r"), 1, 0)
 			fixture.Must(g, err)
-			if became, err := admin.New(g.c).ResolveLock(g.ctx, page.Rows[0].Locks[0]); err != nil || became != admin.LockRolledBack {
+			if became, err := admin.New(g.c).ResolveLock(g.ctx, page.Rows[0].Locks[0]); err != nil || became != model.LockRolledBack {
 				g.Errorf("%v, %v", became, err)
 			}
 		}, want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 2, "CheckAndMutateRow": 1}},

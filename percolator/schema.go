@@ -118,8 +118,8 @@ type Timing = model.Timing
 //	LockWaitTime          time.Duration                  // how long all of them took together
 //	Requests              map[string]int64               // calls by kind
 //	RowsRead, RowsMutated int64                          // by these calls
-//	Latency               map[string]admin.LatencyCounts // how long calls took, by operation
-//	Contention            admin.Contention               // how Updates queue, and most contended cells
+//	Latency               map[string]model.LatencyCounts // how long calls took, by operation
+//	Contention            model.Contention               // how Updates queue, and most contended cells
 //
 // The kinds of Requests are "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys" and
 // "Oracle", without the retries inside Google's client. The operations of Latency are "begin",

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +20,7 @@ import (
 )
 
 // lockOf is the lock of a row with one.
-func lockOf(t *testing.T, ctx context.Context, c *percolator.Client, row string) admin.Lock {
+func lockOf(t *testing.T, ctx context.Context, c *percolator.Client, row string) model.Lock {
 	t.Helper()
 	for p, err := range admin.New(c).ScanPending(ctx, "t", percolator.Row(row)) {
 		fixture.Must(t, err)

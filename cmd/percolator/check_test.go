@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/internal/engine/membership"
 
 	"context"
@@ -15,7 +17,6 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -184,7 +185,7 @@ func TestCheckRunning(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
-	if _, err := (membership.Directory{Engine: cl.client.Engine()}).Register(ctx, admin.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, admin.Workers{}); err != nil {
+	if _, err := (membership.Directory{Engine: cl.client.Engine()}).Register(ctx, model.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, membership.Workers{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := cl.checked(cli.ExitOK, "--only", "observers,workers", "--strict"); r["observers"].Level != saysOK {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"strconv"
 	"strings"
@@ -12,7 +14,6 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func TestRowSession(t *testing.T) {
@@ -62,7 +63,7 @@ func TestRowObservers(t *testing.T) {
 		}
 	}
 	cl.set(map[percolator.Cell]string{accounts("Pat"): "<html>" + strings.Repeat("x", 300)})
-	if err := cl.client.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
+	if err := cl.client.Engine().Commits.SetObserverStates(ctx, model.ObserverState{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
 		Since: time.Now(), Reason: "no such\nhost", Observers: []string{"audit", "export"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package observability
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"net/http/httptest"
@@ -237,7 +239,7 @@ func (cl *cluster) collect() {
 	ctx, cancel := context.WithCancel(cl.ctx)
 	defer cancel()
 	draining := func(p admin.Collection) {
-		if p.Phase == admin.CollectionDrain {
+		if p.Phase == model.CollectionDrain {
 			cancel()
 		}
 	}

@@ -98,7 +98,7 @@ func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 	if len(b) < 9 {
 		return false
 	}
-	r := Record{model.Cell{Table: c.table.name, Row: c.row, Column: c.column}, tso.Timestamp(binary.BigEndian.Uint64(b)), ts, b[8], 0}
+	r := Record{Cell: model.Cell{Table: c.table.name, Row: c.row, Column: c.column}, Start: tso.Timestamp(binary.BigEndian.Uint64(b)), Commit: ts, Kind: b[8]}
 	if b = b[9:]; r.Kind == 'P' && len(b) > 8 && b[0] == 1 {
 		r.Expires = tso.Timestamp(binary.BigEndian.Uint64(b[1:]))
 	}
@@ -172,7 +172,7 @@ func (c *auditedCell) newest(ts tso.Timestamp) (Record, bool) {
 }
 
 // expired reports whether no snapshot from ts on sees the value of a put.
-func (r Record) expired(ts tso.Timestamp) bool { return r.Expires != 0 && r.Expires <= ts }
+func expired(r Record, ts tso.Timestamp) bool { return r.Expires != 0 && r.Expires <= ts }
 
 // cell checks one cell. cells are those of its row.
 func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
@@ -326,7 +326,7 @@ func (a *auditor) garbage(c *auditedCell) {
 	if len(kept) == 1 && kept[0].Kind == 'D' && len(c.notify) == 0 {
 		a.findCell(c, RuleGarbage, "the deletion at %d", kept[0].Commit)
 	}
-	if _, observed := c.table.observed[c.column]; len(kept) == 1 && kept[0].expired(watermark) && !observed {
+	if _, observed := c.table.observed[c.column]; len(kept) == 1 && expired(kept[0], watermark) && !observed {
 		a.findCell(c, RuleGarbage, "a put at %d that expired at %d", kept[0].Commit, kept[0].Expires)
 	}
 }

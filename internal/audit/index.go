@@ -37,7 +37,7 @@ func (a *auditor) collectIndexed(t *auditedTable, cells map[string]*auditedCell)
 // value is what a snapshot at ts sees. ok is false where there is nothing.
 func (c *auditedCell) value(ts tso.Timestamp) (v string, ok bool) {
 	r, found := c.newest(ts)
-	if !found || r.Kind != 'P' || r.expired(ts) {
+	if !found || r.Kind != 'P' || expired(r, ts) {
 		return "", false
 	}
 	b, ok := c.data[r.Start]

@@ -311,7 +311,7 @@ func (a *auditor) keeps(t *auditedTable, e journalEntry, cells map[string]*audit
 		if strings.HasPrefix(c.column, "\x00weak\x00") && len(c.markers) > 0 {
 			return true
 		}
-		if base, ok := c.newest(watermark); ok && (base.Kind == 'D' || base.expired(watermark)) && len(c.notify) > 0 {
+		if base, ok := c.newest(watermark); ok && (base.Kind == 'D' || expired(base, watermark)) && len(c.notify) > 0 {
 			return true // observers have yet to see the deletion
 		}
 		if t.notifies(c.column) && slices.ContainsFunc(c.notify, func(ts tso.Timestamp) bool { return e.weak || ts <= watermark }) && parked(cells, c.column) == 0 {

@@ -27,9 +27,9 @@ import (
 // MetaMaxAge of Schema.Timing and a little more, 80 s by default), and waits for two more. It tells
 // waiting, if that is not nil, before each wait how long all that are left take. If it fails it
 // releases the hold.
-func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h Hold, to tso.Timestamp, err error) {
+func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h model.Hold, to tso.Timestamp, err error) {
 	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
-		return Hold{}, 0, err
+		return model.Hold{}, 0, err
 	}
 	if to, err = a.settle(ctx, waiting); err == nil {
 		h, err = a.e.Meta.HoldForCopies(ctx, h, ttl, to)
@@ -37,12 +37,12 @@ func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason st
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
 		defer cancel()
-		return Hold{}, 0, errors.Join(err, a.ReleaseHold(ctx, h))
+		return model.Hold{}, 0, errors.Join(err, a.ReleaseHold(ctx, h))
 	}
 	return h, to, nil
 }
 
-func (a *Admin) holdAtSafepoint(ctx context.Context, ttl time.Duration, reason string) (h Hold, err error) {
+func (a *Admin) holdAtSafepoint(ctx context.Context, ttl time.Duration, reason string) (h model.Hold, err error) {
 	for range meta.MaxTries {
 		m, err := a.e.Meta.Refresh(ctx)
 		if err != nil {

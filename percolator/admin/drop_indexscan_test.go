@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +71,7 @@ func whenAnnounced(t testing.TB, ctx context.Context, c *percolator.Client, f fu
 	t.Helper()
 	stop, cancel := context.WithCancel(ctx)
 	_, err := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionDrain && stop.Err() == nil {
+		if col.Phase == model.CollectionDrain && stop.Err() == nil {
 			f()
 			cancel()
 		}

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"iter"
 
@@ -16,7 +18,7 @@ import (
 // request is cut off, 16 MiB that are read ahead. [backup.Run] writes whole backups.
 //
 // [backup.Run]: https://pkg.go.dev/github.com/gopercolator/percolator/percolator/backup#Run
-func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
+func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[model.ExportedRow, error] {
 	return transfer.ExportRows(ctx, a.e, ts, table, r)
 }
 
@@ -24,9 +26,6 @@ func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, 
 // all of ExportRows, of every table, before, and wait for Timing.RequestLifetime: a transaction
 // that was about to commit below ts when its rows were read writes its weak notifications before it
 // commits.
-func (a *Admin) ExportWeak(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
+func (a *Admin) ExportWeak(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[model.ExportedRow, error] {
 	return transfer.ExportWeak(ctx, a.e, ts, table, r)
 }
-
-// ExportedRow is a row of an export, with its cells in the order of their columns.
-type ExportedRow = transfer.ExportedRow

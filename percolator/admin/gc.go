@@ -6,42 +6,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator/internal/gc"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Hold keeps what a snapshot at Timestamp reads from collection until it expires:
-//
-//	ID        string
-//	Timestamp tso.Timestamp
-//	Expires   tso.Timestamp // by the oracle's clock
-//	Reason    string        // for the people who read the list
-//	To        tso.Timestamp // what copies made beside it can be repaired to; 0: no hold for copies
-type Hold = meta.Hold
+// Collection tells how far a cycle has come and what it did.
+type Collection = model.Collection
 
-// Collection tells how far a cycle has come and what it did:
-//
-//	Phase     CollectionPhase // "" when there never was a cycle
-//	Safepoint tso.Timestamp   // what the cycle collects up to
-//	Started   tso.Timestamp   // oracle's time
-//	Updated   tso.Timestamp   // oracle's time when the collector last saved
-//	Table     string          // all before it, by name, are done; others may be further
-//	Row       string          // rows of Table before this one are done
-//	Page      string          // the table of the page that was done last; tables take turns
-//	Holder    string          // the collector at work; "": none
-//	Expires   tso.Timestamp   // when its lease ends
-//
-//	Locks      int64 // resolved
-//	Rows       int64 // read in search of garbage
-//	Versions   int64 // cells of Bigtable removed
-//	Tombstones int64 // deleted cells removed with their last record
-//	Expired    int64 // values that had expired and were deleted, so that observers hear of it
-//	Postponed  int64 // cells left to the next cycle, for an old lock or an observer that is behind
-//	Corrupt    int64 // cells that cannot be decoded, left as they are
-//	Dispatched int64 // notifications below Safepoint that the journal should have led to before
-type Collection = gc.Collection
+// CollectorConfig configures a collector. The zero value is useful.
+type CollectorConfig = model.CollectorConfig
 
 // CollectionBounds tells how far collection has come and how far a cycle of this client's Collector
 // would go if it began now.
@@ -53,64 +27,21 @@ type CollectionBounds struct {
 
 	Retention time.Duration // Config.Retention of this client, on which Next depends
 	Next      tso.Timestamp // what a cycle would announce or finish; at most Safepoint
-	HeldBy    *Hold         // the hold that keeps Next below the retention; may be nil
+	HeldBy    *model.Hold   // the hold that keeps Next below the retention; may be nil
 }
-
-// CollectionPhase is a step of a cycle.
-type CollectionPhase = gc.CollectionPhase
-
-// Collector removes versions that no snapshot can read any more. Its methods may be called
-// concurrently; there may be many collectors of one instance.
-//
-// Run(ctx) collects until ctx ends, and then returns nil; ErrClosed when the client is closed.
-// Collect(ctx) runs one cycle now and returns its Collection. It takes at least the drain, 80 s
-// with the default Timing, unless there is nothing new to collect. ErrLocked: another collector is
-// at work, and this one has taken part in its erasing as far as that was under way (the Collection
-// then holds the counts of its own part), or a transaction that is older than the retention is
-// still alive. The next cycle continues one that failed.
-type Collector = gc.Collector
-
-// CollectorConfig configures a collector. The zero value is useful:
-//
-//	Interval      time.Duration       // between cycles; 0: Config.Retention/12; at least 1 s
-//	Lease         time.Duration       // how long a dead one blocks others; 0: 1 min; at least 1 s
-//	RowsPerSecond int                 // at most so many are read; 0: 5,000
-//	Progress      func(Collection)    // if set, the collecting goroutine calls it after each step
-//	Waiting       func(time.Duration) // if set, called likewise: how long a cycle is about to drain
-type CollectorConfig = gc.CollectorConfig
-
-// Limits of holds.
-const (
-	// MaxHoldTTL is the longest time for which one call takes or extends a hold.
-	MaxHoldTTL = meta.MaxHoldTTL
-	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client
-	// reads them with the safepoint. TakeHold counts them before it stores the new one, so
-	// concurrent calls may exceed it.
-	MaxHolds = meta.MaxHolds
-	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for.
-	MaxHoldReasonBytes = meta.MaxHoldReasonBytes
-)
-
-// The phases of a cycle, in order.
-const (
-	CollectionDrain   = gc.CollectionDrain
-	CollectionResolve = gc.CollectionResolve
-	CollectionErase   = gc.CollectionErase
-	CollectionDone    = gc.CollectionDone
-)
 
 // TakeHold keeps what a snapshot at ts (0: now) reads from collection for ttl (0: 1 h; at most
 // MaxHoldTTL), whatever the retention. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
 // already; ErrInvalidArgument for a ttl or reason beyond the limits, a reason that is not UTF-8,
 // and a ts in the oracle's future; ErrTooLarge if there are MaxHolds already; those of the store
 // and the oracle.
-func (a *Admin) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
+func (a *Admin) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (model.Hold, error) {
 	return a.e.Meta.TakeHold(ctx, ts, ttl, reason)
 }
 
 // ExtendHold lets the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: the hold
 // has been released, or has expired and been removed. ErrConflict: other callers keep extending it.
-func (a *Admin) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
+func (a *Admin) ExtendHold(ctx context.Context, h model.Hold, ttl time.Duration) (model.Hold, error) {
 	return a.e.Meta.ExtendHold(ctx, h, ttl)
 }
 
@@ -118,7 +49,7 @@ func (a *Admin) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold
 // The context that it returns ends when the hold is gone; its cause is ErrSnapshotTooOld then.
 // Whether the hold has lasted, a last ExtendHold tells: other errors of those before pass by
 // themselves.
-func (a *Admin) KeepHold(ctx context.Context, h Hold, ttl time.Duration) (held context.Context, stop func()) {
+func (a *Admin) KeepHold(ctx context.Context, h model.Hold, ttl time.Duration) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -140,13 +71,13 @@ func (a *Admin) KeepHold(ctx context.Context, h Hold, ttl time.Duration) (held c
 }
 
 // ReleaseHold ends a hold before it expires. Releasing it again does nothing.
-func (a *Admin) ReleaseHold(ctx context.Context, h Hold) error {
+func (a *Admin) ReleaseHold(ctx context.Context, h model.Hold) error {
 	return a.e.Meta.ReleaseHold(ctx, h)
 }
 
 // Holds lists the holds of the instance, oldest snapshot first. They include expired ones that no
 // collector has removed yet.
-func (a *Admin) Holds(ctx context.Context) ([]Hold, error) {
+func (a *Admin) Holds(ctx context.Context) ([]model.Hold, error) {
 	return a.e.Meta.Holds(ctx)
 }
 
@@ -167,14 +98,29 @@ func (a *Admin) CollectionBounds(ctx context.Context) (CollectionBounds, error) 
 		return CollectionBounds{}, err
 	}
 	b := CollectionBounds{Now: now, Safepoint: m.Safepoint, Announced: m.Now, Watermark: m.Watermark, Retention: a.e.Config.Retention}
-	live := slices.DeleteFunc(slices.Clone(m.Holds), func(h Hold) bool { return h.Expires <= now })
+	live := slices.DeleteFunc(slices.Clone(m.Holds), func(h model.Hold) bool { return h.Expires <= now })
 	b.Next, b.HeldBy = gc.WantedSafepoint(now, b.Retention, live)
 	b.Next = max(b.Next, m.Safepoint)
 	return b, nil
 }
 
+// Collector removes versions that no snapshot can read any more. Its methods may be called
+// concurrently; there may be many collectors of one instance.
+type Collector struct{ c *gc.Collector }
+
 // NewCollector returns a collector of the client's instance. Workers (package observers) run one by
 // themselves. ErrInvalidArgument: cfg.
 func (a *Admin) NewCollector(cfg CollectorConfig) (*Collector, error) {
-	return gc.NewCollector(a.e, cfg)
+	c, err := gc.NewCollector(a.e, cfg)
+	return &Collector{c}, err
 }
+
+// Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed.
+func (c *Collector) Run(ctx context.Context) error { return c.c.Run(ctx) }
+
+// Collect runs one cycle now. It takes at least the drain, 80 s with the default Timing, unless
+// there is nothing new to collect. ErrLocked: another collector is at work, and this one has taken
+// part in its erasing as far as that was in flight (the Collection then holds the counts of its own
+// part), or a transaction that is older than the retention is still alive. The next cycle continues
+// one that failed.
+func (c *Collector) Collect(ctx context.Context) (Collection, error) { return c.c.Collect(ctx) }

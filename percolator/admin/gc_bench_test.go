@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"sync"
@@ -62,12 +64,12 @@ func benchCollection(b *testing.B, pace int, byPasses bool) {
 	var alone, before float64
 	g := collector(b, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{RowsPerSecond: pace, Progress: func(col admin.Collection) {
 		switch {
-		case col.Phase == admin.CollectionDrain && before == 0: // only the load is at work
+		case col.Phase == model.CollectionDrain && before == 0: // only the load is at work
 			before = 1
 			load.mark()
-		case col.Phase == admin.CollectionResolve && resolveBegan.IsZero():
+		case col.Phase == model.CollectionResolve && resolveBegan.IsZero():
 			resolveBegan = time.Now()
-		case col.Phase == admin.CollectionErase && eraseBegan.IsZero():
+		case col.Phase == model.CollectionErase && eraseBegan.IsZero():
 			alone = load.rate()
 			eraseBegan = time.Now()
 			load.mark()

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"sync"
@@ -60,14 +62,14 @@ func testResumedCollectorLearnsOfTables(t *testing.T) {
 
 	stop, cancel := context.WithCancel(ctx)
 	_, err := collector(t, fresh, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionResolve {
+		if col.Phase == model.CollectionResolve {
 			cancel()
 		}
 	}}).Collect(stop)
 	fixture.WantErr(t, err, context.Canceled)
 	left, err := admin.New(fresh).Collection(ctx)
 	fixture.Must(t, err)
-	if left.Phase != admin.CollectionResolve {
+	if left.Phase != model.CollectionResolve {
 		t.Fatalf("left behind: %+v", left)
 	}
 	env.Clock.Advance(2 * time.Minute) // the lease, if it was not given up
@@ -170,7 +172,7 @@ func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	erasing := make(chan struct{})
 	var once sync.Once
 	g := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1, Lease: time.Second, Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase && col.Rows == 516 {
+		if col.Phase == model.CollectionErase && col.Rows == 516 {
 			once.Do(func() { close(erasing) })
 		}
 	}})
@@ -207,9 +209,9 @@ func testCollectionDrains(t *testing.T) {
 	var announced, drained time.Time
 	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		switch {
-		case col.Phase == admin.CollectionDrain && announced.IsZero():
+		case col.Phase == model.CollectionDrain && announced.IsZero():
 			announced = time.Now()
-		case col.Phase == admin.CollectionResolve && drained.IsZero():
+		case col.Phase == model.CollectionResolve && drained.IsZero():
 			drained = time.Now()
 		}
 	}})

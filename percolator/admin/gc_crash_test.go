@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"slices"
 	"sync"
@@ -75,7 +77,7 @@ func interruptCollection(t *testing.T, change []func(*percolator.Schema), fault 
 	env.FaultsOf(first).Handle(handler)
 	env.FaultsOf(first).HandleJournal(handler)
 	col, err := collector(t, first, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
-	if err == nil && col.Phase != admin.CollectionDone {
+	if err == nil && col.Phase != model.CollectionDone {
 		t.Errorf("ended without an error in %+v", col)
 	}
 	if err == nil {

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"testing"
 
@@ -18,7 +20,7 @@ func TestHeaderlessStreamsAreListedDuringAHold(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := newCollectorEnv(t)
 		ctx := fixture.Context(t)
-		_, err := admin.New(env.Client).TakeHold(ctx, 0, admin.MaxHoldTTL, "")
+		_, err := admin.New(env.Client).TakeHold(ctx, 0, model.MaxHoldTTL, "")
 		fixture.Must(t, err)
 		env.Clock.Advance(afterwards)
 		collect(t, ctx, env.Client)

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"errors"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 				return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 			}
 			late := percolatortest.NewHold()
-			var h admin.Hold
+			var h model.Hold
 			var err error
 			if name == "take" {
 				env.FaultsOf(c).Handle(fixture.AtMost(1, isHold, late.Copy()))
@@ -57,7 +59,7 @@ func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 	env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 	}, late.Copy()))
-	h, err := admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL, "")
+	h, err := admin.New(c).TakeHold(ctx, 0, model.MaxHoldTTL, "")
 	fixture.Must(t, err)
 	fixture.Must(t, admin.New(c).ReleaseHold(ctx, h))
 	late.Release()
@@ -73,11 +75,11 @@ func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
 	ctx, c := fixture.Context(t), env.Client
 	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	fixture.Must(t, err)
-	_, err = admin.New(c).ExtendHold(ctx, admin.Hold{ID: h.ID}, 0)
+	_, err = admin.New(c).ExtendHold(ctx, model.Hold{ID: h.ID}, 0)
 	holds, herr := admin.New(c).Holds(ctx)
 	fixture.Must(t, herr)
 	fixture.Must(t, err)
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).ExtendHold(ctx, admin.Hold{}, 0)), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).ExtendHold(ctx, model.Hold{}, 0)), percolator.ErrInvalidArgument)
 	if len(holds) != 1 || holds[0].Timestamp != h.Timestamp {
 		t.Errorf("ExtendHold(ID only) = %v moved the hold from %d to %+v", err, h.Timestamp, holds)
 	}
@@ -142,7 +144,7 @@ func TestHoldsAndCollectionAfterClose(t *testing.T) {
 // A Lock that no transaction can have placed does nothing.
 func TestResolveLockOfNoTransaction(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]admin.Lock{
+	for name, l := range map[string]model.Lock{
 		"zero start":     {Kind: "put"},
 		"future start":   {Kind: "put", StartTS: 1 << 52},
 		"negative start": {Kind: "put", StartTS: -1},
@@ -152,7 +154,7 @@ func TestResolveLockOfNoTransaction(t *testing.T) {
 			ctx, c := fixture.Context(t), env.Client
 			fixture.Put(t, ctx, c, "r", "c", "v")
 			l.Cell, l.Primary = fixture.Cell("r", "c"), fixture.Cell("r", "c")
-			if r, err := admin.New(c).ResolveLock(ctx, l); r != admin.LockGone && !errors.Is(err, percolator.ErrInvalidArgument) {
+			if r, err := admin.New(c).ResolveLock(ctx, l); r != model.LockGone && !errors.Is(err, percolator.ErrInvalidArgument) {
 				t.Errorf("%v, %v", r, err)
 			}
 			fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
@@ -184,8 +186,8 @@ func TestResolveLockAtACommitTimestamp(t *testing.T) {
 	ctx, c := fixture.Context(t), env.Client
 	ts := fixture.Put(t, ctx, c, "r", "c", "v")
 	env.Clock.Advance(fixture.LockTTL)
-	r, err := admin.New(c).ResolveLock(ctx, admin.Lock{Cell: fixture.Cell("r", "c"), Primary: fixture.Cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
-	if err != nil || r != admin.LockGone {
+	r, err := admin.New(c).ResolveLock(ctx, model.Lock{Cell: fixture.Cell("r", "c"), Primary: fixture.Cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
+	if err != nil || r != model.LockGone {
 		t.Errorf("%v, %v", r, err)
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -106,7 +108,7 @@ func testCollectionDispatchesWhatWasMissed(t *testing.T) {
 	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	var told []percolator.Cell
-	defer c.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool {
+	defer c.Engine().Dispatch.HandleNotify(func(n model.Notification) bool {
 		told = append(told, n.Cell)
 		return true
 	})()
@@ -200,7 +202,7 @@ func testCollectionErasesStrayStates(t *testing.T) {
 	at := fixture.Cell("r", "seen")
 	ts := fixture.Put(t, ctx, c, "r", "seen", "v", "s", "seen", "v")
 	for _, cell := range []percolator.Cell{at, fixture.Cell("s", "seen")} {
-		fixture.Must(t, c.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: cell, Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}))
+		fixture.Must(t, c.Engine().Commits.SetObserverStates(ctx, model.ObserverState{Cell: cell, Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}))
 	}
 	env.Audit(t)
 	snap, err := c.Snapshot(ctx)
@@ -338,7 +340,7 @@ func testForeignRowAmongThoseOfAStream(t *testing.T) {
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	col, err := collector(t, c, admin.CollectorConfig{}).Collect(limited)
-	if fixture.WantErr(t, err, percolator.ErrCorrupt); col.Phase != admin.CollectionResolve {
+	if fixture.WantErr(t, err, percolator.ErrCorrupt); col.Phase != model.CollectionResolve {
 		t.Errorf("stopped at %+v", col)
 	}
 	mut = bigtable.NewMutation()

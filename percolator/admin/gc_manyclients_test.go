@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,7 +108,7 @@ func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 		for i := range 400 {
 			tables[fmt.Sprintf("table-%03d-of-many", i)] = map[string]any{"Row": []byte("a row")}
 		}
-		state, err := json.Marshal(map[string]any{"Phase": admin.CollectionErase, "Safepoint": m.Watermark, "ByJournal": true, "Tables": tables})
+		state, err := json.Marshal(map[string]any{"Phase": model.CollectionErase, "Safepoint": m.Watermark, "ByJournal": true, "Tables": tables})
 		fixture.Must(t, err)
 		if min(len(shares), len(state)) < 11_000 {
 			t.Fatalf("%d and %d bytes are not too long", len(shares), len(state))
@@ -116,7 +118,7 @@ func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 		fixture.Put(t, ctx, c, "r", "c", "newer")
 		env.Clock.Advance(afterwards)
 		col, err := g.Collect(ctx)
-		if err != nil || col.Phase != admin.CollectionDone || col.Versions == 0 {
+		if err != nil || col.Phase != model.CollectionDone || col.Versions == 0 {
 			t.Errorf("%+v, %v", col, err)
 		}
 		if b := metaCell(t, ctx, env, "collector", "share-07"); b != nil {

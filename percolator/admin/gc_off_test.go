@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"strings"
@@ -58,7 +60,7 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 	}
 	ts := fixture.Put(t, ctx, other, "r", "seen", "v")
 	fixture.Must(t, writer.Flush(ctx))
-	at := admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}
+	at := model.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}
 	fixture.Must(t, other.Engine().Commits.SetObserverStates(ctx, at))
 	before, headers := streamsLeft(t, ctx, env)
 	wantJournal(t, ctx, env, "at first", before, headers, 1)
@@ -92,7 +94,7 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 	wantJournal(t, ctx, env, "in the end", 0, kept, 0)
 
 	setJournal(t, ctx, env, false)
-	fixture.Sweep(t, ctx, by, admin.SweepConfig{})
+	fixture.Sweep(t, ctx, by, model.SweepConfig{})
 	fixture.Eventually(t, "the writer works by the journal", writer.Engine().Meta.ByJournal)
 	fixture.Put(t, ctx, writer, "0", "c", "again")
 	wantParked(t, ctx, env, 1, 2)
@@ -123,7 +125,7 @@ func testJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 		return percolatortest.Pass
 	})
 	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, by); col.Phase != admin.CollectionDone || col.Versions != 8 {
+	if col := collect(t, ctx, by); col.Phase != model.CollectionDone || col.Versions != 8 {
 		t.Errorf("collected %+v", col)
 	}
 	wantJournal(t, ctx, env, "turned on meanwhile", rows, headers, 0)
@@ -156,7 +158,7 @@ func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 	}
 	dying := env.NewClient(percolatortest.Configure(shortRetention))
 	_, err := collector(t, dying, admin.CollectorConfig{Lease: time.Second, Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase {
+		if col.Phase == model.CollectionErase {
 			env.FaultsOf(dying).Crash()
 		}
 	}}).Collect(ctx)
@@ -165,7 +167,7 @@ func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 	}
 	setJournal(t, ctx, env, true)
 	env.Clock.Advance(2 * time.Second)
-	if col := collect(t, ctx, env.Client); col.Phase != admin.CollectionDone || shares() != 0 {
+	if col := collect(t, ctx, env.Client); col.Phase != model.CollectionDone || shares() != 0 {
 		t.Errorf("%d shares are left by %+v", shares(), col)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", 12, 0, 12, 0)

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"sync"
 	"testing"
@@ -51,10 +53,10 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 	col, err := collector(t, by, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		mu.Lock()
 		defer mu.Unlock()
-		switch resolving = col.Phase == admin.CollectionResolve; {
+		switch resolving = col.Phase == model.CollectionResolve; {
 		case resolving && begun.IsZero():
 			begun = time.Now()
-		case col.Phase == admin.CollectionErase && ended.IsZero():
+		case col.Phase == model.CollectionErase && ended.IsZero():
 			ended = time.Now()
 			if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 				t.Errorf("%d locks are left when it erases", n)

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,7 +153,7 @@ func shareErasing(t *testing.T, n int) []int {
 	})
 	var once sync.Once
 	col, err := collector(t, leader, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase {
+		if col.Phase == model.CollectionErase {
 			erasing.Store(true)
 			once.Do(func() {
 				for i := range n - 1 {
@@ -206,7 +208,7 @@ func testShareOfADeadCollector(t *testing.T) {
 	})
 	var once sync.Once
 	col, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Lease: 5 * time.Second, Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase {
+		if col.Phase == model.CollectionErase {
 			once.Do(func() {
 				if _, err := collector(t, dead, admin.CollectorConfig{Lease: time.Hour}).Collect(ctx); err == nil || !env.FaultsOf(dead).Crashed() {
 					t.Errorf("the collector did not die: %v", err)
@@ -216,7 +218,7 @@ func testShareOfADeadCollector(t *testing.T) {
 		}
 	}}).Collect(ctx)
 	fixture.Must(t, err)
-	if col.Phase != admin.CollectionDone {
+	if col.Phase != model.CollectionDone {
 		t.Errorf("the cycle ended in %+v", col)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", 24, 0, 24, 0)
@@ -271,7 +273,7 @@ func testCollectionLeavesEntriesThatComeLate(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	late := ""
 	_, err := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase && late == "" {
+		if col.Phase == model.CollectionErase && late == "" {
 			late = copyRow(t, ctx, env)
 		}
 	}}).Collect(ctx)
@@ -405,7 +407,7 @@ func TestShareAboveTheWatermark(t *testing.T) {
 	}
 	share, err := json.Marshal(map[string]any{"Watermark": now, "Asked": now, "Streams": list})
 	fixture.Must(t, err)
-	state, err := json.Marshal(map[string]any{"Phase": admin.CollectionErase, "Safepoint": now, "ByJournal": true, "Holder": "another", "Expires": now.Add(time.Hour)})
+	state, err := json.Marshal(map[string]any{"Phase": model.CollectionErase, "Safepoint": now, "ByJournal": true, "Holder": "another", "Expires": now.Add(time.Hour)})
 	fixture.Must(t, err)
 	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "share-00", 1000, string(share))
 	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "state", 1000, string(state))

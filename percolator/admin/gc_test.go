@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -331,10 +333,10 @@ func TestHoldsRefused(t *testing.T) {
 	for name, take := range map[string]func() error{
 		"of the future":       func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, now.Add(time.Hour), 0, "")) },
 		"at a negative time":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, -1, 0, "")) },
-		"for too long":        func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL+1, "")) },
+		"for too long":        func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, model.MaxHoldTTL+1, "")) },
 		"for less than no":    func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, -1, "")) },
 		"with a long reason":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
-		"released without ID": func() error { return admin.New(c).ReleaseHold(ctx, admin.Hold{}) },
+		"released without ID": func() error { return admin.New(c).ReleaseHold(ctx, model.Hold{}) },
 	} {
 		if err := take(); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("a hold %s: %v", name, err)
@@ -359,7 +361,7 @@ func testCollectorLease(t *testing.T, env *percolatortest.Env) {
 	var second error
 	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		once.Do(func() {
-			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != admin.CollectionDrain {
+			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != model.CollectionDrain {
 				t.Errorf("the first word is %+v", col)
 			}
 			_, second = collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{}).Collect(ctx)
@@ -369,7 +371,7 @@ func testCollectorLease(t *testing.T, env *percolatortest.Env) {
 	fixture.Must(t, err)
 	fixture.WantErr(t, second, percolator.ErrLocked)
 	seen, err := admin.New(c).Collection(ctx)
-	if err != nil || seen.Phase != admin.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
+	if err != nil || seen.Phase != model.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
 		t.Errorf("the state afterwards: %+v, %v", seen, err)
 	}
 	// With a hold right above the GC watermark the safepoint cannot move: there is no cycle.
@@ -488,7 +490,7 @@ func testCollectionIsResumed(t *testing.T) {
 	stop, cancel := context.WithCancel(ctx)
 	var last string
 	g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase && col.Table == "t" {
+		if col.Phase == model.CollectionErase && col.Table == "t" {
 			if col.Row < last {
 				t.Errorf("went from %q back to %q", last, col.Row)
 			}
@@ -499,7 +501,7 @@ func testCollectionIsResumed(t *testing.T) {
 	_, err := g.Collect(stop)
 	fixture.WantErr(t, err, context.Canceled)
 	left, err := admin.New(c).Collection(ctx)
-	if err != nil || left.Phase != admin.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
+	if err != nil || left.Phase != model.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
 		t.Fatalf("left behind: %+v, %v", left, err)
 	}
 	col := collect(t, ctx, c)

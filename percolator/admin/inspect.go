@@ -124,8 +124,8 @@ type ColumnInspection struct {
 	Versions       []VersionInspection
 	More           bool // older versions exist beyond InspectOptions.Versions
 	Reader         ReaderView
-	Acks           []AckInspection // of observers that have run or are running, by name
-	States         []ObserverState // parked observers and those done beside one, by name
+	Acks           []AckInspection       // of observers that have run or are running, by name
+	States         []model.ObserverState // parked observers and those done beside one, by name
 }
 
 // VersionInspection is everything that a column has at one timestamp: a line of Figure 4 of the
@@ -207,7 +207,7 @@ type ReaderView struct {
 	Value    []byte        // its beginning, with InspectOptions.Values
 	// Resolves says what becomes of the lock that is in the way: LockRolledForward or
 	// LockRolledBack, or LockAlive when there is none or it is waited for.
-	Resolves Resolution
+	Resolves model.Resolution
 	Reason   string // with ReaderCorrupt and ReaderTooOld, without any value
 }
 
@@ -240,7 +240,7 @@ const (
 // LockInspection is a stored lock and what it stands for. Of a lock that cannot be decoded only
 // Cell, State and Reason are set, and StartTS where the timestamp allows it.
 type LockInspection struct {
-	Lock
+	model.Lock
 	State    LockState
 	CommitTS tso.Timestamp // with LockStateCommitted
 	// Age is how long ago the transaction began, by the oracle's clock, when the lock was judged.

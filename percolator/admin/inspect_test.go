@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"reflect"
@@ -155,7 +157,7 @@ func TestInspectLocks(t *testing.T) {
 	env.Clock.Advance(fixture.LockTTL)
 	for l, err := range admin.New(env.Client).ListLocks(ctx, "t", percolator.Row("rolled"), admin.LockOptions{}) { // only its primary
 		fixture.Must(t, err)
-		if got, err := admin.New(env.Client).ResolveLock(ctx, l.Lock); err != nil || got != admin.LockRolledBack {
+		if got, err := admin.New(env.Client).ResolveLock(ctx, l.Lock); err != nil || got != model.LockRolledBack {
 			t.Fatal(got, err)
 		}
 	}
@@ -166,17 +168,17 @@ func TestInspectLocks(t *testing.T) {
 	for row, want := range map[string]struct {
 		sketch string
 		reader admin.ReaderState
-		does   admin.Resolution
+		does   model.Resolution
 		size   int64
 	}{
-		"primary":   {"w(put) d7", admin.ReaderValue, admin.LockAlive, 7},
-		"secondary": {"d7l(committed) w(put) d6", admin.ReaderValue, admin.LockRolledForward, 7},
-		"dead":      {"d7l(dead) w(put) d6", admin.ReaderValue, admin.LockRolledBack, 6},
-		"dead2":     {"d7l(dead)", admin.ReaderAbsent, admin.LockRolledBack, -1},
-		"rolled":    {"w(rollback)", admin.ReaderAbsent, admin.LockAlive, -1},
-		"rolled2":   {"d7l(rolled back)", admin.ReaderAbsent, admin.LockRolledBack, -1},
-		"alive":     {"d7l(alive)", admin.ReaderWaits, admin.LockAlive, -1},
-		"alive2":    {"d7l(alive)", admin.ReaderWaits, admin.LockAlive, -1},
+		"primary":   {"w(put) d7", admin.ReaderValue, model.LockAlive, 7},
+		"secondary": {"d7l(committed) w(put) d6", admin.ReaderValue, model.LockRolledForward, 7},
+		"dead":      {"d7l(dead) w(put) d6", admin.ReaderValue, model.LockRolledBack, 6},
+		"dead2":     {"d7l(dead)", admin.ReaderAbsent, model.LockRolledBack, -1},
+		"rolled":    {"w(rollback)", admin.ReaderAbsent, model.LockAlive, -1},
+		"rolled2":   {"d7l(rolled back)", admin.ReaderAbsent, model.LockRolledBack, -1},
+		"alive":     {"d7l(alive)", admin.ReaderWaits, model.LockAlive, -1},
+		"alive2":    {"d7l(alive)", admin.ReaderWaits, model.LockAlive, -1},
 	} {
 		col := oneColumnOf(t, mustInspect(t, ctx, c, row, admin.InspectOptions{}))
 		if got := sketch(col); got != want.sketch {
@@ -260,8 +262,8 @@ func TestInspectObservers(t *testing.T) {
 	})
 	run(dying, "c")
 	fixture.Must(t, env.Client.Engine().Commits.SetObserverStates(ctx,
-		admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
-		admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "q", Through: change, Done: true}))
+		model.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
+		model.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "q", Through: change, Done: true}))
 	fixture.Plant(t, ctx, env, "t", "r", "notify", "\x00park\x00x\x00seen", int64(change)*1000, "{")
 	fixture.Plant(t, ctx, env, "t", "r", "write", "\x00ack\x00y\x00seen", int64(change)*1000, "short")
 

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"math"
 	"slices"
@@ -104,7 +106,7 @@ func TestWorkersLeavesTheDead(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	for _, name := range []string{"one", "two"} {
-		_, err := membership.Directory{Engine: env.Client.Engine()}.Register(ctx, admin.WorkerInfo{Name: name}, admin.Workers{})
+		_, err := membership.Directory{Engine: env.Client.Engine()}.Register(ctx, model.WorkerInfo{Name: name}, membership.Workers{})
 		fixture.Must(t, err)
 		env.Clock.Advance(20 * time.Second)
 	}

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"iter"
 	"time"
@@ -30,23 +32,9 @@ type JournalStream struct {
 type JournalRow struct {
 	Seq     uint64 // its number, from 1
 	Bytes   int
-	Entries []JournalEntry
+	Entries []model.JournalEntry
 	Corrupt string // why Entries cannot be decoded; "": they can be
 }
-
-// JournalEntry names a transaction and the rows that it writes or notifies:
-//
-//	StartTS tso.Timestamp
-//	Primary percolator.Cell // zero: nothing is decided, the rows are only notified
-//	Rows    []journal.Row   // the type is JournalName
-type JournalEntry = journal.Entry
-
-// JournalName is a row that an entry names:
-//
-//	Table, Key string
-//	Observed   bool // an observed column of it is written
-//	Weak       bool // a weak column of it is notified
-type JournalName = journal.Row
 
 // JournalStreams lists at most most streams of the journal, in the order of their ids; more tells
 // whether there are others. What cannot be decoded is listed, not an error. Errors: those of the
@@ -99,8 +87,8 @@ func (a *Admin) JournalRows(ctx context.Context, stream string, from uint64) ite
 type NamedIn struct {
 	Stream  string
 	Seq     uint64
-	Settled bool         // it is below the low position
-	Entry   JournalEntry // of its rows only that one
+	Settled bool               // it is below the low position
+	Entry   model.JournalEntry // of its rows only that one
 }
 
 // MaxEntriesSearched is how many rows of the journal EntriesOf reads at most.

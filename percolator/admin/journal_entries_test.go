@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +46,7 @@ func testEntryStaysWithItsLock(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	planted := false
 	_, err = collector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase && !planted {
+		if col.Phase == model.CollectionErase && !planted {
 			planted = true
 			fixture.Plant(t, ctx, env, "t", "r", "lock", "c", int64(lock.Timestamp), string(lock.Value))
 		}
@@ -137,7 +139,7 @@ func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
 	fixture.Put(t, ctx, c, "r", "seen", "v")
 	tx := fixture.MustBegin(t, ctx, c)
 	fixture.Must(t, tx.Delete(at))
-	parked := admin.ObserverState{Cell: at, Observer: "O", Through: fixture.MustCommit(t, ctx, tx), Attempts: 3, Observers: []string{"O"}}
+	parked := model.ObserverState{Cell: at, Observer: "O", Through: fixture.MustCommit(t, ctx, tx), Attempts: 3, Observers: []string{"O"}}
 	fixture.Must(t, errors.Join(c.Engine().Commits.SetObserverStates(ctx, parked), c.Flush(ctx)))
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 || col.Dispatched != 0 {
@@ -223,7 +225,7 @@ func TestParkedIsListedFirst(t *testing.T) {
 	ts := fixture.Put(t, ctx, c, "r", "seen", "v")
 	fixture.Must(t, c.Flush(ctx))
 	env.FaultsOf(c).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.Crash })
-	err := c.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Observers: []string{"O"}})
+	err := c.Engine().Commits.SetObserverStates(ctx, model.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Observers: []string{"O"}})
 	if err == nil || !env.FaultsOf(c).Crashed() {
 		t.Fatalf("the client did not die: %v", err)
 	}
@@ -236,14 +238,14 @@ func TestOperatorsChangeNothingWithoutAnEntry(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		column string // of the cell that is parked
-		change func(context.Context, *admin.Admin, admin.ObserverState) error
+		change func(context.Context, *admin.Admin, model.ObserverState) error
 	}{
-		"retry": {"poke", func(ctx context.Context, a *admin.Admin, s admin.ObserverState) error { return a.RetryParked(ctx, s) }},
-		"drop":  {"poke", func(ctx context.Context, a *admin.Admin, s admin.ObserverState) error { return a.DropParked(ctx, s) }},
-		"forget": {"seen", func(ctx context.Context, a *admin.Admin, _ admin.ObserverState) error {
+		"retry": {"poke", func(ctx context.Context, a *admin.Admin, s model.ObserverState) error { return a.RetryParked(ctx, s) }},
+		"drop":  {"poke", func(ctx context.Context, a *admin.Admin, s model.ObserverState) error { return a.DropParked(ctx, s) }},
+		"forget": {"seen", func(ctx context.Context, a *admin.Admin, _ model.ObserverState) error {
 			return fixture.ErrOf(a.ForgetObserver(ctx, "t", "seen", "O", admin.ObserverOptions{}))
 		}},
-		"backfill": {"poke", func(ctx context.Context, a *admin.Admin, _ admin.ObserverState) error {
+		"backfill": {"poke", func(ctx context.Context, a *admin.Admin, _ model.ObserverState) error {
 			return fixture.ErrOf(a.BackfillObserver(ctx, "t", "seen", "O", admin.ObserverOptions{}))
 		}},
 	} {
@@ -255,7 +257,7 @@ func TestOperatorsChangeNothingWithoutAnEntry(t *testing.T) {
 			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Notify(fixture.Cell("r", "poke")) }))
 			now, err := c.Engine().Clock.Next(ctx)
 			fixture.Must(t, err)
-			parked := admin.ObserverState{Cell: fixture.Cell("r", test.column), Observer: "O", Through: now, Attempts: 3, Observers: []string{"O"}}
+			parked := model.ObserverState{Cell: fixture.Cell("r", test.column), Observer: "O", Through: now, Attempts: 3, Observers: []string{"O"}}
 			fixture.Must(t, errors.Join(c.Engine().Commits.SetObserverStates(ctx, parked), c.Flush(ctx)))
 			before := cellsIn(t, ctx, env, "r", "notify")
 			operator := env.NewClient()

@@ -69,7 +69,7 @@ func testProgramsOfAnotherFormatStop(t *testing.T) {
 	}
 
 	store(stored) // the programs are of this version from here on
-	done := fixture.Sweep(t, ctx, env.NewClient(), admin.SweepConfig{Wait: func(_ context.Context, d time.Duration) error {
+	done := fixture.Sweep(t, ctx, env.NewClient(), model.SweepConfig{Wait: func(_ context.Context, d time.Duration) error {
 		if d != drain {
 			t.Errorf("a drain of %v, want %v", d, drain)
 		}

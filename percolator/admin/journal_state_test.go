@@ -33,7 +33,7 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 	ctx, c := fixture.Context(t), env.Client
 	stored, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)
 	fixture.Must(t, err)
-	if stored.Schema.DisableJournal || stored.Journal != (admin.JournalState{}) || !c.Engine().Meta.ByJournal() {
+	if stored.Schema.DisableJournal || stored.Journal != (model.JournalState{}) || !c.Engine().Meta.ByJournal() {
 		t.Errorf("a new instance has the journal %+v, disabled: %v", stored.Journal, stored.Schema.DisableJournal)
 	}
 	fixture.Put(t, ctx, c, "r", "c", "1")
@@ -45,7 +45,7 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 		t.Errorf("planned %q, %v", words, plan.Refused())
 	}
 	stored = fixture.Apply(t, ctx, env, fixture.JournalSchema(true))
-	if !stored.Schema.DisableJournal || stored.Journal != (admin.JournalState{}) {
+	if !stored.Schema.DisableJournal || stored.Journal != (model.JournalState{}) {
 		t.Errorf("turned off: %+v", stored)
 	}
 	fixture.Eventually(t, "the client knows that there is no journal", func() bool { return !c.Engine().Meta.Journaled() })

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +17,6 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -178,7 +179,7 @@ func testUpgradeUnderLoad(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		fixture.Apply(t, ctx, env, bankSchema(false))
 		crash(10 * round)
-		done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{})
+		done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{})
 		if done.Building == "" || !env.Client.Engine().Meta.ByJournal() {
 			t.Errorf("the journal is not ready: %+v", done)
 		}
@@ -223,7 +224,7 @@ func testUpgradeUnderLoad(t *testing.T) {
 
 	env.Clock.Advance(2 * time.Hour)
 	collect(t, ctx, env.Client)
-	if done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Missed.Sum() != 0 {
+	if done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{}); done.Missed.Sum() != 0 {
 		t.Errorf("missed: %+v", done)
 	}
 	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })

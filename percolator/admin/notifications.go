@@ -4,64 +4,24 @@ import (
 	"context"
 	"iter"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Pending is a row with notify or lock cells:
-//
-//	Table, Row string
-//	Notified   []Notification    // the newest notify cell of each column, by column
-//	States     []ObserverState   // observers that are parked, or done beside a parked one, by column
-//	Locks      []Lock            // every lock in the row that can be decoded, by column
-//	Corrupt    []percolator.Cell // cells of the two families that cannot be decoded
-//
-// Parked(n) returns the observers that are parked for a notification n of the row. OnlyParked(n)
-// reports whether nothing is to be done for n until an operator retries or drops one of them.
-// Notifies(cell, ts, most) reports whether the row may hold a notification of the cell at or below
-// ts, where of each column the newest most were read.
-type Pending = layout.Pending
-
-// Notification is a notify cell: at Timestamp a transaction notified the column of Cell:
-//
-//	Cell      percolator.Cell
-//	Timestamp tso.Timestamp
-type Notification = model.Notification
-
-// ObserverState says that an observer is parked for, or done with, the notifications of a cell up
-// to Through:
-//
-//	Cell     percolator.Cell
-//	Observer string
-//	Through  tso.Timestamp
-//	Done     bool // nothing is left to do, the notification waits for others; false: parked
-//
-// and of a parked observer:
-//
-//	Attempts  int
-//	Reason    string    // the last error, at most MaxParkedReason bytes; longer ones are cut
-//	Since     time.Time // by the clock of the worker that gave up
-//	Observers []string  // all observers of the column, as that worker knows them
-type ObserverState = layout.ObserverState
-
-// MaxParkedReason bounds the text that says why an observer is parked, in bytes.
-const MaxParkedReason = layout.MaxParkedReason
-
 // ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It
 // needs both to find all work: a crash between the commit point and a secondary leaves an observed
 // cell locked and without its notify cell (section 2.4 of the paper). Bigtable passes over the
 // clean rows in between, and the stream lasts until r is done or ctx ends.
-func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
+func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[model.Pending, error] {
 	return a.e.Reads.ScanPending(store.InBackground(ctx), table, r)
 }
 
 // RetryParked lets workers run a parked observer again: it erases the observer state, and the
 // notification is still there. It does not affect other observers of the cell. A request of the
 // worker that parked it may be late by the request lifetime (I14) and park it once more.
-func (a *Admin) RetryParked(ctx context.Context, s ObserverState) error {
+func (a *Admin) RetryParked(ctx context.Context, s model.ObserverState) error {
 	return a.e.Commits.RetryParked(ctx, s)
 }
 
@@ -69,7 +29,7 @@ func (a *Admin) RetryParked(ctx context.Context, s ObserverState) error {
 // written nothing. For an observed column it commits the acknowledgment first, so that an
 // interrupted drop can be repeated. ErrConflict: the cell has changed since the worker parked it,
 // so workers run the observer again by themselves.
-func (a *Admin) DropParked(ctx context.Context, s ObserverState) error {
+func (a *Admin) DropParked(ctx context.Context, s model.ObserverState) error {
 	return a.e.Commits.DropParked(ctx, s)
 }
 

@@ -48,7 +48,7 @@ type SampleFinding struct {
 // of a table, by requests that change nothing; it needs no oracle, and the right to read rows.
 // Nothing shows that values which it has not read are as the schema says. Errors: those of the
 // store.
-func (in Instance) SampleValues(ctx context.Context, plan SchemaPlan, s *percolator.Schema) ([]ValueSample, error) {
+func (in Instance) SampleValues(ctx context.Context, plan model.SchemaPlan, s *percolator.Schema) ([]ValueSample, error) {
 	tables := typedTables(plan)
 	if len(tables) == 0 {
 		return nil, nil
@@ -72,13 +72,13 @@ func (in Instance) SampleValues(ctx context.Context, plan SchemaPlan, s *percola
 }
 
 // typedTables are the tables of the stored schema that a plan gives types to, as far as they exist.
-func typedTables(plan SchemaPlan) (tables []string) {
+func typedTables(plan model.SchemaPlan) (tables []string) {
 	none := map[string]bool{}
 	for _, ch := range plan.Changes {
-		none[ch.Table] = none[ch.Table] || ch.Kind == TableAdded || ch.Kind == BigtableTableMissing && ch.Name == ch.Table
+		none[ch.Table] = none[ch.Table] || ch.Kind == model.TableAdded || ch.Kind == model.BigtableTableMissing && ch.Name == ch.Table
 	}
 	for _, ch := range plan.Changes {
-		if (ch.Kind == ColumnDeclared || ch.Kind == TypeChanged) && !none[ch.Table] && !slices.Contains(tables, ch.Table) {
+		if (ch.Kind == model.ColumnDeclared || ch.Kind == model.TypeChanged) && !none[ch.Table] && !slices.Contains(tables, ch.Table) {
 			tables = append(tables, ch.Table)
 		}
 	}

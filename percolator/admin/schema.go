@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 
 	"google.golang.org/api/option"
@@ -8,85 +10,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
-)
-
-// StoredSchema is the schema of an instance and its state. The zero value stands for an instance
-// without a schema:
-//
-//	Schema  *percolator.Schema    // in a fixed order and without Splits; nil: none is stored
-//	Version uint64                // grows with each change, and when an index becomes ready
-//	Indexes map[string]IndexState // by the index's Bigtable table, TABLE.INDEX
-//	Journal JournalState          // of the journal, if the schema does not disable it
-//
-//	Dropping []string // Bigtable tables whose drop is unfinished
-type StoredSchema = meta.StoredSchema
-
-// IndexState tells from which snapshot on an index is complete. The zero value is the state of an
-// index that was created with its table and always was complete:
-//
-//	Building bool          // it lacks entries: ScanIndex refuses it until BackfillIndex has finished
-//	Since    tso.Timestamp // ScanIndex refuses snapshots below it
-//
-// Complete(ts) reports whether every cell of a snapshot at ts has its entry.
-type IndexState = meta.IndexState
-
-// JournalState tells how far the journal can be trusted. The zero value is the state of one that
-// was created with the instance and always was complete:
-//
-//	Building string        // not "": it lacks what is older, until a sweep has ended (Sweeper)
-//	Since    tso.Timestamp // collection goes by the journal for safepoints from here on
-type JournalState = meta.JournalState
-
-// SchemaPlan is what CreateSchema would find and do:
-//
-//	Stored  StoredSchema
-//	Changes []SchemaChange // empty: everything is as the schema says
-//
-// Refused() is the ErrSchemaMismatch of the first change that CreateSchema would refuse; nil: it
-// would make them all.
-type SchemaPlan = meta.SchemaPlan
-
-// SchemaChange is one difference between the stored schema and another one:
-//
-//	Kind     SchemaChangeKind
-//	Table    string           // "" for what concerns the instance
-//	Name     string           // of the column or index; if Bigtable lacks it, TABLE or TABLE:FAMILY
-//	Index    percolator.Index // as it is to be, or was, when the change is one of an index
-//	Column   percolator.ColumnSchema // as it is to be, of a declared column; of a table only the TTL
-//	Was      percolator.ColumnSchema // what was declared for the column, perhaps by a prefix
-//	Backfill bool             // what exists does not get the index, observer or journal by itself
-//
-// With Backfill an index needs BackfillIndex; each observer of a column needs BackfillObserver if
-// it is to see existing cells; a journal needs one sweep (Sweeper). Err() is the ErrSchemaMismatch
-// with which CreateSchema refuses the change; nil: it makes the change. Droppable reports whether
-// Admin.DropFromSchema makes a change that CreateSchema refuses.
-type SchemaChange = meta.SchemaChange
-
-// SchemaChangeKind says what a SchemaChange is.
-type SchemaChangeKind = meta.SchemaChangeKind
-
-// The kinds of schema changes.
-const (
-	TableAdded    = meta.TableAdded
-	ObservedAdded = meta.ObservedAdded
-	WeakAdded     = meta.WeakAdded
-	IndexAdded    = meta.IndexAdded
-	// The stored schema has it, the instance does not.
-	BigtableTableMissing = meta.BigtableTableMissing
-	FamilyMissing        = meta.FamilyMissing
-	TableRemoved         = meta.TableRemoved
-	ObservedRemoved      = meta.ObservedRemoved
-	WeakRemoved          = meta.WeakRemoved
-	IndexRemoved         = meta.IndexRemoved
-	IndexChanged         = meta.IndexChanged
-	TimingChanged        = meta.TimingChanged
-	TTLRemoved           = meta.TTLRemoved
-	JournalAdded         = meta.JournalAdded
-	JournalRemoved       = meta.JournalRemoved
-	ColumnDeclared       = meta.ColumnDeclared
-	ColumnRemoved        = meta.ColumnRemoved
-	TypeChanged          = meta.TypeChanged // refused, unless it was bytes
-	TTLChanged           = meta.TTLChanged  // or NotifyExpired; of a table if Name is ""
 )
 
 // Instance names an instance of Bigtable for what needs no client of it: neither an oracle nor a
@@ -106,13 +29,13 @@ func (in Instance) ApplySchema(ctx context.Context, s *percolator.Schema) error 
 // PlanSchema compares s with the stored schema of the instance and with its tables. It changes
 // nothing, and needs no oracle, but the permissions to read that CreateSchema needs. Errors:
 // ErrInvalidArgument for an invalid schema, ErrCorrupt, and those of the store.
-func (in Instance) PlanSchema(ctx context.Context, s *percolator.Schema) (SchemaPlan, error) {
+func (in Instance) PlanSchema(ctx context.Context, s *percolator.Schema) (model.SchemaPlan, error) {
 	return meta.PlanSchema(ctx, in.Project, in.ID, in.AppProfile, s, in.Options...)
 }
 
 // ReadSchema reads the stored schema of an instance; it needs no oracle. Errors: ErrSchemaMismatch
 // if the instance has no percolator_meta, ErrCorrupt, and those of the store.
-func (in Instance) ReadSchema(ctx context.Context) (StoredSchema, error) {
+func (in Instance) ReadSchema(ctx context.Context) (model.StoredSchema, error) {
 	return meta.ReadSchema(ctx, in.Project, in.ID, in.AppProfile, in.Options...)
 }
 

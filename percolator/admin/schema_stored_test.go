@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"strings"
@@ -16,7 +18,7 @@ import (
 )
 
 // changesOf is a plan in words.
-func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) (admin.SchemaPlan, string) {
+func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) (model.SchemaPlan, string) {
 	t.Helper()
 	plan, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.PlanSchema(ctx, s)
 	fixture.Must(t, err)
@@ -88,7 +90,7 @@ func testPlanSchema(t *testing.T) {
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
 	now, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)
 	fixture.Must(t, err)
-	if now.Version != before+1 || now.Indexes["t.i"] != (admin.IndexState{}) || now.Indexes["t.j"] != (admin.IndexState{Building: true}) || len(now.Indexes) != 2 {
+	if now.Version != before+1 || now.Indexes["t.i"] != (model.IndexState{}) || now.Indexes["t.j"] != (model.IndexState{Building: true}) || len(now.Indexes) != 2 {
 		t.Errorf("version %d after %d, indexes %+v", now.Version, before, now.Indexes)
 	}
 

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -168,7 +170,7 @@ func testSparseCollection(t *testing.T) {
 	env.Clock.Advance(afterwards + fixture.LockTTL)
 	progress := ""
 	col, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionResolve && col.Table == "t" && col.Locks == 0 {
+		if col.Phase == model.CollectionResolve && col.Table == "t" && col.Locks == 0 {
 			progress = max(progress, col.Row)
 		}
 	}}).Collect(ctx)
@@ -199,12 +201,12 @@ func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	}
 	env.Clock.Advance(afterwards)
 	var mu sync.Mutex
-	phase := admin.CollectionPhase("")
+	phase := model.CollectionPhase("")
 	c, held := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
 	env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return phase == admin.CollectionErase && r.Method == percolatortest.ReadRows && r.Table == "t"
+		return phase == model.CollectionErase && r.Method == percolatortest.ReadRows && r.Table == "t"
 	}, held.Answer()))
 	done := make(chan error, 1)
 	go func() {
@@ -241,7 +243,7 @@ func testCollectionBesideATableThatFails(t *testing.T) {
 	fixture.Must(t, err)
 	defer func() { _ = tables.Close() }()
 	_, err = collector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionErase && col.Page == "" {
+		if col.Phase == model.CollectionErase && col.Page == "" {
 			fixture.Must(t, tables.DeleteTable(ctx, "t"))
 		}
 	}}).Collect(ctx)

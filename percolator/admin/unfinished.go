@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"iter"
 
@@ -30,11 +32,11 @@ type PendingOptions struct {
 // indexes. It reads a single row in any case. Without a journal, or while it is being built, it is
 // [Admin.ScanPending]. Errors: ErrSchemaMismatch for a table that is not in the schema, ErrCorrupt
 // for a row of the journal that cannot be decoded, the store's, and the context's.
-func (a *Admin) ListPending(ctx context.Context, table string, r percolator.Range, opts PendingOptions) iter.Seq2[Pending, error] {
-	return func(yield func(Pending, error) bool) {
+func (a *Admin) ListPending(ctx context.Context, table string, r percolator.Range, opts PendingOptions) iter.Seq2[model.Pending, error] {
+	return func(yield func(model.Pending, error) bool) {
 		for page, err := range a.unfinished(store.InBackground(ctx), table, r, opts, store.Pending()) {
 			if err != nil {
-				yield(Pending{}, err)
+				yield(model.Pending{}, err)
 				return
 			}
 			for _, row := range page.Rows {

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"strings"
@@ -34,9 +36,9 @@ func TestBoundsAreReplacedWithinTheLimitOfFilters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := map[string]membership.TableBounds{}
+		next := map[string]model.TableBounds{}
 		for table := range 4 {
-			b := membership.TableBounds{Made: seen.Now}
+			b := model.TableBounds{Made: seen.Now}
 			for i := range 32 { // observers.boundsOfATable
 				b.Keys = append(b.Keys, fmt.Sprintf("%02d%s", i, strings.Repeat("k", membership.MaxBoundBytes-2)))
 			}

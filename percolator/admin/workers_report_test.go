@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,14 +29,14 @@ func mustReporter(t testing.TB, c *percolator.Client, name string) *membership.R
 	return r
 }
 
-func reportsOf(t testing.TB, c *percolator.Client) []admin.Report {
+func reportsOf(t testing.TB, c *percolator.Client) []model.Report {
 	t.Helper()
 	list, err := admin.New(c).Reports(fixture.Context(t))
 	fixture.Must(t, err)
 	return list
 }
 
-func reporters(list []admin.Report) (out []string) {
+func reporters(list []model.Report) (out []string) {
 	for _, r := range list {
 		out = append(out, r.Name)
 	}
@@ -52,15 +54,15 @@ func TestReportsAreListedUntilTakenBack(t *testing.T) {
 		t.Errorf("there are %d reports", len(got))
 	}
 	one, two := mustReporter(t, env.Client, "one"), mustReporter(t, env.Client, "two")
-	said := admin.WorkerReport{Found: 3, BacklogMillis: 7, Observers: map[string]admin.ObserverReport{"o": {Runs: 5, Attempts: 6}}}
+	said := model.WorkerReport{Found: 3, BacklogMillis: 7, Observers: map[string]model.ObserverReport{"o": {Runs: 5, Attempts: 6}}}
 	fixture.Must(t, one.Store(ctx, said))
-	fixture.Must(t, two.Store(ctx, admin.WorkerReport{}))
+	fixture.Must(t, two.Store(ctx, model.WorkerReport{}))
 	other := env.NewClient()
 	list := reportsOf(t, other)
 	if got := reporters(list); !slices.Equal(got, []string{"one", "two"}) {
 		t.Fatalf("reports of %v", got)
 	}
-	r := list[slices.IndexFunc(list, func(r admin.Report) bool { return r.Name == "one" })]
+	r := list[slices.IndexFunc(list, func(r model.Report) bool { return r.Name == "one" })]
 	if r.PID == 0 || r.Started == 0 || r.Written < r.Started || r.Expires.Sub(r.Written) < 2*reportEvery ||
 		r.Stats.Transactions != 1 || r.Stats.Latency["commit"].Count != 1 || r.Worker.Found != 3 || r.Worker.BacklogMillis != 7 || r.Worker.Observers["o"].Runs != 5 {
 		t.Errorf("reported %+v", r)
@@ -82,10 +84,10 @@ func TestReportsRequests(t *testing.T) {
 	ctx := fixture.Context(t)
 	fixture.Put(t, ctx, env.Client, "a", "c", "v") // it knows the time
 	r := mustReporter(t, env.Client, "one")
-	fixture.Must(t, r.Store(ctx, admin.WorkerReport{})) // looks for room
+	fixture.Must(t, r.Store(ctx, model.WorkerReport{})) // looks for room
 	env.FaultsOf(env.Client).Forget()
 	for range 3 {
-		fixture.Must(t, r.Store(ctx, admin.WorkerReport{}))
+		fixture.Must(t, r.Store(ctx, model.WorkerReport{}))
 		reportsOf(t, env.Client)
 	}
 	got := map[string]int{}
@@ -106,7 +108,7 @@ func TestReportsExpire(t *testing.T) {
 	env := fixture.NewEnv(t)
 	env.Clock.Stop()
 	ctx := fixture.Context(t)
-	fixture.Must(t, mustReporter(t, env.Client, "dead").Store(ctx, admin.WorkerReport{}))
+	fixture.Must(t, mustReporter(t, env.Client, "dead").Store(ctx, model.WorkerReport{}))
 	plantReport(t, env, "report:damaged", "{")
 	plantReport(t, env, "report:future", `{"expires": 9000000000000000000}`)
 	plantReport(t, env, "report:large", strings.Repeat(" ", membership.MaxReportBytes)+"{}")
@@ -119,7 +121,7 @@ func TestReportsExpire(t *testing.T) {
 	if n := storedReports(t, env); n != 4 {
 		t.Errorf("looking has removed %d reports", 4-n)
 	}
-	fixture.Must(t, mustReporter(t, fresh, "live").Store(ctx, admin.WorkerReport{}))
+	fixture.Must(t, mustReporter(t, fresh, "live").Store(ctx, model.WorkerReport{}))
 	if got := reporters(reportsOf(t, fresh)); !slices.Equal(got, []string{"live"}) {
 		t.Errorf("reports of %v", got)
 	}
@@ -137,11 +139,11 @@ func TestReportsBySession(t *testing.T) {
 	ctx := fixture.Context(t)
 	var r fixture.Registrar
 	observer, crashed := r.Client(env), r.Client(env)
-	fixture.Must(t, mustReporter(t, crashed, "crashed").Store(ctx, admin.WorkerReport{}))
-	fixture.Must(t, mustReporter(t, env.Client, "without a session").Store(ctx, admin.WorkerReport{}))
+	fixture.Must(t, mustReporter(t, crashed, "crashed").Store(ctx, model.WorkerReport{}))
+	fixture.Must(t, mustReporter(t, env.Client, "without a session").Store(ctx, model.WorkerReport{}))
 	plantReport(t, env, "report:hostile", `{"session": "`+strings.Repeat("x", 1000)+`", "expires": `+fmt.Sprint(int64(tso.At(time.Now().Add(time.Minute))))+`}`)
 	list := reportsOf(t, observer)
-	if i := slices.IndexFunc(list, func(r admin.Report) bool { return r.Name == "crashed" }); i < 0 || list[i].Session != "session-2" || len(list) != 3 {
+	if i := slices.IndexFunc(list, func(r model.Report) bool { return r.Name == "crashed" }); i < 0 || list[i].Session != "session-2" || len(list) != 3 {
 		t.Fatalf("reported %+v", list)
 	}
 	r.Down.Store(true)
@@ -172,36 +174,36 @@ func TestReportLimits(t *testing.T) {
 	}
 
 	// More observers than fit: the busiest are named.
-	many := map[string]admin.ObserverReport{}
+	many := map[string]model.ObserverReport{}
 	for i := range 500 {
-		many[fmt.Sprintf("observer-%03d", i)] = admin.ObserverReport{Attempts: int64(i)}
+		many[fmt.Sprintf("observer-%03d", i)] = model.ObserverReport{Attempts: int64(i)}
 	}
 	one := mustReporter(t, env.Client, "one")
-	fixture.Must(t, one.Store(ctx, admin.WorkerReport{Observers: many}))
+	fixture.Must(t, one.Store(ctx, model.WorkerReport{Observers: many}))
 	w := reportsOf(t, env.Client)[0].Worker
 	if _, named := w.Observers["observer-499"]; !named || len(w.Observers) < 5 || len(w.Observers)+w.LeftOut != 500 {
 		t.Errorf("%d observers are named, %d left out", len(w.Observers), w.LeftOut)
 	}
 
 	// More processes than may report.
-	stored, err := json.Marshal(admin.Report{Expires: reportsOf(t, env.Client)[0].Expires})
+	stored, err := json.Marshal(model.Report{Expires: reportsOf(t, env.Client)[0].Expires})
 	fixture.Must(t, err)
 	plant := func(from, to int) {
 		for i := from; i < to; i++ {
 			plantReport(t, env, fmt.Sprintf("report:p%04d", i), string(stored))
 		}
 	}
-	const clients = admin.MaxReports - admin.MaxWorkers
+	const clients = model.MaxReports - model.MaxWorkers
 	plant(0, clients-1)
 	client := mustReporter(t, env.Client, env.Client.Engine().ID)
-	fixture.WantErr(t, client.Store(ctx, admin.WorkerReport{}), percolator.ErrTooLarge) // with one
+	fixture.WantErr(t, client.Store(ctx, model.WorkerReport{}), percolator.ErrTooLarge) // with one
 	worker := mustReporter(t, env.Client, "worker")
-	fixture.Must(t, worker.Store(ctx, admin.WorkerReport{})) // there is still room for workers
+	fixture.Must(t, worker.Store(ctx, model.WorkerReport{})) // there is still room for workers
 	fixture.Must(t, worker.Remove(ctx))
-	plant(clients-1, admin.MaxReports)
-	fixture.WantErr(t, mustReporter(t, env.Client, "late").Store(ctx, admin.WorkerReport{}), percolator.ErrTooLarge)
-	fixture.Must(t, one.Store(ctx, admin.WorkerReport{})) // whoever is in stays in
-	if got := reportsOf(t, env.Client); len(got) != admin.MaxReports {
+	plant(clients-1, model.MaxReports)
+	fixture.WantErr(t, mustReporter(t, env.Client, "late").Store(ctx, model.WorkerReport{}), percolator.ErrTooLarge)
+	fixture.Must(t, one.Store(ctx, model.WorkerReport{})) // whoever is in stays in
+	if got := reportsOf(t, env.Client); len(got) != model.MaxReports {
 		t.Errorf("%d reports are listed", len(got))
 	}
 }

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"errors"
 	"fmt"
 	"strings"
@@ -13,11 +15,10 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-func names(seen admin.Workers) string {
+func names(seen model.Workers) string {
 	var out []string
 	for _, w := range seen.Live {
 		out = append(out, w.Name)
@@ -31,7 +32,7 @@ func TestWorkersByLease(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	look := func(want string) admin.Workers {
+	look := func(want string) model.Workers {
 		t.Helper()
 		seen, err := directory(env.Client).Workers(ctx)
 		fixture.Must(t, err)
@@ -41,15 +42,15 @@ func TestWorkersByLease(t *testing.T) {
 		return seen
 	}
 	seen := look("")
-	b, err := directory(env.Client).Register(ctx, admin.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
+	b, err := directory(env.Client).Register(ctx, model.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
 	fixture.Must(t, err)
-	a, err := directory(env.NewClient()).Register(ctx, admin.WorkerInfo{Name: "a"}, seen)
+	a, err := directory(env.NewClient()).Register(ctx, model.WorkerInfo{Name: "a"}, seen)
 	fixture.Must(t, err)
 	seen = look("a b")
 	if got := seen.Live[1]; fmt.Sprint(got) != fmt.Sprint(b) || got.Started == 0 || got.Expires <= seen.Now || got.Session != "" {
 		t.Errorf("%+v was announced, %+v is read", b, got)
 	}
-	if directory(env.Client).Due(a, seen) || directory(env.Client).Due(b, seen) || !directory(env.Client).Due(admin.WorkerInfo{Name: "c"}, seen) {
+	if directory(env.Client).Due(a, seen) || directory(env.Client).Due(b, seen) || !directory(env.Client).Due(model.WorkerInfo{Name: "c"}, seen) {
 		t.Error("who has just announced itself is not due, who is not in the list is")
 	}
 	env.Clock.Advance(11 * time.Second)
@@ -87,7 +88,7 @@ func TestWorkersBySession(t *testing.T) {
 	env.Clock.Stop()
 	var r fixture.Registrar
 	observer, dying := r.Client(env), r.Client(env)
-	w, err := directory(dying).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
+	w, err := directory(dying).Register(ctx, model.WorkerInfo{Name: "w"}, membership.Workers{})
 	fixture.Must(t, err)
 	if w.Session != "session-2" {
 		t.Fatalf("announced with session %q", w.Session)
@@ -127,7 +128,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	w, err := directory(env.Client).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
+	w, err := directory(env.Client).Register(ctx, model.WorkerInfo{Name: "w"}, membership.Workers{})
 	fixture.Must(t, err)
 	mut := bigtable.NewMutation()
 	for column, value := range map[string]string{
@@ -177,14 +178,14 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
-	look := func() admin.Workers {
+	look := func() model.Workers {
 		seen, err := directory(env.Client).Workers(ctx)
 		fixture.Must(t, err)
 		return seen
 	}
-	set := func(seen admin.Workers, want bool, keys ...string) {
+	set := func(seen model.Workers, want bool, keys ...string) {
 		t.Helper()
-		got, err := directory(env.Client).SetBounds(ctx, seen, map[string]membership.TableBounds{"t": {Made: seen.Now, Keys: keys}})
+		got, err := directory(env.Client).SetBounds(ctx, seen, map[string]model.TableBounds{"t": {Made: seen.Now, Keys: keys}})
 		if err != nil || got != want {
 			t.Errorf("SetBounds: %v, %v, want %v", got, err, want)
 		}
@@ -201,7 +202,7 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	if k := look().Bounds["t"].Keys; len(k) != 1 || k[0] != "m" {
 		t.Errorf("keys %q", k)
 	}
-	_, err := directory(env.Client).SetBounds(ctx, look(), map[string]membership.TableBounds{"t": {Keys: make([]string, membership.MaxBoundKeys+1)}})
+	_, err := directory(env.Client).SetBounds(ctx, look(), map[string]model.TableBounds{"t": {Keys: make([]string, membership.MaxBoundKeys+1)}})
 	if !errors.Is(err, percolator.ErrTooLarge) {
 		t.Errorf("too many bounds: %v", err)
 	}
@@ -211,21 +212,21 @@ func TestAnnounceRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
-	var full admin.Workers
-	for i := range admin.MaxWorkers {
-		full.Live = append(full.Live, admin.WorkerInfo{Name: fmt.Sprint(i)})
+	var full model.Workers
+	for i := range model.MaxWorkers {
+		full.Live = append(full.Live, model.WorkerInfo{Name: fmt.Sprint(i)})
 	}
 	for _, c := range []struct {
-		w    admin.WorkerInfo
-		seen admin.Workers
+		w    model.WorkerInfo
+		seen model.Workers
 		want error
 	}{
-		{admin.WorkerInfo{}, admin.Workers{}, percolator.ErrInvalidArgument},
-		{admin.WorkerInfo{Name: "\xff"}, admin.Workers{}, percolator.ErrInvalidArgument},
-		{admin.WorkerInfo{Name: strings.Repeat("n", 65)}, admin.Workers{}, percolator.ErrInvalidArgument},
-		{admin.WorkerInfo{Name: "n", Version: strings.Repeat("v", 5000)}, admin.Workers{}, percolator.ErrTooLarge},
-		{admin.WorkerInfo{Name: "n"}, full, percolator.ErrTooLarge},
-		{admin.WorkerInfo{Name: "7"}, full, nil},
+		{model.WorkerInfo{}, membership.Workers{}, percolator.ErrInvalidArgument},
+		{model.WorkerInfo{Name: "\xff"}, membership.Workers{}, percolator.ErrInvalidArgument},
+		{model.WorkerInfo{Name: strings.Repeat("n", 65)}, membership.Workers{}, percolator.ErrInvalidArgument},
+		{model.WorkerInfo{Name: "n", Version: strings.Repeat("v", 5000)}, membership.Workers{}, percolator.ErrTooLarge},
+		{model.WorkerInfo{Name: "n"}, full, percolator.ErrTooLarge},
+		{model.WorkerInfo{Name: "7"}, full, nil},
 	} {
 		if _, err := directory(env.Client).Register(ctx, c.w, c.seen); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%.20q: %v, want %v", c.w.Name, err, c.want)

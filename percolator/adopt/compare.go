@@ -1,8 +1,6 @@
 package adopt
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"bytes"
 	"context"
 	"fmt"
@@ -202,7 +200,7 @@ func (c *comparison) read(entries func(func(percolator.Entry, error) bool)) (map
 }
 
 // differences of a plain row and the stored cells, in the order of their columns.
-func differences(want transfer.ImportRow, have map[string][]byte) (list []Difference) {
+func differences(want model.ImportRow, have map[string][]byte) (list []Difference) {
 	found := func(column string, k Kind) {
 		list = append(list, Difference{Cell: percolator.Cell{Row: want.Row, Column: column}, Kind: k})
 	}
@@ -262,14 +260,14 @@ func (c *comparison) again(ctx context.Context, keys []string) (found []Differen
 }
 
 // mend writes what the plain row says of a cell. An error is of the cell: it cannot be stored.
-func (c *comparison) mend(tx *percolator.Txn, row transfer.ImportRow, d Difference) error {
+func (c *comparison) mend(tx *percolator.Txn, row model.ImportRow, d Difference) error {
 	if !c.opts.Mend {
 		return nil
 	}
 	if d.Kind == Extra {
 		return tx.Delete(d.Cell)
 	}
-	at := slices.IndexFunc(row.Cells, func(cell transfer.ImportCell) bool { return cell.Column == d.Cell.Column })
+	at := slices.IndexFunc(row.Cells, func(cell model.ImportCell) bool { return cell.Column == d.Cell.Column })
 	return tx.Set(d.Cell, row.Cells[at].Value)
 }
 

@@ -1,8 +1,6 @@
 package adopt
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"fmt"
 	"slices"
 	"strings"
@@ -145,8 +143,8 @@ func (m *Mapping) of(client *percolator.Client, name string) (*table, error) {
 }
 
 // row is what a row of the plain table becomes. Errors name the row and the column, never a value.
-func (t *table) row(r bigtable.Row) (transfer.ImportRow, error) {
-	out := transfer.ImportRow{Row: r.Key()}
+func (t *table) row(r bigtable.Row) (model.ImportRow, error) {
+	out := model.ImportRow{Row: r.Key()}
 	for family, items := range r {
 		for _, it := range items {
 			qualifier := strings.TrimPrefix(it.Column, family+":")
@@ -162,11 +160,11 @@ func (t *table) row(r bigtable.Row) (transfer.ImportRow, error) {
 				if err != nil {
 					return out, model.CellError(percolator.ErrInvalidArgument, percolator.Cell{Table: t.name, Row: out.Row, Column: name}, "the cell %s:%s of the plain table: %v", family, qualifier, err)
 				}
-				out.Cells = append(out.Cells, transfer.ImportCell{Column: name, Value: value})
+				out.Cells = append(out.Cells, model.ImportCell{Column: name, Value: value})
 			}
 		}
 	}
-	slices.SortFunc(out.Cells, func(a, b transfer.ImportCell) int { return strings.Compare(a.Column, b.Column) })
+	slices.SortFunc(out.Cells, func(a, b model.ImportCell) int { return strings.Compare(a.Column, b.Column) })
 	return out, nil
 }
 

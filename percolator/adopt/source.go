@@ -1,7 +1,7 @@
 package adopt
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
 	"fmt"
@@ -62,7 +62,7 @@ func (m *Mapping) Source(client *percolator.Client, name string, plain *bigtable
 
 // plainRow is a row of the plain table as the mapping translates it, or why it does not.
 type plainRow struct {
-	transfer.ImportRow
+	model.ImportRow
 	err error
 }
 

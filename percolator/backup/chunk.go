@@ -1,7 +1,7 @@
 package backup
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"bufio"
 	"bytes"
@@ -19,7 +19,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup/backuppb"
 )
 
@@ -53,7 +52,7 @@ func (c *chunkWriter) reset() {
 	c.counts = Counts{}
 }
 
-func (c *chunkWriter) add(row transfer.ExportedRow) error {
+func (c *chunkWriter) add(row model.ExportedRow) error {
 	if c.z == nil {
 		var err error
 		if c.z, err = zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)); err != nil {
@@ -73,15 +72,15 @@ func (c *chunkWriter) add(row transfer.ExportedRow) error {
 	return err
 }
 
-func (c *Counts) countRow(row transfer.ExportedRow) {
+func (c *Counts) countRow(row model.ExportedRow) {
 	c.Rows++
 	for _, e := range row.Cells {
 		switch e.Kind {
-		case transfer.ExportedPut:
+		case model.ExportedPut:
 			c.Values++
-		case transfer.ExportedDelete:
+		case model.ExportedDelete:
 			c.Deletes++
-		case transfer.ExportedWeak:
+		case model.ExportedWeak:
 			c.Weak++
 		}
 		if e.Notified {
@@ -127,7 +126,7 @@ func readChunk(ctx context.Context, s Store, c *Chunk) ([]byte, error) {
 
 // eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory:
 // one row.
-func (c *Chunk) eachRow(data []byte, f func(transfer.ExportedRow) error) error {
+func (c *Chunk) eachRow(data []byte, f func(model.ExportedRow) error) error {
 	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
 		return err
@@ -166,7 +165,7 @@ func (c *Chunk) eachRow(data []byte, f func(transfer.ExportedRow) error) error {
 	return nil
 }
 
-func encodeRow(row transfer.ExportedRow) *backuppb.Row {
+func encodeRow(row model.ExportedRow) *backuppb.Row {
 	pb := &backuppb.Row{Key: []byte(row.Row), Cells: make([]*backuppb.Cell, len(row.Cells))}
 	for i, e := range row.Cells {
 		c := &backuppb.Cell{Column: []byte(e.Column), Kind: backuppb.Kind(e.Kind), Value: e.Value, Notified: e.Notified}
@@ -180,13 +179,13 @@ func encodeRow(row transfer.ExportedRow) *backuppb.Row {
 	return pb
 }
 
-func decodeRow(pb *backuppb.Row) transfer.ExportedRow {
-	row := transfer.ExportedRow{Row: string(pb.Key), Cells: make([]transfer.ExportedCell, len(pb.Cells))}
+func decodeRow(pb *backuppb.Row) model.ExportedRow {
+	row := model.ExportedRow{Row: string(pb.Key), Cells: make([]model.ExportedCell, len(pb.Cells))}
 	for i, c := range pb.Cells {
-		e := transfer.ExportedCell{Column: string(c.Column), Kind: transfer.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
+		e := model.ExportedCell{Column: string(c.Column), Kind: model.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
 		e.Acknowledged = convert[string](c.Acknowledged)
 		for _, p := range c.Parked {
-			e.Parked = append(e.Parked, admin.ObserverState{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
+			e.Parked = append(e.Parked, model.ObserverState{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
 				Since: time.Unix(0, p.SinceUnixNanos).UTC(), Observers: convert[string](p.Observers)})
 		}
 		row.Cells[i] = e

@@ -1,13 +1,14 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func holdError(err error) error {
@@ -20,7 +21,7 @@ func holdError(err error) error {
 // releaseTimeout bounds the release of a hold when the caller's context has ended.
 const releaseTimeout = 10 * time.Second
 
-func (r *run) release(ctx context.Context, h admin.Hold) error {
+func (r *run) release(ctx context.Context, h model.Hold) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := r.admin.ReleaseHold(ctx, h); err != nil {

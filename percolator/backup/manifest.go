@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -72,15 +74,15 @@ type storedPlan struct {
 	Ranges []rowRange `json:"ranges"`
 }
 
-// holdRecord is an admin.Hold in JSON.
+// holdRecord is an model.Hold in JSON.
 type holdRecord struct {
 	ID        string        `json:"id"`
 	Timestamp tso.Timestamp `json:"timestamp"`
 	Reason    string        `json:"reason"`
 }
 
-func (h holdRecord) hold() admin.Hold {
-	return admin.Hold{ID: h.ID, Timestamp: h.Timestamp, Reason: h.Reason}
+func (h holdRecord) hold() model.Hold {
+	return model.Hold{ID: h.ID, Timestamp: h.Timestamp, Reason: h.Reason}
 }
 
 // rowRange is what one worker reads, one chunk after the other. An empty End is unbounded.

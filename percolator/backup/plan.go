@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"context"
@@ -83,7 +85,7 @@ func hasWeak(s *percolator.Schema) bool {
 }
 
 // takeHold chooses the timestamp of the backup and protects it.
-func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h admin.Hold, ts tso.Timestamp, missedWeak bool, err error) {
+func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h model.Hold, ts tso.Timestamp, missedWeak bool, err error) {
 	const reason = "percolator backup"
 	switch {
 	case r.opts.AsOf != 0:

@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"cmp"
@@ -105,14 +107,14 @@ func restoreChunk(ctx context.Context, fence *transfer.Restore, store Store, c *
 	if err != nil {
 		return err
 	}
-	var rows []transfer.ExportedRow
+	var rows []model.ExportedRow
 	size := 0
 	write := func() error {
 		err := fence.WriteRows(ctx, c.Table, rows)
 		rows, size = rows[:0], 0
 		return err
 	}
-	err = c.eachRow(data, func(row transfer.ExportedRow) error {
+	err = c.eachRow(data, func(row model.ExportedRow) error {
 		rows = append(rows, row)
 		for _, e := range row.Cells {
 			size += len(e.Value)

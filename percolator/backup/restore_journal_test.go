@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -27,7 +29,7 @@ func testRestoreHasTheJournalBuilt(t *testing.T) {
 	_, err := backup.Restore(ctx, c, store, backup.RestoreOptions{})
 	must(t, err)
 
-	stored := func() admin.JournalState {
+	stored := func() model.JournalState {
 		t.Helper()
 		s, err := admin.Instance{Project: source.Project, ID: g.instance, Options: source.Options()}.ReadSchema(ctx)
 		must(t, err)
@@ -43,11 +45,11 @@ func testRestoreHasTheJournalBuilt(t *testing.T) {
 		t.Errorf("%+v names the row, %v", found, err)
 	}
 
-	sweeper, err := tools.NewSweeper(admin.SweepConfig{})
+	sweeper, err := tools.NewSweeper(model.SweepConfig{})
 	must(t, err)
 	done, err := sweeper.Sweep(ctx)
 	must(t, err)
-	if done.Building == "" || done.Phase != admin.SweepDone || stored().Building != "" || !c.Engine().Meta.ByJournal() {
+	if done.Building == "" || done.Phase != model.SweepDone || stored().Building != "" || !c.Engine().Meta.ByJournal() {
 		t.Errorf("after %+v: %+v, relied on: %v", done, stored(), c.Engine().Meta.ByJournal())
 	}
 	if found, _, err := tools.EntriesOf(ctx, "docs", "pending"); err != nil || len(found) == 0 {

@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"testing"
 	"time"
@@ -49,7 +51,7 @@ func testValuesThatExpireAreRestored(t *testing.T) {
 			t.Errorf("restored at %v, expires at %v", e.CommitTS.Time(), e.Expires.Time())
 		}
 	}
-	sweeper, err := tools.NewSweeper(admin.SweepConfig{})
+	sweeper, err := tools.NewSweeper(model.SweepConfig{})
 	must(t, err)
 	_, err = sweeper.Sweep(ctx)
 	must(t, err)

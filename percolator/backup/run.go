@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"cmp"
@@ -62,8 +64,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.now == nil {
 		o.now = time.Now
 	}
-	if o.Concurrency < 0 || o.Concurrency > 64 || o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30 || o.HoldTTL < 0 || o.HoldTTL > admin.MaxHoldTTL {
-		return o, fmt.Errorf("backup: %w: Concurrency is at most 64, ChunkBytes from 1 KiB to 1 GiB, HoldTTL at most %v", percolator.ErrInvalidArgument, admin.MaxHoldTTL)
+	if o.Concurrency < 0 || o.Concurrency > 64 || o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30 || o.HoldTTL < 0 || o.HoldTTL > model.MaxHoldTTL {
+		return o, fmt.Errorf("backup: %w: Concurrency is at most 64, ChunkBytes from 1 KiB to 1 GiB, HoldTTL at most %v", percolator.ErrInvalidArgument, model.MaxHoldTTL)
 	}
 	return o, nil
 }
@@ -257,13 +259,13 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, schema *percolator
 
 // confine drops what the schema of the backup does not know: columns that became observed or weak
 // after the plan.
-func confine(s *percolator.Schema, table string, row transfer.ExportedRow) transfer.ExportedRow {
+func confine(s *percolator.Schema, table string, row model.ExportedRow) model.ExportedRow {
 	t := tableOf(s, table)
-	row.Cells = slices.DeleteFunc(row.Cells, func(e transfer.ExportedCell) bool {
-		return e.Kind == transfer.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == transfer.ExportedWeak && !slices.Contains(t.Weak, e.Column)
+	row.Cells = slices.DeleteFunc(row.Cells, func(e model.ExportedCell) bool {
+		return e.Kind == model.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == model.ExportedWeak && !slices.Contains(t.Weak, e.Column)
 	})
 	for i := range row.Cells {
-		if e := &row.Cells[i]; e.Kind == transfer.ExportedPut && !slices.Contains(t.Observed, e.Column) {
+		if e := &row.Cells[i]; e.Kind == model.ExportedPut && !slices.Contains(t.Observed, e.Column) {
 			e.Notified, e.Acknowledged, e.Parked = false, nil, nil
 		}
 	}

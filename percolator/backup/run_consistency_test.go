@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +108,7 @@ func testCollectionDuringTheBackup(t *testing.T) {
 	set(t, env.Client, before)
 	store, once := backup.Dir(t.TempDir()), sync.Once{}
 	opts := small
-	opts.Concurrency, opts.HoldTTL = 1, admin.MaxHoldTTL
+	opts.Concurrency, opts.HoldTTL = 1, model.MaxHoldTTL
 	opts.Progress = func(at backup.Progress) {
 		if at.Chunks == 0 {
 			return
@@ -117,7 +119,7 @@ func testCollectionDuringTheBackup(t *testing.T) {
 				after[at] = "after"
 			}
 			set(t, env.Client, after)
-			env.Clock.Advance(5 * admin.MaxHoldTTL / 7) // 5 days
+			env.Clock.Advance(5 * model.MaxHoldTTL / 7) // 5 days
 			collect(t, env)
 		})
 	}
@@ -172,7 +174,7 @@ func TestHoldEnds(t *testing.T) {
 					expect(t, err, backup.ErrHoldGone)
 				} else {
 					expect(t, err, context.Canceled)
-					env.Clock.Advance(24 * admin.MaxHoldTTL / 7) // beyond its 6 hours
+					env.Clock.Advance(24 * model.MaxHoldTTL / 7) // beyond its 6 hours
 					collect(t, env)
 				}
 				_, err = backup.Run(testContext(t), env.Client, store, small)

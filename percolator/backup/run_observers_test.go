@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +142,7 @@ func testObserversGoOn(t *testing.T) {
 	acknowledge(t, c, "again late", "one", "two")
 	now, err := env.Oracle.Next(ctx)
 	must(t, err)
-	must(t, c.Engine().Commits.SetObserverStates(ctx, admin.ObserverState{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
+	must(t, c.Engine().Commits.SetObserverStates(ctx, model.ObserverState{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
 		Reason: "no such thing", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"one", "two"}}))
 	notify(t, c, "weak", "weak late", "weak done")
 	must(t, admin.New(c).ClearNotification(ctx, cell("docs", "weak done", "again"), now+1<<40))
@@ -352,7 +354,7 @@ func TestTracesDoNotGrow(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
 	c, ctx := env.Client, testContext(t)
-	_, err := admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL, "somebody's report")
+	_, err := admin.New(c).TakeHold(ctx, 0, model.MaxHoldTTL, "somebody's report")
 	must(t, err)
 	for range 50 {
 		notify(t, c, "r")

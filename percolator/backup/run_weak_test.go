@@ -36,11 +36,11 @@ func testWeakNotificationsByJournal(t *testing.T) {
 		must(t, tools.ClearNotification(ctx, again(row), now))
 		must(t, c.Flush(ctx))
 	}
-	park := func(row string) admin.ObserverState {
+	park := func(row string) model.ObserverState {
 		t.Helper()
 		now, err := env.Oracle.Next(ctx)
 		must(t, err)
-		s := admin.ObserverState{Cell: again(row), Observer: "weak", Through: now, Attempts: 7, Reason: "x", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"weak"}}
+		s := model.ObserverState{Cell: again(row), Observer: "weak", Through: now, Attempts: 7, Reason: "x", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"weak"}}
 		must(t, c.Engine().Commits.SetObserverStates(ctx, s))
 		return s
 	}
@@ -60,7 +60,7 @@ func testWeakNotificationsByJournal(t *testing.T) {
 		}
 	}
 
-	_, ts, err := transfer.BeginExport(ctx, c.Engine(), admin.MaxHoldTTL, "test", nil)
+	_, ts, err := transfer.BeginExport(ctx, c.Engine(), model.MaxHoldTTL, "test", nil)
 	must(t, err)
 	clear("late")
 	settled(t, c, "late")

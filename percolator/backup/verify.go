@@ -1,7 +1,7 @@
 package backup
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
 	"errors"
@@ -118,7 +118,7 @@ func (m *Manifest) verifyChunk(ctx context.Context, s Store, i int) error {
 	if err != nil {
 		return err
 	}
-	return c.eachRow(data, func(transfer.ExportedRow) error { return ctx.Err() })
+	return c.eachRow(data, func(model.ExportedRow) error { return ctx.Err() })
 }
 
 // Summary describes what is in a store, complete or not.

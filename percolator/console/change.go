@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"net/http"
@@ -114,8 +116,8 @@ func (h *Handler) resolveLock(ctx context.Context, r *http.Request) (done, error
 		if err != nil {
 			return done{}, err
 		}
-		return done{pageLocks, map[admin.Resolution]string{
-			admin.LockAlive: "alive", admin.LockGone: "gone", admin.LockRolledForward: "resolved", admin.LockRolledBack: "resolved",
+		return done{pageLocks, map[model.Resolution]string{
+			model.LockAlive: "alive", model.LockGone: "gone", model.LockRolledForward: "resolved", model.LockRolledBack: "resolved",
 		}[how]}, nil
 	}
 	return done{pageLocks, "gone"}, nil

@@ -1,24 +1,24 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // client is a client in all its reports together: its workers report the same Stats, which count
 // once.
 type client struct {
-	admin.Report // the newest; Worker sums its workers up
+	model.Report // the newest; Worker sums its workers up
 
 	Workers int
 }
 
 // clientsOf groups reports by client, in the order of host, process and client.
-func clientsOf(reports []admin.Report) []client {
+func clientsOf(reports []model.Report) []client {
 	byID := map[string]client{}
 	for _, r := range reports {
 		c, known := byID[clientID(r)]
@@ -40,20 +40,20 @@ func clientsOf(reports []admin.Report) []client {
 }
 
 // clientID tells clients apart; those of an earlier version do not name themselves.
-func clientID(r admin.Report) string {
+func clientID(r model.Report) string {
 	if r.Client != "" {
 		return r.Client
 	}
 	return fmt.Sprint(r.Name, " ", int64(r.Started))
 }
 
-func plus(a, b admin.ObserverReport) admin.ObserverReport {
-	return admin.ObserverReport{Runs: a.Runs + b.Runs, Attempts: a.Attempts + b.Attempts, Retries: a.Retries + b.Retries,
+func plus(a, b model.ObserverReport) model.ObserverReport {
+	return model.ObserverReport{Runs: a.Runs + b.Runs, Attempts: a.Attempts + b.Attempts, Retries: a.Retries + b.Retries,
 		Conflicts: a.Conflicts + b.Conflicts, Errors: a.Errors + b.Errors, Panics: a.Panics + b.Panics}
 }
 
 // withOwn puts what this process knows of itself in the place of what it has reported.
-func withOwn(own admin.Report, reports []admin.Report) []admin.Report {
-	all := slices.DeleteFunc(slices.Clone(reports), func(r admin.Report) bool { return r.Name == own.Name })
+func withOwn(own model.Report, reports []model.Report) []model.Report {
+	all := slices.DeleteFunc(slices.Clone(reports), func(r model.Report) bool { return r.Name == own.Name })
 	return append(all, own)
 }

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/internal/engine/membership"
 
 	"context"
@@ -11,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -32,7 +33,7 @@ func TestProgramWithoutAWorker(t *testing.T) {
 	}
 	report, err := membership.NewReporter(program.Engine(), program.Engine().ID, 10*time.Second)
 	if err == nil {
-		err = report.Store(testContext(t), admin.WorkerReport{})
+		err = report.Store(testContext(t), model.WorkerReport{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,18 +1,18 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
-
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // contendedLine is a contended cell in all clients together.
 type contendedLine struct {
-	admin.ContendedCell
+	model.ContendedCell
 
 	Clients int
 }

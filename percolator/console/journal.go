@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -13,7 +15,7 @@ type journalState struct {
 	Building bool // likewise, until a sweep has ended
 	Streams  []admin.JournalStream
 	More     bool // there are more than these
-	Sweep    admin.Sweep
+	Sweep    model.Sweep
 }
 
 // journal lists at most MaxListed streams. That reads the journal, so it runs only while the page

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"bytes"
 	"cmp"
 	"maps"
@@ -10,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -196,7 +197,7 @@ func (p *page) Span() string {
 // observerLine is an observer in all workers together.
 type observerLine struct {
 	Name string
-	admin.ObserverReport
+	model.ObserverReport
 
 	Workers int
 }
@@ -278,13 +279,13 @@ func (p *page) Ahead(ts tso.Timestamp) string { return formatDuration(ts.Time().
 func (p *page) Clients() []client { return p.clients() }
 
 // MostClients is how many clients can report.
-func (p *page) MostClients() int { return admin.MaxReports - admin.MaxWorkers }
+func (p *page) MostClients() int { return model.MaxReports - model.MaxWorkers }
 
 // Failures is how often the workers of a client have failed.
 func (p *page) Failures(c client) string { return grouped(c.Worker.Errors + c.Worker.Panics) }
 
 // LiveWorkers are the workers that percolator workers ls lists.
-func (p *page) LiveWorkers() []admin.WorkerInfo { return p.workers() }
+func (p *page) LiveWorkers() []model.WorkerInfo { return p.workers() }
 
 // IsOwn tells whether a client is this process's.
 func (p *page) IsOwn(c client) bool { return c.Client == p.Own }
@@ -299,9 +300,9 @@ type phase struct {
 func (p *page) Phases() []phase {
 	at := p.Storage.Value.Phase
 	return []phase{
-		{"drain", "waits for requests that are older than the safepoint", at == admin.CollectionDrain},
-		{"resolve", "resolves every older lock", at == admin.CollectionResolve},
-		{"erase", "removes what no reader can see any more", at == admin.CollectionErase},
-		{"done", "until the next cycle", at == admin.CollectionDone},
+		{"drain", "waits for requests that are older than the safepoint", at == model.CollectionDrain},
+		{"resolve", "resolves every older lock", at == model.CollectionResolve},
+		{"erase", "removes what no reader can see any more", at == model.CollectionErase},
+		{"done", "until the next cycle", at == model.CollectionDone},
 	}
 }

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"slices"
 	"time"
@@ -103,7 +105,7 @@ func (t *tally) column(table, name string) *waitingColumn {
 	return c
 }
 
-func (t *tally) add(row admin.Pending) {
+func (t *tally) add(row model.Pending) {
 	p := &t.found
 	p.Locks += len(row.Locks)
 	for _, l := range row.Locks[:min(len(row.Locks), MaxCounted-len(p.lives))] {
@@ -115,7 +117,7 @@ func (t *tally) add(row admin.Pending) {
 	}
 }
 
-func (t *tally) addNotification(col *waitingColumn, row admin.Pending, n admin.Notification) {
+func (t *tally) addNotification(col *waitingColumn, row model.Pending, n model.Notification) {
 	p := &t.found
 	for _, s := range row.Parked(n) {
 		if p.ParkedCells++; len(p.Parked) < MaxListed {
@@ -140,7 +142,7 @@ func (t *tally) pending() pending {
 }
 
 // parked is an observer state in the form that observers.Retry and Drop take.
-func parked(s admin.ObserverState) observers.Parked {
+func parked(s model.ObserverState) observers.Parked {
 	return observers.Parked{Cell: s.Cell, Observer: s.Observer, Attempts: s.Attempts, Reason: s.Reason, Since: s.Since, Through: s.Through}
 }
 

@@ -1,12 +1,13 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -34,10 +35,10 @@ func TestPendingIsBounded(t *testing.T) {
 	const rows = MaxListed + 500
 	for i := range rows {
 		cell := document(fmt.Sprint(i), "contents")
-		tally.add(admin.Pending{
-			Table: "documents", Row: cell.Row, Locks: []admin.Lock{{Cell: cell, Placed: at, TTL: time.Second}}, Corrupt: []percolator.Cell{cell},
-			Notified: []admin.Notification{{Cell: cell, Timestamp: at}},
-			States:   []admin.ObserverState{{Cell: cell, Observer: "o", Through: at}},
+		tally.add(model.Pending{
+			Table: "documents", Row: cell.Row, Locks: []model.Lock{{Cell: cell, Placed: at, TTL: time.Second}}, Corrupt: []percolator.Cell{cell},
+			Notified: []model.Notification{{Cell: cell, Timestamp: at}},
+			States:   []model.ObserverState{{Cell: cell, Observer: "o", Through: at}},
 		})
 	}
 	p := tally.pending()

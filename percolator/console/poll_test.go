@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"bytes"
 	"context"
 	"errors"
@@ -16,7 +18,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/observers/exportqueue"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -27,8 +28,8 @@ type fakeSource struct {
 	hang  string // the source that answers only when its context ends
 	fail  string // the source that fails
 
-	workers []admin.WorkerInfo
-	reports []admin.Report
+	workers []model.WorkerInfo
+	reports []model.Report
 }
 
 func (f *fakeSource) ask(ctx context.Context, name string) error {
@@ -55,20 +56,20 @@ func (f *fakeSource) counts() map[string]int {
 	return maps.Clone(f.asked)
 }
 
-func (f *fakeSource) own() admin.Report {
-	return admin.Report{Name: "own", Client: "own", Written: tso.At(time.Now())}
+func (f *fakeSource) own() model.Report {
+	return model.Report{Name: "own", Client: "own", Written: tso.At(time.Now())}
 }
-func (f *fakeSource) Reports(ctx context.Context) ([]admin.Report, error) {
+func (f *fakeSource) Reports(ctx context.Context) ([]model.Report, error) {
 	err := f.ask(ctx, "reports")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.reports, err
 }
-func (f *fakeSource) Workers(ctx context.Context) (admin.Workers, error) {
+func (f *fakeSource) Workers(ctx context.Context) (model.Workers, error) {
 	err := f.ask(ctx, "workers")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return admin.Workers{Now: tso.At(time.Now()), Live: f.workers}, err
+	return model.Workers{Now: tso.At(time.Now()), Live: f.workers}, err
 }
 func (f *fakeSource) storage(ctx context.Context) (storage, error) {
 	return storage{}, f.ask(ctx, "storage")
@@ -245,8 +246,8 @@ func TestNobodyWatches(t *testing.T) {
 // A column that nobody takes is named within 10 s, also when its worker has just left, and agrees
 // with the list of workers.
 func TestNoWorkerTakesAColumn(t *testing.T) {
-	worker := admin.WorkerInfo{Name: "w", Takes: map[string][][]byte{"documents": {[]byte("contents")}}}
-	inBubbleWith(t, 0, &fakeSource{workers: []admin.WorkerInfo{worker}}, func(t *testing.T, h *Handler, src *fakeSource) {
+	worker := model.WorkerInfo{Name: "w", Takes: map[string][][]byte{"documents": {[]byte("contents")}}}
+	inBubbleWith(t, 0, &fakeSource{workers: []model.WorkerInfo{worker}}, func(t *testing.T, h *Handler, src *fakeSource) {
 		watch(h, pageOverview)
 		time.Sleep(10 * time.Second)
 		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes the column recount of documents.") {
@@ -266,7 +267,7 @@ func TestNoWorkerTakesAColumn(t *testing.T) {
 			t.Error("the page of workers still has one")
 		}
 		src.mu.Lock()
-		src.reports = []admin.Report{{Name: "without Partition", Client: "c", Written: tso.At(time.Now()), Worker: admin.WorkerReport{
+		src.reports = []model.Report{{Name: "without Partition", Client: "c", Written: tso.At(time.Now()), Worker: model.WorkerReport{
 			Takes: map[string][][]byte{"documents": {[]byte("contents"), []byte("recount")}},
 		}}}
 		src.mu.Unlock()

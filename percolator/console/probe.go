@@ -1,11 +1,12 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"time"
 
 	"github.com/gopercolator/percolator/observers/exportqueue"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // requestLimit bounds what one source may take.
@@ -63,8 +64,8 @@ func walking(p *probe) *probe {
 func newProbes(src source, interval time.Duration) []*probe {
 	return []*probe{
 		newProbe(interval, "", src.oracle, func(st *state) *reading[[]oracleServer] { return &st.Oracle }),
-		newProbe(2*interval, "", src.Reports, func(st *state) *reading[[]admin.Report] { return &st.Processes }),
-		newProbe(3*interval, "", src.Workers, func(st *state) *reading[admin.Workers] { return &st.Workers }),
+		newProbe(2*interval, "", src.Reports, func(st *state) *reading[[]model.Report] { return &st.Processes }),
+		newProbe(3*interval, "", src.Workers, func(st *state) *reading[model.Workers] { return &st.Workers }),
 		newProbe(3*interval, "", src.storage, func(st *state) *reading[storage] { return &st.Storage }),
 		walking(newProbe(5*interval, "", src.pending, func(st *state) *reading[pending] { return &st.Pending })),
 		walking(newProbe(5*interval, "", src.letters, func(st *state) *reading[[]exportqueue.DeadLetterCount] { return &st.Letters })),

@@ -1,12 +1,13 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -35,7 +36,7 @@ var cumulative = []int{committed, conflicts, aborts, lockWaits, lockWaitTime, ru
 // counters are what a process has counted.
 type counters struct {
 	series      [seriesCount]float64
-	commit, get admin.LatencyCounts
+	commit, get model.LatencyCounts
 }
 
 func clientCounters(st percolator.Stats) counters {
@@ -49,7 +50,7 @@ func clientCounters(st percolator.Stats) counters {
 	}
 }
 
-func workerCounters(w admin.WorkerReport) counters {
+func workerCounters(w model.WorkerReport) counters {
 	return counters{series: [seriesCount]float64{runs: float64(w.Runs), failures: float64(w.Errors + w.Panics)}}
 }
 
@@ -69,7 +70,7 @@ const (
 )
 
 // process reads the counters of all live clients and workers, and forgets the others.
-func (r *rates) process(list []admin.Report) {
+func (r *rates) process(list []model.Report) {
 	live := map[string]*pace{}
 	for _, c := range clientsOf(list) {
 		r.read(live, "client "+clientID(c.Report), c.Report, clientCounters(c.Stats))
@@ -84,7 +85,7 @@ func (r *rates) process(list []admin.Report) {
 
 // read takes a reading of a client or a worker over. When it was read, the client's own clock knows
 // best: the oracle's time is an estimate, as good as the oracle is quick.
-func (r *rates) read(live map[string]*pace, id string, report admin.Report, now counters) {
+func (r *rates) read(live map[string]*pace, id string, report model.Report, now counters) {
 	p := r.processes[id]
 	if p == nil {
 		p = &pace{at: report.Written, uptime: report.Uptime, last: now}
@@ -130,7 +131,7 @@ func (r *rates) oracle(list []oracleServer, at time.Time) {
 
 // sample is the present rates of everything together.
 func (r *rates) sample(s *sample) {
-	var commit, get admin.LatencyCounts
+	var commit, get model.LatencyCounts
 	for _, p := range r.processes {
 		if p.between == 0 {
 			continue
@@ -149,7 +150,7 @@ func (r *rates) sample(s *sample) {
 	}
 }
 
-func quantiles(s *sample, l admin.LatencyCounts, median, tail int) {
+func quantiles(s *sample, l model.LatencyCounts, median, tail int) {
 	if l.Count > 0 {
 		s.Values[median], s.Values[tail] = l.Quantile(0.5).Seconds(), l.Quantile(0.99).Seconds()
 	}

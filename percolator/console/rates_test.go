@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"encoding/json"
 	"math"
 	"testing"
@@ -8,20 +10,19 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // counted is a report of a process that was written at a second and has committed so many
 // transactions.
-func counted(name string, started, second int, transactions int64) admin.Report {
+func counted(name string, started, second int, transactions int64) model.Report {
 	start := tso.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	commits := admin.LatencyCounts{Count: transactions}
+	commits := model.LatencyCounts{Count: transactions}
 	commits.Buckets[3] = transactions // up to 1 ms
-	return admin.Report{
+	return model.Report{
 		Name: name, Started: start.Add(time.Duration(started) * time.Second), Written: start.Add(time.Duration(second) * time.Second),
 		Stats: percolator.Stats{
-			Transactions: transactions, LockWaitTime: time.Duration(transactions) * time.Second, Latency: map[string]admin.LatencyCounts{"commit": commits},
+			Transactions: transactions, LockWaitTime: time.Duration(transactions) * time.Second, Latency: map[string]model.LatencyCounts{"commit": commits},
 		},
 	}
 }
@@ -31,19 +32,19 @@ func TestRatesAreOfTheLastTwoReports(t *testing.T) {
 	t.Parallel()
 	r := newRates()
 	for i, step := range []struct {
-		list []admin.Report
+		list []model.Report
 		want float64
 	}{
 		{nil, math.NaN()},
-		{[]admin.Report{counted("a", 0, 10, 500)}, math.NaN()},                                 // what happened before is unknown
-		{[]admin.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // 200 in 10 s
-		{[]admin.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // nothing new is no standstill
-		{[]admin.Report{counted("a", 0, 30, 700), counted("b", 0, 25, 60)}, 10},                // a has stopped
-		{[]admin.Report{counted("b", 0, 25, 60)}, 10},                                          // and is gone
-		{[]admin.Report{counted("b", 26, 30, 5)}, math.NaN()},                                  // a new process of the same name
-		{[]admin.Report{counted("b", 26, 40, 25), counted("b", 26, 40, 25)}, 2},                // one name twice counts once
-		{[]admin.Report{counted("b", 26, 35, 0)}, 2},                                           // an older report says nothing
-		{[]admin.Report{counted("b", 26, 50, 25), counted("c", 1, 50, 1_000_000)}, float64(0)}, // c is new
+		{[]model.Report{counted("a", 0, 10, 500)}, math.NaN()},                                 // what happened before is unknown
+		{[]model.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // 200 in 10 s
+		{[]model.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // nothing new is no standstill
+		{[]model.Report{counted("a", 0, 30, 700), counted("b", 0, 25, 60)}, 10},                // a has stopped
+		{[]model.Report{counted("b", 0, 25, 60)}, 10},                                          // and is gone
+		{[]model.Report{counted("b", 26, 30, 5)}, math.NaN()},                                  // a new process of the same name
+		{[]model.Report{counted("b", 26, 40, 25), counted("b", 26, 40, 25)}, 2},                // one name twice counts once
+		{[]model.Report{counted("b", 26, 35, 0)}, 2},                                           // an older report says nothing
+		{[]model.Report{counted("b", 26, 50, 25), counted("c", 1, 50, 1_000_000)}, float64(0)}, // c is new
 	} {
 		s := unknown(int64(i), time.Now())
 		r.process(step.list)
@@ -70,7 +71,7 @@ func TestRatesOfWhatHasJustBegun(t *testing.T) {
 	instant := counted("b", 0, 10, 8)
 	instant.Client, instant.Uptime = "b", 10*time.Millisecond
 	s := unknown(1, time.Now())
-	r.process([]admin.Report{report, instant})
+	r.process([]model.Report{report, instant})
 	r.sample(&s)
 	if s.Values[runs] != 4 || s.Values[committed] != 50+8 {
 		t.Errorf("%v runs and %v transactions a second", s.Values[runs], s.Values[committed])
@@ -103,19 +104,19 @@ func TestOracleRate(t *testing.T) {
 // Two workers of one client count it once, and so do this process's reading and its reports.
 func TestClientsCountOnce(t *testing.T) {
 	t.Parallel()
-	of := func(client, name string, second int, transactions int64, runs int64) admin.Report {
+	of := func(client, name string, second int, transactions int64, runs int64) model.Report {
 		r := counted(name, 0, second, transactions)
 		r.Client, r.Worker.Runs = client, runs
 		return r
 	}
-	reports := []admin.Report{of("c", "one", 100, 50, 3), of("c", "two", 102, 60, 4), of("c", "c", 90, 10, 0), of("d", "d", 100, 7, 0)}
+	reports := []model.Report{of("c", "one", 100, 50, 3), of("c", "two", 102, 60, 4), of("c", "c", 90, 10, 0), of("d", "d", 100, 7, 0)}
 	list := clientsOf(reports)
 	if len(list) != 2 || list[0].Stats.Transactions != 60 || list[0].Workers != 2 || list[0].Worker.Runs != 7 || list[1].Stats.Transactions != 7 || list[1].Workers != 0 {
 		t.Errorf("%+v", list)
 	}
 	r, s := newRates(), unknown(1, time.Now())
 	r.process(reports)
-	r.process([]admin.Report{of("c", "one", 110, 150, 13), of("c", "two", 112, 160, 24), of("d", "d", 110, 17, 0)})
+	r.process([]model.Report{of("c", "one", 110, 150, 13), of("c", "two", 112, 160, 24), of("d", "d", 110, 17, 0)})
 	r.sample(&s)
 	if s.Values[committed] != 10+1 || s.Values[runs] != 1+2 {
 		t.Errorf("%v transactions and %v runs a second", s.Values[committed], s.Values[runs])
@@ -133,7 +134,7 @@ func TestRatesByUptime(t *testing.T) {
 	for i, uptime := range []time.Duration{100 * time.Second, 110 * time.Second} {
 		report := counted("c", 0, 100+i, int64(500*i)) // a second apart, as far as the oracle's time is known
 		report.Client, report.Uptime = "c", uptime
-		r.process([]admin.Report{report})
+		r.process([]model.Report{report})
 	}
 	r.sample(&s)
 	if s.Values[committed] != 50 {
@@ -149,7 +150,7 @@ func TestRateOfANewClient(t *testing.T) {
 		r, s := newRates(), unknown(1, time.Now())
 		report := counted("new", 0, age, 100)
 		report.Client, report.Uptime = "new", time.Duration(age)*time.Second
-		r.process([]admin.Report{report})
+		r.process([]model.Report{report})
 		r.sample(&s)
 		if got := s.Values[committed]; got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
 			t.Errorf("%d s old: %v transactions a second, want %v", age, got, want)

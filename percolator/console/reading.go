@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"time"
 
 	"github.com/gopercolator/percolator/observers/exportqueue"
@@ -31,8 +33,8 @@ func (r reading[T]) renewed(value T, at time.Time, err error) reading[T] {
 // state is everything that the poll knows.
 type state struct {
 	Own       string // this process's client
-	Processes reading[[]admin.Report]
-	Workers   reading[admin.Workers]
+	Processes reading[[]model.Report]
+	Workers   reading[model.Workers]
 	Storage   reading[storage]
 	Pending   reading[pending]
 	Letters   reading[[]exportqueue.DeadLetterCount]
@@ -54,7 +56,7 @@ func (st *state) now(local time.Time) time.Time {
 type storage struct {
 	admin.Collection
 
-	Holds []admin.Hold
+	Holds []model.Hold
 }
 
 // oracleServer is what a server of the oracle says about itself.

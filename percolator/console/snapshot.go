@@ -1,10 +1,10 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"time"
-
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // publish makes a snapshot of what is known and tells those who wait for it. That of a hurried poll
@@ -59,7 +59,7 @@ func (p *poller) sample(next *snapshot) sample {
 
 // backlog is the age of the oldest notification that any scanner or adopter has met, whoever takes
 // it: they see everything, the poll only the first rows.
-func backlog(reports []admin.Report) (oldest time.Duration) {
+func backlog(reports []model.Report) (oldest time.Duration) {
 	for _, r := range reports {
 		millis := max(r.Worker.BacklogMillis, r.Worker.OldestMillis)
 		oldest = max(oldest, time.Duration(millis)*time.Millisecond)

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/internal/engine/membership"
 
 	"context"
@@ -16,9 +18,9 @@ import (
 // source is where the poll learns what it shows. Every method that takes a context may be slow or
 // fail without harm to the others.
 type source interface {
-	own() admin.Report // of this process; never slow
-	Reports(ctx context.Context) ([]admin.Report, error)
-	Workers(ctx context.Context) (admin.Workers, error) // changes nothing
+	own() model.Report // of this process; never slow
+	Reports(ctx context.Context) ([]model.Report, error)
+	Workers(ctx context.Context) (model.Workers, error) // changes nothing
 	storage(ctx context.Context) (storage, error)
 	pending(ctx context.Context) (pending, error)
 	letters(ctx context.Context) ([]exportqueue.DeadLetterCount, error)
@@ -40,11 +42,11 @@ func newClientSource(c *percolator.Client, cfg Config) clientSource {
 }
 
 // own is what this process would report, read now.
-func (s clientSource) own() admin.Report {
+func (s clientSource) own() model.Report {
 	if s.cfg.Worker != nil {
 		return s.cfg.Worker.Report()
 	}
-	return membership.OwnReport(s.c.Engine(), s.c.Engine().ID, admin.WorkerReport{})
+	return membership.OwnReport(s.c.Engine(), s.c.Engine().ID, model.WorkerReport{})
 }
 
 func (s clientSource) storage(ctx context.Context) (storage, error) {

@@ -1,19 +1,19 @@
 package console
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"maps"
 	"slices"
-
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // workers are those that announce themselves, and those that only report because they have no
 // Config.Partition: what "percolator workers ls" lists.
-func (st *state) workers() []admin.WorkerInfo {
+func (st *state) workers() []model.WorkerInfo {
 	list := slices.Clone(st.Workers.Value.Live)
 	for _, r := range st.Processes.Value {
-		if r.HasWorker() && !slices.ContainsFunc(list, func(w admin.WorkerInfo) bool { return w.Name == r.Name }) {
-			list = append(list, admin.WorkerInfo{Name: r.Name, Session: r.Session, Version: r.Version, Started: r.Started, Expires: r.Expires,
+		if r.HasWorker() && !slices.ContainsFunc(list, func(w model.WorkerInfo) bool { return w.Name == r.Name }) {
+			list = append(list, model.WorkerInfo{Name: r.Name, Session: r.Session, Version: r.Version, Started: r.Started, Expires: r.Expires,
 				Observers: slices.Sorted(maps.Keys(r.Worker.Observers)), Columns: r.Worker.Columns, Takes: r.Worker.Takes})
 		}
 	}

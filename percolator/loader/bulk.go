@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"context"
@@ -22,13 +24,13 @@ import (
 //
 //	Row   string
 //	Cells []Cell
-type Row = transfer.ImportRow
+type Row = model.ImportRow
 
 // Cell is one value of a row:
 //
 //	Column string
 //	Value  []byte
-type Cell = transfer.ImportCell
+type Cell = model.ImportCell
 
 // BulkReport is what Bulk has done.
 type BulkReport struct {
@@ -43,8 +45,8 @@ type BulkReport struct {
 	Failures []*ItemError
 	// Source is what was read from the source, by all calls, and Table what was found in the table:
 	// less what has expired and was collected.
-	Source transfer.ImportSum
-	Table  transfer.ImportReport
+	Source model.ImportSum
+	Table  model.ImportReport
 	// Since is from when on snapshots see the rows: all of them.
 	Since tso.Timestamp
 }

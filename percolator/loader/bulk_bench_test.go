@@ -3,7 +3,7 @@
 package loader_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
 	"flag"
@@ -91,7 +91,7 @@ func (c *comparison) yield(yield func(loader.Row, error) bool) {
 			c.meter.traffic.awaitStored(0)
 			c.meter.begin()
 		}
-		if !yield(loader.Row{Row: fmt.Sprintf("row-%09d", i), Cells: []transfer.ImportCell{{Column: "c", Value: value}}}, nil) {
+		if !yield(loader.Row{Row: fmt.Sprintf("row-%09d", i), Cells: []model.ImportCell{{Column: "c", Value: value}}}, nil) {
 			return
 		}
 	}

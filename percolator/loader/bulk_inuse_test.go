@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"context"
@@ -37,7 +39,7 @@ func (s changing) rows(_ context.Context, from loader.Position) iter.Seq2[loader
 		for _, key := range slices.Sorted(maps.Keys(s)) {
 			row := loader.Row{Row: key}
 			for _, column := range slices.Sorted(maps.Keys(s[key])) {
-				row.Cells = append(row.Cells, transfer.ImportCell{Column: column, Value: []byte(s[key][column])})
+				row.Cells = append(row.Cells, model.ImportCell{Column: column, Value: []byte(s[key][column])})
 			}
 			if key > string(from.Token) && !yield(loader.Item[loader.Row]{Value: row, Token: []byte(key)}, nil) {
 				return
@@ -230,7 +232,7 @@ func testBulkTakesOverASourceInUse(t *testing.T) {
 	earlier, err := transfer.BeginImport(e.ctx, client.Engine(), cfg.Table, cfg.Source, false, nil, nil)
 	fixture.Must(t, err)
 	write := func(row, unique string) error {
-		return earlier.WriteRows(e.ctx, []loader.Row{{Row: row, Cells: []transfer.ImportCell{{Column: "c", Value: []byte("v")}, {Column: "name", Value: []byte(unique)}, {Column: "kind", Value: []byte("5")}}}})
+		return earlier.WriteRows(e.ctx, []loader.Row{{Row: row, Cells: []model.ImportCell{{Column: "c", Value: []byte("v")}, {Column: "name", Value: []byte(unique)}, {Column: "kind", Value: []byte("5")}}}})
 	}
 	fixture.Must(t, write(name("r", 7), name("r", 2)))
 	fixture.Must(t, write("s", "s"))

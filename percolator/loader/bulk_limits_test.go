@@ -1,7 +1,7 @@
 package loader_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
 	"fmt"
@@ -27,7 +27,7 @@ func TestBulkOfManyTimesToLive(t *testing.T) {
 				for i := range ttls {
 					name := fmt.Sprintf("c%03d", i)
 					table.Columns = append(table.Columns, percolator.ColumnSchema{Name: name, TTL: 10_000*time.Hour + time.Duration(i)*time.Nanosecond})
-					one.Cells = append(one.Cells, transfer.ImportCell{Column: name, Value: []byte(name)})
+					one.Cells = append(one.Cells, model.ImportCell{Column: name, Value: []byte(name)})
 				}
 				table.TTL = 10_000 * time.Hour
 				ctx, cancel := context.WithTimeout(context.Background(), 100*limit)

@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"context"
@@ -68,7 +70,7 @@ func testAbortThatLivesThroughARepair(t *testing.T) {
 		}
 		repaired = true // nothing is left: now a replica takes over
 		e.putBack(held, importedTables...)
-		_, err := a.Repair(e.ctx, admin.RepairOptions{To: to})
+		_, err := a.Repair(e.ctx, model.RepairOptions{To: to})
 		fixture.Must(t, err)
 	})
 	fixture.Must(t, err)
@@ -103,7 +105,7 @@ func testImportThatLivesThroughARepair(t *testing.T) {
 	fixture.Must(t, err)
 	// The replica that takes over lacks the last writes.
 	e.putBack(held, importedTables...)
-	_, err = a.Repair(e.ctx, admin.RepairOptions{To: to})
+	_, err = a.Repair(e.ctx, model.RepairOptions{To: to})
 	fixture.Must(t, err)
 	if _, err := im.Lift(e.ctx); !errors.Is(err, percolator.ErrConflict) {
 		t.Errorf("it opens the table: %v", err)
@@ -162,7 +164,7 @@ func testImportThatIsStoppedAfterItsTimestamps(t *testing.T) {
 		held[table] = rows
 	}
 	e.putBack(held, append(importedTables, "percolator_meta")...)
-	_, err = a.Repair(e.ctx, admin.RepairOptions{To: to})
+	_, err = a.Repair(e.ctx, model.RepairOptions{To: to})
 	fixture.Must(t, err)
 	_, err = loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(2*n))
 	if err != nil {
@@ -215,7 +217,7 @@ func testRepairRemovesThePositionOfAnImport(t *testing.T) {
 					return
 				}
 			}
-			_, err := a.Repair(e.ctx, admin.RepairOptions{To: e.completeNow(a)})
+			_, err := a.Repair(e.ctx, model.RepairOptions{To: e.completeNow(a)})
 			fixture.Must(t, err)
 		}
 	})

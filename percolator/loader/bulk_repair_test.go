@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"iter"
@@ -108,7 +110,7 @@ func testRepairOfAnAbortedImport(t *testing.T, again int) {
 	}
 	e.putBack(held, tables...)
 
-	_, err = a.Repair(e.ctx, admin.RepairOptions{To: to})
+	_, err = a.Repair(e.ctx, model.RepairOptions{To: to})
 	fixture.Must(t, err)
 	e.wantFenced(e.Client)
 	if _, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(n)); !errors.Is(err, admin.ErrImporting) {

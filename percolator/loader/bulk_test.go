@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"context"
@@ -46,7 +48,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 
 // rowOf is the row of a name: an observed cell, one of each index, and one that is neither.
 func rowOf(row string) loader.Row {
-	return loader.Row{Row: row, Cells: []transfer.ImportCell{
+	return loader.Row{Row: row, Cells: []model.ImportCell{
 		{Column: "c", Value: []byte(row)}, {Column: "name", Value: []byte("name of " + row)},
 		{Column: "kind", Value: []byte(row[len(row)-1:])}, {Column: "empty", Value: []byte{}},
 	}}
@@ -368,7 +370,7 @@ func testBulkPassesOver(t *testing.T) {
 	source := loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
 			_ = yield(rowOf("a"), nil) && yield(loader.Row{Row: strings.Repeat("k", 5000), Cells: rowOf("k").Cells}, nil) &&
-				yield(loader.Row{}, errLine) && yield(loader.Row{Row: "weak", Cells: []transfer.ImportCell{{Column: "a\x00b"}}}, nil) && yield(rowOf("b"), nil)
+				yield(loader.Row{}, errLine) && yield(loader.Row{Row: "weak", Cells: []model.ImportCell{{Column: "a\x00b"}}}, nil) && yield(rowOf("b"), nil)
 		}
 	}, nil)
 	_, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), source)
@@ -615,7 +617,7 @@ func testRepairOfAnImport(t *testing.T, at int) {
 	first, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), source)
 	fixture.Must(t, err)
 	e.wantRows(e.Client, n)
-	_, err = a.Repair(e.ctx, admin.RepairOptions{To: to})
+	_, err = a.Repair(e.ctx, model.RepairOptions{To: to})
 	fixture.Must(t, err)
 	e.wantFenced(e.Client)
 	second, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(n))
@@ -637,7 +639,7 @@ func testBulkChecksInFewRequests(t *testing.T) {
 	source := loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
 			for i := range n {
-				if !yield(loader.Row{Row: name("r", i), Cells: []transfer.ImportCell{{Column: "c", Value: []byte("v")}}}, nil) {
+				if !yield(loader.Row{Row: name("r", i), Cells: []model.ImportCell{{Column: "c", Value: []byte("v")}}}, nil) {
 					return
 				}
 			}

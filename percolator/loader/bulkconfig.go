@@ -11,6 +11,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
+// MaxSourceBytes is how long BulkConfig.Source may be.
+const MaxSourceBytes = transfer.MaxImportID
+
 // BulkConfig is how Bulk works. Table and Source are required.
 type BulkConfig struct {
 	// Table is where the rows go. It must be empty.
@@ -98,8 +101,8 @@ func (cfg BulkConfig) withDefaults() (BulkConfig, error) {
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.Source == "" || len(cfg.Source) > transfer.MaxImportID {
-		return cfg, fmt.Errorf("loader: %w: BulkConfig.Source must have 1 to %d bytes", percolator.ErrInvalidArgument, transfer.MaxImportID)
+	if cfg.Source == "" || len(cfg.Source) > MaxSourceBytes {
+		return cfg, fmt.Errorf("loader: %w: BulkConfig.Source must have 1 to %d bytes", percolator.ErrInvalidArgument, MaxSourceBytes)
 	}
 	if cfg.Progress == nil {
 		cfg.Progress = func(BulkProgress) {}

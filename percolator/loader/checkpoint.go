@@ -1,7 +1,7 @@
 package loader
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
 	"crypto/rand"
@@ -27,7 +27,7 @@ type record struct {
 	Token  []byte `json:"token,omitempty"`
 	Done   bool   `json:"done,omitempty"` // the load came to its end; the next one begins anew
 
-	Sums transfer.ImportSums `json:"sums,omitempty"` // of an import: of the items before the position
+	Sums model.ImportSums `json:"sums,omitempty"` // of an import: of the items before the position
 }
 
 // checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at

@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"iter"
@@ -29,7 +31,7 @@ func testLoadThatLivesThroughARepairLosesNothing(t *testing.T) {
 			read := 0
 			for item, err := range source("o-", n)(ctx, from) {
 				if read++; read == repaired {
-					_, err := a.Repair(e.ctx, admin.RepairOptions{To: to})
+					_, err := a.Repair(e.ctx, model.RepairOptions{To: to})
 					fixture.Must(t, err)
 				}
 				if !yield(item, err) {

@@ -1,7 +1,7 @@
 package loader
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"maps"
 	"sync"
@@ -12,21 +12,21 @@ import (
 type order struct {
 	mu       sync.Mutex
 	at       Position
-	failed   int64               // items before at that were passed over, in all runs
-	sums     transfer.ImportSums // of the others, if it is an import
-	finished map[int64]finished  // by their first items: those that wait for an earlier one
-	moved    chan struct{}       // holds a token when at has changed
+	failed   int64              // items before at that were passed over, in all runs
+	sums     model.ImportSums   // of the others, if it is an import
+	finished map[int64]finished // by their first items: those that wait for an earlier one
+	moved    chan struct{}      // holds a token when at has changed
 }
 
 // finished is a batch that has been dealt with.
 type finished struct {
 	items, failed int64
 	token         []byte
-	sums          transfer.ImportSums // of an import
+	sums          model.ImportSums // of an import
 }
 
 func newOrder(at record) *order {
-	o := &order{at: Position{Items: at.Items, Token: at.Token}, failed: at.Failed, sums: transfer.ImportSums{}, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
+	o := &order{at: Position{Items: at.Items, Token: at.Token}, failed: at.Failed, sums: model.ImportSums{}, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
 	o.sums.Add(at.Sums)
 	return o
 }

@@ -1,6 +1,8 @@
 package percolatortest
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -63,7 +65,7 @@ func (e *Env) readCells(table string) storedCells {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
-	locks := map[percolator.Cell]admin.Lock{}
+	locks := map[percolator.Cell]model.Lock{}
 	for p, err := range admin.New(e.inspector()).ScanPending(ctx, table, percolator.All()) {
 		if err != nil {
 			e.t.Fatalf("percolatortest: %v", err)
@@ -93,7 +95,7 @@ func (e *Env) readCells(table string) storedCells {
 }
 
 // describe puts into words what is stored. lock is the cell's decoded lock, if it has one.
-func (c *storedCell) describe(value []byte, lock admin.Lock) {
+func (c *storedCell) describe(value []byte, lock model.Lock) {
 	switch c.family {
 	case "data":
 		c.text = shorten(value)

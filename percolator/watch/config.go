@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -60,7 +61,7 @@ type Config struct {
 	// Restart gives up the stored position of Name, and begins at From.
 	Restart bool
 	// HoldTTL is how long the hold of Name outlives the watcher. 0: 1 h; from 1 s to
-	// admin.MaxHoldTTL. The hold is renewed as long as the consumer asks for batches.
+	// model.MaxHoldTTL. The hold is renewed as long as the consumer asks for batches.
 	HoldTTL time.Duration
 	// Interval is how often the journal is read. 0: between 50 ms and 2 s, as changes come.
 	Interval time.Duration
@@ -103,8 +104,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		return invalid("a name has at most %d bytes of UTF-8", MaxName)
 	case cfg.Restart && cfg.Name == "":
 		return invalid("Restart without a Name")
-	case cfg.HoldTTL < time.Second || cfg.HoldTTL > admin.MaxHoldTTL:
-		return invalid("HoldTTL is between 1 s and %v", admin.MaxHoldTTL)
+	case cfg.HoldTTL < time.Second || cfg.HoldTTL > model.MaxHoldTTL:
+		return invalid("HoldTTL is between 1 s and %v", model.MaxHoldTTL)
 	case cfg.Interval < 0 || cfg.Outage < 0:
 		return invalid("a negative time")
 	}

@@ -119,7 +119,7 @@ func (w *world) strayOnce(p *process, by *bystanders, r *rand.Rand, patient bool
 func (w *world) inspect(p *process) {
 	a := admin.New(p.client)
 	rest := model.DrainTime(model.EffectiveTiming(w.cfg.Timing)) / drainLooks
-	var seen []admin.Lock
+	var seen []model.Lock
 	var looked time.Time
 	for model.Sleep(p.ctx, time.Duration(1+p.rand.Int64N(int64(inspectEvery)))) == nil {
 		m, err := p.client.Engine().Meta.Refresh(p.ctx)
@@ -149,7 +149,7 @@ const (
 )
 
 // locks are all that can be found.
-func (w *world) locks(p *process) (seen []admin.Lock) {
+func (w *world) locks(p *process) (seen []model.Lock) {
 	for _, t := range p.client.Schema().Tables {
 		for pending, err := range admin.New(p.client).ScanPending(p.ctx, t.Name, percolator.All()) {
 			if err != nil {

@@ -23,7 +23,7 @@ type copies struct {
 
 	mu      sync.Mutex
 	cluster *simulated.Cluster // with the copies; nil: nothing was copied
-	hold    admin.Hold
+	hold    model.Hold
 	to      tso.Timestamp
 	had     workload.Growth // finished before to
 	left    []portion       // to be copied, in this order
@@ -233,7 +233,7 @@ func (c *copies) done() bool {
 }
 
 // begin decides when which rows of the tables are copied; last: tables that come in the last turn.
-func (c *copies) begin(to *simulated.Cluster, h admin.Hold, ts tso.Timestamp, had workload.Growth, tables, last []string, r *rand.Rand) {
+func (c *copies) begin(to *simulated.Cluster, h model.Hold, ts tso.Timestamp, had workload.Growth, tables, last []string, r *rand.Rand) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cluster, c.hold, c.to, c.had = to, h, ts, had
@@ -281,7 +281,7 @@ func (c *copies) turn(from *simulated.Cluster) error {
 }
 
 // end takes note of whether the hold was there until the end.
-func (c *copies) end(now tso.Timestamp, holds []admin.Hold) {
+func (c *copies) end(now tso.Timestamp, holds []model.Hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true

@@ -197,7 +197,7 @@ func (w *world) collectFor(ctx context.Context, p *process) {
 		w.problem("%v", err)
 		return
 	}
-	sweeper, err := operator.NewSweeper(admin.SweepConfig{RowsPerSecond: 1_000_000})
+	sweeper, err := operator.NewSweeper(model.SweepConfig{RowsPerSecond: 1_000_000})
 	if err != nil {
 		w.problem("%v", err)
 		return

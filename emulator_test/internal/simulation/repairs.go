@@ -137,7 +137,7 @@ func (w *world) timeOfRepair(to, greatest tso.Timestamp) time.Time {
 const repairTries = 12
 
 // repairBeside repairs beside others. Who repairs dies, and another process goes on.
-func (w *world) repairBeside(ctx context.Context, to tso.Timestamp, by *bystanders) (report admin.RepairReport, err error) {
+func (w *world) repairBeside(ctx context.Context, to tso.Timestamp, by *bystanders) (report model.RepairReport, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := w.populateBeside(ctx, by); err != nil {
@@ -181,10 +181,10 @@ func (w *world) repairBeside(ctx context.Context, to tso.Timestamp, by *bystande
 }
 
 // repairOnce is an attempt of a process, which may die of it.
-func (w *world) repairOnce(ctx context.Context, name string, r *rand.Rand, to tso.Timestamp) (admin.RepairReport, error) {
+func (w *world) repairOnce(ctx context.Context, name string, r *rand.Rand, to tso.Timestamp) (model.RepairReport, error) {
 	p, err := w.open(ctx, name)
 	if err != nil {
-		return admin.RepairReport{}, err
+		return model.RepairReport{}, err
 	}
 	lives := time.Duration(r.Int64N(int64(repairTakes)))
 	if r.IntN(2) == 0 {
@@ -193,7 +193,7 @@ func (w *world) repairOnce(ctx context.Context, name string, r *rand.Rand, to ts
 	if w.cfg.intensity > 0 && !w.calm.Load() && r.IntN(2) == 0 && w.tally.add(processKilled) {
 		defer time.AfterFunc(lives, p.kill).Stop()
 	}
-	report, err := admin.New(p.client).Repair(p.ctx, admin.RepairOptions{To: to, Raise: func(ctx context.Context, above tso.Timestamp) error {
+	report, err := admin.New(p.client).Repair(p.ctx, model.RepairOptions{To: to, Raise: func(ctx context.Context, above tso.Timestamp) error {
 		return tso.Raise(ctx, w.oracle.durable, above)
 	}})
 	if err == nil && p.Dead() {

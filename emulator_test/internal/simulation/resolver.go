@@ -16,7 +16,7 @@ import (
 // held up with a lock in its hand. They outlive the processes.
 type locksSeen struct {
 	mu    sync.Mutex
-	locks []admin.Lock
+	locks []model.Lock
 }
 
 // How many locks are remembered, and how many are resolved at a time.
@@ -26,7 +26,7 @@ const (
 )
 
 // recall adds locks and takes some at random.
-func (s *locksSeen) recall(seen []admin.Lock, r *rand.Rand) []admin.Lock {
+func (s *locksSeen) recall(seen []model.Lock, r *rand.Rand) []model.Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.locks = append(s.locks, seen...)
@@ -43,7 +43,7 @@ func (w *world) resolve(p *process) {
 	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*time.Second)))) == nil {
 		ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
 		tables := p.client.Schema().Tables
-		var seen []admin.Lock
+		var seen []model.Lock
 		for found, err := range a.ScanPending(ctx, tables[p.rand.IntN(len(tables))].Name, percolator.All()) {
 			if err != nil {
 				break

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"time"
@@ -109,7 +111,7 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 		w.problem("%v", err)
 		return
 	}
-	sweeper, err := operator.NewSweeper(admin.SweepConfig{RowsPerSecond: 1_000_000})
+	sweeper, err := operator.NewSweeper(model.SweepConfig{RowsPerSecond: 1_000_000})
 	if err != nil {
 		w.problem("%v", err)
 		return

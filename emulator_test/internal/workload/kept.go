@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +57,7 @@ func (s *Session) Bygone(ctx context.Context) {
 // watcher has taken since, of its position.
 func (s *Session) holds(ts, now tso.Timestamp) bool {
 	m, _ := s.Client.Engine().Meta.Snapshot()
-	return slices.ContainsFunc(m.Holds, func(h admin.Hold) bool { return h.Timestamp <= ts && h.Expires > now })
+	return slices.ContainsFunc(m.Holds, func(h model.Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
 // keptMost is how many snapshots of the past are read again and again at a time, beside those under
@@ -207,7 +209,7 @@ func (s *Session) viewHeld(ctx context.Context) {
 
 // checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It
 // is no fault if the client could not learn the safepoint.
-func (s *Session) checkRefusal(ctx context.Context, r Reader, h admin.Hold, err error) {
+func (s *Session) checkRefusal(ctx context.Context, r Reader, h model.Hold, err error) {
 	if !tooOld(ctx, err) {
 		return
 	}

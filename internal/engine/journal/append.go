@@ -119,7 +119,7 @@ func NewAppender(ctx context.Context, s *store.Store, session func(context.Conte
 // Append begins to append an entry. ErrTooLarge: it has too many rows, and nothing is sent.
 // ErrClosed.
 func (a *Appender) Append(ctx context.Context, e *Entry) (*Append, error) {
-	cut, err := e.parts()
+	cut, err := entryParts(e)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (a *Appender) sendAlone(parts []*part) {
 func (a *Appender) queue(p *part) {
 	p.copies++
 	a.waiting = append(a.waiting, p)
-	a.bytes += p.entry.bytes()
+	a.bytes += entryBytes(p.entry)
 }
 
 // awaitRoom waits while too much waits already.
@@ -286,7 +286,7 @@ func (a *Appender) take(s *stream) (batch []*part) {
 	size := 0
 	for len(a.waiting) > 0 {
 		p := a.waiting[0]
-		n := p.entry.bytes()
+		n := entryBytes(p.entry)
 		if size += n; size > MaxBatchBytes-headBytes && len(batch) > 0 {
 			break
 		}

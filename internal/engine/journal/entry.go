@@ -13,6 +13,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
+type (
+	Entry = model.JournalEntry
+	Row   = model.JournalName
+)
+
 // A row of a stream holds a batch of entries, those that waited while the row before it was on its
 // way. The first byte is a version, and table names come once:
 //
@@ -23,20 +28,6 @@ import (
 // Numbers are unsigned varints; a name is its length and its bytes; a table is its place among the
 // names. An entry that is too large for a row is cut into several, each with the transaction and
 // its primary, so any one of them can be dealt with alone.
-
-// Entry names a transaction and the rows that it writes or notifies.
-type Entry struct {
-	StartTS tso.Timestamp // of the transaction; without a primary, a timestamp of its own (J2)
-	Primary model.Cell    // zero: nothing is decided, the rows are only notified (J2)
-	Rows    []Row
-}
-
-// Row is a row that a transaction writes or notifies.
-type Row struct {
-	Table, Key string
-	Observed   bool // an observed column of it is written
-	Weak       bool // a weak column of it is notified
-}
 
 // Limits of the journal.
 const (
@@ -60,32 +51,32 @@ const (
 
 var errBatch = errors.New("a batch of journal entries that cannot be decoded")
 
-// bytes is at least what the entry takes in a batch.
-func (e *Entry) bytes() int {
+// entryBytes is at least what the entry takes in a batch.
+func entryBytes(e *Entry) int {
 	n := 3*binary.MaxVarintLen64 + cellBytes(e.Primary)
 	for _, r := range e.Rows {
-		n += r.bytes()
+		n += rowBytes(r)
 	}
 	return n
 }
 
-func (r Row) bytes() int { return 3*binary.MaxVarintLen64 + len(r.Table) + len(r.Key) }
+func rowBytes(r Row) int { return 3*binary.MaxVarintLen64 + len(r.Table) + len(r.Key) }
 
 func cellBytes(c model.Cell) int {
 	return 3*binary.MaxVarintLen64 + len(c.Table) + len(c.Row) + len(c.Column)
 }
 
-// parts cuts an entry into some of at most partBytes. ErrTooLarge: more than MaxEntryParts.
-func (e *Entry) parts() ([]*Entry, error) {
-	if e.bytes() <= partBytes {
+// entryParts cuts an entry into some of at most partBytes. ErrTooLarge: more than MaxEntryParts.
+func entryParts(e *Entry) ([]*Entry, error) {
+	if entryBytes(e) <= partBytes {
 		return []*Entry{e}, nil
 	}
 	var parts []*Entry
 	for rows := e.Rows; len(rows) > 0; {
 		p := &Entry{StartTS: e.StartTS, Primary: e.Primary}
-		size, n := p.bytes(), 0
-		for n < len(rows) && (n == 0 || size+rows[n].bytes() <= partBytes) {
-			size += rows[n].bytes()
+		size, n := entryBytes(p), 0
+		for n < len(rows) && (n == 0 || size+rowBytes(rows[n]) <= partBytes) {
+			size += rowBytes(rows[n])
 			n++
 		}
 		p.Rows, rows = rows[:n:n], rows[n:]

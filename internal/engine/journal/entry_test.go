@@ -17,7 +17,7 @@ func entries() *rapid.Generator[[]*Entry] {
 	table := rapid.SampledFrom([]string{"accounts", "accounts.by_owner", "t"})
 	name := rapid.SliceOfN(rapid.Byte(), 1, 40)
 	row := rapid.Custom(func(t *rapid.T) Row {
-		return Row{table.Draw(t, "table"), string(name.Draw(t, "key")), rapid.Bool().Draw(t, "observed"), rapid.Bool().Draw(t, "weak")}
+		return Row{Table: table.Draw(t, "table"), Key: string(name.Draw(t, "key")), Observed: rapid.Bool().Draw(t, "observed"), Weak: rapid.Bool().Draw(t, "weak")}
 	})
 	entry := rapid.Custom(func(t *rapid.T) *Entry {
 		e := &Entry{StartTS: tso.Timestamp(rapid.Int64Range(1, int64(tso.MaxTimestamp)).Draw(t, "start")), Rows: rapid.SliceOfN(row, 1, 5).Draw(t, "rows")}
@@ -36,7 +36,7 @@ func TestBatchIsReadAsItWasWritten(t *testing.T) {
 		want := entries().Draw(t, "entries")
 		size := headBytes
 		for _, e := range want {
-			size += e.bytes()
+			size += entryBytes(e)
 		}
 		value := encodeBatch(want)
 		if len(value) > size {
@@ -69,31 +69,31 @@ func TestLargeEntryIsCut(t *testing.T) {
 	for len(e.Rows) < 3000 {
 		e.Rows = append(e.Rows, Row{Table: "t", Key: strings.Repeat("k", 1000)})
 	}
-	parts, err := e.parts()
+	parts, err := entryParts(e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := 0
 	for _, p := range parts {
 		rows += len(p.Rows)
-		if len(p.Rows) == 0 || p.Primary != e.Primary || p.StartTS != e.StartTS || p.bytes() > partBytes {
-			t.Errorf("a part of %d rows and %d bytes of %d at %v", len(p.Rows), p.bytes(), p.StartTS, p.Primary)
+		if len(p.Rows) == 0 || p.Primary != e.Primary || p.StartTS != e.StartTS || entryBytes(p) > partBytes {
+			t.Errorf("a part of %d rows and %d bytes of %d at %v", len(p.Rows), entryBytes(p), p.StartTS, p.Primary)
 		}
 	}
 	if rows != len(e.Rows) || len(parts) < 2 {
 		t.Errorf("%d rows of %d in %d parts", rows, len(e.Rows), len(parts))
 	}
-	for most := MaxEntryParts * partBytes / e.Rows[0].bytes(); len(e.Rows) <= most; {
+	for most := MaxEntryParts * partBytes / rowBytes(e.Rows[0]); len(e.Rows) <= most; {
 		e.Rows = append(e.Rows, e.Rows[0])
 	}
-	if _, err := e.parts(); !errors.Is(err, model.ErrTooLarge) {
+	if _, err := entryParts(e); !errors.Is(err, model.ErrTooLarge) {
 		t.Errorf("an entry of %d rows: %v", len(e.Rows), err)
 	}
 }
 
 // FuzzBatch: bytes that nobody wrote are an error, never a panic; what is accepted can be written.
 func FuzzBatch(f *testing.F) {
-	f.Add(encodeBatch([]*Entry{{StartTS: 7, Primary: model.Cell{Table: "t", Row: "r", Column: "c"}, Rows: []Row{{"t", "r", true, false}, {"u", "s", false, true}}}}))
+	f.Add(encodeBatch([]*Entry{{StartTS: 7, Primary: model.Cell{Table: "t", Row: "r", Column: "c"}, Rows: []Row{{Table: "t", Key: "r", Observed: true}, {Table: "u", Key: "s", Weak: true}}}}))
 	f.Add([]byte{batchVersion, 1, 1, 't', 5, 0, 1, 0, 1, 'r'})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {

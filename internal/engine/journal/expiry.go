@@ -40,8 +40,8 @@ func FileExpiring(ctx context.Context, s *store.Store, at tso.Timestamp, rows []
 	at = ExpiryTime(at)
 	for len(rows) > 0 {
 		e, size := &Entry{StartTS: at}, 0
-		for len(e.Rows) < len(rows) && (size == 0 || size+rows[len(e.Rows)].bytes() <= partBytes) {
-			size += rows[len(e.Rows)].bytes()
+		for len(e.Rows) < len(rows) && (size == 0 || size+rowBytes(rows[len(e.Rows)]) <= partBytes) {
+			size += rowBytes(rows[len(e.Rows)])
 			e.Rows = rows[:len(e.Rows)+1]
 		}
 		rows = rows[len(e.Rows):]

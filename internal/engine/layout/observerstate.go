@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
 )
+
+const MaxParkedReason = model.MaxParkedReason
 
 const (
 	parkPrefix = Reserved + "park\x00"
@@ -34,23 +35,6 @@ func ObserverStateColumn(column string) (of, observer string, done, ok bool) {
 	}
 	observer, of, ok = strings.Cut(rest, "\x00")
 	return of, observer, done, ok && observer != "" && of != ""
-}
-
-// MaxParkedReason is how many bytes of an error's text a parked cell keeps.
-const MaxParkedReason = 1024
-
-// ObserverState says that an observer need not run for the notifications of a cell up to Through.
-type ObserverState struct {
-	Cell     model.Cell
-	Observer string
-	Through  tso.Timestamp
-	Done     bool // nothing is left to do, the notification waits for others; false: parked
-
-	// Of a parked observer:
-	Attempts  int
-	Reason    string    // the last error, at most MaxParkedReason bytes; longer ones are cut
-	Since     time.Time // by the clock of the worker that gave up
-	Observers []string  // all observers of the column, as that worker knows them
 }
 
 // stateCell is the stored form.

@@ -13,9 +13,14 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+)
+
+type (
+	Report         = model.Report
+	WorkerReport   = model.WorkerReport
+	ObserverReport = model.ObserverReport
 )
 
 // Every client stores a small report now and then, or its workers do in its place. A reader that
@@ -29,10 +34,7 @@ var reports = registry{row: "reports", prefix: "report:", limit: 2 * MaxReports}
 
 // Limits of reports.
 const (
-	// MaxReports is how many clients and workers report, the last MaxWorkers of them only workers.
-	// Each counts them before it stores its first report, so those that begin at the same time may
-	// exceed it.
-	MaxReports = 1024 + MaxWorkers
+	MaxReports = model.MaxReports
 	// MaxReportBytes is the size of a report as it is stored. It omits columns, contended cells and
 	// observers that have no room.
 	MaxReportBytes = maxEntryBytes
@@ -46,68 +48,6 @@ const (
 	reportStampAge = time.Minute
 	reportGrace    = 5 * time.Second // for slow requests and inexact oracle time
 )
-
-// Report is what a client tells operators, by itself or by one of its workers.
-type Report struct {
-	// The worker's, as in Workers, or Client; at most 64 bytes.
-	Name string `json:"-"`
-	// The client that Stats are of: its workers report the same.
-	Client  string        `json:"client,omitempty"`
-	Session string        `json:"session,omitempty"` // of its client with the oracle; "": none
-	Host    string        `json:"host,omitempty"`
-	PID     int           `json:"pid,omitempty"`
-	Version string        `json:"version,omitempty"` // of this module, as built
-	Started tso.Timestamp `json:"started"`           // when its client began
-	Written tso.Timestamp `json:"written"`
-	Expires tso.Timestamp `json:"expires"` // it counts as dead then, unless it reports again
-
-	// Since NewClient, as of Stats; nanoseconds in JSON.
-	Uptime time.Duration   `json:"uptime,omitempty"`
-	Stats  telemetry.Stats `json:"stats"`  // of its client, since NewClient
-	Worker WorkerReport    `json:"worker"` // since NewWorker; empty without one
-}
-
-// HasWorker tells a worker's report from that of a client without one.
-func (r Report) HasWorker() bool { return r.Name != r.Client }
-
-// WorkerReport is what package observers counts in one worker (observers.Stats).
-type WorkerReport struct {
-	ObserverReport       // of all observers together
-	Found          int64 `json:"found"`      // notifications that scans found
-	Dispatched     int64 `json:"dispatched"` // notifications of its own client
-	Hinted         int64 `json:"hinted"`     // notifications that other processes hinted at
-	Dropped        int64 `json:"dropped"`    // of its own client: the queue was full
-	Searches       int64 `json:"searches"`   // rounds of its scanners
-	Parked         int64 `json:"parked"`     // times that it parked an observer of a cell
-	Queued         int   `json:"queued"`     // cells, now
-	Running        int   `json:"running"`    // cells, now
-
-	// BacklogMillis is the age of the oldest notification that its scanners met in their last
-	// round, of columns that it takes and apart from parked ones. OldestMillis is that of what its
-	// client wrote, or the worker adopted, whoever takes it. LockMillis is how long the oldest lock
-	// has been past its time to live.
-	BacklogMillis int64 `json:"backlogMillis"`
-	OldestMillis  int64 `json:"oldestMillis,omitempty"`
-	LockMillis    int64 `json:"lockMillis"`
-
-	Observers map[string]ObserverReport `json:"observers,omitempty"` // by name
-	LeftOut   int                       `json:"leftOut,omitempty"`   // observers without room
-
-	// Takes are the columns that the worker takes, nil where there was no room. Columns identifies
-	// the set, as in WorkerInfo.
-	Takes   map[string][][]byte `json:"takes,omitempty"`
-	Columns string              `json:"columns,omitempty"`
-}
-
-// ObserverReport counts the runs of one observer (observers.ObserverStats).
-type ObserverReport struct {
-	Runs      int64 `json:"runs"` // that committed
-	Attempts  int64 `json:"attempts"`
-	Retries   int64 `json:"retries,omitempty"`
-	Conflicts int64 `json:"conflicts,omitempty"`
-	Errors    int64 `json:"errors,omitempty"`
-	Panics    int64 `json:"panics,omitempty"`
-}
 
 // Reporter stores the reports of one worker or client. One goroutine uses it.
 type Reporter struct {
@@ -167,7 +107,7 @@ func (r *Reporter) Store(ctx context.Context, w WorkerReport) error {
 	r.report.Session = r.e.Locks.Sessions.Own()
 	r.report.Written, r.report.Expires = now, now.Add(reportLeases*r.interval+reportGrace)
 	r.report.Stats, r.report.Uptime, r.report.Worker = r.e.Stats(), time.Since(r.e.Began), w
-	b, err := r.report.encode()
+	b, err := encodeReport(r.report)
 	if err != nil {
 		return err
 	}
@@ -247,7 +187,7 @@ func liveReports(stored []layout.Item, now tso.Timestamp) (live []Report, dead m
 	for _, item := range stored {
 		var r Report
 		name, ok := reports.decode(item.Column, item.Value, &r)
-		if r.Name = name; ok && r.lives(now) {
+		if r.Name = name; ok && lives(r, now) {
 			live = append(live, r)
 		} else {
 			dead[item.Column] = item.Value
@@ -266,12 +206,12 @@ func reportTime(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
 }
 
 // lives tells whether a report still counts. One from far in the future does not.
-func (r Report) lives(now tso.Timestamp) bool {
+func lives(r Report, now tso.Timestamp) bool {
 	return r.Expires > now && r.Expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
 }
 
 // encode leaves out the columns, and then as many observers as it must, the quietest first.
-func (r Report) encode() ([]byte, error) {
+func encodeReport(r Report) ([]byte, error) {
 	r.Worker.LeftOut = 0
 	if b, err := json.Marshal(r); err == nil && len(b) <= MaxReportBytes {
 		return b, nil

@@ -19,6 +19,18 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
+type (
+	WorkerInfo  = model.WorkerInfo
+	TableBounds = model.TableBounds
+)
+
+// Workers are the live workers and their bounds at one instant.
+type Workers struct {
+	model.Workers
+
+	bounds []byte // the name of what is stored; nil: nothing
+}
+
 // Workers that divide the search for notifications among themselves (section 2.4 of the paper) know
 // of each other by this registry. Two more cells of the row hold the bounds that divide the tables;
 // a worker replaces them only if they have not changed.
@@ -31,10 +43,7 @@ const (
 
 // Limits of what workers announce.
 const (
-	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its
-	// own entry, so workers that come at the same time may exceed it. A worker without a slot
-	// searches everything.
-	MaxWorkers = 256
+	MaxWorkers = model.MaxWorkers
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys, MaxBoundBytes = 4096, 64
 
@@ -45,44 +54,6 @@ const (
 	sessionedLease   = 5 * time.Minute  // of one with a session, which decides earlier
 	leaseRenewedFrom = 3                // a worker renews its lease when a third of it has passed
 )
-
-// WorkerInfo is what a worker tells other workers and operators.
-type WorkerInfo struct {
-	Name      string        `json:"-"` // random, 1 to 64 bytes; it names the cell
-	Session   string        // of its client with the oracle; "": none
-	Started   tso.Timestamp // when it announced itself first
-	Expires   tso.Timestamp // by the oracle's clock, unless it announces itself again
-	Version   string        `json:",omitempty"` // of this module, as built
-	Observers []string      `json:",omitempty"` // the names of its observers
-	// Identifies its columns: workers with equal ones share a table.
-	Columns string `json:",omitempty"`
-	// Identifies its columns of which one worker runs all cells.
-	Owns string `json:",omitempty"`
-
-	// Takes are the columns that it takes, by table; nil if it does not tell. They are bytes
-	// because JSON would damage names that are not text.
-	Takes map[string][][]byte `json:",omitempty"`
-}
-
-// TakesColumn reports whether a worker takes a column. known is false if it does not tell.
-func (w WorkerInfo) TakesColumn(table, column string) (takes, known bool) {
-	return slices.ContainsFunc(w.Takes[table], func(name []byte) bool { return string(name) == column }), w.Takes != nil
-}
-
-// TableBounds are row keys that divide a table into parts with similar numbers of rows.
-type TableBounds struct {
-	Made tso.Timestamp // when a worker chose them
-	Keys []string      // in order, without repetition
-}
-
-// Workers are the live workers and their bounds at one instant.
-type Workers struct {
-	Now    tso.Timestamp          // later than every timestamp in it
-	Live   []WorkerInfo           // by name
-	Bounds map[string]TableBounds // by table
-
-	bounds []byte // the name of what is stored; nil: nothing
-}
 
 // Directory is the list of workers in percolator_meta, as a client reads and writes it. Its methods may
 // be called concurrently.
@@ -107,7 +78,7 @@ func (d Directory) Register(ctx context.Context, w WorkerInfo, seen Workers) (Wo
 		w.Started = now
 	}
 	w.Session = d.Engine.Locks.Sessions.Own()
-	w.Expires = now.Add(w.lease())
+	w.Expires = now.Add(leaseOf(w))
 	b, err := json.Marshal(w)
 	if err != nil {
 		return w, fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
@@ -118,7 +89,7 @@ func (d Directory) Register(ctx context.Context, w WorkerInfo, seen Workers) (Wo
 	return w, workers.write(ctx, d.Engine, w.Name, b)
 }
 
-func (w WorkerInfo) lease() time.Duration {
+func leaseOf(w WorkerInfo) time.Duration {
 	if w.Session != "" {
 		return sessionedLease
 	}
@@ -130,7 +101,7 @@ func (w WorkerInfo) lease() time.Duration {
 func (d Directory) Due(w WorkerInfo, seen Workers) bool {
 	listed := slices.ContainsFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name })
 	left := w.Expires.Sub(seen.Now)
-	return !listed || w.Session != d.Engine.Locks.Sessions.Own() || left <= w.lease()-w.lease()/leaseRenewedFrom
+	return !listed || w.Session != d.Engine.Locks.Sessions.Own() || left <= leaseOf(w)-leaseOf(w)/leaseRenewedFrom
 }
 
 // Deregister takes a worker out of the list before its lease ends.
@@ -168,7 +139,7 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 	if err != nil {
 		return Workers{}, nil, err
 	}
-	seen = Workers{Now: now, Bounds: map[string]TableBounds{}}
+	seen = Workers{Workers: model.Workers{Now: now, Bounds: map[string]TableBounds{}}}
 	dead = map[string][]byte{}
 	stored := map[string][]byte{}
 	for _, item := range items {
@@ -185,7 +156,7 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 		}
 		var w WorkerInfo
 		name, ok := workers.decode(item.Column, item.Value, &w)
-		if !ok || len(w.Session) > maxSession || w.Expires <= now || w.Expires > now.Add(w.lease()) {
+		if !ok || len(w.Session) > maxSession || w.Expires <= now || w.Expires > now.Add(leaseOf(w)) {
 			dead[item.Column] = item.Value
 			continue
 		}

@@ -3,114 +3,43 @@ package meta
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gopercolator/percolator/percolator/model"
+)
+
+const (
+	TableAdded           = model.TableAdded
+	ObservedAdded        = model.ObservedAdded
+	WeakAdded            = model.WeakAdded
+	IndexAdded           = model.IndexAdded
+	BigtableTableMissing = model.BigtableTableMissing
+	FamilyMissing        = model.FamilyMissing
+	JournalAdded         = model.JournalAdded
+	JournalRemoved       = model.JournalRemoved
+	ColumnDeclared       = model.ColumnDeclared
+	TypeChanged          = model.TypeChanged
+	TTLChanged           = model.TTLChanged
+	TableRemoved         = model.TableRemoved
+	ObservedRemoved      = model.ObservedRemoved
+	WeakRemoved          = model.WeakRemoved
+	IndexRemoved         = model.IndexRemoved
+	IndexChanged         = model.IndexChanged
+	ColumnRemoved        = model.ColumnRemoved
+	TimingChanged        = model.TimingChanged
+	TTLRemoved           = model.TTLRemoved
 )
 
 // A schema only grows, but for its journal. Every client would have to unlearn at once what it
 // loses: a worker that still runs an observer, a writer that still maintains an index, a collector
 // that must resolve the locks of a table before the records on which they depend are gone.
 
-// SchemaChangeKind is the kind of a SchemaChange.
-type SchemaChangeKind string
-
-// The changes that CreateSchema makes, and those that it refuses.
-const (
-	TableAdded    SchemaChangeKind = "table added"
-	ObservedAdded SchemaChangeKind = "observed column added"
-	WeakAdded     SchemaChangeKind = "weak column added"
-	IndexAdded    SchemaChangeKind = "index added"
-	// Of a table in the stored schema.
-	BigtableTableMissing SchemaChangeKind = "bigtable table created"
-	FamilyMissing        SchemaChangeKind = "column family created"
-	JournalAdded         SchemaChangeKind = "journal added"
-	JournalRemoved       SchemaChangeKind = "journal removed"
-	ColumnDeclared       SchemaChangeKind = "column declared"
-	TypeChanged          SchemaChangeKind = "column type changed"
-	TTLChanged           SchemaChangeKind = "TTL changed" // or NotifyExpired
-
-	TableRemoved    SchemaChangeKind = "table removed"
-	ObservedRemoved SchemaChangeKind = "observed column removed"
-	WeakRemoved     SchemaChangeKind = "weak column removed"
-	IndexRemoved    SchemaChangeKind = "index removed"
-	IndexChanged    SchemaChangeKind = "index changed"
-	ColumnRemoved   SchemaChangeKind = "column declaration removed"
-	TimingChanged   SchemaChangeKind = "timing changed"
-	// TTLRemoved: an indexed column is to live until it is deleted. If a client of an earlier
-	// version put a value again, its entry would expire, and the value would not.
-	TTLRemoved SchemaChangeKind = "time to live of an indexed column removed"
-)
-
-// SchemaChange is one difference between the stored schema and another one.
-type SchemaChange struct {
-	Kind  SchemaChangeKind
-	Table string      // "" for what concerns the instance
-	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
-	Index model.Index // new or old, for Index…, and for BigtableTableMissing of an index
-	// Column is a declaration as it is to be, and Was as it was, perhaps by another prefix; zero if
-	// there was or will be none. Of a table they have TTL and NotifyExpired.
-	Column, Was model.ColumnSchema
-	// Backfill: what is already in the table does not get the new index, observer or journal by
-	// itself. An index needs admin.Admin.BackfillIndex; each observer of a column needs
-	// admin.Admin.BackfillObserver if it is to see existing cells; a journal needs one sweep.
-	Backfill bool
-
-	deletes bool // dropping the declaration deletes its cells; only such may be dropped
-}
-
-// Err is the ErrSchemaMismatch with which CreateSchema refuses the change; nil: it makes the
-// change.
-func (ch SchemaChange) Err() error {
-	switch ch.Kind {
-	case TableRemoved:
-		return ch.err("the stored schema has this table, the new one does not: add it to the new one, or give that a name of its own; or drop the table, with percolator schema apply --drop")
-	case ObservedRemoved:
-		return ch.err("column %q is observed in the stored schema and not in the new one; deploy workers without its observers, then percolator schema apply --drop", ch.Name)
-	case WeakRemoved:
-		return ch.err("column %q is weak in the stored schema and not in the new one; deploy workers without its observers, then percolator schema apply --drop", ch.Name)
-	case IndexRemoved:
-		return ch.err("index %q of the stored schema is missing in the new one; percolator schema apply --drop drops it", ch.Name)
-	case IndexChanged:
-		return ch.err("index %q of the stored schema is different in the new one", ch.Name)
-	case TTLRemoved:
-		return ch.err("column %q has an index, so it cannot lose its TTL; choose a long one, or drop the index first", ch.Name)
-	case ColumnRemoved:
-		if ch.deletes {
-			return ch.err("column %q is declared in the stored schema and not in the new one; percolator schema apply --drop deletes its cells", ch.Name)
-		}
-		return ch.err("column %q is declared in the stored schema and not in the new one; only a column of its own name is dropped, where others stay declared and none of them means it", ch.Name)
-	case ColumnDeclared, TypeChanged:
-		if was := ch.Was.Type; was != "" && was != model.TypeBytes && was != ch.Column.Type {
-			return ch.err("column %q is declared %s in the stored schema and %s in the new one; only bytes can become another type", ch.Name, was, ch.Column.Type)
-		}
-	case TimingChanged:
-		return fmt.Errorf("percolator: %w: the stored schema has other Timing, which cannot be changed while clients may run", model.ErrSchemaMismatch)
-	}
-	return nil
-}
-
-// String names what changes, as the command that applies it does: "observed column added:
-// documents/contents".
-func (ch SchemaChange) String() string {
-	switch {
-	case ch.Table == "" && ch.Name == "":
-		return string(ch.Kind)
-	case ch.Table == "":
-		return fmt.Sprintf("%s: %s", ch.Kind, ch.Name)
-	case ch.Name == "":
-		return fmt.Sprintf("%s: %s", ch.Kind, ch.Table)
-	}
-	return fmt.Sprintf("%s: %s/%s", ch.Kind, ch.Table, strconv.Quote(ch.Name))
-}
-
 // mostDrift bounds the changes that one error names.
 const mostDrift = 8
 
-// drift is the change as a difference between two schemas that no one applies: "it lacks the table
+// driftOf is the change as a difference between two schemas that no one applies: "it lacks the table
 // documents".
-func (ch SchemaChange) drift() string {
+func driftOf(ch SchemaChange) string {
 	kind := string(ch.Kind)
 	place := strings.TrimPrefix(ch.String(), kind+": ")
 	if what, ok := strings.CutSuffix(kind, " removed"); ok {
@@ -132,25 +61,12 @@ func drift(stored, next *model.Schema) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(ch.drift())
+		b.WriteString(driftOf(ch))
 	}
 	if n := len(changes) - mostDrift; n > 0 {
 		fmt.Fprintf(&b, " and %d more", n)
 	}
 	return b.String()
-}
-
-func (ch SchemaChange) err(format string, args ...any) error {
-	return fmt.Errorf("percolator: table %q: %w: %s", ch.Table, model.ErrSchemaMismatch, fmt.Sprintf(format, args...))
-}
-
-func refusal(changes []SchemaChange) error {
-	for _, ch := range changes {
-		if err := ch.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // schemaChanges lists the differences of next, in the order of names; old may be nil.
@@ -255,7 +171,7 @@ func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
 		if _, ok := next.Declared.Named(was.Name); !ok {
 			_, meant := next.Declared.For(was)
 			deletes := !strings.HasSuffix(was.Name, "*") && next.Declared != nil && !meant
-			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was, deletes: deletes})
+			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was, Deletes: deletes})
 		}
 	}
 	for _, column := range next.Declared.Columns() {
@@ -275,4 +191,4 @@ func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
 }
 
 // covers refuses s if it lacks something of old, which applying s would lose.
-func covers(s, old *model.Schema) error { return refusal(schemaChanges(old, s)) }
+func covers(s, old *model.Schema) error { return SchemaPlan{Changes: schemaChanges(old, s)}.Refused() }

@@ -216,20 +216,11 @@ func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
 // deletedFrom lists the tables that next keeps without some of their columns' cells.
 func deletedFrom(old, next *model.Schema) (tables []string) {
 	for _, ch := range schemaChanges(old, next) {
-		if ch.deletes {
+		if ch.Deletes {
 			tables = append(tables, ch.Table)
 		}
 	}
 	return tables
-}
-
-// Droppable reports whether a drop makes the change.
-func (ch SchemaChange) Droppable() bool {
-	switch ch.Kind {
-	case TableRemoved, IndexRemoved, ObservedRemoved, WeakRemoved:
-		return true
-	}
-	return ch.deletes
 }
 
 // CloseIndexes closes for reads the indexes of tables that s keeps without them, and returns their
@@ -284,7 +275,7 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 			return m, false
 		}
 		columns := slices.DeleteFunc(schemaChanges(m.Schema, next), func(ch SchemaChange) bool {
-			return ch.Kind != ObservedRemoved && ch.Kind != WeakRemoved && !ch.deletes
+			return ch.Kind != ObservedRemoved && ch.Kind != WeakRemoved && !ch.Deletes
 		})
 		if len(names)+len(columns) == 0 {
 			return m, false
@@ -295,7 +286,7 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 		maps.Copy(drops, m.Dropped)
 		ended := slices.Clone(names)
 		for _, ch := range columns {
-			if !ch.deletes {
+			if !ch.Deletes {
 				ended = append(ended, observedKey(ch.Table, ch.Name))
 			} else {
 				drops[columnKey(ch.Table, ch.Name)] = Drop{At: now, Exists: true}

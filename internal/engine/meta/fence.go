@@ -9,7 +9,17 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+)
+
+type RepairPhase = model.RepairPhase
+
+const (
+	RepairDrain   = model.RepairDrain
+	RepairResolve = model.RepairResolve
+	RepairRemove  = model.RepairRemove
+	RepairFinish  = model.RepairFinish
 )
 
 // ErrRestoring: a restore into the instance has begun and has not finished, so the data is
@@ -48,17 +58,6 @@ type Repair struct {
 	Sound tso.Timestamp `json:",omitzero"`
 	Floor tso.Timestamp `json:",omitzero"` // the safepoint of the repaired instance
 }
-
-// RepairPhase is a step of a repair.
-type RepairPhase string
-
-// The phases of a repair, in order.
-const (
-	RepairDrain   RepairPhase = "drain"   // the fence is stored
-	RepairResolve RepairPhase = "resolve" // it is in force
-	RepairRemove  RepairPhase = "remove"  // every lock is resolved
-	RepairFinish  RepairPhase = "finish"  // nothing above Repair.To is left
-)
 
 // Encode returns the bytes of the fence's cell.
 func (f Fence) Encode() []byte {

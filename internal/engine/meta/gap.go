@@ -81,7 +81,7 @@ func (w *Watcher) LiftRepair(ctx context.Context, m State, now tso.Timestamp) (l
 	m.reopenImports(r.To, mut)
 	for _, h := range m.Holds {
 		if !HoldKeeps(h, r.To, r.Floor) {
-			mut.EraseColumn(layout.MetaFamily, h.column())
+			mut.EraseColumn(layout.MetaFamily, holdColumn(h))
 		}
 	}
 	return w.ReplaceFence(ctx, m.Fence, nil, mut)

@@ -18,45 +18,29 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
+type Hold = model.Hold
+
+const (
+	MaxHoldTTL         = model.MaxHoldTTL
+	MaxHoldReasonBytes = model.MaxHoldReasonBytes
+	MaxHolds           = model.MaxHolds
+)
+
 // A hold keeps what a snapshot needs from collection, for readers that take longer than the
 // retention: a backup, an export. It is a cell of the meta row, beside the safepoint. Taking a hold
 // is one CheckAndMutateRow that requires a safepoint below it; announcing a safepoint is one that
 // requires no hold at or below it. So neither can slip past the other. Holds expire, because their
 // owner may die.
 
-// Limits of holds.
-const (
-	// MaxHoldTTL is the longest time for which a hold can be taken or extended at once.
-	MaxHoldTTL = 7 * 24 * time.Hour
-	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for.
-	MaxHoldReasonBytes = 256
-	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client
-	// reads them with the safepoint. TakeHold counts first and stores afterwards, so concurrent
-	// calls may exceed it.
-	MaxHolds = 1000
-)
-
-// Hold promises that collection removes nothing that a snapshot at Timestamp reads, until Expires.
-type Hold struct {
-	ID        string
-	Timestamp tso.Timestamp
-	Expires   tso.Timestamp // by the oracle's clock
-	Reason    string        // for the people who read the list
-	// To is what copies that began beside this hold can be repaired to; 0: it is no hold for
-	// copies. Collection stood still before, with the GC watermark right below Timestamp. A lock
-	// from below that had outlived it, so its transaction never committed (J8).
-	To tso.Timestamp
-}
-
 const holdPrefix = "hold:"
 
-func (h Hold) column() string { return holdPrefix + h.ID }
+func holdColumn(h Hold) string { return holdPrefix + h.ID }
 
 // toMark stands before To, and both before the reason: no UTF-8 text begins with it.
 const toMark = 0xff
 
-// encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.
-func (h Hold) encode() []byte {
+// encodeHold puts the timestamp first, so that a value range finds the holds at or below a safepoint.
+func encodeHold(h Hold) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 25+len(h.Reason)), uint64(h.Timestamp))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
 	if h.To != 0 {
@@ -111,8 +95,8 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	}
 	h := Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
 	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, h.column(), store.MetaTimestamp, h.encode())
-	refuse := store.HoldRefused(metaSafe, h.column(), ts)
+	mut.Put(layout.MetaFamily, holdColumn(h), store.MetaTimestamp, encodeHold(h))
+	refuse := store.HoldRefused(metaSafe, holdColumn(h), ts)
 	refused, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, refuse, nil, mut)
 	})
@@ -189,7 +173,7 @@ func (w *Watcher) extendHold(ctx context.Context, h Hold, ttl time.Duration, to 
 		longer := stored
 		longer.Expires, longer.To = now.Add(ttl), max(stored.To, to)
 		if same, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-			return w.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode())
+			return w.Store.CompareAndSet(ctx, RowKey, holdColumn(stored), encodeHold(stored), encodeHold(longer))
 		}); err != nil {
 			return h, err
 		} else if same {
@@ -219,9 +203,9 @@ func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 	}
 	over := Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * w.Store.Timing.RequestLifetime)}
 	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, h.column(), store.MetaTimestamp, over.encode())
+	mut.Put(layout.MetaFamily, holdColumn(h), store.MetaTimestamp, encodeHold(over))
 	_, err = w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(h.column()), mut, nil)
+		return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(holdColumn(h)), mut, nil)
 	})
 	return err
 }
@@ -242,7 +226,7 @@ func (w *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp)
 			continue
 		}
 		if _, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-			return w.Store.CompareAndSet(ctx, RowKey, h.column(), h.encode(), nil)
+			return w.Store.CompareAndSet(ctx, RowKey, holdColumn(h), encodeHold(h), nil)
 		}); err != nil {
 			return nil, err
 		}

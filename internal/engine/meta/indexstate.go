@@ -16,9 +16,6 @@ import (
 // stays equal to what is stored. They change with the schema's version.
 const ColumnIndexes = "indexes"
 
-// Complete reports whether every cell of a snapshot at ts has its entry.
-func (st IndexState) Complete(ts tso.Timestamp) bool { return !st.Building && ts >= st.Since }
-
 // IndexStates is keyed by the Bigtable table of the index.
 type IndexStates map[string]IndexState
 

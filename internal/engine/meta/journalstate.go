@@ -32,16 +32,7 @@ const columnJournal = "journal"
 //	on    again: as if it had never been there. A sweep that began before ends without effect, since
 //	      each building of the journal has a name.
 
-// JournalState tells how far the journal can be trusted. The zero value stands for one that was
-// created with the instance and has always been complete.
-type JournalState struct {
-	// Names the building under way, during which passes find what was written before it.
-	Building string `json:",omitempty"`
-	// Older work was announced below it, so from this safepoint on collection goes by the journal.
-	Since tso.Timestamp `json:",omitempty"`
-}
-
-func (s JournalState) encode() []byte {
+func encodeJournalState(s JournalState) []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // a name and an integer always marshal
@@ -57,8 +48,8 @@ func decodeJournalState(b []byte) (s JournalState, err error) {
 // buildingJournal is the state of a journal that lacks what is older.
 func buildingJournal() JournalState { return JournalState{Building: uuid.NewString()} }
 
-// after is the state once next has replaced old, the schema of s.
-func (s JournalState) after(old, next *model.Schema) JournalState {
+// journalAfter is the state once next has replaced old, the schema of s.
+func journalAfter(s JournalState, old, next *model.Schema) JournalState {
 	switch {
 	case next.DisableJournal:
 		return JournalState{}

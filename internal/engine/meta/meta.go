@@ -196,7 +196,7 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, model.EncodeSchema(next.Schema))
 	}
 	if next.Journal != m.Journal {
-		mut.Put(layout.MetaFamily, columnJournal, store.MetaTimestamp, next.Journal.encode())
+		mut.Put(layout.MetaFamily, columnJournal, store.MetaTimestamp, encodeJournalState(next.Journal))
 	}
 	if !maps.Equal(next.Dropped, m.Dropped) {
 		mut.Put(layout.MetaFamily, columnDropped, store.MetaTimestamp, next.Dropped.encode())
@@ -223,7 +223,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	if old.Schema != nil && string(model.EncodeSchema(old.Schema)) == string(model.EncodeSchema(next)) {
 		return nil
 	}
-	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: old.Journal.after(old.Schema, next), Dropped: old.Dropped.without(next), Lives: old.Lives})
+	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: journalAfter(old.Journal, old.Schema, next), Dropped: old.Dropped.without(next), Lives: old.Lives})
 	if err == nil && applied {
 		return nil
 	}

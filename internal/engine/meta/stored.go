@@ -11,30 +11,16 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
 )
 
-// StoredSchema is the schema of an instance, and how far its indexes can be trusted. The zero value
-// stands for an instance without a schema.
-type StoredSchema struct {
-	Schema  *model.Schema // in a fixed order, without Splits; nil: none is stored
-	Version uint64        // grows with each change, and when an index becomes ready
-	// Indexes tells how far each index of the schema can be trusted. The key is the index's
-	// Bigtable table, TABLE.INDEX.
-	Indexes map[string]IndexState
-	// Journal tells how far the journal can be trusted, if the schema does not disable it.
-	Journal JournalState
-	// Dropping lists the tables of Bigtable whose drop is unfinished.
-	Dropping []string
-}
-
-// IndexState tells how far an index can be trusted. The zero value stands for one that was created
-// with its table and has always been complete.
-type IndexState struct {
-	// Incomplete: ScanIndex refuses it until BackfillIndex ends.
-	Building bool          `json:",omitempty"`
-	Since    tso.Timestamp `json:",omitempty"` // ScanIndex refuses snapshots below it
-}
+type (
+	StoredSchema     = model.StoredSchema
+	IndexState       = model.IndexState
+	JournalState     = model.JournalState
+	SchemaPlan       = model.SchemaPlan
+	SchemaChange     = model.SchemaChange
+	SchemaChangeKind = model.SchemaChangeKind
+)
 
 // Stored is what the meta row says of the schema.
 func (m State) Stored() StoredSchema {
@@ -76,16 +62,6 @@ func readFrom(ctx context.Context, project, instance, appProfile string, opts []
 	defer bt.Close()
 	return Read(ctx, store.New(context.WithoutCancel(ctx), bt, &telemetry.Counters{}))
 }
-
-// SchemaPlan is what CreateSchema would find and do.
-type SchemaPlan struct {
-	Stored  StoredSchema
-	Changes []SchemaChange // empty: everything is as the schema says
-}
-
-// Refused is the first change that CreateSchema would refuse, as ErrSchemaMismatch; nil: it would
-// make them all.
-func (p SchemaPlan) Refused() error { return refusal(p.Changes) }
 
 // PlanSchema compares a schema with what is stored in the instance and with its tables, and changes
 // nothing. It needs CreateSchema's permissions to read, and no oracle. appProfile is the one to

@@ -19,30 +19,13 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// BigtableConfig tunes Google's Bigtable client. The fields say what its version 1.58.0 does with
-// them. Sessions stay off.
+// BigtableConfig is percolator.BigtableConfig.
 type BigtableConfig struct {
-	// MetricsProvider is bigtable.DefaultMetricsProvider{} for Google's own metrics of the client,
-	// which it sends to Cloud Monitoring every minute and in Close. Its credentials need
-	// roles/monitoring.metricWriter; without them, and with BIGTABLE_EMULATOR_HOST, it sends none.
-	// nil or bigtable.NoopMetricsProvider{}: none. Google's client knows no other providers.
-	MetricsProvider bigtable.MetricsProvider
-
-	// Connections is how many gRPC connections the pool of an app profile has, each for at most 100
-	// requests at once. 0: what option.WithGRPCConnectionPool says, otherwise 10. Connections that
-	// the caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
-	Connections int
-
-	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. Version
-	// 1.58.0 has that switched off by itself.
+	MetricsProvider           bigtable.MetricsProvider
+	Connections               int
 	DisableDynamicChannelPool bool
-
-	// DisableConnectionRecycler keeps the pool from replacing connections that are a week old.
 	DisableConnectionRecycler bool
-
-	// DirectAccess makes the client connect to Bigtable past Google's front ends where it can, on
-	// Google Cloud. The environment variable CBT_ENABLE_DIRECTPATH takes precedence.
-	DirectAccess bool
+	DirectAccess              bool
 }
 
 // google is the configuration as Google's client takes it.

@@ -48,8 +48,8 @@ var (
 )
 
 func ownBuckets() []float64 {
-	out := make([]float64, len(latencyBounds))
-	for i, b := range latencyBounds {
+	out := make([]float64, len(model.LatencyBounds))
+	for i, b := range model.LatencyBounds {
 		out[i] = b.Seconds()
 	}
 	return out

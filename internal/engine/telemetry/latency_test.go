@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -29,7 +31,7 @@ func TestLatencyCounts(t *testing.T) {
 	if sum := before.Add(period); sum != l.read() {
 		t.Errorf("the sum is %+v", sum)
 	}
-	if bounds := latencyBounds[:]; !slices.IsSorted(bounds) || len(bounds) != len(got.Buckets)-1 {
+	if bounds := model.LatencyBounds[:]; !slices.IsSorted(bounds) || len(bounds) != len(got.Buckets)-1 {
 		t.Errorf("bounds %v", bounds)
 	}
 }
@@ -49,7 +51,7 @@ func TestLatencyQuantile(t *testing.T) {
 		all = append(all, d)
 	}
 	slices.Sort(all)
-	bucket := func(d time.Duration) int { i, _ := slices.BinarySearch(latencyBounds[:], d); return i }
+	bucket := func(d time.Duration) int { i, _ := slices.BinarySearch(model.LatencyBounds[:], d); return i }
 	for _, q := range []float64{0.01, 0.5, 0.9, 0.99, 1} {
 		exact := all[max(0, int(q*float64(len(all)))-1)]
 		if got := l.read().Quantile(q); bucket(got) != bucket(exact) {

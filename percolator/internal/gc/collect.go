@@ -198,8 +198,8 @@ func (s *collecting) eraseRows(ctx context.Context, table string, rows []layout.
 	var did erased
 	x := &eraser{s.Collector, s.state.Safepoint, s.keep}
 	err := x.page(ctx, info, rows, &did)
-	all := s.state.tally()
+	all := tallyOf(&s.state.Collection)
 	all.add(did.tally(len(rows)))
-	s.state.setTally(all)
+	setTally(&s.state.Collection, all)
 	return err
 }

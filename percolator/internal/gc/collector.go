@@ -16,7 +16,19 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
+)
+
+type (
+	Collection      = model.Collection
+	CollectionPhase = model.CollectionPhase
+	CollectorConfig = model.CollectorConfig
+)
+
+const (
+	CollectionDrain   = model.CollectionDrain
+	CollectionResolve = model.CollectionResolve
+	CollectionErase   = model.CollectionErase
+	CollectionDone    = model.CollectionDone
 )
 
 // Bigtable keeps every version until a client deletes it, and none of its policies can tell which
@@ -44,23 +56,7 @@ import (
 // needs no scan, but only reaches what is read, and it would put deletions on the path of
 // foreground requests.
 
-// CollectorConfig configures a collector. The zero value is useful.
-type CollectorConfig struct {
-	// Interval is the pause between two cycles. 0: a twelfth of Config.Retention. At least 1 s.
-	Interval time.Duration
-	// Lease is how long, by the oracle's clock, a collector that died keeps others from continuing
-	// its work. 0: 1 min. At least 1 s.
-	Lease time.Duration
-	// RowsPerSecond bounds how fast tables are read. 0: 5,000.
-	RowsPerSecond int
-	// Progress, if set, is called after every page and step, from the goroutine that collects.
-	Progress func(Collection)
-	// Waiting, if set, is called with the time that a cycle is about to drain, by the same
-	// goroutine.
-	Waiting func(time.Duration)
-}
-
-func (cfg CollectorConfig) withDefaults(retention time.Duration) (CollectorConfig, error) {
+func withDefaults(cfg CollectorConfig, retention time.Duration) (CollectorConfig, error) {
 	cfg.Interval = cmp.Or(cfg.Interval, max(retention/12, time.Second))
 	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
 	cfg.RowsPerSecond = cmp.Or(cfg.RowsPerSecond, 5_000)
@@ -74,39 +70,6 @@ func (cfg CollectorConfig) withDefaults(retention time.Duration) (CollectorConfi
 		return cfg, fmt.Errorf("percolator: %w: CollectorConfig: Interval and Lease must be at least 1 s, RowsPerSecond positive", model.ErrInvalidArgument)
 	}
 	return cfg, nil
-}
-
-// CollectionPhase is a step of a cycle.
-type CollectionPhase string
-
-// The phases of a cycle, in order.
-const (
-	CollectionDrain   CollectionPhase = "drain"
-	CollectionResolve CollectionPhase = "resolve"
-	CollectionErase   CollectionPhase = "erase"
-	CollectionDone    CollectionPhase = "done"
-)
-
-// Collection tells how far a cycle has come and what it did.
-type Collection struct {
-	Phase     CollectionPhase // "" when there never was a cycle
-	Safepoint tso.Timestamp   // what the cycle collects up to
-	Started   tso.Timestamp   // oracle's time
-	Updated   tso.Timestamp   // oracle's time when the collector last saved
-	Table     string          // all before it, by name, are done; others may be further
-	Row       string          `json:"-"` // rows of Table before this one are done
-	Page      string          `json:"-"` // the table of the last page; tables take turns
-	Holder    string          // the collector at work; "": none
-	Expires   tso.Timestamp   // when its lease ends
-
-	Locks      int64 // resolved
-	Rows       int64 // read in search of garbage
-	Versions   int64 // cells of Bigtable removed
-	Tombstones int64 // deleted cells removed with their last record
-	Expired    int64 // values that had expired and were deleted, so that observers hear of it
-	Postponed  int64 // cells left to the next cycle: an old lock, or a deletion not yet observed
-	Corrupt    int64 // cells that cannot be decoded, left as they are
-	Dispatched int64 // notifications below the safepoint that the journal missed
 }
 
 // Collector removes versions that no snapshot can read any more. Its methods may be called
@@ -123,7 +86,7 @@ func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
 	if e == nil {
 		return nil, fmt.Errorf("percolator: %w: NewCollector needs a client", model.ErrInvalidArgument)
 	}
-	cfg, err := cfg.withDefaults(e.Config.Retention)
+	cfg, err := withDefaults(cfg, e.Config.Retention)
 	if err != nil {
 		return nil, err
 	}

@@ -77,9 +77,9 @@ func (s *collecting) eraseExpired(ctx context.Context) error {
 			return err
 		}
 	}
-	all := s.state.tally()
+	all := tallyOf(&s.state.Collection)
 	all.add(sh.Did)
-	s.state.setTally(all)
+	setTally(&s.state.Collection, all)
 	return nil
 }
 

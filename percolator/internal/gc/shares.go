@@ -159,7 +159,7 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 		for _, sh := range all {
 			did.add(sh.Did)
 		}
-		s.state.setTally(did)
+		setTally(&s.state.Collection, did)
 		return s.keep(ctx)
 	}
 	for {
@@ -179,7 +179,7 @@ func (g *Collector) help(ctx context.Context) (col Collection, err error) {
 		return col, err
 	}
 	did, _, err := g.takeShares(ctx, func(context.Context, []*heldShare) error { return nil })
-	col.setTally(did)
+	setTally(&col, did)
 	return col, err
 }
 

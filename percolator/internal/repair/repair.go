@@ -14,13 +14,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/internal/audit"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+)
+
+type (
+	Options = model.RepairOptions
+	Report  = model.RepairReport
+	Finding = model.RepairFinding
 )
 
 // Every row of the tables was cut off at a time of its own. S is *complete* if every transaction
@@ -67,54 +72,6 @@ var ErrNotHeld = errors.New("not held from collection")
 
 // ErrFindings: the audit of the repaired tables has found something; the fence is still there.
 var ErrFindings = errors.New("the repaired tables are not sound")
-
-// Options says how a repair is to run.
-type Options struct {
-	To     tso.Timestamp // S: what committed above it goes
-	DryRun bool          // only count; the instance is in use meanwhile, or fenced already
-	// WithoutHold: also if no hold shows that collection has left alone what the repair needs. Then
-	// nothing below S is readable afterwards.
-	WithoutHold bool
-	// DespiteFindings lifts the fence although the audit has found something.
-	DespiteFindings bool
-
-	// Raise raises the oracle's high-water mark to at least above; nil: ErrOracleBehind if that is
-	// needed.
-	Raise   func(ctx context.Context, above tso.Timestamp) error
-	Waiting func(time.Duration) // called before the drain; may be nil
-	// Called after every page, concurrently; may be nil.
-	Progress func(phase meta.RepairPhase, r Report)
-}
-
-// Finding is a lock that the repair could not simply decide by its primary. Values are left out.
-type Finding struct {
-	Cell   model.Cell
-	Start  tso.Timestamp // of the transaction
-	Commit tso.Timestamp // where it counts as committed; 0: it was rolled back, or left alone
-	Text   string
-}
-
-// Report is what a repair has done, or found to do; of an interrupted one, since it was continued.
-type Report struct {
-	To, Greatest, Floor tso.Timestamp // no cell is above Greatest, no snapshot at or below Floor
-	Until               tso.Timestamp // snapshots between To and Until are refused
-	Rows                int64         // that were read
-
-	RolledForward, RolledBack                     int64 // locks
-	Records, Markers, Data, Notifications, States int64 // removed cells; states are of observers
-	Renotified, WeakRenotified                    int64 // notifications that are there again
-
-	Holds, Positions int      // removed from percolator_meta
-	Building         []string // indexes that BackfillIndex has to build
-	Weak             []string // TABLE.COLUMN of weak columns with lost notifications
-
-	Unfinished bool // after an error: the instance stays closed until a repair has ended
-
-	Findings []Finding // at most 1000
-	Found    int
-	Audit    []audit.Finding // at most 1000
-	Audited  int             // what the audit has found, all of it
-}
 
 // run is a repair under way.
 type run struct {
@@ -365,7 +322,7 @@ func (r *run) snapshot() Report {
 func (r *run) find(cell model.Cell, start, commit tso.Timestamp, text string) {
 	r.count(func(rep *Report) {
 		if rep.Found++; rep.Found <= maxFindings {
-			rep.Findings = append(rep.Findings, Finding{cell, start, commit, text})
+			rep.Findings = append(rep.Findings, model.RepairFinding{Cell: cell, Start: start, Commit: commit, Text: text})
 		}
 	})
 }

@@ -1,6 +1,8 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"encoding/binary"
 	"testing"
 	"time"
@@ -145,7 +147,7 @@ func TestExtendedHoldIsForNoCopies(t *testing.T) {
 		fixture.Plant(t, s.ctx, s.Env, "percolator_meta", "meta", "meta", "hold:"+id, 1000, string(b)+reason)
 	}
 	for _, id := range []string{h.ID, "latin", "short"} {
-		got, err := s.admin.ExtendHold(s.ctx, admin.Hold{ID: id, To: 1}, time.Hour)
+		got, err := s.admin.ExtendHold(s.ctx, model.Hold{ID: id, To: 1}, time.Hour)
 		if err != nil || got.To != 0 {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -201,7 +201,7 @@ func TestNothingIsSentByWhatWasKnownLongAgo(t *testing.T) {
 			func(o *outdated) func() error {
 				tx := fixture.MustBegin(o, o.ctx, o.client)
 				fixture.Must(o, tx.Notify(fixture.Cell("r", "poke")))
-				s := admin.ObserverState{Cell: fixture.Cell("r", "poke"), Observer: "o", Through: fixture.MustCommit(o, o.ctx, tx)}
+				s := model.ObserverState{Cell: fixture.Cell("r", "poke"), Observer: "o", Through: fixture.MustCommit(o, o.ctx, tx)}
 				fixture.Must(o, o.client.Engine().Commits.SetObserverStates(o.ctx, s))
 				return func() error { return admin.New(o.client).DropParked(o.ctx, s) }
 			},
@@ -214,7 +214,7 @@ func TestNothingIsSentByWhatWasKnownLongAgo(t *testing.T) {
 			o.Clock.Advance(shortRetention + 5*time.Second)
 			erasing := false
 			g, err := admin.New(o.client).NewCollector(admin.CollectorConfig{Progress: func(col admin.Collection) {
-				if col.Phase == admin.CollectionErase && !erasing {
+				if col.Phase == model.CollectionErase && !erasing {
 					erasing = true
 					o.cutOff()
 				}
@@ -245,7 +245,7 @@ func TestNothingIsSentByWhatWasKnownLongAgo(t *testing.T) {
 	}
 }
 
-var importedRow = []transfer.ImportRow{{Row: "1", Cells: []transfer.ImportCell{{Column: "c", Value: []byte("v")}}}}
+var importedRow = []model.ImportRow{{Row: "1", Cells: []model.ImportCell{{Column: "c", Value: []byte("v")}}}}
 
 // A request's lifetime begins before its sender reads the meta row, however late the answer arrives
 // (I14, I20, I28).
@@ -258,7 +258,7 @@ func TestALifetimeBeginsBeforeTheMetaRowIsRead(t *testing.T) {
 		},
 		"observer states are forgotten": func(s *torn, c *percolator.Client, _ *atomic.Pointer[time.Time]) func() error {
 			return func() error {
-				return c.Engine().Commits.ForgetObserverStates(s.ctx, admin.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: 1, Done: true})
+				return c.Engine().Commits.ForgetObserverStates(s.ctx, model.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: 1, Done: true})
 			}
 		},
 		"an import writes": func(s *torn, c *percolator.Client, _ *atomic.Pointer[time.Time]) func() error {
@@ -280,7 +280,7 @@ func TestALifetimeBeginsBeforeTheMetaRowIsRead(t *testing.T) {
 		"a restore writes": func(s *torn, c *percolator.Client, _ *atomic.Pointer[time.Time]) func() error {
 			r, err := transfer.BeginRestore(s.ctx, c.Engine(), "a backup", nil, nil)
 			fixture.Must(s, err)
-			rows := []transfer.ExportedRow{{Row: "1", Cells: []transfer.ExportedCell{{Column: "c", Kind: transfer.ExportedPut, Value: []byte("v")}}}}
+			rows := []model.ExportedRow{{Row: "1", Cells: []model.ExportedCell{{Column: "c", Kind: model.ExportedPut, Value: []byte("v")}}}}
 			return func() error { return r.WriteRows(s.ctx, "u", rows) }
 		},
 	} {
@@ -366,11 +366,11 @@ func testAWeakNotificationMeetsAFenceThatIsStoredMeanwhile(t *testing.T) {
 // entry, or the list of what is parked, leads to (J2, J9).
 func TestWhatIsAnnouncedByOldKnowledgeHasAnEntry(t *testing.T) {
 	t.Parallel()
-	for name, act := range map[string]func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error{
-		"parking": func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error {
+	for name, act := range map[string]func(ctx context.Context, c *percolator.Client, s model.ObserverState) error{
+		"parking": func(ctx context.Context, c *percolator.Client, s model.ObserverState) error {
 			return c.Engine().Commits.SetObserverStates(ctx, s)
 		},
-		"retry": func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error {
+		"retry": func(ctx context.Context, c *percolator.Client, s model.ObserverState) error {
 			return admin.New(c).RetryParked(ctx, s)
 		},
 	} {
@@ -382,7 +382,7 @@ func TestWhatIsAnnouncedByOldKnowledgeHasAnEntry(t *testing.T) {
 				schema.Timing = percolator.Timing{RequestLifetime: outdatedTime, MetaMaxAge: outdatedTime}
 				env := percolatortest.New(t, schema)
 				ctx, late := fixture.Context(t), env.NewClient()
-				s := admin.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: fixture.Put(t, ctx, late, "1", "seen", "a")}
+				s := model.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: fixture.Put(t, ctx, late, "1", "seen", "a")}
 				env.FaultsOf(late).Handle(fixture.AtMost(1000, isMetaRow, percolatortest.LoseRequest))
 				schema.DisableJournal = false
 				fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, schema, env.Options()...))

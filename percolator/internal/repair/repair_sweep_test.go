@@ -1,6 +1,8 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"slices"
 	"testing"
@@ -25,7 +27,7 @@ func testSweepAfterARepair(t *testing.T) {
 	fixture.Put(t, s.ctx, s.Client, "1", "seen", "below")
 	s.now()
 	fixture.Put(t, s.ctx, s.Client, "2", "c", "above")
-	fixture.Sweep(t, s.ctx, s.Client, admin.SweepConfig{}) // its position goes with the repair
+	fixture.Sweep(t, s.ctx, s.Client, model.SweepConfig{}) // its position goes with the repair
 	before, err := journal.Streams(s.ctx, s.Client.Engine().Store)
 	fixture.Must(t, err)
 	if r := s.repair(); r.Positions != 1 {
@@ -38,7 +40,7 @@ func testSweepAfterARepair(t *testing.T) {
 	}
 	fixture.Put(t, s.ctx, s.Client, "3", "c", "after")
 	dispatched := fixture.Heard(s.Client)
-	if done := fixture.Sweep(t, s.ctx, s.Client, admin.SweepConfig{}); done.Building == "" || done.Announced != 1 || done.Rows != 2 {
+	if done := fixture.Sweep(t, s.ctx, s.Client, model.SweepConfig{}); done.Building == "" || done.Announced != 1 || done.Rows != 2 {
 		t.Errorf("%+v", done)
 	}
 	if names := fixture.NamedInJournal(t, s.ctx, s.Client); !slices.Equal(names, []string{"1", "3"}) || !slices.Equal(dispatched(), []string{"1"}) {
@@ -57,11 +59,11 @@ func testNoSweepBesideARepair(t *testing.T) {
 	s := newTorn(t)
 	s.now()
 	ctx, cancel := context.WithCancel(s.ctx)
-	_, err := s.admin.Repair(ctx, admin.RepairOptions{To: s.to, Waiting: func(time.Duration) { cancel() }})
+	_, err := s.admin.Repair(ctx, model.RepairOptions{To: s.to, Waiting: func(time.Duration) { cancel() }})
 	if err == nil {
 		t.Fatal("the repair came to its end")
 	}
-	w, err := s.admin.NewSweeper(admin.SweepConfig{})
+	w, err := s.admin.NewSweeper(model.SweepConfig{})
 	fixture.Must(t, err)
 	fixture.WantErr(t, fixture.ErrOf(w.Sweep(s.ctx)), admin.ErrRepairing)
 	s.repair()

@@ -1,6 +1,8 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +29,7 @@ type torn struct {
 	*percolatortest.Env
 	ctx   context.Context
 	admin *admin.Admin
-	hold  admin.Hold
+	hold  model.Hold
 	to    tso.Timestamp
 }
 
@@ -74,9 +76,9 @@ func (s *torn) save(table, row string) (putBack func()) {
 	}
 }
 
-func (s *torn) repair(configure ...func(*admin.RepairOptions)) admin.RepairReport {
+func (s *torn) repair(configure ...func(*model.RepairOptions)) model.RepairReport {
 	s.Helper()
-	opts := admin.RepairOptions{To: s.to}
+	opts := model.RepairOptions{To: s.to}
 	for _, f := range configure {
 		f(&opts)
 	}
@@ -156,7 +158,7 @@ func testRepairOfHalfATransaction(t *testing.T) {
 	s.pay(s.Client, "1", "9")
 	putBack()
 	s.wants("1", "4") // five are gone
-	dry, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to, DryRun: true})
+	dry, err := s.admin.Repair(s.ctx, model.RepairOptions{To: s.to, DryRun: true})
 	fixture.Must(t, err)
 	s.wants("1", "4")
 	r := s.repair()
@@ -265,13 +267,13 @@ func testRepairOfStrangeLocks(t *testing.T) {
 	fixture.Plant(t, s.ctx, s.Env, "t", "foreign2", "lock", "c", cellTime(after), elsewhere(after))
 	fixture.Plant(t, s.ctx, s.Env, "t", "broken2", "lock", "c", cellTime(after), "?")
 	fixture.Plant(t, s.ctx, s.Env, "t", "broken2", "data", "c", cellTime(after), "above")
-	r, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
+	r, err := s.admin.Repair(s.ctx, model.RepairOptions{To: s.to})
 	fixture.WantErr(t, err, admin.ErrRepairFindings)
 	if r.Found != 2 || r.Audited != 2 {
 		t.Errorf("%+v", r)
 	}
 	fixture.WantErr(t, fixture.ErrOf(s.get(u("a"))), admin.ErrRepairing)
-	s.repair(func(o *admin.RepairOptions) { o.DespiteFindings = true })
+	s.repair(func(o *model.RepairOptions) { o.DespiteFindings = true })
 	fixture.WantNow(t, s.ctx, s.Client, fixture.Cell("r", "c"), "old")
 	if n := fixture.CellsOf(t, s.ctx, s.Env, "t", "lock"); n != 2 {
 		t.Errorf("%d locks are left", n)
@@ -335,7 +337,7 @@ func testRepairNotifiesAgain(t *testing.T) {
 	fixture.Must(t, err)
 	work("o2", "p2", "weak2")
 	fixture.Put(t, s.ctx, s.Client, "3", "seen", "above")
-	fixture.Must(t, s.Client.Engine().Commits.SetObserverStates(s.ctx, admin.ObserverState{Cell: fixture.Cell("2", "seen"), Observer: "o", Through: s.to, Done: true}))
+	fixture.Must(t, s.Client.Engine().Commits.SetObserverStates(s.ctx, model.ObserverState{Cell: fixture.Cell("2", "seen"), Observer: "o", Through: s.to, Done: true}))
 	if r := s.repair(); r.Renotified != 1 || r.WeakRenotified != 1 || r.States != 1 || len(r.Weak) != 0 {
 		t.Errorf("%+v", r)
 	}

@@ -1,6 +1,8 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"context"
@@ -34,7 +36,7 @@ func testRepairIsRefused(t *testing.T) {
 	s.now()
 	refused := func(to tso.Timestamp, want error) {
 		t.Helper()
-		_, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: to})
+		_, err := s.admin.Repair(s.ctx, model.RepairOptions{To: to})
 		fixture.WantErr(t, err, want)
 	}
 	refused(0, percolator.ErrInvalidArgument)
@@ -42,7 +44,7 @@ func testRepairIsRefused(t *testing.T) {
 	refused(s.hold.Timestamp-1, percolator.ErrInvalidArgument) // 0, as nothing was ever collected
 
 	broken, interrupt := context.WithCancel(s.ctx)
-	_, err := s.admin.Repair(broken, admin.RepairOptions{To: s.to, Waiting: func(time.Duration) { interrupt() }})
+	_, err := s.admin.Repair(broken, model.RepairOptions{To: s.to, Waiting: func(time.Duration) { interrupt() }})
 	fixture.WantErr(t, err, context.Canceled)
 	refused(s.to-1, admin.ErrRepairing)
 	_, err = transfer.BeginRestore(s.ctx, s.Client.Engine(), "backup", nil, nil)
@@ -59,7 +61,7 @@ func testRepairIsRefused(t *testing.T) {
 	fixture.Must(t, err)
 	refused(to, admin.ErrNotHeld) // and the fence is gone again
 	s.wants("5", "5")
-	r, err = s.admin.Repair(s.ctx, admin.RepairOptions{To: to, WithoutHold: true})
+	r, err = s.admin.Repair(s.ctx, model.RepairOptions{To: to, WithoutHold: true})
 	fixture.Must(t, err)
 	if r.Floor != to-1 || len(r.Weak) != 1 {
 		t.Errorf("%+v", r)
@@ -124,8 +126,8 @@ func testRepairKeepsResolversAndCollectorsOut(t *testing.T) {
 	fixture.Must(t, err)
 	var look sync.Once
 	looked := false
-	s.repair(func(o *admin.RepairOptions) {
-		o.Progress = func(phase admin.RepairPhase, _ admin.RepairReport) {
+	s.repair(func(o *model.RepairOptions) {
+		o.Progress = func(phase model.RepairPhase, _ model.RepairReport) {
 			if phase == meta.RepairResolve {
 				look.Do(func() { looked = s.refusesOthers(other, g) })
 			}
@@ -170,14 +172,14 @@ func testRepairRaisesTheOracle(t *testing.T) {
 	fixture.Must(t, err)
 	ahead = ahead.Add(10 * time.Minute)
 	fixture.Plant(t, s.ctx, s.Env, "u", "a", "data", "n", cellTime(ahead), "newer than the oracle")
-	r, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
+	r, err := s.admin.Repair(s.ctx, model.RepairOptions{To: s.to})
 	fixture.WantErr(t, err, admin.ErrOracleBehind)
 	if !r.Unfinished {
 		t.Error("the report does not tell that the instance is fenced")
 	}
 	fixture.WantErr(t, fixture.ErrOf(s.get(u("a"))), admin.ErrRepairing)
 	raised := tso.Timestamp(0)
-	r = s.repair(func(o *admin.RepairOptions) {
+	r = s.repair(func(o *model.RepairOptions) {
 		o.Raise = func(_ context.Context, above tso.Timestamp) error {
 			raised = above
 			s.Clock.Advance(10*time.Minute + time.Second)
@@ -191,7 +193,7 @@ func testRepairRaisesTheOracle(t *testing.T) {
 
 	s.now()
 	fixture.Plant(t, s.ctx, s.Env, "u", "a", "data", "n", cellTime(s.to.Add(24*time.Hour)), "damaged")
-	_, err = s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to, Raise: func(context.Context, tso.Timestamp) error {
+	_, err = s.admin.Repair(s.ctx, model.RepairOptions{To: s.to, Raise: func(context.Context, tso.Timestamp) error {
 		t.Error("raised by a day")
 		return nil
 	}})
@@ -256,7 +258,7 @@ func testBackupHoldStopsCollection(t *testing.T) {
 		s.Clock.Advance(2 * time.Minute)
 		broken, interrupt := context.WithCancel(s.ctx)
 		_, err := mustCollector(t, s, func(col admin.Collection) {
-			if col.Phase == admin.CollectionResolve {
+			if col.Phase == model.CollectionResolve {
 				interrupt() // a safepoint is announced, the watermark is not published
 			}
 		}).Collect(broken)
@@ -398,11 +400,11 @@ func testRepairBeforeALateErasure(t *testing.T) {
 	fixture.Must(t, err)
 	s.repair()
 	fixture.WantErr(t, s.admin.ClearNotification(s.ctx, fixture.Cell("1", "seen"), run), percolator.ErrConflict)
-	done := admin.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: run, Done: true}
+	done := model.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: run, Done: true}
 	broken, interrupt := context.WithCancel(s.ctx)
 	now, err := s.Oracle.Next(s.ctx)
 	fixture.Must(t, err)
-	_, err = s.admin.Repair(broken, admin.RepairOptions{To: now, Waiting: func(time.Duration) { interrupt() }})
+	_, err = s.admin.Repair(broken, model.RepairOptions{To: now, Waiting: func(time.Duration) { interrupt() }})
 	fixture.WantErr(t, err, context.Canceled)
 	fixture.WantErr(t, s.Client.Engine().Commits.SetObserverStates(s.ctx, done), admin.ErrRepairing)
 	fixture.Must(t, s.Client.Flush(s.ctx))
@@ -432,13 +434,13 @@ func testRepairRemembersTheGreatestTimestamp(t *testing.T) {
 		resolved = r.Method == percolatortest.MutateRows && r.Table == "u"
 		return percolatortest.Pass
 	})
-	if _, err := admin.New(dying).Repair(s.ctx, admin.RepairOptions{To: s.to}); err == nil || !resolved {
+	if _, err := admin.New(dying).Repair(s.ctx, model.RepairOptions{To: s.to}); err == nil || !resolved {
 		t.Fatalf("the first repair: %v", err)
 	}
 	if n := fixture.CellsOf(t, s.ctx, s.Env, "u", "lock"); n != 0 {
 		t.Fatalf("%d locks", n)
 	}
-	r, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
+	r, err := s.admin.Repair(s.ctx, model.RepairOptions{To: s.to})
 	fixture.WantErr(t, err, admin.ErrOracleBehind)
 	if r.Greatest < ahead {
 		t.Errorf("greatest %d, the tables had %d", r.Greatest, ahead)

@@ -1,6 +1,8 @@
 package sweep_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -33,7 +35,7 @@ func testSweepThatDiesWithFindings(t *testing.T) {
 	env.Clock.Advance(2 * time.Hour)
 	dying := env.NewClient()
 	var page time.Time
-	w, err := admin.New(dying).NewSweeper(admin.SweepConfig{Lease: time.Second, RowsPerSecond: 200, Progress: func(p admin.Sweep) {
+	w, err := admin.New(dying).NewSweeper(model.SweepConfig{Lease: time.Second, RowsPerSecond: 200, Progress: func(p model.Sweep) {
 		switch {
 		case p.Rows < 512:
 		case page.IsZero():
@@ -52,7 +54,7 @@ func testSweepThatDiesWithFindings(t *testing.T) {
 	}
 	env.Clock.Advance(2 * time.Second)
 	dispatched := fixture.Heard(env.Client)
-	if done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Started != saved.Started || done.Missed != (admin.SweepMissed{Notifications: rows}) {
+	if done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{}); done.Started != saved.Started || done.Missed != (model.SweepMissed{Notifications: rows}) {
 		t.Errorf("%+v after %+v", done, saved)
 	}
 	if n := len(dispatched()); n != rows {
@@ -86,7 +88,7 @@ func TestSweepLooksBehindOpenEntries(t *testing.T) {
 		t.Fatalf("%d locks, want two on s", n)
 	}
 	env.Clock.Advance(2 * time.Hour)
-	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Missed != (admin.SweepMissed{Locks: 1}) || done.Locks != 1 {
+	if done := fixture.Sweep(t, ctx, c, model.SweepConfig{}); done.Missed != (model.SweepMissed{Locks: 1}) || done.Locks != 1 {
 		t.Errorf("%+v", done)
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("s", "c"), "crashed")

@@ -16,7 +16,19 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
+)
+
+type (
+	Config      = model.SweepConfig
+	Sweep       = model.Sweep
+	SweepMissed = model.SweepMissed
+	SweepPhase  = model.SweepPhase
+)
+
+const (
+	PhaseDrain = model.SweepDrain
+	PhaseRows  = model.SweepRows
+	PhaseDone  = model.SweepDone
 )
 
 // The journal leads to all that is unfinished and to all garbage (docs/PROTOCOL.md, "The journal").
@@ -44,24 +56,7 @@ import (
 // Rejected: sweeping beside the passes of the collector. They read only what is garbage at the
 // watermark of now, and the journal has to know what will be.
 
-// Config configures sweeps. The zero value is useful.
-type Config struct {
-	// Interval is the time from the beginning of one sweep to that of the next. 0: 7 days. At least
-	// 1 s. A journal that is building is swept at once.
-	Interval time.Duration
-	// Lease is how long, by the oracle's clock, a sweep whose process died keeps others from
-	// continuing it. 0: 1 min. At least 1 s.
-	Lease time.Duration
-	// RowsPerSecond bounds how fast tables are read. 0: 5,000.
-	RowsPerSecond int
-	// Progress, if set, is called after every page and step, from the goroutine that sweeps.
-	Progress func(Sweep)
-
-	// Wait waits for the drain of the given length. nil: by the clock.
-	Wait func(context.Context, time.Duration) error
-}
-
-func (cfg Config) withDefaults() (Config, error) {
+func withDefaults(cfg Config) (Config, error) {
 	cfg.Interval = cmp.Or(cfg.Interval, 7*24*time.Hour)
 	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
 	cfg.RowsPerSecond = cmp.Or(cfg.RowsPerSecond, 5_000)
@@ -74,47 +69,6 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, nil
 }
 
-// SweepPhase is a step of a sweep.
-type SweepPhase string
-
-// The phases of a sweep, in order.
-const (
-	PhaseDrain SweepPhase = "drain" // only of one that builds the journal
-	PhaseRows  SweepPhase = "rows"
-	PhaseDone  SweepPhase = "done"
-)
-
-// Sweep tells how far a sweep has come and what it did.
-type Sweep struct {
-	Phase    SweepPhase    //  "" when there never was a sweep
-	Building string        // the building that the sweep is for; "": it checks a ready journal
-	Started  tso.Timestamp // oracle's time
-	Updated  tso.Timestamp // oracle's time when it was last saved
-	Table    string        // where it is
-	Row      string        `json:"-"` // rows of Table are done before this one, back to its start
-	Holder   string        // the process at work; "": none
-	Expires  tso.Timestamp // when its lease ends
-
-	Rows          int64 // read
-	Announced     int64 // rows to which the journal leads now
-	Locks         int64 // resolved
-	Notifications int64 // dispatched
-	Corrupt       int64 // cells that cannot be decoded, left as they are
-
-	Missed  SweepMissed // by a journal that was ready
-	Orphans int64       // rows with locks or markers of transactions that never committed (J8)
-}
-
-// SweepMissed counts what the journal should have led to.
-type SweepMissed struct {
-	Locks         int64 // of transactions that committed
-	Notifications int64
-	Garbage       int64 // rows with garbage that a cycle of the collector has left
-}
-
-// Sum is all of them: anything but 0 is a defect.
-func (m SweepMissed) Sum() int64 { return m.Locks + m.Notifications + m.Garbage }
-
 // Sweeper sweeps an instance. Its methods may be called concurrently; there may be many sweepers of
 // one instance.
 type Sweeper struct {
@@ -125,7 +79,7 @@ type Sweeper struct {
 
 // New returns a sweeper of the client's instance. ErrInvalidArgument: cfg.
 func New(e *engine.Engine, cfg Config) (*Sweeper, error) {
-	cfg, err := cfg.withDefaults()
+	cfg, err := withDefaults(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package sweep_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"slices"
@@ -55,8 +57,8 @@ func TestSweepBuildsTheJournal(t *testing.T) {
 func testSweepBuildsTheJournal(t *testing.T) {
 	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Configure(shortRetention))
 	ctx, c := fixture.Context(t), env.Client
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).NewSweeper(admin.SweepConfig{RowsPerSecond: -1})), percolator.ErrInvalidArgument)
-	w, err := admin.New(c).NewSweeper(admin.SweepConfig{})
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).NewSweeper(model.SweepConfig{RowsPerSecond: -1})), percolator.ErrInvalidArgument)
+	w, err := admin.New(c).NewSweeper(model.SweepConfig{})
 	fixture.Must(t, err)
 	fixture.WantErr(t, fixture.ErrOf(w.Sweep(ctx)), percolator.ErrSchemaMismatch)
 
@@ -64,9 +66,9 @@ func testSweepBuildsTheJournal(t *testing.T) {
 	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
 	env.Clock.Advance(fixture.LockTTL)
 	dispatched := fixture.Heard(c)
-	done := fixture.Sweep(t, ctx, c, admin.SweepConfig{})
+	done := fixture.Sweep(t, ctx, c, model.SweepConfig{})
 	want := []string{"committed-too", "deleted", "notified", "overwritten", "poked", "undecided"}
-	if done.Phase != admin.SweepDone || done.Rows != 8 || done.Announced != 6 || done.Locks != 2 || done.Notifications != 2 || done.Missed.Sum() != 0 || done.Orphans != 0 {
+	if done.Phase != model.SweepDone || done.Rows != 8 || done.Announced != 6 || done.Locks != 2 || done.Notifications != 2 || done.Missed.Sum() != 0 || done.Orphans != 0 {
 		t.Errorf("%+v", done)
 	}
 	if names := fixture.NamedInJournal(t, ctx, c); !slices.Equal(names, want) {
@@ -106,7 +108,7 @@ func testCollectionJustAfterASweep(t *testing.T) {
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	env.Clock.Advance(afterwards)
 	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
-	fixture.Sweep(t, ctx, c, admin.SweepConfig{})
+	fixture.Sweep(t, ctx, c, model.SweepConfig{})
 	if col := collect(t, ctx, c); col.Versions != 2 {
 		t.Errorf("%+v", col)
 	}
@@ -124,26 +126,26 @@ func testSweepChecks(t *testing.T) {
 	ctx, c := fixture.Context(t), env.Client
 	writeWithoutJournal(t, ctx, env, c)
 	env.Clock.Advance(2 * time.Hour)
-	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Phase != admin.SweepDone || done.Announced != 0 || done.Missed.Sum() != 0 || done.Orphans != 0 || done.Rows != 8 {
+	if done := fixture.Sweep(t, ctx, c, model.SweepConfig{}); done.Phase != model.SweepDone || done.Announced != 0 || done.Missed.Sum() != 0 || done.Orphans != 0 || done.Rows != 8 {
 		t.Errorf("with a sound journal: %+v", done)
 	}
 	fixture.EmptyJournal(t, ctx, env)
 	dispatched := fixture.Heard(c)
-	done := fixture.Sweep(t, ctx, c, admin.SweepConfig{})
-	if done.Missed != (admin.SweepMissed{Locks: 1, Notifications: 2}) || done.Orphans != 1 || done.Announced != 4 || done.Locks != 2 {
+	done := fixture.Sweep(t, ctx, c, model.SweepConfig{})
+	if done.Missed != (model.SweepMissed{Locks: 1, Notifications: 2}) || done.Orphans != 1 || done.Announced != 4 || done.Locks != 2 {
 		t.Errorf("with an empty one: %+v", done)
 	}
 	if rows := dispatched(); !slices.Equal(rows, []string{"notified", "poked"}) {
 		t.Errorf("dispatched: %q", rows)
 	}
-	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Missed.Sum() != 0 || done.Announced != 0 {
+	if done := fixture.Sweep(t, ctx, c, model.SweepConfig{}); done.Missed.Sum() != 0 || done.Announced != 0 {
 		t.Errorf("the next one: %+v", done)
 	}
 
 	fixture.EmptyJournal(t, ctx, env)
 	collect(t, ctx, c) // it does not know of the garbage
-	done = fixture.Sweep(t, ctx, c, admin.SweepConfig{})
-	if done.Missed != (admin.SweepMissed{Notifications: 2, Garbage: 2}) || done.Orphans != 1 { // the marker
+	done = fixture.Sweep(t, ctx, c, model.SweepConfig{})
+	if done.Missed != (model.SweepMissed{Notifications: 2, Garbage: 2}) || done.Orphans != 1 { // the marker
 		t.Errorf("after a cycle: %+v", done)
 	}
 }
@@ -173,7 +175,7 @@ func testSweepGoesOn(t *testing.T) {
 	fixture.Apply(t, ctx, env, s)
 
 	dying := env.NewClient()
-	w, err := admin.New(dying).NewSweeper(admin.SweepConfig{Lease: time.Second, RowsPerSecond: 2000, Progress: func(p admin.Sweep) {
+	w, err := admin.New(dying).NewSweeper(model.SweepConfig{Lease: time.Second, RowsPerSecond: 2000, Progress: func(p model.Sweep) {
 		if p.Rows >= 600 {
 			env.FaultsOf(dying).Crash()
 		}
@@ -182,21 +184,21 @@ func testSweepGoesOn(t *testing.T) {
 	if _, err := w.Sweep(ctx); err == nil {
 		t.Fatal("the sweep came to its end")
 	}
-	w, err = admin.New(env.Client).NewSweeper(admin.SweepConfig{})
+	w, err = admin.New(env.Client).NewSweeper(model.SweepConfig{})
 	fixture.Must(t, err)
 	fixture.WantErr(t, fixture.ErrOf(w.Sweep(ctx)), percolator.ErrLocked)
 	env.Clock.Advance(2 * time.Second)
 	before, err := admin.New(env.Client).Sweep(ctx)
 	fixture.Must(t, err)
-	done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{Wait: func(context.Context, time.Duration) error { return errors.New("waits again") }})
-	if done.Phase != admin.SweepDone || done.Started != before.Started || done.Rows < rows || done.Rows > rows+600 {
+	done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{Wait: func(context.Context, time.Duration) error { return errors.New("waits again") }})
+	if done.Phase != model.SweepDone || done.Started != before.Started || done.Rows < rows || done.Rows > rows+600 {
 		t.Errorf("%+v after %+v", done, before)
 	}
 	if !env.Client.Engine().Meta.ByJournal() {
 		t.Error("the journal is not ready")
 	}
 	for i := range 8 { // from other places
-		if done := fixture.Sweep(t, ctx, env.Client, admin.SweepConfig{}); done.Rows != rows {
+		if done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{}); done.Rows != rows {
 			t.Errorf("sweep %d: %+v", i, done)
 		}
 	}
@@ -212,7 +214,7 @@ func TestSweeperRuns(t *testing.T) {
 func testSweeperRuns(t *testing.T) {
 	env := percolatortest.New(t, fixture.JournalSchema(true))
 	ctx, cancel := context.WithCancel(fixture.Context(t))
-	w, err := admin.New(env.Client).NewSweeper(admin.SweepConfig{Interval: 2 * time.Second})
+	w, err := admin.New(env.Client).NewSweeper(model.SweepConfig{Interval: 2 * time.Second})
 	fixture.Must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
@@ -222,7 +224,7 @@ func testSweeperRuns(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Eventually(t, "the next sweep", func() bool {
 		now, err := admin.New(env.Client).Sweep(ctx)
-		return err == nil && now.Building == "" && now.Started > first.Started && now.Phase == admin.SweepDone
+		return err == nil && now.Building == "" && now.Started > first.Started && now.Phase == model.SweepDone
 	})
 	cancel()
 	fixture.Must(t, <-ended)
@@ -240,7 +242,7 @@ func testSweepMeetsAnOldLock(t *testing.T) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.CrashAfter(t, env, fixture.IsCommit, "p", "s") // its TTL runs for longer than the sweep waits
 	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
-	done := fixture.Sweep(t, ctx, c, admin.SweepConfig{})
+	done := fixture.Sweep(t, ctx, c, model.SweepConfig{})
 	if done.Announced == 0 || !slices.Contains(fixture.NamedInJournal(t, ctx, c), "s") {
 		t.Errorf("%+v; named: %q", done, fixture.NamedInJournal(t, ctx, c))
 	}
@@ -270,7 +272,7 @@ func testSweepWhileTheJournalIsTurnedOff(t *testing.T) {
 	}))
 	off, pages := *s, 0
 	off.DisableJournal = true
-	w, err := admin.New(c).NewSweeper(admin.SweepConfig{Progress: func(p admin.Sweep) {
+	w, err := admin.New(c).NewSweeper(model.SweepConfig{Progress: func(p model.Sweep) {
 		if pages++; pages != 1 {
 			return
 		}
@@ -287,7 +289,7 @@ func testSweepWhileTheJournalIsTurnedOff(t *testing.T) {
 	if !errors.Is(err, percolator.ErrConflict) || done.Missed.Sum() != 0 || c.Engine().Store.Count.FoundBySweep.Load() != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if done := fixture.Sweep(t, ctx, c, admin.SweepConfig{}); done.Building == "" || done.Missed.Sum() != 0 || done.Notifications != 1 {
+	if done := fixture.Sweep(t, ctx, c, model.SweepConfig{}); done.Building == "" || done.Missed.Sum() != 0 || done.Notifications != 1 {
 		t.Errorf("the one that builds: %+v", done)
 	}
 }

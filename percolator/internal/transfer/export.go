@@ -19,6 +19,18 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
+type (
+	ExportKind   = model.ExportKind
+	ExportedCell = model.ExportedCell
+	ExportedRow  = model.ExportedRow
+)
+
+const (
+	ExportedPut    = model.ExportedPut
+	ExportedDelete = model.ExportedDelete
+	ExportedWeak   = model.ExportedWeak
+)
+
 // An export is what a backup reads: values at one timestamp, and what observers still have to do
 // about them. The first part is a scan. For the second, the time of the snapshot S and the time T
 // at which a row is read differ, and notify cells have no history; so what was pending at S is
@@ -45,34 +57,6 @@ import (
 // as they are found. What ran between S and T would be lost, since its effects are not in the
 // snapshot. Rejected too: always to leave traces. They cost a record for each run of a popular row,
 // and matter only during an export.
-
-// ExportKind says what an exported cell is.
-type ExportKind uint8
-
-// The kinds of exported cells.
-const (
-	ExportedPut    ExportKind = iota + 1 // a value
-	ExportedDelete                       // a deletion that some observer may not have seen
-	ExportedWeak                         // a weak notification
-)
-
-// ExportedCell is one cell of an export.
-type ExportedCell struct {
-	Column string
-	Kind   ExportKind
-	Value  []byte // of ExportedPut; the caller's own
-
-	// Workers must look at it; so for ExportedDelete and ExportedWeak.
-	Notified     bool
-	Acknowledged []string               // observers whose last run saw this change, in order
-	Parked       []layout.ObserverState // observers that are parked for this change
-}
-
-// ExportedRow is a row of an export, with its cells in the order of their columns.
-type ExportedRow struct {
-	Row   string
-	Cells []ExportedCell
-}
 
 // BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has
 // weak columns it waits in between until every client knows of the hold (RequestLifetime and

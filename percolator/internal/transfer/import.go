@@ -18,6 +18,15 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
+type (
+	ImportRow     = model.ImportRow
+	ImportCell    = model.ImportCell
+	ImportSum     = model.ImportSum
+	ImportSums    = model.ImportSums
+	ImportFinding = model.ImportFinding
+	ImportReport  = model.ImportReport
+)
+
 // An import writes rows into one empty table while the others are in use (I28). Like a restore it
 // looks as if one large transaction had written everything, with one start and one commit timestamp
 // that are taken once and stored, so every request can be repeated by any process:
@@ -238,18 +247,6 @@ func (im *Import) same(m meta.State) error {
 		return fmt.Errorf("percolator: table %q: %w: another process goes on with the import of %s", im.table, model.ErrConflict, im.cell.ID)
 	}
 	return nil
-}
-
-// ImportRow is a row of a source.
-type ImportRow struct {
-	Row   string
-	Cells []ImportCell
-}
-
-// ImportCell is one value of a row.
-type ImportCell struct {
-	Column string
-	Value  []byte
 }
 
 // Check refuses a row that a transaction could not write either: ErrInvalidArgument, ErrTooLarge.

@@ -16,39 +16,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// ImportSum tells two sets of cells apart, in whatever order they are counted.
-type ImportSum struct {
-	Cells int64  `json:"cells"`
-	Bytes int64  `json:"bytes"` // of values
-	Hash  uint64 `json:"hash"`  // the sum of a 64-bit hash of each cell, its row, column and value
-}
-
-// Add adds what another sum has counted.
-func (s *ImportSum) Add(o ImportSum) {
-	s.Cells, s.Bytes, s.Hash = s.Cells+o.Cells, s.Bytes+o.Bytes, s.Hash+o.Hash
-}
-
-// ImportSums are sums of cells by how long their values live; 0: until they are deleted. What has
-// expired may have been collected before its import ends, and the rest has to be there.
-type ImportSums map[time.Duration]ImportSum
-
-// Add adds what other sums have counted.
-func (s ImportSums) Add(o ImportSums) {
-	for ttl, sum := range o {
-		both := s[ttl]
-		both.Add(sum)
-		s[ttl] = both
-	}
-}
-
-// Total is the sum of all cells.
-func (s ImportSums) Total() (total ImportSum) {
-	for _, sum := range s {
-		total.Add(sum)
-	}
-	return total
-}
-
 // Sums are those of rows.
 func (im *Import) Sums(rows ...ImportRow) ImportSums {
 	sums := ImportSums{}
@@ -56,7 +23,7 @@ func (im *Import) Sums(rows ...ImportRow) ImportSums {
 		for _, c := range row.Cells {
 			ttl := im.info.TTLOf(c.Column)
 			sum := sums[ttl]
-			sum.cell(row.Row, c.Column, c.Value)
+			addCell(&sum, row.Row, c.Column, c.Value)
 			sums[ttl] = sum
 		}
 	}
@@ -73,8 +40,8 @@ func (im *Import) expired(ctx context.Context, ttl time.Duration) (bool, error) 
 	return err == nil && im.cell.Commit.Add(ttl) <= m.Safepoint, err
 }
 
-// cell counts one. The hash is over the lengths too: else two cells could share theirs.
-func (s *ImportSum) cell(row, column string, value []byte) {
+// addCell counts one. The hash is over the lengths too: else two cells could share theirs.
+func addCell(s *ImportSum, row, column string, value []byte) {
 	var d xxhash.Digest
 	var lengths [16]byte
 	binary.BigEndian.PutUint64(lengths[:8], uint64(len(row)))
@@ -85,21 +52,6 @@ func (s *ImportSum) cell(row, column string, value []byte) {
 	_, _ = d.WriteString(column)
 	_, _ = d.Write(value)
 	s.Cells, s.Bytes, s.Hash = s.Cells+1, s.Bytes+int64(len(value)), s.Hash+d.Sum64()
-}
-
-// ImportFinding is a row of the table that keeps an import from ending.
-type ImportFinding struct {
-	Index string // a unique one, of which two rows have the same value
-	Row   string
-	Other string // the row that has the entry
-}
-
-// ImportReport is what Verify has found.
-type ImportReport struct {
-	ImportSum                 // of the table
-	Rows      int64           // of the table
-	Entries   int64           // of its indexes
-	Findings  []ImportFinding // the first maxImportFindings of them
 }
 
 const maxImportFindings = 100
@@ -215,7 +167,7 @@ func (im *Import) written(row layout.Row) ImportRow {
 			continue
 		}
 		if w, err := layout.DecodeWrite(it.Timestamp, it.Value); err == nil && w.Kind == layout.KindPut && w.StartTS == im.cell.Start {
-			out.Cells = append(out.Cells, ImportCell{it.Column, value})
+			out.Cells = append(out.Cells, model.ImportCell{Column: it.Column, Value: value})
 		}
 	}
 	return out
@@ -230,7 +182,7 @@ func (v *importPass) row(rows []ImportRow) error {
 			for i, ix := range v.im.info.Indexes {
 				if ix.Column == c.Column {
 					entry := model.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row)
-					expected[i].cell(entry.Row, entry.Column, []byte(row.Row))
+					addCell(&expected[i], entry.Row, entry.Column, []byte(row.Row))
 				}
 			}
 		}
@@ -257,7 +209,7 @@ func (v *importPass) index(ctx context.Context, i int, ix model.Index) error {
 			var sum ImportSum
 			for _, row := range rows {
 				for _, c := range row.Cells {
-					sum.cell(row.Row, c.Column, c.Value)
+					addCell(&sum, row.Row, c.Column, c.Value)
 				}
 			}
 			v.mu.Lock()

@@ -1,6 +1,8 @@
 package clumping
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/binary"
 	"iter"
@@ -13,7 +15,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -159,7 +160,7 @@ func (s *scanner) ReadPage(ctx context.Context, _ string, r percolator.Range, mo
 				p.Met = true
 				return p, nil
 			}
-			p.Rows = append(p.Rows, admin.Pending{Table: tableName, Row: key})
+			p.Rows = append(p.Rows, model.Pending{Table: tableName, Row: key})
 			s.versions[i] = s.table.rows[i].written
 		}
 		if from = next; len(p.Rows) == most {
@@ -180,7 +181,7 @@ func (s *scanner) readIn(tablet, rows, found int) bool {
 }
 
 // Work implements scanning.Source.
-func (s *scanner) Work(ctx context.Context, rows []admin.Pending) (foundNew, inQueue bool) {
+func (s *scanner) Work(ctx context.Context, rows []model.Pending) (foundNew, inQueue bool) {
 	known := 0
 	defer clear(s.versions)
 	for _, r := range rows {

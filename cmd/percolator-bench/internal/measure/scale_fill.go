@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/binary"
 	"errors"
@@ -173,7 +175,7 @@ func (lab *scaleLab) collect(ctx context.Context, t *scaleTable, p *scalePoint) 
 	}
 	var begun time.Time
 	collector, err := admin.New(client).NewCollector(admin.CollectorConfig{RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) {
-		if col.Phase == admin.CollectionResolve && begun.IsZero() {
+		if col.Phase == model.CollectionResolve && begun.IsZero() {
 			begun = time.Now()
 		}
 	}})

@@ -1,6 +1,8 @@
 package change
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -110,7 +112,7 @@ func findNotifications(ctx context.Context, c *percolator.Client, tables []strin
 }
 
 // add counts a notification.
-func (w *waitingColumn) add(row admin.Pending, n admin.Notification) {
+func (w *waitingColumn) add(row model.Pending, n model.Notification) {
 	w.Cells++
 	if at := n.Timestamp.Time(); at.Before(w.Oldest) {
 		w.Oldest = at

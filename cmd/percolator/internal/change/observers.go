@@ -1,6 +1,8 @@
 package change
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"slices"
@@ -66,7 +68,7 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 			if err != nil {
 				return err
 			}
-			out.Running = new(slices.ContainsFunc(workers, func(w admin.WorkerInfo) bool { return slices.Contains(w.Observers, args[2]) }))
+			out.Running = new(slices.ContainsFunc(workers, func(w model.WorkerInfo) bool { return slices.Contains(w.Observers, args[2]) }))
 			if !*out.Running {
 				text += fmt.Sprintf("; no worker runs %s now, and what is notified waits until one does", args[2])
 			}

@@ -1,6 +1,8 @@
 package change
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -106,7 +108,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 }
 
 // ending says what was done and what has to follow.
-func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.StoredSchema, applied bool) {
+func (f *applyFlags) ending(w io.Writer, plan model.SchemaPlan, stored model.StoredSchema, applied bool) {
 	if len(stored.Dropping) > 0 && !f.drop {
 		_, _ = fmt.Fprintf(w, "a drop is unfinished: %s; schema apply --drop goes on with it\n", strings.Join(stored.Dropping, ", "))
 	}
@@ -139,7 +141,7 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 }
 
 // backfillAll finishes every index, and the journal, that is being built, also by an earlier call.
-func (f *applyFlags) backfillAll(cmd *cobra.Command, stored admin.StoredSchema) error {
+func (f *applyFlags) backfillAll(cmd *cobra.Command, stored model.StoredSchema) error {
 	return f.With(cmd, func(ctx context.Context, c *percolator.Client) error {
 		if !stored.Schema.DisableJournal && stored.Journal.Building != "" {
 			done, err := keep.Sweep(ctx, cmd, c, 0)

@@ -1,6 +1,8 @@
 package change
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/schemafile"
 )
 
@@ -40,11 +41,11 @@ type changeJSON struct {
 	Then    string `json:"then,omitempty"` // the command that does the same for existing rows
 }
 
-func newPlanJSON(plan admin.SchemaPlan) planJSON {
+func newPlanJSON(plan model.SchemaPlan) planJSON {
 	return planJSON{Version: plan.Stored.Version, Changes: cli.Array(plan.Changes, newChangeJSON), Refused: plan.Refused() != nil}
 }
 
-func newChangeJSON(ch admin.SchemaChange) changeJSON {
+func newChangeJSON(ch model.SchemaChange) changeJSON {
 	return changeJSON{
 		Change: string(ch.Kind), Table: ch.Table, Name: cli.ShownName(ch.Name), Column: cli.ShownName(ch.Index.Column), Unique: ch.Index.Unique,
 		Type: ch.Column.Type, Was: ch.Was.Type, TTL: schemafile.Duration(ch.Column.TTL), NotifyExpired: ch.Column.NotifyExpired, Refused: ch.Err() != nil, Then: nextStep(ch),
@@ -52,7 +53,7 @@ func newChangeJSON(ch admin.SchemaChange) changeJSON {
 }
 
 // nextStep is the command that has to follow a change.
-func nextStep(ch admin.SchemaChange) string {
+func nextStep(ch model.SchemaChange) string {
 	switch {
 	case !ch.Backfill:
 		return ""
@@ -65,29 +66,29 @@ func nextStep(ch admin.SchemaChange) string {
 }
 
 // changeLine is a change as a line of a diff.
-func changeLine(ch admin.SchemaChange) string {
+func changeLine(ch model.SchemaChange) string {
 	switch ch.Kind {
-	case admin.ColumnDeclared, admin.ColumnRemoved, admin.TypeChanged, admin.TTLChanged:
+	case model.ColumnDeclared, model.ColumnRemoved, model.TypeChanged, model.TTLChanged:
 		return declarationLine(ch)
 	}
 	observed, weak, index := "observed column "+cli.Shown(ch.Name), "weak column "+cli.Shown(ch.Name), indexText(ch.Index)
 	of := "table " + ch.Table + ": "
-	line, ok := map[admin.SchemaChangeKind]string{
-		admin.TableAdded:           "+ table " + ch.Table,
-		admin.TableRemoved:         "- table " + ch.Table + "  (refused)",
-		admin.ObservedAdded:        "+ " + of + observed,
-		admin.ObservedRemoved:      "- " + of + observed + "  (refused)",
-		admin.WeakAdded:            "+ " + of + weak,
-		admin.WeakRemoved:          "- " + of + weak + "  (refused)",
-		admin.IndexAdded:           "+ " + of + index,
-		admin.IndexRemoved:         "- " + of + index + "  (refused)",
-		admin.IndexChanged:         "~ " + of + index + "  (refused: it is another one now)",
-		admin.TimingChanged:        "~ timing  (refused)",
-		admin.TTLRemoved:           "- " + of + "ttl of the indexed column " + cli.Shown(ch.Name) + "  (refused)",
-		admin.JournalAdded:         "+ journal",
-		admin.JournalRemoved:       "- journal",
-		admin.BigtableTableMissing: "+ bigtable table " + ch.Name + "  (missing in the instance)",
-		admin.FamilyMissing:        "+ bigtable column family " + ch.Name + "  (missing in the instance)",
+	line, ok := map[model.SchemaChangeKind]string{
+		model.TableAdded:           "+ table " + ch.Table,
+		model.TableRemoved:         "- table " + ch.Table + "  (refused)",
+		model.ObservedAdded:        "+ " + of + observed,
+		model.ObservedRemoved:      "- " + of + observed + "  (refused)",
+		model.WeakAdded:            "+ " + of + weak,
+		model.WeakRemoved:          "- " + of + weak + "  (refused)",
+		model.IndexAdded:           "+ " + of + index,
+		model.IndexRemoved:         "- " + of + index + "  (refused)",
+		model.IndexChanged:         "~ " + of + index + "  (refused: it is another one now)",
+		model.TimingChanged:        "~ timing  (refused)",
+		model.TTLRemoved:           "- " + of + "ttl of the indexed column " + cli.Shown(ch.Name) + "  (refused)",
+		model.JournalAdded:         "+ journal",
+		model.JournalRemoved:       "- journal",
+		model.BigtableTableMissing: "+ bigtable table " + ch.Name + "  (missing in the instance)",
+		model.FamilyMissing:        "+ bigtable column family " + ch.Name + "  (missing in the instance)",
 	}[ch.Kind]
 	if !ok {
 		return "? " + string(ch.Kind)
@@ -96,7 +97,7 @@ func changeLine(ch admin.SchemaChange) string {
 }
 
 // declarationLine is the line for a change of what is declared of columns.
-func declarationLine(ch admin.SchemaChange) string {
+func declarationLine(ch model.SchemaChange) string {
 	line := "table " + ch.Table + ": "
 	if ch.Name != "" {
 		line += "column " + cli.Shown(ch.Name) + " "
@@ -107,11 +108,11 @@ func declarationLine(ch admin.SchemaChange) string {
 		ttl += ", notify expired"
 	}
 	switch ch.Kind {
-	case admin.ColumnRemoved:
+	case model.ColumnRemoved:
 		return "- " + line + string(ch.Was.Type) + "  (refused)"
-	case admin.TTLChanged:
+	case model.TTLChanged:
 		return mark + line + "ttl " + cmp.Or(ttl, "none")
-	case admin.ColumnDeclared:
+	case model.ColumnDeclared:
 		mark = "+ "
 		if line += string(ch.Column.Type); ttl != "" {
 			line += ", ttl " + ttl
@@ -136,7 +137,7 @@ func indexText(ix percolator.Index) string {
 	return fmt.Sprintf("%sindex %s on %s", unique, ix.Name, cli.Shown(ix.Column))
 }
 
-func printPlan(w io.Writer, plan admin.SchemaPlan) {
+func printPlan(w io.Writer, plan model.SchemaPlan) {
 	for _, ch := range plan.Changes {
 		_, _ = fmt.Fprintln(w, changeLine(ch))
 	}

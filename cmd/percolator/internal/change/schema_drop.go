@@ -1,6 +1,8 @@
 package change
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"io"
@@ -16,16 +18,16 @@ import (
 
 // dropFirst drops what the plan says that the schema lacks, if there is nothing else in the way,
 // and returns the plan of what is left to do.
-func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *percolator.Schema, plan admin.SchemaPlan, what io.Writer) (admin.SchemaPlan, error) {
-	dropped := slices.ContainsFunc(plan.Changes, admin.SchemaChange.Droppable)
-	refused := slices.ContainsFunc(plan.Changes, func(ch admin.SchemaChange) bool { return ch.Err() != nil && !ch.Droppable() })
+func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *percolator.Schema, plan model.SchemaPlan, what io.Writer) (model.SchemaPlan, error) {
+	dropped := slices.ContainsFunc(plan.Changes, model.SchemaChange.Droppable)
+	refused := slices.ContainsFunc(plan.Changes, func(ch model.SchemaChange) bool { return ch.Err() != nil && !ch.Droppable() })
 	if refused || !dropped && len(plan.Stored.Dropping) == 0 {
 		return plan, nil
 	}
 	printDrop(what, plan)
 	if f.consent.DryRun {
 		_, _ = fmt.Fprintln(what, "this would delete what is removed, with all its data")
-		plan.Changes = slices.DeleteFunc(plan.Changes, admin.SchemaChange.Droppable)
+		plan.Changes = slices.DeleteFunc(plan.Changes, model.SchemaChange.Droppable)
 		return plan, nil
 	}
 	if err := f.consent.Ask(ctx, cmd, "Delete what is removed, with all its data, from %s/%s? This cannot be undone.", f.Project, f.Instance); err != nil {
@@ -53,7 +55,7 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 }
 
 // printDrop prints the plan of an apply with --drop, which refuses nothing that it can drop.
-func printDrop(w io.Writer, plan admin.SchemaPlan) {
+func printDrop(w io.Writer, plan model.SchemaPlan) {
 	for _, ch := range plan.Changes {
 		line := changeLine(ch)
 		if ch.Droppable() {

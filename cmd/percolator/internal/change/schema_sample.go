@@ -1,6 +1,8 @@
 package change
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"io"
@@ -41,7 +43,7 @@ func newSampleJSON(s admin.ValueSample) SampleJSON {
 
 // SampleValues looks at values to which a plan gives types, and prints what it has seen. The error
 // is ErrSchemaMismatch if some are of others.
-func SampleValues(ctx context.Context, w io.Writer, in cli.InstanceName, plan admin.SchemaPlan, s *percolator.Schema, opts ...option.ClientOption) ([]SampleJSON, error) {
+func SampleValues(ctx context.Context, w io.Writer, in cli.InstanceName, plan model.SchemaPlan, s *percolator.Schema, opts ...option.ClientOption) ([]SampleJSON, error) {
 	samples, err := admin.Instance{Project: in.Project, ID: in.Instance, AppProfile: in.AppProfile, Options: opts}.SampleValues(ctx, plan, s)
 	if status.Code(err) == codes.PermissionDenied {
 		return nil, fmt.Errorf("sampling values before they get types: %w; sample with --dry-run as an identity that may read the tables, then use --no-sample", err)

@@ -1,6 +1,8 @@
 package change
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +16,6 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/schemafile"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
@@ -102,7 +103,7 @@ func ofName(stored *percolator.Schema, name string) (*percolator.Schema, error) 
 }
 
 // storedSchema is ErrNotFound where there is none.
-func storedSchema(ctx context.Context, f cli.InstanceName) (admin.StoredSchema, error) {
+func storedSchema(ctx context.Context, f cli.InstanceName) (model.StoredSchema, error) {
 	stored, err := f.ReadSchema(ctx)
 	if status.Code(err) == codes.NotFound || err == nil && stored.Schema == nil {
 		return stored, fmt.Errorf("schema of %s/%s: %w (percolator schema apply stores one)", f.Project, f.Instance, percolator.ErrNotFound)
@@ -110,7 +111,7 @@ func storedSchema(ctx context.Context, f cli.InstanceName) (admin.StoredSchema, 
 	return stored, err
 }
 
-func newStoredJSON(stored admin.StoredSchema) (storedJSON, error) {
+func newStoredJSON(stored model.StoredSchema) (storedJSON, error) {
 	schema, err := schemafile.JSON(stored.Schema)
 	out := storedJSON{Version: stored.Version, Schema: schema, Indexes: []indexJSON{}, Journal: stateReady}
 	switch {

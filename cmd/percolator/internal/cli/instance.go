@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +41,12 @@ func (n InstanceName) Check() error {
 }
 
 // ReadSchema reads the stored schema.
-func (n InstanceName) ReadSchema(ctx context.Context) (admin.StoredSchema, error) {
+func (n InstanceName) ReadSchema(ctx context.Context) (model.StoredSchema, error) {
 	return admin.Instance{Project: n.Project, ID: n.Instance, AppProfile: n.AppProfile, Options: BigtableOptions(ctx)}.ReadSchema(ctx)
 }
 
 // PlanSchema compares the stored schema with s.
-func (n InstanceName) PlanSchema(ctx context.Context, s *percolator.Schema) (admin.SchemaPlan, error) {
+func (n InstanceName) PlanSchema(ctx context.Context, s *percolator.Schema) (model.SchemaPlan, error) {
 	return admin.Instance{Project: n.Project, ID: n.Instance, AppProfile: n.AppProfile, Options: BigtableOptions(ctx)}.PlanSchema(ctx, s)
 }
 

@@ -1,6 +1,8 @@
 package keep
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"io"
@@ -26,7 +28,7 @@ type holdJSON struct {
 	To tso.Timestamp `json:"to,omitempty"` // with --for-backup: for repair --to
 }
 
-func newHoldJSON(h admin.Hold) holdJSON {
+func newHoldJSON(h model.Hold) holdJSON {
 	return holdJSON{ID: h.ID, Timestamp: h.Timestamp, Time: h.Timestamp.Time().UTC(), Expires: h.Expires.Time().UTC(), Reason: h.Reason}
 }
 
@@ -43,14 +45,14 @@ func printHolds(w io.Writer, holds []holdJSON) {
 }
 
 // findHold looks a hold up by its id.
-func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold, error) {
+func findHold(ctx context.Context, c *percolator.Client, id string) (model.Hold, error) {
 	holds, err := admin.New(c).Holds(ctx)
 	if err != nil {
-		return admin.Hold{}, err
+		return model.Hold{}, err
 	}
-	at := slices.IndexFunc(holds, func(h admin.Hold) bool { return h.ID == id })
+	at := slices.IndexFunc(holds, func(h model.Hold) bool { return h.ID == id })
 	if at < 0 {
-		return admin.Hold{}, fmt.Errorf("hold %s: %w: it was released, or has expired; percolator gc hold ls lists them", cli.Shown(id), percolator.ErrNotFound)
+		return model.Hold{}, fmt.Errorf("hold %s: %w: it was released, or has expired; percolator gc hold ls lists them", cli.Shown(id), percolator.ErrNotFound)
 	}
 	return holds[at], nil
 }
@@ -119,7 +121,7 @@ func NewHoldTake() *cobra.Command {
 	return cmd
 }
 
-func emitHold(cmd *cobra.Command, output cli.Output, h admin.Hold) error {
+func emitHold(cmd *cobra.Command, output cli.Output, h model.Hold) error {
 	out := newHoldJSON(h)
 	return output.Emit(cmd.OutOrStdout(), out, func(w io.Writer) { printHolds(w, []holdJSON{out}) })
 }

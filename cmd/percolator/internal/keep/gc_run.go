@@ -2,6 +2,8 @@
 package keep
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"time"
@@ -90,7 +92,7 @@ func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator
 	if err != nil {
 		return err
 	}
-	unfinished := now.Cycle.Phase != noCycle && now.Cycle.Phase != admin.CollectionDone
+	unfinished := now.Cycle.Phase != noCycle && now.Cycle.Phase != model.CollectionDone
 	out := gcPlanJSON{now, unfinished || b.Next > b.Watermark}
 	text := fmt.Sprintf("the safepoint would be %s, %s before now", cli.AtTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
 	if !out.Collects {

@@ -1,6 +1,8 @@
 package keep
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -31,7 +33,7 @@ type gcJSON struct {
 // cycleJSON is admin.Collection, the cycle under way or the last one, with the names that the
 // output has.
 type cycleJSON struct {
-	Phase      admin.CollectionPhase `json:"phase"` // none, drain, resolve, erase or done
+	Phase      model.CollectionPhase `json:"phase"` // none, drain, resolve, erase or done
 	Safepoint  tso.Timestamp         `json:"safepoint"`
 	Started    tso.Timestamp         `json:"started"`
 	Updated    tso.Timestamp         `json:"updated"`
@@ -51,7 +53,7 @@ type cycleJSON struct {
 }
 
 // noCycle is the phase of a cycle if there never was one.
-const noCycle admin.CollectionPhase = "none"
+const noCycle model.CollectionPhase = "none"
 
 func NewGCStatus() *cobra.Command {
 	var f cli.ListFlags

@@ -1,6 +1,8 @@
 package keep
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"strings"
 	"testing"
 	"time"
@@ -51,16 +53,16 @@ func TestGCRunAsksForTheRetention(t *testing.T) {
 func TestRepairIsWrong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		report admin.RepairReport
+		report model.RepairReport
 		index  admin.IndexReport
 		want   bool
 	}{
 		"nothing":          {},
-		"a finding":        {report: admin.RepairReport{Found: 1}, want: true},
-		"an audit":         {report: admin.RepairReport{Audited: 1}, want: true},
+		"a finding":        {report: model.RepairReport{Found: 1}, want: true},
+		"an audit":         {report: model.RepairReport{Audited: 1}, want: true},
 		"a damaged index":  {index: admin.IndexReport{Missing: 1}, want: true},
-		"only a rollback":  {report: admin.RepairReport{RolledBack: 3}},
-		"indexes to build": {report: admin.RepairReport{Building: []string{"t.ix"}}},
+		"only a rollback":  {report: model.RepairReport{RolledBack: 3}},
+		"indexes to build": {report: model.RepairReport{Building: []string{"t.ix"}}},
 	} {
 		out := newRepairJSON(c.report, false)
 		out.Indexes = append(out.Indexes, look.NewVerifyJSON("t", "ix", c.index))
@@ -75,7 +77,7 @@ func TestSweepOfABuildingJournal(t *testing.T) {
 	t.Parallel()
 	for building, want := range map[string]string{"sweep": "the journal is ready\n", "": "missed by the journal: 0 locks, 0 notifications, garbage in 0 rows\n"} {
 		var out strings.Builder
-		NewSweepJSON(admin.Sweep{Building: building, Rows: 3}).Print(&out)
+		NewSweepJSON(model.Sweep{Building: building, Rows: 3}).Print(&out)
 		if !strings.HasPrefix(out.String(), "3 rows read") || !strings.HasSuffix(out.String(), want) {
 			t.Errorf("building %q: %q", building, out.String())
 		}

@@ -1,6 +1,8 @@
 package keep
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +27,7 @@ type repairFlags struct {
 	to      string
 	record  oracle.StoreFlags // of the oracle, should it have to be raised
 	yes     bool
-	options admin.RepairOptions
+	options model.RepairOptions
 }
 
 func NewRepair() *cobra.Command {
@@ -69,7 +71,7 @@ func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percola
 	wait, say, end := cli.WaitingLine(cmd, "every client knows of the repair")
 	opts.Waiting = wait.Begin
 	opts.Raise = f.raise
-	opts.Progress = func(phase admin.RepairPhase, r admin.RepairReport) { say(fmt.Sprintf("%s, %d rows", phase, r.Rows)) }
+	opts.Progress = func(phase model.RepairPhase, r model.RepairReport) { say(fmt.Sprintf("%s, %d rows", phase, r.Rows)) }
 	report, err := admin.New(c).Repair(ctx, opts)
 	end()
 	switch {

@@ -1,6 +1,8 @@
 package keep
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"io"
 	"strings"
@@ -8,7 +10,6 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/internal/text"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -49,15 +50,15 @@ type repairFindingJSON struct {
 	Text   string        `json:"text"`
 }
 
-func newRepairJSON(r admin.RepairReport, dryRun bool) repairJSON {
+func newRepairJSON(r model.RepairReport, dryRun bool) repairJSON {
 	return repairJSON{To: r.To, Floor: r.Floor, Until: r.Until, DryRun: dryRun,
 		RolledForward: r.RolledForward, RolledBack: r.RolledBack, Records: r.Records, Markers: r.Markers, Values: r.Data, Notifications: r.Notifications,
 		States: r.States, Renotified: r.Renotified, WeakRenotified: r.WeakRenotified, Holds: r.Holds, Positions: r.Positions,
 		Building: append([]string{}, r.Building...), Weak: append([]string{}, r.Weak...), Found: r.Found, Audited: r.Audited, Indexes: []look.VerifyJSON{},
-		Findings: cli.Array(r.Findings, func(f admin.RepairFinding) repairFindingJSON {
+		Findings: cli.Array(r.Findings, func(f model.RepairFinding) repairFindingJSON {
 			return repairFindingJSON{f.Cell.Table, cli.ShownName(f.Cell.Row), cli.ShownName(f.Cell.Column), f.Start, f.Commit, f.Text}
 		}),
-		Audit: cli.Array(r.Audit, admin.AuditFinding.String)}
+		Audit: cli.Array(r.Audit, model.AuditFinding.String)}
 }
 
 // wrong reports whether an operator has to look.

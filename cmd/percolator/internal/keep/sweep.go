@@ -1,6 +1,8 @@
 package keep
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -29,7 +31,7 @@ type SweepJSON struct {
 	} `json:"missed"`
 }
 
-func NewSweepJSON(s admin.Sweep) SweepJSON {
+func NewSweepJSON(s model.Sweep) SweepJSON {
 	out := SweepJSON{
 		Built: s.Building != "", Rows: s.Rows, Announced: s.Announced, Locks: s.Locks,
 		Notifications: s.Notifications, Corrupt: s.Corrupt, Orphans: s.Orphans,
@@ -72,12 +74,12 @@ func NewSweep() *cobra.Command {
 	return cmd
 }
 
-func Sweep(ctx context.Context, cmd *cobra.Command, c *percolator.Client, rowsPerSecond int) (admin.Sweep, error) {
+func Sweep(ctx context.Context, cmd *cobra.Command, c *percolator.Client, rowsPerSecond int) (model.Sweep, error) {
 	say, end := cli.StatusLine(cmd)
-	w, err := admin.New(c).NewSweeper(admin.SweepConfig{RowsPerSecond: rowsPerSecond, Progress: func(s admin.Sweep) {
+	w, err := admin.New(c).NewSweeper(model.SweepConfig{RowsPerSecond: rowsPerSecond, Progress: func(s model.Sweep) {
 		say(fmt.Sprintf("%s %s, %d rows read, %d announced", s.Phase, s.Table, s.Rows, s.Announced))
 	}})
-	var done admin.Sweep
+	var done model.Sweep
 	if err == nil {
 		done, err = w.Sweep(ctx)
 	}

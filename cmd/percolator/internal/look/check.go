@@ -3,6 +3,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -19,7 +21,6 @@ import (
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // checkJSON is what "check" prints for programs.
@@ -256,7 +257,7 @@ func (f *checkFlags) report(cmd *cobra.Command, out checkJSON) error {
 }
 
 func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []string) checkJSON {
-	x.storedSchema = sync.OnceValues(func() (admin.StoredSchema, error) { return x.askSchema(ctx) })
+	x.storedSchema = sync.OnceValues(func() (model.StoredSchema, error) { return x.askSchema(ctx) })
 	x.tables = sync.OnceValues(func() ([]checkedTable, error) { return x.askTables(ctx) })
 	say, end := cli.StatusLine(cmd)
 	defer end()

@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"maps"
@@ -188,7 +190,7 @@ func checkWorkers(ctx context.Context, x *checker) []finding {
 
 // RunningWorkers are the workers that announce themselves, which those with
 // observers.Config.Partition do, and those that only report.
-func RunningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerInfo, error) {
+func RunningWorkers(ctx context.Context, c *percolator.Client) ([]model.WorkerInfo, error) {
 	seen, err := admin.New(c).Workers(ctx)
 	if err != nil {
 		return nil, err
@@ -199,8 +201,8 @@ func RunningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerIn
 	}
 	live := seen.Live
 	for _, r := range reports {
-		if r.HasWorker() && !slices.ContainsFunc(seen.Live, func(w admin.WorkerInfo) bool { return w.Name == r.Name }) {
-			live = append(live, admin.WorkerInfo{Name: r.Name, Version: r.Version, Started: r.Started, Expires: r.Expires,
+		if r.HasWorker() && !slices.ContainsFunc(seen.Live, func(w model.WorkerInfo) bool { return w.Name == r.Name }) {
+			live = append(live, model.WorkerInfo{Name: r.Name, Version: r.Version, Started: r.Started, Expires: r.Expires,
 				Observers: slices.Sorted(maps.Keys(r.Worker.Observers)), Columns: r.Worker.Columns, Takes: r.Worker.Takes})
 		}
 	}
@@ -209,7 +211,7 @@ func RunningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerIn
 
 // judgeWorkers looks for disagreement, which is normal only while a new version is being rolled
 // out.
-func judgeWorkers(live []admin.WorkerInfo) (out []finding) {
+func judgeWorkers(live []model.WorkerInfo) (out []finding) {
 	versions := map[string]int{}
 	sets := map[string]map[string]bool{} // of observers, by the columns that are taken
 	for _, w := range live {
@@ -249,7 +251,7 @@ func checkObservers(ctx context.Context, x *checker) []finding {
 
 // judgeObservers looks for columns whose notifications pile up. It has one finding for all of a
 // table: a queue has a column for each of its parts.
-func judgeObservers(s *percolator.Schema, live []admin.WorkerInfo) (out []finding) {
+func judgeObservers(s *percolator.Schema, live []model.WorkerInfo) (out []finding) {
 	n := 0
 	for _, t := range s.Tables {
 		var waiting, unsure []string

@@ -1,10 +1,11 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // A queue of which nobody takes the columns is one finding, however many partitions it has.
@@ -18,7 +19,7 @@ func TestCheckNamesAQueueOnce(t *testing.T) {
 	if len(found) != 1 || found[0].Saw != "no worker takes 8 columns of exports (export-000, export-001, export-002, …): notifications wait" {
 		t.Errorf("%+v", found)
 	}
-	silent := judgeObservers(&percolator.Schema{Tables: []percolator.Table{queue}}, []admin.WorkerInfo{{Name: "w"}})
+	silent := judgeObservers(&percolator.Schema{Tables: []percolator.Table{queue}}, []model.WorkerInfo{{Name: "w"}})
 	if len(silent) != 1 {
 		t.Errorf("of a worker that does not say what it takes: %+v", silent)
 	}

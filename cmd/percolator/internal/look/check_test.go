@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"bytes"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ func TestCheckCollection(t *testing.T) {
 	}
 	held := func(back time.Duration) admin.CollectionBounds {
 		b := bounds(back)
-		b.HeldBy = &admin.Hold{ID: "backup", Timestamp: b.Safepoint + 1}
+		b.HeldBy = &model.Hold{ID: "backup", Timestamp: b.Safepoint + 1}
 		return b
 	}
 	for name, c := range map[string]struct {
@@ -85,20 +87,20 @@ func TestCheckWorkersAndObservers(t *testing.T) {
 		}
 		return out
 	}
-	worker := func(version, columns, observer string, takes map[string][][]byte) admin.WorkerInfo {
-		return admin.WorkerInfo{Version: version, Columns: columns, Observers: []string{observer}, Takes: takes}
+	worker := func(version, columns, observer string, takes map[string][][]byte) model.WorkerInfo {
+		return model.WorkerInfo{Version: version, Columns: columns, Observers: []string{observer}, Takes: takes}
 	}
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "docs", Observed: []string{"in"}, Weak: []string{"poke"}}}}
 	for name, c := range map[string]struct {
-		live               []admin.WorkerInfo
+		live               []model.WorkerInfo
 		workers, observers []checkLevel
 	}{
-		"agree":     {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v1", "a", "o", takes("in", "poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
-		"divided":   {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "b", "p", takes("poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
-		"versions":  {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v2", "a", "o", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelOK}},
-		"observers": {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "a", "p", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelWarning}},
+		"agree":     {[]model.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v1", "a", "o", takes("in", "poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
+		"divided":   {[]model.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "b", "p", takes("poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
+		"versions":  {[]model.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v2", "a", "o", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelOK}},
+		"observers": {[]model.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "a", "p", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelWarning}},
 		"none":      {nil, []checkLevel{levelOK}, []checkLevel{levelWarning}},
-		"silent":    {[]admin.WorkerInfo{worker("v1", "a", "o", nil)}, []checkLevel{levelOK}, []checkLevel{levelNotChecked}},
+		"silent":    {[]model.WorkerInfo{worker("v1", "a", "o", nil)}, []checkLevel{levelOK}, []checkLevel{levelNotChecked}},
 	} {
 		for what, got := range map[string][]finding{"workers": judgeWorkers(c.live), "observers": judgeObservers(schema, c.live)} {
 			want := map[string][]checkLevel{"workers": c.workers, "observers": c.observers}[what]

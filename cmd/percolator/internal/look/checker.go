@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // checker is what checks work with, and what several of them need.
@@ -25,7 +26,7 @@ type checker struct {
 	now       func() time.Time
 	wanted    *percolator.Schema // of --schema
 
-	storedSchema func() (admin.StoredSchema, error) // asked once
+	storedSchema func() (model.StoredSchema, error) // asked once
 	tables       func() ([]checkedTable, error)     // asked once
 }
 
@@ -37,7 +38,7 @@ type checkedTable struct {
 }
 
 // askSchema needs no oracle.
-func (x *checker) askSchema(ctx context.Context) (admin.StoredSchema, error) {
+func (x *checker) askSchema(ctx context.Context) (model.StoredSchema, error) {
 	stored, err := x.flags.ReadSchema(ctx)
 	if err == nil && stored.Schema == nil {
 		err = errors.New("no schema is stored")

@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"io"
@@ -169,8 +171,8 @@ func (f *journalFlags) listRows(ctx context.Context, w io.Writer, a *admin.Admin
 	return f.Output.Emit(w, out, out.print)
 }
 
-func newLoggedJSON(e admin.JournalEntry) loggedJSON {
-	out := loggedJSON{Start: e.StartTS, Rows: cli.Array(e.Rows, func(r admin.JournalName) namedRowJSON {
+func newLoggedJSON(e model.JournalEntry) loggedJSON {
+	out := loggedJSON{Start: e.StartTS, Rows: cli.Array(e.Rows, func(r model.JournalName) namedRowJSON {
 		return namedRowJSON{cli.Shown(r.Table), cli.Shown(r.Key), r.Observed, r.Weak}
 	})}
 	if e.Primary != (percolator.Cell{}) {

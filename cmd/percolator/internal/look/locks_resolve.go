@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"errors"
@@ -158,7 +160,7 @@ func (r *resolution) refuse(l admin.LockInspection) {
 func (r *resolution) resolve(ctx context.Context) error {
 	batch := r.batch
 	r.batch = nil
-	became := make([]admin.Resolution, len(batch))
+	became := make([]model.Resolution, len(batch))
 	errs := make([]error, len(batch))
 	var g errgroup.Group
 	g.SetLimit(resolvers)
@@ -174,13 +176,13 @@ func (r *resolution) resolve(ctx context.Context) error {
 	}
 	_ = g.Wait() // errors are kept apart: what was done is reported
 	for i, l := range batch {
-		if became[i] == admin.LockRolledBack {
+		if became[i] == model.LockRolledBack {
 			r.undone[l.StartTS] = true
 		}
 	}
 	for i, l := range batch {
-		if became[i] == admin.LockGone && l.IsPrimary() && r.undone[l.StartTS] {
-			became[i] = admin.LockRolledBack // with a secondary, by this very run
+		if became[i] == model.LockGone && l.IsPrimary() && r.undone[l.StartTS] {
+			became[i] = model.LockRolledBack // with a secondary, by this very run
 		}
 		switch {
 		case errors.Is(errs[i], percolator.ErrCorrupt):
@@ -197,17 +199,17 @@ func (r *resolution) resolve(ctx context.Context) error {
 }
 
 // expected is what becomes of a lock that is met now.
-func expected(l admin.LockInspection) admin.Resolution {
+func expected(l admin.LockInspection) model.Resolution {
 	if l.State == admin.LockStateCommitted {
-		return admin.LockRolledForward
+		return model.LockRolledForward
 	}
-	return admin.LockRolledBack
+	return model.LockRolledBack
 }
 
-func (r *resolution) report(l admin.LockInspection, became admin.Resolution) error {
+func (r *resolution) report(l admin.LockInspection, became model.Resolution) error {
 	n := &r.found.Counts
-	*map[admin.Resolution]*int{
-		admin.LockRolledForward: &n.RolledForward, admin.LockRolledBack: &n.RolledBack, admin.LockGone: &n.Gone, admin.LockAlive: &n.Alive,
+	*map[model.Resolution]*int{
+		model.LockRolledForward: &n.RolledForward, model.LockRolledBack: &n.RolledBack, model.LockGone: &n.Gone, model.LockAlive: &n.Alive,
 	}[became]++
 	if len(r.found.Resolved) < resolvedInJSON {
 		r.found.Resolved = append(r.found.Resolved, resolvedLock{newLockJSON(&l), became.String()})

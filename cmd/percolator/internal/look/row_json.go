@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
@@ -118,7 +120,7 @@ func newAckJSON(a admin.AckInspection) ackJSON {
 	return ackJSON{cli.Shown(a.Observer), a.RanAt, a.CommittedAt, a.Due, newLockJSON(a.Lock), cli.Array(a.Undecodable, newUndecodableJSON)}
 }
 
-func newObserverStateJSON(s admin.ObserverState) observerStateJSON {
+func newObserverStateJSON(s model.ObserverState) observerStateJSON {
 	out := observerStateJSON{Observer: cli.Shown(s.Observer), Done: s.Done, Through: s.Through, Attempts: s.Attempts, Reason: s.Reason}
 	if !s.Done {
 		out.Since = &s.Since
@@ -132,7 +134,7 @@ func newReaderJSON(t percolator.Type, r admin.ReaderView) readerJSON {
 		out.Size = known(r.Size)
 		out.ValueJSON = cli.PartJSON(t, r.Value, r.Size)
 	}
-	if r.Resolves != admin.LockAlive {
+	if r.Resolves != model.LockAlive {
 		out.Resolves = r.Resolves.String()
 	}
 	return out

@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"io"
 	"strconv"
@@ -190,9 +192,9 @@ func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) {
 }
 
 func (t rowText) reader(r admin.ReaderView) (cli.Style, string) {
-	first := map[admin.Resolution]string{
-		admin.LockRolledForward: " (it rolls the lock forward first)",
-		admin.LockRolledBack:    " (it rolls the lock back first)",
+	first := map[model.Resolution]string{
+		model.LockRolledForward: " (it rolls the lock forward first)",
+		model.LockRolledBack:    " (it rolls the lock back first)",
 	}[r.Resolves]
 	switch r.State {
 	case admin.ReaderValue:
@@ -232,7 +234,7 @@ func (t rowText) ack(a admin.AckInspection) (cli.Style, string) {
 	return s, strings.Join(parts, "; ")
 }
 
-func (t rowText) observerState(p admin.ObserverState) (cli.Style, string) {
+func (t rowText) observerState(p model.ObserverState) (cli.Style, string) {
 	if p.Done {
 		return cli.Plain, fmt.Sprintf("done up to %d, beside a parked one", p.Through)
 	}

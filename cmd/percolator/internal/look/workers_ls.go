@@ -1,6 +1,8 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -61,7 +63,7 @@ func NewWorkersLs() *cobra.Command {
 }
 
 // workerList joins what workers tell each other with what they report, by their names.
-func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
+func workerList(seen model.Workers, reports []model.Report) []workerJSON {
 	byName := map[string]workerJSON{}
 	for _, r := range reports {
 		if !r.HasWorker() {
