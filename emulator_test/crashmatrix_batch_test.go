@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"slices"
@@ -104,7 +106,7 @@ func TestCrashMatrixOfBatches(t *testing.T) {
 				}
 			})
 			for range cap(envs) {
-				(<-envs).Audit(t, func(cfg *percolatortest.AuditConfig) {
+				(<-envs).Audit(t, func(cfg *model.AuditConfig) {
 					cfg.Observers = map[[2]string][]string{{"left", "seen"}: {"batch"}}
 				})
 			}

@@ -1,13 +1,14 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // guaranteeCheck is what came out of the check of one property.
@@ -88,7 +89,7 @@ func (h *guaranteeHistory) checkWrites(c *guaranteeCheck, w *guaranteeWrites) {
 // themselves.
 func (h *guaranteeHistory) checkOnce(c *guaranteeCheck) {
 	for k, starts := range h.acks {
-		last := percolatortest.AuditedRecord{}
+		last := model.AuditedRecord{}
 		for _, start := range starts {
 			c.occasions++
 			switch at := seenBy(h.changes[k.cell], start); {

@@ -1,6 +1,8 @@
 package emulator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,11 +21,11 @@ import (
 // guaranteeHistory is what the tables say at the end, from the raw records and from what the runs
 // wrote.
 type guaranteeHistory struct {
-	audit   *percolatortest.AuditReport
-	changes map[percolator.Cell][]percolatortest.AuditedRecord // puts and deletes of observed cells, oldest first
-	acks    map[observedCell][]tso.Timestamp                   // start timestamps of the runs that acknowledged
-	runs    map[observedCell][]guaranteeRun                    // by start timestamp
-	values  map[percolator.Cell][]byte                         // of the observed cells, and where cascades end
+	audit   *model.AuditReport
+	changes map[percolator.Cell][]model.AuditedRecord // puts and deletes of observed cells, oldest first
+	acks    map[observedCell][]tso.Timestamp          // start timestamps of the runs that acknowledged
+	runs    map[observedCell][]guaranteeRun           // by start timestamp
+	values  map[percolator.Cell][]byte                // of the observed cells, and where cascades end
 }
 
 // observedCell is an observer and a cell that it observes.
@@ -35,12 +37,12 @@ type observedCell struct {
 // readGuarantees reads everything. The raw records come first: afterwards a reader resolves what is
 // locked in the table of runs.
 func readGuarantees(ctx context.Context, c *percolator.Client, store *bigtable.Client) (*guaranteeHistory, error) {
-	h := &guaranteeHistory{changes: map[percolator.Cell][]percolatortest.AuditedRecord{}, acks: map[observedCell][]tso.Timestamp{}, runs: map[observedCell][]guaranteeRun{}}
+	h := &guaranteeHistory{changes: map[percolator.Cell][]model.AuditedRecord{}, acks: map[observedCell][]tso.Timestamp{}, runs: map[observedCell][]guaranteeRun{}}
 	names := guaranteeNames()
 	var err error
-	h.audit, err = percolatortest.Audit(ctx, store, percolatortest.AuditConfig{
+	h.audit, err = percolatortest.Audit(ctx, store, model.AuditConfig{
 		Schema: c.Schema(), Observers: names,
-		Visit: func(r percolatortest.AuditedRecord) {
+		Visit: func(r model.AuditedRecord) {
 			if rest, ok := strings.CutPrefix(r.Cell.Column, "\x00ack\x00"); ok {
 				if observer, column, _ := strings.Cut(rest, "\x00"); r.Kind == 'L' {
 					k := observedCell{observer, percolator.Cell{Table: r.Cell.Table, Row: r.Cell.Row, Column: column}}
@@ -55,7 +57,7 @@ func readGuarantees(ctx context.Context, c *percolator.Client, store *bigtable.C
 		return nil, err
 	}
 	for _, rs := range h.changes {
-		slices.SortFunc(rs, func(a, b percolatortest.AuditedRecord) int { return cmp.Compare(a.Commit, b.Commit) })
+		slices.SortFunc(rs, func(a, b model.AuditedRecord) int { return cmp.Compare(a.Commit, b.Commit) })
 	}
 	for _, starts := range h.acks {
 		slices.Sort(starts)
@@ -95,7 +97,7 @@ func (h *guaranteeHistory) readRuns(ctx context.Context, c *percolator.Client) e
 }
 
 // observed yields every cell that ever changed, with each of its observers.
-func (h *guaranteeHistory) observed(yield func(k observedCell, changes []percolatortest.AuditedRecord) bool) {
+func (h *guaranteeHistory) observed(yield func(k observedCell, changes []model.AuditedRecord) bool) {
 	names := guaranteeNames()
 	for cell, changes := range h.changes {
 		for _, name := range names[[2]string{cell.Table, cell.Column}] {
@@ -107,8 +109,8 @@ func (h *guaranteeHistory) observed(yield func(k observedCell, changes []percola
 }
 
 // seenBy is the newest change that a run with the start timestamp could see; nil if there was none.
-func seenBy(changes []percolatortest.AuditedRecord, start tso.Timestamp) *percolatortest.AuditedRecord {
-	i, _ := slices.BinarySearchFunc(changes, start, func(r percolatortest.AuditedRecord, ts tso.Timestamp) int {
+func seenBy(changes []model.AuditedRecord, start tso.Timestamp) *model.AuditedRecord {
+	i, _ := slices.BinarySearchFunc(changes, start, func(r model.AuditedRecord, ts tso.Timestamp) int {
 		if r.Commit <= ts {
 			return -1
 		}

@@ -339,7 +339,7 @@ func (s *repairedSoak) repairCut(t *testing.T, instance string, n int, r *rand.R
 	s.work.NewSession(c, instance, func() bool { return false }, r).View(ctx, "cut", func(ctx context.Context, r workload.Reader) error {
 		return r.Everything(ctx, false)
 	}, percolator.AsOfTimestamp(s.to))
-	audited, err := percolatortest.Audit(ctx, rawStore(ctx, t, cutProject, instance, opts), percolatortest.AuditConfig{
+	audited, err := percolatortest.Audit(ctx, rawStore(ctx, t, cutProject, instance, opts), model.AuditConfig{
 		Schema: s.schema, Observers: workload.Observed(),
 	})
 	if err != nil || audited.Found > 0 {

@@ -91,16 +91,16 @@ func (y *tally) collected(col admin.Collection, err error) {
 
 // soakReport is what came out of a soak.
 type soakReport struct {
-	Seconds      float64                       `json:"seconds"`
-	Seed         uint64                        `json:"seed"`
-	Command      string                        `json:"command"`
-	Transactions map[string]workload.Count     `json:"transactions"`
-	Faults       map[string]int                `json:"faults"`
-	Work         *tally                        `json:"work"`
-	History      *history.Report               `json:"history"`
-	Audits       []*percolatortest.AuditReport `json:"audits"`             // before and after the last collection
-	Problems     []string                      `json:"problems,omitempty"` // that keep the soak from meaning what it should
-	Check        time.Duration                 `json:"check_ns"`
+	Seconds      float64                   `json:"seconds"`
+	Seed         uint64                    `json:"seed"`
+	Command      string                    `json:"command"`
+	Transactions map[string]workload.Count `json:"transactions"`
+	Faults       map[string]int            `json:"faults"`
+	Work         *tally                    `json:"work"`
+	History      *history.Report           `json:"history"`
+	Audits       []*model.AuditReport      `json:"audits"`             // before and after the last collection
+	Problems     []string                  `json:"problems,omitempty"` // that keep the soak from meaning what it should
+	Check        time.Duration             `json:"check_ns"`
 }
 
 // Anomalies is the number of things that must not be.
@@ -175,7 +175,7 @@ func (s *soaking) finish() *soakReport {
 	s.env.Clock.Advance(10 * s.cfg.LockTTL)
 	c := s.env.NewClient(percolatortest.Name("final"), s.configure())
 	s.quiesce(ctx, c)
-	audits := []*percolatortest.AuditReport{s.audit(ctx, c, false)}
+	audits := []*model.AuditReport{s.audit(ctx, c, false)}
 	for range 2 {
 		s.collectAll(ctx, c, audits[0].Repeated)
 		s.resolveAgain(ctx, c)
@@ -220,12 +220,12 @@ func (s *soaking) quiesce(ctx context.Context, c *percolator.Client) {
 // audit audits the raw tables, and adds what they hold to the history. A marker at or below the
 // watermark says nothing: who asks about a lock long after its transaction was collected may leave
 // one.
-func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected bool) *percolatortest.AuditReport {
-	var seen []percolatortest.AuditedRecord
-	report, err := percolatortest.Audit(ctx, s.env.Store(), percolatortest.AuditConfig{
+func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected bool) *model.AuditReport {
+	var seen []model.AuditedRecord
+	report, err := percolatortest.Audit(ctx, s.env.Store(), model.AuditConfig{
 		Schema: c.Schema(), Collected: collected,
 		Observers: workload.Observed(),
-		Visit:     func(r percolatortest.AuditedRecord) { seen = append(seen, r) },
+		Visit:     func(r model.AuditedRecord) { seen = append(seen, r) },
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -168,10 +168,10 @@ func testUpgradeHistory(t *testing.T) {
 // judge checks the history against itself and against the raw tables.
 func (u *upgrade) judge() {
 	u.Helper()
-	var seen []percolatortest.AuditedRecord
-	report, err := percolatortest.Audit(u.ctx, u.env.Store(), percolatortest.AuditConfig{
+	var seen []model.AuditedRecord
+	report, err := percolatortest.Audit(u.ctx, u.env.Store(), model.AuditConfig{
 		Schema: u.env.Client.Schema(), Observers: workload.Observed(),
-		Visit: func(r percolatortest.AuditedRecord) { seen = append(seen, r) },
+		Visit: func(r model.AuditedRecord) { seen = append(seen, r) },
 	})
 	fixture.Must(u, err)
 	if report.Found > 0 {

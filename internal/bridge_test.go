@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// TestOneBridge: of all exported functions, methods and fields of public packages, Client.Engine
-// alone has an internal type.
+// TestOneBridge: of all exported functions, methods, fields and aliases of public packages,
+// Client.Engine alone has an internal type, so that go doc shows whatever users see.
 func TestOneBridge(t *testing.T) {
 	t.Parallel()
 	for _, pkg := range []string{"tso", "tso/spannerstore", "percolator", "percolator/admin", "percolator/backup", "percolator/console",
-		"percolator/loader", "percolator/percolatortest", "percolator/emulator", "observers", "observers/combinequeue", "observers/exportqueue"} {
+		"percolator/loader", "percolator/model", "percolator/percolatortest", "percolator/emulator", "observers", "observers/combinequeue", "observers/exportqueue"} {
 		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatal(pkg, err)
@@ -65,7 +65,10 @@ func checkSignatures(t *testing.T, pkg, name string) {
 			}
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				if ts, ok := spec.(*ast.TypeSpec); ok && ts.Name.IsExported() && !ts.Assign.IsValid() {
+				if ts, ok := spec.(*ast.TypeSpec); ok && ts.Name.IsExported() {
+					if ts.Assign.IsValid() {
+						check(ts.Name.Name, ts.Type)
+					}
 					for _, field := range exportedFields(ts.Type) {
 						check(ts.Name.Name, field)
 					}

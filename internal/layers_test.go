@@ -14,7 +14,6 @@ const module = "github.com/gopercolator/percolator/"
 // floors are the packages of the engine, the lowest first. A package imports only from the lines
 // above its own, so those of one line never import each other.
 var floors = [][]string{
-	{"model"},
 	{"layout", "telemetry"},
 	{"store"},
 	{"timestamps", "dispatch"},
@@ -27,7 +26,7 @@ var floors = [][]string{
 }
 
 // below is what the engine stands on.
-var below = []string{"tso", "internal/emulatorhost", "internal/text"}
+var below = []string{"tso", "percolator/model", "internal/emulatorhost", "internal/text"}
 
 // onTop use what programs use, percolator and percolator/admin, and nothing of the engine.
 var onTop = []string{
@@ -37,8 +36,8 @@ var onTop = []string{
 
 // exceptions are those of onTop that need something of the engine.
 var exceptions = map[string]string{
-	"cmd/percolator/internal/export":  "internal/engine/store", // reads in the background
-	"cmd/percolator/internal/formats": "internal/engine/model", // the types of columns
+	"cmd/percolator/internal/export": "internal/engine/store",      // reads in the background
+	"percolator/console":             "internal/engine/membership", // the report of its own process
 }
 
 // linked are the only packages, with those below them, that link something large.

@@ -10,7 +10,7 @@ import (
 // the limit of runs for cells that have failed, and the limit of runs of an observer that
 // conflicts.
 
-// backoff is an exponential pause with jitter. Unlike internal/engine/model's it holds no state: a
+// backoff is an exponential pause with jitter. Unlike percolator/model's it holds no state: a
 // waiting cell keeps only its count of failures.
 type backoff struct{ initial, limit time.Duration }
 

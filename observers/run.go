@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
-	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -290,7 +291,7 @@ func isAck(c percolator.Cell) bool { return strings.HasPrefix(c.Column, "\x00") 
 // cell. Any other error from the observer itself always counts.
 func blameless(err error, at stage) bool {
 	switch {
-	case errors.Is(err, meta.ErrImporting):
+	case errors.Is(err, model.ErrImporting):
 		return true
 	case at == stageObserver, errors.Is(err, percolator.ErrCorrupt), errors.Is(err, percolator.ErrConflict):
 		return false

@@ -6,7 +6,6 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -96,7 +95,7 @@ type Index = model.Index
 // Timing is what every client of an instance must agree on: a collector infers from it what other
 // clients can no longer do. It is stored with the schema and can never be changed. A schema that
 // leaves it open, with zeros, fits whatever is stored; the first one of an instance gets the
-// defaults, or what admin.ProposeTiming has stored:
+// defaults, or what admin.Instance.ProposeTiming has stored:
 //
 //	RequestLifetime time.Duration // no request is sent or repeated after it; 0: 30 s; 100 ms to 30 s
 //	MetaMaxAge      time.Duration // a client whose knowledge of schema and safepoint is older
@@ -127,7 +126,7 @@ type Timing = model.Timing
 // "SampleRowKeys"; they include failed calls, but no reads that the snapshot or the transaction's
 // own writes answered. LateRecords are traces of commits that landed after collection; reads take
 // them as absent.
-type Stats = telemetry.Stats
+type Stats = model.Stats
 
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables
 // of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds

@@ -4,6 +4,8 @@
 package upgrade
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"flag"
 	"fmt"
@@ -147,7 +149,7 @@ func (r *rolling) rest(of programs) {
 	r.percolator(of, "notify", "wait", "--timeout", "1m")
 	worker.end()
 	must(r, workload.Sharing(&r.Work, r.history).Final(r.Context(), client, true))
-	report, err := percolatortest.Audit(r.Context(), env.Store(), percolatortest.AuditConfig{
+	report, err := percolatortest.Audit(r.Context(), env.Store(), model.AuditConfig{
 		Schema: client.Schema(), Observers: workload.Observed(),
 	})
 	must(r, err)

@@ -1,6 +1,8 @@
 package audit_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -12,7 +14,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/audit"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -82,8 +83,8 @@ func TestAuditOfASoundStore(t *testing.T) {
 	t.Parallel()
 	env := newAudited(t)
 	var markers, records int
-	r := env.Audit(t, func(cfg *audit.Config) {
-		cfg.Visit = func(r audit.Record) {
+	r := env.Audit(t, func(cfg *model.AuditConfig) {
+		cfg.Visit = func(r model.AuditedRecord) {
 			records++
 			if r.Kind == 'R' {
 				markers++
@@ -133,7 +134,7 @@ func TestAuditWithALockOfADroppedTable(t *testing.T) {
 	s.set(at, "lock", start, lockBytes(start, gone))
 	for _, dropped := range []tso.Timestamp{start, start - 1} {
 		s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "dropped"}, "meta", 1, fmt.Appendf(nil, `{"gone":{"At":%d}}`, dropped))
-		r, err := percolatortest.Audit(s.ctx, env.Store(), audit.Config{Schema: auditSchema})
+		r, err := percolatortest.Audit(s.ctx, env.Store(), model.AuditConfig{Schema: auditSchema})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,9 +152,9 @@ type stored struct {
 }
 
 // records lists a cell's write records, oldest first.
-func (s stored) records(at percolator.Cell) (rs []audit.Record) {
+func (s stored) records(at percolator.Cell) (rs []model.AuditedRecord) {
 	s.Helper()
-	cfg := audit.Config{Schema: auditSchema, Visit: func(r audit.Record) {
+	cfg := model.AuditConfig{Schema: auditSchema, Visit: func(r model.AuditedRecord) {
 		if r.Cell == at {
 			rs = append(rs, r)
 		}
@@ -161,14 +162,14 @@ func (s stored) records(at percolator.Cell) (rs []audit.Record) {
 	if _, err := percolatortest.Audit(s.ctx, s.env.Store(), cfg); err != nil {
 		s.Fatal(err)
 	}
-	slices.SortFunc(rs, func(a, b audit.Record) int { return int(a.Commit - b.Commit) })
+	slices.SortFunc(rs, func(a, b model.AuditedRecord) int { return int(a.Commit - b.Commit) })
 	if len(rs) == 0 {
 		s.Fatalf("%s has no records", at)
 	}
 	return rs
 }
 
-func (s stored) newest(at percolator.Cell) audit.Record {
+func (s stored) newest(at percolator.Cell) model.AuditedRecord {
 	rs := s.records(at)
 	return rs[len(rs)-1]
 }
@@ -218,141 +219,141 @@ func TestAuditFinds(t *testing.T) {
 	mail := percolator.Cell{Table: "people", Row: "ann", Column: "mail"}
 	const future = tso.MaxTimestamp / 2
 	for name, test := range map[string]struct {
-		rule    audit.Rule
+		rule    model.AuditRule
 		damage  func(s stored)
 		collect bool
 	}{
-		"a record too short":         {audit.RuleDecodable, func(s stored) { s.set(rc, "write", future, []byte("short")) }, false},
-		"a record before its start":  {audit.RuleDecodable, func(s stored) { s.set(rc, "write", 7, writeBytes(8, 'P')) }, false},
-		"a record of unknown kind":   {audit.RuleDecodable, func(s stored) { s.set(rc, "write", 8, writeBytes(7, 'X')) }, false},
-		"a marker elsewhere":         {audit.RuleDecodable, func(s stored) { s.set(rc, "write", 8, writeBytes(7, 'R')) }, false},
-		"a lock that ends too early": {audit.RuleDecodable, func(s stored) { s.set(rc, "lock", future, lockBytes(future, rc)[:15]) }, false},
-		"a timestamp in between": {audit.RuleDecodable, func(s stored) {
+		"a record too short":         {model.RuleDecodable, func(s stored) { s.set(rc, "write", future, []byte("short")) }, false},
+		"a record before its start":  {model.RuleDecodable, func(s stored) { s.set(rc, "write", 7, writeBytes(8, 'P')) }, false},
+		"a record of unknown kind":   {model.RuleDecodable, func(s stored) { s.set(rc, "write", 8, writeBytes(7, 'X')) }, false},
+		"a marker elsewhere":         {model.RuleDecodable, func(s stored) { s.set(rc, "write", 8, writeBytes(7, 'R')) }, false},
+		"a lock that ends too early": {model.RuleDecodable, func(s stored) { s.set(rc, "lock", future, lockBytes(future, rc)[:15]) }, false},
+		"a timestamp in between": {model.RuleDecodable, func(s stored) {
 			// The emulator does not take one, so the timestamp is none at all.
 			s.set(rc, "data", 0, []byte("v"))
 		}, false},
-		"two locks": {audit.RuleOneLock, func(s stored) {
+		"two locks": {model.RuleOneLock, func(s stored) {
 			s.set(rc, "lock", future, lockBytes(future, rc))
 			s.set(rc, "lock", future+1, lockBytes(future+1, rc))
 		}, false},
-		"a lock beside the record": {audit.RuleLockOrWrite, func(s stored) {
+		"a lock beside the record": {model.RuleLockOrWrite, func(s stored) {
 			start := s.newest(rc).Start
 			s.set(rc, "lock", start, lockBytes(start, rc))
 		}, false},
-		"a lock beside the marker": {audit.RuleLockOrWrite, func(s stored) {
+		"a lock beside the marker": {model.RuleLockOrWrite, func(s stored) {
 			start := s.newest(fixture.Cell("q", "c")).Start
 			s.set(fixture.Cell("q", "c"), "lock", start, lockBytes(start, rc))
 		}, false},
-		"a lock below a record": {audit.RuleOverlap, func(s stored) { s.set(rc, "lock", 5, lockBytes(5, rc)) }, false},
-		"a lock of nobody": {audit.RulePrimary, func(s stored) {
+		"a lock below a record": {model.RuleOverlap, func(s stored) { s.set(rc, "lock", 5, lockBytes(5, rc)) }, false},
+		"a lock of nobody": {model.RulePrimary, func(s stored) {
 			s.set(rc, "lock", future, lockBytes(future, percolator.Cell{Table: "x", Row: "r", Column: "c"}))
 		}, false},
-		"overlapping writers": {audit.RuleOverlap, func(s stored) {
+		"overlapping writers": {model.RuleOverlap, func(s stored) {
 			n := s.newest(rc)
 			s.set(rc, "write", n.Commit+1, writeBytes(n.Commit-1, 'D'))
 		}, false},
-		"a marker beside the record": {audit.RuleMarker, func(s stored) {
+		"a marker beside the record": {model.RuleMarker, func(s stored) {
 			n := s.newest(rc)
 			s.set(rc, "write", n.Start, writeBytes(n.Start, 'R'))
 		}, false},
-		"a marker on the primary": {audit.RuleMarker, func(s stored) {
+		"a marker on the primary": {model.RuleMarker, func(s stored) {
 			n := s.newest(watched)
 			s.set(fixture.Cell("z", "c"), "write", n.Start, writeBytes(n.Start, 'R'))
 		}, false},
-		"two commit timestamps": {audit.RuleOneCommit, func(s stored) {
+		"two commit timestamps": {model.RuleOneCommit, func(s stored) {
 			n := s.newest(rc)
 			s.set(fixture.Cell("z", "c"), "write", n.Commit+1, writeBytes(n.Start, 'D'))
 		}, false},
-		"no data":         {audit.RuleData, func(s stored) { s.erase(rc, "data") }, false},
-		"no notification": {audit.RuleObserved, func(s stored) { s.erase(watched, "notify") }, false},
-		"a notification too old": {audit.RuleObserved, func(s stored) {
+		"no data":         {model.RuleData, func(s stored) { s.erase(rc, "data") }, false},
+		"no notification": {model.RuleObserved, func(s stored) { s.erase(watched, "notify") }, false},
+		"a notification too old": {model.RuleObserved, func(s stored) {
 			s.erase(watched, "notify")
 			s.set(watched, "notify", 5, nil)
 		}, false},
-		"an acknowledgment too old": {audit.RuleObserved, func(s stored) {
+		"an acknowledgment too old": {model.RuleObserved, func(s stored) {
 			s.erase(watched, "notify")
 			s.set(fixture.Cell("r", "\x00ack\x00o\x00watched"), "write", 7, writeBytes(6, 'L'))
 		}, false},
-		"no entry": {audit.RuleIndex, func(s stored) {
+		"no entry": {model.RuleIndex, func(s stored) {
 			s.erase(percolator.Cell{Table: "people.mail", Row: "ann@example.com\x00\x01", Column: "row"}, "write")
 		}, false},
-		"no cell": {audit.RuleIndex, func(s stored) { s.erase(mail, "write") }, false},
-		"another cell": {audit.RuleIndex, func(s stored) {
+		"no cell": {model.RuleIndex, func(s stored) { s.erase(mail, "write") }, false},
+		"another cell": {model.RuleIndex, func(s stored) {
 			e := percolator.Cell{Table: "people.mail", Row: "ann@example.com\x00\x01", Column: "row"}
 			s.set(e, "data", s.newest(e).Start, []byte("bob"))
 		}, false},
-		"a watermark above the safepoint": {audit.RuleWatermark, func(s stored) {
+		"a watermark above the safepoint": {model.RuleWatermark, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "mark"}, "meta", 1, binary.BigEndian.AppendUint64(nil, 9))
 		}, false},
 
-		"a lock without an entry": {audit.RuleEntry, func(s stored) {
+		"a lock without an entry": {model.RuleEntry, func(s stored) {
 			start := s.newest(rc).Start
 			s.set(fixture.Cell("z", "c"), "lock", start, lockBytes(start, rc))
 		}, false},
-		"a notification without an entry": {audit.RuleEntry, func(s stored) { s.set(fixture.Cell("z", "watched"), "notify", future, nil) }, false},
-		"a notification that counts as settled": {audit.RuleEntry, func(s stored) {
+		"a notification without an entry": {model.RuleEntry, func(s stored) { s.set(fixture.Cell("z", "watched"), "notify", future, nil) }, false},
+		"a notification that counts as settled": {model.RuleEntry, func(s stored) {
 			for _, key := range s.journal() {
 				s.set(percolator.Cell{Table: "percolator_journal", Row: "\x41" + key[:17], Column: "low"}, "journal", 1000, nil)
 			}
 		}, false},
-		"an entry that ends too early": {audit.RuleDecodable, func(s stored) {
+		"an entry that ends too early": {model.RuleDecodable, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_journal", Row: s.journal()[0], Column: "batch"}, "journal", 1, []byte{1, 1, 5, 't'})
 		}, false},
-		"a row of no stream": {audit.RuleDecodable, func(s stored) {
+		"a row of no stream": {model.RuleDecodable, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_journal", Row: "x", Column: "batch"}, "journal", 1, []byte{1})
 		}, false},
-		"a record without an entry": {audit.RuleEntry, func(s stored) {
+		"a record without an entry": {model.RuleEntry, func(s stored) {
 			s.set(fixture.Cell("z", "c"), "write", future+1, writeBytes(future, 'D'))
 		}, false},
-		"a header that is none": {audit.RuleDecodable, func(s stored) {
+		"a header that is none": {model.RuleDecodable, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_journal", Row: "\x41" + s.journal()[0][:17], Column: "session"}, "journal", 1, []byte("{"))
 		}, false},
-		"a list of the parked that is none": {audit.RuleDecodable, func(s stored) {
+		"a list of the parked that is none": {model.RuleDecodable, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_journal", Row: "\x40" + strings.Repeat("h", 32), Column: "parked:o"}, "journal", 5, []byte{1, 1})
 		}, false},
-		"a state of collection that is none": {audit.RuleDecodable, func(s stored) {
+		"a state of collection that is none": {model.RuleDecodable, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_meta", Row: "collector", Column: "state"}, "meta", 1, []byte("{"))
 		}, false},
-		"parked, and not listed": {audit.RuleParked, func(s stored) {
+		"parked, and not listed": {model.RuleParked, func(s stored) {
 			s.set(fixture.Cell("r", "\x00park\x00o\x00watched"), "notify", s.newest(watched).Commit, []byte("{}"))
 		}, false},
 
-		"old records":   {audit.RuleGarbage, func(s stored) { s.watermark(s.newest(rc).Commit) }, true},
-		"an old marker": {audit.RuleGarbage, func(s stored) { s.watermark(s.newest(fixture.Cell("q", "c")).Start) }, true},
-		"old data": {audit.RuleGarbage, func(s stored) {
+		"old records":   {model.RuleGarbage, func(s stored) { s.watermark(s.newest(rc).Commit) }, true},
+		"an old marker": {model.RuleGarbage, func(s stored) { s.watermark(s.newest(fixture.Cell("q", "c")).Start) }, true},
+		"old data": {model.RuleGarbage, func(s stored) {
 			s.watermark(10)
 			s.set(rc, "data", 5, []byte("v"))
 		}, true},
-		"an old lock": {audit.RuleGarbage, func(s stored) {
+		"an old lock": {model.RuleGarbage, func(s stored) {
 			s.watermark(10)
 			s.set(fixture.Cell("z", "c"), "lock", 5, lockBytes(5, rc))
 		}, true},
-		"listed, and not parked": {audit.RuleGarbage, func(s stored) {
+		"listed, and not parked": {model.RuleGarbage, func(s stored) {
 			s.watermark(s.newest(watched).Commit)
 			s.list(watched, s.newest(watched).Commit-1)
 		}, true},
-		"listed, of a table that is gone": {audit.RuleGarbage, func(s stored) {
+		"listed, of a table that is gone": {model.RuleGarbage, func(s stored) {
 			s.watermark(10)
 			s.list(percolator.Cell{Table: "gone", Row: "r", Column: "watched"}, 5)
 		}, true},
-		"a position without a client": {audit.RuleGarbage, func(s stored) {
+		"a position without a client": {model.RuleGarbage, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_journal", Row: "\x41" + strings.Repeat("\x01", 17), Column: "low"}, "journal", 7, nil)
 		}, true},
-		"a share of a cycle that is over": {audit.RuleGarbage, func(s stored) {
+		"a share of a cycle that is over": {model.RuleGarbage, func(s stored) {
 			collector := percolator.Cell{Table: "percolator_meta", Row: "collector", Column: "state"}
 			s.set(collector, "meta", 1, []byte(`{"Phase":"done","Safepoint":9}`))
 			collector.Column = "share-07"
 			s.set(collector, "meta", 1, []byte(`{"Watermark":9}`))
 		}, false},
-		"a deleted cell": {audit.RuleGarbage, func(s stored) {
+		"a deleted cell": {model.RuleGarbage, func(s stored) {
 			s.watermark(10)
 			s.set(fixture.Cell("z", "c"), "write", 5, writeBytes(4, 'D'))
 		}, true},
-		"a lock record": {audit.RuleGarbage, func(s stored) {
+		"a lock record": {model.RuleGarbage, func(s stored) {
 			s.watermark(10)
 			s.set(fixture.Cell("z", "c"), "write", 5, writeBytes(4, 'L'))
 		}, true},
-		"two old runs": {audit.RuleGarbage, func(s stored) {
+		"two old runs": {model.RuleGarbage, func(s stored) {
 			s.watermark(10)
 			s.set(fixture.Cell("r", "\x00ack\x00o\x00watched"), "write", 5, writeBytes(4, 'L'))
 			s.set(fixture.Cell("r", "\x00ack\x00o\x00watched"), "write", 7, writeBytes(6, 'L'))
@@ -362,11 +363,11 @@ func TestAuditFinds(t *testing.T) {
 			t.Parallel()
 			s := stored{t, newAudited(t), fixture.Context(t)}
 			test.damage(s)
-			r, err := percolatortest.Audit(s.ctx, s.env.Store(), audit.Config{Schema: auditSchema, Collected: test.collect})
+			r, err := percolatortest.Audit(s.ctx, s.env.Store(), model.AuditConfig{Schema: auditSchema, Collected: test.collect})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.ContainsFunc(r.Findings, func(f audit.Finding) bool { return f.Rule == test.rule && len(f.Timestamps) > 0 && f.Text != "" }) {
+			if !slices.ContainsFunc(r.Findings, func(f model.AuditFinding) bool { return f.Rule == test.rule && len(f.Timestamps) > 0 && f.Text != "" }) {
 				t.Errorf("no finding of %q in: %s", test.rule, r)
 			}
 			if r.Found == 0 || !strings.Contains(r.String(), fmt.Sprintf("%d findings", r.Found)) {
@@ -412,7 +413,7 @@ func TestAuditFindsEntriesLeftByCollection(t *testing.T) {
 	}
 	mustSet(t, s.env.Client, "seen", fixture.Cell("r", "watched"))
 	left := func() (n int) {
-		r, err := percolatortest.Audit(s.ctx, s.env.Store(), audit.Config{Schema: auditSchema, Collected: true})
+		r, err := percolatortest.Audit(s.ctx, s.env.Store(), model.AuditConfig{Schema: auditSchema, Collected: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -464,13 +465,13 @@ func TestAuditTolerates(t *testing.T) {
 	s.erase(fixture.Cell("s", "c"), "data")
 	s.watermark(n.Commit)
 	names := map[[2]string][]string{{"t", "watched"}: {"o"}}
-	r := s.env.Audit(t, func(cfg *audit.Config) { cfg.Observers = names })
+	r := s.env.Audit(t, func(cfg *model.AuditConfig) { cfg.Observers = names })
 	if r.LateRecords != 1 {
 		t.Errorf("%d late records, want 1", r.LateRecords)
 	}
 	names[[2]string{"t", "watched"}] = []string{"o", "other"}
-	r, err := percolatortest.Audit(s.ctx, s.env.Store(), audit.Config{Schema: auditSchema, Observers: names})
-	if err != nil || r.Found != 1 || r.Findings[0].Rule != audit.RuleObserved {
+	r, err := percolatortest.Audit(s.ctx, s.env.Store(), model.AuditConfig{Schema: auditSchema, Observers: names})
+	if err != nil || r.Found != 1 || r.Findings[0].Rule != model.RuleObserved {
 		t.Errorf("with an observer that has not run: %v, %v", r, err)
 	}
 }
@@ -491,7 +492,7 @@ func TestAuditToleratesRepeatedNotifications(t *testing.T) {
 		names           []string
 		repeated, found int
 	}{{nil, 0, 1}, {[]string{"o"}, 1, 0}, {[]string{"o", "other"}, 0, 1}, {[]string{"o", "early"}, 0, 1}} {
-		r, err := percolatortest.Audit(s.ctx, s.env.Store(), audit.Config{Schema: auditSchema, Observers: map[[2]string][]string{{"t", "watched"}: c.names}})
+		r, err := percolatortest.Audit(s.ctx, s.env.Store(), model.AuditConfig{Schema: auditSchema, Observers: map[[2]string][]string{{"t", "watched"}: c.names}})
 		fail := 0
 		for _, f := range r.Findings {
 			if f.Row == "z" && strings.Contains(f.Text, "leads to the notification") {

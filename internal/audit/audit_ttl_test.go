@@ -1,6 +1,8 @@
 package audit_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"strings"
@@ -9,7 +11,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/audit"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -92,11 +93,11 @@ func TestAuditOfAnEntryThatExpiresAtAnotherTime(t *testing.T) {
 	if err := errors.Join(err, tbl.Apply(ctx, key, longer)); err != nil {
 		t.Fatal(err)
 	}
-	r, err := percolatortest.Audit(ctx, env.Store(), audit.Config{Schema: expiringSchema})
+	r, err := percolatortest.Audit(ctx, env.Store(), model.AuditConfig{Schema: expiringSchema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Findings) != 1 || r.Findings[0].Rule != audit.RuleIndex {
+	if len(r.Findings) != 1 || r.Findings[0].Rule != model.RuleIndex {
 		t.Errorf("the audit found %v", r.Findings)
 	}
 }

@@ -279,7 +279,7 @@ func checkColumnForgotten(t testing.TB, ctx context.Context, env *percolatortest
 		}
 		return true
 	}))
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.Schema = true, next })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.Schema = true, next })
 }
 
 // A column whose drop begins while another call waits for its drain has a drain of its own (I26).

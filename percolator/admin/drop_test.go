@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -352,7 +354,7 @@ func dropColumns(t *testing.T, interruptedAt admin.DropPhase) {
 	if n := fixture.CellsOf(t, ctx, env, "people", "notify"); n != 0 {
 		t.Errorf("%d notifications are left", n)
 	}
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.Schema = true, next })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.Schema = true, next })
 }
 
 // Where others delete tables of Bigtable, a drop calls them for each table, again after an error.

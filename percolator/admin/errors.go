@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/meta"
-	"github.com/gopercolator/percolator/percolator/internal/repair"
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // The instance, or a table, is fenced: no client reads it or commits to it until what has fenced it
@@ -11,24 +9,24 @@ import (
 var (
 	// ErrImporting: an import into the table has started and has not finished. Run the import to its
 	// end, or abort it (loader.AbortImport).
-	ErrImporting = meta.ErrImporting
+	ErrImporting = model.ErrImporting
 	// ErrRestoring: a restore into the instance has started and has not finished, so the data is not
 	// complete. Run the restore to its end, or abandon it (backup.AbandonRestore).
-	ErrRestoring = meta.ErrRestoring
+	ErrRestoring = model.ErrRestoring
 	// ErrRepairing: a repair of the instance has started and has not finished. Run it to its end.
-	ErrRepairing = meta.ErrRepairing
+	ErrRepairing = model.ErrRepairing
 )
 
 // A restore, an import or a repair was refused.
 var (
 	// ErrNotEmpty: a restore needs empty tables, an import an empty one.
-	ErrNotEmpty = transfer.ErrNotEmpty
+	ErrNotEmpty = model.ErrNotEmpty
 	// ErrNotHeld: no hold has kept what the repair needs from collection.
-	ErrNotHeld = repair.ErrNotHeld
+	ErrNotHeld = model.ErrNotHeld
 	// ErrOracleBehind: cells are newer than what the oracle hands out. Raise its mark, and run the
 	// repair again.
-	ErrOracleBehind = repair.ErrOracleBehind
+	ErrOracleBehind = model.ErrOracleBehind
 	// ErrRepairFindings: the audit of the repaired tables has found something; the fence is still
 	// there.
-	ErrRepairFindings = repair.ErrFindings
+	ErrRepairFindings = model.ErrRepairFindings
 )

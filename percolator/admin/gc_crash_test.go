@@ -91,7 +91,7 @@ func interruptCollection(t *testing.T, change []func(*percolator.Schema), fault 
 		fixture.WantNow(t, ctx, second, fixture.Cell("forward too", "c"), "crashed")
 		fixture.WantCells(t, ctx, env, "in the end", 4, 0, 4, 3) // by now nobody can read kept/c's older version
 	}
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 	mu.Lock()
 	defer mu.Unlock()
 	return slices.Clone(methods)

@@ -213,7 +213,7 @@ func testCollectionErasesStrayStates(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, c)
 	wantParked(t, ctx, env, 1, 2)
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 }
 
 // wantParked asserts how many rows of the journal list parked observers, and how many cells the
@@ -300,7 +300,7 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 	fixture.Must(t, by.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, by)
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 	if by.Schema().DisableJournal {
 		return
 	}

@@ -46,7 +46,7 @@ func TestCollectionAfterThousandsOfClients(t *testing.T) {
 						break
 					}
 				}
-				env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+				env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
 			})
 		})
 	}
@@ -124,6 +124,6 @@ func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 		if b := metaCell(t, ctx, env, "collector", "share-07"); b != nil {
 			t.Errorf("a share of %d bytes is left", len(b))
 		}
-		env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+		env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
 	})
 }

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -232,7 +234,7 @@ func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty str
 		t.Errorf("observers were told of %q, want %q", all, want)
 	}
 	fixture.WantNow(t, ctx, env.Client, percolator.Cell{Table: "people", Row: "cid", Column: "name"}, "Cid")
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
 	if cells, filed := leftovers(t, ctx, env); cells != 3 || env.Client.Schema().DisableJournal == (filed > 0) { // name, its record, and its acknowledgment
 		t.Errorf("%d cells are left, and %d rows are filed", cells, filed)
 	}
@@ -305,6 +307,6 @@ func TestObserverMeetsAnExpiredValue(t *testing.T) {
 		if got := h.heard(); got != "" {
 			t.Errorf("when the value was collected observers were told of %q", got)
 		}
-		env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+		env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
 	})
 }

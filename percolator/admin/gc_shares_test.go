@@ -70,7 +70,7 @@ func streamsLeft(t *testing.T, ctx context.Context, env *percolatortest.Env) (ro
 	return rows, headers
 }
 
-func collected(cfg *percolatortest.AuditConfig) { cfg.Collected = true }
+func collected(cfg *model.AuditConfig) { cfg.Collected = true }
 
 // One, two and four collectors share the erasing of one cycle: each erases some of it, and what the
 // cycle reports is the sum, each version once. Together they send hardly more requests than one

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -103,6 +105,6 @@ func suspendCollection(t *testing.T, at int) int {
 		env.Clock.Advance(afterwards)
 		collect(t, ctx, last)
 	}
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 	return int(sent.Load())
 }

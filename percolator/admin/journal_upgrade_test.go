@@ -227,6 +227,6 @@ func testUpgradeUnderLoad(t *testing.T) {
 	if done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{}); done.Missed.Sum() != 0 {
 		t.Errorf("missed: %+v", done)
 	}
-	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
 	t.Logf("%d transfers, %d checks", b.transfers, b.reads)
 }

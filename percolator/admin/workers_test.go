@@ -18,7 +18,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-func names(seen model.Workers) string {
+func names(seen membership.Workers) string {
 	var out []string
 	for _, w := range seen.Live {
 		out = append(out, w.Name)
@@ -32,7 +32,7 @@ func TestWorkersByLease(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	look := func(want string) model.Workers {
+	look := func(want string) membership.Workers {
 		t.Helper()
 		seen, err := directory(env.Client).Workers(ctx)
 		fixture.Must(t, err)
@@ -178,12 +178,12 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
-	look := func() model.Workers {
+	look := func() membership.Workers {
 		seen, err := directory(env.Client).Workers(ctx)
 		fixture.Must(t, err)
 		return seen
 	}
-	set := func(seen model.Workers, want bool, keys ...string) {
+	set := func(seen membership.Workers, want bool, keys ...string) {
 		t.Helper()
 		got, err := directory(env.Client).SetBounds(ctx, seen, map[string]model.TableBounds{"t": {Made: seen.Now, Keys: keys}})
 		if err != nil || got != want {
@@ -218,7 +218,7 @@ func TestAnnounceRefuses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		w    model.WorkerInfo
-		seen model.Workers
+		seen membership.Workers
 		want error
 	}{
 		{model.WorkerInfo{}, membership.Workers{}, percolator.ErrInvalidArgument},

@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/percolator/admin"
 
 	"context"
@@ -125,13 +127,13 @@ func (g *target) open() *percolator.Client {
 }
 
 // audit looks for anything in the restored tables that the protocol does not allow.
-func (g *target) audit(schema *percolator.Schema) *percolatortest.AuditReport {
+func (g *target) audit(schema *percolator.Schema) *model.AuditReport {
 	g.t.Helper()
 	ctx := testContext(g.t)
 	bt, err := bigtable.NewClient(ctx, g.env.Project, g.instance, g.env.Options()...)
 	must(g.t, err)
 	defer bt.Close()
-	report, err := percolatortest.Audit(ctx, bt, percolatortest.AuditConfig{Schema: schema})
+	report, err := percolatortest.Audit(ctx, bt, model.AuditConfig{Schema: schema})
 	must(g.t, err)
 	if report.Found > 0 {
 		g.t.Fatal(report)

@@ -17,7 +17,6 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -127,7 +126,7 @@ func testRepairOfAnAbortedImport(t *testing.T, again int) {
 	_, err = loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(n))
 	fixture.Must(t, err)
 	e.wantRows(e.Client, n)
-	e.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.SkipJournal = true }) // it is building
+	e.Audit(t, func(cfg *model.AuditConfig) { cfg.SkipJournal = true }) // it is building
 }
 
 // A table remembers so many aborted imports, and takes no further one until the safepoint is above

@@ -502,7 +502,7 @@ func testBulkBesideCollection(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Must(t, e.Client.Flush(e.ctx))
 	collect()
-	e.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+	e.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
 	if r.Since == 0 {
 		t.Error("since when?")
 	}
@@ -626,7 +626,7 @@ func testRepairOfAnImport(t *testing.T, at int) {
 		t.Errorf("%+v after %+v", second, first)
 	}
 	e.wantRows(e.Client, n)
-	e.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.SkipJournal = true }) // it is building
+	e.Audit(t, func(cfg *model.AuditConfig) { cfg.SkipJournal = true }) // it is building
 }
 
 // The check reads a table in few parts, however many keys the store samples, and each part in few

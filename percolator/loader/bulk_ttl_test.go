@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +99,7 @@ func testBulkOfValuesThatExpire(t *testing.T) {
 	if want := fmt.Sprint(n, n, n/2, 0, 0); left != want {
 		t.Errorf("cells of data and records, and of entries, %s are left, want %s", left, want)
 	}
-	e.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected = true })
+	e.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
 }
 
 func (e *env) collect() {

@@ -60,6 +60,34 @@ var (
 	ErrClosed = errors.New("client is closed")
 )
 
+// Errors of an instance, or a table, that is fenced: no client reads it or commits to it until what
+// has fenced it ends.
+var (
+	// ErrImporting: an import into the table has started and has not finished. Run the import to its
+	// end, or abort it (loader.AbortImport).
+	ErrImporting = errors.New("an import is unfinished")
+	// ErrRestoring: a restore into the instance has started and has not finished, so the data is
+	// incomplete. Run the restore to its end, or abandon it (backup.AbandonRestore).
+	ErrRestoring = errors.New("a restore is unfinished")
+	// ErrRepairing: a repair of the instance has started and has not finished, so the data may lack
+	// some of what it should hold, and hold some of what it should not. Run the repair to its end.
+	ErrRepairing = errors.New("a repair is unfinished")
+)
+
+// Errors of a restore, an import or a repair that was refused.
+var (
+	// ErrNotEmpty: a restore needs empty tables, an import an empty one.
+	ErrNotEmpty = errors.New("table is not empty")
+	// ErrNotHeld: no hold has kept what the repair needs from collection.
+	ErrNotHeld = errors.New("not held from collection")
+	// ErrOracleBehind: cells are newer than what the oracle hands out. Raise its mark, and run the
+	// repair again.
+	ErrOracleBehind = errors.New("the oracle is behind the tables")
+	// ErrRepairFindings: the audit of the repaired tables has found something; the fence is still
+	// there.
+	ErrRepairFindings = errors.New("the repaired tables are not sound")
+)
+
 // ErrCorrupt: this package did not write the stored bytes, or they contradict the protocol. Nothing
 // is repaired silently; the message names the cell. Inspect the row before you change anything.
 var ErrCorrupt = errors.New("corrupt")

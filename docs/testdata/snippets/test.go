@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 var schema = &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}}

@@ -254,7 +254,7 @@ func (w *world) compareCopies(ctx context.Context, p *process, c *copies, before
 			visit(r)
 			return true
 		})
-	}, audit.Config{Schema: p.client.Schema(), SkipNotifications: true})
+	}, model.AuditConfig{Schema: p.client.Schema(), SkipNotifications: true})
 	if err == nil && found.Found > 0 {
 		w.problem("the auditor of what was repaired: %s", found)
 	}

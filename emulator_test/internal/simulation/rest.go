@@ -182,16 +182,16 @@ func (w *world) advance(ctx context.Context, p *process, d time.Duration) {
 // watermark says nothing: who asks about a lock long after its transaction was collected may leave
 // one.
 func (w *world) audit(ctx context.Context, p *process, collected bool) error {
-	var seen []audit.Record
+	var seen []model.AuditedRecord
 	report, err := audit.Run(ctx, func(_ context.Context, table string, visit func(layout.Row)) error {
 		return w.cluster.Visit(table, func(r layout.Row) bool {
 			visit(r)
 			return true
 		})
-	}, audit.Config{
+	}, model.AuditConfig{
 		Schema: p.client.Schema(), Collected: collected,
 		Observers: workload.Observed(), Repeated: w.cluster.Repeated,
-		Visit: func(r audit.Record) { seen = append(seen, r) },
+		Visit: func(r model.AuditedRecord) { seen = append(seen, r) },
 	})
 	if err != nil {
 		return errors.Join(errors.New("the audit failed"), err)

@@ -3,7 +3,6 @@ package meta
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,14 +20,6 @@ const (
 	RepairRemove  = model.RepairRemove
 	RepairFinish  = model.RepairFinish
 )
-
-// ErrRestoring: a restore into the instance has begun and has not finished, so the data is
-// incomplete. Run the restore to its end.
-var ErrRestoring = errors.New("a restore is unfinished")
-
-// ErrRepairing: a repair of the instance has begun and has not finished, so the data may lack some
-// of what it should hold, and hold some of what it should not. Run the repair to its end.
-var ErrRepairing = errors.New("a repair is unfinished")
 
 // ColumnFence is the column of the meta row with the Fence.
 const ColumnFence = "restore"
@@ -76,10 +67,10 @@ func decodeFence(b []byte) (*Fence, error) {
 // Refusal is the ErrRestoring that names the restore, or the ErrRepairing that names the repair.
 func (f *Fence) Refusal() error {
 	if f.Repair != nil {
-		return fmt.Errorf("percolator: %w: that to %d (%s), begun %s; continue it with percolator repair --to %d", ErrRepairing,
+		return fmt.Errorf("percolator: %w: that to %d (%s), begun %s; continue it with percolator repair --to %d", model.ErrRepairing,
 			f.Repair.To, f.Repair.To.Time().UTC().Format(time.RFC3339Nano), f.Started.UTC().Format(time.RFC3339), f.Repair.To)
 	}
-	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", ErrRestoring, f.ID, f.Started.UTC().Format(time.RFC3339))
+	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", model.ErrRestoring, f.ID, f.Started.UTC().Format(time.RFC3339))
 }
 
 // CheckFence spares a transaction the work that its reads or its commit would refuse, as far as

@@ -3,7 +3,6 @@ package meta
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -16,10 +15,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
-
-// ErrImporting: an import into the table has begun and has not finished, so no client reads it or
-// commits to it. Run the import to its end, or abort it.
-var ErrImporting = errors.New("an import is unfinished")
 
 // importPrefix begins the columns of the meta row with Imports; the name of the table follows.
 const importPrefix = "import:"
@@ -147,7 +142,7 @@ func (i Import) Refusal(table string) error {
 	if i.Phase == ImportAbort {
 		does = "it is being aborted; end that with percolator import --abort"
 	}
-	return fmt.Errorf("percolator: table %q: %w: that of %s, begun %s; %s", table, ErrImporting, i.ID, i.Started.UTC().Format(time.RFC3339), does)
+	return fmt.Errorf("percolator: table %q: %w: that of %s, begun %s; %s", table, model.ErrImporting, i.ID, i.Started.UTC().Format(time.RFC3339), does)
 }
 
 // importOf is what stands in the way of a table, or of the one whose index it is.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -84,7 +83,7 @@ func (x *eraser) deleteTogether(ctx context.Context, cells []model.Cell, did *er
 			return err
 		}
 		return x.deleteTogether(ctx, cells[half:], did)
-	case errors.Is(err, model.ErrConflict) || errors.Is(err, meta.ErrImporting):
+	case errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrImporting):
 		for _, c := range cells {
 			did.leave(c.Row, 1)
 		}

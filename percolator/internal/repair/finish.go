@@ -156,13 +156,13 @@ func (r *run) audit(ctx context.Context) error {
 			r.passed(page)
 		}
 		return nil
-	}, audit.Config{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipNotifications: true, SkipIndexes: true, SkipJournal: true})
+	}, model.AuditConfig{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipNotifications: true, SkipIndexes: true, SkipJournal: true})
 	if err != nil {
 		return fmt.Errorf("percolator: %w", err)
 	}
 	r.report.Audited, r.report.Audit = a.Found, a.Findings
 	if a.Found > 0 && !r.opts.DespiteFindings {
-		return fmt.Errorf("percolator: %w: the audit has %d findings; look at them, and lift the fence nevertheless (--despite-findings), or restore a backup", ErrFindings, a.Found)
+		return fmt.Errorf("percolator: %w: the audit has %d findings; look at them, and lift the fence nevertheless (--despite-findings), or restore a backup", model.ErrRepairFindings, a.Found)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (r *run) raise(ctx context.Context) (tso.Timestamp, error) {
 	}
 	if ahead := r.repair.Greatest.Sub(now); r.opts.Raise == nil || ahead > maxAhead {
 		return 0, fmt.Errorf("percolator: %w: a cell is at %d, %v ahead; raise its mark, if that is no damaged cell (percolator tso raise --to %d), and run the repair again",
-			ErrOracleBehind, r.repair.Greatest, ahead, r.repair.Greatest)
+			model.ErrOracleBehind, r.repair.Greatest, ahead, r.repair.Greatest)
 	}
 	if err := r.opts.Raise(ctx, r.repair.Greatest); err != nil {
 		return 0, fmt.Errorf("percolator: raising the oracle: %w", err)
@@ -188,7 +188,7 @@ func (r *run) raise(ctx context.Context) (tso.Timestamp, error) {
 	defer cancel()
 	for pause := model.NewBackoff(100*time.Millisecond, time.Second); now <= r.repair.Greatest; {
 		if pause.Wait(ctx) != nil {
-			return 0, errors.Join(fmt.Errorf("percolator: %w: it was raised to %d, and hands out %d; run the repair again", ErrOracleBehind, r.repair.Greatest, now), err)
+			return 0, errors.Join(fmt.Errorf("percolator: %w: it was raised to %d, and hands out %d; run the repair again", model.ErrOracleBehind, r.repair.Greatest, now), err)
 		}
 		if next, nerr := r.e.Clock.Next(ctx); nerr == nil {
 			now = next

@@ -63,16 +63,6 @@ const maxFindings = 1000
 // a raise cannot be taken back.
 const maxAhead = time.Hour
 
-// ErrOracleBehind: cells are newer than what the oracle hands out. Raise its mark, and run the
-// repair again.
-var ErrOracleBehind = errors.New("the oracle is behind the tables")
-
-// ErrNotHeld: no hold has kept what the repair needs from collection.
-var ErrNotHeld = errors.New("not held from collection")
-
-// ErrFindings: the audit of the repaired tables has found something; the fence is still there.
-var ErrFindings = errors.New("the repaired tables are not sound")
-
 // run is a repair under way.
 type run struct {
 	e      *engine.Engine
@@ -222,7 +212,7 @@ func (r *run) drain(ctx context.Context, next *meta.Repair) error {
 	}
 	r.know()
 	err = r.check(ctx, m, next)
-	if errors.Is(err, model.ErrSnapshotTooOld) || errors.Is(err, ErrNotHeld) {
+	if errors.Is(err, model.ErrSnapshotTooOld) || errors.Is(err, model.ErrNotHeld) {
 		_, lerr := r.e.Meta.ReplaceFence(ctx, r.fence, nil, store.NewMutation(1))
 		_, rerr := r.e.Meta.Refresh(ctx)
 		if lerr == nil {
@@ -249,7 +239,7 @@ func (r *run) held(m meta.State, next *meta.Repair) error {
 		}
 	case !r.opts.WithoutHold:
 		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while rows were copied, say so (--without-hold)",
-			ErrNotHeld, m.Safepoint, to)
+			model.ErrNotHeld, m.Safepoint, to)
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 		err = im.checkEmpty(ctx)
 	}
 	if err != nil {
-		if !known || errors.Is(err, ErrNotEmpty) { // a table that is dropped would keep its fence
+		if !known || errors.Is(err, model.ErrNotEmpty) { // a table that is dropped would keep its fence
 			_, lerr := im.e.Meta.ReplaceImport(ctx, im.table, &at, at.Withdrawn())
 			err = errors.Join(err, lerr)
 		}
@@ -214,7 +214,7 @@ func (im *Import) checkEmpty(ctx context.Context) error {
 		case err != nil:
 			return err
 		case found:
-			return fmt.Errorf("percolator: table %q: %w; an import needs an empty table: import into another one, or delete the rows (percolator del-range) and have what is left collected, by percolator sweep and percolator gc run", name, ErrNotEmpty)
+			return fmt.Errorf("percolator: table %q: %w; an import needs an empty table: import into another one, or delete the rows (percolator del-range) and have what is left collected, by percolator sweep and percolator gc run", name, model.ErrNotEmpty)
 		}
 	}
 	return nil

@@ -45,9 +45,6 @@ import (
 // half-restored instance would look like a small one. Rejected too: the original timestamps. Those
 // of another oracle may lie in the future of this one (I1).
 
-// ErrNotEmpty: a restore needs empty tables, an import an empty one.
-var ErrNotEmpty = errors.New("table is not empty")
-
 // Restore is a restore under way. Its methods may be called concurrently.
 type Restore struct {
 	e        *engine.Engine
@@ -224,7 +221,7 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 		return err
 	}
 	if at := slices.Index(found, true); at >= 0 {
-		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables", names[at], ErrNotEmpty)
+		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables", names[at], model.ErrNotEmpty)
 	}
 	return nil
 }
