@@ -22,48 +22,20 @@ const (
 	MaxTxnBytes = model.MaxTxnBytes
 )
 
-// Cell{Table, Row, Column string} names one cell. Table is a table of the schema; Row and Column
-// are byte strings. String quotes them, so that no byte can damage a terminal or a log.
+// Cell names one cell.
 type Cell = model.Cell
 
-// Entry{Cell Cell; Value []byte; CommitTS, Expires tso.Timestamp} is one cell with its value in a
-// snapshot. Value is the caller's own copy. CommitTS is when the value was committed; it is 0 for a
-// write that the reading transaction has buffered. Snapshots from Expires on do not see the value;
-// 0: it does not expire.
+// Entry is one cell with its value in a snapshot.
 type Entry = model.Entry
 
-// Range{Start, End string} is a half-open range [Start, End) of row keys, of values for ScanIndex,
-// or of column names for ScanWith. An empty End is unbounded; the zero Range is everything.
+// Range is a half-open range [Start, End) of row keys, of values for ScanIndex, or of column names
+// for ScanWith. An empty End is unbounded; the zero Range is everything.
 type Range = model.Range
 
-// ScanOptions{Rows []Range; Columns []string; ColumnRanges []Range; Reverse bool; Limit int} select
-// the cells that ScanWith reads: those in one of the rows, and in a column that is named or lies in
-// one of the ranges. Without Rows they are of all rows, without both Columns and ColumnRanges of
-// all columns. Ranges may overlap and come in any order; an empty one selects nothing, and is not
-// the same as none.
-//
-// With Reverse the rows come from the last key to the first; the columns of a row ascend as ever.
-// Limit ends the scan after so many rows of which it has given an entry; 0 is no limit, and less is
-// ErrInvalidArgument. A scan with a limit asks for no more rows than it lacks, or for as many as it
-// has found without an entry if those are more. What a transaction has written itself counts like
-// the rest.
-//
-// Cost: one request names up to 512 ranges of rows (480 KiB), so a few ranges cost as many requests
-// as one that has as many rows; Bigtable passes over what lies in the ranges, and skips the rest.
-// Columns are a filter: Bigtable sends only those, and still passes over every byte of each row,
-// old versions and other columns too. A tenth of a wide row saves nine tenths of the sending and
-// nothing of the reading, so keep such rows to some megabytes.
-//
-// Limits: a filter holds some 16 KiB. Columns without ColumnRanges take up to 4 bytes for each byte
-// of a name. With ColumnRanges, a name counts as a range; when those that overlap or touch are one,
-// there may be MaxColumnRanges, and each takes 3 times the bytes of its two bounds and 24 more.
-// Beyond that: ErrTooLarge, before anything is sent.
+// ScanOptions select the cells that ScanWith reads, by row and by column.
 type ScanOptions = model.ScanOptions
 
-// ScanIndexOptions{Values Range; Reverse bool; Limit int} select what ScanIndexWith reads: the
-// entries of an index whose value lies in Values, of all values if that is the zero Range. With
-// Reverse they come from the last to the first. Limit ends the scan after so many entries; 0 is no
-// limit.
+// ScanIndexOptions select the entries that ScanIndexWith reads.
 type ScanIndexOptions = model.ScanIndexOptions
 
 // All is every row.

@@ -52,11 +52,6 @@ var (
 	ErrCorrupt = model.ErrCorrupt
 )
 
-// ConflictError{Cell Cell; StartTS, OtherTS tso.Timestamp; Locked bool} says which cell a
-// transaction lost. errors.Is(err, ErrConflict) holds; errors.Is(err, ErrLocked) holds as well when
-// Locked: the other transaction was alive and held its lock.
-//
-// StartTS is the transaction that lost. OtherTS is the commit timestamp of the one that won, or the
-// start timestamp of the one that holds the lock; 0: this transaction was judged dead and rolled
-// back, or gave way to an Update of its own client that had lost on the cell before.
+// ConflictError says which cell a transaction lost. errors.Is(err, ErrConflict) holds;
+// errors.Is(err, ErrLocked) holds as well when the other transaction was alive and held its lock.
 type ConflictError = model.ConflictError

@@ -212,7 +212,7 @@ func TestAnnounceRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
-	var full model.Workers
+	var full membership.Workers
 	for i := range model.MaxWorkers {
 		full.Live = append(full.Live, model.WorkerInfo{Name: fmt.Sprint(i)})
 	}

@@ -6,8 +6,27 @@ import "fmt"
 // that overlap or touch are one.
 const MaxColumnRanges = 100
 
-// ScanOptions select cells of a table by row and by column. Ranges may overlap and come in any
-// order; an empty one selects nothing.
+// ScanOptions select the cells that ScanWith reads: those in one of the rows, and in a column that
+// is named or lies in one of the ranges. Without Rows they are of all rows, without both Columns
+// and ColumnRanges of all columns. Ranges may overlap and come in any order; an empty one selects
+// nothing, and is not the same as none.
+//
+// With Reverse the rows come from the last key to the first; the columns of a row ascend as ever.
+// Limit ends the scan after so many rows of which it has given an entry; 0 is no limit, and less is
+// ErrInvalidArgument. A scan with a limit asks for no more rows than it lacks, or for as many as it
+// has found without an entry if those are more. What a transaction has written itself counts like
+// the rest.
+//
+// Cost: one request names up to 512 ranges of rows (480 KiB), so a few ranges cost as many requests
+// as one that has as many rows; Bigtable passes over what lies in the ranges, and skips the rest.
+// Columns are a filter: Bigtable sends only those, and still passes over every byte of each row,
+// old versions and other columns too. A tenth of a wide row saves nine tenths of the sending and
+// nothing of the reading, so keep such rows to some megabytes.
+//
+// Limits: a filter holds some 16 KiB. Columns without ColumnRanges take up to 4 bytes for each byte
+// of a name. With ColumnRanges, a name counts as a range; when those that overlap or touch are one,
+// there may be MaxColumnRanges, and each takes 3 times the bytes of its two bounds and 24 more.
+// Beyond that: ErrTooLarge, before anything is sent.
 type ScanOptions struct {
 	Rows         []Range  // ranges of row keys; none: all rows
 	Columns      []string // names of columns
@@ -16,7 +35,8 @@ type ScanOptions struct {
 	Limit        int      // of rows that have an entry; 0: none
 }
 
-// ScanIndexOptions select entries of an index.
+// ScanIndexOptions select what ScanIndexWith reads: the entries of an index whose value lies in
+// Values, of all values if that is the zero Range.
 type ScanIndexOptions struct {
 	Values  Range
 	Reverse bool // from the last entry to the first

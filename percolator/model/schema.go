@@ -33,9 +33,13 @@ const MaxTables = 1000
 // bigtableName is a table id that Bigtable accepts.
 var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
-// Schema is the set of Percolator tables of an instance. The instance stores it with a version,
-// because a writer with another schema would silently omit notifications (section 2.4 of the paper;
-// docs/PROTOCOL.md, I10).
+// Schema is the set of Percolator tables of an instance. It is stored in the instance and
+// versioned, because a writer with another schema would silently omit notifications (section 2.4 of
+// the paper; docs/PROTOCOL.md, I10).
+//
+// Schemas with different names share an instance, in which a table's name occurs once. CreateSchema
+// changes, and Config.Schema is compared with, the tables of the schema with that name alone. The
+// stored schema has the tables of all.
 type Schema struct {
 	// Name tells the schemas of several teams on one instance apart; their tables share one
 	// namespace. In the stored schema, which has the tables of all, each Table has it instead.
@@ -53,8 +57,17 @@ type Schema struct {
 	Dropping []string `json:",omitempty"`
 }
 
-// Table describes one table. Its columns need no declaration, except those that notify; a table
-// that declares some has no others.
+// Table describes one table. Its columns need no declaration, except those that notify.
+//
+// A table with Columns has no others: naming one that is not declared, to write it, to read it, or
+// as an observed, weak or indexed one, is ErrInvalidArgument. So is a value that is not of the
+// declared type. Reads never check values, and a Scan of all columns also gives what was written
+// before the columns were declared. At most MaxDeclaredColumns.
+//
+// With NotifyExpired collection deletes what has expired, in transactions: observers of the column
+// run as for any deletion, and watchers are told of it, when the retention has passed since the
+// value expired. Without it no observer hears of that. It stands beside a TTL that an observed
+// column has, or the schema is invalid.
 type Table struct {
 	Name     string         // as Bigtable accepts it, without a dot
 	Observed []string       `json:",omitempty"` // columns whose writes notify observers

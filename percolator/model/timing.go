@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Timing is what all clients of an instance must agree on, because the collector infers from it
-// what the others can no longer do. The schema stores it, and it cannot change afterwards. A schema
-// that leaves it open, with zeros, goes by what is stored.
+// Timing is what every client of an instance must agree on: a collector infers from it what other
+// clients can no longer do. It is stored with the schema and can never be changed. A schema that
+// leaves it open, with zeros, fits whatever is stored; the first one of an instance gets the
+// defaults, or what admin.Instance.ProposeTiming has stored.
 type Timing struct {
 	// RequestLifetime bounds every request: no client sends or repeats one after it
 	// (docs/PROTOCOL.md, I14). 0: 30 s, which is also the most; at least 100 ms.
