@@ -65,6 +65,9 @@ func TestSparseReads(t *testing.T) {
 		t.Errorf("locks: %q, want %q", locks, want)
 	}
 	page, err := env.Client.Engine().Reads.ReadPending(store.InBackground(ctx), "t", percolator.Between(fixture.Key(4), ""), 1, 0)
+	for err == nil && len(page.Rows) == 0 && page.More {
+		page, err = env.Client.Engine().Reads.ReadPending(store.InBackground(ctx), "t", page.Rest, 1, 0)
+	}
 	if err != nil || len(page.Rows) != 1 || page.Rows[0].Row != fixture.Key(10*sparseRows-3) {
 		t.Errorf("a page of pending rows: %v, %v", page.Rows, err)
 	}
