@@ -222,3 +222,66 @@ func (r *rows) write(st state) ([]*spanner.Mutation, error) {
 	}
 	return mutations, nil
 }
+
+func (r *rows) AddSession(ctx context.Context, id string) error {
+	return r.writeSessions(ctx, spanner.InsertOrUpdate(sessionsTable, []string{"Name", "Session"}, []any{r.name, id}))
+}
+
+func (r *rows) RemoveSessions(ctx context.Context, ids ...string) error {
+	keys := make([]spanner.KeySet, len(ids))
+	for i, id := range ids {
+		keys[i] = spanner.Key{r.name, id}
+	}
+	return r.writeSessions(ctx, spanner.Delete(sessionsTable, spanner.KeySets(keys...)))
+}
+
+// writeSessions applies m. At least once is as good as once, because m is idempotent. It is one
+// request, without a transaction that would have to take turns with the record's: no lease is
+// renewed late because sessions are opened.
+func (r *rows) writeSessions(ctx context.Context, m *spanner.Mutation) error {
+	_, err := r.db.Apply(ctx, []*spanner.Mutation{m}, spanner.ApplyAtLeastOnce())
+	return err
+}
+
+func (r *rows) Sessions(ctx context.Context) (ids []string, err error) {
+	found := r.db.Single().ReadWithOptions(ctx, sessionsTable, spanner.Key{r.name}.AsPrefix(), []string{"Session"},
+		&spanner.ReadOptions{Limit: record.MaxStoredSessions})
+	err = found.Do(func(row *spanner.Row) error {
+		var id string
+		if err := row.Columns(&id); err != nil {
+			return err
+		}
+		ids = append(ids, id)
+		return nil
+	})
+	return ids, err
+}
+
+const (
+	table         = "PercolatorOracle"
+	sessionsTable = "PercolatorOracleSessions"
+)
+
+// Statements returns the statements that create what oracles keep in a Spanner database, each of
+// which does nothing if that is there already:
+//
+//   - A table of records, two rows each, which every write replaces in one transaction. The row of
+//     kind "state" is the record, the one of kind "witness" repeats its version, epoch and mark.
+//     They agree unless one of them was edited or deleted.
+//   - A table of the ids of open sessions, one row each.
+func Statements() []string {
+	return []string{`CREATE TABLE IF NOT EXISTS PercolatorOracle (
+  Name STRING(128) NOT NULL,
+  Kind STRING(16) NOT NULL,
+  Version INT64 NOT NULL,
+  Nonce STRING(64),
+  Epoch INT64 NOT NULL,
+  Holder STRING(128),
+  Address STRING(512),
+  LeaseNanos INT64,
+  HighWater INT64 NOT NULL,
+) PRIMARY KEY (Name, Kind)`, `CREATE TABLE IF NOT EXISTS PercolatorOracleSessions (
+  Name STRING(128) NOT NULL,
+  Session STRING(64) NOT NULL,
+) PRIMARY KEY (Name, Session)`}
+}

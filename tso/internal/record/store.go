@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Backend is a database that keeps the record and the sessions of one oracle. Its methods return
@@ -166,4 +169,70 @@ func CheckName(name string) error {
 			ErrInvalidArgument, name, MaxNameBytes)
 	}
 	return nil
+}
+
+// Limits of sessions.
+const (
+	MaxSessionIDBytes = 64
+	MaxSessionIDs     = 1000 // in one question, and in one removal from a store
+
+	// MaxStoredSessions is how many sessions a store returns: twice as many as a server may have
+	// open, because some may be left of a leader that could not remove them.
+	MaxStoredSessions = 200_000
+)
+
+// IsSessionID reports whether id may be the id of a session.
+func IsSessionID(id string) bool {
+	return id != "" && len(id) <= MaxSessionIDBytes && utf8.ValidString(id)
+}
+
+// checkSessionIDs returns ErrInvalidArgument unless a store may keep ids.
+func checkSessionIDs(ids ...string) error {
+	if len(ids) > MaxSessionIDs {
+		return fmt.Errorf("tso: %w: %d sessions, more than %d", ErrInvalidArgument, len(ids), MaxSessionIDs)
+	}
+	for _, id := range ids {
+		if !IsSessionID(id) {
+			return fmt.Errorf("tso: %w: the session %.80q is not 1 to %d bytes of UTF-8",
+				ErrInvalidArgument, id, MaxSessionIDBytes)
+		}
+	}
+	return nil
+}
+
+// Errors of package tso, where they are explained.
+var (
+	ErrCorrupt  = errors.New("the oracle's record is damaged")
+	ErrNoRecord = errors.New("the oracle's record is missing: initialize a new oracle; " +
+		"if this one has served before, raise its mark above everything that was served")
+	ErrFenced          = errors.New("the oracle's record was changed by another server")
+	ErrInvalidArgument = errors.New("invalid argument")
+)
+
+// Corruptf returns an ErrCorrupt that says what was found.
+func Corruptf(format string, args ...any) error {
+	return fmt.Errorf("tso: %w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// Permanent reports whether retrying cannot cure err, as when a table does not exist or may not be
+// read.
+func Permanent(err error) bool {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoRecord) || errors.Is(err, ErrInvalidArgument) {
+		return true
+	}
+	switch status.Code(err) {
+	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument,
+		codes.Unimplemented, codes.DataLoss:
+		return true
+	}
+	return false
+}
+
+// WithContext makes an error that the end of ctx caused satisfy errors.Is with ctx.Err(): gRPC and
+// the client libraries return a status instead.
+func WithContext(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
