@@ -17,7 +17,7 @@ import (
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // ErrStarted is what [Worker.Run] returns when it is called a second time. Make another worker.
@@ -65,7 +65,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	if cfg.RowLocks == nil && !cfg.DisableRowLocks {
-		cfg.RowLocks, _ = c.Engine().Clock.Oracle.(tso.RowLocks)
+		cfg.RowLocks, _ = c.Engine().Clock.Oracle.(coordination.RowLocks)
 	}
 	if cfg.DisableRowLocks {
 		cfg.RowLocks = nil

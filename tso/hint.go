@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/serve"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // Limits of hints. How many there may be is in [ServerConfig].
@@ -29,37 +30,6 @@ const (
 	// hintInterest is how long after the last request for a topic its hints are kept.
 	hintInterest = 10 * time.Second
 )
-
-// Hint says that there is work. What its topic and its data mean is between those who leave hints
-// and those who take them.
-type Hint struct {
-	Topic uint64 // what kind of work
-	Data  string // where it is, at most 8,192 bytes
-}
-
-// Hints is an oracle that forwards hints from those who make work to those who do it, each to one
-// of them, so that no worker has to search for it first (the direct dispatch of observers, between
-// processes). Hints are in the leader's memory and get lost with it, or when there are too many:
-// workers also search for it.
-type Hints interface {
-	// LeaveHints leaves hints, at most 256 with 48 KiB of data. It returns the topics of which it
-	// dropped some, because no one has asked for them recently, or too many wait.
-	LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error)
-
-	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of them, which
-	// is from 1 to 256. It waits for the first, up to 30 s; to get none after that time is no
-	// error.
-	TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error)
-}
-
-// Handover is a [Hints] that passes hints on only to those who wait for them.
-type Handover interface {
-	// HandHints hands hints, at most 256 with 48 KiB of data, to callers of TakeHints that wait for
-	// their topics now, each to one of them, and none of these more than it asked for. It returns
-	// the indexes of those hints, in ascending order, and forgets the others. A hint that was
-	// handed over gets lost if its taker dies.
-	HandHints(ctx context.Context, hints []Hint) (taken []int, err error)
-}
 
 // hintTable is the hints of one term of leadership.
 type hintTable struct {
@@ -92,7 +62,7 @@ func newHintTable(most, share int, mono func() time.Duration) *hintTable {
 }
 
 // checkHints returns an error unless hints may be left.
-func checkHints(ctx context.Context, hints []Hint) error {
+func checkHints(ctx context.Context, hints []coordination.Hint) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("tso: leaving hints: %w", ctx.Err())
@@ -124,7 +94,7 @@ func checkTakeHints(ctx context.Context, topics []uint64, most int, wait time.Du
 }
 
 // leave adds hints of a peer and wakes a taker for each.
-func (t *hintTable) leave(peer string, hints []Hint) (refused []uint64) {
+func (t *hintTable) leave(peer string, hints []coordination.Hint) (refused []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.mono()
@@ -161,19 +131,19 @@ func (t *hintTopic) wanted(now time.Duration) bool {
 
 // take takes what there is of the topics, or registers taker for all of them. ErrLimit: there are
 // too many topics, or too many takers wait.
-func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
+func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]coordination.Hint, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.ask(taker.peer, topics); err != nil {
 		return nil, err
 	}
-	var out []Hint
+	var out []coordination.Hint
 	size := 0
 	for _, name := range topics {
 		topic := t.topics[name]
 		n := 0
 		for ; n < len(topic.waiting) && len(out) < taker.most && size+len(topic.waiting[n].data) <= maxHintsData; n++ {
-			out = append(out, Hint{name, topic.waiting[n].data})
+			out = append(out, coordination.Hint{Topic: name, Data: topic.waiting[n].data})
 			size += len(topic.waiting[n].data)
 		}
 		t.drop(topic, n)
@@ -241,8 +211,8 @@ type hintTaker struct {
 	peer  string
 	wake  chan struct{}
 	most  int
-	given []Hint // handed to it
-	bytes int    // of their data
+	given []coordination.Hint // handed to it
+	bytes int                 // of their data
 
 	// places are where it stands in the queues of its topics, so that to leave them costs no more
 	// than to join them, however many wait.
@@ -270,7 +240,7 @@ func (t *hintTable) register(topics []uint64, taker *hintTaker) error {
 
 // leaveOff ends the waiting of taker, and returns what it was given. If a hint woke it that it does
 // not take, leaveOff wakes another.
-func (t *hintTable) leaveOff(taker *hintTaker) (given []Hint) {
+func (t *hintTable) leaveOff(taker *hintTaker) (given []coordination.Hint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.mono()
@@ -294,7 +264,7 @@ func (t *hintTopic) wakeOne() {
 }
 
 // hand gives hints to takers that wait and have room for them, in turn.
-func (t *hintTable) hand(hints []Hint) (taken []int) {
+func (t *hintTable) hand(hints []coordination.Hint) (taken []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, h := range hints {
@@ -306,7 +276,7 @@ func (t *hintTable) hand(hints []Hint) (taken []int) {
 }
 
 // give gives a hint to the taker with room for it that has waited longest.
-func (t *hintTopic) give(h Hint) bool {
+func (t *hintTopic) give(h coordination.Hint) bool {
 	for e := t.takers.Front(); e != nil; e = e.Next() {
 		taker := e.Value.(*hintTaker)
 		if len(taker.given) < taker.most && taker.bytes+len(h.Data) <= maxHintsData {
@@ -322,7 +292,7 @@ func (t *hintTopic) give(h Hint) bool {
 
 // await takes hints, and waits for the first until wait has passed or one of the two contexts has
 // ended.
-func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error) {
+func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int, wait time.Duration) ([]coordination.Hint, error) {
 	peer := peerOf(ctx)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -55,19 +55,7 @@
 //
 // # Sessions, row locks and hints
 //
-// The leader also knows which processes live and which rows they work on, so that no process waits
-// for the dead or repeats the work of others. Correctness needs none of it (docs/PROTOCOL.md, I8):
-// wrong answers and missing ones cost work.
-//
-//   - A [Session] is a lease of a process. The ids of open sessions are durable if the store is a
-//     [SessionStore]; a write stores or removes them when a session begins or ends. Only the leader
-//     knows how much of a lease is left, by its monotonic clock. A new leader gives every session a
-//     whole lease, so a change of leader ends no session that is renewed. The owner counts its
-//     lease from before it asked, by whichever of its clocks shows most, and so gives its session up
-//     before any other process does.
-//   - Row locks ([RowLocks]) are only in the leader's memory.
-//   - So are hints ([Hints]), which tell workers at once where other processes have made work.
-//     Unlike row locks they contain row keys; no log or metric shows them.
+// The leader also coordinates the processes that use it: see package coordination.
 package tso
 
 import (

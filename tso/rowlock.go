@@ -178,9 +178,9 @@ func (h *rowLockHeap) Pop() any {
 	return l
 }
 
-// LockRows implements [RowLocks] for callers in the same process. It does not wait: ErrNotLeader
-// and ErrUnavailable mean that this server keeps no locks at present. ErrLimit: too many rows are
-// locked.
+// LockRows implements [coordination.RowLocks] for callers in the same process. It does not wait:
+// ErrNotLeader and ErrUnavailable mean that this server keeps no locks at present. ErrLimit: too
+// many rows are locked.
 func (s *Server) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (locked int, err error) {
 	if err := checkLockRows(ctx, holder, ttl, rows); err != nil {
 		return 0, err
@@ -192,7 +192,8 @@ func (s *Server) LockRows(ctx context.Context, holder string, ttl time.Duration,
 	return locked, err
 }
 
-// UnlockRows implements [RowLocks] for callers in the same process. See LockRows for the errors.
+// UnlockRows implements [coordination.RowLocks] for callers in the same process. See LockRows for
+// the errors.
 func (s *Server) UnlockRows(ctx context.Context, holder string, rows []uint64) error {
 	if err := checkRowLocks(ctx, holder, rows); err != nil {
 		return err
@@ -222,9 +223,9 @@ func (s *rowLockService) UnlockRows(ctx context.Context, req *tsopb.UnlockRowsRe
 	return &tsopb.UnlockRowsResponse{}, s.server.UnlockRows(ctx, req.GetHolder(), req.GetRows())
 }
 
-// LockRows implements [RowLocks]. A change of leader goes unnoticed: the locks are gone, and the
-// next call gets them from the new leader. ErrLimit: too many rows are locked. ErrUnavailable, and
-// ctx's error: the oracle could not be asked.
+// LockRows implements [coordination.RowLocks]. A change of leader goes unnoticed: the locks are
+// gone, and the next call gets them from the new leader. ErrLimit: too many rows are locked.
+// ErrUnavailable, and ctx's error: the oracle could not be asked.
 func (c *Client) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	if err := checkLockRows(ctx, holder, ttl, rows); err != nil {
 		return 0, err
@@ -240,7 +241,7 @@ func (c *Client) LockRows(ctx context.Context, holder string, ttl time.Duration,
 	return int(resp.GetLocked()), err
 }
 
-// UnlockRows implements [RowLocks]. Without an answer the locks expire.
+// UnlockRows implements [coordination.RowLocks]. Without an answer the locks expire.
 func (c *Client) UnlockRows(ctx context.Context, holder string, rows []uint64) error {
 	if err := checkRowLocks(ctx, holder, rows); err != nil {
 		return err

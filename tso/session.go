@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
@@ -19,27 +20,6 @@ import (
 // maxOpenSessions is how many sessions a Client, or the process of a Server, may have. It needs
 // one.
 const maxOpenSessions = 64
-
-// SessionStore is a [Store] that also keeps the ids of open sessions, as the stores of this package
-// and of spannerstore do. A server whose store does not offers no sessions.
-//
-// Its methods are idempotent, safe for concurrent use, and return when their context ends. Unlike
-// the record, sessions are not fenced: a leader that was stopped may continue and remove a session
-// that its successor keeps, or add one without an owner. The next leader forgets the first,
-// whereupon its owner opens another one, and gives the second a lease that no one renews. Neither
-// needs more care, because wrong knowledge of a session only costs work: the primary decides every
-// rollback (docs/PROTOCOL.md, I8).
-type SessionStore interface {
-	// AddSession stores the id of a session, 1 to 64 bytes of UTF-8.
-	AddSession(ctx context.Context, id string) error
-
-	// RemoveSessions removes ids, 1,000 at most, as far as they are stored.
-	RemoveSessions(ctx context.Context, ids ...string) error
-
-	// Sessions returns the stored ids, 200,000 at most, in any order. It sees every AddSession and
-	// RemoveSessions that has returned nil.
-	Sessions(ctx context.Context) ([]string, error)
-}
 
 // errSessionEnded means that a session cannot be renewed, because it has ended or never was.
 var errSessionEnded = errors.New("the session has ended")
@@ -90,7 +70,7 @@ const (
 	endAllTimeout = 500 * time.Millisecond
 )
 
-// session is a [Session] that a goroutine keeps alive.
+// session is a [coordination.Session] that a goroutine keeps alive.
 type session struct {
 	keeper sessionKeeper
 	clock  clock
@@ -103,9 +83,9 @@ type session struct {
 	done   chan struct{}      // closed when it has ended
 }
 
-// ID implements [Session]. It checks the lease itself instead of relying on the goroutine: in a
-// process that was stopped, or on a machine that was suspended, a caller may ask before the
-// goroutine runs.
+// ID implements [coordination.Session]. It checks the lease itself instead of relying on the
+// goroutine: in a process that was stopped, or on a machine that was suspended, a caller may ask
+// before the goroutine runs.
 func (s *session) ID() string {
 	g := s.held.Load()
 	if g == nil || s.over.Load() || g.left(s.clock.moment()) <= 0 {
@@ -114,8 +94,8 @@ func (s *session) ID() string {
 	return g.id
 }
 
-// Close implements [Session]. It waits for the answer for a second at most. Calls after the first
-// do nothing.
+// Close implements [coordination.Session]. It waits for the answer for a second at most. Calls
+// after the first do nothing.
 func (s *session) Close(ctx context.Context) error {
 	var err error
 	s.closed.Do(func() {
@@ -256,15 +236,15 @@ func (set *sessionSet) close() {
 // maxSessionsBytes is how large an answer about sessions can be.
 const maxSessionsBytes = record.MaxSessionIDs*(record.MaxSessionIDBytes+2) + 1<<10
 
-// OpenSession implements [Sessions]. The client renews the session when a third of its lease has
-// passed, and ends it with Close of either. ErrLimit: the client already has 64. ErrClosed: the
-// client was closed.
-func (c *Client) OpenSession() (Session, error) {
+// OpenSession implements [coordination.Sessions]. The client renews the session when a third of its
+// lease has passed, and ends it with Close of either. ErrLimit: the client already has 64.
+// ErrClosed: the client was closed.
+func (c *Client) OpenSession() (coordination.Session, error) {
 	own := newClock(nil)
 	return c.sessions.start(clientSessions{client: c, clock: own}, own)
 }
 
-// EndedSessions implements [Sessions]. ErrUnsupported: the oracle keeps no sessions.
+// EndedSessions implements [coordination.Sessions]. ErrUnsupported: the oracle keeps no sessions.
 // ErrUnavailable, and ctx's error: the oracle could not be asked for 10 s (see [WithTimeout]).
 func (c *Client) EndedSessions(ctx context.Context, ids ...string) ([]string, error) {
 	if err := checkAskedSessions(ids); err != nil {

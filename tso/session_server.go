@@ -6,29 +6,30 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
 var (
-	_ Sessions = (*Server)(nil)
-	_ RowLocks = (*Server)(nil)
-	_ Sessions = (*Client)(nil)
-	_ RowLocks = (*Client)(nil)
+	_ coordination.Sessions = (*Server)(nil)
+	_ coordination.RowLocks = (*Server)(nil)
+	_ coordination.Sessions = (*Client)(nil)
+	_ coordination.RowLocks = (*Client)(nil)
 )
 
-// OpenSession implements [Sessions] for callers in the same process: the session lives while this
-// server leads. Run ends it. ErrUnsupported: the server's [Store] is no [SessionStore]. ErrLimit:
-// the process already has 64. ErrClosed: Run has ended.
-func (s *Server) OpenSession() (Session, error) {
+// OpenSession implements [coordination.Sessions] for callers in the same process: the session lives
+// while this server leads. Run ends it. ErrUnsupported: the server's [Store] is no
+// [coordination.SessionStore]. ErrLimit: the process already has 64. ErrClosed: Run has ended.
+func (s *Server) OpenSession() (coordination.Session, error) {
 	if s.liveness.sessions.store == nil {
 		return nil, fmt.Errorf("tso: opening a session: %w: its store keeps none", ErrUnsupported)
 	}
 	return s.sessions.start(serverSessions{s}, s.liveness.sessions.clock)
 }
 
-// EndedSessions implements [Sessions] for callers in the same process. It does not wait:
-// ErrNotLeader, ErrUnavailable and ErrUnsupported mean that this server does not know.
+// EndedSessions implements [coordination.Sessions] for callers in the same process. It does not
+// wait: ErrNotLeader, ErrUnavailable and ErrUnsupported mean that this server does not know.
 func (s *Server) EndedSessions(ctx context.Context, ids ...string) (ended []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("tso: asking for sessions: %w", err)
@@ -131,7 +132,7 @@ type liveness struct {
 }
 
 func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *liveness {
-	keeper, _ := store.(SessionStore)
+	keeper, _ := store.(coordination.SessionStore)
 	return &liveness{
 		sessions: sessionConfig{
 			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, share: cfg.PeerShare, clock: c, logger: cfg.Logger,

@@ -17,6 +17,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/gopercolator/percolator/internal/serve"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // sessionWriteTimeout bounds one write of sessions to the store.
@@ -25,7 +26,7 @@ const sessionWriteTimeout = 2 * time.Second
 // sessionConfig is what the tenures of a server have in common.
 type sessionConfig struct {
 	clock
-	store  SessionStore // nil: no sessions
+	store  coordination.SessionStore // nil: no sessions
 	lease  time.Duration
 	most   int         // sessions
 	share  int         // of one peer, in percent

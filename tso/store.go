@@ -49,7 +49,7 @@ type repairable interface {
 	Remains(ctx context.Context) (found recordState, repair func(context.Context, recordState) error, err error)
 }
 
-// store is a [Store], and a [SessionStore], on a database.
+// store is a [Store], and a [coordination.SessionStore], on a database.
 type store struct{ *record.Store[Timestamp] }
 
 // Load implements [Store].

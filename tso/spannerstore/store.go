@@ -11,13 +11,14 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // New returns a store that keeps the record of the oracle called name, 1 to 128 bytes, in the
 // tables that [Statements] create. It is the store for production: Spanner's writes survive the
-// loss of a zone or, in a multi-region configuration, of a region. It is a [tso.SessionStore] as
-// well.
+// loss of a zone or, in a multi-region configuration, of a region. It is a
+// [coordination.SessionStore] as well.
 //
 // The store notices a row that was edited or deleted. It cannot notice a record that is gone as a
 // whole, or was restored from a backup: see RequireRecord and Served of [tso.ServerConfig].
@@ -34,7 +35,7 @@ type state = record.State[tso.Timestamp]
 
 type store struct{ *record.Store[tso.Timestamp] }
 
-var _ tso.SessionStore = store{}
+var _ coordination.SessionStore = store{}
 
 func (s store) Load(ctx context.Context) (tso.State, error) {
 	st, err := s.Store.Load(ctx)

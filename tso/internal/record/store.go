@@ -27,14 +27,14 @@ type Backend[T ~int64] interface {
 	// was found by a record. ErrMismatch: something else is stored by then.
 	Remains(ctx context.Context) (found State[T], repair func(context.Context, State[T]) error, err error)
 
-	// AddSession, RemoveSessions and Sessions are those of tso.SessionStore.
+	// AddSession, RemoveSessions and Sessions are those of coordination.SessionStore.
 	AddSession(ctx context.Context, id string) error
 	RemoveSessions(ctx context.Context, ids ...string) error
 	Sessions(ctx context.Context) ([]string, error)
 }
 
 // Store is what all stores do around their Backend. Apart from the type of a record its methods
-// are those of tso.Store and tso.SessionStore.
+// are those of tso.Store and coordination.SessionStore.
 type Store[T ~int64] struct {
 	Backend Backend[T]
 	Name    string // of the oracle
@@ -112,7 +112,7 @@ func (s *Store[T]) Remains(
 	}, err
 }
 
-// AddSession implements tso.SessionStore.
+// AddSession implements coordination.SessionStore.
 func (s *Store[T]) AddSession(ctx context.Context, id string) error {
 	if err := checkSessionIDs(id); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *Store[T]) AddSession(ctx context.Context, id string) error {
 	})
 }
 
-// RemoveSessions implements tso.SessionStore.
+// RemoveSessions implements coordination.SessionStore.
 func (s *Store[T]) RemoveSessions(ctx context.Context, ids ...string) error {
 	if err := checkSessionIDs(ids...); err != nil || len(ids) == 0 {
 		return err
@@ -132,7 +132,7 @@ func (s *Store[T]) RemoveSessions(ctx context.Context, ids ...string) error {
 	})
 }
 
-// Sessions implements tso.SessionStore.
+// Sessions implements coordination.SessionStore.
 func (s *Store[T]) Sessions(ctx context.Context) (ids []string, err error) {
 	err = s.call(ctx, "reading the sessions", s.SessionsTable, func(ctx context.Context) error {
 		ids, err = s.Backend.Sessions(ctx)
