@@ -74,12 +74,12 @@ const (
 
 // arrivals ends calls whose message does not arrive.
 type arrivals struct {
-	calls *serve.Quota
-	begun func(ctx context.Context) // is told of each call
+	calls   *serve.Quota
+	started func(ctx context.Context) // is told of each call
 }
 
-func newArrivals(most, share int, begun func(context.Context)) arrivals {
-	return arrivals{serve.NewSharedQuota(min(most, maxArriving), share), begun}
+func newArrivals(most, share int, started func(context.Context)) arrivals {
+	return arrivals{serve.NewSharedQuota(min(most, maxArriving), share), started}
 }
 
 // arrivedKey is the key of the function that ends the time of a call's arrival.
@@ -88,7 +88,7 @@ type arrivedKey struct{}
 // begin is called with the headers of each call ([grpc.InTapHandle]). It returns no error: gRPC
 // would keep the timer of the call's deadline until it ends.
 func (a arrivals) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	a.begun(ctx)
+	a.started(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	peer := peerOf(ctx)
 	if !a.calls.Take(peer, 1) {

@@ -44,7 +44,7 @@ type Client struct {
 
 // Dial connects to the oracle whose servers are at targets, a comma-separated list of host:port, of
 // which any may lead now or later. Give all of them: the client finds the leader from any of them,
-// but needs one that lives.
+// but needs one that is up.
 //
 // Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s, or for 2 s
 // if every server refuses the connection; the error names the targets and the last failure.

@@ -22,7 +22,7 @@ const (
 
 	// maxHintBytes bounds the data of all hints that wait.
 	maxHintBytes = 32 << 20
-	// maxTopics is how many topics may be asked for.
+	// maxTopics is how many topics may be requested.
 	maxTopics = 16384
 	// maxHintPlaces is how many places in the queues of topics all takers that wait have together.
 	// Each takes some 60 bytes.
@@ -35,7 +35,7 @@ const (
 type hintTable struct {
 	mono   func() time.Duration
 	places *serve.Quota // in queues of topics
-	named  *serve.Quota // topics, by the peer that has asked for them first
+	named  *serve.Quota // topics, by the peer that has requested them first
 	count  *serve.Quota // of hints, by the peer that has left them
 	bytes  *serve.Quota // of their data
 
@@ -43,9 +43,9 @@ type hintTable struct {
 	topics map[uint64]*hintTopic
 }
 
-// hintTopic is the hints of a topic that was asked for.
+// hintTopic is the hints of a topic that was requested.
 type hintTopic struct {
-	peer    string // that has asked for it first
+	peer    string // that has requested it first
 	waiting []leftHint
 	takers  list.List     // *hintTaker that wait for a hint
 	asked   time.Duration // of the last request, by the monotonic clock

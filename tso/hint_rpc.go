@@ -92,7 +92,7 @@ func (s *hintService) HandHints(ctx context.Context, req *tsopb.HandHintsRequest
 const maxHintsBytes = maxHintsData + maxHintsAtOnce*32 + 1<<10
 
 // LeaveHints implements [coordination.Hints]. ErrUnsupported: the oracle forwards no hints.
-// ErrUnavailable, and ctx's error: the oracle could not be asked.
+// ErrUnavailable, and ctx's error: the oracle was unreachable.
 func (c *Client) LeaveHints(ctx context.Context, hints []coordination.Hint) ([]uint64, error) {
 	if err := checkHints(ctx, hints); err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func (c *Client) LeaveHints(ctx context.Context, hints []coordination.Hint) ([]u
 }
 
 // TakeHints implements [coordination.Hints]. Hints in flight are lost when the connection breaks.
-// ErrUnsupported: the oracle forwards no hints. ErrLimit: too many topics are asked for.
-// ErrUnavailable, and ctx's error: the oracle could not be asked.
+// ErrUnsupported: the oracle forwards no hints. ErrLimit: too many topics are requested.
+// ErrUnavailable, and ctx's error: the oracle was unreachable.
 func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]coordination.Hint, error) {
 	if err := checkTakeHints(ctx, topics, most, wait); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait 
 }
 
 // HandHints implements [coordination.Handover]. ErrUnsupported: the oracle hands no hints over.
-// ErrUnavailable, and ctx's error: the oracle could not be asked, and may have handed over any of
+// ErrUnavailable, and ctx's error: the oracle was unreachable, and may have handed over any of
 // them.
 func (c *Client) HandHints(ctx context.Context, hints []coordination.Hint) (taken []int, err error) {
 	if err := checkHints(ctx, hints); err != nil {

@@ -261,7 +261,7 @@ func (e *elector) lead(ctx context.Context) error {
 				"epoch", next.Epoch, "now", e.seen.Epoch, "leader", e.seen.Address)
 			return nil
 		}
-		// A swap that took long to succeed may have got a lease that is already over. The loop
+		// A swap that took long to succeed may have got a lease that has already ended. The loop
 		// renews it at once, and nothing is served until then.
 		e.alloc.extend(next.HighWater, e.lease)
 	}
@@ -278,7 +278,7 @@ func (e *elector) untilRenewal(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-e.alloc.wanted:
-			if e.alloc.low() { // it may have been asked for before the last extension
+			if e.alloc.low() { // the request may be from before the last extension
 				return ctx.Err()
 			}
 		}

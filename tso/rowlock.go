@@ -225,12 +225,12 @@ func (s *rowLockService) UnlockRows(ctx context.Context, req *tsopb.UnlockRowsRe
 
 // LockRows implements [coordination.RowLocks]. A change of leader goes unnoticed: the locks are
 // gone, and the next call gets them from the new leader. ErrLimit: too many rows are locked.
-// ErrUnavailable, and ctx's error: the oracle could not be asked.
+// ErrUnavailable, and ctx's error: the oracle was unreachable.
 func (c *Client) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	if err := checkLockRows(ctx, holder, ttl, rows); err != nil {
 		return 0, err
 	}
-	// In whole milliseconds, not fewer than asked for.
+	// In whole milliseconds, not fewer than requested.
 	req := &tsopb.LockRowsRequest{Holder: holder, TtlMs: (ttl + time.Millisecond - 1).Milliseconds(), Rows: rows}
 	resp, err := callLeader(ctx, c, 0, "locking rows", func(ctx context.Context, p *peer) (*tsopb.LockRowsResponse, error) {
 		return p.rowLocks.LockRows(ctx, req)

@@ -62,8 +62,8 @@ const (
 	// unsupportedPause is how long an oracle that keeps no sessions is left alone.
 	unsupportedPause = 30 * time.Second
 
-	// endTimeout bounds telling the keeper that a session is over; without an answer its lease runs
-	// out.
+	// endTimeout bounds telling the keeper that a session has ended; without an answer its lease
+	// runs out.
 	endTimeout = time.Second
 
 	// endAllTimeout bounds the same for all sessions of a Client that is closed.
@@ -77,8 +77,8 @@ type session struct {
 	forget func() // takes the session out of its set
 
 	held   atomic.Pointer[grant] // the last lease; nil without one
-	over   atomic.Bool           // Close was called
-	closed sync.Once
+	closed atomic.Bool           // Close was called
+	once   sync.Once
 	cancel context.CancelFunc // ends the goroutine
 	done   chan struct{}      // closed when it has ended
 }
@@ -88,7 +88,7 @@ type session struct {
 // before the goroutine runs.
 func (s *session) ID() string {
 	g := s.held.Load()
-	if g == nil || s.over.Load() || g.left(s.clock.moment()) <= 0 {
+	if g == nil || s.closed.Load() || g.left(s.clock.moment()) <= 0 {
 		return ""
 	}
 	return g.id
@@ -98,8 +98,8 @@ func (s *session) ID() string {
 // after the first do nothing.
 func (s *session) Close(ctx context.Context) error {
 	var err error
-	s.closed.Do(func() {
-		s.over.Store(true)
+	s.once.Do(func() {
+		s.closed.Store(true)
 		s.cancel()
 		defer s.forget()
 		ctx, cancel := context.WithTimeout(ctx, endTimeout)
@@ -245,7 +245,7 @@ func (c *Client) OpenSession() (coordination.Session, error) {
 }
 
 // EndedSessions implements [coordination.Sessions]. ErrUnsupported: the oracle keeps no sessions.
-// ErrUnavailable, and ctx's error: the oracle could not be asked for 10 s (see [WithTimeout]).
+// ErrUnavailable, and ctx's error: the oracle was unreachable for 10 s (see [WithTimeout]).
 func (c *Client) EndedSessions(ctx context.Context, ids ...string) ([]string, error) {
 	if err := checkAskedSessions(ids); err != nil {
 		return nil, err

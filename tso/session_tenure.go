@@ -290,7 +290,7 @@ func (t *sessionTenure) run(ctx context.Context) {
 	}
 }
 
-// expiry ends sessions, round by round, each of which looks only at those that are due.
+// expiry ends sessions, round by round, each of which checks only those that are due.
 type expiry struct {
 	*sessionTenure
 	every   time.Duration // from round to round

@@ -16,7 +16,7 @@ type Status struct {
 	// it, "" without a listener.
 	Server, Address string
 
-	// Running: Run or Serve has begun and not ended.
+	// Running: Run or Serve has started and not ended.
 	Running bool
 
 	// Leading: this server can hand out timestamps. LeaseLeft is for how long it can, should the

@@ -149,7 +149,7 @@ func (c *fileCredentials) Clone() credentials.TransportCredentials {
 
 func (c *fileCredentials) OverrideServerName(string) error { return errServerName }
 
-// tlsReloader keeps the credentials of the last usable files. It looks at the files when a
+// tlsReloader keeps the credentials of the last usable files. It checks the files when a
 // connection is made, so that it needs no goroutine and no end.
 type tlsReloader struct {
 	files TLSFiles
@@ -170,7 +170,7 @@ func (p pemFiles) equal(q pemFiles) bool {
 	return bytes.Equal(p.cert, q.cert) && bytes.Equal(p.key, q.key) && bytes.Equal(p.ca, q.ca)
 }
 
-// last returns the credentials without looking at the files.
+// last returns the credentials without checking the files.
 func (r *tlsReloader) last() credentials.TransportCredentials {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,7 +254,7 @@ func readPEM(path string) ([]byte, error) {
 	return b, nil
 }
 
-// use makes the credentials of p the current ones if p is in order.
+// use makes the credentials of p the current ones if p is valid.
 func (r *tlsReloader) use(p pemFiles) error {
 	var cert *tls.Certificate
 	var expires time.Time
@@ -280,7 +280,7 @@ func (r *tlsReloader) use(p pemFiles) error {
 	return nil
 }
 
-// parsePair returns the certificate in the files, which must be in order.
+// parsePair returns the certificate in the files, which must be valid.
 func parsePair(path string, p pemFiles) (tls.Certificate, error) {
 	if _, err := parseCertificates(path, p.cert); err != nil {
 		return tls.Certificate{}, err

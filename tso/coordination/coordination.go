@@ -91,7 +91,7 @@ type Hint struct {
 // workers also search for it.
 type Hints interface {
 	// LeaveHints leaves hints, at most 256 with 48 KiB of data. It returns the topics of which it
-	// dropped some, because no one has asked for them recently, or too many wait.
+	// dropped some, because no one has requested them recently, or too many wait.
 	LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error)
 
 	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of them, which
@@ -103,7 +103,7 @@ type Hints interface {
 // Handover is a [Hints] that passes hints on only to those who wait for them.
 type Handover interface {
 	// HandHints hands hints, at most 256 with 48 KiB of data, to callers of TakeHints that wait for
-	// their topics now, each to one of them, and none of these more than it asked for. It returns
+	// their topics now, each to one of them, and none of these more than it requested. It returns
 	// the indexes of those hints, in ascending order, and forgets the others. A hint that was
 	// handed over gets lost if its taker dies.
 	HandHints(ctx context.Context, hints []Hint) (taken []int, err error)

@@ -20,14 +20,14 @@ import (
 // loss of a zone or, in a multi-region configuration, of a region. It is a
 // [coordination.SessionStore] as well.
 //
-// The store notices a row that was edited or deleted. It cannot notice a record that is gone as a
-// whole, or was restored from a backup: see RequireRecord and Served of [tso.ServerConfig].
+// The store notices a row that was edited or deleted. It cannot notice a record that is missing as
+// a whole, or was restored from a backup: see RequireRecord and Served of [tso.ServerConfig].
 //
 // The store runs one transaction at a time. Spanner's emulator needs that to hold for all users of
 // db: against the emulator, give each store a client of its own.
 func New(db *spanner.Client, name string) tso.Store {
-	r := &rows{db: db, name: name, turn: make(chan struct{}, 1)}
-	r.turn <- struct{}{}
+	r := &rows{db: db, name: name, idle: make(chan struct{}, 1)}
+	r.idle <- struct{}{}
 	return store{&record.Store[tso.Timestamp]{Backend: r, Name: name, Table: table, SessionsTable: sessionsTable}}
 }
 
@@ -51,9 +51,9 @@ type rows struct {
 	db   *spanner.Client
 	name string
 
-	// turn holds a token while no transaction runs: one transaction at a time. The server has no
+	// idle holds a token while no transaction runs: one transaction at a time. The server has no
 	// use for more, and Spanner's emulator fails concurrent read-write transactions of one client.
-	turn chan struct{}
+	idle chan struct{}
 }
 
 const (
@@ -90,7 +90,7 @@ type reader interface {
 }
 
 // read returns the rows of the record. Errors are not wrapped: within a transaction the client
-// library looks for aborts.
+// library checks for aborts.
 func (r *rows) read(ctx context.Context, from reader) (found []row, err error) {
 	err = from.Read(ctx, table, spanner.Key{r.name}.AsPrefix(), columns).Do(func(from *spanner.Row) error {
 		var one row
@@ -132,8 +132,8 @@ func (r *rows) Remains(ctx context.Context) (left state, repair func(context.Con
 // replace stores next in one transaction if expected accepts what is there.
 func (r *rows) replace(ctx context.Context, next state, expected func(found []row) error) error {
 	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
+	case <-r.idle:
+		defer func() { r.idle <- struct{}{} }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -237,7 +237,7 @@ func (r *rows) RemoveSessions(ctx context.Context, ids ...string) error {
 }
 
 // writeSessions applies m. At least once is as good as once, because m is idempotent. It is one
-// request, without a transaction that would have to take turns with the record's: no lease is
+// request, without a transaction that would wait for the record's: no lease is
 // renewed late because sessions are opened.
 func (r *rows) writeSessions(ctx context.Context, m *spanner.Mutation) error {
 	_, err := r.db.Apply(ctx, []*spanner.Mutation{m}, spanner.ApplyAtLeastOnce())

@@ -37,7 +37,7 @@ type State[T ~int64] struct {
 	HighWater T             `json:"high_water"`
 }
 
-// Check returns what is wrong with st, or nil. The zero State is in order.
+// Check returns what is wrong with st, or nil. The zero State is valid.
 func (st State[T]) Check() error {
 	held := st.Holder != ""
 	switch {

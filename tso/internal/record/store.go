@@ -73,7 +73,7 @@ func (s *Store[T]) CompareAndSwap(ctx context.Context, old, next State[T]) error
 }
 
 // resolve finds the outcome of a swap that was refused, or whose answer was lost, from what the
-// store holds now. It looks into a refusal too, because the swap may repeat one that was applied.
+// store holds now. It reads after a refusal too, because the swap may repeat one that was applied.
 // The nonce in next tells.
 func (s *Store[T]) resolve(ctx context.Context, old, next State[T], cause error) error {
 	stored, err := s.Load(ctx)
@@ -85,7 +85,7 @@ func (s *Store[T]) resolve(ctx context.Context, old, next State[T], cause error)
 			next.Version, cause, err)
 	case stored == next:
 		return nil
-	case stored == old: // and the swap may still be under way
+	case stored == old: // and the swap may still be in flight
 		return fmt.Errorf("tso: storing record %d, not applied so far: %w", next.Version, cause)
 	}
 	return fmt.Errorf("tso: storing record %d: %w: the store holds record %d of epoch %d",
