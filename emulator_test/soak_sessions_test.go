@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // soakSessions keeps the sessions of a soak's clients, and keeps them badly: sometimes it does not
@@ -39,7 +40,7 @@ type oracleWithSessions struct {
 	*soakSessions
 }
 
-func (s *soakSessions) OpenSession() (tso.Session, error) {
+func (s *soakSessions) OpenSession() (coordination.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened++

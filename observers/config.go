@@ -13,7 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // Column names a column of a table.
@@ -63,10 +63,10 @@ type Config struct {
 	Columns []Column
 
 	// RowLocks keeps the scanners of different workers apart, where there is no journal or it is
-	// building. nil: those of the client's oracle if it keeps any (tso.RowLocks), unless
+	// building. nil: those of the client's oracle if it keeps any (coordination.RowLocks), unless
 	// DisableRowLocks is set. Without them, or while they do not answer, workers do some work
 	// twice, which transactions make harmless.
-	RowLocks        tso.RowLocks
+	RowLocks        coordination.RowLocks
 	DisableRowLocks bool
 
 	// Partition divides every observed table among the live workers that set it and take the same

@@ -15,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // direct makes a client use the oracle with all its services.
@@ -109,9 +110,11 @@ type quietHints struct {
 	asked atomic.Int64
 }
 
-func (h *quietHints) LeaveHints(context.Context, []tso.Hint) ([]uint64, error) { return nil, nil }
+func (h *quietHints) LeaveHints(context.Context, []coordination.Hint) ([]uint64, error) {
+	return nil, nil
+}
 
-func (h *quietHints) TakeHints(ctx context.Context, _ []uint64, _ int, wait time.Duration) ([]tso.Hint, error) {
+func (h *quietHints) TakeHints(ctx context.Context, _ []uint64, _ int, wait time.Duration) ([]coordination.Hint, error) {
 	h.asked.Add(1)
 	if wait < 20*time.Second {
 		return nil, fmt.Errorf("the worker waits for %v only", wait)
@@ -208,9 +211,9 @@ func testHintFromTheFuture(t *testing.T) {
 	e, j, r := newEnv(t, percolator.Table{Name: "t", Weak: []string{"weak"}}), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "weak", j.observer("o"))
 	w, _ := e.start(e.NewClient(e.direct()), r, observers.Config{DisableCollection: true, ScanInterval: 10 * time.Millisecond})
-	hint := tso.Hint{Topic: e.topic("t", "weak"), Data: string(binary.BigEndian.AppendUint64(nil, math.MaxInt64)) + "a"}
+	hint := coordination.Hint{Topic: e.topic("t", "weak"), Data: string(binary.BigEndian.AppendUint64(nil, math.MaxInt64)) + "a"}
 	e.until("the hint is taken", func() bool {
-		refused, err := e.Oracle.(tso.Hints).LeaveHints(e.ctx, []tso.Hint{hint})
+		refused, err := e.Oracle.(coordination.Hints).LeaveHints(e.ctx, []coordination.Hint{hint})
 		return err == nil && len(refused) == 0
 	})
 	e.until("it is dealt with", func() bool { s := w.Stats(); return s.Acknowledged > 0 && s.Queued+s.Running == 0 })

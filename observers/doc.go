@@ -85,19 +85,19 @@
 //
 // The worker dispatches what its own client writes at once. A client in another process hints: if
 // no worker in its process takes the notification, it tells the oracle, and the oracle tells one
-// worker that asks (tso.Hints; percolator.Config.DisableHints turns it off). Both take
+// worker that asks (coordination.Hints; percolator.Config.DisableHints turns it off). Both take
 // milliseconds. A dying process, a change of the oracle's leader or overload can lose a
 // notification on these paths. The journal then leads to it, whatever the tables hold: the writer's
 // client looks at what it wrote after 5 s, and hints again; within 2 s of the end of its session
-// (tso.Sessions) a worker adopts what it left behind.
+// (coordination.Sessions) a worker adopts what it left behind.
 //
 // # How work spreads
 //
 // A worker runs what its own client writes if it gets to it soon. Of ready cells beyond four per
 // slot it hands the oldest to workers that wait for hints and have few, through the oracle
-// (tso.Handover). A cell is handed over at most twice, and is this worker's again if it still
-// stands after twice Config.Grace. Of cells gathered for batches, it hands over those beyond a full
-// batch per slot. An oracle that hands nothing over leaves all cells where they are.
+// (coordination.Handover). A cell is handed over at most twice, and is this worker's again if it
+// still stands after twice Config.Grace. Of cells gathered for batches, it hands over those beyond
+// a full batch per slot. An oracle that hands nothing over leaves all cells where they are.
 //
 // A worker leaves alone what it merely comes across while another worker may have it in its queue:
 // for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately

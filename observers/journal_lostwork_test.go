@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // soon bounds how long an observer takes to run for what a dead client left behind. An idle machine
@@ -49,9 +50,9 @@ func (l *lost) client() *percolator.Client {
 		o := l.sessions.Oracle(cfg.Oracle)
 		cfg.Oracle = struct {
 			tso.Oracle
-			tso.Sessions
-			tso.Hints
-		}{o, o.(tso.Sessions), new(quietHints)}
+			coordination.Sessions
+			coordination.Hints
+		}{o, o.(coordination.Sessions), new(quietHints)}
 	}))
 }
 

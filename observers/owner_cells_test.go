@@ -15,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // pokedRows is how many weak cells a test notifies; a worker owns about half of them.
@@ -113,11 +114,11 @@ type passing struct {
 	asked map[uint64]bool // the topics that a worker has asked for
 }
 
-func (o *passing) LeaveHints(ctx context.Context, hints []tso.Hint) ([]uint64, error) {
-	return o.Server.LeaveHints(ctx, slices.DeleteFunc(slices.Clone(hints), func(h tso.Hint) bool { return h.Topic == o.column }))
+func (o *passing) LeaveHints(ctx context.Context, hints []coordination.Hint) ([]uint64, error) {
+	return o.Server.LeaveHints(ctx, slices.DeleteFunc(slices.Clone(hints), func(h coordination.Hint) bool { return h.Topic == o.column }))
 }
 
-func (o *passing) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]tso.Hint, error) {
+func (o *passing) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]coordination.Hint, error) {
 	o.mu.Lock()
 	for _, topic := range topics {
 		o.asked[topic] = true
@@ -133,7 +134,7 @@ func (o *passing) listens(ctx context.Context) bool {
 	defer o.mu.Unlock()
 	own := false
 	for topic := range o.asked {
-		if refused, err := o.Server.LeaveHints(ctx, []tso.Hint{{Topic: topic}}); err != nil || len(refused) > 0 {
+		if refused, err := o.Server.LeaveHints(ctx, []coordination.Hint{{Topic: topic}}); err != nil || len(refused) > 0 {
 			return false
 		}
 		own = own || topic != o.column && topic != o.surplus
@@ -192,7 +193,7 @@ type passedToNobody struct {
 	forgotten *atomic.Int64
 }
 
-func (o passedToNobody) LeaveHints(_ context.Context, hints []tso.Hint) ([]uint64, error) {
+func (o passedToNobody) LeaveHints(_ context.Context, hints []coordination.Hint) ([]uint64, error) {
 	o.forgotten.Add(int64(len(hints)))
 	return nil, nil
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // unhearing hears nothing, without being told that there is nothing to hear.
 type unhearing struct{ *tso.Server }
 
-func (o unhearing) TakeHints(ctx context.Context, _ []uint64, _ int, wait time.Duration) ([]tso.Hint, error) {
+func (o unhearing) TakeHints(ctx context.Context, _ []uint64, _ int, wait time.Duration) ([]coordination.Hint, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -76,7 +77,7 @@ func TestOldHintIsNotPassedOnAgain(t *testing.T) {
 	marks := p.marks("r")
 	for h := range slices.Values(marks) {
 		p.until("the hint is left", func() bool {
-			refused, err := p.Oracle.(tso.Hints).LeaveHints(p.ctx, []tso.Hint{{Topic: p.topic("t", "poke"), Data: h}})
+			refused, err := p.Oracle.(coordination.Hints).LeaveHints(p.ctx, []coordination.Hint{{Topic: p.topic("t", "poke"), Data: h}})
 			return err == nil && len(refused) == 0
 		})
 	}
@@ -106,7 +107,7 @@ func TestOwnerRunsForWhatItHearsLate(t *testing.T) {
 	for _, h := range p.marks("r") {
 		for _, w := range seen.Live {
 			p.until("the hint is left", func() bool {
-				refused, err := p.Oracle.(tso.Hints).LeaveHints(p.ctx, []tso.Hint{{Topic: p.topic("", w.Name), Data: "\x01t\x04poke" + h}})
+				refused, err := p.Oracle.(coordination.Hints).LeaveHints(p.ctx, []coordination.Hint{{Topic: p.topic("", w.Name), Data: "\x01t\x04poke" + h}})
 				return err == nil && len(refused) == 0
 			})
 		}

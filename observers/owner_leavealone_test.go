@@ -12,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // What waits in one worker's collapse window, or for its batch, is not run by another one, whether
@@ -73,7 +74,7 @@ type asked struct {
 	n *atomic.Int64
 }
 
-func (o asked) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]tso.Hint, error) {
+func (o asked) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]coordination.Hint, error) {
 	o.n.Add(1)
 	return o.Server.TakeHints(ctx, topics, most, wait)
 }
@@ -170,9 +171,9 @@ func (l *lost) withSessions() percolatortest.ClientOption {
 		o := l.sessions.Oracle(cfg.Oracle)
 		cfg.Oracle = struct {
 			tso.Oracle
-			tso.Sessions
-			tso.Hints
-			tso.RowLocks
-		}{o, o.(tso.Sessions), l.Oracle.(tso.Hints), l.Oracle.(tso.RowLocks)}
+			coordination.Sessions
+			coordination.Hints
+			coordination.RowLocks
+		}{o, o.(coordination.Sessions), l.Oracle.(coordination.Hints), l.Oracle.(coordination.RowLocks)}
 	})
 }

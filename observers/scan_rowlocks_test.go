@@ -15,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // lockService is a row-lock service that a test controls.
@@ -178,7 +179,7 @@ func TestLockedRowsAreNotForgotten(t *testing.T) {
 }
 
 // rowLocks starts an oracle for its row locks.
-func (e *env) rowLocks() tso.RowLocks {
+func (e *env) rowLocks() coordination.RowLocks {
 	e.Helper()
 	s, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
 	if err != nil {
@@ -198,7 +199,7 @@ func (e *env) rowLocks() tso.RowLocks {
 }
 
 // lateLocks always waits for the answer: on a busy machine scanners would time out and go on.
-type lateLocks struct{ tso.RowLocks }
+type lateLocks struct{ coordination.RowLocks }
 
 func (l lateLocks) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	return l.RowLocks.LockRows(context.WithoutCancel(ctx), holder, ttl, rows)

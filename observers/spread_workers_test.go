@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // distant lets requests to Bigtable take a time, as by a network: that, and not the machine, limits
@@ -231,7 +232,7 @@ func (e *env) setAll(c *percolator.Client, rows int) {
 // hintsOnly is an oracle of a version that hands nothing over.
 type hintsOnly struct {
 	tso.Oracle
-	tso.Hints
+	coordination.Hints
 }
 
 func TestAnOracleThatHandsNothingOver(t *testing.T) {
@@ -240,7 +241,7 @@ func TestAnOracleThatHandsNothingOver(t *testing.T) {
 	r.Observe("o", "t", "in", j.observer("o"))
 	start := func() (*observers.Worker, *percolator.Client) {
 		c := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
-			cfg.Oracle = hintsOnly{e.Oracle, e.Oracle.(tso.Hints)}
+			cfg.Oracle = hintsOnly{e.Oracle, e.Oracle.(coordination.Hints)}
 		}))
 		w, _ := e.start(c, r, observers.Config{Concurrency: 1, Grace: time.Minute, DisableCollection: true})
 		e.idle(w)

@@ -19,7 +19,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // ErrStarted is what [Worker.Run] returns when it is called a second time. Make another worker.
@@ -67,7 +67,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	if cfg.RowLocks == nil && !cfg.DisableRowLocks {
-		cfg.RowLocks, _ = c.Engine().Clock.Oracle.(tso.RowLocks)
+		cfg.RowLocks, _ = c.Engine().Clock.Oracle.(coordination.RowLocks)
 	}
 	if cfg.DisableRowLocks {
 		cfg.RowLocks = nil

@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // hintService is a service of hints that a test controls, beside an oracle.
@@ -20,12 +21,12 @@ type hintService struct {
 	tso.Oracle
 	mu    sync.Mutex
 	calls int
-	left  []tso.Hint
+	left  []coordination.Hint
 	want  bool // it takes them
 	down  bool
 }
 
-func (s *hintService) LeaveHints(_ context.Context, hints []tso.Hint) (refused []uint64, err error) {
+func (s *hintService) LeaveHints(_ context.Context, hints []coordination.Hint) (refused []uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
@@ -39,7 +40,7 @@ func (s *hintService) LeaveHints(_ context.Context, hints []tso.Hint) (refused [
 	return nil, nil
 }
 
-func (s *hintService) TakeHints(_ context.Context, topics []uint64, most int, _ time.Duration) ([]tso.Hint, error) {
+func (s *hintService) TakeHints(_ context.Context, topics []uint64, most int, _ time.Duration) ([]coordination.Hint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -164,7 +165,7 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 
 	// What no client has sent is passed over.
 	s.mu.Lock()
-	s.left = []tso.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
+	s.left = []coordination.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
 	s.mu.Unlock()
 	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"})); err != nil || len(ns.Notified)+len(ns.Surplus) != 0 {
 		t.Errorf("heard of %v, %v", ns, err)

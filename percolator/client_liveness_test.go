@@ -19,6 +19,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // A lock names the session of its client; when that has ended the lock is dead, whatever its TTL.
@@ -167,7 +168,7 @@ func TestClientWithoutASession(t *testing.T) {
 
 type refusing struct{ tso.Oracle }
 
-func (refusing) OpenSession() (tso.Session, error) { return nil, tso.ErrLimit }
+func (refusing) OpenSession() (coordination.Session, error) { return nil, tso.ErrLimit }
 
 func (refusing) EndedSessions(context.Context, ...string) ([]string, error) {
 	return nil, tso.ErrUnsupported
@@ -188,11 +189,11 @@ func TestCloseEndsTheSession(t *testing.T) {
 // severed is a connection to an oracle that a test can cut, with the session that was opened on it.
 type severed struct {
 	*tso.Client
-	session chan tso.Session
+	session chan coordination.Session
 	cut     *atomic.Bool
 }
 
-func (s severed) OpenSession() (tso.Session, error) {
+func (s severed) OpenSession() (coordination.Session, error) {
 	session, err := s.Client.OpenSession()
 	s.session <- session
 	return session, err
@@ -200,7 +201,7 @@ func (s severed) OpenSession() (tso.Session, error) {
 
 func dialSevered(t *testing.T, targets string) severed {
 	t.Helper()
-	s := severed{session: make(chan tso.Session, 1), cut: new(atomic.Bool)}
+	s := severed{session: make(chan coordination.Session, 1), cut: new(atomic.Bool)}
 	cut := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if s.cut.Load() {
 			return status.Error(codes.Unavailable, "cut off")

@@ -64,9 +64,9 @@ type Config struct {
 
 	// Oracle gives timestamps. nil: dial the servers that the environment variable
 	// PERCOLATOR_TSO_ADDR names, with the certificates that tso.DialOptionsFromEnv finds. With an
-	// oracle that keeps sessions (tso.Sessions) other clients learn early that this process has
-	// died: its locks carry the ID of its session and count as dead as soon as the session has
-	// ended, and after LockTTL at the latest.
+	// oracle that keeps sessions (coordination.Sessions) other clients learn early that this
+	// process has died: its locks carry the ID of its session and count as dead as soon as the
+	// session has ended, and after LockTTL at the latest.
 	Oracle tso.Oracle
 
 	// Schema, if set, must equal the stored one; NewClient returns ErrSchemaMismatch otherwise.
@@ -95,10 +95,10 @@ type Config struct {
 	DisablePrefetch bool
 
 	// DisableHints keeps this client from telling the oracle which cells it has notified, and from
-	// asking for the cells that other processes notified. Hints (tso.Hints) let a worker in another
-	// process react within milliseconds instead of at its next scan. They hold row keys, which the
-	// oracle's leader keeps in memory until a worker takes them. Without workers elsewhere hints
-	// cost a request a second while this client writes.
+	// asking for the cells that other processes notified. Hints (coordination.Hints) let a worker
+	// in another process react within milliseconds instead of at its next scan. They hold row keys,
+	// which the oracle's leader keeps in memory until a worker takes them. Without workers
+	// elsewhere hints cost a request a second while this client writes.
 	DisableHints bool
 
 	// DisableReports keeps this client from reporting what it has counted (Stats), where the

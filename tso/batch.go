@@ -164,8 +164,8 @@ func (q *batcher) join() (p *part, position int, err error) {
 	}
 }
 
-// begin begins a part with one caller after old, which takes no more. nil: another caller has begun
-// one.
+// begin begins a part with one caller after old, which takes no more. nil: another caller has
+// started one.
 func (q *batcher) begin(s *shard, old *part) (*part, error) {
 	s.mu.Lock()
 	switch s.forming.Load() {
@@ -176,7 +176,7 @@ func (q *batcher) begin(s *shard, old *part) (*part, error) {
 		s.mu.Unlock()
 		return nil, nil
 	}
-	if err := q.closed.Load(); err != nil { // looked at with the lock, see close
+	if err := q.closed.Load(); err != nil { // checked under the lock, see close
 		s.forming.Store(nil)
 		s.mu.Unlock()
 		return nil, *err

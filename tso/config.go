@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -112,21 +114,23 @@ type ServerConfig struct {
 	// below: then the record was lost, or restored from a backup. nil: nothing is known.
 	Served func(ctx context.Context) (Timestamp, error)
 
-	// SessionLease is how long a session lives after its last renewal (see [Sessions]). 0: 5 s;
-	// from 100 ms to 1 h. Clients renew three times in it. Make it longer than Lease, so that a
-	// change of leader, which begins all leases anew, ends no session.
+	// SessionLease is how long a session lives after its last renewal (see
+	// [coordination.Sessions]). 0: 5 s; from 100 ms to 1 h. Clients renew three times in it. Make
+	// it longer than Lease, so that a change of leader, which begins all leases anew, ends no
+	// session.
 	SessionLease time.Duration
 
 	// MaxSessions is how many sessions may be open at once; more get ErrLimit. A process needs one.
 	// 0: 10,000; at most 100,000.
 	MaxSessions int
 
-	// MaxRowLocks is how many rows may be locked at once (see [RowLocks]); more get ErrLimit. Each
-	// takes some 100 bytes of memory. 0: 1,000,000; at most 10,000,000.
+	// MaxRowLocks is how many rows may be locked at once (see [coordination.RowLocks]); more get
+	// ErrLimit. Each takes some 100 bytes of memory. 0: 1,000,000; at most 10,000,000.
 	MaxRowLocks int
 
-	// MaxHints is how many hints may wait at once (see [Hints]), with 32 MiB of data; the server
-	// drops more. One peer leaves PeerShare percent of both. 0: 65,536; at most 1,000,000.
+	// MaxHints is how many hints may wait at once (see [coordination.Hints]), with 32 MiB of data;
+	// the server drops more. One peer leaves PeerShare percent of both. 0: 65,536; at most
+	// 1,000,000.
 	MaxHints int
 
 	// Logger gets the changes of leader and the failures of the store and the clock, and nothing
@@ -189,4 +193,29 @@ func bound[T int | time.Duration](name string, field *T, standard, least, most T
 		return fmt.Errorf("%s %v is not between %v and %v", name, *field, least, most)
 	}
 	return nil
+}
+
+// checkAddress returns an error unless address is a host:port that a client can dial.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%.140q is not host:port", address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("%.140q: the port is not between 1 and 65535", address)
+	}
+	if len(address) > record.MaxAddressBytes {
+		return fmt.Errorf("%.140q… is longer than %d bytes", address, record.MaxAddressBytes)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return fmt.Errorf("%q names no host", address)
+	}
+	return nil
+}
+
+// isLocal reports whether only this machine can reach l. A listener other than TCP (a Unix socket,
+// a pipe in memory) is local.
+func isLocal(l net.Listener) bool {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/serve"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // Limits of hints. How many there may be is in [ServerConfig].
@@ -21,7 +22,7 @@ const (
 
 	// maxHintBytes bounds the data of all hints that wait.
 	maxHintBytes = 32 << 20
-	// maxTopics is how many topics may be asked for.
+	// maxTopics is how many topics may be requested.
 	maxTopics = 16384
 	// maxHintPlaces is how many places in the queues of topics all takers that wait have together.
 	// Each takes some 60 bytes.
@@ -30,42 +31,11 @@ const (
 	hintInterest = 10 * time.Second
 )
 
-// Hint says that there is work. What its topic and its data mean is between those who leave hints
-// and those who take them.
-type Hint struct {
-	Topic uint64 // what kind of work
-	Data  string // where it is, at most 8,192 bytes
-}
-
-// Hints is an oracle that forwards hints from those who make work to those who do it, each to one
-// of them, so that no worker has to search for it first (the direct dispatch of observers, between
-// processes). Hints are in the leader's memory and get lost with it, or when there are too many:
-// workers also search for it.
-type Hints interface {
-	// LeaveHints leaves hints, at most 256 with 48 KiB of data. It returns the topics of which it
-	// dropped some, because no one has asked for them recently, or too many wait.
-	LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error)
-
-	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of them, which
-	// is from 1 to 256. It waits for the first, up to 30 s; to get none after that time is no
-	// error.
-	TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error)
-}
-
-// Handover is a [Hints] that passes hints on only to those who wait for them.
-type Handover interface {
-	// HandHints hands hints, at most 256 with 48 KiB of data, to callers of TakeHints that wait for
-	// their topics now, each to one of them, and none of these more than it asked for. It returns
-	// the indexes of those hints, in ascending order, and forgets the others. A hint that was
-	// handed over gets lost if its taker dies.
-	HandHints(ctx context.Context, hints []Hint) (taken []int, err error)
-}
-
 // hintTable is the hints of one term of leadership.
 type hintTable struct {
 	mono   func() time.Duration
 	places *serve.Quota // in queues of topics
-	named  *serve.Quota // topics, by the peer that has asked for them first
+	named  *serve.Quota // topics, by the peer that has requested them first
 	count  *serve.Quota // of hints, by the peer that has left them
 	bytes  *serve.Quota // of their data
 
@@ -73,9 +43,9 @@ type hintTable struct {
 	topics map[uint64]*hintTopic
 }
 
-// hintTopic is the hints of a topic that was asked for.
+// hintTopic is the hints of a topic that was requested.
 type hintTopic struct {
-	peer    string // that has asked for it first
+	peer    string // that has requested it first
 	waiting []leftHint
 	takers  list.List     // *hintTaker that wait for a hint
 	asked   time.Duration // of the last request, by the monotonic clock
@@ -92,7 +62,7 @@ func newHintTable(most, share int, mono func() time.Duration) *hintTable {
 }
 
 // checkHints returns an error unless hints may be left.
-func checkHints(ctx context.Context, hints []Hint) error {
+func checkHints(ctx context.Context, hints []coordination.Hint) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("tso: leaving hints: %w", ctx.Err())
@@ -124,7 +94,7 @@ func checkTakeHints(ctx context.Context, topics []uint64, most int, wait time.Du
 }
 
 // leave adds hints of a peer and wakes a taker for each.
-func (t *hintTable) leave(peer string, hints []Hint) (refused []uint64) {
+func (t *hintTable) leave(peer string, hints []coordination.Hint) (refused []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.mono()
@@ -161,19 +131,19 @@ func (t *hintTopic) wanted(now time.Duration) bool {
 
 // take takes what there is of the topics, or registers taker for all of them. ErrLimit: there are
 // too many topics, or too many takers wait.
-func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]Hint, error) {
+func (t *hintTable) take(topics []uint64, taker *hintTaker) ([]coordination.Hint, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.ask(taker.peer, topics); err != nil {
 		return nil, err
 	}
-	var out []Hint
+	var out []coordination.Hint
 	size := 0
 	for _, name := range topics {
 		topic := t.topics[name]
 		n := 0
 		for ; n < len(topic.waiting) && len(out) < taker.most && size+len(topic.waiting[n].data) <= maxHintsData; n++ {
-			out = append(out, Hint{name, topic.waiting[n].data})
+			out = append(out, coordination.Hint{Topic: name, Data: topic.waiting[n].data})
 			size += len(topic.waiting[n].data)
 		}
 		t.drop(topic, n)
@@ -232,6 +202,123 @@ func (t *hintTable) sweep() {
 			t.drop(topic, len(topic.waiting))
 			t.named.Release(topic.peer, 1)
 			delete(t.topics, name)
+		}
+	}
+}
+
+// hintTaker is a call that waits. wake has room for one.
+type hintTaker struct {
+	peer  string
+	wake  chan struct{}
+	most  int
+	given []coordination.Hint // handed to it
+	bytes int                 // of their data
+
+	// places are where it stands in the queues of its topics, so that to leave them costs no more
+	// than to join them, however many wait.
+	places []hintPlace
+}
+
+// hintPlace is a taker's place in the queue of a topic, which is kept for as long as it has one.
+type hintPlace struct {
+	topic   *hintTopic
+	element *list.Element
+}
+
+// register puts taker into the queues of the topics. ErrLimit: too many wait. The caller holds mu.
+func (t *hintTable) register(topics []uint64, taker *hintTaker) error {
+	if !t.places.Take(taker.peer, len(topics)) {
+		return fmt.Errorf("tso: taking hints: %w: too many wait for hints of too many topics", ErrLimit)
+	}
+	taker.places = make([]hintPlace, len(topics))
+	for i, name := range topics {
+		topic := t.topics[name]
+		taker.places[i] = hintPlace{topic, topic.takers.PushBack(taker)}
+	}
+	return nil
+}
+
+// leaveOff ends the waiting of taker, and returns what it was given. If a hint woke it that it does
+// not take, leaveOff wakes another.
+func (t *hintTable) leaveOff(taker *hintTaker) (given []coordination.Hint) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.mono()
+	for _, place := range taker.places {
+		place.topic.asked = now
+		place.topic.takers.Remove(place.element)
+		if len(place.topic.waiting) > 0 {
+			place.topic.wakeOne()
+		}
+	}
+	t.places.Release(taker.peer, len(taker.places))
+	return taker.given
+}
+
+// wakeOne wakes the taker that has waited longest. One that is already awake takes what there is.
+func (t *hintTopic) wakeOne() {
+	if first := t.takers.Front(); first != nil {
+		wake(first.Value.(*hintTaker).wake)
+		t.takers.MoveToBack(first)
+	}
+}
+
+// hand gives hints to takers that wait and have room for them, in turn.
+func (t *hintTable) hand(hints []coordination.Hint) (taken []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, h := range hints {
+		if topic := t.topics[h.Topic]; topic != nil && topic.give(h) {
+			taken = append(taken, i)
+		}
+	}
+	return taken
+}
+
+// give gives a hint to the taker with room for it that has waited longest.
+func (t *hintTopic) give(h coordination.Hint) bool {
+	for e := t.takers.Front(); e != nil; e = e.Next() {
+		taker := e.Value.(*hintTaker)
+		if len(taker.given) < taker.most && taker.bytes+len(h.Data) <= maxHintsData {
+			taker.given = append(taker.given, h)
+			taker.bytes += len(h.Data)
+			wake(taker.wake)
+			t.takers.MoveToBack(e)
+			return true
+		}
+	}
+	return false
+}
+
+// await takes hints, and waits for the first until wait has passed or one of the two contexts has
+// ended.
+func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int, wait time.Duration) ([]coordination.Hint, error) {
+	peer := peerOf(ctx)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		taker := &hintTaker{peer: peer, wake: make(chan struct{}, 1), most: most}
+		hints, err := t.take(topics, taker)
+		if len(hints) > 0 || err != nil {
+			return hints, err
+		}
+		up := false
+		select {
+		case <-taker.wake:
+		case <-timer.C:
+			up = true
+		case <-ctx.Done():
+			err = fmt.Errorf("tso: taking hints: %w", ctx.Err())
+		case <-tenure.Done():
+			err = &NotLeaderError{}
+		}
+		given := t.leaveOff(taker)
+		switch {
+		case err != nil:
+			t.hand(given) // it was not there to receive them
+			return nil, err
+		case up || len(given) > 0:
+			return given, nil
 		}
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
-func mustHand(t *testing.T, h Handover, hints []Hint, want ...int) {
+func mustHand(t *testing.T, h coordination.Handover, hints []coordination.Hint, want ...int) {
 	t.Helper()
 	taken, err := h.HandHints(t.Context(), hints)
 	if err != nil || !slices.Equal(taken, want) {
@@ -25,12 +27,12 @@ func mustHand(t *testing.T, h Handover, hints []Hint, want ...int) {
 func TestHandHints(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := startLeader(t, NewMemoryStore(), ServerConfig{})
-		u, v, w, x := Hint{1, "u"}, Hint{1, "v"}, Hint{1, "w"}, Hint{2, "x"}
-		mustHand(t, a, []Hint{u, x}) // nobody has asked
+		u, v, w, x := coordination.Hint{Topic: 1, Data: "u"}, coordination.Hint{Topic: 1, Data: "v"}, coordination.Hint{Topic: 1, Data: "w"}, coordination.Hint{Topic: 2, Data: "x"}
+		mustHand(t, a, []coordination.Hint{u, x}) // nobody has asked
 		mustTakeHints(t, a, []uint64{1, 2}, 8, 0)
-		mustHand(t, a, []Hint{u, x}) // nobody waits
+		mustHand(t, a, []coordination.Hint{u, x}) // nobody waits
 
-		got := make(chan []Hint, 2)
+		got := make(chan []coordination.Hint, 2)
 		for range 2 {
 			go func() {
 				hints, err := a.TakeHints(t.Context(), []uint64{1}, 1, 20*time.Second)
@@ -41,11 +43,11 @@ func TestHandHints(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		mustHand(t, a, []Hint{x, u, v, w}, 1, 2)
+		mustHand(t, a, []coordination.Hint{x, u, v, w}, 1, 2)
 		if first, second := <-got, <-got; len(first) != 1 || len(second) != 1 || first[0] == second[0] {
 			t.Errorf("taken %v and %v", first, second)
 		}
-		mustHand(t, a, []Hint{w})
+		mustHand(t, a, []coordination.Hint{w})
 		mustTakeHints(t, a, []uint64{1, 2}, 8, 0)
 
 		// Who waits for two topics gets no more than it asked for, of both together.
@@ -54,8 +56,8 @@ func TestHandHints(t *testing.T) {
 			got <- hints
 		}()
 		synctest.Wait()
-		mustHand(t, a, []Hint{u, x, v}, 0, 1)
-		if hints := <-got; !slices.Equal(hints, []Hint{u, x}) {
+		mustHand(t, a, []coordination.Hint{u, x, v}, 0, 1)
+		if hints := <-got; !slices.Equal(hints, []coordination.Hint{u, x}) {
 			t.Errorf("took %v", hints)
 		}
 
@@ -75,13 +77,13 @@ func TestHandHints(t *testing.T) {
 		table := a.liveness.current.Load().hints
 		table.mu.Lock()
 		first := table.topics[1].takers.Front().Value.(*hintTaker)
-		first.given, first.bytes = []Hint{u}, 1
+		first.given, first.bytes = []coordination.Hint{u}, 1
 		table.mu.Unlock()
 		cancel()
 		if err := <-gone; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if hints := <-got; !slices.Equal(hints, []Hint{u}) {
+		if hints := <-got; !slices.Equal(hints, []coordination.Hint{u}) {
 			t.Errorf("took %v", hints)
 		}
 		if hints, bytes, _ := held(a); hints+bytes != 0 {
@@ -97,7 +99,7 @@ func TestHandHintsOverGRPC(t *testing.T) {
 	worker, busy := dial(t, server.address), dial(t, server.address)
 	mustNext(t, worker)
 	mustNext(t, busy)
-	taken := make(chan []Hint, 1)
+	taken := make(chan []coordination.Hint, 1)
 	go func() {
 		hints, err := worker.TakeHints(t.Context(), []uint64{7}, 2, maxHintWait)
 		if err != nil {
@@ -105,7 +107,7 @@ func TestHandHintsOverGRPC(t *testing.T) {
 		}
 		taken <- hints
 	}()
-	hints := []Hint{{8, "nobody's"}, {7, "a"}, {7, "b"}, {7, "c"}}
+	hints := []coordination.Hint{{Topic: 8, Data: "nobody's"}, {Topic: 7, Data: "a"}, {Topic: 7, Data: "b"}, {Topic: 7, Data: "c"}}
 	for {
 		at, err := busy.HandHints(t.Context(), hints)
 		if err != nil {

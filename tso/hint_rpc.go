@@ -7,19 +7,20 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
 var (
-	_ Hints    = (*Server)(nil)
-	_ Hints    = (*Client)(nil)
-	_ Handover = (*Server)(nil)
-	_ Handover = (*Client)(nil)
+	_ coordination.Hints    = (*Server)(nil)
+	_ coordination.Hints    = (*Client)(nil)
+	_ coordination.Handover = (*Server)(nil)
+	_ coordination.Handover = (*Client)(nil)
 )
 
-// LeaveHints implements [Hints] for callers in the same process. It does not wait: ErrNotLeader and
-// ErrUnavailable mean that this server forwards no hints at present.
-func (s *Server) LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error) {
+// LeaveHints implements [coordination.Hints] for callers in the same process. It does not wait:
+// ErrNotLeader and ErrUnavailable mean that this server forwards no hints at present.
+func (s *Server) LeaveHints(ctx context.Context, hints []coordination.Hint) (refused []uint64, err error) {
 	if err := checkHints(ctx, hints); err != nil {
 		return nil, err
 	}
@@ -30,9 +31,10 @@ func (s *Server) LeaveHints(ctx context.Context, hints []Hint) (refused []uint64
 	return refused, err
 }
 
-// TakeHints implements [Hints] for callers in the same process. ErrNotLeader and ErrUnavailable:
-// this server forwards no hints at present. ErrLimit: too many topics are asked for.
-func (s *Server) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) (hints []Hint, err error) {
+// TakeHints implements [coordination.Hints] for callers in the same process. ErrNotLeader and
+// ErrUnavailable: this server forwards no hints at present. ErrLimit: too many topics are asked
+// for.
+func (s *Server) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) (hints []coordination.Hint, err error) {
 	if err := checkTakeHints(ctx, topics, most, wait); err != nil {
 		return nil, err
 	}
@@ -43,9 +45,9 @@ func (s *Server) TakeHints(ctx context.Context, topics []uint64, most int, wait 
 	return hints, err
 }
 
-// HandHints implements [Handover] for callers in the same process. It does not wait: ErrNotLeader
-// and ErrUnavailable mean that this server forwards no hints at present.
-func (s *Server) HandHints(ctx context.Context, hints []Hint) (taken []int, err error) {
+// HandHints implements [coordination.Handover] for callers in the same process. It does not wait:
+// ErrNotLeader and ErrUnavailable mean that this server forwards no hints at present.
+func (s *Server) HandHints(ctx context.Context, hints []coordination.Hint) (taken []int, err error) {
 	if err := checkHints(ctx, hints); err != nil {
 		return nil, err
 	}
@@ -89,9 +91,9 @@ func (s *hintService) HandHints(ctx context.Context, req *tsopb.HandHintsRequest
 // maxHintsBytes is how large an answer with hints can be.
 const maxHintsBytes = maxHintsData + maxHintsAtOnce*32 + 1<<10
 
-// LeaveHints implements [Hints]. ErrUnsupported: the oracle forwards no hints. ErrUnavailable, and
-// ctx's error: the oracle could not be asked.
-func (c *Client) LeaveHints(ctx context.Context, hints []Hint) ([]uint64, error) {
+// LeaveHints implements [coordination.Hints]. ErrUnsupported: the oracle forwards no hints.
+// ErrUnavailable, and ctx's error: the oracle was unreachable.
+func (c *Client) LeaveHints(ctx context.Context, hints []coordination.Hint) ([]uint64, error) {
 	if err := checkHints(ctx, hints); err != nil {
 		return nil, err
 	}
@@ -101,10 +103,10 @@ func (c *Client) LeaveHints(ctx context.Context, hints []Hint) ([]uint64, error)
 	return resp.GetRefused(), err
 }
 
-// TakeHints implements [Hints]. Hints in flight are lost when the connection breaks.
-// ErrUnsupported: the oracle forwards no hints. ErrLimit: too many topics are asked for.
-// ErrUnavailable, and ctx's error: the oracle could not be asked.
-func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error) {
+// TakeHints implements [coordination.Hints]. Hints in flight are lost when the connection breaks.
+// ErrUnsupported: the oracle forwards no hints. ErrLimit: too many topics are requested.
+// ErrUnavailable, and ctx's error: the oracle was unreachable.
+func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]coordination.Hint, error) {
 	if err := checkTakeHints(ctx, topics, most, wait); err != nil {
 		return nil, err
 	}
@@ -119,9 +121,10 @@ func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait 
 	return hintsFromProto(resp.GetHints()), err
 }
 
-// HandHints implements [Handover]. ErrUnsupported: the oracle hands no hints over. ErrUnavailable,
-// and ctx's error: the oracle could not be asked, and may have handed over any of them.
-func (c *Client) HandHints(ctx context.Context, hints []Hint) (taken []int, err error) {
+// HandHints implements [coordination.Handover]. ErrUnsupported: the oracle hands no hints over.
+// ErrUnavailable, and ctx's error: the oracle was unreachable, and may have handed over any of
+// them.
+func (c *Client) HandHints(ctx context.Context, hints []coordination.Hint) (taken []int, err error) {
 	if err := checkHints(ctx, hints); err != nil {
 		return nil, err
 	}
@@ -137,7 +140,7 @@ func (c *Client) HandHints(ctx context.Context, hints []Hint) (taken []int, err 
 	return taken, err
 }
 
-func hintsToProto(hints []Hint) []*tsopb.Hint {
+func hintsToProto(hints []coordination.Hint) []*tsopb.Hint {
 	out := make([]*tsopb.Hint, len(hints))
 	for i, h := range hints {
 		out[i] = &tsopb.Hint{Topic: h.Topic, Data: []byte(h.Data)}
@@ -145,9 +148,9 @@ func hintsToProto(hints []Hint) []*tsopb.Hint {
 	return out
 }
 
-func hintsFromProto(hints []*tsopb.Hint) (out []Hint) {
+func hintsFromProto(hints []*tsopb.Hint) (out []coordination.Hint) {
 	for _, h := range hints {
-		out = append(out, Hint{h.GetTopic(), string(h.GetData())})
+		out = append(out, coordination.Hint{Topic: h.GetTopic(), Data: string(h.GetData())})
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package tso
 import (
 	"slices"
 	"testing"
+
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // One peer that leaves hints which nobody takes must not keep those of others out: hints that wait
@@ -27,12 +29,12 @@ func TestHintsThatWaitAreShared(t *testing.T) {
 				if _, err := a.TakeHints(honest, []uint64{ours}, 1, 0); err != nil {
 					t.Fatal(err)
 				}
-				for hints := range slices.Chunk(slices.Repeat([]Hint{{theirs, data.data}}, data.hints), min(maxHintsAtOnce, maxHintsData/len(data.data))) {
+				for hints := range slices.Chunk(slices.Repeat([]coordination.Hint{{Topic: theirs, Data: data.data}}, data.hints), min(maxHintsAtOnce, maxHintsData/len(data.data))) {
 					if _, err := a.LeaveHints(hostile, hints); err != nil {
 						t.Fatal(err)
 					}
 				}
-				refused, err := a.LeaveHints(honest, []Hint{{ours, "work"}})
+				refused, err := a.LeaveHints(honest, []coordination.Hint{{Topic: ours, Data: "work"}})
 				if err != nil || len(refused) > 0 {
 					t.Errorf("topics %d of another peer are refused, %v", refused, err)
 				}

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
-func mustLeave(t *testing.T, h Hints, hints []Hint, refused ...uint64) {
+func mustLeave(t *testing.T, h coordination.Hints, hints []coordination.Hint, refused ...uint64) {
 	t.Helper()
 	got, err := h.LeaveHints(t.Context(), hints)
 	if err != nil || !slices.Equal(got, refused) {
@@ -21,7 +23,7 @@ func mustLeave(t *testing.T, h Hints, hints []Hint, refused ...uint64) {
 	}
 }
 
-func mustTakeHints(t *testing.T, h Hints, topics []uint64, most int, wait time.Duration, want ...Hint) {
+func mustTakeHints(t *testing.T, h coordination.Hints, topics []uint64, most int, wait time.Duration, want ...coordination.Hint) {
 	t.Helper()
 	got, err := h.TakeHints(t.Context(), topics, most, wait)
 	if err != nil || len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
@@ -40,15 +42,15 @@ func held(r *runner) (hints, bytes, topics int) {
 func TestHintsComeOnceToThoseWhoAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := startLeader(t, NewMemoryStore(), ServerConfig{})
-		x, y, z := Hint{1, "x"}, Hint{2, "y"}, Hint{1, "z"}
-		mustLeave(t, a, []Hint{x, y, z}, 1, 2) // nobody has asked
+		x, y, z := coordination.Hint{Topic: 1, Data: "x"}, coordination.Hint{Topic: 2, Data: "y"}, coordination.Hint{Topic: 1, Data: "z"}
+		mustLeave(t, a, []coordination.Hint{x, y, z}, 1, 2) // nobody has asked
 
 		begun := time.Now()
 		mustTakeHints(t, a, []uint64{1, 2}, 8, 3*time.Second)
 		if d := time.Since(begun); d != 3*time.Second {
 			t.Errorf("waited %v", d)
 		}
-		mustLeave(t, a, []Hint{x, y, z})
+		mustLeave(t, a, []coordination.Hint{x, y, z})
 		mustTakeHints(t, a, []uint64{1, 2}, 2, time.Hour/120, x, z) // what there is, at once, by topics
 		mustTakeHints(t, a, []uint64{1, 2}, 2, 0, y)
 		mustTakeHints(t, a, []uint64{1, 2}, 2, 0) // each once
@@ -56,18 +58,18 @@ func TestHintsComeOnceToThoseWhoAsked(t *testing.T) {
 		// One who waits gets it, and only of the topics that it asked for.
 		go func() {
 			time.Sleep(time.Second)
-			_, _ = a.LeaveHints(t.Context(), []Hint{y, x})
+			_, _ = a.LeaveHints(t.Context(), []coordination.Hint{y, x})
 		}()
 		mustTakeHints(t, a, []uint64{1}, 8, 5*time.Second, x)
 		mustTakeHints(t, a, []uint64{2}, 8, 0, y)
 
 		// What nobody takes is forgotten, and then refused.
-		mustLeave(t, a, []Hint{x, y})
+		mustLeave(t, a, []coordination.Hint{x, y})
 		time.Sleep(3 * hintInterest)
 		if hints, bytes, topics := held(a); hints+bytes+topics != 0 {
 			t.Errorf("%d hints of %d bytes in %d topics are left", hints, bytes, topics)
 		}
-		mustLeave(t, a, []Hint{x}, 1)
+		mustLeave(t, a, []coordination.Hint{x}, 1)
 	})
 }
 
@@ -75,15 +77,15 @@ func TestHintLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := startLeader(t, NewMemoryStore(), ServerConfig{MaxHints: 3})
 		mustTakeHints(t, a, []uint64{1, 2}, 8, 0)
-		mustLeave(t, a, []Hint{{1, "a"}, {2, "b"}, {2, "c"}, {2, "d"}, {2, "e"}, {1, "f"}}, 2, 1)
-		mustTakeHints(t, a, []uint64{2}, 8, 0, Hint{2, "b"}, Hint{2, "c"})
-		mustLeave(t, a, []Hint{{2, "g"}})
+		mustLeave(t, a, []coordination.Hint{{Topic: 1, Data: "a"}, {Topic: 2, Data: "b"}, {Topic: 2, Data: "c"}, {Topic: 2, Data: "d"}, {Topic: 2, Data: "e"}, {Topic: 1, Data: "f"}}, 2, 1)
+		mustTakeHints(t, a, []uint64{2}, 8, 0, coordination.Hint{Topic: 2, Data: "b"}, coordination.Hint{Topic: 2, Data: "c"})
+		mustLeave(t, a, []coordination.Hint{{Topic: 2, Data: "g"}})
 
 		large := strings.Repeat("d", maxHintData)
-		for name, hints := range map[string][]Hint{
-			"too many":       make([]Hint, maxHintsAtOnce+1),
-			"too large":      {{1, large + "d"}},
-			"large together": slices.Repeat([]Hint{{1, large}}, maxHintsData/maxHintData+1),
+		for name, hints := range map[string][]coordination.Hint{
+			"too many":       make([]coordination.Hint, maxHintsAtOnce+1),
+			"too large":      {{Topic: 1, Data: large + "d"}},
+			"large together": slices.Repeat([]coordination.Hint{{Topic: 1, Data: large}}, maxHintsData/maxHintData+1),
 		} {
 			if _, err := a.LeaveHints(t.Context(), hints); !errors.Is(err, ErrInvalidArgument) {
 				t.Errorf("leaving hints %s: %v", name, err)
@@ -118,12 +120,12 @@ func TestHintsAnswerIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := startLeader(t, NewMemoryStore(), ServerConfig{})
 		mustTakeHints(t, a, []uint64{1}, 1, 0)
-		hint := Hint{1, strings.Repeat("d", maxHintData)}
+		hint := coordination.Hint{Topic: 1, Data: strings.Repeat("d", maxHintData)}
 		for range 2 {
-			mustLeave(t, a, slices.Repeat([]Hint{hint}, 6))
+			mustLeave(t, a, slices.Repeat([]coordination.Hint{hint}, 6))
 		}
 		for range 2 {
-			mustTakeHints(t, a, []uint64{1}, 100, 0, slices.Repeat([]Hint{hint}, 6)...)
+			mustTakeHints(t, a, []uint64{1}, 100, 0, slices.Repeat([]coordination.Hint{hint}, 6)...)
 		}
 	})
 }
@@ -156,7 +158,7 @@ func TestHintsReachOneTakerEach(t *testing.T) {
 		}
 		synctest.Wait()
 		for i := range hints {
-			mustLeave(t, a, []Hint{{uint64(1 + i%2), fmt.Sprint(i)}})
+			mustLeave(t, a, []coordination.Hint{{Topic: uint64(1 + i%2), Data: fmt.Sprint(i)}})
 			if i%3 == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -221,7 +223,7 @@ func TestHintsOverGRPC(t *testing.T) {
 	mustNext(t, writer)
 	mustTakeHints(t, worker, []uint64{7}, 4, 0)
 	type answer struct {
-		hints []Hint
+		hints []coordination.Hint
 		err   error
 	}
 	taken := make(chan answer, 1)
@@ -230,14 +232,14 @@ func TestHintsOverGRPC(t *testing.T) {
 		taken <- answer{hints, err}
 	}
 	go take()
-	long := Hint{7, strings.Repeat("\x00\xff", maxHintData/2)}
-	mustLeave(t, writer, []Hint{{8, "nobody's"}, long}, 8)
-	if a := <-taken; a.err != nil || !slices.Equal(a.hints, []Hint{long}) {
+	long := coordination.Hint{Topic: 7, Data: strings.Repeat("\x00\xff", maxHintData/2)}
+	mustLeave(t, writer, []coordination.Hint{{Topic: 8, Data: "nobody's"}, long}, 8)
+	if a := <-taken; a.err != nil || !slices.Equal(a.hints, []coordination.Hint{long}) {
 		t.Fatalf("took %d hints, %v", len(a.hints), a.err)
 	}
 	// As large as they may be.
-	mustLeave(t, writer, append(slices.Repeat([]Hint{long}, 5), slices.Repeat([]Hint{{7, "x"}}, maxHintsAtOnce-5)...))
-	if _, err := writer.LeaveHints(t.Context(), make([]Hint, maxHintsAtOnce+1)); !errors.Is(err, ErrInvalidArgument) {
+	mustLeave(t, writer, append(slices.Repeat([]coordination.Hint{long}, 5), slices.Repeat([]coordination.Hint{{Topic: 7, Data: "x"}}, maxHintsAtOnce-5)...))
+	if _, err := writer.LeaveHints(t.Context(), make([]coordination.Hint, maxHintsAtOnce+1)); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 	for left := maxHintsAtOnce; left > 0; {

@@ -23,7 +23,7 @@ type peers struct {
 	known   map[string]*peer
 	current *peer
 
-	turn     int // the target to try next
+	target   int // the index of the target to try next
 	failures int // attempts since the last pause
 	followed int // leaders followed since the last pause
 }
@@ -52,7 +52,7 @@ type peer struct {
 }
 
 func newPeers(targets []string, opts dialOptions) *peers {
-	p := &peers{opts: opts, targets: targets, known: make(map[string]*peer, len(targets)), turn: 1}
+	p := &peers{opts: opts, targets: targets, known: make(map[string]*peer, len(targets)), target: 1}
 	p.current = p.get(targets[0])
 	return p
 }
@@ -80,7 +80,7 @@ func (p *peer) ask(ctx context.Context, n int, after Timestamp, confirm bool) (f
 	resp, err := p.oracle.Next(ctx, &tsopb.NextRequest{Count: uint32(n), After: int64(after), Confirm: confirm})
 	if err != nil {
 		switch status.Code(err) {
-		case codes.FailedPrecondition: // a follower is in order
+		case codes.FailedPrecondition: // a follower answers like this
 		case codes.DataLoss:
 			err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 		default:
@@ -105,8 +105,8 @@ func (p *peers) next(err error) bool {
 			return true
 		}
 	}
-	p.current = p.get(p.targets[p.turn%len(p.targets)])
-	p.turn++
+	p.current = p.get(p.targets[p.target%len(p.targets)])
+	p.target++
 	p.forget()
 	if p.failures++; p.failures < len(p.targets) {
 		return true
@@ -116,7 +116,7 @@ func (p *peers) next(err error) bool {
 }
 
 // forget closes the connections to servers that are neither target nor current: addresses come and
-// go while a client lives.
+// go while a client runs.
 func (p *peers) forget() {
 	if len(p.known) <= len(p.targets)+maxFollowed {
 		return

@@ -13,7 +13,7 @@ import (
 
 // Raise is the way back after the record was lost, damaged or restored from a backup. It makes the
 // high-water mark at least to, which has to be above every timestamp that was ever handed out, for
-// instance [At] an hour from now. Once Raise has returned nil, every timestamp that is asked for
+// instance [At] an hour from now. Once Raise has returned nil, every timestamp that is requested
 // from then on is greater than to. Raise never lowers a mark: a record with a greater one keeps it,
 // even a damaged record if its mark can still be read. Raise can be repeated but not undone, and a
 // distant to wastes timestamps: they follow the clock again only when the clock gets there.

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // mustLock expects that a holder gets so many of rows.
-func mustLock(t *testing.T, locks RowLocks, holder string, rows []uint64, want int) {
+func mustLock(t *testing.T, locks coordination.RowLocks, holder string, rows []uint64, want int) {
 	t.Helper()
 	locked, err := locks.LockRows(t.Context(), holder, 10*time.Second, rows)
 	if err != nil || locked != want {

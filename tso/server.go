@@ -38,22 +38,6 @@ type Server struct {
 	sessions sessionSet // of this process
 }
 
-// NotLeaderError is the error of a server that does not lead.
-type NotLeaderError struct {
-	// Leader is the address of the leader as registered in the store, "" when none is known.
-	Leader string
-}
-
-func (e *NotLeaderError) Error() string {
-	if e.Leader == "" {
-		return "tso: " + ErrNotLeader.Error() + ", and no leader is known at present"
-	}
-	return "tso: " + ErrNotLeader.Error() + ", " + e.Leader + " does"
-}
-
-// Is makes errors.Is(err, ErrNotLeader) true.
-func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
-
 // NewServer returns a server that keeps its record in store. It does nothing until Serve or Run is
 // called. ErrInvalidArgument: cfg is out of bounds.
 func NewServer(store Store, cfg ServerConfig) (*Server, error) {

@@ -2,14 +2,19 @@ package tso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
@@ -130,4 +135,130 @@ func (s *Server) reportLoss(ctx context.Context, first, after Timestamp) error {
 			"received", int64(after), "next", int64(first))
 	})
 	return record.Corruptf("the caller has received %d before, and would get %d", after, first)
+}
+
+// local is a connection to a server in the same process, without a network.
+type local struct {
+	methods map[string]localMethod // by full name
+	calls   callCap
+}
+
+type localMethod struct {
+	service any
+	handle  grpc.MethodHandler
+}
+
+// Local returns a connection to the services of this server for callers in the same process, which
+// need no network: they get the answers and errors of [Server.Serve]. Each connection takes
+// ServerConfig.MaxCalls calls at once. It has no streams. Any number of goroutines may use it, and
+// it needs no Close. The server itself must run ([Server.Run]).
+func (s *Server) Local() grpc.ClientConnInterface {
+	l := &local{methods: map[string]localMethod{}, calls: newCallCap(s.cfg.MaxCalls, s.cfg.PeerShare)}
+	s.register(l)
+	return l
+}
+
+// RegisterService implements [grpc.ServiceRegistrar].
+func (l *local) RegisterService(d *grpc.ServiceDesc, service any) {
+	for _, m := range d.Methods {
+		l.methods["/"+d.ServiceName+"/"+m.MethodName] = localMethod{service, m.Handler}
+	}
+}
+
+// Invoke implements [grpc.ClientConnInterface]. Both sides have messages of their own.
+func (l *local) Invoke(ctx context.Context, method string, req, reply any, _ ...grpc.CallOption) error {
+	m, ok := l.methods[method]
+	if !ok {
+		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
+	}
+	decode := func(into any) error { return copyMessage(into, req) }
+	answer, err := m.handle(m.service, ctx, decode, l.intercept)
+	if ended := ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	if err != nil {
+		return err
+	}
+	return copyMessage(reply, answer)
+}
+
+// intercept is what interceptors do in [Server.Serve].
+func (l *local) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	return l.calls.unary(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+		return withStatus(ctx, req, info, handle)
+	})
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (l *local) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "no streams within a process")
+}
+
+func copyMessage(into, from any) error {
+	b, err := proto.Marshal(from.(proto.Message))
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(b, into.(proto.Message))
+}
+
+// statusCodes are the errors that clients tell apart, besides NotLeaderError.
+var statusCodes = []struct {
+	err  error
+	code codes.Code
+}{
+	{errSessionEnded, codes.NotFound},
+	{ErrInvalidArgument, codes.InvalidArgument},
+	{ErrLimit, codes.ResourceExhausted},
+	{ErrUnsupported, codes.Unimplemented},
+	{ErrExhausted, codes.OutOfRange},
+	{ErrCorrupt, codes.DataLoss},
+}
+
+// withStatus makes gRPC statuses of the errors of the oracle's own services.
+func withStatus(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	resp, err := handle(ctx, req)
+	if err != nil && strings.HasPrefix(info.FullMethod, "/percolator.tso.v1.") {
+		return nil, toStatus(err)
+	}
+	return resp, err
+}
+
+// toStatus makes a gRPC status of an error.
+func toStatus(err error) error {
+	var follower *NotLeaderError
+	if errors.As(err, &follower) {
+		st := status.New(codes.FailedPrecondition, err.Error())
+		if detailed, err := st.WithDetails(&tsopb.NotLeader{Address: follower.Leader}); err == nil {
+			st = detailed
+		}
+		return st.Err()
+	}
+	if !errors.Is(err, ErrUnavailable) { // which may come with an error of the store
+		// A proxy's answer looks alike, so clients do not tell it apart.
+		if errors.Is(err, errNotOwner) {
+			return status.Error(codes.PermissionDenied, err.Error())
+		}
+		for _, known := range statusCodes {
+			if errors.Is(err, known.err) {
+				return status.Error(known.code, err.Error())
+			}
+		}
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// fromStatus is the inverse of toStatus for errors that another server, or a retry, would answer as
+// well. It returns nil for others.
+func fromStatus(err error) error {
+	code := status.Code(err)
+	for _, known := range statusCodes {
+		if code == known.code {
+			return fmt.Errorf("%w: %w", known.err, err)
+		}
+	}
+	return nil
 }

@@ -16,12 +16,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
 // openSession opens a session and waits until there is one.
-func openSession(t *testing.T, o Sessions) Session {
+func openSession(t *testing.T, o coordination.Sessions) coordination.Session {
 	t.Helper()
 	s, err := o.OpenSession()
 	if err != nil {
@@ -32,7 +33,7 @@ func openSession(t *testing.T, o Sessions) Session {
 }
 
 // endedOf asks which of ids have ended, until somebody knows.
-func endedOf(t *testing.T, o Sessions, ids ...string) (ended []string) {
+func endedOf(t *testing.T, o coordination.Sessions, ids ...string) (ended []string) {
 	t.Helper()
 	eventually(t, "sessions are asked for", func() bool {
 		var err error
@@ -112,7 +113,7 @@ func TestClientSessionFollowsTheLeader(t *testing.T) {
 }
 
 // keeper returns where s is kept.
-func (set *sessionSet) keeper(s Session) sessionKeeper { return s.(*session).keeper }
+func (set *sessionSet) keeper(s coordination.Session) sessionKeeper { return s.(*session).keeper }
 
 // The session of a client that nobody answers any more is gone for it, and for the
 // others; when it gets through again, it has another one.

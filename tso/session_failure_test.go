@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 func TestSessionSurvivesFailover(t *testing.T) {
@@ -217,7 +219,7 @@ func TestSessionCannotBeRemoved(t *testing.T) {
 func TestSessionsAreLoadedBeforeTheyAreAnsweredFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		memory := NewMemoryStore()
-		if err := memory.(SessionStore).AddSession(t.Context(), "old"); err != nil {
+		if err := memory.(coordination.SessionStore).AddSession(t.Context(), "old"); err != nil {
 			t.Fatal(err)
 		}
 		store := newFaultySessions(memory)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // storedSessions returns the ids in a store, sorted.
@@ -16,7 +18,7 @@ func storedSessions(t *testing.T, s Store) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	ids, err := s.(SessionStore).Sessions(ctx)
+	ids, err := s.(coordination.SessionStore).Sessions(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,14 +30,14 @@ func storedSessions(t *testing.T, s Store) []string {
 // "add", "remove" and "sessions", beside those of faultyStore.
 type faultySessions struct {
 	*faultyStore
-	keeps SessionStore
+	keeps coordination.SessionStore
 
 	mu    sync.Mutex
 	count map[string]int // the calls of each op
 }
 
 func newFaultySessions(s Store) *faultySessions {
-	return &faultySessions{faultyStore: newFaultyStore(s), keeps: s.(SessionStore), count: map[string]int{}}
+	return &faultySessions{faultyStore: newFaultyStore(s), keeps: s.(coordination.SessionStore), count: map[string]int{}}
 }
 
 func (s *faultySessions) calls() map[string]int {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
@@ -25,14 +26,14 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 	add := func(t *testing.T, s Store, ids ...string) {
 		t.Helper()
 		for _, id := range ids {
-			if err := s.(SessionStore).AddSession(ctx, id); err != nil {
+			if err := s.(coordination.SessionStore).AddSession(ctx, id); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	remove := func(t *testing.T, s Store, ids ...string) {
 		t.Helper()
-		if err := s.(SessionStore).RemoveSessions(ctx, ids...); err != nil {
+		if err := s.(coordination.SessionStore).RemoveSessions(ctx, ids...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +82,7 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 	})
 
 	t.Run("refuses bad ids", func(t *testing.T) {
-		s := open(t, "bad").(SessionStore)
+		s := open(t, "bad").(coordination.SessionStore)
 		for _, id := range []string{"", strings.Repeat("x", record.MaxSessionIDBytes+1), "\xff"} {
 			if err := s.AddSession(ctx, id); !errors.Is(err, ErrInvalidArgument) {
 				t.Errorf("AddSession(%.10q): %v", id, err)
@@ -129,7 +130,7 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 	})
 
 	t.Run("contexts end", func(t *testing.T) {
-		s := open(t, "contexts").(SessionStore)
+		s := open(t, "contexts").(coordination.SessionStore)
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err := s.Sessions(ended)
@@ -149,7 +150,7 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 		for i := range 4 {
 			wg.Go(func() {
 				for j := range 5 {
-					if err := s.(SessionStore).AddSession(ctx, fmt.Sprintf("%d-%d", i, j)); err != nil {
+					if err := s.(coordination.SessionStore).AddSession(ctx, fmt.Sprintf("%d-%d", i, j)); err != nil {
 						t.Error(err)
 					}
 				}
@@ -273,7 +274,7 @@ func TestSessionStoreBigtable(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"meta", "collector", strings.Repeat("n", record.MaxNameBytes)} {
-			s := NewBigtableStore(table, name).(SessionStore)
+			s := NewBigtableStore(table, name).(coordination.SessionStore)
 			if err := s.AddSession(ctx, "x"); err != nil {
 				t.Fatal(err)
 			}

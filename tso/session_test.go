@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
@@ -228,7 +229,7 @@ func TestSessionsAboveTheLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store := NewMemoryStore()
 		for _, id := range []string{"a", "b", "c"} {
-			if err := store.(SessionStore).AddSession(t.Context(), id); err != nil {
+			if err := store.(coordination.SessionStore).AddSession(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -41,7 +41,7 @@ const (
 // oracles first, and use [Raise] before they start again. A server logs this when it starts.
 //
 // The store notices a row that was edited, deleted in part or restored in part. It cannot notice a
-// row that is gone, or restored as a whole: see [ServerConfig.RequireRecord] and
+// row that is missing, or restored as a whole: see [ServerConfig.RequireRecord] and
 // [ServerConfig.Served].
 func NewBigtableStore(tbl *bigtable.Table, name string) Store {
 	where := BigtableTable + " with the family " + BigtableFamily

@@ -22,6 +22,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/emulators"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
@@ -186,7 +187,7 @@ func TestSessionStoreSpanner(t *testing.T) {
 
 	t.Run("lost answers", func(t *testing.T) {
 		var lost atomic.Int64
-		s := spannerstore.New(openSpanner(t, address, db, tso.LoseAnswers("/Commit", &lost)), "lost").(tso.SessionStore)
+		s := spannerstore.New(openSpanner(t, address, db, tso.LoseAnswers("/Commit", &lost)), "lost").(coordination.SessionStore)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		lost.Store(1)

@@ -1,13 +1,18 @@
 package tso
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"os"
-	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -125,42 +130,198 @@ func newFileCredentials(f TLSFiles, side configure) (credentials.TransportCreden
 
 var errServerName = errors.New("tso: set TLSFiles.ServerName instead")
 
-// The environment variables that [DialOptionsFromEnv] reads: the three files of
-// [TLSFiles], the name in the servers' certificates, and whether plaintext is allowed.
-const (
-	EnvCA         = "PERCOLATOR_TSO_CA"
-	EnvCert       = "PERCOLATOR_TSO_CERT"
-	EnvKey        = "PERCOLATOR_TSO_KEY"
-	EnvServerName = "PERCOLATOR_TSO_SERVER_NAME"
-	EnvInsecure   = "PERCOLATOR_TSO_INSECURE" // a boolean, as in Go: 1, true, 0, false …
-)
+// fileCredentials are credentials that every handshake takes from the files anew.
+type fileCredentials struct{ reloader *tlsReloader }
 
-// DialOptionsFromEnv returns the options of [Dial] that the environment asks for, so that a program
-// needs no change to use TLS. Any of EnvCA, EnvCert and EnvServerName turns TLS on. Without them
-// the client speaks plaintext, with other machines only if EnvInsecure is true. logger, which may
-// be nil, is that of [TLSFiles]. ErrInvalidArgument: a file cannot be used, or EnvInsecure is no
-// boolean.
-func DialOptionsFromEnv(logger *slog.Logger) ([]DialOption, error) {
-	files := TLSFiles{
-		CA: os.Getenv(EnvCA), Cert: os.Getenv(EnvCert), Key: os.Getenv(EnvKey),
-		ServerName: os.Getenv(EnvServerName), Logger: logger,
+func (c *fileCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return c.reloader.fresh().ClientHandshake(ctx, authority, conn)
+}
+
+func (c *fileCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return c.reloader.fresh().ServerHandshake(conn)
+}
+
+func (c *fileCredentials) Info() credentials.ProtocolInfo { return c.reloader.last().Info() }
+
+func (c *fileCredentials) Clone() credentials.TransportCredentials {
+	return &fileCredentials{reloader: c.reloader}
+}
+
+func (c *fileCredentials) OverrideServerName(string) error { return errServerName }
+
+// tlsReloader keeps the credentials of the last usable files. It checks the files when a
+// connection is made, so that it needs no goroutine and no end.
+type tlsReloader struct {
+	files TLSFiles
+	side  configure
+
+	mu       sync.Mutex
+	checked  time.Time
+	contents pemFiles // of which current was made
+	current  credentials.TransportCredentials
+	expires  time.Time // of this side's certificate; zero without one
+	complain string    // the last warning, which is not repeated
+}
+
+// pemFiles are the contents of the files; nil where there is none.
+type pemFiles struct{ cert, key, ca []byte }
+
+func (p pemFiles) equal(q pemFiles) bool {
+	return bytes.Equal(p.cert, q.cert) && bytes.Equal(p.key, q.key) && bytes.Equal(p.ca, q.ca)
+}
+
+// last returns the credentials without checking the files.
+func (r *tlsReloader) last() credentials.TransportCredentials {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+// fresh returns the credentials of the files as they were at most Refresh ago.
+func (r *tlsReloader) fresh() credentials.TransportCredentials {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.checked) < r.files.Refresh {
+		return r.current
 	}
-	insecure := false
-	if text := os.Getenv(EnvInsecure); text != "" {
-		var err error
-		if insecure, err = strconv.ParseBool(text); err != nil {
-			return nil, fmt.Errorf("tso: %w: %s is neither true nor false", ErrInvalidArgument, EnvInsecure)
+	r.checked = time.Now()
+	pems, err := r.files.read()
+	if err == nil && !pems.equal(r.contents) {
+		if err = r.use(pems); err == nil {
+			r.files.Logger.Info("TLS certificates were read again", "expires", r.expires)
 		}
+	}
+	switch left := time.Until(r.expires); {
+	case err != nil:
+		r.warn("the TLS files cannot be used, the former certificates stay in use", err.Error())
+	case !r.expires.IsZero() && left < 0:
+		r.warn("the TLS certificate has expired", r.expires.String())
+	case !r.expires.IsZero() && left < expirySoon:
+		r.warn("the TLS certificate expires soon", r.expires.String())
+	default:
+		r.complain = ""
+	}
+	return r.current
+}
+
+// warn logs a state once for as long as it lasts.
+func (r *tlsReloader) warn(message, detail string) {
+	if r.complain == message+detail {
+		return
+	}
+	r.complain = message + detail
+	r.files.Logger.Warn(message, "reason", detail, "cert", r.files.Cert, "ca", r.files.CA)
+}
+
+// read reads the files that are named.
+func (f TLSFiles) read() (p pemFiles, err error) {
+	for _, file := range []struct {
+		path string
+		to   *[]byte
+	}{{f.Cert, &p.cert}, {f.Key, &p.key}, {f.CA, &p.ca}} {
+		if file.path == "" {
+			continue
+		}
+		if *file.to, err = readPEM(file.path); err != nil {
+			return pemFiles{}, err
+		}
+	}
+	return p, nil
+}
+
+func readPEM(path string) ([]byte, error) {
+	info, err := os.Stat(path) // opening a pipe would wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	b, err := io.ReadAll(io.LimitReader(file, maxPEMBytes+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(b) > maxPEMBytes:
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxPEMBytes)
+	case len(b) == 0:
+		return nil, fmt.Errorf("%s is empty", path)
+	}
+	return b, nil
+}
+
+// use makes the credentials of p the current ones if p is valid.
+func (r *tlsReloader) use(p pemFiles) error {
+	var cert *tls.Certificate
+	var expires time.Time
+	if p.cert != nil {
+		pair, err := parsePair(r.files.Cert, p)
+		if err != nil {
+			return err
+		}
+		cert, expires = &pair, pair.Leaf.NotAfter
+	}
+	var roots *x509.CertPool
+	if p.ca != nil {
+		authorities, err := parseCertificates(r.files.CA, p.ca)
+		if err != nil {
+			return err
+		}
+		roots = x509.NewCertPool()
+		for _, authority := range authorities {
+			roots.AddCert(authority)
+		}
+	}
+	r.current, r.contents, r.expires = credentials.NewTLS(r.side(cert, roots)), p, expires
+	return nil
+}
+
+// parsePair returns the certificate in the files, which must be valid.
+func parsePair(path string, p pemFiles) (tls.Certificate, error) {
+	if _, err := parseCertificates(path, p.cert); err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(p.cert, p.key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s and its key: %w", path, err)
+	}
+	if expired := pair.Leaf.NotAfter; time.Now().After(expired) {
+		return tls.Certificate{}, fmt.Errorf("%s expired at %v", path, expired)
+	}
+	return pair, nil
+}
+
+// parseCertificates is strict, unlike x509.CertPool: it takes nothing from a file that is cut off,
+// instead of what is whole.
+func parseCertificates(path string, b []byte) ([]*x509.Certificate, error) {
+	var certificates []*x509.Certificate
+	blocks := bytes.Count(b, []byte("-----BEGIN "))
+	for {
+		block, rest := pem.Decode(b)
+		if block == nil {
+			break
+		}
+		if block.Type == "CERTIFICATE" {
+			certificate, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			certificates = append(certificates, certificate)
+		}
+		b = rest
+		blocks--
 	}
 	switch {
-	case files.CA != "" || files.Cert != "" || files.Key != "" || files.ServerName != "":
-		creds, err := files.ClientCredentials()
-		if err != nil {
-			return nil, err
-		}
-		return []DialOption{WithTransportCredentials(creds)}, nil
-	case insecure:
-		return []DialOption{WithPlaintext()}, nil
+	case blocks != 0: // Decode passes over what it cannot read
+		return nil, fmt.Errorf("%s: %w", path, errDamagedPEM)
+	case len(certificates) == 0:
+		return nil, fmt.Errorf("%s holds no certificate", path)
 	}
-	return nil, nil
+	return certificates, nil
 }
+
+var errDamagedPEM = errors.New("a block is damaged or cut off")

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // RemoteLocks keep the scanners of other workers off rows: the lightweight lock service of section
@@ -22,7 +22,7 @@ import (
 // One request locks a page; a page without dirty rows costs none. Finished rows are unlocked with
 // the next page, or within a second. The methods may be called concurrently.
 type RemoteLocks struct {
-	service    tso.RowLocks            // nil: none
+	service    coordination.RowLocks   // nil: none
 	unfinished func(rows []Row) []bool // which rows have cells to run, or running
 	now        func() time.Time
 	holder     string
@@ -56,7 +56,7 @@ const (
 )
 
 // NewRemoteLocks returns the locks of a worker, none of them taken.
-func NewRemoteLocks(service tso.RowLocks, unfinished func(rows []Row) []bool, now func() time.Time) *RemoteLocks {
+func NewRemoteLocks(service coordination.RowLocks, unfinished func(rows []Row) []bool, now func() time.Time) *RemoteLocks {
 	return &RemoteLocks{service: service, unfinished: unfinished, now: now, holder: uuid.NewString(), calls: make(chan struct{}, 1), held: map[uint64]*heldRow{}}
 }
 

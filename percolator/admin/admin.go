@@ -23,8 +23,8 @@ type Admin struct{ e *engine.Engine }
 func New(c *percolator.Client) *Admin { return &Admin{c.Engine()} }
 
 // Oracle returns the oracle that the client uses: Config.Oracle, or the one that NewClient has
-// dialed. It may offer more than timestamps (tso.Sessions, tso.RowLocks, tso.Hints). Do not close
-// it while the client is in use.
+// dialed. It may offer more than timestamps (coordination.Sessions, coordination.RowLocks,
+// coordination.Hints). Do not close it while the client is in use.
 func (a *Admin) Oracle() tso.Oracle { return a.e.Clock.Oracle }
 
 // SampleRowKeys lists the end keys of the table's tablets in order. Bigtable may know few or none

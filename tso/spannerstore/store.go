@@ -11,22 +11,23 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // New returns a store that keeps the record of the oracle called name, 1 to 128 bytes, in the
 // tables that [Statements] create. It is the store for production: Spanner's writes survive the
-// loss of a zone or, in a multi-region configuration, of a region. It is a [tso.SessionStore] as
-// well.
+// loss of a zone or, in a multi-region configuration, of a region. It is a
+// [coordination.SessionStore] as well.
 //
-// The store notices a row that was edited or deleted. It cannot notice a record that is gone as a
-// whole, or was restored from a backup: see RequireRecord and Served of [tso.ServerConfig].
+// The store notices a row that was edited or deleted. It cannot notice a record that is missing as
+// a whole, or was restored from a backup: see RequireRecord and Served of [tso.ServerConfig].
 //
 // The store runs one transaction at a time. Spanner's emulator needs that to hold for all users of
 // db: against the emulator, give each store a client of its own.
 func New(db *spanner.Client, name string) tso.Store {
-	r := &rows{db: db, name: name, turn: make(chan struct{}, 1)}
-	r.turn <- struct{}{}
+	r := &rows{db: db, name: name, idle: make(chan struct{}, 1)}
+	r.idle <- struct{}{}
 	return store{&record.Store[tso.Timestamp]{Backend: r, Name: name, Table: table, SessionsTable: sessionsTable}}
 }
 
@@ -34,7 +35,7 @@ type state = record.State[tso.Timestamp]
 
 type store struct{ *record.Store[tso.Timestamp] }
 
-var _ tso.SessionStore = store{}
+var _ coordination.SessionStore = store{}
 
 func (s store) Load(ctx context.Context) (tso.State, error) {
 	st, err := s.Store.Load(ctx)
@@ -50,9 +51,9 @@ type rows struct {
 	db   *spanner.Client
 	name string
 
-	// turn holds a token while no transaction runs: one transaction at a time. The server has no
+	// idle holds a token while no transaction runs: one transaction at a time. The server has no
 	// use for more, and Spanner's emulator fails concurrent read-write transactions of one client.
-	turn chan struct{}
+	idle chan struct{}
 }
 
 const (
@@ -89,7 +90,7 @@ type reader interface {
 }
 
 // read returns the rows of the record. Errors are not wrapped: within a transaction the client
-// library looks for aborts.
+// library checks for aborts.
 func (r *rows) read(ctx context.Context, from reader) (found []row, err error) {
 	err = from.Read(ctx, table, spanner.Key{r.name}.AsPrefix(), columns).Do(func(from *spanner.Row) error {
 		var one row
@@ -131,8 +132,8 @@ func (r *rows) Remains(ctx context.Context) (left state, repair func(context.Con
 // replace stores next in one transaction if expected accepts what is there.
 func (r *rows) replace(ctx context.Context, next state, expected func(found []row) error) error {
 	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
+	case <-r.idle:
+		defer func() { r.idle <- struct{}{} }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -221,4 +222,67 @@ func (r *rows) write(st state) ([]*spanner.Mutation, error) {
 		mutations = append(mutations, m)
 	}
 	return mutations, nil
+}
+
+func (r *rows) AddSession(ctx context.Context, id string) error {
+	return r.writeSessions(ctx, spanner.InsertOrUpdate(sessionsTable, []string{"Name", "Session"}, []any{r.name, id}))
+}
+
+func (r *rows) RemoveSessions(ctx context.Context, ids ...string) error {
+	keys := make([]spanner.KeySet, len(ids))
+	for i, id := range ids {
+		keys[i] = spanner.Key{r.name, id}
+	}
+	return r.writeSessions(ctx, spanner.Delete(sessionsTable, spanner.KeySets(keys...)))
+}
+
+// writeSessions applies m. At least once is as good as once, because m is idempotent. It is one
+// request, without a transaction that would wait for the record's: no lease is
+// renewed late because sessions are opened.
+func (r *rows) writeSessions(ctx context.Context, m *spanner.Mutation) error {
+	_, err := r.db.Apply(ctx, []*spanner.Mutation{m}, spanner.ApplyAtLeastOnce())
+	return err
+}
+
+func (r *rows) Sessions(ctx context.Context) (ids []string, err error) {
+	found := r.db.Single().ReadWithOptions(ctx, sessionsTable, spanner.Key{r.name}.AsPrefix(), []string{"Session"},
+		&spanner.ReadOptions{Limit: record.MaxStoredSessions})
+	err = found.Do(func(row *spanner.Row) error {
+		var id string
+		if err := row.Columns(&id); err != nil {
+			return err
+		}
+		ids = append(ids, id)
+		return nil
+	})
+	return ids, err
+}
+
+const (
+	table         = "PercolatorOracle"
+	sessionsTable = "PercolatorOracleSessions"
+)
+
+// Statements returns the statements that create what oracles keep in a Spanner database, each of
+// which does nothing if that is there already:
+//
+//   - A table of records, two rows each, which every write replaces in one transaction. The row of
+//     kind "state" is the record, the one of kind "witness" repeats its version, epoch and mark.
+//     They agree unless one of them was edited or deleted.
+//   - A table of the ids of open sessions, one row each.
+func Statements() []string {
+	return []string{`CREATE TABLE IF NOT EXISTS PercolatorOracle (
+  Name STRING(128) NOT NULL,
+  Kind STRING(16) NOT NULL,
+  Version INT64 NOT NULL,
+  Nonce STRING(64),
+  Epoch INT64 NOT NULL,
+  Holder STRING(128),
+  Address STRING(512),
+  LeaseNanos INT64,
+  HighWater INT64 NOT NULL,
+) PRIMARY KEY (Name, Kind)`, `CREATE TABLE IF NOT EXISTS PercolatorOracleSessions (
+  Name STRING(128) NOT NULL,
+  Session STRING(64) NOT NULL,
+) PRIMARY KEY (Name, Session)`}
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // durable is where the servers of the oracle keep what they know.
 type durable interface {
 	tso.Store
-	tso.SessionStore
+	coordination.SessionStore
 }
 
 // oracleStore is a server's way to the store of the oracle.

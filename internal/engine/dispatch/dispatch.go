@@ -10,7 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // Dispatcher hands notifications to workers. Its methods may be called concurrently.
@@ -71,10 +71,10 @@ func (d *Dispatcher) Pass(worker string, n model.Notification) bool {
 	if len(data) > hintBytes {
 		return false
 	}
-	return d.Hints.leave(d.Store.Background, tso.Hint{Topic: d.Hints.workerTopic(worker), Data: data})
+	return d.Hints.leave(d.Store.Background, coordination.Hint{Topic: d.Hints.workerTopic(worker), Data: data})
 }
 
 // Left hints to other processes at a notification that this one does not take up.
 func (d *Dispatcher) Left(n model.Notification) {
-	d.Hints.leave(d.Store.Background, tso.Hint{Topic: d.Hints.topic(n.Cell.Table, n.Cell.Column), Data: encodeHint(n)})
+	d.Hints.leave(d.Store.Background, coordination.Hint{Topic: d.Hints.topic(n.Cell.Table, n.Cell.Column), Data: encodeHint(n)})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // A worker that has more ready cells than it runs soon hands some of them to workers that wait for
@@ -25,13 +26,13 @@ const handOverTimeout = 500 * time.Millisecond
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle hands nothing over, or Config.DisableHints is set.
 func (d *Dispatcher) HandOver(ctx context.Context, surplus []model.Surplus) (taken []int, err error) {
-	service, ok := d.Hints.service.(tso.Handover)
+	service, ok := d.Hints.service.(coordination.Handover)
 	if !ok {
 		return nil, fmt.Errorf("percolator: handing notifications over: %w", tso.ErrUnsupported)
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
-	var hints []tso.Hint
+	var hints []coordination.Hint
 	var cells []int // in each hint
 	size := 0
 	for _, s := range surplus[:min(len(surplus), hintsAtOnce)] {
@@ -40,7 +41,7 @@ func (d *Dispatcher) HandOver(ctx context.Context, surplus []model.Surplus) (tak
 			break
 		}
 		c := s.Notified[0].Cell
-		hints, cells = append(hints, tso.Hint{Topic: d.Hints.surplusTopic(c.Table, c.Column), Data: data}), append(cells, n)
+		hints, cells = append(hints, coordination.Hint{Topic: d.Hints.surplusTopic(c.Table, c.Column), Data: data}), append(cells, n)
 	}
 	at, err := service.HandHints(ctx, hints)
 	if err != nil {

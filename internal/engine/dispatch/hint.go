@@ -12,19 +12,20 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // A worker hears at once of notifications that its own process writes ([Dispatcher.HandleNotify]).
 // It would find those of other processes only when its scan comes by. To tell it earlier, a client
 // whose process has no worker for a notification leaves a hint with the oracle, if the oracle
-// passes hints on (tso.Hints), and a worker in another process takes it
+// passes hints on (coordination.Hints), and a worker in another process takes it
 // ([Dispatcher.AwaitNotifications]).
 //
 // Correctness does not depend on hints, as it does not on the scan's finds: the worker that takes
 // one reads the cell and its acknowledgment. A hint may come twice, late or never; the notify cell
 // stays until the work is done.
 const (
-	hintsAtOnce  = 256             // in one request; tso.Hints allows no more
+	hintsAtOnce  = 256             // in one request; coordination.Hints allows no more
 	hintsBytes   = 48 << 10        // of row keys and timestamps, in one request; likewise
 	hintBytes    = 8 << 10         // of one; likewise
 	hintsWaiting = 16384           // to be sent; the scan finds what goes beyond
@@ -37,12 +38,12 @@ const (
 // hinter leaves hints. At most one request is in flight; hints that come meanwhile go with the
 // next. So a busy writer sends few requests and an idle one does not wait.
 type hinter struct {
-	service tso.Hints // nil: none
+	service coordination.Hints // nil: none
 	count   *telemetry.Counters
 	name    string // of the instance
 
 	mu      sync.Mutex
-	waiting []tso.Hint
+	waiting []coordination.Hint
 	bytes   int                  // of their data
 	resting map[uint64]time.Time // refused topics, until when
 	silent  time.Time            // until when to leave alone a service that did not answer
@@ -56,7 +57,7 @@ type hinter struct {
 func NewHinter(cfg model.Settings, oracle tso.Oracle, count *telemetry.Counters) *hinter {
 	h := &hinter{count: count, name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}}
 	if !cfg.DisableHints {
-		h.service, _ = oracle.(tso.Hints)
+		h.service, _ = oracle.(coordination.Hints)
 	}
 	return h
 }
@@ -72,7 +73,7 @@ func (h *hinter) topic(table, column string) uint64 {
 func (h *hinter) workerTopic(name string) uint64 { return h.topic("", name) }
 
 // leave sends a hint in the background; false: it cannot do so now.
-func (h *hinter) leave(ctx context.Context, hint tso.Hint) bool {
+func (h *hinter) leave(ctx context.Context, hint coordination.Hint) bool {
 	if h.service == nil {
 		return false
 	}
@@ -118,7 +119,7 @@ func (h *hinter) send(ctx context.Context) {
 }
 
 // batch takes as many hints as fit into a request. The caller holds h.mu.
-func (h *hinter) batch() []tso.Hint {
+func (h *hinter) batch() []coordination.Hint {
 	n, size := 0, 0
 	for ; n < len(h.waiting) && n < hintsAtOnce; n++ {
 		if size+len(h.waiting[n].Data) > hintsBytes {

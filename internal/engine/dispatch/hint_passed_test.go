@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 func notification(table, row, column string, ts tso.Timestamp) model.Notification {
@@ -83,17 +84,17 @@ func FuzzDecodePassed(f *testing.F) {
 type passedOn struct {
 	tso.Oracle
 	mu    sync.Mutex
-	hints []tso.Hint
+	hints []coordination.Hint
 }
 
-func (o *passedOn) LeaveHints(_ context.Context, hints []tso.Hint) ([]uint64, error) {
+func (o *passedOn) LeaveHints(_ context.Context, hints []coordination.Hint) ([]uint64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.hints = append(o.hints, hints...)
 	return nil, nil
 }
 
-func (o *passedOn) TakeHints(_ context.Context, topics []uint64, _ int, _ time.Duration) (taken []tso.Hint, _ error) {
+func (o *passedOn) TakeHints(_ context.Context, topics []uint64, _ int, _ time.Duration) (taken []coordination.Hint, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, h := range o.hints {

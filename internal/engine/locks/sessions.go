@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // liveness is what this client knows of which lock owners live: its own session with the oracle,
@@ -18,8 +19,8 @@ import (
 // not answer, a lock's TTL alone decides. Correctness needs neither: a lock wrongly judged dead is
 // rolled back through its primary like any other (I8).
 type liveness struct {
-	Oracle tso.Sessions // nil: none
-	own    tso.Session
+	Oracle coordination.Sessions // nil: none
+	own    coordination.Session
 
 	// ended are sessions that have ended for good; asked says when this client last asked about
 	// another.
@@ -42,7 +43,7 @@ const (
 
 // NewSessions opens a session in the background, if the oracle keeps any.
 func NewSessions(oracle tso.Oracle) (*liveness, error) {
-	sessions, ok := oracle.(tso.Sessions)
+	sessions, ok := oracle.(coordination.Sessions)
 	if !ok {
 		return &liveness{}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // When the session of a stream's owner has ended, a worker adopts the stream (J5): it reads the
@@ -56,7 +57,7 @@ type Adopter struct {
 	Watch atomic.Bool
 
 	own    *journal.Appender
-	locks  tso.RowLocks // nil: none
+	locks  coordination.RowLocks // nil: none
 	holder string
 
 	known       map[journal.StreamID]*adopted
@@ -105,7 +106,7 @@ type unsettled struct {
 // if not nil, hears after each turn what is left, and whether it was this adopter's turn or another
 // one works. Without an oracle that keeps advisory locks every adopter works.
 func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine bool)) *Adopter {
-	locks, _ := l.Clock.Oracle.(tso.RowLocks)
+	locks, _ := l.Clock.Oracle.(coordination.RowLocks)
 	if report == nil {
 		report = func(Backlog, bool) {}
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // noSession is a session that cannot be opened while the oracle gives timestamps.
 type noSession struct{}
 
-func (noSession) OpenSession() (tso.Session, error)                          { return noSession{}, nil }
+func (noSession) OpenSession() (coordination.Session, error)                 { return noSession{}, nil }
 func (noSession) EndedSessions(context.Context, ...string) ([]string, error) { return nil, nil }
 func (noSession) ID() string                                                 { return "" }
 func (noSession) Close(context.Context) error                                { return nil }
@@ -30,7 +31,7 @@ func testCommitsDoNotEachWaitForASession(t *testing.T) {
 	c := w.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
 		cfg.Oracle = struct {
 			tso.Oracle
-			tso.Sessions
+			coordination.Sessions
 		}{cfg.Oracle, noSession{}}
 	}))
 	var took time.Duration

@@ -5,6 +5,9 @@
 package record
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -34,7 +37,7 @@ type State[T ~int64] struct {
 	HighWater T             `json:"high_water"`
 }
 
-// Check returns what is wrong with st, or nil. The zero State is in order.
+// Check returns what is wrong with st, or nil. The zero State is valid.
 func (st State[T]) Check() error {
 	held := st.Holder != ""
 	switch {
@@ -96,4 +99,104 @@ func (st State[T]) WithRemains(found State[T]) State[T] {
 		st.HighWater = max(st.HighWater, found.HighWater)
 	}
 	return st
+}
+
+// MaxBytes bounds an encoded State. The predicate of a swap in Bigtable contains it twice, and a
+// filter may have 20 KB.
+const MaxBytes = 8192
+
+// encoded is the form of a State where a store keeps it in one piece: JSON, so that an operator can
+// read it.
+type encoded[T ~int64] struct {
+	Format int `json:"format"`
+	State[T]
+}
+
+const format = 1
+
+// Encode returns the only encoding of st.
+func (st State[T]) Encode() ([]byte, error) {
+	b, err := json.Marshal(encoded[T]{format, st})
+	if err != nil {
+		return nil, fmt.Errorf("tso: encoding record %d: %w", st.Version, err)
+	}
+	if len(b) > MaxBytes {
+		return nil, fmt.Errorf("tso: %w: record %d has %d bytes, more than %d", ErrInvalidArgument, st.Version, len(b), MaxBytes)
+	}
+	return b, nil
+}
+
+// DecodeState is the inverse of Encode and refuses everything that Encode does not produce: a
+// predicate on the encoding of what was decoded would otherwise never match.
+func DecodeState[T ~int64](b []byte) (State[T], error) {
+	var stored encoded[T]
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return State[T]{}, err
+	}
+	if stored.Format != format {
+		return State[T]{}, fmt.Errorf("format %d is not %d", stored.Format, format)
+	}
+	if err := stored.Check(); err != nil {
+		return State[T]{}, err
+	}
+	canonical, err := stored.Encode()
+	if err != nil {
+		return State[T]{}, err
+	}
+	if stored.State == (State[T]{}) || !bytes.Equal(canonical, b) {
+		return State[T]{}, errors.New("it is not in the form in which records are written")
+	}
+	return stored.State, nil
+}
+
+// Salvage returns what a damaged encoding still says of the numbers that must not go back, and of
+// the lease; the zero State when it says nothing.
+func Salvage[T ~int64](b []byte) State[T] {
+	var stored encoded[T]
+	_ = json.Unmarshal(b, &stored) // keeps what it could read
+	return State[T]{Version: stored.Version, Epoch: stored.Epoch, Lease: stored.Lease, HighWater: stored.HighWater}
+}
+
+// Witness repeats the numbers of a record elsewhere in the store. The same write stores both, so a
+// record that does not agree with its witness was damaged: no server may serve from it.
+type Witness[T ~int64] struct {
+	Version   int64 `json:"version"`
+	Epoch     int64 `json:"epoch"`
+	HighWater T     `json:"high_water"`
+}
+
+// Witness returns the witness of st.
+func (st State[T]) Witness() Witness[T] {
+	return Witness[T]{Version: st.Version, Epoch: st.Epoch, HighWater: st.HighWater}
+}
+
+// Confirm returns an error that names both sides unless w was written together with st.
+func (w Witness[T]) Confirm(st State[T]) error {
+	if own := st.Witness(); own != w {
+		return fmt.Errorf("the record has version %d, epoch %d, high-water mark %d, "+
+			"and its witness version %d, epoch %d, high-water mark %d",
+			own.Version, own.Epoch, own.HighWater, w.Version, w.Epoch, w.HighWater)
+	}
+	return nil
+}
+
+// Encode returns the only encoding of w.
+func (w Witness[T]) Encode() ([]byte, error) {
+	b, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("tso: encoding the witness of record %d: %w", w.Version, err)
+	}
+	return b, nil
+}
+
+// DecodeWitness is the inverse of Encode and refuses everything else.
+func DecodeWitness[T ~int64](b []byte) (Witness[T], error) {
+	var w Witness[T]
+	if err := json.Unmarshal(b, &w); err != nil {
+		return Witness[T]{}, err
+	}
+	if canonical, err := json.Marshal(w); err != nil || !bytes.Equal(canonical, b) {
+		return Witness[T]{}, errors.New("it is not in the form in which witnesses are written")
+	}
+	return w, nil
 }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Backend is a database that keeps the record and the sessions of one oracle. Its methods return
@@ -24,14 +27,14 @@ type Backend[T ~int64] interface {
 	// was found by a record. ErrMismatch: something else is stored by then.
 	Remains(ctx context.Context) (found State[T], repair func(context.Context, State[T]) error, err error)
 
-	// AddSession, RemoveSessions and Sessions are those of tso.SessionStore.
+	// AddSession, RemoveSessions and Sessions are those of coordination.SessionStore.
 	AddSession(ctx context.Context, id string) error
 	RemoveSessions(ctx context.Context, ids ...string) error
 	Sessions(ctx context.Context) ([]string, error)
 }
 
 // Store is what all stores do around their Backend. Apart from the type of a record its methods
-// are those of tso.Store and tso.SessionStore.
+// are those of tso.Store and coordination.SessionStore.
 type Store[T ~int64] struct {
 	Backend Backend[T]
 	Name    string // of the oracle
@@ -70,7 +73,7 @@ func (s *Store[T]) CompareAndSwap(ctx context.Context, old, next State[T]) error
 }
 
 // resolve finds the outcome of a swap that was refused, or whose answer was lost, from what the
-// store holds now. It looks into a refusal too, because the swap may repeat one that was applied.
+// store holds now. It reads after a refusal too, because the swap may repeat one that was applied.
 // The nonce in next tells.
 func (s *Store[T]) resolve(ctx context.Context, old, next State[T], cause error) error {
 	stored, err := s.Load(ctx)
@@ -82,7 +85,7 @@ func (s *Store[T]) resolve(ctx context.Context, old, next State[T], cause error)
 			next.Version, cause, err)
 	case stored == next:
 		return nil
-	case stored == old: // and the swap may still be under way
+	case stored == old: // and the swap may still be in flight
 		return fmt.Errorf("tso: storing record %d, not applied so far: %w", next.Version, cause)
 	}
 	return fmt.Errorf("tso: storing record %d: %w: the store holds record %d of epoch %d",
@@ -109,7 +112,7 @@ func (s *Store[T]) Remains(
 	}, err
 }
 
-// AddSession implements tso.SessionStore.
+// AddSession implements coordination.SessionStore.
 func (s *Store[T]) AddSession(ctx context.Context, id string) error {
 	if err := checkSessionIDs(id); err != nil {
 		return err
@@ -119,7 +122,7 @@ func (s *Store[T]) AddSession(ctx context.Context, id string) error {
 	})
 }
 
-// RemoveSessions implements tso.SessionStore.
+// RemoveSessions implements coordination.SessionStore.
 func (s *Store[T]) RemoveSessions(ctx context.Context, ids ...string) error {
 	if err := checkSessionIDs(ids...); err != nil || len(ids) == 0 {
 		return err
@@ -129,7 +132,7 @@ func (s *Store[T]) RemoveSessions(ctx context.Context, ids ...string) error {
 	})
 }
 
-// Sessions implements tso.SessionStore.
+// Sessions implements coordination.SessionStore.
 func (s *Store[T]) Sessions(ctx context.Context) (ids []string, err error) {
 	err = s.call(ctx, "reading the sessions", s.SessionsTable, func(ctx context.Context) error {
 		ids, err = s.Backend.Sessions(ctx)
@@ -166,4 +169,70 @@ func CheckName(name string) error {
 			ErrInvalidArgument, name, MaxNameBytes)
 	}
 	return nil
+}
+
+// Limits of sessions.
+const (
+	MaxSessionIDBytes = 64
+	MaxSessionIDs     = 1000 // in one question, and in one removal from a store
+
+	// MaxStoredSessions is how many sessions a store returns: twice as many as a server may have
+	// open, because some may be left of a leader that could not remove them.
+	MaxStoredSessions = 200_000
+)
+
+// IsSessionID reports whether id may be the id of a session.
+func IsSessionID(id string) bool {
+	return id != "" && len(id) <= MaxSessionIDBytes && utf8.ValidString(id)
+}
+
+// checkSessionIDs returns ErrInvalidArgument unless a store may keep ids.
+func checkSessionIDs(ids ...string) error {
+	if len(ids) > MaxSessionIDs {
+		return fmt.Errorf("tso: %w: %d sessions, more than %d", ErrInvalidArgument, len(ids), MaxSessionIDs)
+	}
+	for _, id := range ids {
+		if !IsSessionID(id) {
+			return fmt.Errorf("tso: %w: the session %.80q is not 1 to %d bytes of UTF-8",
+				ErrInvalidArgument, id, MaxSessionIDBytes)
+		}
+	}
+	return nil
+}
+
+// Errors of package tso, where they are explained.
+var (
+	ErrCorrupt  = errors.New("the oracle's record is damaged")
+	ErrNoRecord = errors.New("the oracle's record is missing: initialize a new oracle; " +
+		"if this one has served before, raise its mark above everything that was served")
+	ErrFenced          = errors.New("the oracle's record was changed by another server")
+	ErrInvalidArgument = errors.New("invalid argument")
+)
+
+// Corruptf returns an ErrCorrupt that says what was found.
+func Corruptf(format string, args ...any) error {
+	return fmt.Errorf("tso: %w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// Permanent reports whether retrying cannot cure err, as when a table does not exist or may not be
+// read.
+func Permanent(err error) bool {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoRecord) || errors.Is(err, ErrInvalidArgument) {
+		return true
+	}
+	switch status.Code(err) {
+	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument,
+		codes.Unimplemented, codes.DataLoss:
+		return true
+	}
+	return false
+}
+
+// WithContext makes an error that the end of ctx caused satisfy errors.Is with ctx.Err(): gRPC and
+// the client libraries return a status instead.
+func WithContext(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }

@@ -213,7 +213,7 @@ type rowLock struct {
 	until  time.Time
 }
 
-// LockRows implements tso.RowLocks.
+// LockRows implements coordination.RowLocks.
 func (s *lockService) LockRows(_ context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	now := s.now()
 	for i, r := range rows {
@@ -225,7 +225,7 @@ func (s *lockService) LockRows(_ context.Context, holder string, ttl time.Durati
 	return len(rows), nil
 }
 
-// UnlockRows implements tso.RowLocks.
+// UnlockRows implements coordination.RowLocks.
 func (s *lockService) UnlockRows(_ context.Context, holder string, rows []uint64) error {
 	for _, r := range rows {
 		if s.held[r].holder == holder {

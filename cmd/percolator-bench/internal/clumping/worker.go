@@ -15,7 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 const (
@@ -39,7 +39,7 @@ type worker struct {
 
 func (w *world) addWorker(i int) {
 	x := &worker{world: w, queued: map[int]bool{}, settled: map[int]int{}}
-	var service tso.RowLocks
+	var service coordination.RowLocks
 	if !w.variant.NoLocks {
 		service = w.locks
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/coordination"
 )
 
 // devOracleName is the name of dev's oracle, the default of the other commands.
@@ -31,7 +32,7 @@ func openDevOracle(ctx context.Context, f devFlags, found emulator.Contents, opt
 		return nil, nil, fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
 	}
 	record := tso.NewBigtableStore(client.Open(tso.BigtableTable), devOracleName)
-	store = emulatedStore{record, record.(tso.SessionStore)}
+	store = emulatedStore{record, record.(coordination.SessionStore)}
 	err = tso.Initialize(ctx, store)
 	if err == nil {
 		err = resumeOracle(ctx, store, newestTimestamp(f, found))
@@ -46,7 +47,7 @@ func openDevOracle(ctx context.Context, f devFlags, found emulator.Contents, opt
 // none.
 type emulatedStore struct {
 	tso.Store
-	tso.SessionStore
+	coordination.SessionStore
 }
 
 // resumeOracle frees the lease of a process that has crashed, which no process holds any
