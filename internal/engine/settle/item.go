@@ -27,7 +27,7 @@ type OwnerState uint8
 
 const (
 	// OwnerUnknown: the owner may be dead. A transaction that has left nothing on its primary is
-	// rolled back once its TTL is over or its session has ended (I8).
+	// rolled back once its TTL or its session has ended (I8).
 	OwnerUnknown OwnerState = iota
 	// OwnerElsewhere: another process, which lives. Its transaction may still prewrite, whatever
 	// its age; and it dispatches what it finds itself.

@@ -48,7 +48,7 @@ import (
 // Limits of a look.
 const (
 	lookAtOnce   = 8  // primaries, and locks to resolve
-	lookVersions = 64 // notify cells of a column; below that many all are known
+	lookVersions = 64 // notify cells of a column; below that many all are read
 
 	// lookTimeout bounds a look, whose finds may wait for room in the queue of a worker.
 	lookTimeout = 30 * time.Second

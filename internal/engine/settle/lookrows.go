@@ -129,7 +129,7 @@ func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending, upTo
 }
 
 // learnColumns reads the schema again if one of rows, which were read before, is notified in a
-// column that is not known to be observed: it may have become so.
+// column that the cached schema does not observe: it may have become so.
 func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]layout.Pending) error {
 	for _, p := range rows {
 		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return !l.observed(n.Cell) }) {

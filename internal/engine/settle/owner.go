@@ -18,7 +18,7 @@ import (
 const (
 	lowEvery = time.Second // how often the low positions are written at most
 
-	// lately is over how many ticks what a client appends is averaged.
+	// lately is how many ticks an average of what a client appends spans.
 	lately = 10
 	// lookRows is how many rows a look reads, unless one row of a stream names more.
 	lookRows = 1000
