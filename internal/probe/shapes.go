@@ -205,7 +205,7 @@ func (p *probe) shapes(ctx context.Context) []Finding {
 
 // asked says what a query asks for, without bytes that a terminal might take for something.
 func asked(q store.Query) string {
-	return fmt.Sprintf("the query of shape %d for %q, %q, %q to %q at %d, %d versions", q.Shape, q.Columns, q.Ranges, q.Column, q.High, q.At, q.N)
+	return fmt.Sprintf("the query %q for %q, %q, %q to %q at %d, %d versions", q.Shape, q.Columns, q.Ranges, q.Column, q.Other, q.At, q.N)
 }
 
 // maxNamed is how many failures of one kind are named.

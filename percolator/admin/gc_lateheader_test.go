@@ -67,7 +67,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	}, func(model.Cell) bool { return true }))
 	a := settle.NewAdopter(other.Engine().Looker, other.Engine().Journal, nil)
 	fixture.Eventually(t, "the row is adopted", func() bool {
-		fixture.Must(t, a.Turn(ctx))
+		fixture.Must(t, a.RunOnce(ctx))
 		return found.Load()
 	})
 }

@@ -292,8 +292,11 @@ func (r *reading) alone(ctx context.Context, list []*txn) error {
 	for i, t := range list {
 		g.Go(func() (err error) {
 			session := r.streams[t.at[len(t.at)-1].stream].Session
-			states[i], err = r.e.Looker.Status(gctx, &settle.Item{Entry: journal.Entry{StartTS: t.start, Primary: t.primary}, Session: session,
-				Alive: session != "" && !r.e.Locks.SessionEnded(gctx, session)}, now)
+			it := settle.Item{Entry: journal.Entry{StartTS: t.start, Primary: t.primary}, Session: session}
+			if session != "" && !r.e.Locks.SessionEnded(gctx, session) {
+				it.Owner = settle.OwnerElsewhere
+			}
+			states[i], err = r.e.Looker.Status(gctx, &it, now)
 			return err
 		})
 	}

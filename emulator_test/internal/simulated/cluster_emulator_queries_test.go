@@ -12,12 +12,13 @@ import (
 func (p *pair) query() (table string, q store.Query) {
 	q = p.shaped()
 	p.covered[q.Shape] = true
-	switch {
-	case p.rand.IntN(30) == 0:
+	if p.rand.IntN(30) == 0 {
 		return "none", q
-	case q.Shape == store.ShapeJournalCells:
+	}
+	switch q.Shape.Table() {
+	case model.JournalTable:
 		return journalTable, q
-	case q.Shape >= store.ShapeCellsOf:
+	case model.MetaTable:
 		return metaTable, q
 	}
 	return "t", q

@@ -15,7 +15,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // A client appends its entries to a few streams of its own, each in another shard:
@@ -89,7 +88,7 @@ type part struct {
 	acked  bool // likewise
 }
 
-// Append is a transaction's entry on its way.
+// Append is a transaction's entry, in flight and then as its owner knows it.
 type Append struct {
 	entry *Entry
 	left  int           // parts without an acknowledgment; guarded by the appender's mu
@@ -98,17 +97,7 @@ type Append struct {
 	done  chan struct{} // closed when left is 0, or with err
 	until time.Time     // no one waits for it any longer
 
-	// What the owner knows of it, guarded by its mu.
-	in       []*OwnRow // rows that hold it
-	decided  bool
-	commitTS tso.Timestamp // 0: it did not commit
-	rows     int           // that phase two is not done with
-	failed   bool          // phase two, for a row
-	cells    []model.Cell  // that carry its notifications, as far as is known
-	settled  bool
-	copied   int // how often the entry was appended before
-
-	notified, taken, expired tso.Timestamp // what the last look has found, as in Unsettled
+	ownEntry
 }
 
 // NewAppender appends until ctx ends.

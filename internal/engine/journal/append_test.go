@@ -288,7 +288,7 @@ func TestAppendsToStreamsOfThePresentSession(t *testing.T) {
 		}
 		ended := 0
 		for _, s := range a.Own.streams {
-			if s.over {
+			if s.ended {
 				ended++
 			}
 		}

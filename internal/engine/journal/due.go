@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -25,68 +24,80 @@ const (
 	maxDoubled = 8 // times that the interval doubles: to about eight hours
 )
 
-// Looking is a row of a stream that is due, with what is known of it.
-type Looking struct {
+// DueRow is a row of a stream that is looked at, with what of its entries is.
+type DueRow struct {
 	*OwnRow
-	Open  []*Append // its unsettled entries, but for those that another row stands for
-	Known bool      // else the row has to be read
+	Unread bool      // its entries have to be read
+	Open   []*Append // else they are these, but for those that another row stands for
+}
 
-	Progress bool // the look has led to something, and the next one follows soon
+// Outcome is what a look at a row has led to.
+type Outcome struct {
+	Settled  []*Append // of a remembered row
+	Left     []Entry   // of an unread row: what is not settled
+	Progress bool      // it has led to something, and the next look follows soon
 }
 
 // Due takes the rows that are to be looked at now, at most most of them, the one that has been due
-// longest first. The caller ends each with Looked.
-func (o *Owner) Due(now time.Time, most int) (due []Looking) {
+// longest first. The caller ends each with Looked or Postponed.
+func (o *Owner) Due(now time.Time, most int) (due []DueRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(due) < most && len(o.due) > 0 && !o.due[0].due.After(now) {
-		row := heap.Pop(&o.due).(*OwnRow)
-		l := Looking{OwnRow: row, Known: row.known}
+	for len(due) < most && o.due.Len() > 0 && !o.due.First().due.After(now) {
+		row := o.due.Pop()
+		d := DueRow{OwnRow: row, Unread: row.state == rowUnread}
 		for _, w := range row.open {
 			if w.in[0] == row {
-				l.Open = append(l.Open, w)
+				d.Open = append(d.Open, w)
 			}
 		}
-		due = append(due, l)
+		due = append(due, d)
 	}
 	return due
 }
 
-// Looked ends a look: settled are the entries of the row that are settled, and left, of a row that
-// had to be read, those that are not.
-func (o *Owner) Looked(l Looking, settled []*Append, left []Entry) {
+// Looked ends a look.
+func (o *Owner) Looked(d DueRow, out Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, w := range settled {
+	for _, w := range out.Settled {
 		o.settle(w)
 	}
-	row := l.OwnRow
+	row := d.OwnRow
+	if row.state == rowUnread {
+		o.readAgain(row, out.Left)
+	}
+	if row.state == rowSettled {
+		return
+	}
+	if row.looks++; out.Progress {
+		row.looks = 0
+	}
+	o.schedule(row, time.Now())
+}
+
+// readAgain notes the entries that an unread row holds unsettled: none settles it, and those that
+// there is room for are remembered. The caller holds o.mu.
+func (o *Owner) readAgain(row *OwnRow, left []Entry) {
 	switch {
-	case row.settled:
-		return
-	case !row.known && len(left) == 0:
+	case len(left) == 0:
 		o.remove(row)
-		return
-	case !row.known && o.owned+len(left) <= MaxOwned:
-		row.known = true
+	case o.owned+len(left) <= MaxOwned:
+		row.state = rowRemembered
 		o.named -= row.unread
 		row.unread = 0
 		for i := range left {
 			o.hold(row, &Append{entry: &left[i]})
 		}
 	}
-	if row.looks++; l.Progress {
-		row.looks = 0
-	}
-	o.schedule(row, time.Now())
 }
 
-// Postponed ends a look that could not be made, for the next turn.
-func (o *Owner) Postponed(l Looking) {
+// Postponed ends a look that could not be made: the row becomes due as it has before.
+func (o *Owner) Postponed(d DueRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !l.OwnRow.settled {
-		o.schedule(l.OwnRow, time.Now())
+	if d.state != rowSettled {
+		o.schedule(d.OwnRow, time.Now())
 	}
 }
 
@@ -95,7 +106,7 @@ func (o *Owner) Postponed(l Looking) {
 func (o *Owner) Again(w *Append, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if w.settled || len(w.in) == 0 {
+	if len(w.in) == 0 {
 		return false
 	}
 	row := w.in[0]
@@ -107,23 +118,22 @@ func (o *Owner) Again(w *Append, now time.Time) bool {
 func (o *Owner) Copied(w, to *Append) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	to.copied = w.copied + 1
-	to.notified, to.taken, to.expired = w.notified, w.taken, w.expired
-	if w.settled {
+	to.copied, to.found = w.copied+1, w.found
+	if w.state == entrySettled {
 		o.settle(to)
 		return
 	}
-	to.commitTS, to.decided, to.rows, to.failed = w.commitTS, w.decided, w.rows, w.failed
+	to.state, to.commitTS, to.unfinished = w.state, w.commitTS, w.unfinished
 	o.await(to, w.cells)
 	o.settle(w)
 }
 
 // CommitTS is when the transaction committed, as far as this process knows; 0: it does not. Phase
-// two of it may be under way.
-func (o *Owner) CommitTS(w *Append) (ts tso.Timestamp, underWay bool) {
+// two of it may be in flight.
+func (o *Owner) CommitTS(w *Append) (ts tso.Timestamp, inPhaseTwo bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return w.commitTS, w.rows > 0
+	return w.commitTS, w.unfinished > 0
 }
 
 // Hurry makes every row due that holds an unprocessed notification, as if it had never been looked
@@ -132,12 +142,12 @@ func (o *Owner) Hurry() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	for _, row := range o.due {
-		if !row.known || slices.ContainsFunc(row.open, func(w *Append) bool { return w.notified != 0 || len(w.cells) > 0 }) {
+	for _, row := range o.due.All() {
+		if row.state == rowUnread || slices.ContainsFunc(row.open, func(w *Append) bool { return w.found.Notified != 0 || len(w.cells) > 0 }) {
 			row.looks, row.due = 0, now
 		}
 	}
-	heap.Init(&o.due)
+	o.due.Init()
 	select {
 	case o.Hurried <- struct{}{}:
 	default:
@@ -153,13 +163,13 @@ func (o *Owner) schedule(row *OwnRow, from time.Time) {
 		o.rested = max(o.rested, o.named)
 	}
 	row.due = from.Add(after)
-	heap.Push(&o.due, row)
+	o.due.Push(row)
 }
 
 // leastRest is how long rows rest between looks, so that these do not exceed OwnerRows.
 func (o *Owner) leastRest() time.Duration { return time.Duration(o.named) * time.Second / OwnerRows }
 
-// unname notes that n names need no look any more. Once that is most of those for which rows rest,
+// unname notes that n names need no look any more. Once those are most of what the rows rest for,
 // they rest for less. The caller holds o.mu.
 func (o *Owner) unname(n int) {
 	if o.named -= n; o.named > o.rested/2 {
@@ -167,12 +177,12 @@ func (o *Owner) unname(n int) {
 	}
 	o.rested = o.named
 	now := time.Now()
-	for _, row := range o.due {
+	for _, row := range o.due.All() {
 		if latest := now.Add(max(lookAfter(row.looks), o.leastRest())); row.looks > 0 && row.due.After(latest) {
 			row.due = latest
 		}
 	}
-	heap.Init(&o.due)
+	o.due.Init()
 }
 
 // lookAfter is how long a row rests that was looked at so often.
@@ -180,33 +190,6 @@ func lookAfter(looks int) time.Duration {
 	return min(FirstLook<<min(looks, 12), rarestLook)
 }
 
-// dueRows orders rows by when they are due. It implements heap.Interface.
-type dueRows []*OwnRow
-
-func (d dueRows) Len() int           { return len(d) }
-func (d dueRows) Less(i, j int) bool { return d[i].due.Before(d[j].due) }
-func (d dueRows) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].index, d[j].index = i, j
-}
-
-func (d *dueRows) Push(x any) {
-	row := x.(*OwnRow)
-	row.index = len(*d)
-	*d = append(*d, row)
-}
-
-func (d *dueRows) Pop() any {
-	last := len(*d) - 1
-	row := (*d)[last]
-	(*d)[last] = nil
-	*d = (*d)[:last]
-	row.index = -1
-	return row
-}
-
-func (d *dueRows) remove(row *OwnRow) {
-	if row.index >= 0 {
-		heap.Remove(d, row.index)
-	}
-}
+// Before and Placed are for Owner.due.
+func (r *OwnRow) Before(other *OwnRow) bool { return r.due.Before(other.due) }
+func (r *OwnRow) Placed(at int)             { r.place = at }

@@ -22,15 +22,15 @@ func TestAStragglerIsLookedAtSoonOnceTheOthersAreSettled(t *testing.T) {
 	}
 	now := time.Now()
 	for _, l := range o.Due(now.Add(2*FirstLook), 2000) {
-		o.Looked(l, nil, nil)
+		o.Looked(l, Outcome{})
 	}
 	for _, w := range entries[:1000] {
 		o.RolledBack(w)
 	}
-	if o.named != 1 || len(o.due) != 1 {
-		t.Fatalf("%d names, %d rows are due", o.named, len(o.due))
+	if o.named != 1 || o.due.Len() != 1 {
+		t.Fatalf("%d names, %d rows are due", o.named, o.due.Len())
 	}
-	if after := o.due[0].due.Sub(now); after > rarestLook+time.Minute {
+	if after := o.due.First().due.Sub(now); after > rarestLook+time.Minute {
 		t.Errorf("the only row that is left is looked at in %v, want at most %v", after, rarestLook)
 	}
 }

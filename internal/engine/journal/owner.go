@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -19,8 +20,8 @@ import (
 // whose notifications another process works on or whose requests have failed, the owner looks at
 // the rows (package settle). Every row of a stream below its low position is settled.
 //
-// What is known is bounded: beyond MaxOwned transactions a row of a stream is only remembered by
-// its number, and read again when its turn comes (due.go).
+// Memory is bounded: beyond MaxOwned transactions a row of a stream is only remembered by its
+// number, and read again when it is due (due.go).
 
 // MaxOwned is how many unsettled transactions a client remembers.
 const MaxOwned = 50_000
@@ -33,11 +34,11 @@ type Owner struct {
 	mu      sync.Mutex
 	streams map[StreamID]*ownStream
 	cells   map[model.Cell][]waiting // for the end of a notification
-	owned   int                      // transactions in rows
-	due     dueRows
+	owned   int                      // entries that remembered rows hold, once for each row
+	due     ordered.Heap[*OwnRow]    // unsettled rows, but those that are looked at
 
 	appended uint64 // rows of tables that entries have named
-	named    int    // of these by what is not settled
+	named    int    // of these by unsettled entries
 	rested   int    // named, at most, when a row was scheduled; since most of it was settled
 }
 
@@ -52,8 +53,8 @@ type ownStream struct {
 	rows    []*OwnRow // in order; the first is not settled
 	settled int       // of rows
 	next    uint64    // above every acknowledged row
-	low     uint64    // as it was written last
-	over    bool      // nothing will be appended to it
+	low     uint64    // as it was written last; 0: that may not have arrived
+	ended   bool      // nothing will be appended to it
 }
 
 // OwnRow is a row of an own stream that was not settled when it was acknowledged.
@@ -62,14 +63,54 @@ type OwnRow struct {
 	Seq    uint64
 	Sent   time.Time // acknowledged
 
-	open    []*Append // its entries that are not settled, if known
-	known   bool      // else the row has to be read
-	settled bool
-	unread  int       // rows of tables that its entries name, if it is not known
-	looks   int       // how often its client has looked at its rows
-	due     time.Time // for the next look
-	index   int       // in Owner.due; -1: during a look at it
+	state  rowState
+	open   []*Append // its unsettled entries, while it is remembered
+	unread int       // rows of tables that its entries name, while it is unread
+	looks  int       // in succession that led to nothing
+	due    time.Time // for the next look
+	place  int       // in Owner.due; -1: it is looked at, or settled
 }
+
+// rowState is what is in memory of a row.
+type rowState uint8
+
+const (
+	// rowRemembered: its unsettled entries are, of which there are some. The row is settled with the
+	// last of them.
+	rowRemembered rowState = iota
+	// rowUnread: only its number, as there was no room for its entries. A look reads them: it
+	// settles the row, or remembers it if there is room then.
+	rowUnread
+	// rowSettled: nothing; it stands in its stream until the rows before it are settled.
+	rowSettled
+)
+
+// ownEntry is what the owner knows of an entry. Owner.mu guards it.
+type ownEntry struct {
+	state      entryState
+	in         []*OwnRow     // remembered rows that hold it, of which the first looks; none once it is settled
+	commitTS   tso.Timestamp // 0: it has not committed
+	unfinished int           // rows that are left to phase two, which is in flight
+	cells      []model.Cell  // that carry its notifications, as far as phase two has written them
+	copied     int           // how often the entry was appended before
+	found      Backlog       // by the last look
+}
+
+// entryState is what has become of an entry's transaction.
+type entryState uint8
+
+const (
+	// entryOpen: it may still commit, or was neither committed nor rolled back here: a look decides.
+	// commitTS, unfinished and cells are zero.
+	entryOpen entryState = iota
+	// entryCommitted: it committed at commitTS. It is settled once unfinished is 0 and cells are
+	// none.
+	entryCommitted
+	// entryDoubtful: it committed, and phase two has failed for a row. Only a look settles it.
+	entryDoubtful
+	// entrySettled: nothing of it is left. No row holds it, and it waits for no cell.
+	entrySettled
+)
 
 // NewOwner knows of no entry.
 func NewOwner() *Owner {
@@ -86,18 +127,21 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 		o.streams[id] = s
 	}
 	s.next = seq + 1
-	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now(), known: o.owned < MaxOwned}
+	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now()}
+	if o.owned >= MaxOwned {
+		row.state = rowUnread
+	}
 	for _, p := range parts {
 		o.appended += uint64(len(p.entry.Rows))
-		if !row.known {
+		switch n := len(row.open); {
+		case row.state == rowUnread:
 			row.unread += len(p.entry.Rows)
-		}
-		// The row is another part of the same entry.
-		if n := len(row.open); row.known && !p.of.settled && (n == 0 || row.open[n-1] != p.of) {
+		case p.of.state == entrySettled:
+		case n == 0 || row.open[n-1] != p.of: // else it is another part of the same entry
 			o.hold(row, p.of)
 		}
 	}
-	if row.known && len(row.open) == 0 {
+	if row.state == rowRemembered && len(row.open) == 0 {
 		return
 	}
 	o.named += row.unread
@@ -123,7 +167,10 @@ func (o *Owner) Committed(w *Append, ts tso.Timestamp, rows int, cells []model.C
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w.commitTS, w.decided, w.rows = ts, true, rows
+	if w.state == entrySettled {
+		return
+	}
+	w.state, w.commitTS, w.unfinished = entryCommitted, ts, rows
 	o.await(w, cells)
 	o.check(w)
 }
@@ -132,7 +179,7 @@ func (o *Owner) Committed(w *Append, ts tso.Timestamp, rows int, cells []model.C
 // caller holds o.mu.
 func (o *Owner) await(w *Append, cells []model.Cell) {
 	w.cells = append(w.cells, cells...)
-	if len(w.in) == 0 { // settled, or a look at its row has to find them gone
+	if len(w.in) == 0 { // a look at its row has to find them gone
 		return
 	}
 	for _, c := range cells {
@@ -148,8 +195,13 @@ func (o *Owner) RowDone(w *Append, err error, cells ...model.Cell) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w.rows--
-	if w.failed = w.failed || err != nil; err == nil {
+	if w.state == entrySettled {
+		return
+	}
+	w.unfinished--
+	if err != nil {
+		w.state = entryDoubtful
+	} else {
 		o.await(w, cells)
 	}
 	o.check(w)
@@ -162,8 +214,9 @@ func (o *Owner) RolledBack(w *Append) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w.decided, w.rows = true, 0
-	o.check(w)
+	if w.state == entryOpen {
+		o.settle(w)
+	}
 }
 
 // Cleared says that the notifications of a cell up to upTo are gone that were there at asked. Phase
@@ -172,14 +225,14 @@ func (o *Owner) RolledBack(w *Append) {
 func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	over := func(w waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
-	ended := slices.Clone(o.cells[c])
+	gone := func(w waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
+	waited := slices.Clone(o.cells[c])
 	// Delete all at once, because a cell may have many.
-	if o.cells[c] = slices.DeleteFunc(o.cells[c], over); len(o.cells[c]) == 0 {
+	if o.cells[c] = slices.DeleteFunc(o.cells[c], gone); len(o.cells[c]) == 0 {
 		delete(o.cells, c)
 	}
-	for _, w := range ended {
-		if over(w) {
+	for _, w := range waited {
+		if gone(w) {
 			o.clear(w.Append, c)
 			o.check(w.Append)
 		}
@@ -198,17 +251,17 @@ func (o *Owner) clear(w *Append, c model.Cell) {
 
 // check settles a transaction that nothing is left of. The caller holds o.mu.
 func (o *Owner) check(w *Append) {
-	if w.decided && w.rows <= 0 && !w.failed && len(w.cells) == 0 {
+	if w.state == entryCommitted && w.unfinished <= 0 && len(w.cells) == 0 {
 		o.settle(w)
 	}
 }
 
 // settle notes that an entry is settled, in every row that holds it. The caller holds o.mu.
 func (o *Owner) settle(w *Append) {
-	if w.settled {
+	if w.state == entrySettled {
 		return
 	}
-	w.settled = true
+	w.state = entrySettled
 	if len(w.in) > 0 {
 		o.unname(len(w.entry.Rows))
 	}
@@ -229,11 +282,13 @@ func (o *Owner) settle(w *Append) {
 
 // remove notes that a row is settled. The caller holds o.mu.
 func (o *Owner) remove(row *OwnRow) {
-	if row.settled {
+	if row.state == rowSettled {
 		return
 	}
-	row.settled = true
-	o.due.remove(row)
+	row.state = rowSettled
+	if row.place >= 0 {
+		o.due.Remove(row.place)
+	}
 	o.unname(row.unread)
 	o.streams[row.Stream].trim()
 }
@@ -242,13 +297,13 @@ func (o *Owner) remove(row *OwnRow) {
 func (s *ownStream) trim() {
 	s.settled++
 	n := 0
-	for n < len(s.rows) && s.rows[n].settled {
+	for n < len(s.rows) && s.rows[n].state == rowSettled {
 		s.rows[n] = nil
 		n++
 	}
 	s.rows = s.rows[n:]
 	if s.settled -= n; s.settled > len(s.rows)/2 {
-		s.rows = slices.Clone(slices.DeleteFunc(s.rows, func(r *OwnRow) bool { return r.settled }))
+		s.rows = slices.Clone(slices.DeleteFunc(s.rows, func(r *OwnRow) bool { return r.state == rowSettled }))
 		s.settled = 0
 	}
 }
@@ -267,7 +322,7 @@ func (o *Owner) Low() map[StreamID]uint64 {
 		switch {
 		case low > s.low:
 			s.low, moved[id] = low, low
-		case s.over && len(s.rows) == 0:
+		case s.ended && len(s.rows) == 0:
 			delete(o.streams, id) // its position was written by the last call's caller
 		}
 	}
@@ -279,7 +334,7 @@ func (o *Owner) ended(id StreamID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.streams[id]; s != nil {
-		s.over = true
+		s.ended = true
 	}
 }
 
@@ -317,8 +372,8 @@ func (o *Owner) OldestNotified(takes func(model.Cell) bool) (oldest, taken tso.T
 	for c, list := range o.cells {
 		accepted := takes(c)
 		for _, w := range list {
-			if oldest = earliest(oldest, w.commitTS); accepted {
-				taken = earliest(taken, w.commitTS)
+			if oldest = Earliest(oldest, w.commitTS); accepted {
+				taken = Earliest(taken, w.commitTS)
 			}
 		}
 	}

@@ -25,11 +25,11 @@ func TestBacklogCostsABoundedRate(t *testing.T) {
 			n := 0
 			for _, l := range o.Due(time.Now(), *backlog) {
 				n += perRow * perEntry
-				var left []Entry
-				if !l.Known {
-					left = make([]Entry, perRow)
+				var out Outcome
+				if l.Unread {
+					out.Left = make([]Entry, perRow)
 				}
-				o.Looked(l, nil, left)
+				o.Looked(l, out)
 			}
 			looked = append(looked, n)
 			if o.owned > MaxOwned+perRow || len(o.cells) > 0 {

@@ -38,8 +38,8 @@ func TestLowFollowsTheFirstUnsettledRow(t *testing.T) {
 	}
 	o.RolledBack(entries[4])
 	o.RolledBack(entries[3])
-	if got := low(o); got != 11 || o.owned != 0 || len(o.due) != 0 || len(o.streams["stream"].rows) != 0 {
-		t.Errorf("it is %d, want 11; %d are owned, %d due", got, o.owned, len(o.due))
+	if got := low(o); got != 11 || o.owned != 0 || o.due.Len() != 0 || len(o.streams["stream"].rows) != 0 {
+		t.Errorf("it is %d, want 11; %d are owned, %d due", got, o.owned, o.due.Len())
 	}
 }
 
@@ -74,11 +74,11 @@ func TestPhaseTwoSettles(t *testing.T) {
 	for i, errs := range rows {
 		o.Committed(entries[i], 5, 2, nil)
 		o.RowDone(entries[i], errs[0])
-		if entries[i].settled {
+		if entries[i].state == entrySettled {
 			t.Error("settled while a row is left")
 		}
-		if o.RowDone(entries[i], errs[1]); entries[i].settled != (errors.Join(errs...) == nil) {
-			t.Errorf("after %v: settled %v", errs, entries[i].settled)
+		if o.RowDone(entries[i], errs[1]); (entries[i].state == entrySettled) != (errors.Join(errs...) == nil) {
+			t.Errorf("after %v: state %v", errs, entries[i].state)
 		}
 	}
 	if got := low(o); got != 2 {
@@ -95,11 +95,11 @@ func TestRowsAreDueEverMoreRarely(t *testing.T) {
 		t.Errorf("%d rows are due at once", len(due))
 	}
 	due := o.Due(begun.Add(FirstLook+time.Second), 2)
-	if len(due) != 2 || due[0].Seq != 1 || due[1].Seq != 2 || !due[0].Known || len(due[0].Open) != 1 {
+	if len(due) != 2 || due[0].Seq != 1 || due[1].Seq != 2 || due[0].Unread || len(due[0].Open) != 1 {
 		t.Fatalf("due are %+v", due)
 	}
-	o.Looked(due[0], nil, nil)
-	o.Looked(due[1], due[1].Open, nil)
+	o.Looked(due[0], Outcome{})
+	o.Looked(due[1], Outcome{Settled: due[1].Open})
 	if due := o.Due(begun.Add(FirstLook+time.Second), 10); len(due) != 1 || due[0].Seq != 3 {
 		t.Errorf("then %+v", due)
 	}
@@ -148,7 +148,7 @@ func TestCopiesLetTheLowPositionPass(t *testing.T) {
 		stubborn = to
 	}
 	o.Cleared(cell, 5, time.Now())
-	if !stubborn.settled || len(o.cells) != 0 {
+	if stubborn.state != entrySettled || len(o.cells) != 0 {
 		t.Error("the end of its notification does not settle the copy")
 	}
 }
@@ -162,22 +162,20 @@ func TestRowsBeyondTheLimitAreRead(t *testing.T) {
 	e := &Entry{StartTS: 2}
 	o.sent("stream", 2, []*part{{entry: e, of: &Append{entry: e}}})
 	due := o.Due(time.Now().Add(time.Hour), 10)
-	if len(due) != 2 || !due[0].Known || due[1].Known {
+	if len(due) != 2 || due[0].Unread || !due[1].Unread {
 		t.Fatalf("due are %+v", due)
 	}
-	o.Looked(due[1], nil, []Entry{*e})
-	if due[1].known {
-		t.Error("it is known although there is no room")
+	o.Looked(due[1], Outcome{Left: []Entry{*e}})
+	if due[1].state != rowUnread {
+		t.Error("it is remembered although there is no room")
 	}
 	o.owned -= MaxOwned
-	due[1].index = -1
-	o.due.remove(due[1].OwnRow)
 	o.RolledBack(entries[0])
 	due = o.Due(time.Now().Add(time.Hour), 10)
 	for _, l := range due {
-		o.Looked(l, nil, []Entry{*e})
-		if !l.known || o.owned != 1 {
-			t.Errorf("row %d, and %d entries, are known", l.Seq, o.owned)
+		o.Looked(l, Outcome{Left: []Entry{*e}})
+		if l.state != rowRemembered || o.owned != 1 {
+			t.Errorf("row %d, and %d entries, are remembered", l.Seq, o.owned)
 		}
 	}
 	if o.Hurry(); len(o.Hurried) != 1 {
@@ -205,7 +203,7 @@ func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
 	later := time.Now().Add(FirstLook + time.Minute)
 	for due := o.Due(later, 100); len(due) > 0; due = o.Due(later, 100) {
 		for _, l := range due {
-			o.Looked(l, l.Open, nil) // all is settled
+			o.Looked(l, Outcome{Settled: l.Open}) // all is settled
 		}
 	}
 	if oldest, _ := o.OldestNotified(func(model.Cell) bool { return true }); oldest != 0 || len(o.cells) != 0 {
@@ -253,7 +251,7 @@ func TestACopyBeyondMaxOwnedWaitsForNoCell(t *testing.T) {
 	o.Copied(entries[0], to)
 	o.owned -= MaxOwned
 	for _, l := range o.Due(time.Now().Add(time.Hour), 10) {
-		o.Looked(l, nil, nil) // another process has dealt with it
+		o.Looked(l, Outcome{}) // another process has dealt with it
 	}
 	if got := low(o); got != 3 || o.owned != 0 {
 		t.Fatalf("low is %d, want 3, and %d are owned", got, o.owned)
@@ -273,10 +271,10 @@ func TestWhatPhaseTwoWritesLaterIsNotCleared(t *testing.T) {
 	o.Cleared(cell, 5, time.Now()) // as somebody else has rolled the row forward
 	asked := time.Now().Add(-time.Nanosecond)
 	o.RowDone(entries[0], nil, cell)
-	if o.Cleared(cell, 5, asked); entries[0].settled || len(o.cells) != 1 {
+	if o.Cleared(cell, 5, asked); entries[0].state == entrySettled || len(o.cells) != 1 {
 		t.Error("settled by what was cleared before phase two has written the notification")
 	}
-	if o.Cleared(cell, 5, time.Now()); !entries[0].settled || len(o.cells) != 0 {
+	if o.Cleared(cell, 5, time.Now()); entries[0].state != entrySettled || len(o.cells) != 0 {
 		t.Error("not settled when the notification is cleared")
 	}
 }

@@ -22,7 +22,7 @@ const tailRows = 256
 // concurrent use.
 type Tail struct {
 	next  map[StreamID]uint64 // the number from which a stream is to be read
-	ended map[StreamID]bool   // for the call under way
+	ended map[StreamID]bool   // for the call in flight
 }
 
 // NewTail begins to read streams at the given numbers, and others at their first row.

@@ -19,7 +19,7 @@ import (
 
 // When the session of a stream's owner has ended, a worker adopts the stream (J5): it reads the
 // entries from the low position on, decides their transactions, resolves their locks, dispatches
-// what is notified, and moves the position. It looks again at what is not settled, ever more
+// what is notified, and moves the position. It looks again at unsettled rows, ever more
 // rarely, as long as the header stands; what was settled behind it is not read again. That several
 // workers do so at once costs work and nothing else; an advisory lock keeps all but one from it.
 //
@@ -29,12 +29,12 @@ import (
 const (
 	adoptEvery   = 500 * time.Millisecond // how often the adopter looks for ended sessions
 	listEvery    = time.Second            // how often it lists the streams, at most
-	listShare    = 10                     // listing takes at most that part of its time
+	listTenth    = 10                     // listing takes at most a tenth of its time
 	adoptTTL     = 3 * time.Second        // of its advisory lock
 	adoptRows    = 64                     // rows of a stream that are read at once
 	rarestAdopt  = 5 * time.Minute
 	watchEvery   = 30 * time.Second // of a living owner's stream that stands still
-	adoptTimeout = 30 * time.Second // one turn at a stream begins no look after it
+	adoptTimeout = 30 * time.Second // one run at a stream starts no look after it
 	standAside   = 10 * time.Second // after refused access, until others are elected
 
 	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
@@ -60,51 +60,69 @@ type Adopter struct {
 	locks  coordination.RowLocks // nil: none
 	holder string
 
-	known       map[journal.StreamID]*adopted
-	nextList    time.Time
+	streams     map[journal.StreamID]*adopted
+	listed      bool      // streams holds those there were when the worker started
+	nextList    time.Time // the streams are listed again then
 	first, more *rate.Limiter
-	begun       bool      // the streams were listed once
-	aside       time.Time // it is not elected before
-	denied      bool      // it has stood aside before
+	aside       time.Time // it is not elected before; zero: it has never lacked a right
 	report      func(left Backlog, mine bool)
 }
 
-// Backlog is what an adopter has found and is unprocessed; 0: nothing.
-type Backlog struct {
-	Notified tso.Timestamp // the earliest notification
-	Taken    tso.Timestamp // the earliest one that a worker of this client takes
-	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
-}
+// Backlog is what looks have found and is unprocessed.
+type Backlog = journal.Backlog
 
-func (b Backlog) with(o Backlog) Backlog {
-	return Backlog{earliest(b.Notified, o.Notified), earliest(b.Taken, o.Taken), earliest(b.Expired, o.Expired)}
-}
-
-// adopted is what the adopter knows of a stream.
+// adopted is a stream as the adopter has found it.
 type adopted struct {
 	stream journal.Stream
-	fresh  bool // the worker has started, and not looked at all of it yet
-	ended  bool
-	watch  time.Time             // when it is looked at although its owner lives
+	state  streamState
 	next   uint64                // every row below it was read
-	rows   map[uint64]*unsettled // of those the rows that are not settled
-	quiet  int                   // how often in a row there was nothing behind them
-	more   time.Time             // when to look there again
-	idle   idleness
+	rows   map[uint64]*unsettled // the unsettled ones of those
+	tail   tail                  // zero while its owner lives
+	watch  time.Time             // its rows are looked at then although its owner lives
+	idle   idleness              // of a stream without a session
+}
+
+// streamState is whether the owner of a stream lives, and whether this worker has looked at it. An
+// owner without a session that was taken for dead may append again (idleness).
+type streamState uint8
+
+const (
+	// livingUnseen: the worker has just started, and looks at the stream once, although its owner
+	// lives and looks itself.
+	livingUnseen streamState = iota
+	// living: its owner lives. The adopter looks at it only when it watches.
+	living
+	// deadUnseen: its owner died before the first look was through.
+	deadUnseen
+	// dead: its owner died. The adopter looks at what is unsettled and behind it, and moves the low
+	// position.
+	dead
+)
+
+// dead reports whether the owner is.
+func (st *adopted) dead() bool { return st.state == dead || st.state == deadUnseen }
+
+// unseen reports whether the look with which a worker starts is not through.
+func (st *adopted) unseen() bool { return st.state == livingUnseen || st.state == deadUnseen }
+
+// tail is the end of a dead owner's stream, behind which a late row may come.
+type tail struct {
+	nothing int       // how often in succession there was nothing
+	again   time.Time // to read there again
 }
 
 // unsettled is a row of an adopted stream.
 type unsettled struct {
-	read  time.Time // for the first time
-	due   time.Time // for the next look
-	looks int
-	found Backlog
-	begun tso.Timestamp // the least start timestamp of its entries that are not settled
+	read   time.Time // for the first time
+	due    time.Time // for the next look
+	looks  int       // in succession that led to nothing
+	found  Backlog
+	oldest tso.Timestamp // the least start timestamp of its unsettled entries
 }
 
 // NewAdopter returns an adopter that appends to the streams of own what stays unsettled. report,
-// if not nil, hears after each turn what is left, and whether it was this adopter's turn or another
-// one works. Without an oracle that keeps advisory locks every adopter works.
+// if not nil, hears after each run what is left, and whether this adopter has run or another one
+// does. Without an oracle that keeps advisory locks every adopter works.
 func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine bool)) *Adopter {
 	locks, _ := l.Clock.Oracle.(coordination.RowLocks)
 	if report == nil {
@@ -112,7 +130,7 @@ func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine
 	}
 	return &Adopter{
 		Looker: l, own: own, locks: locks, holder: uuid.NewString(), report: report,
-		known: map[journal.StreamID]*adopted{}, first: newPace(AdoptRows), more: newPace(journal.OwnerRows),
+		streams: map[journal.StreamID]*adopted{}, first: newPace(AdoptRows), more: newPace(journal.OwnerRows),
 	}
 }
 
@@ -121,13 +139,13 @@ func (a *Adopter) Run(ctx context.Context) {
 	ctx = store.InBackground(ctx)
 	for ctx.Err() == nil {
 		if !a.started() || a.Watch.Load() || a.elected(ctx) {
-			err := a.Turn(ctx)
+			err := a.RunOnce(ctx)
 			a.Looker.Store.Count.Turned(err)
 			if err != nil && ctx.Err() == nil {
 				a.failed(ctx, err)
 			}
 			a.report(a.backlog(), true)
-			a.count(a.known)
+			a.count(a.streams)
 		} else {
 			a.report(Backlog{}, false)
 			a.count(nil)
@@ -139,9 +157,9 @@ func (a *Adopter) Run(ctx context.Context) {
 
 // backlog is what is left in all streams.
 func (a *Adopter) backlog() (b Backlog) {
-	for _, st := range a.known {
+	for _, st := range a.streams {
 		for _, row := range st.rows {
-			b = b.with(row.found)
+			b = b.With(row.found)
 		}
 	}
 	return b
@@ -151,10 +169,10 @@ func (a *Adopter) backlog() (b Backlog) {
 func (a *Adopter) count(streams map[journal.StreamID]*adopted) {
 	rows, oldest := 0, tso.Timestamp(0)
 	for _, st := range streams {
-		if st.ended {
+		if st.dead() {
 			rows += len(st.rows)
 			for _, row := range st.rows {
-				oldest = earliest(oldest, row.begun)
+				oldest = journal.Earliest(oldest, row.oldest)
 			}
 		}
 	}
@@ -164,27 +182,27 @@ func (a *Adopter) count(streams map[journal.StreamID]*adopted) {
 	n.AdoptedOldest.Store(int64(oldest))
 }
 
-// started reports whether the look at every stream is over with which a worker begins.
+// started reports whether the look at every stream is done with which a worker starts.
 func (a *Adopter) started() bool {
-	for _, st := range a.known {
-		if st.fresh {
+	for _, st := range a.streams {
+		if st.unseen() {
 			return false
 		}
 	}
-	return a.begun
+	return a.listed
 }
 
-// Turn looks at the streams whose owners have died, as far as the budget goes.
-func (a *Adopter) Turn(ctx context.Context) error {
+// RunOnce looks at the streams whose owners have died, as far as the budget goes.
+func (a *Adopter) RunOnce(ctx context.Context) error {
 	if _, err := a.Looker.Meta.CheckRepairing(ctx); err != nil {
 		return err
 	}
-	failed := a.list(ctx) // the streams that are known go on
+	failed := a.list(ctx) // the streams that were listed before go on
 	if err := a.judge(ctx); err != nil {
 		failed = err
 	}
-	for _, st := range a.known {
-		if !st.ended && !st.fresh && !a.watches(st) {
+	for _, st := range a.streams {
+		if st.state == living && !a.watches(st) {
 			continue
 		}
 		if err := a.adopt(ctx, st); err != nil && denied(failed) == nil {
@@ -210,14 +228,17 @@ func (a *Adopter) list(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	a.nextList = now.Add(max(listEvery, listShare*now.Sub(asked)))
+	a.nextList = now.Add(max(listEvery, listTenth*now.Sub(asked)))
 	there := map[journal.StreamID]bool{}
 	for _, s := range streams {
 		there[s.ID] = true
-		st := a.known[s.ID]
+		st := a.streams[s.ID]
 		if st == nil {
-			st = &adopted{fresh: !a.begun, next: s.Low, rows: map[uint64]*unsettled{}}
-			a.known[s.ID] = st
+			st = &adopted{next: s.Low, rows: map[uint64]*unsettled{}}
+			if a.listed { // its owner has started after this worker
+				st.state = living
+			}
+			a.streams[s.ID] = st
 		}
 		if s.Low > st.stream.Low {
 			a.passed(st, s.Low)
@@ -225,12 +246,12 @@ func (a *Adopter) list(ctx context.Context) error {
 		}
 		st.stream = s
 	}
-	for id := range a.known {
+	for id := range a.streams {
 		if !there[id] {
-			delete(a.known, id)
+			delete(a.streams, id)
 		}
 	}
-	a.begun = true
+	a.listed = true
 	return err
 }
 
@@ -244,10 +265,10 @@ func (a *Adopter) passed(st *adopted, low uint64) {
 	st.next = max(st.next, low)
 }
 
-// remembered is how many rows are not settled of streams whose owners are dead, or of the others.
+// remembered is how many unsettled rows there are of streams whose owners are dead, or of the others.
 func (a *Adopter) remembered(dead bool) (n int) {
-	for _, st := range a.known {
-		if st.ended == dead {
+	for _, st := range a.streams {
+		if st.dead() == dead {
 			n += len(st.rows)
 		}
 	}
@@ -257,35 +278,48 @@ func (a *Adopter) remembered(dead bool) (n int) {
 // judge finds out which owners are dead.
 func (a *Adopter) judge(ctx context.Context) (failed error) {
 	var ask []string
-	for _, st := range a.known {
-		if id := st.stream.Session; id != "" && !st.ended && !slices.Contains(ask, id) {
+	for _, st := range a.streams {
+		if id := st.stream.Session; id != "" && !st.dead() && !slices.Contains(ask, id) {
 			ask = append(ask, id)
 		}
 	}
 	ended := a.Looker.Locks.EndedAmong(ctx, ask)
-	for _, st := range a.known {
+	for _, st := range a.streams {
 		switch {
 		case !st.stream.Header: // it was deleted when the session had ended
-			st.end(true)
+			st.ownerIs(true)
 		case st.stream.Session != "":
-			st.end(st.ended || ended[st.stream.Session])
+			st.ownerIs(st.dead() || ended[st.stream.Session])
 		default:
-			over, err := st.idle.over(ctx, a.Looker, st.stream)
+			givenUp, err := st.idle.check(ctx, a.Looker, st.stream)
 			if err != nil {
 				failed = err
 				continue
 			}
-			st.end(over)
+			st.ownerIs(givenUp)
 		}
 	}
 	return failed
 }
 
-// end notes whether the owner of a stream is dead. If so, the stream is read from its low position
-// again: a row that was on its way may be below those that were read.
-func (st *adopted) end(over bool) {
-	if over && !st.ended {
+// ownerIs notes whether the owner of a stream is dead. One that has just died may have had a row in
+// flight below those that were read: the stream is read from its low position again.
+func (st *adopted) ownerIs(isDead bool) {
+	if isDead == st.dead() {
+		return
+	}
+	if isDead {
 		st.next = st.stream.Low
 	}
-	st.ended = over
+	st.state = map[streamState]streamState{livingUnseen: deadUnseen, living: dead, deadUnseen: livingUnseen, dead: living}[st.state]
+}
+
+// seen notes that the look with which a worker starts is through.
+func (st *adopted) seen() {
+	switch st.state {
+	case livingUnseen:
+		st.state = living
+	case deadUnseen:
+		st.state = dead
+	}
 }

@@ -92,7 +92,7 @@ func testAnAdopterWithoutRightsStandsAside(t *testing.T) {
 	run(a)
 	fixture.Eventually(t, "its election", func() bool { return elected.Load() >= 3 })
 	b := settle.NewAdopter(rich.Engine().Looker, rich.Engine().Journal, nil)
-	fixture.Must(t, b.Turn(ctx)) // the look with which a worker begins
+	fixture.Must(t, b.RunOnce(ctx)) // the look with which a worker begins
 
 	w := &world{TB: t, ctx: ctx, Env: &percolatortest.Env{Client: rich}}
 	session := dying.Engine().Locks.Sessions.Own()

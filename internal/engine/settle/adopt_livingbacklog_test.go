@@ -36,7 +36,7 @@ func testBacklogOfTheLiving(t *testing.T, deaf bool) {
 	w.die(dying, lost, "lost")
 	begun := time.Now()
 	for time.Since(begun) < 10*time.Second && found.of("lost") == 0 {
-		fixture.Must(t, a.Turn(w.ctx))
+		fixture.Must(t, a.RunOnce(w.ctx))
 		time.Sleep(50 * time.Millisecond)
 	}
 	if found.of("lost") == 0 {

@@ -28,7 +28,7 @@ func testLooksThatMakeProgressAreNotMadeEverMoreRarely(t *testing.T) {
 	last := time.Now()
 	for looks := 0; looks < 6; {
 		time.Sleep(turnPause)
-		fixture.Must(t, a.Turn(w.ctx))
+		fixture.Must(t, a.RunOnce(w.ctx))
 		if rest := time.Since(last); rest > 3*time.Second {
 			t.Fatalf("the adopter has rested for %v after %d looks, each of which has resolved a lock", rest, looks)
 		}
@@ -59,7 +59,7 @@ func TestLocksOfOneEntryAreResolvedSomeAtATime(t *testing.T) {
 		return percolatortest.Pass
 	})
 	turned := make(chan error, 1)
-	go func() { turned <- a.Turn(w.ctx) }()
+	go func() { turned <- a.RunOnce(w.ctx) }()
 	if n := len(hold.Wait(t, most)); n != most {
 		t.Errorf("%d at once, want %d", n, most)
 	}

@@ -110,7 +110,7 @@ func testAnnouncementIsAwaited(t *testing.T) {
 	hold.Wait(t, 1)
 	w.end(session)
 	_, a, found := w.adopter()
-	fixture.Must(t, a.Turn(w.ctx))
+	fixture.Must(t, a.RunOnce(w.ctx))
 	if found.of("n") > 0 || w.settled(session) {
 		t.Fatal("it is settled before it was written")
 	}
@@ -138,7 +138,7 @@ func testTwoAdoptersAtOnce(t *testing.T) {
 	for _, x := range []*settle.Adopter{a, b} {
 		both.Go(func() {
 			for range 5 {
-				if err := x.Turn(w.ctx); err != nil {
+				if err := x.RunOnce(w.ctx); err != nil {
 					t.Error(err)
 				}
 			}
@@ -250,7 +250,7 @@ func adopterDiesAt(t *testing.T, at int64) (crashed bool) {
 	// deal lets an adopter work, and deals with what it finds as a worker does.
 	deal := func(a *settle.Adopter, found *finds, until func() bool) {
 		fixture.Eventually(t, "it is settled", func() bool {
-			_ = a.Turn(w.ctx)
+			_ = a.RunOnce(w.ctx)
 			time.Sleep(turnPause)
 			if found.of("r") > 0 {
 				now, err := w.Client.Engine().Clock.Next(w.ctx)

@@ -9,89 +9,107 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
-	"github.com/gopercolator/percolator/tso"
 )
 
-// adopt looks at the rows of a stream that are due, then at those that it has not read, and moves
-// the low position. A look that fails, for lack of a right to one table perhaps, holds up no other,
-// and those that take long do not keep the turn from what comes after them.
-func (a *Adopter) adopt(ctx context.Context, st *adopted) (failed error) {
-	look := func(within context.Context, rows []journal.StreamRow, pace *rate.Limiter) error {
-		for len(rows) > 0 && within.Err() == nil {
-			n := lookOf(rows)
-			if err := a.look(ctx, st, rows[:n], pace); err != nil { // to its own end
-				failed = err
-			}
-			rows = rows[n:]
-		}
-		return within.Err()
-	}
-	for _, step := range []adoption{a.lookAgain, a.readOn} {
+// visit is one run at a stream: its rows that are due are looked at, then those that were not read
+// yet, and the low position moves. A look that fails, for lack of a right to one table perhaps,
+// holds up no other, and those that take long keep no time from the step after theirs.
+type visit struct {
+	*Adopter
+	*adopted
+	failed error // of a look or a step; a refused access is kept
+}
+
+// adopt visits a stream.
+func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
+	v := &visit{Adopter: a, adopted: st}
+	for _, step := range []func(ctx, within context.Context) error{v.lookAgain, v.readOn} {
 		within, cancel := context.WithTimeout(ctx, adoptTimeout/2)
-		err := step(within, st, look)
+		err := step(ctx, within)
 		cancel()
-		if err != nil && denied(failed) == nil {
-			failed = err
+		if err != nil && denied(v.failed) == nil {
+			v.failed = err
 		}
 	}
 	if err := a.writeLow(ctx, st); err != nil {
 		return err
 	}
-	return failed
+	return v.failed
 }
 
-// adoption is a step of a turn at a stream. It begins nothing once ctx has ended.
-type adoption func(ctx context.Context, st *adopted, look lookAt) error
-
-// lookAt looks at rows of a stream. Its error is that of ctx.
-type lookAt func(ctx context.Context, rows []journal.StreamRow, pace *rate.Limiter) error
+// looks looks at rows of the stream. It starts no look once within has ended, which is its error;
+// one that was started has until ctx ends.
+func (v *visit) looks(ctx, within context.Context, rows []journal.StreamRow, pace *rate.Limiter) error {
+	for len(rows) > 0 && within.Err() == nil {
+		n := lookOf(rows)
+		if err := v.look(ctx, v.adopted, rows[:n], pace); err != nil {
+			v.failed = err
+		}
+		rows = rows[n:]
+	}
+	return within.Err()
+}
 
 // lookAgain looks at the rows that are due, those first that have been so for longest.
-func (a *Adopter) lookAgain(ctx context.Context, st *adopted, look lookAt) error {
-	for due := st.due(time.Now()); len(due) > 0 && a.more.Tokens() > 0; due = due[min(len(due), adoptRows):] {
+func (v *visit) lookAgain(ctx, within context.Context) error {
+	for due := v.due(time.Now()); len(due) > 0 && v.more.Tokens() > 0; due = due[min(len(due), adoptRows):] {
 		seqs := slices.Sorted(slices.Values(due[:min(len(due), adoptRows)]))
-		rows, err := journal.ReadRows(ctx, a.Looker.Store, st.stream.ID, seqs)
+		rows, err := journal.ReadRows(within, v.Looker.Store, v.stream.ID, seqs)
 		if err != nil {
 			return err
 		}
 		for _, seq := range seqs {
 			if !slices.ContainsFunc(rows, func(r journal.StreamRow) bool { return r.Seq == seq }) {
-				delete(st.rows, seq) // collected
+				delete(v.rows, seq) // collected
 			}
 		}
-		if err := look(ctx, rows, a.more); err != nil {
+		if err := v.looks(ctx, within, rows, v.more); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readOn looks at the rows of a stream that were not read yet, as far as the pace goes.
-func (a *Adopter) readOn(ctx context.Context, st *adopted, look lookAt) error {
-	pace := a.first
-	if !st.ended && !st.fresh {
-		pace = a.more
+// readOn looks at the rows of the stream that were not read yet, as far as the pace goes.
+func (v *visit) readOn(ctx, within context.Context) error {
+	pace := v.first
+	if v.state == living {
+		pace = v.more
 	}
-	room := func() bool { return a.remembered(st.ended) < maxUnsettled && pace.Tokens() > 0 }
-	if time.Now().Before(st.more) || !room() {
+	room := func() bool { return v.remembered(v.dead()) < maxUnsettled && pace.Tokens() > 0 }
+	if time.Now().Before(v.tail.again) || !room() {
 		return nil
 	}
-	for rows, err := range journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows) {
+	for rows, err := range journal.ReadStream(within, v.Looker.Store, v.stream.ID, v.next, adoptRows) {
 		if err == nil {
-			err = look(ctx, rows, pace)
+			err = v.looks(ctx, within, rows, pace)
 		}
 		if err != nil {
 			return err
 		}
 		if len(rows) > 0 {
-			st.quiet = 0
+			v.tail.nothing = 0
 		}
 		if !room() {
 			return nil
 		}
 	}
-	a.through(st)
+	v.through()
 	return nil
+}
+
+// through is called at the end of the stream. One whose owner is dead gets no more rows, or hardly.
+// An owner that lives looks again itself: what was found is forgotten, unless this worker watches.
+func (v *visit) through() {
+	v.seen()
+	switch {
+	case v.dead():
+		v.tail.again = time.Now().Add(rest(v.tail.nothing))
+		v.tail.nothing++
+	case !v.Watch.Load():
+		v.watch = time.Now().Add(watchEvery)
+		v.next, v.rows = v.stream.Low, map[uint64]*unsettled{}
+	}
 }
 
 // due is the numbers of rows to look at again, in the order in which they became due.
@@ -103,21 +121,6 @@ func (st *adopted) due(now time.Time) (seqs []uint64) {
 	}
 	slices.SortFunc(seqs, func(x, y uint64) int { return st.rows[x].due.Compare(st.rows[y].due) })
 	return seqs
-}
-
-// through is called at the end of a stream. It ends the look with which a worker begins: an owner
-// that lives looks again. One whose session has ended appends nothing more, or hardly.
-func (a *Adopter) through(st *adopted) {
-	if st.fresh = false; st.ended {
-		st.more = time.Now().Add(rest(st.quiet))
-		st.quiet++
-		return
-	}
-	if a.Watch.Load() {
-		return
-	}
-	st.watch = time.Now().Add(watchEvery)
-	st.next, st.rows = st.stream.Low, map[uint64]*unsettled{}
 }
 
 // lookOf is how many of rows, of which there are some, belong to one look: lookRows bounds what
@@ -137,42 +140,20 @@ func lookOf(rows []journal.StreamRow) (n int) {
 // look looks at the entries of some rows of a stream. An error concerns some of them: what could
 // not be looked at, or not in time, is not settled and rests like what was.
 func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRow, pace *rate.Limiter) error {
-	var items []*Item
-	var of []int
-	now, named, own := time.Now(), len(rows), a.own.Own.Owns(st.stream.ID)
-	for i, row := range rows {
-		read := now
-		if u := st.rows[row.Seq]; u != nil {
-			read = u.read
-		}
-		for _, e := range row.Entries {
-			items = append(items, &Item{Entry: e, Session: st.stream.Session, Own: own, Alive: !st.ended, Read: read})
-			of = append(of, i)
-			named += len(e.Rows)
-		}
-	}
+	now := time.Now()
+	items, named := a.itemsOf(st, rows, now)
 	spend(pace, now, named)
-	done, err := a.Looker.Look(ctx, items)
+	results, err := a.Looker.Look(ctx, items)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	left, found, progress := make([][]journal.Entry, len(rows)), make([]Backlog, len(rows)), make([]bool, len(rows))
-	for j, ok := range done {
-		if i, it := of[j], items[j]; !ok {
-			left[i], found[i] = append(left[i], it.Entry), found[i].with(Backlog{it.Notified, it.Taken, it.Expired})
-			progress[i] = progress[i] || it.Progress
-		}
-	}
 	var stale []uint64
 	var entries []journal.Entry
-	for i, row := range rows {
-		u := a.looked(st, row.Seq, len(left[i]) > 0, progress[i], now)
-		if u == nil {
-			continue
-		}
-		u.found, u.begun = found[i], firstOf(left[i])
-		if st.ended && now.Sub(u.read) > takeOverAfter {
-			stale, entries = append(stale, row.Seq), append(entries, left[i]...)
+	for _, row := range rows {
+		left, found := leftOf(row.Entries, results[:len(row.Entries)])
+		results = results[len(row.Entries):]
+		if u := st.note(row.Seq, left, found, now); u != nil && st.dead() && now.Sub(u.read) > takeOverAfter {
+			stale, entries = append(stale, row.Seq), append(entries, left...)
 		}
 	}
 	if a.takeOver(ctx, entries) {
@@ -183,19 +164,46 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 	return err
 }
 
-// firstOf is the least start timestamp of entries; 0: there are none.
-func firstOf(entries []journal.Entry) (ts tso.Timestamp) {
-	for _, e := range entries {
-		ts = earliest(ts, e.StartTS)
+// itemsOf is the entries of rows as they are looked at, and how many rows that reads.
+func (a *Adopter) itemsOf(st *adopted, rows []journal.StreamRow, now time.Time) (items []Item, named int) {
+	named = len(rows)
+	owner := OwnerUnknown
+	switch {
+	case st.dead():
+	case a.own.Own.Owns(st.stream.ID):
+		owner = OwnerHere
+	default:
+		owner = OwnerElsewhere
 	}
-	return ts
+	for _, row := range rows {
+		read := now
+		if u := st.rows[row.Seq]; u != nil {
+			read = u.read
+		}
+		for _, e := range row.Entries {
+			items = append(items, Item{Entry: e, Session: st.stream.Session, Owner: owner, Read: read})
+			named += len(e.Rows)
+		}
+	}
+	return items, named
 }
 
-// looked notes that a row was looked at, whether anything is left of it, and whether the look led
-// to something; nil: nothing is left.
-func (a *Adopter) looked(st *adopted, seq uint64, left, progress bool, asked time.Time) *unsettled {
+// leftOf is the unsettled entries of a row, and what was found of them all.
+func leftOf(entries []journal.Entry, results []Result) (left []journal.Entry, found Result) {
+	for i, r := range results {
+		if !r.Settled {
+			left = append(left, entries[i])
+			found.Backlog = found.With(r.Backlog)
+			found.Progress = found.Progress || r.Progress
+		}
+	}
+	return left, found
+}
+
+// note notes what a look at asked has found of a row; nil: the row is settled.
+func (st *adopted) note(seq uint64, left []journal.Entry, found Result, asked time.Time) *unsettled {
 	st.next = max(st.next, seq+1)
-	if !left {
+	if len(left) == 0 {
 		delete(st.rows, seq)
 		return nil
 	}
@@ -204,7 +212,11 @@ func (a *Adopter) looked(st *adopted, seq uint64, left, progress bool, asked tim
 		u = &unsettled{read: asked}
 		st.rows[seq] = u
 	}
-	if progress {
+	u.found, u.oldest = found.Backlog, 0
+	for _, e := range left {
+		u.oldest = journal.Earliest(u.oldest, e.StartTS)
+	}
+	if found.Progress {
 		u.looks = 0
 	}
 	after := rest(u.looks)
@@ -237,7 +249,7 @@ func (a *Adopter) writeLow(ctx context.Context, st *adopted) error {
 	for seq := range st.rows {
 		low = min(low, seq)
 	}
-	if !st.ended || low <= st.stream.Low {
+	if !st.dead() || low <= st.stream.Low {
 		return nil
 	}
 	if err := journal.WriteLow(ctx, a.Looker.Store, map[journal.StreamID]uint64{st.stream.ID: low}); err != nil {

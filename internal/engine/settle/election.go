@@ -32,8 +32,7 @@ func (a *Adopter) failed(ctx context.Context, err error) {
 		log.Debug("journal: an adoption failed, and is repeated", "err", err)
 		return
 	}
-	if !a.denied {
-		a.denied = true
+	if a.aside.IsZero() {
 		log.Warn("journal: this worker lacks a right to adopt what clients that died have left, and stands aside for another one", "reason", why.Message())
 	}
 	a.aside = time.Now().Add(standAside)

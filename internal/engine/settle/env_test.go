@@ -84,7 +84,7 @@ const turnPause = 20 * time.Millisecond
 func (w *world) turns(a *settle.Adopter, what string, cond func() bool) {
 	w.Helper()
 	fixture.Eventually(w, what, func() bool {
-		if err := a.Turn(w.ctx); err != nil {
+		if err := a.RunOnce(w.ctx); err != nil {
 			w.Logf("turn: %v", err)
 		}
 		time.Sleep(turnPause)

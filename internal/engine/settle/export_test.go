@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-var begun = time.Now()
+var started = time.Now()
 
-// Turn is one turn of an owner, so much later than the tests have begun. It takes no time.
-func (o *Owner) Turn(ctx context.Context, later time.Duration) {
-	o.now = func() time.Time { return begun.Add(later) }
-	o.turn(ctx)
+// RunOnce is one run of an owner, so much later than the tests have started. It takes no time.
+func (o *Owner) RunOnce(ctx context.Context, later time.Duration) {
+	o.now = func() time.Time { return started.Add(later) }
+	o.runOnce(ctx)
 }
 
 // Follow is one second of an owner that only sets its pace, in rows a second.
@@ -19,9 +19,9 @@ func (o *Owner) Follow() (pace float64) {
 	return float64(o.pace.Limit())
 }
 
-// FollowAt is Follow so much later than the tests have begun.
+// FollowAt is Follow so much later than the tests have started.
 func (o *Owner) FollowAt(later time.Duration) (pace float64) {
-	o.now = func() time.Time { return begun.Add(later) }
+	o.now = func() time.Time { return started.Add(later) }
 	return o.Follow()
 }
 
@@ -29,7 +29,7 @@ func (o *Owner) FollowAt(later time.Duration) (pace float64) {
 // had looked at each for a while. One that was never run remembers them as of its first look.
 func (a *Adopter) Remember(ctx context.Context, session string) {
 	_ = a.list(ctx)
-	for _, st := range a.known {
+	for _, st := range a.streams {
 		for seq := st.next; st.stream.Session == session && len(st.rows) < maxUnsettled; seq++ {
 			st.next = seq + 1
 			st.rows[seq] = &unsettled{read: time.Now(), due: time.Now().Add(rarestAdopt), looks: 12}

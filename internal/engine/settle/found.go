@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -46,8 +47,8 @@ func (l *Looker) HandleFound(begin func() Found, takes func(model.Cell) bool) (r
 	}
 }
 
-// heard tells of a notification that an item may have written.
-type heard func(ctx context.Context, row layout.Pending, n model.Notification, it *Item)
+// heard tells of a notification that an entry's transaction may have written.
+type heard func(ctx context.Context, row layout.Pending, n model.Notification, c *check)
 
 // found begins a look at now.
 func (l *Looker) found(now tso.Timestamp) heard {
@@ -58,12 +59,13 @@ func (l *Looker) found(now tso.Timestamp) heard {
 	for _, f := range finders {
 		tell = append(tell, f.begin())
 	}
-	return func(ctx context.Context, row layout.Pending, n model.Notification, it *Item) {
-		it.Notified = earliest(it.Notified, n.Timestamp)
+	return func(ctx context.Context, row layout.Pending, n model.Notification, c *check) {
+		found := &c.result
+		found.Notified = journal.Earliest(found.Notified, n.Timestamp)
 		if slices.ContainsFunc(finders, func(f *finder) bool { return f.takes(n.Cell) }) {
-			it.Taken = earliest(it.Taken, n.Timestamp)
+			found.Taken = journal.Earliest(found.Taken, n.Timestamp)
 		}
-		s := Sight{it.Alive && !it.Own, max(now.Sub(n.Timestamp), time.Since(it.Read))}
+		s := Sight{c.Owner == OwnerElsewhere, max(now.Sub(n.Timestamp), time.Since(c.Read))}
 		taken := false
 		for _, f := range tell {
 			taken = f(ctx, row, n, s) || taken

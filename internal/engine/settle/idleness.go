@@ -13,13 +13,13 @@ import (
 type idleness struct {
 	low, end uint64 // the position, and behind the last row
 	since    time.Time
-	given    bool // up
+	givenUp  bool
 }
 
-// over reports whether the stream is given up. It reads of it only what is new, once in two TTLs.
-func (i *idleness) over(ctx context.Context, l *Looker, s journal.Stream) (bool, error) {
+// check reports whether the stream is given up. It reads of it only what is new, once in two TTLs.
+func (i *idleness) check(ctx context.Context, l *Looker, s journal.Stream) (bool, error) {
 	if !i.since.IsZero() && s.Low == i.low && time.Since(i.since) <= 2*l.Config.LockTTL {
-		return i.given, nil
+		return i.givenUp, nil
 	}
 	end := max(i.end, s.Low)
 	for rows, err := range journal.ReadStream(ctx, l.Store, s.ID, end, adoptRows) {
@@ -31,5 +31,5 @@ func (i *idleness) over(ctx context.Context, l *Looker, s journal.Stream) (bool,
 		}
 	}
 	*i = idleness{s.Low, end, time.Now(), !i.since.IsZero() && end == i.end && s.Low == i.low}
-	return i.given, nil
+	return i.givenUp, nil
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +36,7 @@ import (
 //
 // What has no record of its own to tell its time, such as a weak notification of a transaction that
 // was rolled back, is dispatched whenever it is found. That nothing is found counts only once none
-// of its requests can be under way any more, and up to a timestamp that was asked for then: one
+// of its requests can be in flight any more, and up to a timestamp that was requested then: one
 // request lifetime after the entry was first read (J2).
 //
 // One entry that cannot be looked at, for instance because a cell of it is corrupt or a row does
@@ -49,13 +48,13 @@ import (
 // Limits of a look.
 const (
 	lookAtOnce   = 8  // primaries, and locks to resolve
-	lookVersions = 64 // notify cells of a column; below that many all are known
+	lookVersions = 64 // notify cells of a column; below that many all are read
 
 	// lookTimeout bounds a look, whose finds may wait for room in the queue of a worker.
 	lookTimeout = 30 * time.Second
-	// lookParts is what part of that one row may take for each of the steps: where it does not
-	// answer, the others have the rest.
-	lookParts = 10
+	// lookTenths is into how many intervals that is divided. A row may take one of them for each of
+	// the steps: where it does not answer, the others have the rest.
+	lookTenths = 10
 )
 
 // Looker looks at the rows of entries. It is safe for concurrent use.
@@ -78,65 +77,53 @@ type Looker struct {
 	finders []*finder
 }
 
-// Item is an entry that is to be looked at.
-type Item struct {
-	journal.Entry
-	Session  string        // of its owner; "": unknown
-	Own      bool          // of this client
-	Alive    bool          // its owner may still prewrite, whatever its age
-	Read     time.Time     // when the looker first read it, by the monotonic clock
-	CommitTS tso.Timestamp // known to have committed then; 0: not known
-	UnderWay bool          // phase two of this client, which may write notifications
-
-	// What the look found; 0: nothing.
-	Notified tso.Timestamp // the earliest unprocessed notification
-	Taken    tso.Timestamp // the earliest one that a worker of this client takes
-	Expired  tso.Timestamp // earliest end of an unresolved lock's time to live
-	Progress bool          // it has resolved locks
-
-	decided bool          // its rows may be looked at
-	unread  bool          // not all of them could be read
-	fenced  bool          // one is in a table into which an import is unfinished
-	locked  bool          // they held locks of it
-	owing   bool          // they hold notifications of it
-	early   bool          // it may still notify: that nothing is found proves nothing
-	bound   tso.Timestamp // of the notifications that it may have written; 0: none
-}
-
-// Look reports which items are settled. An error concerns some of the others: these are for later.
-func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err error) {
+// Look reports what it found of each item. An error concerns some of those that are not settled:
+// these are for later.
+func (l *Looker) Look(ctx context.Context, items []Item) ([]Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
-	settled, asked := make([]bool, len(items)), time.Now()
+	checks, asked := newChecks(items), time.Now()
+	err := l.run(ctx, checks, asked)
+	results := make([]Result, len(checks))
+	for i, c := range checks {
+		results[i] = c.result
+	}
+	return results, err
+}
+
+// run takes checks through the steps.
+func (l *Looker) run(ctx context.Context, checks []*check, asked time.Time) error {
 	l.Store.Count.Looks.Add(1)
 	if _, err := l.Meta.CheckRepairing(ctx); err != nil {
-		return settled, err
+		return err
 	}
 	now, err := l.Clock.Next(ctx)
 	if err != nil {
-		return settled, err
+		return err
 	}
-	known, err := l.knownTables(ctx, items)
+	tables, err := l.storedTables(ctx, checks)
 	if err != nil {
-		return settled, err
+		return err
 	}
-	failed := l.decideAll(ctx, items, asked, now, known)
+	failed := l.decideAll(ctx, checks, asked, now, tables)
 	found := l.found(now)
-	rows, err := l.readRows(ctx, items, known)
+	rows, err := l.readRows(ctx, checks, tables)
 	failed = errors.Join(failed, err)
 	if err := l.learnColumns(ctx, rows); err != nil {
-		return settled, err
+		return err
 	}
-	l.forget(ctx, rows, highest(items))
-	failed = errors.Join(failed, l.resolveAll(ctx, items, rows))
-	_ = several(items, func(it *Item) error {
-		it.owing = it.decided && l.owing(ctx, it, rows, found)
+	l.forget(ctx, rows, highest(checks))
+	failed = errors.Join(failed, l.resolveAll(ctx, checks, rows))
+	_ = several(checks, func(c *check) error {
+		if c.state != undecided && l.dispatched(ctx, c, rows, found) {
+			c.leave(notified)
+		}
 		return nil
 	})
-	for i, it := range items {
-		settled[i] = it.decided && !it.early && !it.unread && !it.fenced && !it.locked && !it.owing
+	for _, c := range checks {
+		c.result.Settled = c.state == bare
 	}
-	return settled, failed
+	return failed
 }
 
 // several does work for each of list, some at once. The order is none, so that those which take
@@ -159,38 +146,38 @@ func several[T any](list []T, work func(T) error) (failed error) {
 	return failed
 }
 
-// leaving ends so many parts before ctx does, which is that of a look.
-func (l *Looker) leaving(ctx context.Context, parts time.Duration) (context.Context, context.CancelFunc) {
+// leaving ends so many tenths before ctx does, which is that of a look.
+func (l *Looker) leaving(ctx context.Context, tenths time.Duration) (context.Context, context.CancelFunc) {
 	until, _ := ctx.Deadline()
-	return context.WithDeadline(ctx, until.Add(-parts*l.part()))
+	return context.WithDeadline(ctx, until.Add(-tenths*l.tenth()))
 }
 
 func (l *Looker) timeout() time.Duration { return cmp.Or(time.Duration(l.Timeout.Load()), lookTimeout) }
 
-func (l *Looker) part() time.Duration { return l.timeout() / lookParts }
+func (l *Looker) tenth() time.Duration { return l.timeout() / lookTenths }
 
-// knownTables is which of the tables that items name the stored schema has. It reads the schema
-// again before it says no: the table may be new.
-func (l *Looker) knownTables(ctx context.Context, items []*Item) (map[string]bool, error) {
-	known := map[string]bool{}
-	fresh := false
-	for _, it := range items {
-		for _, name := range append([]string{it.Primary.Table}, tablesOf(it.Rows)...) {
-			if _, asked := known[name]; asked {
+// storedTables is which of the tables that the entries name the stored schema has. It reads the
+// schema again before it says no: the table may be new.
+func (l *Looker) storedTables(ctx context.Context, checks []*check) (map[string]bool, error) {
+	stored := map[string]bool{}
+	current := false
+	for _, c := range checks {
+		for _, name := range append([]string{c.Primary.Table}, tablesOf(c.Rows)...) {
+			if _, asked := stored[name]; asked {
 				continue
 			}
 			_, there := l.Meta.Catalog.Load().Tables[name]
-			if !there && name != "" && !fresh {
+			if !there && name != "" && !current {
 				if _, err := l.Meta.Refresh(ctx); err != nil {
 					return nil, err
 				}
-				fresh = true
+				current = true
 				_, there = l.Meta.Catalog.Load().Tables[name]
 			}
-			known[name] = there
+			stored[name] = there
 		}
 	}
-	return known, nil
+	return stored, nil
 }
 
 func tablesOf(rows []journal.Row) (names []string) {
@@ -202,45 +189,42 @@ func tablesOf(rows []journal.Row) (names []string) {
 	return names
 }
 
-// decideAll decides the transactions of items, and how far their notifications reach.
-func (l *Looker) decideAll(ctx context.Context, items []*Item, asked time.Time, now tso.Timestamp, known map[string]bool) (failed error) {
+// decideAll decides the transactions, and up to where their notifications reach.
+func (l *Looker) decideAll(ctx context.Context, checks []*check, asked time.Time, now tso.Timestamp, tables map[string]bool) (failed error) {
 	ctx, cancel := l.leaving(ctx, 5)
 	defer cancel()
-	return several(items, func(it *Item) error {
-		ctx, cancel := context.WithTimeout(ctx, l.part())
+	return several(checks, func(c *check) error {
+		ctx, cancel := context.WithTimeout(ctx, l.tenth())
 		defer cancel()
-		// After a lifetime none of its requests is under way.
-		over := asked.Sub(it.Read) >= l.Store.Timing.RequestLifetime
-		return l.decide(ctx, it, over, now, known)
+		// After a lifetime none of its requests is in flight.
+		quiet := asked.Sub(c.Read) >= l.Store.Timing.RequestLifetime
+		return l.decide(ctx, c, quiet, now, tables)
 	})
 }
 
-func (l *Looker) decide(ctx context.Context, it *Item, over bool, now tso.Timestamp, known map[string]bool) error {
-	if it.Primary == (model.Cell{}) || !known[it.Primary.Table] {
-		it.decided, it.early, it.bound = true, !over, now
+// decide decides the transaction of an entry; quiet: none of its requests is in flight.
+func (l *Looker) decide(ctx context.Context, c *check, quiet bool, now tso.Timestamp, tables map[string]bool) error {
+	if c.Primary == (model.Cell{}) || !tables[c.Primary.Table] {
+		c.decided(now, quiet)
 		return nil
 	}
-	status, err := l.Status(ctx, it, now)
+	status, err := l.Status(ctx, c.Item, now)
 	if err != nil {
 		return err
 	}
 	switch status.State {
 	case locks.TxnCommitted:
-		it.decided, it.early, it.bound = true, it.UnderWay, status.CommitTS
+		c.decided(status.CommitTS, !c.InPhaseTwo)
 	case locks.TxnRolledBack:
-		it.decided = true
-		if it.notifiesWeakly() {
-			it.early, it.bound = !over, now
+		if c.notifiesWeakly() {
+			c.decided(now, quiet)
+		} else {
+			c.decided(0, true)
 		}
 	case locks.TxnUnknown: // at or below the watermark: its record may have been collected
-		it.decided, it.early, it.bound = true, !over, now
+		c.decided(now, quiet)
 	}
 	return nil
-}
-
-// notifiesWeakly reports whether the transaction may have notified before it committed.
-func (it *Item) notifiesWeakly() bool {
-	return slices.ContainsFunc(it.Rows, func(r journal.Row) bool { return r.Weak })
 }
 
 // Status reads what became of the transaction of an item, and rolls it back if its owner is dead.
@@ -265,7 +249,7 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 		if m, err := l.Meta.Refresh(ctx); err != nil || it.StartTS <= m.Watermark {
 			return s, err
 		}
-		if it.Alive || now <= it.StartTS.Add(l.Config.LockTTL) && !l.Locks.SessionEnded(ctx, it.Session) {
+		if it.Owner != OwnerUnknown || now <= it.StartTS.Add(l.Config.LockTTL) && !l.Locks.SessionEnded(ctx, it.Session) {
 			return locks.TxnStatus{State: locks.TxnLocked}, nil
 		}
 		if _, err := l.Locks.RollBackPrimary(ctx, it.Primary, it.StartTS); err != nil {
@@ -274,79 +258,66 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 	}
 }
 
-// highest is up to which timestamp any item may have notified.
-func highest(items []*Item) (ts tso.Timestamp) {
-	for _, it := range items {
-		ts = max(ts, it.bound)
-	}
-	return ts
-}
-
-// resolveAll resolves the locks of items that their rows hold.
-func (l *Looker) resolveAll(ctx context.Context, items []*Item, rows map[RowID]layout.Pending) (failed error) {
+// resolveAll resolves the locks of the entries that their rows hold.
+func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID]layout.Pending) (failed error) {
 	type held struct {
 		model.Lock
-		of *Item
+		by *check
 	}
 	var all []held
-	for _, it := range items {
-		for i := 0; it.decided && i < len(it.Rows); i++ {
-			for _, lock := range rows[RowID{it.Rows[i].Table, it.Rows[i].Key}].Locks {
-				if lock.StartTS == it.StartTS {
-					it.locked, all = true, append(all, held{lock, it})
+	for _, c := range checks {
+		for i := 0; c.state != undecided && i < len(c.Rows); i++ {
+			for _, lock := range rows[RowID{c.Rows[i].Table, c.Rows[i].Key}].Locks {
+				if lock.StartTS == c.StartTS {
+					c.leave(locked)
+					all = append(all, held{lock, c})
 				}
 			}
 		}
 	}
 	ctx, cancel := l.leaving(ctx, 1)
 	defer cancel()
-	var mu sync.Mutex // of the items
+	var mu sync.Mutex // of the results
 	return several(all, func(lock held) error {
-		ctx, cancel := context.WithTimeout(ctx, l.part())
+		ctx, cancel := context.WithTimeout(ctx, l.tenth())
 		defer cancel()
 		r, err := l.Locks.ResolveLock(ctx, lock.Lock)
 		mu.Lock()
 		defer mu.Unlock()
-		if err == nil && r != model.LockAlive {
+		if found := &lock.by.result; err == nil && r != model.LockAlive {
 			l.Resolved.Add(1)
-			lock.of.Progress = true
+			found.Progress = true
 		} else {
-			lock.of.Expired = earliest(lock.of.Expired, lock.Placed.Add(lock.TTL))
+			found.Expired = journal.Earliest(found.Expired, lock.Placed.Add(lock.TTL))
 		}
 		return err
 	})
 }
 
-// owing reports whether the rows of an item hold notifications of it, and dispatches them.
-func (l *Looker) owing(ctx context.Context, it *Item, rows map[RowID]layout.Pending, found heard) (owing bool) {
-	for _, r := range it.Rows {
-		if (r.Observed || r.Weak) && l.owed(ctx, rows[RowID{r.Table, r.Key}], it, found) {
-			owing = true
+// dispatched dispatches the notifications of an entry that its rows hold, and reports whether there
+// are any.
+func (l *Looker) dispatched(ctx context.Context, c *check, rows map[RowID]layout.Pending, found heard) (held bool) {
+	for _, r := range c.Rows {
+		if (r.Observed || r.Weak) && l.dispatchRow(ctx, rows[RowID{r.Table, r.Key}], c, found) {
+			held = true
 		}
 	}
-	return owing
+	return held
 }
 
-// earliest is the lesser of two timestamps of which 0 stands for none.
-func earliest(a, b tso.Timestamp) tso.Timestamp {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// owed dispatches the notifications of a row that an item may have written, and reports whether
-// there are any that are not parked. Of a column with many of them only the newest are known.
-func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found heard) (owed bool) {
+// dispatchRow dispatches the notifications of a row that an entry's transaction may have written,
+// and reports whether there are any that are not parked. Of a column with many of them only the
+// newest are read.
+func (l *Looker) dispatchRow(ctx context.Context, p layout.Pending, c *check, found heard) (held bool) {
 	seen := map[model.Cell]int{}
 	for _, n := range p.Notified {
 		seen[n.Cell]++
-		reaches := n.Timestamp <= it.bound || seen[n.Cell] == lookVersions
+		reaches := n.Timestamp <= c.bound || seen[n.Cell] == lookVersions
 		if !reaches || !l.observed(n.Cell) || p.OnlyParked(n) {
 			continue
 		}
-		found(ctx, p, n, it)
-		owed = true
+		found(ctx, p, n, c)
+		held = true
 	}
-	return owed
+	return held
 }

@@ -45,7 +45,7 @@ func testPhaseTwoWritesAgain(t *testing.T, look bool) {
 	fixture.Must(t, clears.Engine().Commits.ClearNotification(w.ctx, fixture.Cell("r", "seen"), now)) // as after a run
 	fixture.Eventually(t, "it is erased", func() bool { return fixture.CellsOf(t, w.ctx, w.Env, "t", "notify") == 0 })
 	if look {
-		settle.NewOwner(c.Engine().Looker, c.Engine().Journal).Turn(w.ctx, time.Hour)
+		settle.NewOwner(c.Engine().Looker, c.Engine().Journal).RunOnce(w.ctx, time.Hour)
 	}
 	late.Release()
 	fixture.Must(t, c.Flush(w.ctx))

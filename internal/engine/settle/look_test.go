@@ -67,21 +67,21 @@ func TestALookBesideACommit(t *testing.T) {
 		return r.Method == percolatortest.ReadRows && r.Table == "t"
 	}, first.Answer()))
 	type result struct {
-		settled []bool
+		results []settle.Result
 		err     error
 	}
 	looked := make(chan result, 1)
 	it := w.item(session)
 	go func() {
-		settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{it})
-		looked <- result{settled, err}
+		results, err := c.Engine().Looker.Look(w.ctx, []settle.Item{*it})
+		looked <- result{results, err}
 	}()
 	first.Wait(t, 1)
 	prewrites.Release()
 	fixture.Must(t, <-ended)
 	first.Release()
-	if r := <-looked; r.err != nil || r.settled[0] {
-		t.Errorf("settled: %v, %v", r.settled, r.err)
+	if r := <-looked; r.err != nil || r.results[0].Settled {
+		t.Errorf("%+v, %v", r.results, r.err)
 	}
 }
 
@@ -95,9 +95,9 @@ func TestALookResolvesLocks(t *testing.T) {
 	c, _ := w.client()
 	found := w.finds(c)
 	for n := range 2 {
-		settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{w.item(session)})
-		if err != nil || settled[0] || found.of("r") != n {
-			t.Errorf("look %d: settled %v, %d notifications found, %v", n+1, settled, found.of("r"), err)
+		results, err := c.Engine().Looker.Look(w.ctx, []settle.Item{*w.item(session)})
+		if err != nil || results[0].Settled || found.of("r") != n {
+			t.Errorf("look %d: %+v, %d notifications found, %v", n+1, results, found.of("r"), err)
 		}
 		if n := fixture.CellsOf(t, w.ctx, w.Env, "t", "lock"); n != 0 {
 			t.Errorf("%d locks are left", n)
@@ -126,7 +126,7 @@ func TestAColumnThatHasJustBecomeObserved(t *testing.T) {
 	fixture.Must(t, errors.Join(err, c.Flush(w.ctx)))
 	w.end(session)
 	for range 5 {
-		fixture.Must(t, a.Turn(w.ctx))
+		fixture.Must(t, a.RunOnce(w.ctx))
 	}
 	if w.settled(session) {
 		t.Error("the low position has passed an entry whose notification nobody has seen")
@@ -204,8 +204,8 @@ func testARowThatCannotBeReadSettlesNothing(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	if settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{it}); err == nil || settled[0] {
-		t.Errorf("settled %v, %v", settled, err)
+	if results, err := c.Engine().Looker.Look(w.ctx, []settle.Item{*it}); err == nil || results[0].Settled {
+		t.Errorf("%+v, %v", results, err)
 	}
 }
 
@@ -238,14 +238,14 @@ func TestALookForgetsNothingThatIsParkedForLater(t *testing.T) {
 		return nil
 	}
 	for _, it := range []*settle.Item{earlier, later} {
-		if _, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{it}); err != nil || len(forgotten) != 0 {
+		if _, err := c.Engine().Looker.Look(w.ctx, []settle.Item{*it}); err != nil || len(forgotten) != 0 {
 			t.Errorf("a look at %d forgets %+v, %v", it.CommitTS, forgotten, err)
 		}
 	}
 	mut := store.NewMutation(1)
 	mut.EraseColumn(layout.NotifyFamily, "seen")
 	fixture.Must(t, c.Engine().Store.Mutate(w.ctx, "t", "r", mut))
-	if _, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{later}); err != nil || len(forgotten) != 1 {
+	if _, err := c.Engine().Looker.Look(w.ctx, []settle.Item{*later}); err != nil || len(forgotten) != 1 {
 		t.Errorf("with nothing to do it forgets %+v, %v", forgotten, err)
 	}
 }
@@ -269,9 +269,9 @@ func TestALookAtManyNotifications(t *testing.T) {
 		w.plant("r", "seen", ts, nil)
 	}
 	later := w.committed(c, "r")
-	settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{earlier, later})
-	if err != nil || settled[0] || settled[1] {
-		t.Errorf("settled: %v, %v", settled, err)
+	results, err := c.Engine().Looker.Look(w.ctx, []settle.Item{*earlier, *later})
+	if err != nil || results[0].Settled || results[1].Settled {
+		t.Errorf("%+v, %v", results, err)
 	}
 }
 
@@ -288,8 +288,8 @@ func TestALookLeavesTablesWithAnImport(t *testing.T) {
 	fixture.Must(t, c.Engine().Store.Mutate(w.ctx, model.MetaTable, meta.RowKey, mut))
 	_, err := c.Engine().Meta.Refresh(w.ctx)
 	fixture.Must(t, err)
-	settled, err := c.Engine().Looker.Look(w.ctx, []*settle.Item{it})
-	if err != nil || settled[0] || found.of("r") != 0 {
-		t.Errorf("settled: %v, %d found, %v", settled, found.of("r"), err)
+	results, err := c.Engine().Looker.Look(w.ctx, []settle.Item{*it})
+	if err != nil || results[0].Settled || found.of("r") != 0 {
+		t.Errorf("%+v, %d found, %v", results, found.of("r"), err)
 	}
 }

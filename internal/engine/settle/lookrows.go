@@ -13,19 +13,20 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// readRows reads locks and notifications of all rows of the items that are decided. Those
-// that name a row which cannot be read are for later.
-func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]bool) (rows map[RowID]layout.Pending, failed error) {
+// readRows reads locks and notifications of all rows of the entries that are decided. Those that
+// name a row which cannot be read are for later.
+func (l *Looker) readRows(ctx context.Context, checks []*check, tables map[string]bool) (rows map[RowID]layout.Pending, failed error) {
 	keys := map[string]map[string]bool{}
-	for _, it := range items {
-		if !it.decided {
+	for _, c := range checks {
+		if c.state == undecided {
 			continue
 		}
-		for _, r := range it.Rows {
-			if !known[r.Table] {
+		for _, r := range c.Rows {
+			if !tables[r.Table] {
 				continue // the schema has lost it, with everything in it
 			}
-			if it.fenced = l.Meta.IsImporting(r.Table); it.fenced {
+			if l.Meta.IsImporting(r.Table) {
+				c.leave(fenced)
 				break // its notifications are for when the import has ended
 			}
 			if keys[r.Table] == nil {
@@ -42,10 +43,12 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 	}
 	ctx, cancel := l.leaving(ctx, 3)
 	defer cancel()
-	read := reading{Looker: l, upTo: highest(items), rows: map[RowID]layout.Pending{}, unread: map[RowID]bool{}}
+	read := reading{Looker: l, upTo: highest(checks), rows: map[RowID]layout.Pending{}, unread: map[RowID]bool{}}
 	failed = several(chunks, func(c chunk) error { return read.whole(ctx, c) })
-	for _, it := range items {
-		it.unread = slices.ContainsFunc(it.Rows, func(r journal.Row) bool { return read.unread[RowID{r.Table, r.Key}] })
+	for _, c := range checks {
+		if slices.ContainsFunc(c.Rows, func(r journal.Row) bool { return read.unread[RowID{r.Table, r.Key}] }) {
+			c.leave(unread)
+		}
 	}
 	return read.rows, failed
 }
@@ -73,15 +76,15 @@ func (r *reading) whole(ctx context.Context, c chunk) error {
 	if err == nil || !model.Ambiguous(err) || ctx.Err() != nil || len(c.keys) == 1 {
 		return r.failed(c, err)
 	}
-	var parts []chunk
+	var smaller []chunk
 	for keys := range slices.Chunk(c.keys, (len(c.keys)-1)/lookAtOnce+1) {
-		parts = append(parts, chunk{c.table, keys})
+		smaller = append(smaller, chunk{c.table, keys})
 	}
-	return several(parts, func(c chunk) error { return r.failed(c, r.chunk(ctx, c)) })
+	return several(smaller, func(c chunk) error { return r.failed(c, r.chunk(ctx, c)) })
 }
 
 func (r *reading) chunk(ctx context.Context, c chunk) error {
-	ctx, cancel := context.WithTimeout(store.InBackground(ctx), r.part())
+	ctx, cancel := context.WithTimeout(store.InBackground(ctx), r.tenth())
 	defer cancel()
 	r.Store.Count.RowsLooked.Add(int64(len(c.keys)))
 	return r.Store.ReadRows(ctx, c.table, store.Rows{Keys: c.keys}, store.PendingUpTo(r.upTo, lookVersions), 0, func(row layout.Row) bool {
@@ -107,26 +110,26 @@ func (r *reading) failed(c chunk, err error) error {
 // forget erases the observer states beside which no notification stands, at or below theirs: their
 // cells were handled after all (I19). Of the rows the notifications up to upTo were read.
 func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending, upTo tso.Timestamp) {
-	var over []layout.ObserverState
+	var done []layout.ObserverState
 	for _, p := range rows {
 		for _, s := range p.States {
 			if s.Through <= upTo && l.observed(s.Cell) && !p.Notifies(s.Cell, s.Through, lookVersions) {
-				over = append(over, s)
+				done = append(done, s)
 			}
 		}
 	}
-	if l.Forget == nil || len(over) == 0 {
+	if l.Forget == nil || len(done) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.part())
+	ctx, cancel := context.WithTimeout(ctx, l.tenth())
 	defer cancel()
-	if err := l.Forget(ctx, over...); err != nil {
+	if err := l.Forget(ctx, done...); err != nil {
 		l.Config.Logger.Debug("journal: observer states were not erased", "err", err)
 	}
 }
 
 // learnColumns reads the schema again if one of rows, which were read before, is notified in a
-// column that is not known to be observed: it may have become so.
+// column that the cached schema does not observe: it may have become so.
 func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]layout.Pending) error {
 	for _, p := range rows {
 		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return !l.observed(n.Cell) }) {

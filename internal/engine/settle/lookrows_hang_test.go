@@ -62,7 +62,7 @@ func testARowThatDoesNotAnswerKeepsNoOtherEntry(t *testing.T) {
 	var turns atomic.Int64
 	begun := time.Now()
 	for time.Since(begun) < 25*time.Second && found.of("lost") == 0 {
-		if err := a.Turn(w.ctx); err != nil {
+		if err := a.RunOnce(w.ctx); err != nil {
 			t.Logf("%v: turn: %v", time.Since(begun), err)
 		}
 		turns.Add(1)
@@ -90,7 +90,7 @@ func testARowThatDoesNotAnswerKeepsNoOtherOwnEntry(t *testing.T) {
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
 	begun := time.Now()
 	for n := 1; time.Since(begun) < 25*time.Second && found.of("lost") == 0; n++ {
-		o.Turn(w.ctx, time.Duration(n)*time.Hour)
+		o.RunOnce(w.ctx, time.Duration(n)*time.Hour)
 	}
 	if found.of("lost") == 0 {
 		t.Errorf("%d requests for one row got no answer, and after %v another row's notification is not found", hung.Load(), time.Since(begun))
@@ -120,7 +120,7 @@ func testRowsThatDoNotAnswerKeepNoTurn(t *testing.T) {
 	w.hang(c)
 	begun := time.Now()
 	for turn := 0; turn < 3 && found.of("lost") == 0; turn++ { // one rolls forward, another finds
-		_ = a.Turn(w.ctx)
+		_ = a.RunOnce(w.ctx)
 	}
 	if found.of("lost") == 0 {
 		t.Errorf("the row behind them is not found in %v", time.Since(begun))
@@ -156,7 +156,7 @@ func testARowThatDoesNotAnswerLeavesFewUnread(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	_ = a.Turn(w.ctx)
+	_ = a.RunOnce(w.ctx)
 	if n := fixture.CellsOf(t, w.ctx, w.Env, "t", "lock"); n == 0 || n > len(rows)/8+1 {
 		t.Errorf("%d locks are left", n)
 	}

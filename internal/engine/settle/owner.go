@@ -18,7 +18,7 @@ import (
 const (
 	lowEvery = time.Second // how often the low positions are written at most
 
-	// lately is over how many turns what a client appends is averaged.
+	// lately is how many ticks an average of what a client appends spans.
 	lately = 10
 	// lookRows is how many rows a look reads, unless one row of a stream names more.
 	lookRows = 1000
@@ -31,7 +31,7 @@ type Owner struct {
 
 	pace     *rate.Limiter
 	now      func() time.Time
-	followed time.Time // the last turn
+	followed time.Time // when the pace was set last
 	appended uint64    // rows, as of then
 	rate     float64   // of that lately, a second
 }
@@ -51,10 +51,10 @@ func (o *Owner) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-o.Journal.Own.Hurried:
-			o.turn(ctx)
+			o.runOnce(ctx)
 		case <-tick.C:
 			o.follow()
-			o.turn(ctx)
+			o.runOnce(ctx)
 			o.writeLow(ctx)
 		}
 	}
@@ -74,19 +74,19 @@ func (o *Owner) writeLow(ctx context.Context) {
 // rarely.
 func (o *Owner) follow() {
 	now, n := o.now(), o.Journal.Own.Appended()
-	over := max(lowEvery, now.Sub(o.followed))
-	o.rate += (float64(n-o.appended)/over.Seconds() - o.rate) / lately
+	passed := max(lowEvery, now.Sub(o.followed))
+	o.rate += (float64(n-o.appended)/passed.Seconds() - o.rate) / lately
 	o.followed, o.appended = now, n
 	rows := journal.OwnerRows + int(2*o.rate)
 	o.pace.SetLimitAt(o.now(), rate.Limit(rows))
 	o.pace.SetBurstAt(o.now(), rows)
 }
 
-// turn looks at what is due, as far as the budget goes, and begins no look after lowEvery: looks
+// runOnce looks at what is due, as far as the budget goes, and starts no look after lowEvery: looks
 // that are slower than the pace do not keep low positions from being written.
-func (o *Owner) turn(ctx context.Context) {
-	begun := o.now()
-	for ctx.Err() == nil && o.pace.TokensAt(o.now()) > 0 && o.now().Sub(begun) < lowEvery {
+func (o *Owner) runOnce(ctx context.Context) {
+	started := o.now()
+	for ctx.Err() == nil && o.pace.TokensAt(o.now()) > 0 && o.now().Sub(started) < lowEvery {
 		more, err := o.look(ctx)
 		if err != nil {
 			o.Looker.Config.Logger.Debug("journal: a look at own entries failed, and is repeated", "err", err)
@@ -97,92 +97,107 @@ func (o *Owner) turn(ctx context.Context) {
 	}
 }
 
-// ownItem is an item of a look, and where it comes from.
-type ownItem struct {
-	*Item
-	of int             // in the rows that are looked at
-	w  *journal.Append // nil: of a row that was read
+// dueRow is a row that is looked at: as many items as entries.
+type dueRow struct {
+	journal.DueRow
+	items   []Item
+	entries []*journal.Append // none: the row was read
 }
 
 // look looks at some rows of streams at once, and reports whether more may be due.
 func (o *Owner) look(ctx context.Context) (more bool, err error) {
-	var due []journal.Looking
-	var items []ownItem
+	rows, err := o.take(ctx)
+	if len(rows) == 0 {
+		return false, err
+	}
+	var items []Item
+	for _, row := range rows {
+		items = append(items, row.items...)
+	}
+	results, lerr := o.Looker.Look(ctx, items)
+	if lerr != nil {
+		err = lerr
+	}
+	var stubborn []*journal.Append
+	outcomes := make([]journal.Outcome, len(rows))
+	for i, row := range rows {
+		var left []*journal.Append
+		outcomes[i], left = o.outcome(row, results[:len(row.items)], lerr)
+		results, stubborn = results[len(row.items):], append(stubborn, left...)
+	}
+	o.again(ctx, stubborn)
+	for i, row := range rows {
+		o.Journal.Own.Looked(row.DueRow, outcomes[i])
+	}
+	return err == nil, err
+}
+
+// take takes due rows for one look. After an error there are fewer.
+func (o *Owner) take(ctx context.Context) (rows []dueRow, err error) {
 	named := 0
 	for named < lookRows {
 		next := o.Journal.Own.Due(o.now(), 1)
 		if len(next) == 0 {
 			break
 		}
-		found, rerr := o.items(ctx, next[0], len(due))
-		if rerr != nil {
-			err = rerr
-			o.Journal.Own.Postponed(next[0])
+		row := dueRow{DueRow: next[0]}
+		if err = o.read(ctx, &row); err != nil {
+			o.Journal.Own.Postponed(row.DueRow)
 			break
 		}
-		due, items = append(due, next[0]), append(items, found...)
-		for _, it := range found {
+		rows = append(rows, row)
+		for _, it := range row.items {
 			named += len(it.Rows)
 		}
 		named++ // the row itself
 	}
 	spend(o.pace, o.now(), named)
-	if len(due) == 0 {
-		return false, err
-	}
-	bare := make([]*Item, len(items))
-	for i, it := range items {
-		bare[i] = it.Item
-	}
-	settled, lerr := o.Looker.Look(ctx, bare)
-	if lerr != nil {
-		err = lerr
-	}
-	var stubborn []*journal.Append
-	done, left := make([][]*journal.Append, len(due)), make([][]journal.Entry, len(due))
-	for i, it := range items {
-		due[it.of].Progress = due[it.of].Progress || it.Progress
-		switch {
-		case settled[i] && it.w != nil:
-			done[it.of] = append(done[it.of], it.w)
-		case settled[i]:
-		case it.w == nil:
-			left[it.of] = append(left[it.of], it.Entry)
-		default:
-			if lerr == nil || it.Notified != 0 || it.Expired != 0 { // else it was not looked at
-				o.Journal.Own.Found(it.w, it.Notified, it.Taken, it.Expired)
-			}
-			stubborn = append(stubborn, it.w)
-		}
-	}
-	o.again(ctx, stubborn)
-	for i, row := range due {
-		o.Journal.Own.Looked(row, done[i], left[i])
-	}
-	return err == nil, err
+	return rows, err
 }
 
-// items is what is to be looked at in a row of a stream. A transaction that may still be committing
-// here is left alone.
-func (o *Owner) items(ctx context.Context, row journal.Looking, of int) (items []ownItem, err error) {
-	if row.Known {
+// read fills in what is to be looked at in a row. A transaction that may still be committing here is
+// left alone.
+func (o *Owner) read(ctx context.Context, row *dueRow) error {
+	if !row.Unread {
 		for _, w := range row.Open {
-			it := &Item{Entry: w.Entry(), Read: row.Sent}
-			it.CommitTS, it.UnderWay = o.Journal.Own.CommitTS(w)
+			it := Item{Entry: w.Entry(), Read: row.Sent}
+			it.CommitTS, it.InPhaseTwo = o.Journal.Own.CommitTS(w)
 			if it.Primary != (model.Cell{}) && it.CommitTS == 0 && o.now().Sub(row.Sent) < o.Looker.Store.Timing.RequestLifetime {
 				continue
 			}
-			items = append(items, ownItem{it, of, w})
+			row.items, row.entries = append(row.items, it), append(row.entries, w)
 		}
-		return items, nil
+		return nil
 	}
 	rows, err := journal.ReadRows(ctx, o.Looker.Store, row.Stream, []uint64{row.Seq})
 	for _, r := range rows {
 		for _, e := range r.Entries {
-			items = append(items, ownItem{&Item{Entry: e, Read: row.Sent}, of, nil})
+			row.items = append(row.items, Item{Entry: e, Read: row.Sent})
 		}
 	}
-	return items, err
+	return err
+}
+
+// outcome is what a look has led to in a row, and the remembered entries that it has not settled. It
+// notes what was found of these; after an error nothing that was found does not say that there is
+// nothing.
+func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Outcome, left []*journal.Append) {
+	for i, r := range results {
+		out.Progress = out.Progress || r.Progress
+		switch {
+		case r.Settled && row.Unread:
+		case r.Settled:
+			out.Settled = append(out.Settled, row.entries[i])
+		case row.Unread:
+			out.Left = append(out.Left, row.items[i].Entry)
+		default:
+			if err == nil || r.Notified != 0 || r.Expired != 0 {
+				o.Journal.Own.Found(row.entries[i], r.Backlog)
+			}
+			left = append(left, row.entries[i])
+		}
+	}
+	return out, left
 }
 
 // again appends those entries again that have been unsettled for long.

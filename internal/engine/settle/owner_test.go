@@ -28,13 +28,13 @@ func TestOwnersBudget(t *testing.T) {
 	w.Clock.Advance(time.Hour) // they are dead
 	w.FaultsOf(c).Forget()
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
-	o.Turn(w.ctx, time.Hour)
+	o.RunOnce(w.ctx, time.Hour)
 	// The look that exceeds the budget goes into debt: the next turn comes too soon.
 	n := w.rowsRead(c)
 	if most := journal.OwnerRows + 1300; n < 1200 || n > most {
 		t.Errorf("%d rows in a turn, want at most %d", n, most)
 	}
-	if o.Turn(w.ctx, time.Hour); w.rowsRead(c) != n {
+	if o.RunOnce(w.ctx, time.Hour); w.rowsRead(c) != n {
 		t.Errorf("%d more rows in a turn at once", w.rowsRead(c)-n)
 	}
 }
@@ -78,7 +78,7 @@ func TestOwnerSettlesWhatPhaseTwoLeft(t *testing.T) {
 	}
 	w.Clock.Advance(time.Hour)
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
-	o.Turn(w.ctx, time.Hour)
+	o.RunOnce(w.ctx, time.Hour)
 	o.Close(w.ctx)
 	if !w.settled(session) {
 		t.Error("it is not settled")

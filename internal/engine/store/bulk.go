@@ -13,17 +13,17 @@ import (
 
 // One MutateRow for each row would be the simple way to write phase two. Sixty-four rows in one
 // request cost a tenth of that, so all unconditional mutations of a client, whichever transaction
-// they belong to, go through here: each tablet has a few requests under way (Lanes), and what
-// arrives meanwhile forms the next one. When nothing is under way a mutation is sent at once, so
+// they belong to, go through here: each tablet has a few requests in flight (Lanes), and what
+// arrives meanwhile forms the next one. When nothing is in flight a mutation is sent at once, so
 // batching never adds a delay.
 //
 // A row that no tablet server has at present must not hold up the others: a request that is sent
-// again, or has been under way for slotTimeout, gives up its slot. So there may be more requests
+// again, or has been in flight for slotTimeout, gives up its slot. So there may be more requests
 // than slots, at most one for each row in the queue. And no tablet may fill the queue: the writers
 // of one that does not answer wait, and no others.
 const (
 	slotTimeout = time.Second
-	bulkQueue   = 16384         // rows waiting or under way; a committer that finds it full waits
+	bulkQueue   = 16384         // rows waiting or in flight; a committer that finds it full waits
 	tabletQueue = bulkQueue / 4 // of them, those of one tablet
 )
 
@@ -51,7 +51,7 @@ func (m RowMutation) row() (row string, load Load) { return m.Row, m.load }
 type BulkWriter struct {
 	ctx   context.Context
 	store *Store
-	Slots chan struct{} // one element for each row waiting or under way
+	Slots chan struct{} // one element for each row waiting or in flight
 
 	mu      sync.Mutex
 	tables  map[string]*Lanes[RowMutation] // guarded by mu
@@ -86,7 +86,7 @@ func NewBulkWriter(ctx context.Context, s *Store) *BulkWriter {
 		tablets: map[tabletID]*bulkTablet{}, epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
-// Add queues mutations; those of one table travel in one request as far as they fit. It waits while
+// Add queues mutations; those of one table are sent in one request as far as they fit. It waits while
 // the queue, or the tablet's share of it, is full, at most until ctx ends or a mutation's deadline.
 func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
 	ready := muts[:0:0]

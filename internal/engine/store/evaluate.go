@@ -31,7 +31,7 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 		found := row.of(layout.DataFamily).where(func(it *layout.Item) bool {
 			return slices.Contains(q.Versions, Version{it.Column, version(it)})
 		})
-		if q.Flag {
+		if q.Variant == WithoutValues {
 			found = found.stripped()
 		}
 		return found, 0
@@ -44,7 +44,7 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 	case ShapeConflict:
 		return row.where(func(it *layout.Item) bool { return q.conflicts(it) && q.names(it) }), 0
 	case ShapeConflictSpan:
-		return row.where(func(it *layout.Item) bool { return it.Column >= q.Column && it.Column <= q.High && q.conflicts(it) }), 0
+		return row.where(func(it *layout.Item) bool { return it.Column >= q.Column && it.Column <= q.Other && q.conflicts(it) }), 0
 	case ShapeNotified:
 		return row.of(layout.NotifyFamily).column(q.Column).newest(1), 0
 	case ShapeAnyNotify:
@@ -78,13 +78,13 @@ func (row cells) seldom(q Query) (found []layout.Item, most int) {
 		return row.of(layout.WriteFamily).from(q.From).upTo(q.At), 0
 	case ShapeChanged:
 		found := row.of(layout.WriteFamily).where(q.names).from(q.From).upTo(q.At)
-		if q.Flag {
+		if q.Variant == WithData {
 			found = append(found, row.of(layout.DataFamily).where(q.names).from(q.From).upTo(q.At)...)
 		}
 		return append(found, row.of(layout.LockFamily).where(q.names).upTo(q.At)...), 0
 	case ShapeExported:
 		found := row.upTo(q.At).newest(q.N)
-		if q.Flag {
+		if q.Variant == WithLaterAcks {
 			found = append(found, row.of(layout.WriteFamily).under(layout.AckPrefix).from(q.At+1).newest(1).stripped()...)
 		}
 		return found, 0
@@ -122,12 +122,12 @@ func (row cells) meta(q Query) cells {
 	case ShapeCellAtLeast:
 		return family.column(q.Column).where(atLeast)
 	case ShapeEitherCell:
-		return append(family.column(q.Column), family.column(q.High)...)
+		return append(family.column(q.Column), family.column(q.Other)...)
 	case ShapeSafepointRefused:
 		return append(family.column(q.Column).where(atLeast),
-			family.under(q.High).where(func(it *layout.Item) bool { return !atLeast(it) })...)
+			family.under(q.Other).where(func(it *layout.Item) bool { return !atLeast(it) })...)
 	case ShapeHoldRefused:
-		return append(family.column(q.Column).where(atLeast), family.column(q.High)...)
+		return append(family.column(q.Column).where(atLeast), family.column(q.Other)...)
 	}
 	panic("a query without a shape")
 }
@@ -243,7 +243,7 @@ func (c cells) record(q Query) cells {
 }
 
 func (q *Query) conflicts(it *layout.Item) bool {
-	return it.Family == layout.LockFamily && (q.Flag || version(it) != q.At) || it.Family == layout.WriteFamily && version(it) >= q.At
+	return it.Family == layout.LockFamily && (q.Variant == FirstAttempt || version(it) != q.At) || it.Family == layout.WriteFamily && version(it) >= q.At
 }
 
 func (c cells) inspected(q Query) (out cells) {

@@ -34,7 +34,7 @@ func (q Query) FilterBytes() int {
 			size = q.spanBytes(q.Columns[0], q.Columns[0])
 		}
 	case ShapeConflictSpan:
-		size = q.spanBytes(q.Column, q.High)
+		size = q.spanBytes(q.Column, q.Other)
 	case ShapePrimary:
 		size = 2 * one
 	case ShapeRecordsAndLocks:
@@ -52,7 +52,7 @@ func (q Query) FilterBytes() int {
 		}
 		return size
 	default:
-		size = one + 2*len(q.High) + 2*len(q.Value)
+		size = one + 2*len(q.Other) + 2*len(q.Value)
 	}
 	return fixedBytes + size
 }
@@ -89,7 +89,7 @@ func patternBytes(columns []string) (size int) {
 // spanBytes is a conflict in a span of columns: twice among the locks, unless any of them counts.
 func (q Query) spanBytes(low, high string) int {
 	families := 3
-	if q.Flag {
+	if q.Variant == FirstAttempt {
 		families = 2
 	}
 	return families * (2*rangeBytes + len(low) + len(high))

@@ -234,9 +234,9 @@ func (q Query) filter() bigtable.Filter {
 	case ShapePrimary:
 		return primaryFilter(q.Column, q.At)
 	case ShapeConflict:
-		return conflictFilter(q.Columns, q.At, q.Flag)
+		return conflictFilter(q.Columns, q.At, q.Variant == FirstAttempt)
 	case ShapeConflictSpan:
-		return spanFilter(q.Column, q.High, q.At, q.Flag)
+		return spanFilter(q.Column, q.Other, q.At, q.Variant == FirstAttempt)
 	case ShapeNotified:
 		return bigtable.ChainFilters(oneColumn(layout.NotifyFamily, q.Column), bigtable.LatestNFilter(1))
 	case ShapeAnyNotify:
@@ -309,16 +309,16 @@ func (q Query) metaFilter() bigtable.Filter {
 		}
 		return bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil))
 	case ShapeEitherCell:
-		return bigtable.InterleaveFilters(column(q.Column), column(q.High))
+		return bigtable.InterleaveFilters(column(q.Column), column(q.Other))
 	case ShapeJournalCells:
 		return bigtable.ChainFilters(whole(layout.JournalFamily), bigtable.LatestNFilter(1))
 	case ShapeSafepointRefused:
 		return bigtable.InterleaveFilters(
 			bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil)),
-			bigtable.ChainFilters(under(layout.MetaFamily, q.High), bigtable.ValueRangeFilter(nil, q.Value)))
+			bigtable.ChainFilters(under(layout.MetaFamily, q.Other), bigtable.ValueRangeFilter(nil, q.Value)))
 	case ShapeHoldRefused:
 		return bigtable.InterleaveFilters(
-			bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil)), column(q.High))
+			bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil)), column(q.Other))
 	}
 	panic("a query without a shape")
 }
@@ -327,7 +327,7 @@ func (q Query) dataFilter() bigtable.Filter {
 	versions := make([]bigtable.Filter, len(q.Versions))
 	for i, v := range q.Versions {
 		parts := []bigtable.Filter{oneColumn(layout.DataFamily, v.Column), exactly(v.StartTS)}
-		if q.Flag {
+		if q.Variant == WithoutValues {
 			parts = append(parts, bigtable.StripValueFilter())
 		}
 		versions[i] = bigtable.ChainFilters(parts...)
@@ -340,7 +340,7 @@ func (q Query) dataFilter() bigtable.Filter {
 
 func (q Query) exportedFilter() bigtable.Filter {
 	at := newestFilter(nil, q.At, q.N)
-	if !q.Flag {
+	if q.Variant != WithLaterAcks {
 		return at
 	}
 	return bigtable.InterleaveFilters(at, bigtable.ChainFilters(under(layout.WriteFamily, layout.AckPrefix), from(q.At+1),
@@ -350,7 +350,7 @@ func (q Query) exportedFilter() bigtable.Filter {
 func (q Query) changedFilter() bigtable.Filter {
 	between := bigtable.TimestampRangeFilterMicros(cellTime(q.From), cellTime(q.At+1))
 	bounds := map[string]bigtable.Filter{layout.WriteFamily: between, layout.LockFamily: upTo(q.At)}
-	if q.Flag {
+	if q.Variant == WithData {
 		bounds[layout.DataFamily] = between
 	}
 	var parts []bigtable.Filter

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Requests for the rows of a table travel apart by tablet. Bigtable serves the keys of one request
-// one after another, so a tablet that is slow would hold up every row that travels with one of its
-// own. Each tablet has a lane: the items that wait for it, and at most laneInFlight requests under
-// way. An item that finds none travels at once; what arrives meanwhile forms the next request.
+// Requests for the rows of a table are sent apart by tablet. Bigtable serves the keys of one request
+// one after another, so a tablet that is slow would hold up every row that is sent with one of its
+// own. Each tablet has a lane: the items that wait for it, and at most laneInFlight requests in
+// flight. An item that finds none is sent at once; what arrives meanwhile forms the next request.
 //
 // While the bounds of the tablets are unknown a table has one lane. Its owner learns them when that
 // is not enough, which is when a request is full or slow.
 const (
 	laneInFlight  = 2
-	tableInFlight = 32 // requests under way for all tablets of a table
+	tableInFlight = 32 // requests in flight for all tablets of a table
 )
 
 // Load is what an item adds to a request, or how much one request carries.
@@ -35,7 +35,7 @@ func (l Load) Exceeds(most Load) bool {
 type Lanes[T any] struct {
 	Tablets *Tablets
 	Table   string
-	Most    Load // of one request; an item beyond it travels alone
+	Most    Load // of one request; an item beyond it is sent alone
 	Of      func(T) (row string, load Load)
 
 	bounds   *tableBounds
@@ -55,7 +55,7 @@ type lane[T any] struct {
 	turn     int // when it was given its last slot, or began
 }
 
-// Slot is the right to have a request under way in a lane.
+// Slot is the right to have a request in flight in a lane.
 type Slot[T any] struct {
 	lanes *Lanes[T]
 	lane  *lane[T]
@@ -82,7 +82,7 @@ func (l *Lanes[T]) of(row string) *lane[T] {
 	return of
 }
 
-// Claim returns a slot for an item that travels alone, if nothing is under way in its lane.
+// Claim returns a slot for an item that is sent alone, if nothing is in flight in its lane.
 func (l *Lanes[T]) Claim(row string) (s Slot[T], ok bool) {
 	of := l.of(row)
 	if of.inFlight > 0 || len(of.waiting) > 0 || l.inFlight >= tableInFlight {
@@ -197,7 +197,7 @@ func (l *Lanes[T]) forget(of *lane[T]) {
 	}
 }
 
-// Idle reports whether nothing is under way or waits.
+// Idle reports whether nothing is in flight or waits.
 func (l *Lanes[T]) Idle() bool { return l.inFlight == 0 && l.Waiting() == 0 }
 
 // Waiting counts the items that wait.

@@ -219,10 +219,10 @@ func TestQueriesMatchTheEmulator(t *testing.T) {
 	} {
 		covered[c.query.Shape] = true
 		table, family := "t", layout.DataFamily
-		switch {
-		case c.query.Shape == ShapeJournalCells:
+		switch c.query.Shape.Table() {
+		case model.JournalTable:
 			table, family = journalTable, layout.JournalFamily
-		case c.query.Shape >= ShapeCellsOf:
+		case model.MetaTable:
 			table, family = metaTable, layout.MetaFamily
 		}
 		r, err := s.ReadRow(t.Context(), table, "r", c.query)
@@ -250,9 +250,9 @@ func TestQueriesMatchTheEmulator(t *testing.T) {
 			t.Errorf("%s: as a predicate %v, %v", c.name, matched, err)
 		}
 	}
-	for sh := ShapeNewest; sh <= ShapeHoldRefused; sh++ {
+	for _, sh := range Shapes() {
 		if !covered[sh] {
-			t.Errorf("no query has shape %d", sh)
+			t.Errorf("no query has shape %q", sh)
 		}
 	}
 }

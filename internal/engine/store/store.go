@@ -89,9 +89,9 @@ func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout
 	defer cancel()
 	s.Count.ReadRows.Add(1)
 	s.Outage.Asked()
-	begun := time.Now()
+	started := time.Now()
 	r, err := s.backend.ReadRow(ctx, table, row, q)
-	s.took(ctx, telemetry.OpReadRows, table, begun, err)
+	s.took(ctx, telemetry.OpReadRows, table, started, err)
 	if !r.Missing() {
 		s.received(r)
 	}
@@ -132,12 +132,12 @@ func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, 
 			told(key)
 		}
 	}
-	begun := time.Now()
+	started := time.Now()
 	err := s.backend.ReadRows(ctx, table, rows, q, limit, passed, func(r layout.Row) bool {
 		s.received(r)
 		return visit(r)
 	})
-	s.took(ctx, telemetry.OpReadRows, table, begun, err)
+	s.took(ctx, telemetry.OpReadRows, table, started, err)
 	return s.Err(ctx, table, err)
 }
 
@@ -152,10 +152,10 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	s.Count.CheckAndMutate.Add(1)
 	s.Count.RowsMutated.Add(1)
 	s.Outage.Asked()
-	begun := time.Now()
+	started := time.Now()
 	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
-	s.took(ctx, telemetry.OpCheckAndMutate, table, begun, err)
-	s.Conditional.Note(time.Since(begun))
+	s.took(ctx, telemetry.OpCheckAndMutate, table, started, err)
+	s.Conditional.Note(time.Since(started))
 	return matched, s.Err(ctx, table, err)
 }
 
@@ -170,9 +170,9 @@ func (s *Store) MutateRows(ctx context.Context, table string, rows []string, mut
 	s.Count.MutateRows.Add(1)
 	s.Outage.Asked()
 	s.Count.RowsMutated.Add(int64(len(rows)))
-	begun := time.Now()
+	started := time.Now()
 	errs, err = s.backend.MutateRows(ctx, table, rows, muts)
-	s.took(ctx, telemetry.OpMutateRows, table, begun, err)
+	s.took(ctx, telemetry.OpMutateRows, table, started, err)
 	for i, rowErr := range errs {
 		errs[i] = s.Err(ctx, table, rowErr)
 	}
@@ -206,9 +206,9 @@ func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) 
 const MetaTimestamp = tso.Timestamp(1)
 
 // took measures a request, including what the caller of ReadRows does with a row.
-func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
+func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, started time.Time, err error) {
 	s.Outage.Ended(err)
-	d := time.Since(begun)
+	d := time.Since(started)
 	s.Count.Latency[op].Add(d)
 	s.Metrics.Request(ctx, op, table, d, err)
 }
@@ -282,7 +282,7 @@ func (s *Store) ReadVersions(ctx context.Context, table, row string, q Query) (l
 	return layout.DecodeRow(table, r), nil
 }
 
-// Close ends what is under way in the background and releases the connections.
+// Close ends what is in flight in the background and releases the connections.
 func (s *Store) Close() error {
 	s.Stop()
 	return s.backend.Close()

@@ -36,7 +36,7 @@ const (
 // (docs/PROTOCOL.md, "Collection"):
 //
 //	announce   safepoint ← now − retention, below every hold; clients refuse reads at or below it
-//	drain      wait until no client acts on an older safepoint and no earlier request is under way
+//	drain      wait until no client acts on an older safepoint and no earlier request is in flight
 //	resolve    resolve every lock up to the safepoint
 //	publish    GC watermark ← safepoint; no collector ever removes anything newer
 //	erase      remove from each row what no snapshot above the GC watermark reads
@@ -178,10 +178,10 @@ func (g *Collector) collect(ctx context.Context) (Collection, error) {
 			return s.state.Collection, err
 		}
 	}
-	begun, err := s.begin(ctx)
+	started, err := s.begin(ctx)
 	switch {
 	case err != nil:
-	case begun:
+	case started:
 		err = s.finish(ctx)
 	case !s.e.Meta.Catalog.Load().Schema.DisableJournal: // a hold may last for days
 		err = WhileLeased(ctx, s.cfg.Lease, s.keep, s.listHeaderless)

@@ -29,7 +29,7 @@ func (l expiries) add(at tso.Timestamp, id rowID) {
 }
 
 // expiresLater notes the rows of an entry that may go to which something has to lead later.
-func (x *shareEraser) expiresLater(e journal.Entry, later expiries) {
+func (x *rowEraser) expiresLater(e journal.Entry, later expiries) {
 	for _, r := range e.Rows {
 		id := rowID{r.Table, r.Key}
 		for _, v := range x.rows[id].live {
@@ -41,7 +41,7 @@ func (x *shareEraser) expiresLater(e journal.Entry, later expiries) {
 }
 
 // file stores rows under the times at which they are to be looked at.
-func (x *shareEraser) file(ctx context.Context, later expiries) error {
+func (x *rowEraser) file(ctx context.Context, later expiries) error {
 	byStep := map[tso.Timestamp][]journal.Row{}
 	for at, ids := range later {
 		at := journal.ExpiryTime(at)
@@ -66,10 +66,9 @@ func (s *collecting) eraseExpired(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sh := &heldShare{}
-	sh.Watermark, sh.Asked = s.state.Safepoint, asked
-	x := &shareEraser{eraser: &eraser{s.Collector, sh.Watermark, s.keep}, share: sh, catalog: s.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
-	for list, err := range journal.ReadExpiries(ctx, s.e.Store, sh.Watermark) {
+	all := tallyOf(&s.state.Collection)
+	x := newRowEraser(&eraser{s.Collector, s.state.Safepoint, s.keep}, asked, &all)
+	for list, err := range journal.ReadExpiries(ctx, s.e.Store, x.watermark) {
 		if err != nil {
 			return s.optional(err)
 		}
@@ -77,38 +76,33 @@ func (s *collecting) eraseExpired(ctx context.Context) error {
 			return err
 		}
 	}
-	all := tallyOf(&s.state.Collection)
-	all.add(sh.Did)
 	setTally(&s.state.Collection, all)
 	return nil
 }
 
 // expired erases in the rows that some rows of the journal name.
-func (x *shareEraser) expired(ctx context.Context, list []journal.Expiry) error {
+func (x *rowEraser) expired(ctx context.Context, list []journal.Expiry) error {
 	entries := make([]journal.StreamRow, len(list))
 	for i, l := range list {
 		entries[i].Entries = []journal.Entry{{Rows: l.Rows}}
 	}
-	if len(x.rows) > rememberedRows {
-		clear(x.rows)
-	}
 	if err := x.eraseNamed(ctx, entries); err != nil {
 		return err
 	}
-	var over []string
+	var done []string
 	later := expiries{}
 	for i, l := range list {
-		if slices.ContainsFunc(l.Rows, func(r journal.Row) bool { return x.rows[rowID{r.Table, r.Key}].stays }) {
+		if slices.ContainsFunc(l.Rows, func(r journal.Row) bool { return x.rows[rowID{r.Table, r.Key}].kept == allEntries }) {
 			continue
 		}
-		over = append(over, l.Key)
+		done = append(done, l.Key)
 		x.expiresLater(entries[i].Entries[0], later)
 	}
 	if err := x.file(ctx, later); err != nil {
 		return err
 	}
 	_, err := x.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return true, journal.ForgetExpiries(ctx, x.e.Store, over)
+		return true, journal.ForgetExpiries(ctx, x.e.Store, done)
 	})
 	if err != nil {
 		return err

@@ -115,16 +115,16 @@ func (s *collecting) forgetStreams(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	over := map[journal.StreamID]bool{}
+	ended := map[journal.StreamID]bool{}
 	for _, st := range headers {
 		if !st.Header || st.Session != "" && s.e.Locks.SessionEnded(ctx, st.Session) {
-			over[st.ID] = true
+			ended[st.ID] = true
 		}
 		if err := s.keep(ctx); err != nil {
 			return err
 		}
 	}
-	if len(over) == 0 {
+	if len(ended) == 0 {
 		return nil
 	}
 	var streams []journal.Stream // what has rows is asked when their owners append no more
@@ -133,7 +133,7 @@ func (s *collecting) forgetStreams(ctx context.Context) error {
 		return err
 	})
 	for _, st := range streams {
-		if !over[st.ID] || st.Rows {
+		if !ended[st.ID] || st.Rows {
 			continue
 		}
 		if err == nil {

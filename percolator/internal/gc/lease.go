@@ -24,7 +24,7 @@ const (
 type collectorCell struct {
 	Collection
 	RowKey []byte // Collection.Row, which JSON would damage
-	// After Collection.Table; absent: not begun.
+	// After Collection.Table; absent: not started.
 	Tables map[string]tablePosition `json:",omitempty"`
 	// The journal led to the locks, and the shares are to erase.
 	ByJournal bool `json:",omitempty"`
@@ -58,7 +58,7 @@ func readCollectorState(ctx context.Context, e *engine.Engine) (st collectorCell
 	return st, stored, err
 }
 
-// collecting is a cycle under way, by the holder of the gc.
+// collecting is a cycle that runs, by the holder of the gc.
 type collecting struct {
 	*Collector
 	name   string // in the lease; a new one for each time that it is taken
@@ -128,7 +128,7 @@ func (s *collecting) keep(ctx context.Context) error {
 }
 
 // enter begins a phase; shares, if not nil, take the place of those before. A phase that was not
-// stored has not begun: what gives the lease up would otherwise store it without its shares.
+// stored has not started: what gives the lease up would otherwise store it without its shares.
 func (s *collecting) enter(ctx context.Context, p CollectionPhase, shares map[string][]byte) error {
 	before := s.state
 	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil

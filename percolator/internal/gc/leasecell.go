@@ -24,7 +24,7 @@ type LeaseCell struct {
 	TTL         time.Duration // of the lease, by the oracle's clock
 	Stored      []byte        // what it holds as far as the process knows; nil: nothing
 
-	begun time.Time // before the term was last extended
+	extended time.Time // before the term was last extended
 }
 
 // Read reads the cell; nil: it does not exist.
@@ -38,7 +38,7 @@ func (c *LeaseCell) Read(ctx context.Context) ([]byte, error) {
 
 // Extend begins a new term, which counts from now on and not from the answer to Replace.
 func (c *LeaseCell) Extend(ctx context.Context, clock func(context.Context) (tso.Timestamp, error)) (now, expires tso.Timestamp, err error) {
-	c.begun = time.Now()
+	c.extended = time.Now()
 	now, err = clock(ctx)
 	return now, now.Add(c.TTL), err
 }
@@ -47,7 +47,7 @@ func (c *LeaseCell) Extend(ctx context.Context, clock func(context.Context) (tso
 func (c *LeaseCell) Due() bool { return c.UntilDue() <= 0 }
 
 // UntilDue is how long that takes.
-func (c *LeaseCell) UntilDue() time.Duration { return c.TTL/3 - time.Since(c.begun) }
+func (c *LeaseCell) UntilDue() time.Duration { return c.TTL/3 - time.Since(c.extended) }
 
 // Replace puts next, a JSON object, in place of what the cell held, together with what beside (nil:
 // nothing) changes in its row; false: another process has replaced it. It makes attempts of a sixth

@@ -104,7 +104,7 @@ func (x *eraser) commitDeletion(ctx context.Context, cells []model.Cell, did *er
 		return 0, err
 	}
 	for _, r := range found {
-		if r.Skipped { // a transaction is under way there
+		if r.Skipped { // a transaction is in flight there
 			did.leave(r.Cell.Row, 1)
 			continue
 		}

@@ -133,10 +133,10 @@ func (s *collecting) advance(ctx context.Context, table string, at tablePosition
 	first := true
 	for _, name := range slices.Sorted(maps.Keys(s.tables)) {
 		at := s.tables[name]
-		switch begun := at.Done || len(at.Row) > 0; {
-		case first && begun:
+		switch started := at.Done || len(at.Row) > 0; {
+		case first && started:
 			s.state.Table, s.state.Row = name, string(at.Row)
-		case begun:
+		case started:
 			s.state.Tables[name] = at
 		}
 		first = first && at.Done

@@ -1,0 +1,219 @@
+package gc
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// rowEraser erases the garbage of rows that the journal names, and remembers what it found there.
+type rowEraser struct {
+	*eraser
+	asked   tso.Timestamp // of J6, from after the drain
+	catalog *model.Catalog
+	rows    map[rowID]finding // read in this cycle; at most rememberedRows before a batch
+	did     *tally
+}
+
+func newRowEraser(x *eraser, asked tso.Timestamp, did *tally) *rowEraser {
+	return &rowEraser{x, asked, x.e.Meta.Catalog.Load(), map[rowID]finding{}, did}
+}
+
+// finding is what a row holds of the entries that name it (J7). That of a row which does not exist
+// is zero.
+type finding struct {
+	kept keptEntries
+	of   []tso.Timestamp // transactions that have a lock there, or a record above the watermark
+	live []expiring      // what a snapshot at the watermark sees, and later ones do not
+}
+
+// keptEntries is which of the entries that name a row have to stay for it. Each value keeps more
+// than those before it.
+type keptEntries uint8
+
+const (
+	// ownEntries: those of the transactions in finding.of.
+	ownEntries keptEntries = iota
+	// weakEntries: those that notify the row weakly as well, as it holds a notification from before
+	// the drain had ended: it may be theirs.
+	weakEntries
+	// allEntries: all, as something is left to a later cycle: a notification at or below the
+	// watermark, a trace, garbage that could not be erased, or what cannot be decoded.
+	allEntries
+)
+
+// keep notes that entries have to stay.
+func (f *finding) keep(which keptEntries) { f.kept = max(f.kept, which) }
+
+// keeps reports whether the entry of a transaction has to stay for the row.
+func (f finding) keeps(startTS tso.Timestamp, weak bool) bool {
+	return f.kept == allEntries || weak && f.kept == weakEntries || slices.Contains(f.of, startTS)
+}
+
+// expiring is a value that expires above the watermark.
+type expiring struct{ startTS, at tso.Timestamp }
+
+// eraseNamed erases the garbage of the rows that some entries name, unless they are remembered.
+func (x *rowEraser) eraseNamed(ctx context.Context, rows []journal.StreamRow) error {
+	if len(x.rows) > rememberedRows {
+		clear(x.rows)
+	}
+	for table, keys := range named(rows, x.watermark, x.catalog, func(id rowID) bool { _, ok := x.rows[id]; return ok }) {
+		for chunk := range store.KeyChunks(keys) {
+			for len(chunk) > 0 {
+				n, err := x.eraseSome(ctx, table, chunk)
+				if err != nil {
+					return err
+				}
+				chunk = chunk[n:]
+			}
+		}
+	}
+	return nil
+}
+
+// eraseSome erases the garbage of the first rows of keys, in order, and returns how many it has dealt
+// with: those that have few cells, or one.
+func (x *rowEraser) eraseSome(ctx context.Context, table string, keys []string) (n int, err error) {
+	if err := WaitLeased(ctx, x.cfg.Lease, x.delay(len(keys)), x.keep); err != nil {
+		return 0, err
+	}
+	var page []layout.Row
+	cells := 0
+	err = x.e.Store.ReadRows(ctx, table, store.Rows{Keys: keys}, store.History(), 0, func(row layout.Row) bool {
+		page = append(page, row)
+		cells += len(row.Items)
+		return cells < collectCells
+	})
+	if err != nil {
+		return 0, err
+	}
+	if n = len(keys); cells >= collectCells {
+		n, _ = slices.BinarySearch(keys, page[len(page)-1].Key+"\x00")
+	}
+	for _, key := range keys[:n] {
+		x.rows[rowID{table, key}] = finding{}
+	}
+	if err := x.eraseRows(ctx, table, page); err != nil {
+		return 0, err
+	}
+	return n, x.keep(ctx)
+}
+
+// eraseRows erases the garbage of rows, and notes what they hold.
+func (x *rowEraser) eraseRows(ctx context.Context, table string, page []layout.Row) error {
+	info := x.catalog.Tables[table]
+	var strays []store.RowMutation
+	for _, row := range page {
+		p := layout.DecodePending(table, row)
+		x.rows[rowID{table, row.Key}] = x.find(table, info, row, p)
+		if mut := stray(x.e.Meta.Catalog.Load().Tables[table], p, x.watermark); mut != nil {
+			strays = append(strays, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
+		}
+	}
+	var did erased
+	var mu sync.Mutex
+	did.left = func(key string) {
+		mu.Lock()
+		defer mu.Unlock()
+		at := rowID{table, key}
+		f := x.rows[at]
+		f.keep(allEntries)
+		x.rows[at] = f
+	}
+	err := x.page(ctx, info, page, &did)
+	if err == nil {
+		err = x.eraseAll(ctx, strays)
+	}
+	x.did.add(did.tally(len(page)))
+	return err
+}
+
+// find says what a row holds of entries, and dispatches notifications that no worker may know of.
+func (x *rowEraser) find(table string, info *model.TableInfo, row layout.Row, p layout.Pending) (f finding) {
+	if len(p.Corrupt) > 0 {
+		f.keep(allEntries)
+	}
+	for col, v := range layout.DecodeRow(table, row) {
+		if v.Corrupt != nil {
+			f.keep(allEntries)
+		}
+		// Where a later put or delete is above the watermark, its entry leads here once more.
+		if b := base(v, x.watermark); b.Expires > x.watermark && b == base(v, tso.MaxTimestamp) {
+			f.live = append(f.live, expiring{b.StartTS, b.Expires})
+		}
+		for _, l := range v.Locks {
+			f.of = append(f.of, l.StartTS)
+		}
+		for _, w := range v.Writes {
+			switch {
+			case w.CommitTS <= x.watermark:
+			case layout.IsTrace(col):
+				f.keep(allEntries) // for I21, until it can be erased
+			case w.StartTS <= x.watermark:
+				f.of = append(f.of, w.StartTS)
+			}
+		}
+	}
+	notified, overdue := x.dispatch(info, p)
+	if notified > 0 {
+		f.keep(weakEntries)
+	}
+	if overdue > 0 {
+		f.keep(allEntries)
+	}
+	return f
+}
+
+// dispatch dispatches the notifications of a row from before the drain had ended that are not
+// parked, and says in how many columns there are some, and in how many at or below the watermark.
+func (x *rowEraser) dispatch(info *model.TableInfo, p layout.Pending) (columns, overdue int) {
+	newest, below := map[string]model.Notification{}, map[string]bool{}
+	for _, n := range p.Notified {
+		col := n.Cell.Column
+		if n.Timestamp > x.asked || p.OnlyParked(n) || !info.IsObserved[col] && !info.IsWeak[col] {
+			continue
+		}
+		if n.Timestamp > newest[col].Timestamp {
+			newest[col] = n
+		}
+		if n.Timestamp <= x.watermark {
+			below[col] = true
+		}
+	}
+	for _, n := range newest {
+		x.e.Dispatch.Notified(n)
+	}
+	x.did.Dispatched += int64(len(below))
+	x.e.Store.Count.FoundByCollector.Add(int64(len(below)))
+	return len(newest), len(below)
+}
+
+// stray erases what means nothing: the observer states of columns without a notification (I19), and
+// notifications of columns that the schema has ceased to observe. What was notified since a column
+// is observed again is above the watermark. nil: there is nothing.
+func stray(info *model.TableInfo, p layout.Pending, watermark tso.Timestamp) (mut *store.Mutation) {
+	erase := func(column string, upTo tso.Timestamp) {
+		if mut == nil {
+			mut = store.NewMutation(2)
+		}
+		mut.ClearNotify(column, upTo)
+	}
+	for _, st := range p.States {
+		if !slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return n.Cell == st.Cell }) {
+			erase(layout.StateColumn(st), st.Through)
+		}
+	}
+	for _, n := range p.Notified {
+		if col := n.Cell.Column; info != nil && !info.IsObserved[col] && !info.IsWeak[col] && n.Timestamp <= watermark {
+			erase(col, watermark)
+		}
+	}
+	return mut
+}
