@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/model"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -115,9 +115,9 @@ func (p *page) notification(ts tso.Timestamp, v verdict) {
 }
 
 // lock counts a lock in the table.
-func (p *page) lock(l model.Lock) {
+func (p *page) lock(l layout.Lock) {
 	if p.knows {
-		p.met.lock = max(p.met.lock, p.now.Sub(l.Placed)-l.TTL)
+		p.met.lock = max(p.met.lock, l.Overdue(p.now))
 	}
 }
 

@@ -184,8 +184,8 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int
 
 // expired returns the locks in rows that are past their time to live by oracle time, the only clock
 // that locks are compared with. Without locks it does not ask the oracle.
-func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Lock {
-	var locks []model.Lock
+func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []layout.Lock {
+	var locks []layout.Lock
 	var now tso.Timestamp
 	for _, row := range rows {
 		for _, l := range row.Locks {
@@ -195,7 +195,7 @@ func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Loc
 					return nil // next time
 				}
 			}
-			if now.Sub(l.Placed) > l.TTL {
+			if l.Overdue(now) > 0 {
 				locks = append(locks, l)
 			}
 		}

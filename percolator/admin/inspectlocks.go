@@ -89,7 +89,7 @@ func (a *Admin) inspectLocks(ctx context.Context, table string, rows []layout.Ro
 
 // undecodableLock is what is known of a lock that cannot be decoded.
 func undecodableLock(cell model.Cell, ts int64, err error) LockInspection {
-	out := LockInspection{Lock: model.Lock{Cell: cell}, State: LockStateUndecodable}
+	out := LockInspection{Lock: layout.Lock{Cell: cell}, State: LockStateUndecodable}
 	if err != nil {
 		out.Reason = err.Error()
 	}

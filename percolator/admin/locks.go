@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/model"
 )
 
@@ -16,7 +17,10 @@ import (
 //	Session  string        // the lease of its client; "" for none
 //	Observed bool          // its commit notifies observers
 //	Kind     string        // "put", "delete" or "lock"
-type Lock = model.Lock
+//
+// AliveUntil is when its time is up, and Overdue(now) for how long it has been: above 0 the lock is
+// dead. Below, only its session can show that it is dead.
+type Lock = layout.Lock
 
 // Resolution tells what became of a lock.
 type Resolution = model.Resolution

@@ -92,8 +92,20 @@ func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 	return l, nil
 }
 
+// Lock is a lock as it stands in the store, for tools and observers.
+type Lock struct {
+	Cell     model.Cell
+	Primary  model.Cell // the cell that decides its transaction's status
+	StartTS  tso.Timestamp
+	Placed   tso.Timestamp // oracle time when it was placed or refreshed
+	TTL      time.Duration // it may be judged dead after Placed + TTL
+	Session  string        // the lease of its client; "" for none
+	Observed bool          // its commit notifies observers
+	Kind     string        // "put", "delete" or "lock"
+}
+
 // Export is the lock on c as tools and observers see it.
-func (l *LockRecord) Export(c model.Cell) model.Lock {
+func (l *LockRecord) Export(c model.Cell) Lock {
 	name := map[Kind]string{KindPut: "put", KindDelete: "delete", KindLock: "lock"}[l.Kind]
-	return model.Lock{Cell: c, Primary: l.Primary, StartTS: l.StartTS, Placed: l.Placed, TTL: l.TTL, Session: l.Session, Observed: l.Observed, Kind: name}
+	return Lock{Cell: c, Primary: l.Primary, StartTS: l.StartTS, Placed: l.Placed, TTL: l.TTL, Session: l.Session, Observed: l.Observed, Kind: name}
 }

@@ -59,7 +59,7 @@ type Pending struct {
 	Table, Row string
 	Notified   []model.Notification // the newest notify cell of each column, by column
 	States     []ObserverState      // parked observers and those done beside one, by column
-	Locks      []model.Lock         // every lock in the row that can be decoded, by column
+	Locks      []Lock               // every lock in the row that can be decoded, by column
 	Corrupt    []model.Cell         // cells of the two families that cannot be decoded
 }
 
@@ -79,7 +79,7 @@ func DecodePending(table string, row Row) Pending {
 		}
 	}
 	slices.SortFunc(p.Notified, func(a, b model.Notification) int { return model.CompareCells(a.Cell, b.Cell) })
-	slices.SortFunc(p.Locks, func(a, b model.Lock) int { return model.CompareCells(a.Cell, b.Cell) })
+	slices.SortFunc(p.Locks, func(a, b Lock) int { return model.CompareCells(a.Cell, b.Cell) })
 	slices.SortFunc(p.States, func(a, b ObserverState) int {
 		return cmp.Or(model.CompareCells(a.Cell, b.Cell), cmp.Compare(a.Observer, b.Observer))
 	})

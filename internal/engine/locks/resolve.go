@@ -53,7 +53,7 @@ type Resolver struct {
 // ResolveLock resolves a lock that ScanPending returned if that needs no waiting for its owner. The
 // lock may have been resolved, and even collected, since the scan: what counts is what the cell
 // holds. Errors: ErrCorrupt for a lock that contradicts the protocol, and the errors of the store.
-func (r *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolution, error) {
+func (r *Resolver) ResolveLock(ctx context.Context, l layout.Lock) (model.Resolution, error) {
 	if !r.Meta.KnowsTable(ctx, l.Cell.Table) {
 		return model.LockAlive, r.Meta.Catalog.Load().UnknownTable(l.Cell.Table)
 	}
@@ -182,7 +182,7 @@ func (r *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error
 	if err != nil {
 		return false, err
 	}
-	return now > l.Placed.Add(l.TTL) || r.Sessions.hasEnded(ctx, l.Session), nil
+	return l.Dead(now, func(session string) bool { return r.Sessions.hasEnded(ctx, session) }), nil
 }
 
 // RollBackPrimary makes it impossible for startTS to commit, unless its status is already final:

@@ -265,7 +265,8 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 		if m, err := l.Meta.Refresh(ctx); err != nil || it.StartTS <= m.Watermark {
 			return s, err
 		}
-		if it.Alive || now <= it.StartTS.Add(l.Config.LockTTL) && !l.Locks.SessionEnded(ctx, it.Session) {
+		hasEnded := func(session string) bool { return l.Locks.SessionEnded(ctx, session) }
+		if it.Alive || !layout.Unplaced(it.StartTS, l.Config.LockTTL, it.Session).Dead(now, hasEnded) {
 			return locks.TxnStatus{State: locks.TxnLocked}, nil
 		}
 		if _, err := l.Locks.RollBackPrimary(ctx, it.Primary, it.StartTS); err != nil {
@@ -285,7 +286,7 @@ func highest(items []*Item) (ts tso.Timestamp) {
 // resolveAll resolves the locks of items that their rows hold.
 func (l *Looker) resolveAll(ctx context.Context, items []*Item, rows map[RowID]layout.Pending) (failed error) {
 	type held struct {
-		model.Lock
+		layout.Lock
 		of *Item
 	}
 	var all []held
@@ -311,7 +312,7 @@ func (l *Looker) resolveAll(ctx context.Context, items []*Item, rows map[RowID]l
 			l.Resolved.Add(1)
 			lock.of.Progress = true
 		} else {
-			lock.of.Expired = earliest(lock.of.Expired, lock.Placed.Add(lock.TTL))
+			lock.of.Expired = earliest(lock.of.Expired, lock.AliveUntil())
 		}
 		return err
 	})

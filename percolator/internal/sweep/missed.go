@@ -80,7 +80,7 @@ func (s *sweeping) sameJournal(ctx context.Context) error {
 // the next sweep.
 func unnamed(f finding, names map[row]*named) finding {
 	n := names[row{f.table, f.key}]
-	f.locks = slices.DeleteFunc(f.locks, func(l model.Lock) bool { led, asked := n.locks[l.StartTS]; return led || !asked })
+	f.locks = slices.DeleteFunc(f.locks, func(l layout.Lock) bool { led, asked := n.locks[l.StartTS]; return led || !asked })
 	if n.notified {
 		f.owed = nil
 	}

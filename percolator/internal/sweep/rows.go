@@ -29,7 +29,7 @@ const (
 // finding is a row with something to deal with.
 type finding struct {
 	table, key string
-	locks      []model.Lock
+	locks      []layout.Lock
 	owed       []model.Notification
 	parked     []layout.ObserverState
 	garbage    bool // or what becomes garbage
@@ -210,7 +210,7 @@ func (s *sweeping) resolve(ctx context.Context, list []finding, deadline time.Ti
 
 // resolveLock resolves a lock. While the journal is building it waits for the end of its
 // transaction: one from before the drain never commits, and no entry names it.
-func (s *sweeping) resolveLock(ctx context.Context, l model.Lock) (model.Resolution, error) {
+func (s *sweeping) resolveLock(ctx context.Context, l layout.Lock) (model.Resolution, error) {
 	pause := model.NewBackoff(locks.MinLockWait, time.Second)
 	for {
 		r, err := s.e.Locks.ResolveLock(ctx, l)
