@@ -131,13 +131,9 @@ func (a *Admin) askSessions(ctx context.Context, sessions map[string]bool, j *ju
 	}
 }
 
-// judged is the lock by which a transaction's life is judged: the primary's where there is one,
-// since only that is refreshed.
+// judged is the lock by which a transaction's life is judged.
 func (j judgement) judged(l layout.LockRecord) layout.LockRecord {
-	if d := j.statuses[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}]; d.State == locks.TxnLocked {
-		return d.Lock
-	}
-	return l
+	return j.statuses[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}].JudgedBy(l)
 }
 
 // inspect says what a lock on cell stands for.

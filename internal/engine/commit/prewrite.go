@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/model"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
@@ -283,7 +284,7 @@ func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns [
 				cm.note(rw, touched) // the request was delivered twice
 				continue
 			}
-			s, err := cm.c.Locks.Resolve(ctx, cell, l, true)
+			s, err := cm.c.Locks.Resolve(ctx, cell, l, locks.SeenJustNow)
 			if err != nil {
 				return err
 			}
