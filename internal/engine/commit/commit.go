@@ -54,7 +54,7 @@ type Committer struct {
 	Journal  *journal.Appender
 	Config   model.Settings
 
-	Warm       *warmGoroutines // for prewrites
+	Warm       *WarmGoroutines // for prewrites
 	Recent     recentWrites    // for blind transactions
 	contention contention
 }
@@ -79,7 +79,7 @@ type commit struct {
 	appended   time.Time           // when others may first read it
 	announced  Announcement        // of weak notifications to which entry may no longer lead
 	toldWeakly bool                // weak notifications may have been written
-	underWay   *semaphore.Weighted // bytes of values in prewrite requests
+	inFlight   *semaphore.Weighted // bytes of values in prewrite requests
 	failed     atomic.Bool         // a row's prewrite has failed: the others stop
 	mu         sync.Mutex
 	outcome    map[*rowWrites]prewriteOutcome
