@@ -343,12 +343,3 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 		}
 	}
 }
-
-// committed tells this client what the commit point has made true.
-func (cm *commit) committed(commitTS tso.Timestamp) {
-	cm.c.Recent.wrote(cm.rows, commitTS)
-	// Phase two is under way: readers of this client need not look at the primary.
-	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS})
-	cm.c.Journal.Own.Committed(cm.entry, commitTS, len(cm.rows)-1, append(cm.rows[0].notified(), cm.weak...))
-	cm.announce(cm.rows[0], commitTS)
-}
