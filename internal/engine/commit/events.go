@@ -8,8 +8,8 @@ import (
 
 // What becomes true of a transaction is told here alone to those in this client who go by it: reads
 // that meet its locks, the owner of its entry in the journal, workers, and blind transactions. The
-// commit point is one event, and the end of phase two for a row is the other. Only reads that wait for
-// the outcome hear of it from run, as there may be no commit.
+// commit point is one event, and the end of phase two for a row is the other. Only reads that wait
+// for the outcome hear of it from run, as there may be no commit.
 
 // committed tells of the commit point, which is also the end of the primary's row.
 func (cm *commit) committed(commitTS tso.Timestamp) {

@@ -22,7 +22,7 @@ import (
 // (ViewDeeper).
 //
 // Reads of one tablet are sent apart from those of the others as soon as the client knows where the
-// table is cut (store.Lanes), and each tablet has slots of its own.
+// table is cut (store.TabletQueues), and each tablet has slots of its own.
 //
 // A row that no tablet server has at present must not hold up the others. So the batcher gives up a
 // batch that needs a second attempt: every read in it, or waiting for its slot, goes alone, and so
@@ -48,7 +48,7 @@ type readBatcher struct {
 // readQueue is the reads of one kind that wait, and their slots.
 type readQueue struct {
 	kind queryKind
-	store.Lanes[*batchedRead]
+	store.TabletQueues[*batchedRead]
 }
 
 type readSlot = store.Slot[*batchedRead]
@@ -120,7 +120,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 func (b *readBatcher) queue(kind queryKind) *readQueue {
 	queue := b.queues[kind]
 	if queue == nil {
-		queue = &readQueue{kind, store.Lanes[*batchedRead]{Tablets: &b.reader.store.Tablets, Table: kind.table, Most: readMost, Of: (*batchedRead).load}}
+		queue = &readQueue{kind, store.TabletQueues[*batchedRead]{Tablets: &b.reader.store.Tablets, Table: kind.table, Most: readMost, Of: (*batchedRead).load}}
 		b.queues[kind] = queue
 	}
 	return queue
@@ -160,7 +160,7 @@ func (b *readBatcher) first(ctx context.Context, queue *readQueue, slot readSlot
 	return b.reader.readOne(ctx, q, row)
 }
 
-// drain sends batches until no read waits in the slot's lane, or the slot was given up.
+// drain sends batches until no read waits in the slot's queue, or the slot was given up.
 func (b *readBatcher) drain(queue *readQueue, slot *readSlot) {
 	for batch := b.take(queue, slot); batch != nil; batch = b.take(queue, slot) {
 		if b.carry(queue, slot, batch) == answered {

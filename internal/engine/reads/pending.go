@@ -85,7 +85,7 @@ func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
 }
 
 // PendingOf reads notifications, observer states and locks of a cell's row. Concurrent calls for
-// rows of one table are sent together. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
+// rows of one table share a request. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
 // (names), and those of the store.
 func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending, error) {
 	if err := model.CheckContext(ctx); err != nil {

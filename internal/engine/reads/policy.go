@@ -55,8 +55,8 @@ func (p *readPolicy) of(table string) *tablePolicy {
 	return known.(*tablePolicy)
 }
 
-// ask counts a read of one row, or of several, and returns what it asks for. A probe goes alone, and
-// its caller calls endProbe after it.
+// ask counts a read of one row, or of several, and returns what it asks for. A probe goes alone,
+// and its caller calls endProbe after it.
 func (t *tablePolicy) ask(several bool) asked {
 	switch t.phase() {
 	case naming:

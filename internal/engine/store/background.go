@@ -12,7 +12,7 @@ import "context"
 //   - backfills and verifications of indexes, and walks for observers.
 //
 // Each of them calls InBackground where it begins. What they share with others goes as the others
-// do: reads that travel together, phase two and other bulk mutations, and the refresh of the meta
+// do: reads that are sent together, phase two and other bulk mutations, and the refresh of the meta
 // row. Their conditional mutations go under the profile too, so it has to route to the cluster of
 // the other one and to allow single-row transactions.
 //

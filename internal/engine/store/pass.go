@@ -196,7 +196,7 @@ func (p *Pass) Ask(rows int) {
 }
 
 // Next returns the next page, which may hold no row and tell of progress only. After an error, or a
-// page without more, the pass is over. The context of the call after a request was cut off is that
+// page without more, the pass is done. The context of the call after a request was cut off is that
 // of everything the pass reads ahead.
 func (p *Pass) Next(ctx context.Context) (Page, error) {
 	if p.Budget == nil {

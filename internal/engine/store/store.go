@@ -282,7 +282,7 @@ func (s *Store) ReadVersions(ctx context.Context, table, row string, q Query) (l
 	return layout.DecodeRow(table, r), nil
 }
 
-// Close ends what is under way in the background and releases the connections.
+// Close ends what is in flight in the background and releases the connections.
 func (s *Store) Close() error {
 	s.Stop()
 	return s.backend.Close()
