@@ -1,12 +1,13 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/settle"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -117,7 +118,7 @@ func (p *page) notification(ts tso.Timestamp, v verdict) {
 // lock counts a lock in the table.
 func (p *page) lock(l model.Lock) {
 	if p.knows {
-		p.met.lock = max(p.met.lock, p.now.Sub(l.Placed)-l.TTL)
+		p.met.lock = max(p.met.lock, l.Overdue(p.now))
 	}
 }
 

@@ -195,7 +195,7 @@ func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Loc
 					return nil // next time
 				}
 			}
-			if now.Sub(l.Placed) > l.TTL {
+			if l.Overdue(now) > 0 {
 				locks = append(locks, l)
 			}
 		}

@@ -255,6 +255,10 @@ type LockInspection struct {
 	Reason        string // with LockStateUndecodable: what is wrong, without any value
 }
 
+// Overdue is for how long, when the lock was judged, the time had been up by which its transaction
+// is judged, which is that of Expires. Below 0 there was time left.
+func (l LockInspection) Overdue() time.Duration { return l.StartTS.Add(l.Age).Sub(l.Expires) }
+
 // IsPrimary reports whether the lock is on its transaction's primary.
 func (l LockInspection) IsPrimary() bool { return l.Primary == l.Cell }
 

@@ -131,13 +131,9 @@ func (a *Admin) askSessions(ctx context.Context, sessions map[string]bool, j *ju
 	}
 }
 
-// judged is the lock by which a transaction's life is judged: the primary's where there is one,
-// since only that is refreshed.
+// judged is the lock by which a transaction's life is judged.
 func (j judgement) judged(l layout.LockRecord) layout.LockRecord {
-	if d := j.statuses[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}]; d.State == locks.TxnLocked {
-		return d.Lock
-	}
-	return l
+	return j.statuses[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}].JudgedBy(l)
 }
 
 // inspect says what a lock on cell stands for.
@@ -145,7 +141,7 @@ func (j judgement) inspect(cell model.Cell, l layout.LockRecord) LockInspection 
 	id, by := locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}, j.judged(l)
 	d := j.statuses[id]
 	out := LockInspection{
-		Lock: l.Export(cell), Age: max(0, j.now.Sub(l.StartTS)), Expires: by.Placed.Add(by.TTL), PrimaryLocked: d.State == locks.TxnLocked,
+		Lock: l.Export(cell), Age: max(0, j.now.Sub(l.StartTS)), Expires: by.AliveUntil(), PrimaryLocked: d.State == locks.TxnLocked,
 		SessionState: j.session(by.Session), CommitTS: d.CommitTS,
 	}
 	switch {
@@ -155,7 +151,7 @@ func (j judgement) inspect(cell model.Cell, l layout.LockRecord) LockInspection 
 		out.State = LockStateCommitted
 	case d.State == locks.TxnRolledBack:
 		out.State = LockStateRolledBack
-	case j.now > out.Expires || out.SessionState == SessionEnded:
+	case by.Dead(j.now, func(session string) bool { return j.ended[session] }):
 		out.State = LockStateDead
 	default:
 		out.State = LockStateAlive

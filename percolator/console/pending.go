@@ -28,10 +28,14 @@ type pending struct {
 	lives []lockLife // of the first MaxCounted locks
 }
 
-// lockLife is when a lock was placed, and for how long.
+// lockLife is what of a lock tells its age, and whether it is dead: few bytes, for many locks.
 type lockLife struct {
 	placed tso.Timestamp
 	ttl    time.Duration
+}
+
+func (l lockLife) overdue(now time.Time) time.Duration {
+	return model.Lock{Placed: l.placed, TTL: l.ttl}.Overdue(tso.At(now))
 }
 
 // waitingColumn sums up the notifications of a column.
@@ -46,8 +50,8 @@ type waitingColumn struct {
 // expired returns how many locks have outlived their time to live, and the age of the oldest.
 func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 	for _, l := range p.lives {
-		if age := since(now, l.placed); age > l.ttl {
-			n, oldest = n+1, max(oldest, age)
+		if late := l.overdue(now); late > 0 {
+			n, oldest = n+1, max(oldest, late+l.ttl)
 		}
 	}
 	return n, oldest
@@ -109,7 +113,10 @@ func (t *tally) add(row model.Pending) {
 	p := &t.found
 	p.Locks += len(row.Locks)
 	for _, l := range row.Locks[:min(len(row.Locks), MaxCounted-len(p.lives))] {
-		p.lives = append(p.lives, lockLife{l.Placed, l.TTL})
+		p.lives = append(p.lives, lockLife{
+			placed: l.Placed,
+			ttl:    l.TTL,
+		})
 	}
 	p.Corrupt = append(p.Corrupt, row.Corrupt[:min(len(row.Corrupt), MaxListed-len(p.Corrupt))]...)
 	for _, n := range row.Notified {

@@ -54,7 +54,7 @@ type Committer struct {
 	Journal  *journal.Appender
 	Config   model.Settings
 
-	Warm       *warmGoroutines // for prewrites
+	Warm       *WarmGoroutines // for prewrites
 	Recent     recentWrites    // for blind transactions
 	contention contention
 }
@@ -79,7 +79,7 @@ type commit struct {
 	appended   time.Time           // when others may first read it
 	announced  Announcement        // of weak notifications to which entry may no longer lead
 	toldWeakly bool                // weak notifications may have been written
-	underWay   *semaphore.Weighted // bytes of values in prewrite requests
+	inFlight   *semaphore.Weighted // bytes of values in prewrite requests
 	failed     atomic.Bool         // a row's prewrite has failed: the others stop
 	mu         sync.Mutex
 	outcome    map[*rowWrites]prewriteOutcome
@@ -342,13 +342,4 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 			return cm.unknown(lifetime, err)
 		}
 	}
-}
-
-// committed tells this client what the commit point has made true.
-func (cm *commit) committed(commitTS tso.Timestamp) {
-	cm.c.Recent.wrote(cm.rows, commitTS)
-	// Phase two is under way: readers of this client need not look at the primary.
-	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS})
-	cm.c.Journal.Own.Committed(cm.entry, commitTS, len(cm.rows)-1, append(cm.rows[0].notified(), cm.weak...))
-	cm.announce(cm.rows[0], commitTS)
 }

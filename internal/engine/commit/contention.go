@@ -47,64 +47,51 @@ const (
 
 // contention is what a client knows of conflicts. The zero value is ready.
 type contention struct {
-	mu        sync.Mutex
-	attempts  gate
-	ended     int // attempts since the limit was last looked at
-	conflicts int // of them
-	crowded   bool
-	cells     map[model.Cell]*contended
-	held      int // turns
-	halved    time.Time
+	mu       sync.Mutex // guards the rest, and the gates
+	attempts gate
+	sample   sample
+	cells    map[model.Cell]*contended
+	held     int       // turns that attempts have, of all cells
+	halved   time.Time // when the conflicts of cells last were
 }
 
-func (c *contention) endAttempt(opened int) {
-	c.attempts.leave(opened)
-	c.attempts.admit()
+// sample is of the attempts since the limit was last adapted.
+type sample struct {
+	ended     int
+	conflicts int  // that ended with one
+	crowded   bool // one had to wait
 }
 
-// turns are what an attempt holds.
+// turns are what an attempt has at the cells on which its Update has conflicted.
 type turns struct {
-	cells   []model.Cell
-	gaveWay atomic.Bool // to another one's turn, so it ended
+	cells   []model.Cell // sorted
+	taken   []turn       // at the first of cells: at all of them, once the attempt has begun
+	gaveWay atomic.Bool  // the attempt ended for the turn of another
+}
+
+// turn is one at a cell, which it had when the cell's gate had opened so often.
+type turn struct {
+	at     *contended
+	opened int
 }
 
 // begin waits until an attempt may begin: the first, or another one after conflicts on cells, which
 // are sorted; or until closed is. The caller tells end how the attempt ended.
 func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []model.Cell, retry bool) (held *turns, end func(error), err error) {
-	type turn struct {
-		*contended
-		opened int
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var taken []turn
-	release := func() {
-		c.held -= len(taken)
-		for i, t := range taken {
-			if t.end(t.opened); t.idle() && len(c.cells) > contendedCells {
-				delete(c.cells, cells[i])
-			}
-		}
-	}
 	if err := c.awaitLongest(ctx, closed, cells); err != nil {
 		return nil, nil, err
 	}
-	for _, cell := range cells {
-		e := c.cell(cell)
-		opened, err := c.enter(ctx, closed, &e.turns, 1, len(cells) > 1, e.end)
-		if err != nil {
-			release()
-			return nil, nil, err
-		}
-		taken = append(taken, turn{e, opened})
-		c.held++
+	held = &turns{cells: cells}
+	var opened int
+	if err = c.takeTurns(ctx, closed, held); err == nil {
+		opened, err = c.enter(ctx, closed, func() (int, *waiter) { return c.arrive(retry) }, c.endAttempt)
 	}
-	opened, err := c.enter(ctx, closed, &c.attempts, firstLimit, retry, c.endAttempt)
 	if err != nil {
-		release()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.endTurns(held)
 		return nil, nil, err
 	}
-	held = &turns{cells: cells}
 	return held, func(err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -112,28 +99,85 @@ func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []
 		if !held.gaveWay.Load() {
 			c.adapt(errors.Is(err, model.ErrConflict))
 		}
-		release()
+		c.endTurns(held)
 	}, nil
+}
+
+// arrive is where an attempt arrives that has its turns.
+func (c *contention) arrive(retry bool) (opened int, w *waiter) {
+	opened, w = c.attempts.arrive(firstLimit, retry)
+	c.sample.crowded = c.sample.crowded || w != nil
+	return opened, w
+}
+
+func (c *contention) endAttempt(opened int) {
+	c.attempts.leave(opened)
+	c.attempts.admit()
+}
+
+// takeTurns takes one turn after the other. With an error, the caller ends those that were taken.
+func (c *contention) takeTurns(ctx context.Context, closed <-chan struct{}, t *turns) error {
+	for _, cell := range t.cells {
+		var at *contended
+		arrive := func() (int, *waiter) {
+			at = c.cell(cell)
+			return at.turns.arrive(1, len(t.cells) > 1)
+		}
+		opened, err := c.enter(ctx, closed, arrive, func(opened int) { at.end(opened) })
+		if err != nil {
+			return err
+		}
+		t.taken = append(t.taken, turn{at, opened})
+		c.mu.Lock()
+		c.held++
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// endTurns lets others have the turns. The caller holds c.mu.
+func (c *contention) endTurns(t *turns) {
+	c.held -= len(t.taken)
+	for i, turn := range t.taken {
+		if turn.at.end(turn.opened); turn.at.idle() && len(c.cells) > contendedCells {
+			delete(c.cells, t.cells[i])
+		}
+	}
 }
 
 // awaitLongest waits in the longest queue of several cells before any turn is taken: who waits
 // there with turns at the others would hold up these for as long. Then it has waited, and goes
 // first everywhere.
 func (c *contention) awaitLongest(ctx context.Context, closed <-chan struct{}, cells []model.Cell) error {
-	var longest *contended
-	for _, cell := range cells {
-		if e := c.cells[cell]; e != nil && (longest == nil || e.turns.queued() > longest.turns.queued()) {
-			longest = e
-		}
-	}
-	if len(cells) < 2 || longest == nil || longest.turns.queued() == 0 {
+	if len(cells) < 2 {
 		return nil
 	}
-	opened, err := c.enter(ctx, closed, &longest.turns, 1, false, longest.end)
-	if err == nil {
+	var longest *contended
+	arrive := func() (int, *waiter) {
+		longest = c.longest(cells)
+		if longest == nil {
+			return 0, nil
+		}
+		return longest.turns.arrive(1, false)
+	}
+	opened, err := c.enter(ctx, closed, arrive, func(opened int) { longest.end(opened) })
+	if err == nil && longest != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		longest.end(opened)
 	}
 	return err
+}
+
+// longest is the cell with the longest queue, nil if all have none. The caller holds c.mu.
+func (c *contention) longest(cells []model.Cell) (longest *contended) {
+	most := 0
+	for _, cell := range cells {
+		if e := c.cells[cell]; e != nil && e.turns.queued() > most {
+			longest, most = e, e.turns.queued()
+		}
+	}
+	return longest
 }
 
 // check returns a conflict if another attempt has its turn at one of the cells that are written.
@@ -159,18 +203,20 @@ func (c *contention) check(held *turns, startTS tso.Timestamp, writes []*Write) 
 
 // adapt counts an attempt that has ended. The caller holds c.mu.
 func (c *contention) adapt(conflict bool) {
-	if c.ended++; conflict {
-		c.conflicts++
+	of := &c.sample
+	if of.ended++; conflict {
+		of.conflicts++
 	}
-	if c.ended < c.attempts.limit {
+	limit := c.attempts.limit
+	if of.ended < limit {
 		return
 	}
-	switch limit := c.attempts.limit; {
-	case c.conflicts*4 > c.ended:
+	switch {
+	case of.conflicts*4 > of.ended:
 		c.attempts.limit = max(fewestAttempts, limit/2)
-	case c.conflicts*16 < c.ended && c.crowded:
+	case of.conflicts*16 < of.ended && of.crowded:
 		c.attempts.limit = min(mostAttempts, limit+max(1, limit/4))
 		c.attempts.admit()
 	}
-	c.ended, c.conflicts, c.crowded = 0, 0, c.attempts.queued() > 0
+	*of = sample{crowded: c.attempts.queued() > 0}
 }

@@ -218,16 +218,16 @@ func TestLimitAdapts(t *testing.T) {
 		if c.attempts.limit != fewestAttempts {
 			t.Errorf("limit %d, although all conflict", c.attempts.limit)
 		}
-		ended := c.ended
+		ended := c.sample.ended
 		held, end, err := c.begin(t.Context(), nil, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		held.gaveWay.Store(true)
-		if end(conflictOn("r")); c.ended != ended {
+		if end(conflictOn("r")); c.sample.ended != ended {
 			t.Error("an attempt that was sent into a queue counts")
 		}
-		c.crowded = true
+		c.sample.crowded = true
 		run(fewestAttempts, nil)
 		if c.attempts.limit <= fewestAttempts {
 			t.Errorf("limit %d, although others waited and none conflicts", c.attempts.limit)

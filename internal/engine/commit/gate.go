@@ -10,22 +10,46 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// gate lets so many in at once. contention.mu guards it.
+// gate lets so many in at once. contention.mu guards it; whenever that is free, nobody waits while
+// fewer than limit are in. More are in only after the limit has fallen.
 type gate struct {
-	limit, running int
-	waiting        [2]list.List // of *waiter: after a conflict, and others
-	moved          time.Time    // when an attempt last left, or none waited
-	opened         int          // how often
-	stuck          int          // of those who are in, who were when it last opened
+	limit   int          // 0: nobody has come yet
+	running int          // who are in
+	waiting [2]list.List // of *waiter, first come, first served: after a conflict, and others after these
+	moved   time.Time    // when somebody last left, or the first of those who wait came
+	opened  int          // how often it has opened because nobody left
+	stuck   int          // of those who are in, who were when it last opened
 }
 
-// waiter waits at a gate until admitted is closed.
+// waiter waits at a gate until admitted is closed, which takes it out of its line.
 type waiter struct {
+	gate     *gate
+	line     *list.List
+	place    *list.Element
 	admitted chan struct{}
 	opened   int // how often the gate had opened then
 }
 
 func (g *gate) queued() int { return g.waiting[0].Len() + g.waiting[1].Len() }
+
+// arrive lets the caller in at once, or else returns its place in line. The gate's first limit is
+// limit. Who is in ends with leave what began when the gate had opened so often.
+func (g *gate) arrive(limit int, retry bool) (opened int, w *waiter) {
+	g.limit = cmp.Or(g.limit, limit)
+	if g.running < g.limit && g.queued() == 0 {
+		g.running++
+		return g.opened, nil
+	}
+	if g.queued() == 0 {
+		g.moved = time.Now()
+	}
+	w = &waiter{gate: g, line: &g.waiting[1], admitted: make(chan struct{})}
+	if retry {
+		w.line = &g.waiting[0]
+	}
+	w.place = w.line.PushBack(w)
+	return 0, w
+}
 
 // admit lets in who may enter.
 func (g *gate) admit() {
@@ -48,7 +72,7 @@ func (g *gate) leave(opened int) {
 	}
 }
 
-// open lets more in if no attempt has left for a time.
+// open lets more in if nobody has left for a time.
 func (g *gate) open() {
 	if time.Since(g.moved) >= stalled {
 		g.limit *= 2
@@ -59,41 +83,31 @@ func (g *gate) open() {
 	}
 }
 
-// enter waits until the gate, whose limit is limit in the beginning, lets the caller in: it ends
-// with leave what began when the gate had opened so often. It unlocks c.mu, which the caller has
-// locked, and locks it again.
-func (c *contention) enter(ctx context.Context, closed <-chan struct{}, g *gate, limit int, retry bool, leave func(opened int)) (opened int, err error) {
-	g.limit = cmp.Or(g.limit, limit)
-	if g.running < g.limit && g.queued() == 0 {
-		g.running++
-		return g.opened, nil
-	}
-	c.crowded = c.crowded || g == &c.attempts
-	if g.queued() == 0 {
-		g.moved = time.Now()
-	}
-	line := &g.waiting[1]
-	if retry {
-		line = &g.waiting[0]
-	}
-	w := &waiter{admitted: make(chan struct{})}
-	place := line.PushBack(w)
-	c.mu.Unlock()
-	err = c.await(ctx, closed, g, w)
+// enter waits until a gate has let in who arrived there: arrive and leave are called with c.mu
+// locked, which enter does not hold while it waits.
+func (c *contention) enter(ctx context.Context, closed <-chan struct{}, arrive func() (opened int, w *waiter), leave func(opened int)) (opened int, err error) {
 	c.mu.Lock()
-	if err == nil {
+	opened, w := arrive()
+	c.mu.Unlock()
+	if w == nil {
+		return opened, nil
+	}
+	if err = c.await(ctx, closed, w); err == nil {
 		return w.opened, nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	select {
-	case <-w.admitted:
+	case <-w.admitted: // meanwhile
 		leave(w.opened)
 	default:
-		line.Remove(place)
+		w.line.Remove(w.place)
 	}
 	return 0, err
 }
 
-func (c *contention) await(ctx context.Context, closed <-chan struct{}, g *gate, w *waiter) error {
+// await waits until the gate lets w in, and opens the gate where it is stuck.
+func (c *contention) await(ctx context.Context, closed <-chan struct{}, w *waiter) error {
 	timer := time.NewTimer(stalled)
 	defer timer.Stop()
 	for {
@@ -102,7 +116,7 @@ func (c *contention) await(ctx context.Context, closed <-chan struct{}, g *gate,
 			return nil
 		case <-timer.C:
 			c.mu.Lock()
-			g.open()
+			w.gate.open()
 			c.mu.Unlock()
 			timer.Reset(stalled)
 		case <-closed:

@@ -53,9 +53,7 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	if err := cm.notifyWeak(ctx, a.TS, a.Deadline); err != nil {
 		return 0, model.WithContext(ctx, err)
 	}
-	for _, cell := range cm.weak {
-		cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: a.TS})
-	}
+	cm.notified(cm.weak, a.TS)
 	return a.TS, nil
 }
 

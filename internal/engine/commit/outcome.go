@@ -112,7 +112,7 @@ func (cm *commit) afterLifetime(ctx context.Context, cause error) error {
 		case err == nil && o != outcomeOpen:
 			return cm.end(ctx, o, s.CommitTS, nil)
 		case err == nil:
-			_, err = cm.c.Locks.Resolve(ctx, cm.primary.Cell, s.Lock, true)
+			_, err = cm.c.Locks.Resolve(ctx, cm.primary.Cell, s.Lock, locks.SeenJustNow)
 		}
 		if err != nil {
 			cause = err

@@ -142,7 +142,7 @@ type rowKey struct{ table, row string }
 // group sorts the writes by row, in the order in which rows were first written; the first write is
 // the primary.
 func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
-	cm.underWay = semaphore.NewWeighted(prewriteBytes)
+	cm.inFlight = semaphore.NewWeighted(prewriteBytes)
 	rows := map[rowKey]*rowWrites{}
 	for _, w := range writes {
 		k := rowKey{w.Cell.Table, w.Cell.Row}

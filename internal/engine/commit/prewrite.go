@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -27,9 +28,9 @@ import (
 // Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code
 // does. The marker makes the order unnecessary and saves one round trip.
 
-// chunkBytes bounds the data of one prewrite request, prewriteBytes that of all requests that one
-// commit has under way: a request in flight is a second copy of its values, and many large rows at
-// once would double what the transaction holds.
+// chunkBytes bounds the data of one prewrite request, prewriteBytes that of all that one commit has
+// in flight: each is a second copy of its values, and many large rows at once would double what the
+// transaction holds.
 const (
 	chunkBytes    = 4 << 20
 	prewriteBytes = 16 << 20
@@ -77,62 +78,81 @@ const (
 	touched                 // a lock of the transaction is or may be there
 )
 
-// prewriteGrace is how long a failed prewrite waits for its requests under way, as a part of the
+// prewriteGrace is how long a failed prewrite waits for its requests in flight, as a part of the
 // time that a request may take. One that is cut off may land after the clean-up and leave a lock
 // for others to resolve, so a moment is worth it.
 const prewriteGrace = 10
 
 // prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or
-// failure; then it sends no further row, repeats nothing, and waits a little for requests under
-// way.
+// failure; then it sends no further row, repeats nothing, and waits a little for requests in
+// flight.
 func (cm *commit) prewrite(ctx context.Context) error {
 	if len(cm.rows) == 1 {
 		return cm.prewriteRow(ctx, cm.rows[0])
 	}
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		first error
-		next  atomic.Int64
-	)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fail := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if first == nil {
-			first = err
-			cm.failed.Store(true)
-			time.AfterFunc(cm.c.Store.Timing.RequestLifetime/prewriteGrace, cancel)
-		}
-	}
-	rows := func(hire func(left int)) { // one after the other
-		for i := int(next.Add(1)) - 1; i < len(cm.rows) && !cm.failed.Load(); i = int(next.Add(1)) - 1 {
-			hire(len(cm.rows) - i)
-			if cm.failed.Load() {
-				return
-			}
-			if err := cm.prewriteRow(ctx, cm.rows[i]); err != nil {
-				fail(err)
-			}
-		}
-	}
+	p := &prewriting{cm: cm, cancel: cancel}
 	helpers := 0
-	rows(func(left int) { // again before each row: other commits may have had all goroutines
-		for helpers < min(left, cm.c.Config.MaxParallelism)-1 {
-			wg.Add(1)
-			if !cm.c.Warm.run(func() {
-				defer wg.Done()
-				rows(func(int) {})
-			}) {
-				wg.Done()
-				return
-			}
+	for rw, left := p.take(); rw != nil; rw, left = p.take() {
+		// Again before each row: other commits may have had all goroutines.
+		for helpers < min(left, cm.c.Config.MaxParallelism)-1 && p.hire(ctx) {
 			helpers++
 		}
+		p.row(ctx, rw)
+	}
+	p.helping.Wait()
+	return p.failure
+}
+
+// prewriting is a prewrite of several rows in flight. The committer and its helpers take a row each
+// until all are taken or one has failed. An errgroup would do that with goroutines of its own, and
+// end the requests of the others at the first failure.
+type prewriting struct {
+	cm      *commit
+	taken   atomic.Int64       // the rows before this one; at the end, so many more as tried to
+	helping sync.WaitGroup     // helpers at work
+	fail    sync.Once          // sets failure
+	failure error              // the first; read when nobody is at work
+	cancel  context.CancelFunc // ends the requests in flight
+}
+
+// take returns a row that nobody has taken, nil if there is none to send, and how many there were.
+func (p *prewriting) take() (rw *rowWrites, left int) {
+	i := int(p.taken.Add(1)) - 1
+	if i >= len(p.cm.rows) || p.cm.failed.Load() {
+		return nil, 0
+	}
+	return p.cm.rows[i], len(p.cm.rows) - i
+}
+
+// hire starts a helper; false: all goroutines are busy.
+func (p *prewriting) hire(ctx context.Context) bool {
+	p.helping.Add(1)
+	hired := p.cm.c.Warm.run(func() {
+		defer p.helping.Done()
+		for rw, _ := p.take(); rw != nil; rw, _ = p.take() {
+			p.row(ctx, rw)
+		}
 	})
-	wg.Wait()
-	return first
+	if !hired {
+		p.helping.Done()
+	}
+	return hired
+}
+
+// row prewrites a row unless another has failed since it was taken.
+func (p *prewriting) row(ctx context.Context, rw *rowWrites) {
+	if p.cm.failed.Load() {
+		return
+	}
+	if err := p.cm.prewriteRow(ctx, rw); err != nil {
+		p.fail.Do(func() {
+			p.failure = err
+			p.cm.failed.Store(true)
+			time.AfterFunc(p.cm.c.Store.Timing.RequestLifetime/prewriteGrace, p.cancel)
+		})
+	}
 }
 
 func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
@@ -145,26 +165,26 @@ func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
 	return nil
 }
 
-// prewriteBounded waits until the chunk has room among the requests under way.
+// prewriteBounded waits until the chunk has room among the requests in flight.
 func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*Write, exact, first bool) error {
 	size := int64(0)
 	for _, w := range chunk {
 		size += int64(len(w.Value))
 	}
 	size = min(size, prewriteBytes) // a larger value goes alone
-	waited := !cm.underWay.TryAcquire(size)
+	waited := !cm.inFlight.TryAcquire(size)
 	if waited {
-		if err := cm.underWay.Acquire(ctx, size); err != nil {
+		if err := cm.inFlight.Acquire(ctx, size); err != nil {
 			return err
 		}
 	}
-	defer cm.underWay.Release(size)
+	defer cm.inFlight.Release(size)
 	if waited && cm.failed.Load() {
 		return nil // another row's conflict has ended the commit meanwhile
 	}
 	ctx, cancel := context.WithTimeout(ctx, cm.c.Store.Timing.RequestLifetime)
 	defer cancel()
-	if err := cm.checkAge(ctx); err != nil { // a large transaction may have begun long ago
+	if err := cm.checkAge(ctx); err != nil { // a large transaction may have started long ago
 		return err
 	}
 	if exact {
@@ -283,7 +303,7 @@ func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns [
 				cm.note(rw, touched) // the request was delivered twice
 				continue
 			}
-			s, err := cm.c.Locks.Resolve(ctx, cell, l, true)
+			s, err := cm.c.Locks.Resolve(ctx, cell, l, locks.SeenJustNow)
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ import (
 // many have been under way at the same time, but not for longer than it may.
 type meeting struct {
 	store.Backend
-	warm     *warmGoroutines
+	warm     *WarmGoroutines
 	quorum   int
 	together chan struct{} // closed when they have met
 
@@ -83,7 +83,7 @@ func TestPrewritesGetHelpLater(t *testing.T) {
 		}
 		c := &Committer{Store: s, Warm: warm, Config: model.Settings{LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: quorum},
 			Meta: &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s}}, Locks: &locks.Resolver{Sessions: sessions}}
-		cm := &commit{c: c, startTS: firstTS, begun: time.Now(), underWay: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
+		cm := &commit{c: c, startTS: firstTS, begun: time.Now(), inFlight: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
 		for i := range rows {
 			row := fmt.Sprint(i)
 			w := &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: row, Column: "c"}, Value: []byte("v")}

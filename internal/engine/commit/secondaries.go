@@ -9,7 +9,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -24,32 +23,11 @@ func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 		muts := make([]store.RowMutation, 0, len(rest))
 		for _, rw := range rest {
 			muts = append(muts, store.RowMutation{Table: rw.table, Row: rw.row, Mut: cm.commitMutation(rw, commitTS), Deadline: cm.until, Done: func(err error) {
-				cm.c.Locks.Own.RowDone(cm.startTS)
-				cm.c.Journal.Own.RowDone(cm.entry, err, rw.notified()...)
+				cm.rowDone(rw, commitTS, err)
 				watch.rowDone(err)
-				if err == nil {
-					cm.announce(rw, commitTS)
-				} else {
-					cm.c.Config.Logger.Warn("phase two left to lock resolution", "table", rw.table, "start_ts", cm.startTS, "error", err)
-				}
 			}})
 		}
 		cm.c.Bulk.Add(ctx, muts...)
-	}
-}
-
-// announce tells listeners and counters of the notify cells that a row now carries.
-func (cm *commit) announce(rw *rowWrites, commitTS tso.Timestamp) {
-	for _, col := range rw.erase {
-		cm.c.Journal.Own.Cleared(model.Cell{Table: rw.table, Row: rw.row, Column: col}, cm.startTS, cm.begun)
-	}
-	for _, cell := range rw.notified() {
-		cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: commitTS})
-	}
-	if rw == cm.rows[0] {
-		for _, cell := range cm.weak {
-			cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: commitTS})
-		}
 	}
 }
 

@@ -9,19 +9,30 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/reads"
 )
 
-// warmGoroutines keeps goroutines that have sent a request for a moment, for the next one. A
+// WarmGoroutines keeps goroutines that have sent a request for a moment, for the next one. A
 // goroutine begins with a small stack, and sending a request grows it several times over, at about
 // a tenth of the request's cost. A transaction of ten rows would pay that ten times.
 //
 // At most warmMost functions for each processor run at once. A processor cannot send and receive
-// more requests while one is under way, even where that takes milliseconds; more would only be
+// more requests while one is in flight, even where that takes milliseconds; more would only be
 // stacks for the garbage collector to scan. A function that takes longer than warmTimeout gives up
 // its slot: it waits for a row that has no server, and must not hold up the others.
-type warmGoroutines struct {
+type WarmGoroutines struct {
 	ctx   context.Context // ends with the client
-	tasks chan func()
-	most  int64
-	busy  atomic.Int64
+	tasks chan warmTask   // an idle goroutine receives from it
+	most  int64           // functions at once
+	busy  atomic.Int64    // slots that are taken, at most that many
+}
+
+// warmTask is a function with the slot that it holds.
+type warmTask struct {
+	do    func()
+	leave func() (held bool)
+}
+
+func (t warmTask) run() {
+	defer t.leave()
+	t.do()
 }
 
 const (
@@ -33,22 +44,18 @@ const (
 const keepWarm = time.Second
 
 // NewWarmGoroutines keeps goroutines until ctx ends.
-func NewWarmGoroutines(ctx context.Context) *warmGoroutines {
-	return &warmGoroutines{ctx: ctx, tasks: make(chan func()), most: int64(warmMost * runtime.GOMAXPROCS(0))}
+func NewWarmGoroutines(ctx context.Context) *WarmGoroutines {
+	return &WarmGoroutines{ctx: ctx, tasks: make(chan warmTask), most: int64(warmMost * runtime.GOMAXPROCS(0))}
 }
 
 // run calls f on an idle goroutine, or on a new one, without waiting for it; false: all slots are
 // taken.
-func (w *warmGoroutines) run(f func()) bool {
+func (w *WarmGoroutines) run(f func()) bool {
 	if w.busy.Add(1) > w.most {
 		w.busy.Add(-1)
 		return false
 	}
-	leave := reads.HoldSlot(warmTimeout, func() { w.busy.Add(-1) })
-	task := func() {
-		defer leave()
-		f()
-	}
+	task := warmTask{f, reads.HoldSlot(warmTimeout, func() { w.busy.Add(-1) })}
 	select {
 	case w.tasks <- task:
 	default:
@@ -57,12 +64,12 @@ func (w *warmGoroutines) run(f func()) bool {
 	return true
 }
 
-func (w *warmGoroutines) work(task func()) {
+func (w *WarmGoroutines) work(task warmTask) {
 	idle := time.NewTimer(keepWarm)
 	defer idle.Stop()
 	for {
-		task()
-		task = nil // it may hold a whole transaction
+		task.run()
+		task = warmTask{} // it may hold a whole transaction
 		idle.Reset(keepWarm)
 		select {
 		case task = <-w.tasks:

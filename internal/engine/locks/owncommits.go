@@ -17,8 +17,8 @@ import (
 // ownTimeout bounds how long a reader waits in memory.
 const ownTimeout = time.Second
 
-// ownCommits are the commits of this client whose locks readers may meet.
-type ownCommits struct {
+// OwnCommits are the commits of this client whose locks readers may meet.
+type OwnCommits struct {
 	mu    sync.Mutex
 	known map[tso.Timestamp]*ownCommit // by start timestamp
 
@@ -33,7 +33,7 @@ type ownCommit struct {
 }
 
 // Begin makes readers wait for the commit of startTS until Decide.
-func (o *ownCommits) Begin(startTS tso.Timestamp) {
+func (o *OwnCommits) Begin(startTS tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.known == nil {
@@ -45,7 +45,7 @@ func (o *ownCommits) Begin(startTS tso.Timestamp) {
 // Decide ends the waiting; only its first call counts. commitTS is 0 if the transaction will not
 // commit, or its status is unknown. Otherwise readers know its locks for records until RowDone has
 // been called for each of the rows.
-func (o *ownCommits) Decide(startTS, commitTS tso.Timestamp, rows int) {
+func (o *OwnCommits) Decide(startTS, commitTS tso.Timestamp, rows int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	own := o.known[startTS]
@@ -60,7 +60,7 @@ func (o *ownCommits) Decide(startTS, commitTS tso.Timestamp, rows int) {
 }
 
 // RowDone says that phase two is done with a row of startTS.
-func (o *ownCommits) RowDone(startTS tso.Timestamp) {
+func (o *OwnCommits) RowDone(startTS tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if own := o.known[startTS]; own != nil && own.rows > 0 {
@@ -70,15 +70,16 @@ func (o *ownCommits) RowDone(startTS tso.Timestamp) {
 	}
 }
 
-// await waits for the outcome of startTS if this client is committing it; isOwn is false if it is
-// not, or no longer. Without a commit timestamp the transaction did not commit, or takes long: then
-// the caller asks the store, which may know more, as when only an answer is late.
-func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS tso.Timestamp, isOwn bool, err error) {
+// await waits for the outcome of startTS if this client is committing it, and returns when the
+// caller has now read the lock: earlier if this has waited. Without a commit timestamp the
+// transaction did not commit, or takes long: then the caller asks the store, which may know more,
+// as when only an answer is late.
+func (o *OwnCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS tso.Timestamp, seen Sight, err error) {
 	o.mu.Lock()
 	own := o.known[startTS]
 	o.mu.Unlock()
 	if own == nil {
-		return 0, false, nil
+		return 0, SeenJustNow, nil
 	}
 	o.waiting.Add(1)
 	defer o.waiting.Add(-1)
@@ -86,11 +87,11 @@ func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS
 	defer tooLong.Stop()
 	select {
 	case <-own.decided:
-		return own.commitTS, true, nil
+		return own.commitTS, SeenEarlier, nil
 	case <-tooLong.C:
-		return 0, true, nil
+		return 0, SeenEarlier, nil
 	case <-ctx.Done():
-		return 0, true, ctx.Err()
+		return 0, SeenEarlier, ctx.Err()
 	}
 }
 

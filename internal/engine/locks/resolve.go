@@ -29,7 +29,7 @@ import (
 //	                            unless a record of s has appeared (I8), and decide again
 //
 // Resolve changes this cell only on the condition that it still holds the lock (I9): between the
-// look at the lock and the verdict the transaction may have committed here and the collector have
+// sight of the lock and the verdict the transaction may have committed here and the collector have
 // removed the primary's record. An unconditional erase would then destroy committed data.
 // Everything matches on the exact start timestamp.
 //
@@ -46,8 +46,8 @@ type Resolver struct {
 	Config   model.Settings
 
 	Decided  *lru.Cache[TxnID, TxnStatus] // final statuses
-	Sessions *liveness                    // which lock owners live
-	Own      ownCommits                   // commits of this client
+	Sessions *Sessions                    // which lock owners live
+	Own      OwnCommits                   // commits of this client
 }
 
 // ResolveLock resolves a lock that ScanPending returned if that needs no waiting for its owner. The
@@ -71,72 +71,69 @@ func (r *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolut
 	case v.Corrupt != nil:
 		return model.LockAlive, v.Corrupt
 	}
-	s, err := r.Resolve(ctx, l.Cell, v.Locks[0], true)
+	s, err := r.Resolve(ctx, l.Cell, v.Locks[0], SeenJustNow)
 	return s.Resolution, err
 }
 
-// resolved is how a lock was resolved.
-type resolved struct {
+// Resolved is how a lock was resolved.
+type Resolved struct {
 	Resolution model.Resolution
 	CommitTS   tso.Timestamp // with LockRolledForward
 }
 
-// Resolve resolves the lock l on cell, without waiting. fresh: the caller has just read the lock,
-// so on its own primary there is no need to look again whether it is there. A caller that asks
-// again about a lock that it read once is not fresh.
-func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRecord, fresh bool) (resolved, error) {
+// Sight is when the caller of Resolve read the lock.
+type Sight int
+
+const (
+	SeenEarlier Sight = iota // it has waited since, or read more
+	SeenJustNow              // so a lock on its own primary shows that nothing is decided (I8)
+)
+
+// Resolve resolves the lock l on cell, without waiting. A lock on its own primary is seen once, by
+// the caller, if that was just now and it is alive. Any other is judged by what is read here, and
+// one that seemed dead at the first sight is seen twice: its owner may have refreshed it since.
+//
+//	seen once, alive              → leave it
+//	seen once, dead               → suspect: read the primary
+//	seen twice, decided           → roll this cell forward or back
+//	seen twice, not as suspected  → judge it again: leave it if it is alive
+//	seen twice, dead              → place the marker on the primary
+func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRecord, seen Sight) (Resolved, error) {
 	// A repair decides by its own rules. One may begin before the requests that change something.
 	if _, err := r.Meta.CheckRepairing(ctx); err != nil {
-		return resolved{}, err
+		return Resolved{}, err
 	}
 	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
-		if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
-			return r.rollBackCell(ctx, cell, l.StartTS) // I26
-		}
-		return resolved{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
+		return r.resolveOrphan(ctx, cell, l)
 	}
 	id := TxnID{l.Primary, l.StartTS}
-	var suspect layout.LockRecord // seemed dead when last seen
-	for ; ; fresh = false {
-		d, known := r.Decided.Get(id)
-		seen := !known && fresh && cell == l.Primary // if it is gone by now, I8 says so
+	var suspect layout.LockRecord
+	if seen == SeenJustNow && cell == l.Primary && !r.Decided.Contains(id) {
+		if dead, err := r.isDead(ctx, l); err != nil || !dead {
+			return Resolved{Resolution: model.LockAlive}, err
+		}
+		suspect = l
+	}
+	for {
+		s, err := r.finalOrRead(ctx, id)
 		switch {
-		case seen:
-			d = TxnStatus{State: TxnLocked, Lock: l}
-		case !known:
-			var err error
-			if d, err = r.Status(ctx, l.Primary, l.StartTS); err != nil {
-				return resolved{}, err
-			}
-		}
-		if d.final() {
-			r.Decided.Add(id, d)
-		}
-		switch d.State {
-		case TxnCommitted:
-			return r.rollForward(ctx, cell, l, d.CommitTS)
-		case TxnRolledBack:
+		case err != nil:
+			return Resolved{}, err
+		case s.State == TxnCommitted:
+			return r.rollForward(ctx, cell, l, s.CommitTS)
+		case s.State == TxnRolledBack:
 			return r.rollBackCell(ctx, cell, l.StartTS)
 		}
-		judged := l // an empty primary is normal while prewrites are in flight
-		if d.State == TxnLocked {
-			judged = d.Lock // only the primary is refreshed
-		}
-		if judged != suspect {
-			dead, err := r.isDead(ctx, judged)
-			if err != nil || !dead {
-				return resolved{Resolution: model.LockAlive}, err
+		if by := s.JudgedBy(l); by != suspect {
+			if dead, err := r.isDead(ctx, by); err != nil || !dead {
+				return Resolved{Resolution: model.LockAlive}, err
 			}
 		}
-		if seen { // look again: the owner may have refreshed it since
-			suspect = judged
-			continue
-		}
 		matched, err := r.RollBackPrimary(ctx, l.Primary, l.StartTS)
-		if err != nil {
-			return resolved{}, err
-		}
-		if matched {
+		switch {
+		case err != nil:
+			return Resolved{}, err
+		case matched:
 			continue // it committed, or another client was faster: read which
 		}
 		r.Decided.Add(id, TxnStatus{State: TxnRolledBack})
@@ -147,15 +144,33 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	}
 }
 
+// finalOrRead is the status of a transaction, which this client remembers if it is final.
+func (r *Resolver) finalOrRead(ctx context.Context, id TxnID) (TxnStatus, error) {
+	if s, known := r.Decided.Get(id); known {
+		return s, nil
+	}
+	s, err := r.Status(ctx, id.Primary, id.StartTS)
+	if s.final() {
+		r.Decided.Add(id, s)
+	}
+	return s, err
+}
+
+// resolveOrphan resolves a lock whose primary is in no table: it goes if the table was dropped
+// (I26).
+func (r *Resolver) resolveOrphan(ctx context.Context, cell model.Cell, l layout.LockRecord) (Resolved, error) {
+	if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
+		return r.rollBackCell(ctx, cell, l.StartTS)
+	}
+	return Resolved{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
+}
+
 // ResolveDrained resolves a lock of a transaction that can no longer commit, since none of its
-// requests can be under way: it waits for no owner (J6).
+// requests can be in flight: it waits for no owner (J6).
 func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
 	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
-		if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
-			_, err := r.rollBackCell(ctx, cell, l.StartTS) // I26
-			return err
-		}
-		return model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
+		_, err := r.resolveOrphan(ctx, cell, l)
+		return err
 	}
 	for {
 		s, err := r.Status(ctx, l.Primary, l.StartTS)
@@ -182,7 +197,7 @@ func (r *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error
 	if err != nil {
 		return false, err
 	}
-	return now > l.Placed.Add(l.TTL) || r.Sessions.hasEnded(ctx, l.Session), nil
+	return l.Dead(now, func(session string) bool { return r.Sessions.hasEnded(ctx, session) }), nil
 }
 
 // RollBackPrimary makes it impossible for startTS to commit, unless its status is already final:
@@ -212,44 +227,44 @@ func (r *Resolver) marking(primary model.Cell, startTS tso.Timestamp, siblings [
 
 // rollForward does for one cell what phase two of its transaction would have done, notification
 // included (I10).
-func (r *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.LockRecord, commitTS tso.Timestamp) (resolved, error) {
+func (r *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.LockRecord, commitTS tso.Timestamp) (Resolved, error) {
 	mut := store.NewMutation(2)
 	mut.Commit(cell.Column, l.Kind, l.StartTS, commitTS, l.Observed, l.Life)
 	held, err := r.changeHeld(ctx, cell, l.StartTS, mut)
 	if err != nil {
-		return resolved{}, err
+		return Resolved{}, err
 	}
 	if !held {
-		return resolved{Resolution: model.LockGone, CommitTS: commitTS}, nil
+		return Resolved{Resolution: model.LockGone, CommitTS: commitTS}, nil
 	}
 	r.Store.Count.RolledForward.Add(1)
 	r.Store.Trace.Current(ctx).Event("percolator.lock.resolved", cell.Table, "rolled_forward")
 	if l.Observed {
 		r.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: commitTS})
 	}
-	return resolved{model.LockRolledForward, commitTS}, nil
+	return Resolved{model.LockRolledForward, commitTS}, nil
 }
 
 // rollBackCell erases the lock and the data of a transaction that can never commit, by its primary
 // (I9).
-func (r *Resolver) rollBackCell(ctx context.Context, cell model.Cell, startTS tso.Timestamp) (resolved, error) {
+func (r *Resolver) rollBackCell(ctx context.Context, cell model.Cell, startTS tso.Timestamp) (Resolved, error) {
 	mut := store.NewMutation(2)
 	mut.RollBack(cell.Column, startTS)
 	held, err := r.changeHeld(ctx, cell, startTS, mut)
 	if err != nil {
-		return resolved{}, err
+		return Resolved{}, err
 	}
 	if !held {
-		return resolved{Resolution: model.LockGone}, nil
+		return Resolved{Resolution: model.LockGone}, nil
 	}
 	return r.rolledBack(ctx, cell), nil
 }
 
 // rolledBack counts and traces a lock that this client rolled back.
-func (r *Resolver) rolledBack(ctx context.Context, cell model.Cell) resolved {
+func (r *Resolver) rolledBack(ctx context.Context, cell model.Cell) Resolved {
 	r.Store.Count.RolledBack.Add(1)
 	r.Store.Trace.Current(ctx).Event("percolator.lock.resolved", cell.Table, "rolled_back")
-	return resolved{Resolution: model.LockRolledBack}
+	return Resolved{Resolution: model.LockRolledBack}
 }
 
 // changeHeld applies mut if the transaction still holds the cell (I9).

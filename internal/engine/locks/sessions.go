@@ -13,12 +13,12 @@ import (
 	"github.com/gopercolator/percolator/tso/coordination"
 )
 
-// liveness is what this client knows of which lock owners live: its own session with the oracle,
+// Sessions is what this client knows of which lock owners live: its own session with the oracle,
 // whose id its locks carry, and the sessions of others that have ended (section 2.2 of the paper: a
 // lock of a worker whose token is gone may be cleaned up). If the oracle keeps no sessions, or does
 // not answer, a lock's TTL alone decides. Correctness needs neither: a lock wrongly judged dead is
 // rolled back through its primary like any other (I8).
-type liveness struct {
+type Sessions struct {
 	Oracle coordination.Sessions // nil: none
 	own    coordination.Session
 
@@ -27,11 +27,11 @@ type liveness struct {
 	ended *lru.Cache[string, struct{}]
 	asked *lru.Cache[string, time.Time]
 
-	// rest is the time since begun until which nothing is asked, because the oracle did not answer.
-	begun time.Time
-	rest  atomic.Int64 // time.Duration
+	// rest is the time since opened until which nothing is asked, because the oracle did not answer.
+	opened time.Time
+	rest   atomic.Int64 // time.Duration
 
-	missing atomic.Int64 // the time since begun at which Await first saw no session; 0: it saw one
+	missing atomic.Int64 // the time since opened at which Await first saw no session; 0: it saw one
 }
 
 const (
@@ -42,12 +42,12 @@ const (
 )
 
 // NewSessions opens a session in the background, if the oracle keeps any.
-func NewSessions(oracle tso.Oracle) (*liveness, error) {
+func NewSessions(oracle tso.Oracle) (*Sessions, error) {
 	sessions, ok := oracle.(coordination.Sessions)
 	if !ok {
-		return &liveness{}, nil
+		return &Sessions{}, nil
 	}
-	l := &liveness{Oracle: sessions, begun: time.Now()}
+	l := &Sessions{Oracle: sessions, opened: time.Now()}
 	var err error
 	if l.ended, err = lru.New[string, struct{}](sessionsRemembered); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func NewSessions(oracle tso.Oracle) (*liveness, error) {
 }
 
 // Own is the session id that locks carry now, "" for none.
-func (l *liveness) Own() string {
+func (l *Sessions) Own() string {
 	if l.own == nil {
 		return ""
 	}
@@ -75,7 +75,7 @@ const sessionWait = 2 * time.Second
 
 // Await is Own that waits a little for a session that is being opened: without one, others learn of
 // this client's death late.
-func (l *liveness) Await(ctx context.Context) string {
+func (l *Sessions) Await(ctx context.Context) string {
 	if l.own == nil {
 		return ""
 	}
@@ -83,8 +83,8 @@ func (l *liveness) Await(ctx context.Context) string {
 		l.missing.Store(0)
 		return id
 	}
-	l.missing.CompareAndSwap(0, int64(time.Since(l.begun)))
-	ctx, cancel := context.WithDeadline(ctx, l.begun.Add(time.Duration(l.missing.Load())+sessionWait))
+	l.missing.CompareAndSwap(0, int64(time.Since(l.opened)))
+	ctx, cancel := context.WithDeadline(ctx, l.opened.Add(time.Duration(l.missing.Load())+sessionWait))
 	defer cancel()
 	for pause := model.NewBackoff(time.Millisecond, 50*time.Millisecond); l.own.ID() == "" && pause.Wait(ctx) == nil; {
 	}
@@ -92,14 +92,14 @@ func (l *liveness) Await(ctx context.Context) string {
 }
 
 // hasEnded asks the oracle whether a session has ended. It says no when it does not know.
-func (l *liveness) hasEnded(ctx context.Context, id string) bool {
+func (l *Sessions) hasEnded(ctx context.Context, id string) bool {
 	if l.Oracle == nil || id == "" {
 		return false
 	}
 	if l.ended.Contains(id) {
 		return true
 	}
-	if when, ok := l.asked.Get(id); ok && time.Since(when) < askAgainAfter || int64(time.Since(l.begun)) < l.rest.Load() {
+	if when, ok := l.asked.Get(id); ok && time.Since(when) < askAgainAfter || int64(time.Since(l.opened)) < l.rest.Load() {
 		return false
 	}
 	l.asked.Add(id, time.Now()) // before the answer: another reader of the lock need not ask
@@ -107,7 +107,7 @@ func (l *liveness) hasEnded(ctx context.Context, id string) bool {
 	defer cancel()
 	ended, err := l.Oracle.EndedSessions(ctx, id)
 	if err != nil {
-		l.rest.Store(int64(time.Since(l.begun) + restAfterSilence))
+		l.rest.Store(int64(time.Since(l.opened) + restAfterSilence))
 		return false
 	}
 	if len(ended) == 0 {
@@ -148,7 +148,7 @@ func (r *Resolver) EndedAmong(ctx context.Context, ids []string) map[string]bool
 }
 
 // Close ends the session, so that others know what this client leaves behind to be dead.
-func (l *liveness) Close(ctx context.Context) {
+func (l *Sessions) Close(ctx context.Context) {
 	if l.own != nil {
 		_ = l.own.Close(ctx) // else it runs out
 	}

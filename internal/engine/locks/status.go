@@ -9,19 +9,19 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// state is what the primary says about a transaction.
-type state int
+// TxnState is what the primary says about a transaction.
+type TxnState int
 
 const (
-	TxnUnknown    state = iota // neither record nor lock: not yet prewritten there, or collected
-	TxnLocked                  // its lock is on the primary
-	TxnCommitted               // its record is on the primary
-	TxnRolledBack              // its rollback marker is on the primary
+	TxnUnknown    TxnState = iota // neither record nor lock: not yet prewritten there, or collected
+	TxnLocked                     // its lock is on the primary
+	TxnCommitted                  // its record is on the primary
+	TxnRolledBack                 // its rollback marker is on the primary
 )
 
 // TxnStatus is the status of a transaction with what supports it.
 type TxnStatus struct {
-	State    state
+	State    TxnState
 	CommitTS tso.Timestamp     // for TxnCommitted
 	Lock     layout.LockRecord // the primary's lock, for TxnLocked
 }
@@ -29,6 +29,15 @@ type TxnStatus struct {
 // final reports that the status cannot change any more. The Resolver remembers it: a reader that
 // meets many locks of one transaction looks at its primary once.
 func (s TxnStatus) final() bool { return s.State == TxnCommitted || s.State == TxnRolledBack }
+
+// JudgedBy is the lock by which the transaction of l, which is not final, is judged dead or alive.
+// Only the primary's is refreshed. An empty primary is normal while prewrites are in flight.
+func (s TxnStatus) JudgedBy(l layout.LockRecord) layout.LockRecord {
+	if s.State == TxnLocked {
+		return s.Lock
+	}
+	return l
+}
 
 // TxnID names a transaction as its locks do.
 type TxnID struct {

@@ -30,7 +30,7 @@ func TestStatusOf(t *testing.T) {
 	type v = layout.Versions
 	for name, c := range map[string]struct {
 		v       *layout.Versions
-		state   state
+		state   TxnState
 		commit  tso.Timestamp
 		corrupt bool
 	}{

@@ -20,28 +20,28 @@ const (
 	maxLockWait = 250 * time.Millisecond
 )
 
-// lockWait is how a reader waits for the locks of one cell.
-type lockWait struct {
+// LockWait is how a reader waits for the locks of one cell.
+type LockWait struct {
 	pause   *model.Backoff
 	awaited tso.Timestamp // the transaction of this client that the reader awaited in memory
 }
 
-// NewLockWait begins to wait for the locks of a cell.
-func NewLockWait() lockWait { return lockWait{pause: model.NewBackoff(MinLockWait, maxLockWait)} }
+// NewLockWait starts to wait for the locks of a cell.
+func NewLockWait() LockWait { return LockWait{pause: model.NewBackoff(MinLockWait, maxLockWait)} }
 
 // ResolveOrWait awaits a lock's transaction if this client is committing it. Otherwise it resolves
 // the lock, or pauses while the owner is alive. With a commit timestamp the transaction has
 // committed; without one the reader looks at the cell again.
-func (r *Resolver) ResolveOrWait(ctx context.Context, cell model.Cell, l layout.LockRecord, w *lockWait) (commitTS tso.Timestamp, err error) {
-	isOwn := false
+func (r *Resolver) ResolveOrWait(ctx context.Context, cell model.Cell, l layout.LockRecord, w *LockWait) (commitTS tso.Timestamp, err error) {
+	seen := SeenJustNow
 	if w.awaited != l.StartTS { // await it once only: then the store knows more
 		w.awaited = l.StartTS
-		commitTS, isOwn, err = r.Own.await(ctx, l.StartTS)
+		commitTS, seen, err = r.Own.await(ctx, l.StartTS)
 		if commitTS != 0 || err != nil {
 			return commitTS, err
 		}
 	}
-	done, err := r.Resolve(ctx, cell, l, !isOwn)
+	done, err := r.Resolve(ctx, cell, l, seen)
 	if err == nil && done.Resolution == model.LockAlive {
 		err = w.pause.Wait(ctx)
 	}
@@ -55,12 +55,12 @@ type LockWatch struct {
 	ctx   context.Context
 	table string
 	span  telemetry.Span
-	begun time.Time
+	since time.Time
 }
 
-// WatchLock begins to measure; the context that it returns carries the span.
+// WatchLock starts to measure; the context that it returns carries the span.
 func (r *Resolver) WatchLock(ctx context.Context, table string) (context.Context, *LockWatch) {
-	w := &LockWatch{r: r, table: table, begun: time.Now()}
+	w := &LockWatch{r: r, table: table, since: time.Now()}
 	w.ctx, w.span = r.Store.Trace.Start(ctx, "percolator.lock_wait", table)
 	r.Store.Count.LockWaiting.Add(1)
 	return w.ctx, w
@@ -71,7 +71,7 @@ func (w *LockWatch) End(err error) {
 	if w == nil {
 		return
 	}
-	d := time.Since(w.begun)
+	d := time.Since(w.since)
 	w.r.Store.Count.LockWaiting.Add(-1)
 	w.r.Store.Count.LockWaits.Add(1)
 	w.r.Store.Count.LockWaitTime.Add(int64(d))

@@ -2,6 +2,7 @@ package reads
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// Requests for the same table and columns that arrive while others are in flight travel together as
-// one ReadRows (section 2.5 of the paper, without its artificial delay: with nothing in flight a
+// Requests for the same table and columns that arrive while others are in flight are sent together
+// as one ReadRows (section 2.5 of the paper, without its artificial delay: with nothing in flight a
 // request goes out at once).
 //
 // A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without
@@ -20,8 +21,8 @@ import (
 // finds only records above its snapshot, or only records that change nothing, reads on alone
 // (ViewDeeper).
 //
-// Reads of one tablet travel apart from those of the others as soon as the client knows where the
-// table is cut (store.Lanes), and each tablet has slots of its own.
+// Reads of one tablet are sent apart from those of the others as soon as the client knows where the
+// table is cut (store.TabletQueues), and each tablet has slots of its own.
 //
 // A row that no tablet server has at present must not hold up the others. So the batcher gives up a
 // batch that needs a second attempt: every read in it, or waiting for its slot, goes alone, and so
@@ -38,23 +39,25 @@ const (
 
 type readBatcher struct {
 	reader *Reader
-	mu     sync.Mutex
-	// queues by what is asked; an entry lives only while requests are in flight
-	queues map[queryKind]*readQueue
-	lone   chan struct{}
+	lone   chan struct{} // an element for each read that has one of the loneMost slots
+
+	mu     sync.Mutex               // guards queues, and what they hold
+	queues map[queryKind]*readQueue // none is idle: a queue lives while reads wait or are in flight
 }
 
+// readQueue is the reads of one kind that wait, and their slots.
 type readQueue struct {
-	kind                      queryKind
-	store.Lanes[*batchedRead] // guarded by the batcher's lock
+	kind queryKind
+	store.TabletQueues[*batchedRead]
 }
 
 type readSlot = store.Slot[*batchedRead]
 
+// batchedRead is a read that waits for others to be sent with it.
 type batchedRead struct {
 	query  rowQuery
 	row    string
-	answer chan batchAnswer // with room for the first answer
+	answer chan batchAnswer // of capacity 1; the first answer counts, as a read may be sent twice
 }
 
 // load is what a read adds to a request.
@@ -68,12 +71,15 @@ func (r *batchedRead) done(a batchAnswer) {
 	}
 }
 
+// batchAnswer is the answer to one read of a batch.
 type batchAnswer struct {
 	rowAnswer
-	rows  int  // that travelled together
-	alone bool // the batch was given up
-	err   error
+	rows int   // that were sent together
+	err  error // errGivenUp: there is no answer, and the read goes alone
 }
+
+// errGivenUp is the answer of a batch that was given up.
+var errGivenUp = errors.New("the batch was given up")
 
 func newReadBatcher(r *Reader) *readBatcher {
 	return &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
@@ -99,7 +105,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	case a := <-r.answer:
 		b.reader.store.Trace.Current(ctx).Count("percolator.batch.rows", a.rows)
 		switch {
-		case a.alone:
+		case errors.Is(a.err, errGivenUp):
 			return b.alone(ctx, q.byName(), row)
 		case a.err == nil && a.cut:
 			return b.reader.readOne(ctx, q.byName(), row)
@@ -114,7 +120,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 func (b *readBatcher) queue(kind queryKind) *readQueue {
 	queue := b.queues[kind]
 	if queue == nil {
-		queue = &readQueue{kind, store.Lanes[*batchedRead]{Tablets: &b.reader.store.Tablets, Table: kind.table, Most: readMost, Of: (*batchedRead).load}}
+		queue = &readQueue{kind, store.TabletQueues[*batchedRead]{Tablets: &b.reader.store.Tablets, Table: kind.table, Most: readMost, Of: (*batchedRead).load}}
 		b.queues[kind] = queue
 	}
 	return queue
@@ -154,13 +160,13 @@ func (b *readBatcher) first(ctx context.Context, queue *readQueue, slot readSlot
 	return b.reader.readOne(ctx, q, row)
 }
 
-// drain sends batches until no read waits in the slot's lane, or the slot was given up.
+// drain sends batches until no read waits in the slot's queue, or the slot was given up.
 func (b *readBatcher) drain(queue *readQueue, slot *readSlot) {
 	for batch := b.take(queue, slot); batch != nil; batch = b.take(queue, slot) {
-		if b.carry(queue, slot, batch) {
+		if b.carry(queue, slot, batch) == answered {
 			continue
 		}
-		b.reader.policy.of(queue.kind.table).part()
+		b.reader.policy.of(queue.kind.table).readAlone()
 		for ; batch != nil; batch = b.take(queue, slot) {
 			scatter(batch)
 		}
@@ -181,8 +187,16 @@ func (b *readBatcher) take(queue *readQueue, slot *readSlot) []*batchedRead {
 	return batch
 }
 
-// carry sends a batch, and gives up its slot when that takes long. false: the batch was given up.
-func (b *readBatcher) carry(queue *readQueue, slot *readSlot, batch []*batchedRead) bool {
+// fate is what became of a batch that was sent.
+type fate int
+
+const (
+	answered fate = iota // each of its reads has an answer, if only the error of the request
+	givenUp              // none has: it needed a second attempt, or whole rows were too large
+)
+
+// carry sends a batch, and gives up its slot when that takes long.
+func (b *readBatcher) carry(queue *readQueue, slot *readSlot, batch []*batchedRead) fate {
 	slow := time.AfterFunc(slotTimeout, func() { b.slow(queue, slot, batch) })
 	defer slow.Stop()
 	return b.send(batch)
@@ -192,12 +206,16 @@ func (b *readBatcher) carry(queue *readQueue, slot *readSlot, batch []*batchedRe
 // others, it finds out whose tablet is slow.
 func (b *readBatcher) slow(queue *readQueue, slot *readSlot, batch []*batchedRead) {
 	b.mu.Lock()
-	held, others := slot.Leave(), len(batch) > 1 || queue.Waiting() > 0
-	if held && !others {
+	if !slot.Leave() { // the answer has come
+		b.mu.Unlock()
+		return
+	}
+	holdsUp := len(batch) > 1 || queue.Waiting() > 0
+	if !holdsUp {
 		b.begin(queue)
 	}
 	b.mu.Unlock()
-	if held && others {
+	if holdsUp {
 		b.learn(queue)
 		b.again(queue, batch)
 	}
@@ -233,13 +251,12 @@ func (b *readBatcher) again(queue *readQueue, batch []*batchedRead) {
 // scatter makes every read of a batch go alone.
 func scatter(batch []*batchedRead) {
 	for _, r := range batch {
-		r.done(batchAnswer{alone: true})
+		r.done(batchAnswer{err: errGivenUp})
 	}
 }
 
-// send reads a batch and answers every read in it. false: the batch was given up, and no read has
-// an answer.
-func (b *readBatcher) send(batch []*batchedRead) bool {
+// send reads a batch and answers every read in it, unless it is given up.
+func (b *readBatcher) send(batch []*batchedRead) fate {
 	q := batch[0].query
 	rows := make([]string, 0, len(batch))
 	at := make(map[string]int, len(batch)) // position in rows
@@ -254,15 +271,15 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 	}
 	ctx, cancel := context.WithTimeout(b.reader.store.Background, b.reader.store.Timing.RequestLifetime)
 	defer cancel()
-	var givenUp atomic.Bool
+	var repeats atomic.Bool // it needs a second attempt
 	giveUp := func() {
-		givenUp.Store(true)
+		repeats.Store(true)
 		cancel()
 	}
 	b.reader.store.Metrics.Batch(ctx, telemetry.OpReadRows, q.table, len(rows))
 	answers, err := b.reader.readMany((&store.Attempts{Again: giveUp}).Watch(ctx), q, rows)
-	if err != nil && (givenUp.Load() || b.reader.byNameAfter(b.reader.store.Background, q, err)) {
-		return false
+	if err != nil && (repeats.Load() || b.reader.byNameAfter(b.reader.store.Background, q, err)) {
+		return givenUp
 	}
 	for _, r := range batch {
 		a := batchAnswer{rows: len(rows), err: err}
@@ -271,10 +288,10 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 		}
 		r.done(a)
 	}
-	return true
+	return answered
 }
 
-// Waiting counts the reads that wait for one in flight to end, to travel together.
+// Waiting counts the reads that wait for one in flight to end, to be sent together.
 func (r *Reader) Waiting() (n int) {
 	r.batch.mu.Lock()
 	defer r.batch.mu.Unlock()

@@ -106,7 +106,7 @@ func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
 }
 
 // PendingOf reads notifications, observer states and locks of a cell's row. Concurrent calls for
-// rows of one table travel together. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
+// rows of one table share a request. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
 // (names), and those of the store.
 func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending, error) {
 	if err := model.CheckContext(ctx); err != nil {
@@ -115,7 +115,7 @@ func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending
 	if err := r.meta.CheckReadable(cell); err != nil {
 		return layout.Pending{}, err
 	}
-	a, err := r.fetchOne(ctx, rowQuery{table: cell.Table, window: 1, notify: true}, cell.Row)
+	a, err := r.fetchOne(ctx, rowQuery{table: cell.Table, asks: pending, window: 1}, cell.Row)
 	return a.pending, err
 }
 
@@ -133,7 +133,7 @@ func (r *Reader) PendingOfAll(ctx context.Context, cells []model.Cell) ([]layout
 	}
 	out := make([]layout.Pending, 0, len(cells))
 	for len(out) < len(cells) {
-		answers, err := r.readMany(ctx, rowQuery{table: cells[0].Table, window: 1, notify: true}, firstRows(cells[len(out):], readMost))
+		answers, err := r.readMany(ctx, rowQuery{table: cells[0].Table, asks: pending, window: 1}, firstRows(cells[len(out):], readMost))
 		if err != nil {
 			return nil, err
 		}

@@ -13,54 +13,76 @@ type readPolicy struct {
 	probe  int64    // probeRows; tests need none
 }
 
-// tablePolicy is what is known of one table.
+// tablePolicy is what a client has learned about one table. Its phase follows from reads, after and
+// narrow, each of which only counts up within a trial; wide ends the trial.
 type tablePolicy struct {
-	reads   atomic.Int64 // since the last trial of whole rows ended
-	after   atomic.Int64 // how many of them go before the next one
-	probing atomic.Bool  // a read probes whether rows are narrow
-	narrow  atomic.Int64 // rows that were, in this trial
-	probe   int64        // how many have to be before all reads ask for whole ones
-	deep    atomic.Int64 // reads to come that look at two versions
-	apart   atomic.Pointer[time.Time]
+	reads  atomic.Int64 // by name since the last trial ended; counts up to after
+	after  atomic.Int64 // how many go before the next trial; grows from trial to trial
+	narrow atomic.Int64 // rows that probes of this trial have found narrow; 0 before it
+	enough int64        // of these before all reads ask for whole rows
+	probed atomic.Bool  // a probe is in flight, one at most
+
+	deep       atomic.Int64              // reads to come that ask for two versions, at most mostDeep and what a read adds
+	aloneUntil atomic.Pointer[time.Time] // reads of the table are not sent together until then; nil: they are
+}
+
+// phase is how far a client is with finding out whether the rows of a table are narrow.
+type phase int
+
+const (
+	naming   phase = iota // reads name their columns, for a while
+	probing               // a trial has started: one read at a time is a probe, the others name columns
+	allWhole              // enough rows were narrow: all reads ask for whole ones, until one is wide
+)
+
+func (t *tablePolicy) phase() phase {
+	switch {
+	case t.reads.Load() < t.after.Load():
+		return naming
+	case t.narrow.Load() < t.enough:
+		return probing
+	}
+	return allWhole
 }
 
 func (p *readPolicy) of(table string) *tablePolicy {
 	if t, ok := p.tables.Load(table); ok {
 		return t.(*tablePolicy)
 	}
-	t := &tablePolicy{probe: p.probe}
+	t := &tablePolicy{enough: p.probe}
 	t.after.Store(p.first)
 	known, _ := p.tables.LoadOrStore(table, t)
 	return known.(*tablePolicy)
 }
 
-// whole counts a read of one row, or of several. It reports whether the read asks for whole rows
-// (wholerow.go), and whether it probes: a probe travels alone, and its caller calls probed after
-// it.
-func (t *tablePolicy) whole(several bool) (whole, probes bool) {
-	switch {
-	case t.reads.Load() < t.after.Load() && t.reads.Add(1) <= t.after.Load():
-		return false, false
-	case t.narrow.Load() >= t.probe:
-		return true, false
-	case several || t.probing.Swap(true):
-		return false, false
+// ask counts a read of one row, or of several, and returns what it asks for. A probe goes alone,
+// and its caller calls endProbe after it.
+func (t *tablePolicy) ask(several bool) asked {
+	switch t.phase() {
+	case naming:
+		t.reads.Add(1)
+		return byName
+	case allWhole:
+		return wholeRow
 	}
-	return true, true
+	if several || t.probed.Swap(true) {
+		return byName
+	}
+	return probe
 }
 
-// probed ends a probe.
-func (t *tablePolicy) probed(narrow bool) {
+// endProbe ends a probe.
+func (t *tablePolicy) endProbe(narrow bool) {
 	if narrow {
 		t.narrow.Add(1)
 	}
-	t.probing.Store(false)
+	t.probed.Store(false)
 }
 
 // wide ends a trial of whole rows.
 func (t *tablePolicy) wide() {
 	after := t.after.Load()
-	if t.reads.Load() < after || !t.after.CompareAndSwap(after, min(max(after, 1)*trialGrowth, lastTrial)) {
+	if t.phase() == naming || !t.after.CompareAndSwap(after, min(max(after, 1)*trialGrowth, lastTrial)) {
 		return // another read has ended it
 	}
 	t.narrow.Store(0)
@@ -92,31 +114,26 @@ func (t *tablePolicy) deeper() {
 	}
 }
 
-// travelAlone is how long reads of a table go alone after a batch that needed a second attempt.
-const travelAlone = time.Second
+// aloneFor is how long reads of a table go alone after a batch that needed a second attempt.
+const aloneFor = time.Second
 
-// part makes reads of the table go alone for a while; alone reports whether they do.
-func (t *tablePolicy) part() {
-	until := time.Now().Add(travelAlone)
-	t.apart.Store(&until)
+// readAlone makes reads of the table go alone for a while; alone reports whether they do.
+func (t *tablePolicy) readAlone() {
+	until := time.Now().Add(aloneFor)
+	t.aloneUntil.Store(&until)
 }
 
 func (t *tablePolicy) alone() bool {
-	until := t.apart.Load()
+	until := t.aloneUntil.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
-// ReadWholeRowsAfter begins the first trial of whole rows of a table after this many reads of it,
+// ReadWholeRowsAfter starts the first trial of whole rows of a table after this many reads of it,
 // without probes. It applies to tables that have not been read yet.
 func (r *Reader) ReadWholeRowsAfter(reads int64) { r.policy.first, r.policy.probe = reads, 0 }
 
-// ReadsWhole reports whether the next read of a table asks for whole rows.
-func (r *Reader) ReadsWhole(table string) bool {
-	t := r.policy.of(table)
-	return t.reads.Load() >= t.after.Load()
-}
+// ReadsWhole reports whether the next read of a table may ask for whole rows.
+func (r *Reader) ReadsWhole(table string) bool { return r.policy.of(table).phase() != naming }
 
-// AllReadWhole reports whether every read of a table asks for whole rows: the probes are over.
-func (r *Reader) AllReadWhole(table string) bool {
-	return r.ReadsWhole(table) && r.policy.of(table).narrow.Load() >= r.policy.of(table).probe
-}
+// AllReadWhole reports whether every read of a table asks for whole rows: the probes are done.
+func (r *Reader) AllReadWhole(table string) bool { return r.policy.of(table).phase() == allWhole }

@@ -229,14 +229,14 @@ func (r *Reader) query(ts tso.Timestamp, table string, columns []string, several
 	policy := r.policy.of(table)
 	q := rowQuery{table: table, columns: columns, ts: ts, window: policy.window()}
 	if !r.cfg.DisablePrefetch {
-		q.whole, q.probes = policy.whole(several)
+		q.asks = policy.ask(several)
 	}
 	return q
 }
 
 // fetchOne sends the request for one row, or joins the batch of other goroutines.
 func (r *Reader) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
-	if r.cfg.DisableBatching || q.probes {
+	if r.cfg.DisableBatching || q.asks == probe {
 		return r.readOne(ctx, q, row)
 	}
 	return r.batch.read(ctx, q, row)

@@ -16,19 +16,30 @@ import (
 // rowQuery is the question that one request asks about rows of a table.
 type rowQuery struct {
 	table   string
-	columns []string      // sorted
+	asks    asked
+	columns []string      // sorted; what the caller wants, whatever is asked
 	ts      tso.Timestamp // 0: no bound
 	window  int           // versions of each family
-	whole   bool          // all columns, if the row is narrow (wholerow.go)
-	probes  bool          // to find out whether it is
-	notify  bool          // only notifications and locks of the row
 }
 
+// asked is what of a row a request asks for.
+type asked int
+
+const (
+	byName   asked = iota // the columns
+	wholeRow              // all columns, if the row is narrow (wholerow.go)
+	probe                 // the same for one row in a request, to find out whether rows are narrow
+	pending               // only notifications and locks
+)
+
+// whole reports whether all columns are asked for.
+func (a asked) whole() bool { return a == wholeRow || a == probe }
+
 func (q rowQuery) filter() store.Query {
-	switch {
-	case q.whole:
+	switch q.asks {
+	case wholeRow, probe:
 		return store.WholeRow(q.ts, q.window)
-	case q.notify:
+	case pending:
 		return store.Pending()
 	}
 	return store.Newest(q.columns, q.ts, q.window)
@@ -36,24 +47,23 @@ func (q rowQuery) filter() store.Query {
 
 // byName is the query for a row that is too wide to be read whole.
 func (q rowQuery) byName() rowQuery {
-	q.whole, q.probes = false, false
+	q.asks = byName
 	return q
 }
 
-// kind names the queries that may travel in one request, apart from their timestamps.
+// kind names the queries that may be sent together, whatever their timestamps.
 func (q rowQuery) kind() queryKind {
-	if q.whole {
-		return queryKind{table: q.table, whole: true}
+	kind := queryKind{table: q.table, asks: q.asks}
+	if q.asks == byName {
+		kind.columns = strings.Join(q.columns, "\x00")
 	}
-	if q.notify {
-		return queryKind{table: q.table, notify: true}
-	}
-	return queryKind{table: q.table, columns: strings.Join(q.columns, "\x00")}
+	return kind
 }
 
 type queryKind struct {
-	table, columns string
-	whole, notify  bool
+	table   string
+	asks    asked
+	columns string // joined, if they are asked for by name
 }
 
 // rowAnswer is what a request says about a row.
@@ -70,11 +80,11 @@ type rowAnswer struct {
 // answer is what q learns from a row; the zero Row is a missing one. unasked is how many bytes of
 // values came with the row that q does not want.
 func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
-	if q.notify {
+	if q.asks == pending {
 		return rowAnswer{pending: layout.DecodePending(q.table, row)}, 0
 	}
-	a = rowAnswer{window: q.window, whole: q.whole}
-	if q.whole {
+	a = rowAnswer{window: q.window, whole: q.asks.whole()}
+	if q.asks.whole() {
 		var wide bool
 		if a.cut, wide, unasked = look(row, q.window, q.columns); wide {
 			r.policy.of(q.table).wide()
@@ -89,8 +99,8 @@ func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
 // readOne reads one row. If the row was cut off, or is too large to be read whole, it reads the row
 // again by name.
 func (r *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
-	if q.probes {
-		defer func() { r.policy.of(q.table).probed(err == nil && a.whole) }()
+	if q.asks == probe {
+		defer func() { r.policy.of(q.table).endProbe(err == nil && a.whole) }()
 	}
 	found, err := r.store.ReadRow(ctx, q.table, row, q.filter())
 	if err != nil {
@@ -106,7 +116,7 @@ func (r *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnsw
 // byNameAfter ends the trial of whole rows if that may be why a read failed, and reports whether to
 // try it by name.
 func (r *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
-	if !q.whole || !TooLarge(err) {
+	if !q.asks.whole() || !TooLarge(err) {
 		return false
 	}
 	r.policy.of(q.table).wide()

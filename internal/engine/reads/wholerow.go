@@ -13,15 +13,15 @@ import (
 // Reading a row costs Bigtable nearly the same as reading one value in it (section 2.5 of the
 // paper). So where the rows of a table have turned out to be narrow, a read asks for the whole row
 // as of its snapshot. The filter that names no column is the cheapest there is, requests for
-// different columns can travel together, and the other columns of the row need no request of their
+// different columns can be sent together, and the other columns of the row need no request of their
 // own when the same snapshot asks for them.
 //
 // A client tries whether rows are narrow; it never assumes so. A table's first reads name their
-// columns. Then a trial begins with probes of one row each, one at a time. When enough rows were
+// columns. Then a trial starts with probes of one row each, one at a time. When enough rows were
 // narrow, all reads ask for whole ones. The trial lasts until a row turns out to be wide: the
 // filter cuts it off, its answer counts for nothing, and the client reads it again by name. A row
 // that is too large to be read whole ends the trial as well, and so do rows that together bring too
-// many bytes that no caller wants. The next trial begins after many times as many reads. So a table
+// many bytes that no caller wants. The next trial starts after many times as many reads. So a table
 // of wide rows costs some requests in a client's life, and the occasional wide row among narrow
 // ones ends the trial before long.
 //

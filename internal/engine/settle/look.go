@@ -249,7 +249,8 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 		if m, err := l.Meta.Refresh(ctx); err != nil || it.StartTS <= m.Watermark {
 			return s, err
 		}
-		if it.Owner != OwnerUnknown || now <= it.StartTS.Add(l.Config.LockTTL) && !l.Locks.SessionEnded(ctx, it.Session) {
+		hasEnded := func(session string) bool { return l.Locks.SessionEnded(ctx, session) }
+		if it.Owner != OwnerUnknown || !layout.Unplaced(it.StartTS, l.Config.LockTTL, it.Session).Dead(now, hasEnded) {
 			return locks.TxnStatus{State: locks.TxnLocked}, nil
 		}
 		if _, err := l.Locks.RollBackPrimary(ctx, it.Primary, it.StartTS); err != nil {
@@ -288,7 +289,7 @@ func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID
 			l.Resolved.Add(1)
 			found.Progress = true
 		} else {
-			found.Expired = journal.Earliest(found.Expired, lock.Placed.Add(lock.TTL))
+			found.Expired = journal.Earliest(found.Expired, lock.AliveUntil())
 		}
 		return err
 	})

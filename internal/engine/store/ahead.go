@@ -90,7 +90,7 @@ func partsOf(rows model.Ranges, r model.Range, keys []string) (parts []*part) {
 	return parts
 }
 
-// work reads one part after the other, in order: so one of them reads the head, unless that is done.
+// work reads one part after the other, in order: so one of them reads the head, unless it is done.
 func (a *ahead) work(ctx context.Context) {
 	for {
 		a.mu.Lock()

@@ -48,7 +48,7 @@ func (e *Endpoint) String() string {
 
 // Attempts watches how often Google's client sends one request, and what comes of it. The client
 // repeats reads and unconditional mutations after a transient error for as long as their context
-// lasts; a row that no server has at present then holds up everything that is sent together with it.
+// lasts; a row that no server has at present then holds up everything that is sent with it.
 type Attempts struct {
 	n       atomic.Int64
 	Again   func()           // called before each attempt but the first; nil: nothing

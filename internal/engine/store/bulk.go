@@ -13,8 +13,8 @@ import (
 
 // One MutateRow for each row would be the simple way to write phase two. Sixty-four rows in one
 // request cost a tenth of that, so all unconditional mutations of a client, whichever transaction
-// they belong to, go through here: each tablet has a few requests in flight (Lanes), and what
-// arrives meanwhile forms the next one. When nothing is in flight a mutation is sent at once, so
+// they belong to, go through here: each tablet has a few requests in flight (TabletQueues), and
+// what arrives meanwhile forms the next one. When nothing is in flight a mutation is sent at once, so
 // batching never adds a delay.
 //
 // A row that no tablet server has at present must not hold up the others: a request that is sent
@@ -24,7 +24,7 @@ import (
 const (
 	slotTimeout = time.Second
 	bulkQueue   = 16384         // rows waiting or in flight; a committer that finds it full waits
-	tabletQueue = bulkQueue / 4 // of them, those of one tablet
+	tabletMost  = bulkQueue / 4 // of them, those of one tablet
 )
 
 // RequestRows is the most rows that one request names.
@@ -54,8 +54,8 @@ type BulkWriter struct {
 	Slots chan struct{} // one element for each row waiting or in flight
 
 	mu      sync.Mutex
-	tables  map[string]*Lanes[RowMutation] // guarded by mu
-	tablets map[tabletID]*bulkTablet       // those in use
+	tables  map[string]*TabletQueues[RowMutation] // guarded by mu
+	tablets map[tabletID]*bulkTablet              // those in use
 	epoch   *bulkEpoch
 	closed  bool
 	senders sync.WaitGroup
@@ -82,11 +82,11 @@ type bulkEpoch struct {
 
 // NewBulkWriter sends until ctx ends.
 func NewBulkWriter(ctx context.Context, s *Store) *BulkWriter {
-	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), tables: map[string]*Lanes[RowMutation]{},
+	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), tables: map[string]*TabletQueues[RowMutation]{},
 		tablets: map[tabletID]*bulkTablet{}, epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
-// Add queues mutations; those of one table are sent in one request as far as they fit. It waits while
+// Add queues mutations; those of one table are sent together as far as they fit. It waits while
 // the queue, or the tablet's share of it, is full, at most until ctx ends or a mutation's deadline.
 func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
 	ready := muts[:0:0]
@@ -112,7 +112,7 @@ func (b *BulkWriter) tabletOf(m RowMutation) *bulkTablet {
 	defer b.mu.Unlock()
 	t := b.tablets[id]
 	if t == nil {
-		t = &bulkTablet{id: id, rows: semaphore.NewWeighted(tabletQueue)}
+		t = &bulkTablet{id: id, rows: semaphore.NewWeighted(tabletMost)}
 		b.tablets[id] = t
 	}
 	t.users++
@@ -178,15 +178,15 @@ func (b *BulkWriter) push(m RowMutation) {
 	m.load = m.Mut.load(m.Row)
 	t := b.tables[m.Table]
 	if t == nil {
-		t = &Lanes[RowMutation]{Tablets: &b.store.Tablets, Table: m.Table, Most: bulkMost, Of: RowMutation.row}
+		t = &TabletQueues[RowMutation]{Tablets: &b.store.Tablets, Table: m.Table, Most: bulkMost, Of: RowMutation.row}
 		b.tables[m.Table] = t
 	}
 	t.Push(m)
 }
 
 // begin starts a sender for each slot that is free and wanted; the caller holds b.mu. After Close
-// only senders call it: what waits in a lane without one needs an answer.
-func (b *BulkWriter) begin(t *Lanes[RowMutation]) {
+// only senders call it: what waits in a queue without one needs an answer.
+func (b *BulkWriter) begin(t *TabletQueues[RowMutation]) {
 	for slot := t.Next(); slot != nil; slot = t.Next() {
 		b.senders.Add(1)
 		go b.drain(slot)
@@ -223,7 +223,7 @@ func (b *BulkWriter) givePlace(t *bulkTablet) {
 
 type bulkSlot = Slot[RowMutation]
 
-// drain sends what waits in a lane, a request at a time, until another sender has its slot.
+// drain sends what waits in a queue, a request at a time, until another sender has its slot.
 func (b *BulkWriter) drain(slot *bulkSlot) {
 	defer b.senders.Done()
 	for batch := b.take(slot); batch != nil; batch = b.take(slot) {
@@ -238,9 +238,9 @@ func (b *BulkWriter) take(slot *bulkSlot) []RowMutation {
 	defer b.mu.Unlock()
 	batch := slot.Take()
 	if batch != nil && slot.Full() {
-		go b.learn(slot.lanes)
+		go b.learn(slot.queues)
 	}
-	b.begin(slot.lanes)
+	b.begin(slot.queues)
 	return batch
 }
 
@@ -252,14 +252,14 @@ func (b *BulkWriter) leave(slot *bulkSlot) {
 	if b.closed || !slot.Leave() {
 		return
 	}
-	if slot.lanes.Waiting() > 0 {
-		go b.learn(slot.lanes)
+	if slot.queues.Waiting() > 0 {
+		go b.learn(slot.queues)
 	}
-	b.begin(slot.lanes)
+	b.begin(slot.queues)
 }
 
 // learn finds out where a table is cut, and cuts what waits for it.
-func (b *BulkWriter) learn(t *Lanes[RowMutation]) {
+func (b *BulkWriter) learn(t *TabletQueues[RowMutation]) {
 	t.Learn()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -314,7 +314,7 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 		}
 	}
 	ctx, cancel := context.WithDeadline(b.ctx, deadline)
-	table, leave := slot.lanes.Table, func() { b.leave(slot) }
+	table, leave := slot.queues.Table, func() { b.leave(slot) }
 	b.store.Metrics.Batch(ctx, telemetry.OpMutateRows, table, len(rows))
 	stuck := time.AfterFunc(slotTimeout, leave)
 	errs, err := b.store.MutateRows((&Attempts{Again: leave, applied: applied}).Watch(ctx), table, rows, muts)

@@ -83,7 +83,7 @@ func TestSlowTabletHoldsUpNoOtherMutations(t *testing.T) {
 	w.store.Tablets.learn("t", w.store.Tablets.of("t"))
 	slow := make(chan error, 1)
 	go func() { slow <- w.Do(t.Context(), rowMutations("b", 600, 1, 1)) }()
-	for range laneInFlight {
+	for range tabletInFlight {
 		<-backend.held
 	}
 	if err := w.Do(t.Context(), rowMutations("acd", 600, 1, 1)); err != nil {
@@ -137,7 +137,7 @@ func TestSlowTabletLeavesRoomInTheQueue(t *testing.T) {
 	}()
 	for full := false; !full; {
 		w.mu.Lock()
-		full = w.tablets[tabletID{"t", "b"}] != nil && w.tablets[tabletID{"t", "b"}].users == tabletQueue+1
+		full = w.tablets[tabletID{"t", "b"}] != nil && w.tablets[tabletID{"t", "b"}].users == tabletMost+1
 		w.mu.Unlock()
 		runtime.Gosched()
 	}

@@ -23,7 +23,7 @@ func TestExpiredMutationDoesNotFailItsBatch(t *testing.T) {
 		batch[i].tablet = b.tabletOf(batch[i])
 		b.tryPlace(batch[i].tablet)
 	}
-	b.apply(&bulkSlot{lanes: &Lanes[RowMutation]{Table: "t"}, lane: new(lane[RowMutation])}, batch)
+	b.apply(&bulkSlot{queues: &TabletQueues[RowMutation]{Table: "t"}, queue: new(tabletQueue[RowMutation])}, batch)
 	if results[0] == nil {
 		t.Error("a mutation was sent after its deadline")
 	}

@@ -156,7 +156,7 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 	defer cancel()
 	pause := model.NewBackoff(locks.MinLockWait, time.Second)
 	for {
-		became, err := s.e.Locks.Resolve(ctx, cell, l, false)
+		became, err := s.e.Locks.Resolve(ctx, cell, l, locks.SeenEarlier)
 		if err != nil {
 			return err
 		}

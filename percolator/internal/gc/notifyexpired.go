@@ -6,6 +6,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -50,7 +51,7 @@ func lockedExpired(info *model.TableInfo, row string, cells layout.RowVersions, 
 // next cycle.
 func (x *eraser) resolveExpired(ctx context.Context, locked []lockedCell, did *erased) error {
 	for _, l := range locked {
-		if _, err := x.e.Locks.Resolve(ctx, l.cell, l.lock, false); err != nil {
+		if _, err := x.e.Locks.Resolve(ctx, l.cell, l.lock, locks.SeenEarlier); err != nil {
 			return err
 		}
 		did.leave(l.cell.Row, 1)

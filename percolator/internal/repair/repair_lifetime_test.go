@@ -13,6 +13,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
@@ -176,7 +177,7 @@ func TestNothingIsSentByWhatWasKnownLongAgo(t *testing.T) {
 	}{
 		"a lock is resolved": {isRead, isConditional, func(o *outdated) func() error {
 			cell, l := o.deadLock()
-			return func() error { return fixture.ErrOf(o.client.Engine().Locks.Resolve(o.ctx, cell, l, false)) }
+			return func() error { return fixture.ErrOf(o.client.Engine().Locks.Resolve(o.ctx, cell, l, locks.SeenEarlier)) }
 		}},
 		"a lock is resolved after a drain": {isRead, isConditional, func(o *outdated) func() error {
 			cell, l := o.deadLock()

@@ -5,6 +5,7 @@ import (
 
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -72,10 +73,16 @@ const (
 )
 
 func checkLocks(ctx context.Context, x *checker) []finding {
+	all := allLocks(ctx, x.client, nil, percolator.All(), admin.LockOptions{PendingOptions: admin.PendingOptions{Scan: x.flags.scan}})
+	return judgeLocks(all, x.flags.stranded)
+}
+
+// judgeLocks finds what is wrong with locks, such as that one stands for more than so many times
+// its TTL though nothing keeps it from being resolved.
+func judgeLocks(all iter.Seq2[admin.LockInspection, error], ttls int) (out []finding) {
 	var seen, stranded, undecodable int
 	var oldest time.Duration
-	var out []finding
-	for l, err := range allLocks(ctx, x.client, nil, percolator.All(), admin.LockOptions{PendingOptions: admin.PendingOptions{Scan: x.flags.scan}}) {
+	for l, err := range all {
 		if err != nil {
 			return append(out, cannot(err)...)
 		}
@@ -88,10 +95,10 @@ func checkLocks(ctx context.Context, x *checker) []finding {
 			if undecodable++; undecodable <= locksNamed {
 				out = append(out, found(levelFailed, rowCommand(l.Cell), "the lock of %s cannot be decoded: %s", cli.CellText(l.Cell), l.Reason))
 			}
-		case l.State == admin.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
+		case l.State == admin.LockStateAlive && l.Overdue() < -2*l.TTL:
 			out = append(out, found(levelFailed, rowCommand(l.Cell),
 				"the lock of %s says that it was placed in the future: no client will resolve it before %s", cli.CellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
-		case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
+		case l.Resolvable() && l.Overdue() > time.Duration(ttls-1)*l.TTL:
 			stranded++
 			oldest = max(oldest, l.Age)
 		}
@@ -102,7 +109,7 @@ func checkLocks(ctx context.Context, x *checker) []finding {
 	if stranded > 0 {
 		out = append(out, found(levelWarning, "percolator locks resolve",
 			"%d locks of transactions that are over stand for more than %d times their TTL, the oldest began %s ago: is no worker running?",
-			stranded, x.flags.stranded, cli.BriefAge(oldest)))
+			stranded, ttls, cli.BriefAge(oldest)))
 	}
 	return elseOK(out, "locks: %d, none of them stranded", seen)
 }

@@ -159,3 +159,33 @@ func TestJudgeJournal(t *testing.T) {
 		}
 	}
 }
+
+// A lock is stranded by the time at which it was placed: a transaction may be old when it commits.
+func TestJudgeLocks(t *testing.T) {
+	t.Parallel()
+	now, ttl := tso.At(time.Now()), 10*time.Second
+	lock := func(state admin.LockState, began, placed time.Duration) admin.LockInspection {
+		l := model.Lock{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, StartTS: now.Add(-began), Placed: now.Add(-placed), TTL: ttl}
+		return admin.LockInspection{Lock: l, State: state, Age: began, Expires: l.AliveUntil()}
+	}
+	for name, c := range map[string]struct {
+		lock admin.LockInspection
+		want checkLevel
+	}{
+		"alive":                          {lock(admin.LockStateAlive, 0, 0), levelOK},
+		"of an old transaction":          {lock(admin.LockStateCommitted, time.Hour, 0), levelOK},
+		"dead since a moment":            {lock(admin.LockStateDead, time.Hour, ttl+time.Second), levelOK},
+		"as old as one may be":           {lock(admin.LockStateCommitted, 6*ttl, 6*ttl), levelOK},
+		"too old":                        {lock(admin.LockStateCommitted, 6*ttl+time.Second, 6*ttl+time.Second), levelWarning},
+		"too old, and alive":             {lock(admin.LockStateAlive, 6*ttl+time.Second, 6*ttl+time.Second), levelOK},
+		"within a TTL ahead":             {lock(admin.LockStateAlive, 0, -ttl), levelOK},
+		"from the future":                {lock(admin.LockStateAlive, 0, -ttl-time.Second), levelFailed},
+		"from the future, and decided":   {lock(admin.LockStateCommitted, 0, -ttl-time.Second), levelOK},
+		"that cannot be decoded, either": {admin.LockInspection{State: admin.LockStateUndecodable}, levelFailed},
+	} {
+		one := func(yield func(admin.LockInspection, error) bool) { yield(c.lock, nil) }
+		if got := judgeLocks(one, 6); len(got) != 1 || got[0].Level != c.want {
+			t.Errorf("a lock %s: %+v, want %s", name, got, c.want)
+		}
+	}
+}

@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// newLanes is lanes of strings, which are their rows, of a table with so many tablets.
-func newLanes(tablets int) *Lanes[string] {
+// newQueues is queues of strings, which are their rows, of a table with so many tablets.
+func newQueues(tablets int) *TabletQueues[string] {
 	known := &Tablets{byName: map[string]*tableBounds{"t": {}}}
 	var ends []string
 	for i := 1; i < tablets; i++ {
 		ends = append(ends, tabletStart(i))
 	}
 	known.byName["t"].ends.Store(&ends)
-	return &Lanes[string]{Tablets: known, Table: "t", Most: Load{Rows: 10, Bytes: 100, Mutations: 50},
+	return &TabletQueues[string]{Tablets: known, Table: "t", Most: Load{Rows: 10, Bytes: 100, Mutations: 50},
 		Of: func(row string) (string, Load) { return row, Load{1, len(row), 5} }}
 }
 
@@ -25,7 +25,7 @@ func tabletStart(i int) string { return fmt.Sprintf("%03d", i) }
 func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 	t.Parallel()
 	for tablets, want := range map[int]int{1: 2, 2: 4, 10: 20, 16: 32, 40: 32} {
-		l := newLanes(tablets)
+		l := newQueues(tablets)
 		for row := range 30 {
 			for i := range tablets {
 				l.Push(fmt.Sprint(tabletStart(i), "-", row))
@@ -52,7 +52,7 @@ func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 			}
 		}
 		if taken != 30*tablets || !l.Idle() || len(l.others) > 0 {
-			t.Errorf("%d tablets: %d of %d rows were taken, %d lanes are left", tablets, taken, 30*tablets, len(l.others))
+			t.Errorf("%d tablets: %d of %d rows were taken, %d queues are left", tablets, taken, 30*tablets, len(l.others))
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 func TestEveryTabletHasItsTurn(t *testing.T) {
 	t.Parallel()
 	const tablets = 2 * tableInFlight
-	l := newLanes(tablets)
+	l := newQueues(tablets)
 	for i := range tablets {
 		l.Push(tabletStart(i))
 	}
@@ -102,7 +102,7 @@ func TestRequestsAreBound(t *testing.T) {
 		"too large": {Load{Rows: 9, Bytes: 100}, []int{50, 500, 50}, []int{1, 1, 1}},
 		"mutations": {Load{Rows: 9, Bytes: 1000, Mutations: 10}, []int{1, 1, 1}, []int{2, 1}},
 	} {
-		l := newLanes(1)
+		l := newQueues(1)
 		l.Most = c.most
 		for _, n := range c.bytes {
 			l.Push(strings.Repeat("x", n))
@@ -119,12 +119,12 @@ func TestRequestsAreBound(t *testing.T) {
 // Bounds that become known cut what waits, and what was under way before leaves nothing behind.
 func TestBoundsCutWhatWaits(t *testing.T) {
 	t.Parallel()
-	l := newLanes(1)
+	l := newQueues(1)
 	for i := range 8 {
 		l.Push(tabletStart(i % 4))
 	}
 	before := l.Next()
-	l.Tablets = newLanes(4).Tablets
+	l.Tablets = newQueues(4).Tablets
 	l.bounds = l.Tablets.of("t")
 	l.Cut()
 	taken := 0
@@ -146,7 +146,7 @@ func TestBoundsCutWhatWaits(t *testing.T) {
 // However many requests leave items behind while somebody finds out the bounds, nobody else does.
 func TestOneFindsOutTheBounds(t *testing.T) {
 	t.Parallel()
-	l := newLanes(1)
+	l := newQueues(1)
 	for range 200 {
 		l.Push(tabletStart(0))
 	}
