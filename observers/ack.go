@@ -20,7 +20,7 @@ func (w *Worker) runAcknowledged(ctx context.Context, r *run) []outcome {
 	}
 	defer tx.Rollback(ctx)
 	cells, start := cellsOf(r.part), tx.StartTimestamp()
-	acks, err := tx.AcknowledgeAll(ctx, cells, r.lane.name, r.part[0].entry.column.names)
+	acks, err := tx.AcknowledgeAll(ctx, cells, r.runner.name, r.part[0].entry.column.names)
 	if err != nil {
 		return r.all(w.failed(r, err, stagePrepare))
 	}
@@ -37,7 +37,7 @@ func (w *Worker) runAcknowledged(ctx context.Context, r *run) []outcome {
 		case a.Finished:
 			over = append(over, model.Notification{Cell: cells[i], Timestamp: start})
 		}
-		r.lane.counters.acknowledged.Add(1)
+		r.runner.counters.acknowledged.Add(1)
 	}
 	erased := w.erase(ctx, over...)
 	var ran outcome
@@ -55,11 +55,11 @@ func (w *Worker) runAcknowledged(ctx context.Context, r *run) []outcome {
 	return outs
 }
 
-// cellsOf are the cells of turns.
-func cellsOf(turns []turn) []percolator.Cell {
-	cells := make([]percolator.Cell, len(turns))
-	for i, tn := range turns {
-		cells[i] = tn.entry.column.cell(tn.entry.row)
+// cellsOf are the cells of jobs.
+func cellsOf(jobs []job) []percolator.Cell {
+	cells := make([]percolator.Cell, len(jobs))
+	for i, j := range jobs {
+		cells[i] = j.entry.column.cell(j.entry.row)
 	}
 	return cells
 }

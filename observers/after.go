@@ -24,55 +24,55 @@ func After(limit time.Duration, observers ...string) Option {
 	return func(o *options) { o.afterLimit, o.after = limit, slices.Clone(observers) }
 }
 
-// upstream is what a lane knows of others that it waits for, and they of it. queue.mu guards all
-// but the lists of lanes, which do not change.
+// upstream is what a runner knows of others that it waits for, and they of it. queue.mu guards all
+// but the lists of runners, which do not change.
 type upstream struct {
-	awaits    []*lane
-	awaitedBy []*lane
+	awaits    []*runner
+	awaitedBy []*runner
 	busy      int       // its tasks that queue, wait or run; failed ones only in a run
 	noisy     int       // of awaits, those that are busy
 	held      list.List // of *entry: delayed cells with a task that waits for awaits
 }
 
-// connect tells lanes which of them wait for which.
-func connect(lanes []*lane) {
-	byName := make(map[string]*lane, len(lanes))
-	for _, l := range lanes {
-		byName[l.name] = l
+// connect tells runners which of them wait for which.
+func connect(runners []*runner) {
+	byName := make(map[string]*runner, len(runners))
+	for _, rn := range runners {
+		byName[rn.name] = rn
 	}
-	for _, l := range lanes {
-		for _, name := range l.after {
-			if u := byName[name]; u != nil && !slices.Contains(l.awaits, u) {
-				l.awaits, u.awaitedBy = append(l.awaits, u), append(u.awaitedBy, l)
+	for _, rn := range runners {
+		for _, name := range rn.after {
+			if u := byName[name]; u != nil && !slices.Contains(rn.awaits, u) {
+				rn.awaits, u.awaitedBy = append(rn.awaits, u), append(u.awaitedBy, rn)
 			}
 		}
 	}
 }
 
 // occupy counts a task as busy.
-func (l *lane) occupy(t *task) {
+func (rn *runner) occupy(t *task) {
 	if t.busy {
 		return
 	}
 	t.busy = true
-	if l.busy++; l.busy > 1 {
+	if rn.busy++; rn.busy > 1 {
 		return
 	}
-	for _, d := range l.awaitedBy {
+	for _, d := range rn.awaitedBy {
 		d.noisy++
 	}
 }
 
 // vacate counts a task as busy no more, and readies what has waited for that.
-func (q *queue) vacate(l *lane, t *task, now time.Time) {
+func (q *queue) vacate(rn *runner, t *task, now time.Time) {
 	if !t.busy {
 		return
 	}
 	t.busy = false
-	if l.busy--; l.busy > 0 {
+	if rn.busy--; rn.busy > 0 {
 		return
 	}
-	for _, d := range l.awaitedBy {
+	for _, d := range rn.awaitedBy {
 		d.noisy--
 		q.release(d, now)
 	}
@@ -84,14 +84,14 @@ func (e *entry) counts(t *task) bool { return e.pending(t) && !t.failed }
 // recount counts the tasks of an entry that does not run.
 func (q *queue) recount(e *entry, now time.Time) {
 	for i := range e.tasks {
-		t, l := &e.tasks[i], e.column.lanes[i]
+		t, rn := &e.tasks[i], e.column.runners[i]
 		if e.pending(t) && t.due.IsZero() { // since now, for all that is known
 			t.due = now
 		}
 		if e.counts(t) {
-			l.occupy(t)
+			rn.occupy(t)
 		} else {
-			q.vacate(l, t, now)
+			q.vacate(rn, t, now)
 		}
 	}
 }
@@ -99,18 +99,18 @@ func (q *queue) recount(e *entry, now time.Time) {
 // readyAt returns when task j may begin, by what is known at now. It may be earlier, if what it
 // waits for becomes quiet.
 func (e *entry) readyAt(j int, now time.Time) time.Time {
-	due, l := e.tasks[j].due, e.column.lanes[j]
-	if l.noisy > 0 && !due.After(now) {
-		return due.Add(l.afterLimit)
+	due, rn := e.tasks[j].due, e.column.runners[j]
+	if rn.noisy > 0 && !due.After(now) {
+		return due.Add(rn.afterLimit)
 	}
 	return due
 }
 
-// hold lists a delayed entry with the lanes whose tasks of it only wait for others.
+// hold lists a delayed entry with the runners whose tasks of it only wait for others.
 func (e *entry) hold(now time.Time) {
 	for j := range e.tasks {
 		if t := &e.tasks[j]; e.pending(t) && !t.due.After(now) {
-			t.held = e.column.lanes[j].held.PushBack(e)
+			t.held = e.column.runners[j].held.PushBack(e)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (e *entry) hold(now time.Time) {
 func (e *entry) unhold() {
 	for j := range e.tasks {
 		if t := &e.tasks[j]; t.held != nil {
-			e.column.lanes[j].held.Remove(t.held)
+			e.column.runners[j].held.Remove(t.held)
 			t.held = nil
 		}
 	}
@@ -127,20 +127,20 @@ func (e *entry) unhold() {
 
 // release readies held cells once all is quiet that they wait for: as many as there are slots, as
 // more would only have to be held again when something stirs upstream.
-func (q *queue) release(l *lane, now time.Time) {
-	for n := l.slots() * max(1, l.maxCells); n > 0 && l.held.Len() > 0 && l.noisy == 0 && !q.closed; n-- {
-		e := l.held.Front().Value.(*entry)
+func (q *queue) release(rn *runner, now time.Time) {
+	for n := rn.slots() * max(1, rn.maxCells); n > 0 && rn.held.Len() > 0 && rn.noisy == 0 && !q.closed; n-- {
+		e := rn.held.Front().Value.(*entry)
 		q.delayed.remove(e)
 		q.schedule(e, now)
 	}
 }
 
 // takeAlong adds held cells to a batch that begins.
-func (q *queue) takeAlong(l *lane, batch []turn, slot *slot) []turn {
-	for next := l.held.Front(); next != nil && len(batch) < l.maxCells; {
+func (q *queue) takeAlong(rn *runner, batch []job, slot *slot) []job {
+	for next := rn.held.Front(); next != nil && len(batch) < rn.maxCells; {
 		e := next.Value.(*entry)
 		next = next.Next()
-		if i := slices.Index(e.column.lanes, l); e.joins(i) && e.pending(&e.tasks[i]) {
+		if i := slices.Index(e.column.runners, rn); e.joins(i) && e.pending(&e.tasks[i]) {
 			q.delayed.remove(e)
 			batch = append(batch, q.begin(e, i, slot))
 		}

@@ -38,14 +38,14 @@ func newChain(t *testing.T, cfg Config, observers ...options) *chain {
 		t.Fatal(err)
 	}
 	c := &chain{}
-	var lanes []*lane
+	var runners []*runner
 	for i, o := range observers {
-		l := &lane{observer: &observer{name: fmt.Sprint("o", i), options: o}}
-		lanes = append(lanes, l)
-		c.columns = append(c.columns, &column{Column: Column{"t", fmt.Sprint(i)}, lanes: []*lane{l}, cells: map[string]*entry{}})
+		rn := &runner{observer: &observer{name: fmt.Sprint("o", i), options: o}}
+		runners = append(runners, rn)
+		c.columns = append(c.columns, &column{Column: Column{"t", fmt.Sprint(i)}, runners: []*runner{rn}, cells: map[string]*entry{}})
 	}
-	connect(lanes)
-	c.fixture = &fixture{T: t, q: newQueue(cfg, lanes), col: c.columns[0]}
+	connect(runners)
+	c.fixture = &fixture{T: t, q: newQueue(cfg, runners), col: c.columns[0]}
 	c.q.start()
 	t.Cleanup(c.q.close)
 	return c
@@ -153,11 +153,11 @@ func TestAfterDoesNotWaitForWhatPausesOrIsParked(t *testing.T) {
 				t.Errorf("%s: attempt %d", name, bad.attempt)
 			}
 			c.notify(1, "z", 31)
-			if tn, ok := c.q.tryTake(); ok { // y was ready before
-				t.Errorf("%s: %s began while an attempt at a was under way", name, tn.entry.row)
+			if j, ok := c.q.tryTake(); ok { // y was ready before
+				t.Errorf("%s: %s began while an attempt at a was under way", name, j.entry.row)
 			}
 			c.q.finish(bad, outcome{start: 40, finished: 40})
-			if y, z := c.takeAny(), c.takeAny(); y.lane.name != "o1" || z.lane.name != "o1" {
+			if y, z := c.takeAny(), c.takeAny(); y.runner.name != "o1" || z.runner.name != "o1" {
 				t.Errorf("%s: took %s and %s", name, y.entry.row, z.entry.row)
 			}
 		}
@@ -183,8 +183,8 @@ func TestAfterOnOneColumn(t *testing.T) {
 				continue
 			}
 			first, second := f.takeAny(), f.takeAny()
-			if got := first.entry.row + second.entry.row; got != "ab" && got != "ba" || first.lane.name != "o1" || second.lane.name != "o1" {
-				t.Errorf("took %s of %s and %s", got, first.lane.name, second.lane.name)
+			if got := first.entry.row + second.entry.row; got != "ab" && got != "ba" || first.runner.name != "o1" || second.runner.name != "o1" {
+				t.Errorf("took %s of %s and %s", got, first.runner.name, second.runner.name)
 			}
 		}
 	})
@@ -197,13 +197,13 @@ func TestAfterLooksAgainWhenACellIsTaken(t *testing.T) {
 			c := newChain(t, Config{}, options{collapse: time.Second}, with(down, After(time.Hour, "o0")))
 			c.notify(1, "x", 10)
 			c.notify(0, "a", 11)
-			if tn, ok := c.q.tryTake(); ok {
-				t.Errorf("%s: took %s", name, tn.entry.row)
+			if j, ok := c.q.tryTake(); ok {
+				t.Errorf("%s: took %s", name, j.entry.row)
 			}
 			c.pass(time.Second)
 			c.q.finish(c.take("a", "o0"), done)
-			if tn := c.takeAny(); tn.entry.row != "x" {
-				t.Errorf("%s: took %s", name, tn.entry.row)
+			if j := c.takeAny(); j.entry.row != "x" {
+				t.Errorf("%s: took %s", name, j.entry.row)
 			}
 		}
 	})
@@ -215,8 +215,8 @@ func TestAfterInACycle(t *testing.T) {
 		for i := range 3 {
 			c.notify(i, "x", 10)
 		}
-		if tn, ok := c.q.tryTake(); ok {
-			t.Errorf("took %s", tn.lane.name)
+		if j, ok := c.q.tryTake(); ok {
+			t.Errorf("took %s", j.runner.name)
 		}
 		c.pass(time.Minute)
 		for range 3 {
@@ -248,14 +248,14 @@ func TestAfterWithFewSlots(t *testing.T) {
 			t.Errorf("%d cells are ready for one slot", n)
 		}
 		for i := range 4 {
-			tn, ok := c.q.tryTake()
-			if !ok || tn.entry.row != fmt.Sprint(i) {
-				t.Fatalf("took %+v (%v), want %d", tn.entry, ok, i)
+			j, ok := c.q.tryTake()
+			if !ok || j.entry.row != fmt.Sprint(i) {
+				t.Fatalf("took %+v (%v), want %d", j.entry, ok, i)
 			}
 			if other, ok := c.q.tryTake(); ok {
 				t.Fatalf("%s at the same time", other.entry.row)
 			}
-			c.q.finish(tn, done)
+			c.q.finish(j, done)
 		}
 		c.q.finish(retried, done)
 		c.take("failed", "o1")
@@ -317,11 +317,11 @@ func TestAfterARepair(t *testing.T) {
 		f.q.finish(f.take("r", "o0"), outcome{start: 61})
 		f.pass(0)
 		for range 4 {
-			tn, ok := f.q.tryTake()
-			if !ok || tn.lane.name == "o0" {
-				t.Fatalf("took %+v (%v)", tn, ok)
+			j, ok := f.q.tryTake()
+			if !ok || j.runner.name == "o0" {
+				t.Fatalf("took %+v (%v)", j, ok)
 			}
-			f.q.finish(tn, outcome{start: 62})
+			f.q.finish(j, outcome{start: 62})
 		}
 		f.sizes(0, 0)
 	})
@@ -355,23 +355,23 @@ func TestSlowMachinesMakeNoMoreWork(t *testing.T) {
 			for range concurrency {
 				workers.Go(func() {
 					for {
-						tn, ok := c.q.take()
+						j, ok := c.q.take()
 						if !ok {
 							return
 						}
 						start, pause := tick(), time.Millisecond
-						if tn.lane.name == "o0" {
+						if j.runner.name == "o0" {
 							pause = took
 						}
 						time.Sleep(pause)
-						if tn.lane.name == "o0" {
-							c.q.offer(c.columns[1], string('0'+tn.entry.row[len(tn.entry.row)-1]%targets), tick(), dispatched, nil)
+						if j.runner.name == "o0" {
+							c.q.offer(c.columns[1], string('0'+j.entry.row[len(j.entry.row)-1]%targets), tick(), dispatched, nil)
 						} else {
 							mu.Lock()
 							n++
 							mu.Unlock()
 						}
-						c.q.finish(tn, outcome{start: start, committed: true})
+						c.q.finish(j, outcome{start: start, committed: true})
 					}
 				})
 			}
@@ -410,10 +410,10 @@ func TestAfterNamesObservers(t *testing.T) {
 	}
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"d", "u", "f"}}}}
 	cov, err := cover(schema, list, []Column{{"t", "d"}, {"t", "u"}})
-	if err != nil || len(cov.lanes) != 2 {
-		t.Fatalf("%v, %v", cov.lanes, err)
+	if err != nil || len(cov.runners) != 2 {
+		t.Fatalf("%v, %v", cov.runners, err)
 	}
-	down, up := cov.lanes[0], cov.lanes[1]
+	down, up := cov.runners[0], cov.runners[1]
 	if len(down.awaits) != 1 || down.awaits[0] != up || len(up.awaitedBy) != 1 || len(down.awaitedBy)+len(up.awaits) != 0 || down.afterLimit != time.Minute {
 		t.Errorf("%d and %d", len(down.awaits), len(up.awaitedBy))
 	}
@@ -428,7 +428,7 @@ func TestAfterForgottenCells(t *testing.T) {
 		c.notify(0, "b", 11)
 		c.q.finish(c.take("b", "o0"), outcome{err: errTest}) // too many that fail
 		c.sizes(1, 0)
-		if busy := c.columns[0].lanes[0].busy; busy != 0 {
+		if busy := c.columns[0].runners[0].busy; busy != 0 {
 			t.Errorf("%d cells count", busy)
 		}
 
@@ -461,7 +461,7 @@ func TestAfterWhatOthersDid(t *testing.T) {
 		f := newFixture(t, Config{MinBackoff: time.Minute, MaxBackoff: time.Minute}, options{}, after(time.Hour, "o0"))
 		busy := func(want int) {
 			t.Helper()
-			if n := f.col.lanes[0].busy; n != want {
+			if n := f.col.runners[0].busy; n != want {
 				t.Errorf("%d cells count, want %d", n, want)
 			}
 		}

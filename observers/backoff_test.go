@@ -55,7 +55,7 @@ func TestLimitFallsWithConflictsAndRecovers(t *testing.T) {
 }
 
 // At most two of four slots are for cells that have failed. The others wait without keeping
-// anything else from its turn, and come in the order in which they waited.
+// anything else from its run, and come in the order in which they waited.
 func TestQueueBoundsRetries(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
@@ -64,12 +64,12 @@ func TestQueueBoundsRetries(t *testing.T) {
 		for i, row := range failing {
 			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
 		}
-		var turns []turn
+		var jobs []job
 		for _, row := range failing {
-			turns = append(turns, f.take(row, "o0")) // the first time, all of them have a slot
+			jobs = append(jobs, f.take(row, "o0")) // the first time, all of them have a slot
 		}
-		for i, tn := range turns {
-			f.q.finish(tn, outcome{err: errTest})
+		for i, j := range jobs {
+			f.q.finish(j, outcome{err: errTest})
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if n := f.q.readyNow(); n != i+1 {
@@ -111,39 +111,39 @@ func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		first, _ := f.q.take() // the one slot for cells that have failed
-		got := make(chan turn)
+		got := make(chan job)
 		go func() {
-			tn, _ := f.q.take()
-			got <- tn
+			j, _ := f.q.take()
+			got <- j
 		}()
 		synctest.Wait()
 		select {
-		case tn := <-got:
-			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
+		case j := <-got:
+			t.Fatalf("took %s of %s", j.entry.row, j.runner.name)
 		default:
 		}
 		f.offer(first.entry.row, 20, dispatched, joined) // o1 has work again, on the cell that runs
 		f.offer("healthy", 21, dispatched, accepted)
 		healthy := <-got
-		if healthy.entry.row != "healthy" || healthy.lane.name != "o0" {
-			t.Fatalf("took %s of %s", healthy.entry.row, healthy.lane.name)
+		if healthy.entry.row != "healthy" || healthy.runner.name != "o0" {
+			t.Fatalf("took %s of %s", healthy.entry.row, healthy.runner.name)
 		}
 		f.q.finish(first, outcome{err: errTest})
 		second, third := f.takeAny(), f.takeAny()
 		if second.entry.row == third.entry.row || second.slot.retry == third.slot.retry {
-			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.lane.name, third.entry.row, third.lane.name)
+			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.runner.name, third.entry.row, third.runner.name)
 		}
 		f.q.finish(second, outcome{start: 31})
 		f.q.finish(third, outcome{start: 32})
 	})
 }
 
-// takeAny takes the turn that comes next, whichever it is.
-func (f *fixture) takeAny() turn {
+// takeAny takes the job that comes next, whichever it is.
+func (f *fixture) takeAny() job {
 	f.Helper()
 	if f.q.readyNow() == 0 {
 		f.Fatal("nothing is ready")
 	}
-	tn, _ := f.q.take()
-	return tn
+	j, _ := f.q.take()
+	return j
 }

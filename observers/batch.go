@@ -104,86 +104,86 @@ type gathering struct {
 }
 
 // joins reports whether task i of an entry runs in batches.
-func (e *entry) joins(i int) bool { return e.column.lanes[i].maxCells > 1 && !e.tasks[i].alone }
+func (e *entry) joins(i int) bool { return e.column.runners[i].maxCells > 1 && !e.tasks[i].alone }
 
 // gather has an entry, whose task i is due, wait for its batch.
 func (q *queue) gather(e *entry, i int, now time.Time) {
-	l := e.column.lanes[i]
+	rn := e.column.runners[i]
 	e.due = now
-	if len(l.awaits) > 0 { // it may have been held all the while
+	if len(rn.awaits) > 0 { // it may have been held all the while
 		e.due = e.tasks[i].due
 	}
-	l.gathered.cells.push(e)
-	q.offerBatch(l, now)
-	if q.surplus(l) {
+	rn.gathered.cells.push(e)
+	q.offerBatch(rn, now)
+	if q.surplus(rn) {
 		signal(q.spread.surplus)
 	}
 }
 
 // offerBatch makes the gathered cells of an observer ready if there is a slot for them and they
 // have waited long enough, or are enough.
-func (q *queue) offerBatch(l *lane, now time.Time) {
-	g := &l.gathered
-	if g.offered || g.cells.len() == 0 || l.slots() <= 0 {
+func (q *queue) offerBatch(rn *runner, now time.Time) {
+	g := &rn.gathered
+	if g.offered || g.cells.len() == 0 || rn.slots() <= 0 {
 		return
 	}
-	if wait := g.cells.first().due.Add(l.maxWait).Sub(now); wait > 0 && g.cells.len() < l.maxCells {
+	if wait := g.cells.first().due.Add(rn.maxWait).Sub(now); wait > 0 && g.cells.len() < rn.maxCells {
 		if g.timer == nil {
-			g.timer = time.AfterFunc(wait, func() { q.ripenBatch(l) })
+			g.timer = time.AfterFunc(wait, func() { q.ripenBatch(rn) })
 		} else {
 			g.timer.Reset(wait)
 		}
 		return
 	}
 	g.offered = true
-	q.ready.push(item{batch: l}, l.headStart, now)
+	q.ready.push(item{batch: rn}, rn.headStart, now)
 	q.work.Signal()
 }
 
 // ripenBatch is called when the first gathered cell has waited long enough.
-func (q *queue) ripenBatch(l *lane) {
+func (q *queue) ripenBatch(rn *runner) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.closed {
-		q.offerBatch(l, time.Now())
+		q.offerBatch(rn, time.Now())
 	}
 }
 
 // takeBatch begins a run of the gathered cells, in row order. Without a slot, or if meanwhile
 // nothing is left to do for them or they have to wait, it returns none. A batch that need not wait
 // for other observers takes along cells that would: they cost it little.
-func (q *queue) takeBatch(l *lane, now time.Time) []turn {
-	g := &l.gathered
+func (q *queue) takeBatch(rn *runner, now time.Time) []job {
+	g := &rn.gathered
 	g.offered = false
-	if l.slots() <= 0 { // who leaves one offers the batch again
+	if rn.slots() <= 0 { // who leaves one offers the batch again
 		return nil
 	}
-	var batch []turn
+	var batch []job
 	slot := new(slot)
-	for n := g.cells.len(); n > 0 && len(batch) < l.maxCells; n-- {
+	for n := g.cells.len(); n > 0 && len(batch) < rn.maxCells; n-- {
 		e := g.cells.pop()
-		i := slices.Index(e.column.lanes, l)
+		i := slices.Index(e.column.runners, rn)
 		if !e.pending(&e.tasks[i]) || e.readyAt(i, now).After(now) {
 			q.schedule(e, now)
 			continue
 		}
-		q.lag.note(now.Sub(e.readied)-l.maxWait, now)
+		q.lag.note(now.Sub(e.readied)-rn.maxWait, now)
 		batch = append(batch, q.begin(e, i, slot))
 	}
 	if len(batch) > 0 {
-		batch = q.takeAlong(l, batch, slot)
+		batch = q.takeAlong(rn, batch, slot)
 	}
-	slices.SortFunc(batch, func(a, b turn) int { return cmp.Compare(a.entry.row, b.entry.row) })
-	q.offerBatch(l, now)
+	slices.SortFunc(batch, func(a, b job) int { return cmp.Compare(a.entry.row, b.entry.row) })
+	q.offerBatch(rn, now)
 	return batch
 }
 
 // closeBatch forgets the gathered cells of an observer.
-func (q *queue) closeBatch(l *lane) {
-	if l.gathered.timer != nil {
-		l.gathered.timer.Stop()
+func (q *queue) closeBatch(rn *runner) {
+	if rn.gathered.timer != nil {
+		rn.gathered.timer.Stop()
 	}
-	for l.gathered.cells.len() > 0 {
-		q.forget(l.gathered.cells.pop())
+	for rn.gathered.cells.len() > 0 {
+		q.forget(rn.gathered.cells.pop())
 	}
 }

@@ -17,21 +17,21 @@ func batchOf(cells int, wait time.Duration) options {
 	return options{maxCells: cells, maxWait: wait, timeout: time.Minute}
 }
 
-// takeBatch takes a batch that must be there already, and returns its turns.
-func (f *fixture) takeBatch(rows ...string) []turn {
+// takeBatch takes a batch that must be there already, and returns its jobs.
+func (f *fixture) takeBatch(rows ...string) []job {
 	f.Helper()
 	if f.q.readyNow() == 0 {
 		f.Fatalf("nothing is ready, want a batch of %v", rows)
 	}
-	tn, ok := f.q.take()
+	j, ok := f.q.take()
 	var got []string
-	for _, t := range tn.batch {
+	for _, t := range j.batch {
 		got = append(got, t.entry.row)
 	}
 	if !ok || !slices.Equal(got, rows) {
 		f.Fatalf("took %v (%v), want %v", got, ok, rows)
 	}
-	return tn.batch
+	return j.batch
 }
 
 func (f *fixture) offerAll(rows string, want verdict) {
@@ -41,9 +41,9 @@ func (f *fixture) offerAll(rows string, want verdict) {
 	}
 }
 
-func (f *fixture) finishAll(turns []turn, out outcome) {
-	for _, tn := range turns {
-		f.q.finish(tn, out)
+func (f *fixture) finishAll(jobs []job, out outcome) {
+	for _, j := range jobs {
+		f.q.finish(j, out)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestBatchTakesWhatIsReady(t *testing.T) {
 	f.finishAll(second, done)
 	f.none()
 	f.sizes(0, 0)
-	if active := f.col.lanes[0].active + f.col.lanes[0].running; active != 0 {
+	if active := f.col.runners[0].active + f.col.runners[0].running; active != 0 {
 		t.Errorf("%d slots and cells are left", active)
 	}
 }
@@ -139,20 +139,20 @@ func TestFailedCellJoinsNoBatch(t *testing.T) {
 		for attempt := 2; attempt < 4; attempt++ {
 			time.Sleep(20 * time.Millisecond)
 			synctest.Wait()
-			tn := f.take("a", "o0")
-			if tn.attempt != attempt || !tn.slot.retry || tn.batch != nil {
-				t.Fatalf("turn %+v", tn)
+			j := f.take("a", "o0")
+			if j.attempt != attempt || !j.slot.retry || j.batch != nil {
+				t.Fatalf("job %+v", j)
 			}
-			f.q.finish(tn, outcome{err: errTest})
+			f.q.finish(j, outcome{err: errTest})
 		}
 		f.offer("a", 11, found, joined) // all attempts for a new change, but alone
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
-		tn := f.take("a", "o0")
-		if tn.attempt != 1 || tn.slot.retry {
-			t.Fatalf("turn %+v", tn)
+		j := f.take("a", "o0")
+		if j.attempt != 1 || j.slot.retry {
+			t.Fatalf("job %+v", j)
 		}
-		f.q.finish(tn, done)
+		f.q.finish(j, done)
 		for _, row := range []string{"a", "b", "c"} {
 			f.offer(row, 30, found, accepted)
 		}
@@ -169,9 +169,9 @@ func TestBatchIsDueAsAWhole(t *testing.T) {
 		for _, out := range []outcome{{err: errTest, blameless: true}, {snoozed: true}} {
 			out.due = time.Now().Add(time.Second)
 			batch := f.takeBatch("a", "b", "c")
-			for _, tn := range batch {
-				if tn.attempt != 1 {
-					t.Errorf("attempt %d", tn.attempt)
+			for _, j := range batch {
+				if j.attempt != 1 {
+					t.Errorf("attempt %d", j.attempt)
 				}
 			}
 			f.finishAll(batch, out)
@@ -231,12 +231,12 @@ func TestBatchCountsAsOneForCongestion(t *testing.T) {
 	for i := range 100 {
 		f.offer(fmt.Sprint(i), tso.Timestamp(10+i), found, accepted)
 	}
-	tn, _ := f.q.take()
+	j, _ := f.q.take()
 	w := &Worker{queue: f.q}
-	r := newRun(tn)
+	r := newRun(j)
 	r.next()
 	w.endPart(t.Context(), r, r.all(outcome{err: errTest, conflict: true, contended: true}))
-	if window := f.col.lanes[0].congestion.window; window != 9 {
+	if window := f.col.runners[0].congestion.window; window != 9 {
 		t.Errorf("the window is %v after one conflict", window)
 	}
 	if len(r.parts) != 2 || len(r.parts[0]) != 50 || len(r.parts[1]) != 50 {

@@ -17,8 +17,8 @@ type entry struct {
 	state  entryState
 	class  entryClass
 	tasks  []task    // one for each observer of the column
-	turn   int       // the task that is running, in stateRunning
-	due    time.Time // ready at, in stateDelayed; in lane.gathered: waiting since
+	job    int       // the task that is running, in stateRunning
+	due    time.Time // ready at, in stateDelayed; in runner.gathered: waiting since
 	index  int       // in the heap of delayed entries
 	asOf   uint64    // queue.sequence when it learned its observer states
 	stored bool      // the row holds, or held, observer states of the cell
@@ -31,7 +31,7 @@ type entry struct {
 type entryState uint8
 
 const (
-	stateReady   entryState = iota // in queue.ready, lane.blocked or lane.gathered
+	stateReady   entryState = iota // in queue.ready, runner.blocked or runner.gathered
 	stateDelayed                   // in queue.delayed
 	stateRunning                   // its observers run one after the other
 	stateOffered                   // to other workers
@@ -52,8 +52,8 @@ const (
 
 // class returns the class of a new cell of the column that is known by way of how.
 func (c *column) class(how entryClass) entryClass {
-	for _, l := range c.lanes {
-		if l.collapse == 0 && l.maxWait == 0 && len(l.awaits) == 0 {
+	for _, rn := range c.runners {
+		if rn.collapse == 0 && rn.maxWait == 0 && len(rn.awaits) == 0 {
 			return how
 		}
 	}
@@ -82,19 +82,19 @@ func (t *task) reset(ran, parked tso.Timestamp, due time.Time) {
 func (e *entry) pending(t *task) bool { return t.ran < e.newest && t.parked < e.newest }
 
 // notify records a newer notification at ts. Tasks that were done or parked become pending; a
-// waiting one keeps its turn, because the notification joins it.
+// waiting one keeps its job, because the notification joins it.
 func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	for i := range e.tasks {
 		t := &e.tasks[i]
 		switch {
 		case t.parked >= e.newest && t.parked > 0: // a new change gets new attempts
-			t.reset(t.ran, t.parked, now.Add(e.column.lanes[i].collapse))
-		case e.state == stateRunning && i == e.turn:
+			t.reset(t.ran, t.parked, now.Add(e.column.runners[i].collapse))
+		case e.state == stateRunning && i == e.job:
 			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
-				t.due = now.Add(e.column.lanes[i].collapse)
+				t.due = now.Add(e.column.runners[i].collapse)
 			}
 		case !e.pending(t):
-			t.due, t.failed = now.Add(e.column.lanes[i].collapse), false
+			t.due, t.failed = now.Add(e.column.runners[i].collapse), false
 		default:
 			t.attempts = 0 // all attempts for a new change, but after the pause already due
 		}
@@ -102,7 +102,7 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	e.newest = ts
 	for i := range e.tasks {
 		if t := &e.tasks[i]; e.counts(t) {
-			e.column.lanes[i].occupy(t)
+			e.column.runners[i].occupy(t)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 		switch {
 		case e.joins(j):
 			k = joining
-		case e.column.lanes[j].slots() <= 0 || !retry && t.attempts > 0:
+		case e.column.runners[j].slots() <= 0 || !retry && t.attempts > 0:
 			k = slotless
 		}
 		if i < 0 || k < kind || k == kind && e.start(j).Before(e.start(i)) {
@@ -135,7 +135,7 @@ func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 }
 
 // start is when task j was due, less its observer's head start.
-func (e *entry) start(j int) time.Time { return e.tasks[j].due.Add(-e.column.lanes[j].headStart) }
+func (e *entry) start(j int) time.Time { return e.tasks[j].due.Add(-e.column.runners[j].headStart) }
 
 // earliest returns when the next task may run, by what is known at now; false without one.
 func (e *entry) earliest(now time.Time) (at time.Time, ok bool) {
@@ -237,56 +237,56 @@ func (q *queue) update(e *entry, stored *storedStates) verdict {
 	return known
 }
 
-// learn tells the cell's entry of stored states that tn has read. over: its observer has nothing to
-// do for what tn knows of, as it ran at ran, or, with 0, as it is parked.
-func (q *queue) learn(tn turn, stored *storedStates) (ran tso.Timestamp, over bool) {
+// learn tells the cell's entry of stored states that j has read. over: its observer has nothing to
+// do for what j knows of, as it ran at ran, or, with 0, as it is parked.
+func (q *queue) learn(j job, stored *storedStates) (ran tso.Timestamp, over bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	tn.entry.adopt(stored, q.sequence)
-	switch t := &tn.entry.tasks[tn.entry.turn]; {
-	case t.ran >= tn.newest:
+	j.entry.adopt(stored, q.sequence)
+	switch t := &j.entry.tasks[j.entry.job]; {
+	case t.ran >= j.newest:
 		return t.ran, true
 	default:
-		return 0, t.parked >= tn.newest
+		return 0, t.parked >= j.newest
 	}
 }
 
-// setStored says that the row of tn's cell holds observer states of it.
-func (q *queue) setStored(tn turn) {
+// setStored says that the row of j's cell holds observer states of it.
+func (q *queue) setStored(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	tn.entry.stored = true
+	j.entry.stored = true
 }
 
-// hasStored reports whether the row of tn's cell may hold observer states of it.
-func (q *queue) hasStored(tn turn) bool {
+// hasStored reports whether the row of j's cell may hold observer states of it.
+func (q *queue) hasStored(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return tn.entry.stored
+	return j.entry.stored
 }
 
-// otherParked reports whether another observer is parked for the notification that tn has handled:
+// otherParked reports whether another observer is parked for the notification that j has handled:
 // the notification then stays in the table.
-func (q *queue) otherParked(tn turn) bool {
+func (q *queue) otherParked(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, t := range tn.entry.tasks {
-		if i != tn.entry.turn && t.ran < tn.newest && t.parked >= tn.newest {
+	for i, t := range j.entry.tasks {
+		if i != j.entry.job && t.ran < j.newest && t.parked >= j.newest {
 			return true
 		}
 	}
 	return false
 }
 
-// othersDone returns the cell's other observers that have run for everything tn knows of, by name,
+// othersDone returns the cell's other observers that have run for everything j knows of, by name,
 // each with the newest notification it has run for.
-func (q *queue) othersDone(tn turn) map[string]tso.Timestamp {
+func (q *queue) othersDone(j job) map[string]tso.Timestamp {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	done := map[string]tso.Timestamp{}
-	for i, t := range tn.entry.tasks {
-		if i != tn.entry.turn && t.ran >= tn.newest {
-			done[tn.entry.column.names[i]] = t.ran
+	for i, t := range j.entry.tasks {
+		if i != j.entry.job && t.ran >= j.newest {
+			done[j.entry.column.names[i]] = t.ran
 		}
 	}
 	return done

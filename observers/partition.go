@@ -75,8 +75,8 @@ func newPartition(w *Worker, d directory) *partition {
 	if w.cfg.Partition {
 		m.tables, m.self.Columns = w.coverage.tables, w.coverage.fingerprint()
 	}
-	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), registeredNames)] {
-		m.self.Observers = append(m.self.Observers, l.name)
+	for _, rn := range w.coverage.runners[:min(len(w.coverage.runners), registeredNames)] {
+		m.self.Observers = append(m.self.Observers, rn.name)
 	}
 	return m
 }

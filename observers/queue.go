@@ -20,7 +20,7 @@ type queue struct {
 	work     sync.Cond // ready is not empty, or the queue is closed
 	ready    ready
 	delayed  delayed
-	lanes    []*lane
+	runners  []*runner
 	finished *simplelru.LRU[cellKey, tso.Timestamp]
 	aside    *simplelru.LRU[cellKey, storedStates] // cells with a parked observer and no other work
 	// Counts learned observer states and starts of their reads.
@@ -54,17 +54,17 @@ type cellKey struct {
 // scan a look at the table.
 const finishedLimit = 8192
 
-func newQueue(cfg Config, lanes []*lane) *queue {
+func newQueue(cfg Config, runners []*runner) *queue {
 	q := &queue{
-		lanes:    lanes,
+		runners:  runners,
 		finished: newLRU[tso.Timestamp](),
 		aside:    newLRU[storedStates](),
 		missed:   make(chan struct{}, 1),
 		failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
 		conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},
 	}
-	for _, l := range lanes {
-		l.congestion = newCongestion(cfg.Concurrency)
+	for _, rn := range runners {
+		rn.congestion = newCongestion(cfg.Concurrency)
 	}
 	q.retries.limit = max(1, cfg.Concurrency/2)
 	q.limits[dispatched] = cfg.QueueLength
@@ -91,7 +91,7 @@ func (q *queue) forget(e *entry) {
 	q.uncount(e)
 	now := time.Now()
 	for i := range e.tasks {
-		q.vacate(e.column.lanes[i], &e.tasks[i], now)
+		q.vacate(e.column.runners[i], &e.tasks[i], now)
 	}
 }
 
@@ -125,8 +125,8 @@ func (q *queue) saturated() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	runs := 0
-	for _, l := range q.lanes {
-		runs += l.active
+	for _, rn := range q.runners {
+		runs += rn.active
 	}
 	return q.ready.len() >= runs && runs > 0
 }
@@ -180,7 +180,7 @@ func (q *queue) insert(col *column, row string, ts tso.Timestamp, a arrival) (v 
 		if upTo, ok := q.finished.Get(key); ok && ts <= upTo {
 			return finished, upTo
 		}
-		e = &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.lanes))}
+		e = &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.runners))}
 		q.recall(key, e, a.stored)
 		if v, upTo := e.verdict(ts); v != accepted {
 			return v, upTo
@@ -246,11 +246,11 @@ func (q *queue) close() {
 	for q.retries.blocked.len() > 0 {
 		q.forget(q.retries.blocked.pop())
 	}
-	for _, l := range q.lanes {
-		for l.blocked.len() > 0 {
-			q.forget(l.blocked.pop())
+	for _, rn := range q.runners {
+		for rn.blocked.len() > 0 {
+			q.forget(rn.blocked.pop())
 		}
-		q.closeBatch(l)
+		q.closeBatch(rn)
 	}
 	for len(q.delayed.heap) > 0 {
 		e := q.delayed.heap[0]

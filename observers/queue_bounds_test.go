@@ -43,8 +43,8 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Fatal("there is no room")
 	}
 	for f.q.counts[found] > 512 {
-		tn, _ := f.q.take()
-		f.q.finish(tn, outcome{start: 6000, finished: 6000})
+		j, _ := f.q.take()
+		f.q.finish(j, outcome{start: 6000, finished: 6000})
 	}
 	if !f.q.awaitRoom(cancelled()) {
 		t.Fatal("there is room")
@@ -73,8 +73,8 @@ func TestQueueForgetsWhatFailsWhenTooMuchDoes(t *testing.T) {
 			continue
 		}
 		for range 2 {
-			tn, _ := f.q.take()
-			f.q.finish(tn, outcome{err: errTest})
+			j, _ := f.q.take()
+			f.q.finish(j, outcome{err: errTest})
 		}
 		break
 	}

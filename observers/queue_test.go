@@ -25,10 +25,10 @@ func newFixture(t *testing.T, cfg Config, observers ...options) *fixture {
 	}
 	col := &column{Column: Column{"t", "c"}, cells: map[string]*entry{}}
 	for i, o := range observers {
-		col.lanes = append(col.lanes, &lane{observer: &observer{name: fmt.Sprint("o", i), options: o}})
+		col.runners = append(col.runners, &runner{observer: &observer{name: fmt.Sprint("o", i), options: o}})
 	}
-	connect(col.lanes)
-	f := &fixture{T: t, q: newQueue(cfg, col.lanes), col: col}
+	connect(col.runners)
+	f := &fixture{T: t, q: newQueue(cfg, col.runners), col: col}
 	f.q.start()
 	t.Cleanup(f.q.close)
 	return f
@@ -41,17 +41,17 @@ func (f *fixture) offer(row string, ts tso.Timestamp, how entryClass, want verdi
 	}
 }
 
-// take takes a turn that must be there already.
-func (f *fixture) take(row, observer string) turn {
+// take takes a job that must be there already.
+func (f *fixture) take(row, observer string) job {
 	f.Helper()
 	if f.q.readyNow() == 0 {
 		f.Fatalf("nothing is ready, want %s of %s", row, observer)
 	}
-	tn, ok := f.q.take()
-	if !ok || tn.entry.row != row || tn.lane.name != observer {
-		f.Fatalf("took %v of %v (%v), want %s of %s", tn.entry.row, tn.lane.name, ok, row, observer)
+	j, ok := f.q.take()
+	if !ok || j.entry.row != row || j.runner.name != observer {
+		f.Fatalf("took %v of %v (%v), want %s of %s", j.entry.row, j.runner.name, ok, row, observer)
 	}
-	return tn
+	return j
 }
 
 func (f *fixture) none() {
@@ -84,11 +84,11 @@ func TestQueueHasOneEntryForEachCell(t *testing.T) {
 	f.offer("r", 11, dispatched, joined)
 	f.offer("s", 12, found, accepted)
 	f.sizes(2, 0)
-	tn := f.take("r", "o0")
-	if tn.newest != 11 || tn.attempt != 1 || tn.stale {
-		t.Fatalf("turn %+v", tn)
+	j := f.take("r", "o0")
+	if j.newest != 11 || j.attempt != 1 || j.stale {
+		t.Fatalf("job %+v", j)
 	}
-	f.q.finish(tn, outcome{start: 20, finished: 20})
+	f.q.finish(j, outcome{start: 20, finished: 20})
 	if s := f.take("s", "o0"); !s.stale {
 		t.Fatal("a cell found by a scan may have been dealt with by others")
 	}
@@ -99,10 +99,10 @@ func TestQueueRunsAgainForAChangeDuringTheRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	tn := f.take("r", "o0")
+	j := f.take("r", "o0")
 	f.offer("r", 30, dispatched, joined)
 	f.none() // never twice at once
-	f.q.finish(tn, outcome{start: 20, finished: 20})
+	f.q.finish(j, outcome{start: 20, finished: 20})
 	f.q.finish(f.take("r", "o0"), outcome{start: 40, finished: 40})
 	f.none()
 	f.sizes(0, 0)
@@ -112,9 +112,9 @@ func TestQueueDoesNotRunAgainForAChangeThatTheRunHasSeen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	tn := f.take("r", "o0")
+	j := f.take("r", "o0")
 	f.offer("r", 15, dispatched, joined)
-	f.q.finish(tn, outcome{start: 20, finished: 20})
+	f.q.finish(j, outcome{start: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 	f.offer("r", 15, found, finished) // a page read earlier
@@ -145,9 +145,9 @@ func TestQueueCollapses(t *testing.T) {
 		f.none()
 		time.Sleep(time.Nanosecond) // a minute after the first: joining does not postpone
 		synctest.Wait()
-		tn := f.take("r", "o0")
+		j := f.take("r", "o0")
 		f.offer("r", 200, dispatched, joined)
-		f.q.finish(tn, outcome{start: 100})
+		f.q.finish(j, outcome{start: 100})
 		f.none() // at most one run within the minute
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -182,11 +182,11 @@ func TestQueueParks(t *testing.T) {
 		f := newFixture(t, Config{}, options{}, options{})
 		f.offer("r", 10, dispatched, accepted)
 		for attempt := 1; attempt <= 3; attempt++ {
-			tn := f.take("r", "o0")
-			if tn.attempt != attempt {
-				t.Fatalf("attempt %d, want %d", tn.attempt, attempt)
+			j := f.take("r", "o0")
+			if j.attempt != attempt {
+				t.Fatalf("attempt %d, want %d", j.attempt, attempt)
 			}
-			f.q.finish(tn, outcome{err: errTest, parked: attempt == 3})
+			f.q.finish(j, outcome{err: errTest, parked: attempt == 3})
 			if attempt == 1 { // the other observer is not held up
 				f.q.finish(f.take("r", "o1"), outcome{start: 20})
 			}
@@ -199,11 +199,11 @@ func TestQueueParks(t *testing.T) {
 		f.none()
 		f.offer("r", 30, found, accepted) // a newer change: both run
 		f.sizes(1, 0)
-		tn := f.take("r", "o0")
-		if tn.attempt != 1 {
-			t.Fatalf("attempt %d of a new change", tn.attempt)
+		j := f.take("r", "o0")
+		if j.attempt != 1 {
+			t.Fatalf("attempt %d of a new change", j.attempt)
 		}
-		f.q.finish(tn, outcome{start: 40})
+		f.q.finish(j, outcome{start: 40})
 		f.q.finish(f.take("r", "o1"), outcome{start: 41, finished: 41})
 		f.sizes(0, 0)
 	})
@@ -215,11 +215,11 @@ func TestQueueDoesNotParkForTheStoresFailures(t *testing.T) {
 		f := newFixture(t, Config{MaxAttempts: 2}, options{})
 		f.offer("r", 10, dispatched, accepted)
 		for range 50 {
-			tn := f.take("r", "o0")
-			if tn.attempt != 1 {
-				t.Fatalf("attempt %d", tn.attempt)
+			j := f.take("r", "o0")
+			if j.attempt != 1 {
+				t.Fatalf("attempt %d", j.attempt)
 			}
-			f.q.finish(tn, outcome{err: errTest, blameless: true})
+			f.q.finish(j, outcome{err: errTest, blameless: true})
 			f.none()
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -244,8 +244,8 @@ func TestQueueBacksOff(t *testing.T) {
 			time.Sleep(longest/2 + time.Nanosecond)
 			synctest.Wait()
 		}
-		tn := f.take("bad", "o0")
-		f.q.finish(tn, outcome{start: 1 << 40})
+		j := f.take("bad", "o0")
+		f.q.finish(j, outcome{start: 1 << 40})
 		f.sizes(0, 0)
 	})
 }
@@ -263,21 +263,21 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 		f.q.finish(b, outcome{start: 20})
 		f.q.finish(c, outcome{start: 20})
 		// b and c have only o0 left; a goroutine that wants work does not get them.
-		got := make(chan turn)
+		got := make(chan job)
 		go func() {
-			tn, _ := f.q.take()
-			got <- tn
+			j, _ := f.q.take()
+			got <- j
 		}()
 		synctest.Wait()
 		select {
-		case tn := <-got:
-			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
+		case j := <-got:
+			t.Fatalf("took %s of %s", j.entry.row, j.runner.name)
 		default:
 		}
 		f.q.finish(a, outcome{start: 21, finished: 21})
 		first := <-got
-		if first.lane.name != "o0" || first.entry.row != "b" {
-			t.Fatalf("took %s of %s", first.entry.row, first.lane.name)
+		if first.runner.name != "o0" || first.entry.row != "b" {
+			t.Fatalf("took %s of %s", first.entry.row, first.runner.name)
 		}
 		f.none()
 		f.q.finish(first, outcome{start: 22, finished: 22})
@@ -298,10 +298,10 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 		}
 		f.offer("b", 11, dispatched, accepted)
 		a := f.take("a", "o0")
-		taken := make(chan turn)
+		taken := make(chan job)
 		go func() {
-			tn, _ := f.q.take()
-			taken <- tn
+			j, _ := f.q.take()
+			taken <- j
 		}()
 		synctest.Wait()
 		select {
@@ -311,7 +311,7 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 		}
 		f.q.finish(a, outcome{start: 20, finished: 20, committed: true})
 		f.q.finish(<-taken, outcome{start: 21, finished: 21, committed: true})
-		if n := f.col.lanes[0].slots(); n < 2 {
+		if n := f.col.runners[0].slots(); n < 2 {
 			t.Fatalf("%d at once after two commits", n)
 		}
 	})
@@ -385,10 +385,10 @@ func TestQueueKeepsAChangeThatComesDuringTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	tn := f.take("r", "o0")
+	j := f.take("r", "o0")
 	f.offer("r", 20, dispatched, joined)
-	f.q.finish(tn, outcome{err: errTest, parked: true})
-	if tn = f.take("r", "o0"); tn.attempt != 1 {
-		t.Fatalf("attempt %d of a new change", tn.attempt)
+	f.q.finish(j, outcome{err: errTest, parked: true})
+	if j = f.take("r", "o0"); j.attempt != 1 {
+		t.Fatalf("attempt %d of a new change", j.attempt)
 	}
 }

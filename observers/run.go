@@ -18,27 +18,27 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A goroutine takes a turn, or the turns of a batch, and makes a run of it: a transaction in which
+// A goroutine takes a job, or the jobs of a batch, and makes a run of it: a transaction in which
 // it calls the observer. It cuts a batch that fails in halves until the bad cell is alone. Runs for
 // an observed column are in ack.go, those for a weak one in weak.go.
 
-// run is what a goroutine does with a slot of an observer: a turn, or those of a batch, in as many
+// run is what a goroutine does with a slot of an observer: a job, or those of a batch, in as many
 // transactions as it takes. Each part of it is one transaction's.
 type run struct {
-	lane   *lane
-	part   []turn   // under way
-	parts  [][]turn // still to come, the next one last
-	halves bool     // a part has failed and was cut up
+	runner *runner
+	part   []job   // under way
+	parts  [][]job // still to come, the next one last
+	halves bool    // a part has failed and was cut up
 	until  time.Time
 }
 
-func newRun(tn turn) *run {
-	part := tn.batch
+func newRun(j job) *run {
+	part := j.batch
 	if part == nil {
-		part = []turn{tn}
+		part = []job{j}
 	}
 	timeouts := bits.Len(uint(len(part))) + 1 // each part that holds one hanging cell, and one more
-	return &run{lane: tn.lane, parts: [][]turn{part}, until: time.Now().Add(time.Duration(timeouts) * tn.lane.timeout)}
+	return &run{runner: j.runner, parts: [][]job{part}, until: time.Now().Add(time.Duration(timeouts) * j.runner.timeout)}
 }
 
 // next takes up the next part.
@@ -51,7 +51,7 @@ func (r *run) next() bool {
 	return true
 }
 
-// all gives every turn of the part the same outcome.
+// all gives every job of the part the same outcome.
 func (r *run) all(out outcome) []outcome { return slices.Repeat([]outcome{out}, len(r.part)) }
 
 // perform runs the parts of r. It reports whether the store did not answer the last of them. ctx
@@ -70,42 +70,42 @@ func (w *Worker) perform(ctx, runs context.Context, r *run) (blameless bool) {
 	return blameless
 }
 
-// putBack ends turns that were not tried.
-func (w *Worker) putBack(turns []turn, out outcome) {
-	for _, tn := range turns {
-		w.queue.finish(tn, out)
+// putBack ends jobs that were not tried.
+func (w *Worker) putBack(jobs []job, out outcome) {
+	for _, j := range jobs {
+		w.queue.finish(j, out)
 	}
 }
 
-// end ends turns of which each, or the transaction of all, had the outcome.
-func (w *Worker) end(ctx context.Context, out outcome, turns ...turn) {
-	for _, tn := range turns {
-		w.queue.finish(tn, w.record(ctx, tn, out))
+// end ends jobs of which each, or the transaction of all, had the outcome.
+func (w *Worker) end(ctx context.Context, out outcome, jobs ...job) {
+	for _, j := range jobs {
+		w.queue.finish(j, w.record(ctx, j, out))
 	}
 }
 
-// endPart ends the turns of the part that are over. If it has failed it is cut up, unless it is one
+// endPart ends the jobs of the part that are over. If it has failed it is cut up, unless it is one
 // cell, or the store is to blame.
 func (w *Worker) endPart(ctx context.Context, r *run, outs []outcome) (blameless bool) {
-	var unread, failed []turn
+	var unread, failed []job
 	var failure outcome
 	counted := false
-	for i, tn := range r.part {
+	for i, j := range r.part {
 		out := outs[i]
 		if (out.committed || out.contended) && !counted { // one transaction, whatever its cells
 			w.queue.mu.Lock()
-			r.lane.count(out)
+			r.runner.count(out)
 			w.queue.mu.Unlock()
 			counted = true
 		}
 		out.counted = true
 		switch {
 		case out.unread:
-			unread = append(unread, tn)
+			unread = append(unread, j)
 		case out.start == 0 && !out.parked && !out.dropped:
-			failed, failure = append(failed, tn), out
+			failed, failure = append(failed, j), out
 		default:
-			w.end(ctx, out, tn)
+			w.end(ctx, out, j)
 		}
 	}
 	if len(unread) > 0 {
@@ -127,19 +127,19 @@ func (w *Worker) endPart(ctx context.Context, r *run, outs []outcome) (blameless
 	return failure.blameless
 }
 
-// cutUp divides the turns of a part that has failed: in halves, or so that each of the bad ones is
+// cutUp divides the jobs of a part that has failed: in halves, or so that each of the bad ones is
 // alone. The last one runs first.
-func cutUp(turns []turn, bad []int) (parts [][]turn) {
+func cutUp(jobs []job, bad []int) (parts [][]job) {
 	if len(bad) == 0 {
-		half := len(turns) / 2
-		return [][]turn{turns[half:], turns[:half]}
+		half := len(jobs) / 2
+		return [][]job{jobs[half:], jobs[:half]}
 	}
-	var rest []turn
-	for i := range turns {
+	var rest []job
+	for i := range jobs {
 		if slices.Contains(bad, i) {
-			parts = append(parts, turns[i:i+1])
+			parts = append(parts, jobs[i:i+1])
 		} else {
-			rest = append(rest, turns[i])
+			rest = append(rest, jobs[i])
 		}
 	}
 	if len(rest) > 0 {
@@ -163,12 +163,12 @@ type PanicError struct {
 func (e *PanicError) Error() string { return "panicked: " + e.Value }
 
 // runPart makes one attempt at the part of r that is under way, and returns the outcome of each
-// turn.
+// job.
 func (w *Worker) runPart(ctx context.Context, r *run) (outs []outcome) {
 	if w.dropped(r.part[0].entry.column) {
 		return r.all(outcome{dropped: true})
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.lane.timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.runner.timeout)
 	defer cancel()
 	begun := time.Now()
 	ctx, span := w.startRun(ctx, r)
@@ -181,12 +181,12 @@ func (w *Worker) runPart(ctx context.Context, r *run) (outs []outcome) {
 
 // attempt calls the observer in tx and commits it.
 func (w *Worker) attempt(ctx context.Context, r *run, tx *commit.Txn, changes []Change) outcome {
-	c := &r.lane.counters
+	c := &r.runner.counters
 	c.attempts.Add(1)
 	if r.again() {
 		c.retries.Add(1)
 	}
-	if err := call(ctx, r.lane.observer, (*percolator.Txn)(tx), changes); err != nil {
+	if err := call(ctx, r.runner.observer, (*percolator.Txn)(tx), changes); err != nil {
 		var off snooze
 		if errors.As(err, &off) && !errors.Is(err, percolator.ErrConflict) {
 			c.snoozes.Add(1)
@@ -199,7 +199,7 @@ func (w *Worker) attempt(ctx context.Context, r *run, tx *commit.Txn, changes []
 	}
 	c.runs.Add(1)
 	c.cells.Add(int64(len(changes)))
-	w.countBatch(ctx, r.lane, len(changes))
+	w.countBatch(ctx, r.runner, len(changes))
 	return outcome{start: tx.StartTimestamp(), committed: true}
 }
 
@@ -230,9 +230,9 @@ const (
 
 // failed classifies, counts and logs a failure of the part of r that is under way.
 func (w *Worker) failed(r *run, err error, at stage) outcome {
-	l, tn := r.lane, r.part[0]
+	rn, j := r.runner, r.part[0]
 	out := outcome{
-		err:       fmt.Errorf("observer %q on column %q of table %q: %w", l.name, l.column, l.table, err),
+		err:       fmt.Errorf("observer %q on column %q of table %q: %w", rn.name, rn.column, rn.table, err),
 		conflict:  errors.Is(err, percolator.ErrConflict),
 		blameless: blameless(err, at) && !ofOneCell(r, err),
 	}
@@ -248,21 +248,21 @@ func (w *Worker) failed(r *run, err error, at stage) outcome {
 	var panicked *PanicError
 	switch {
 	case out.conflict:
-		l.counters.conflicts.Add(1)
+		rn.counters.conflicts.Add(1)
 		kind = "conflict"
 	case errors.As(err, &panicked):
-		l.counters.panics.Add(1)
+		rn.counters.panics.Add(1)
 		kind = "panic"
 	default:
-		l.counters.errors.Add(1)
+		rn.counters.errors.Add(1)
 		if errors.Is(err, context.DeadlineExceeded) {
 			kind = "timeout"
 		}
 	}
 	// The text of an error may name a row, or hold whatever the observer put into it.
-	fields := []any{"kind", kind, "observer", l.name, "table", l.table, "column", l.column, "attempt", tn.attempt, "cells", len(r.part)}
+	fields := []any{"kind", kind, "observer", rn.name, "table", rn.table, "column", rn.column, "attempt", j.attempt, "cells", len(r.part)}
 	// The log tells where a bisection begins and ends.
-	first := tn.attempt == 1 && (len(r.part) == 1 || !r.halves)
+	first := j.attempt == 1 && (len(r.part) == 1 || !r.halves)
 	look := append(slices.Clone(fields), "look", "the log at debug level names the row and the error")
 	switch {
 	case panicked != nil && first:
@@ -270,7 +270,7 @@ func (w *Worker) failed(r *run, err error, at stage) outcome {
 	case !out.conflict && first:
 		w.log.Warn("observers: an attempt failed", look...)
 	}
-	w.log.Debug("observers: attempt failed", append(fields, "row", tn.entry.row, "err", err)...)
+	w.log.Debug("observers: attempt failed", append(fields, "row", j.entry.row, "err", err)...)
 	return out
 }
 

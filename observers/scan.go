@@ -94,7 +94,7 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 }
 
 // Work implements scanning.Source: it queues the dirty cells of a page and resolves its stranded
-// locks. It waits while the queue is full. inQueue: most of the page already waits for its turn;
+// locks. It waits while the queue is full. inQueue: most of the page already waits for its job;
 // parked cells do not count.
 func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0

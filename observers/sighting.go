@@ -68,10 +68,10 @@ func (s *sightings) standing(key cellKey, ts tso.Timestamp, grace time.Duration)
 // wait is for how long a cell of the column may have to wait before it is ready for all of its
 // observers.
 func (c *column) wait() (d time.Duration) {
-	for _, l := range c.lanes {
-		w := l.collapse + l.maxWait
-		if len(l.after) > 0 {
-			w += l.afterLimit
+	for _, rn := range c.runners {
+		w := rn.collapse + rn.maxWait
+		if len(rn.after) > 0 {
+			w += rn.afterLimit
 		}
 		d = max(d, w)
 	}
@@ -102,20 +102,20 @@ func (w *Worker) young(n model.Notification, age time.Duration) bool {
 	return max(age, w.age(n.Timestamp)) < grace && w.sightings.standing(cellKey{col, n.Cell.Row}, n.Timestamp, grace) < grace
 }
 
-// lag is how long ready cells wait here for their turn. It says how long they may wait in other
-// workers, since these share their work. After a while without a turn it says less and less.
+// lag is how long ready cells wait here for their job. It says how long they may wait in other
+// workers, since these share their work. After a while without a job it says less and less.
 type lag struct {
 	longest time.Duration
 	noted   time.Time
 }
 
-func (l *lag) note(d time.Duration, now time.Time) {
-	if d >= l.now(now) {
-		l.longest, l.noted = d, now
+func (rn *lag) note(d time.Duration, now time.Time) {
+	if d >= rn.now(now) {
+		rn.longest, rn.noted = d, now
 	}
 }
 
-func (l *lag) now(now time.Time) time.Duration { return max(0, l.longest-now.Sub(l.noted)) }
+func (rn *lag) now(now time.Time) time.Duration { return max(0, rn.longest-now.Sub(rn.noted)) }
 
 // lagging is the lag now.
 func (q *queue) lagging() time.Duration {

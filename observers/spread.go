@@ -116,45 +116,45 @@ func (q *queue) awaitHunger(ctx context.Context, most time.Duration) (hungry, op
 
 // hungry reports whether there is little that waits for a slot, and room for more.
 func (q *queue) hungry() bool {
-	return q.ready.len() < q.spread.few && q.counts[dispatched] < q.limits[dispatched] && !slices.ContainsFunc(q.lanes, func(l *lane) bool {
-		return l.maxCells > 1 && l.gathered.cells.len() >= l.maxCells
+	return q.ready.len() < q.spread.few && q.counts[dispatched] < q.limits[dispatched] && !slices.ContainsFunc(q.runners, func(rn *runner) bool {
+		return rn.maxCells > 1 && rn.gathered.cells.len() >= rn.maxCells
 	})
 }
 
 // surplus reports whether more cells are ready than stay here: by themselves, or gathered for
-// batches of l.
-func (q *queue) surplus(l *lane) bool {
-	if l == nil {
+// batches of rn.
+func (q *queue) surplus(rn *runner) bool {
+	if rn == nil {
 		return q.ready.len() > q.spread.keep
 	}
-	return q.surplusOf(l) > 0
+	return q.surplusOf(rn) > 0
 }
 
 // surplusOf is how many of the gathered cells of an observer are more than its slots take in one
 // batch each. Fewer than a batch are none: run by themselves, they would cost more requests than in
 // the next batch here. Where batches conflict, there are none either.
-func (q *queue) surplusOf(l *lane) int {
-	slots := int(l.congestion.most)
-	if l.congestion.limit() < slots {
+func (q *queue) surplusOf(rn *runner) int {
+	slots := int(rn.congestion.most)
+	if rn.congestion.limit() < slots {
 		return 0
 	}
-	if l.concurrent > 0 {
-		slots = min(slots, l.concurrent)
+	if rn.concurrent > 0 {
+		slots = min(slots, rn.concurrent)
 	}
-	if more := l.gathered.cells.len() - surplusRounds*slots*l.maxCells; more >= l.shared() {
+	if more := rn.gathered.cells.len() - surplusRounds*slots*rn.maxCells; more >= rn.shared() {
 		return more
 	}
 	return 0
 }
 
 // shared is how many cells of a batch are handed over together.
-func (l *lane) shared() int { return max(1, min(l.maxCells, shareAtOnce)) }
+func (rn *runner) shared() int { return max(1, min(rn.maxCells, shareAtOnce)) }
 
 // awaitSurplus waits until there are more ready cells than stay here.
 func (q *queue) awaitSurplus(ctx context.Context) bool {
 	for {
 		q.mu.Lock()
-		more, open := q.surplus(nil) || slices.ContainsFunc(q.lanes, q.surplus), q.open
+		more, open := q.surplus(nil) || slices.ContainsFunc(q.runners, q.surplus), q.open
 		q.mu.Unlock()
 		if more || !open {
 			return open
@@ -172,7 +172,7 @@ type offered struct {
 	*entry
 	ts    tso.Timestamp // its newest notification then
 	item  item          // what led to it in queue.ready
-	batch *lane         // for which it was gathered; nil: for none
+	batch *runner       // for which it was gathered; nil: for none
 }
 
 // takeSurplus takes of the surplus of each kind, single cells and the batches of each observer, the
@@ -182,13 +182,13 @@ type offered struct {
 func (q *queue) takeSurplus(most int) (offers [][]offered) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	kinds := 1 + len(q.lanes)
+	kinds := 1 + len(q.runners)
 	q.spread.first = (q.spread.first + 1) % kinds
 	for i := range kinds {
-		if kind := (q.spread.first + i) % kinds; kind == len(q.lanes) {
+		if kind := (q.spread.first + i) % kinds; kind == len(q.runners) {
 			offers = append(offers, q.takeSingles(most)...)
 		} else {
-			offers = append(offers, q.takeBatches(q.lanes[kind], most)...)
+			offers = append(offers, q.takeBatches(q.runners[kind], most)...)
 		}
 	}
 	return offers
@@ -212,14 +212,14 @@ func (q *queue) takeSingles(most int) (offers [][]offered) {
 }
 
 // takeBatches takes whole batches of an observer.
-func (q *queue) takeBatches(l *lane, most int) (offers [][]offered) {
-	size := l.shared()
+func (q *queue) takeBatches(rn *runner, most int) (offers [][]offered) {
+	size := rn.shared()
 	most = max(1, most/size) * size
 	visits, fit := surplusVisits, 0
 	var popped []*entry
-	for n := q.surplusOf(l); n > 0 && visits > 0 && fit < most; n-- {
+	for n := q.surplusOf(rn); n > 0 && visits > 0 && fit < most; n-- {
 		visits--
-		e := l.gathered.cells.pop()
+		e := rn.gathered.cells.pop()
 		popped = append(popped, e)
 		if e.shareable() {
 			fit++
@@ -233,9 +233,9 @@ func (q *queue) takeBatches(l *lane, most int) (offers [][]offered) {
 			continue
 		}
 		e.state = stateOffered
-		cells = append(cells, offered{entry: e, ts: e.newest, batch: l})
+		cells = append(cells, offered{entry: e, ts: e.newest, batch: rn})
 	}
-	l.gathered.cells.unpop(stay)
+	rn.gathered.cells.unpop(stay)
 	for batch := range slices.Chunk(cells, size) {
 		offers = append(offers, batch)
 	}
@@ -266,7 +266,7 @@ func (q *queue) keep(offers [][]offered) {
 // stay makes offered cells ready as they were.
 func (q *queue) stay(cells []offered) {
 	var items []item
-	gathered := map[*lane][]*entry{}
+	gathered := map[*runner][]*entry{}
 	for _, c := range cells {
 		c.state, c.returned = stateReady, false
 		switch {
@@ -280,9 +280,9 @@ func (q *queue) stay(cells []offered) {
 		}
 	}
 	q.ready.unpop(items)
-	for l, entries := range gathered {
-		l.gathered.cells.unpop(entries)
-		q.offerBatch(l, time.Now())
+	for rn, entries := range gathered {
+		rn.gathered.cells.unpop(entries)
+		q.offerBatch(rn, time.Now())
 	}
 }
 

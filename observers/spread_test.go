@@ -33,8 +33,8 @@ func (f *fixture) receive(row string, ts tso.Timestamp, handOvers int) {
 	f.q.receive(f.col, notified(ts, row), handOvers, 0)
 }
 
-// takeAll takes a batch, and ends all of its turns but the last.
-func (c *chain) takeAll(rows ...string) turn {
+// takeAll takes a batch, and ends all of its jobs but the last.
+func (c *chain) takeAll(rows ...string) job {
 	c.Helper()
 	batch := c.takeBatch(rows...)
 	last := len(batch) - 1
@@ -173,8 +173,8 @@ func TestOwnSurplusComesFirst(t *testing.T) {
 	if n := f.q.handedOver(offers); n != 0 {
 		t.Errorf("%d were handed over", n)
 	}
-	if tn, _ := f.q.take(); len(tn.batch) != 3 || tn.batch[0].entry.row != "0" || tn.batch[2].entry.row != "2" {
-		t.Errorf("a batch of %d from row %s", len(tn.batch), tn.entry.row)
+	if j, _ := f.q.take(); len(j.batch) != 3 || j.batch[0].entry.row != "0" || j.batch[2].entry.row != "2" {
+		t.Errorf("a batch of %d from row %s", len(j.batch), j.entry.row)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestNoSurplusOfConflicts(t *testing.T) {
 			}
 			f.offer(fmt.Sprint(i), 10, dispatched, accepted)
 		}
-		f.col.lanes[0].congestion.conflicted()
+		f.col.runners[0].congestion.conflicted()
 		if cells := f.q.takeSurplus(8); len(cells) != 0 {
 			t.Errorf("offered %v", rows(cells))
 		}
@@ -228,8 +228,8 @@ func TestHandedOverForATime(t *testing.T) {
 		f.q.handedOver(cells)
 		f.sizes(5, 0)
 		for range 4 {
-			tn, _ := f.q.take()
-			f.q.finish(tn, outcome{start: 100, finished: 100})
+			j, _ := f.q.take()
+			f.q.finish(j, outcome{start: 100, finished: 100})
 		}
 		f.q.finish(f.take("0", "o0"), outcome{start: 100, finished: 100})
 
@@ -283,8 +283,8 @@ func TestReceivedIsDueAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{collapse: time.Hour})
 	f.receive("r", 10, 1)
-	tn := f.take("r", "o0")
-	if tn.stale {
+	j := f.take("r", "o0")
+	if j.stale {
 		t.Error("nobody else has it")
 	}
 }

@@ -160,7 +160,7 @@ func testShare(t *testing.T, by finding, batch int) {
 			t.Errorf("worker %d ran for %d of %d cells", i, n, cells)
 		}
 		if w.Conflicts+w.Acknowledged != 0 {
-			t.Errorf("worker %d had %d conflicts, and %d turns for nothing", i, w.Conflicts, w.Acknowledged)
+			t.Errorf("worker %d had %d conflicts, and %d jobs for nothing", i, w.Conflicts, w.Acknowledged)
 		}
 	}
 	for row, n := range s.runs {

@@ -40,7 +40,7 @@ type Stats struct {
 	// a journal the one worker that adopts counts what that lists as parked, every 10 s.
 	ParkedCells int
 
-	Queued, Running int // cells now: waiting for a turn or a pause; being run for
+	Queued, Running int // cells now: waiting for a job or a pause; being run for
 
 	Observers map[string]ObserverStats // by name
 }
@@ -88,14 +88,14 @@ func (w *Worker) Stats() Stats {
 		HandedOver: w.counters.handedOver.Load(), Received: w.counters.received.Load(),
 		Searches: w.counters.scans.Searches.Load(), Rows: w.counters.scans.Rows.Load(),
 		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load() + w.engine.Looker.Resolved.Load(), Corrupt: w.counters.corrupt.Load(),
-		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
+		Observers: make(map[string]ObserverStats, len(w.coverage.runners)),
 	}
 	s.Queued, s.Running = w.queue.sizes()
 	seen := w.behind()
 	s.Backlog, s.StrandedFor, s.ParkedCells = seen.notification, seen.lock, seen.parked
-	for _, l := range w.coverage.lanes {
-		o := l.counters.load()
-		s.Observers[l.name] = o
+	for _, rn := range w.coverage.runners {
+		o := rn.counters.load()
+		s.Observers[rn.name] = o
 		s.Runs += o.Runs
 		s.Cells += o.Cells
 		s.Attempts += o.Attempts

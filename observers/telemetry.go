@@ -30,7 +30,7 @@ type telemetry struct {
 	durations metric.Float64Histogram
 	sizes     metric.Int64Histogram
 	// series is by outcome, made once; "" is without one.
-	series map[*lane]map[string]metric.MeasurementOption
+	series map[*runner]map[string]metric.MeasurementOption
 }
 
 // Outcomes of a run, in metrics and spans.
@@ -77,11 +77,11 @@ func (w *Worker) newTelemetry() (err error) {
 	if err != nil {
 		return err
 	}
-	w.telemetry.series = map[*lane]map[string]metric.MeasurementOption{}
-	for _, l := range w.coverage.lanes {
-		w.telemetry.series[l] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, l.name))}
+	w.telemetry.series = map[*runner]map[string]metric.MeasurementOption{}
+	for _, rn := range w.coverage.runners {
+		w.telemetry.series[rn] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, rn.name))}
 		for _, out := range outcomes {
-			w.telemetry.series[l][out] = metric.WithAttributes(attribute.String(attrObserver, l.name), attribute.String(attrOutcome, out))
+			w.telemetry.series[rn][out] = metric.WithAttributes(attribute.String(attrObserver, rn.name), attribute.String(attrOutcome, out))
 		}
 	}
 	return nil
@@ -94,14 +94,14 @@ func (w *Worker) startRun(ctx context.Context, r *run) (context.Context, trace.S
 		return ctx, nil
 	}
 	newest := r.part[0].newest
-	for _, tn := range r.part {
-		newest = max(newest, tn.newest)
+	for _, j := range r.part {
+		newest = max(newest, j.newest)
 	}
 	attributes := []attribute.KeyValue{
-		attribute.String(attrObserver, r.lane.name), attribute.String("db.collection.name", r.lane.table),
+		attribute.String(attrObserver, r.runner.name), attribute.String("db.collection.name", r.runner.table),
 		attribute.Int("percolator.attempt", r.part[0].attempt), attribute.Int64("percolator.notification_timestamp", int64(newest)),
 	}
-	if r.lane.batch {
+	if r.runner.batch {
 		attributes = append(attributes, attribute.Int("percolator.cells", len(r.part)))
 	}
 	return w.telemetry.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(attributes...))
@@ -111,7 +111,7 @@ func (w *Worker) startRun(ctx context.Context, r *run) (context.Context, trace.S
 func (w *Worker) endRun(ctx context.Context, r *run, span trace.Span, begun time.Time, outs []outcome) {
 	name := nameOf(outs)
 	if w.telemetry.durations != nil {
-		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[r.lane][name])
+		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[r.runner][name])
 	}
 	if span == nil {
 		return
@@ -124,9 +124,9 @@ func (w *Worker) endRun(ctx context.Context, r *run, span trace.Span, begun time
 }
 
 // countBatch measures the size of a batch that committed.
-func (w *Worker) countBatch(ctx context.Context, l *lane, cells int) {
-	if l.batch && w.telemetry.sizes != nil {
-		w.telemetry.sizes.Record(ctx, int64(cells), w.telemetry.series[l][""])
+func (w *Worker) countBatch(ctx context.Context, rn *runner, cells int) {
+	if rn.batch && w.telemetry.sizes != nil {
+		w.telemetry.sizes.Record(ctx, int64(cells), w.telemetry.series[rn][""])
 	}
 }
 
@@ -179,11 +179,11 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 	retries := o.Counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
 	parkings := o.Counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
 	running := o.Gauge("percolator.observer.running", "{run}", "Runs under way")
-	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their turn or their pause")
+	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their job or their pause")
 	return func(to metric.Observer) {
-		sizes := w.queue.laneSizes(w.coverage)
-		for _, l := range w.coverage.lanes {
-			s, n := w.telemetry.series[l], l.counters.load()
+		sizes := w.queue.runnerSizes(w.coverage)
+		for _, rn := range w.coverage.runners {
+			s, n := w.telemetry.series[rn], rn.counters.load()
 			to.ObserveInt64(runs, n.Runs, s[outCommitted])
 			to.ObserveInt64(runs, n.Acknowledged, s[outAcknowledged])
 			to.ObserveInt64(runs, n.Snoozes, s[outSnoozed])
@@ -192,8 +192,8 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 			to.ObserveInt64(runs, n.Errors, s[outError])
 			to.ObserveInt64(retries, n.Retries, s[""])
 			to.ObserveInt64(parkings, n.Parked, s[""])
-			to.ObserveInt64(running, int64(sizes[l].running), s[""])
-			to.ObserveInt64(queued, int64(sizes[l].queued), s[""])
+			to.ObserveInt64(running, int64(sizes[rn].running), s[""])
+			to.ObserveInt64(queued, int64(sizes[rn].queued), s[""])
 		}
 	}
 }
@@ -232,21 +232,21 @@ func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	}
 }
 
-// laneSize is what an observer has in hand, in cells.
-type laneSize struct{ queued, running int }
+// runnerSize is what an observer has in hand, in cells.
+type runnerSize struct{ queued, running int }
 
-// laneSizes counts the runs of each observer, and the waiting cells of its column.
-func (q *queue) laneSizes(cov *coverage) map[*lane]laneSize {
+// runnerSizes counts the runs of each observer, and the waiting cells of its column.
+func (q *queue) runnerSizes(cov *coverage) map[*runner]runnerSize {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	sizes := make(map[*lane]laneSize, len(cov.lanes))
+	sizes := make(map[*runner]runnerSize, len(cov.runners))
 	for _, col := range cov.taken {
 		waiting := len(col.cells)
-		for _, l := range col.lanes {
-			waiting -= l.running
+		for _, rn := range col.runners {
+			waiting -= rn.running
 		}
-		for _, l := range col.lanes {
-			sizes[l] = laneSize{queued: waiting, running: l.active}
+		for _, rn := range col.runners {
+			sizes[rn] = runnerSize{queued: waiting, running: rn.active}
 		}
 	}
 	return sizes

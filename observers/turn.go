@@ -6,25 +6,25 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// turn is one run of one observer for one cell, or a cell's part in the run of a batch.
-type turn struct {
+// job is one run of one observer for one cell, or a cell's part in the run of a batch.
+type job struct {
 	entry   *entry
-	lane    *lane
+	runner  *runner
 	newest  tso.Timestamp // the newest notification known when it began
 	attempt int
-	stale   bool   // another worker may have handled the notification since
-	slot    *slot  // of its run
-	batch   []turn // all turns of its run, if take has returned it for a batch
+	stale   bool  // another worker may have handled the notification since
+	slot    *slot // of its run
+	batch   []job // all jobs of its run, if take has returned it for a batch
 }
 
-// slot is what a run occupies until its last turn has finished.
+// slot is what a run occupies until its last job has finished.
 type slot struct {
-	turns int  // that have not finished
+	jobs  int  // that have not finished
 	retry bool // it is one of those for retries as well
 }
 
-// take waits for a turn, or for a batch of them. It returns false once the queue is closed.
-func (q *queue) take() (turn, bool) {
+// take waits for a job, or for a batch of them. It returns false once the queue is closed.
+func (q *queue) take() (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
@@ -32,35 +32,35 @@ func (q *queue) take() (turn, bool) {
 			q.work.Wait()
 		}
 		if q.closed {
-			return turn{}, false
+			return job{}, false
 		}
-		tn, ok := q.takeNext(time.Now())
+		j, ok := q.takeNext(time.Now())
 		if q.hungry() {
 			signal(q.spread.hunger)
 		}
 		if ok {
-			return tn, true
+			return j, true
 		}
 	}
 }
 
 // takeNext begins a run of what is ready first. false: it has to wait, or has nothing to do.
-func (q *queue) takeNext(now time.Time) (turn, bool) {
+func (q *queue) takeNext(now time.Time) (job, bool) {
 	next := q.ready.pop()
 	if next.batch == nil {
 		return q.takeCell(next.entry, now)
 	}
 	batch := q.takeBatch(next.batch, now)
 	if len(batch) == 0 {
-		return turn{}, false
+		return job{}, false
 	}
-	tn := batch[0]
-	tn.batch = batch
-	return tn, true
+	j := batch[0]
+	j.batch = batch
+	return j, true
 }
 
 // takeCell begins a run for one cell. false: it has to wait, or has nothing to do.
-func (q *queue) takeCell(e *entry, now time.Time) (turn, bool) {
+func (q *queue) takeCell(e *entry, now time.Time) (job, bool) {
 	i, blocked := e.next(now, q.retries.slots() > 0)
 	switch {
 	case i < 0: // another observer's run finished what was due
@@ -71,11 +71,11 @@ func (q *queue) takeCell(e *entry, now time.Time) (turn, bool) {
 		q.unblock(e.column) // it may have been let in for another observer
 		q.unblockRetries()
 		q.gather(e, i, now)
-	case blocked && e.column.lanes[i].slots() > 0:
+	case blocked && e.column.runners[i].slots() > 0:
 		q.retries.blocked.push(e)
 		q.unblock(e.column) // it may have been let in for the slot that it leaves
 	case blocked:
-		e.column.lanes[i].blocked.push(e)
+		e.column.runners[i].blocked.push(e)
 		q.unblockRetries() // it may have been let in as one
 	default:
 		slot := &slot{retry: e.tasks[i].attempts > 0}
@@ -86,34 +86,34 @@ func (q *queue) takeCell(e *entry, now time.Time) (turn, bool) {
 		q.lag.note(now.Sub(e.readied), now)
 		return q.begin(e, i, slot), true
 	}
-	return turn{}, false
+	return job{}, false
 }
 
-// begin begins task i of an entry. The first turn of a run takes its slot.
-func (q *queue) begin(e *entry, i int, slot *slot) turn {
-	t, l := &e.tasks[i], e.column.lanes[i]
+// begin begins task i of an entry. The first job of a run takes its slot.
+func (q *queue) begin(e *entry, i int, slot *slot) job {
+	t, rn := &e.tasks[i], e.column.runners[i]
 	t.due, t.failed = time.Time{}, false
-	l.occupy(t)
-	e.state, e.turn = stateRunning, i
-	if slot.turns == 0 {
-		l.active++
+	rn.occupy(t)
+	e.state, e.job = stateRunning, i
+	if slot.jobs == 0 {
+		rn.active++
 	}
-	slot.turns++
-	l.running++
+	slot.jobs++
+	rn.running++
 	q.running++
 	q.started++
-	return turn{entry: e, lane: l, newest: e.newest, attempt: t.attempts + 1, stale: e.class != dispatched, slot: slot}
+	return job{entry: e, runner: rn, newest: e.newest, attempt: t.attempts + 1, stale: e.class != dispatched, slot: slot}
 }
 
-// leave takes a turn out of its slot. The last one gives the slot back.
-func (q *queue) leave(tn turn) {
+// leave takes a job out of its slot. The last one gives the slot back.
+func (q *queue) leave(j job) {
 	q.running--
-	tn.lane.running--
-	if tn.slot.turns--; tn.slot.turns > 0 {
+	j.runner.running--
+	if j.slot.jobs--; j.slot.jobs > 0 {
 		return
 	}
-	tn.lane.active--
-	if tn.slot.retry {
+	j.runner.active--
+	if j.slot.retry {
 		q.retries.active--
 	}
 }
@@ -123,10 +123,10 @@ func (q *queue) leave(tn turn) {
 // cell that was let in may have found something else to do.
 func (q *queue) unblock(c *column) {
 	now := time.Now()
-	for _, l := range c.lanes {
-		q.admit(&l.blocked, l.slots(), now)
-		q.release(l, now)
-		q.offerBatch(l, now)
+	for _, rn := range c.runners {
+		q.admit(&rn.blocked, rn.slots(), now)
+		q.release(rn, now)
+		q.offerBatch(rn, now)
 	}
 }
 
@@ -167,21 +167,21 @@ type outcome struct {
 	counted     bool      // congestion knows
 }
 
-// finish ends a turn: the cell is done, has another turn, waits, or is parked.
-func (q *queue) finish(tn turn, out outcome) {
+// finish ends a job: the cell is done, has another job, waits, or is parked.
+func (q *queue) finish(j job, out outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e, now := tn.entry, time.Now()
-	q.leave(tn)
+	e, now := j.entry, time.Now()
+	q.leave(j)
 	defer q.unblockRetries()
-	if q.removed(tn, out) {
+	if q.removed(j, out) {
 		out = outcome{blameless: true}
 	}
 	if !out.counted {
-		tn.lane.count(out)
+		j.runner.count(out)
 	}
 	q.unblock(e.column)
-	t := &e.tasks[e.turn]
+	t := &e.tasks[e.job]
 	switch {
 	case out.dropped:
 	case out.start != 0:
@@ -191,7 +191,7 @@ func (q *queue) finish(tn turn, out outcome) {
 			q.finished.Add(cellKey{e.column, e.row}, out.finished)
 		}
 	default:
-		q.fail(tn, out, now)
+		q.fail(j, out, now)
 	}
 	if q.closed || out.dropped || e.class == waiting && q.counts[waiting] > q.limits[waiting] {
 		q.forget(e)
@@ -201,12 +201,12 @@ func (q *queue) finish(tn turn, out outcome) {
 }
 
 // count tells congestion how a transaction ended.
-func (l *lane) count(out outcome) {
+func (rn *runner) count(out outcome) {
 	switch {
 	case out.contended:
-		l.congestion.conflicted()
+		rn.congestion.conflicted()
 	case out.committed:
-		l.congestion.committed()
+		rn.congestion.committed()
 	}
 }
 
@@ -226,9 +226,9 @@ func (e *entry) done(t *task, out outcome) {
 }
 
 // fail records a run of t that failed or snoozed, and schedules the next attempt if there is one.
-func (q *queue) fail(tn turn, out outcome, now time.Time) {
-	e := tn.entry
-	t := &e.tasks[e.turn]
+func (q *queue) fail(j job, out outcome, now time.Time) {
+	e := j.entry
+	t := &e.tasks[e.job]
 	t.failed = !out.alone
 	switch {
 	case out.snoozed:
@@ -245,7 +245,7 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 		t.attempts++
 		t.alone = true
 	}
-	if tn.slot.turns == 0 && !out.snoozed && !out.conflict && !out.alone { // once for each run
+	if j.slot.jobs == 0 && !out.snoozed && !out.conflict && !out.alone { // once for each run
 		q.spread.failing++
 	}
 	if e.class != waiting {
@@ -259,7 +259,7 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	case out.snoozed:
 		t.due = now.Add(out.pause)
 	case out.parked: // for what was known when the run began; later changes get new attempts
-		t.reset(t.ran, tn.newest, t.due)
+		t.reset(t.ran, j.newest, t.due)
 		q.sequence++
 		e.asOf = q.sequence
 	case out.conflict:
@@ -269,27 +269,27 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	}
 }
 
-// sharedPause is the pause after another failure of turns that the store is to blame for.
-func (q *queue) sharedPause(turns []turn) time.Duration {
+// sharedPause is the pause after another failure of jobs that the store is to blame for.
+func (q *queue) sharedPause(jobs []job) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	most := 0
-	for _, tn := range turns {
-		most = max(most, tn.entry.tasks[tn.entry.turn].failures)
+	for _, j := range jobs {
+		most = max(most, j.entry.tasks[j.entry.job].failures)
 	}
 	return q.failure.pause(most + 1)
 }
 
-// lastOf reports whether tn's observer, which has run at start, was the last of the cell's with
+// lastOf reports whether j's observer, which has run at start, was the last of the cell's with
 // work to do, and if so, up to when all of them are done.
-func (q *queue) lastOf(tn turn, start tso.Timestamp) (upTo tso.Timestamp, ok bool) {
+func (q *queue) lastOf(j job, start tso.Timestamp) (upTo tso.Timestamp, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	upTo = start
-	for i, t := range tn.entry.tasks {
+	for i, t := range j.entry.tasks {
 		switch {
-		case i == tn.entry.turn:
-		case t.ran < tn.newest:
+		case i == j.entry.job:
+		case t.ran < j.newest:
 			return 0, false
 		default:
 			upTo = min(upTo, t.ran)

@@ -36,8 +36,8 @@ func (w *Worker) runWeak(ctx context.Context, r *run) []outcome {
 func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, outs []outcome) (left []int, err error) {
 	var stale []int
 	var look []percolator.Cell
-	for i, tn := range r.part {
-		if tn.stale {
+	for i, j := range r.part {
+		if j.stale {
 			stale, look = append(stale, i), append(look, cells[i])
 		} else {
 			left = append(left, i)
@@ -62,18 +62,18 @@ func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, o
 }
 
 // handled reports whether nothing is left to do for a weak notification by its row, which was read
-// after the queue was at asOf, and how that ends the turn.
-func (w *Worker) handled(tn turn, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, over bool) {
+// after the queue was at asOf, and how that ends the job.
+func (w *Worker) handled(j job, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, over bool) {
 	if !row.Notifies(cell, tso.MaxTimestamp, 1) { // another worker has run for it
-		tn.lane.counters.acknowledged.Add(1)
+		j.runner.counters.acknowledged.Add(1)
 		// It says nothing about later ones: any client can leave a hint with any timestamp.
-		return outcome{start: tn.newest, erased: true}, true
+		return outcome{start: j.newest, erased: true}, true
 	}
-	switch ran, over := w.queue.learn(tn, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
+	switch ran, over := w.queue.learn(j, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
 	case over && ran == 0: // parked by another worker
 		return outcome{parked: true}, true
 	case over: // it ran on another worker, and the notification is there for other observers
-		tn.lane.counters.acknowledged.Add(1)
+		j.runner.counters.acknowledged.Add(1)
 		return outcome{start: ran}, true
 	}
 	return outcome{}, false

@@ -99,7 +99,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		cfg:      cfg,
 		log:      cfg.Logger,
 		coverage: cov,
-		queue:    newQueue(cfg, cov.lanes),
+		queue:    newQueue(cfg, cov.runners),
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
 
@@ -138,7 +138,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	runs, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 
-	var runners, scanners sync.WaitGroup
+	var goroutines, scanners sync.WaitGroup
 	w.queue.start()
 	stopDispatch := func() {}
 	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
@@ -150,8 +150,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	}
 	for range w.cfg.Concurrency {
-		runners.Add(1)
-		go w.work(ctx, runs, &runners, nil)
+		goroutines.Add(1)
+		go w.work(ctx, runs, &goroutines, nil)
 	}
 	scanners.Go(func() { w.find(ctx, stop) })
 	scanners.Go(func() { w.remote.Run(ctx) })
@@ -180,7 +180,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.queue.close()
 	scanners.Wait()
 	w.remote.Keep(ctx) // what was only queued here is for others to find
-	w.drain(cancel, &runners)
+	w.drain(cancel, &goroutines)
 	w.remote.Close(ctx)
 	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) {
 		return fmt.Errorf("observers: %w", err)
@@ -191,9 +191,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // abandonGrace is how long Run waits for a run whose context it has cancelled.
 const abandonGrace = time.Second
 
-func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
+func (w *Worker) drain(cancel context.CancelFunc, goroutines *sync.WaitGroup) {
 	done := make(chan struct{})
-	go func() { runners.Wait(); close(done) }()
+	go func() { goroutines.Wait(); close(done) }()
 	timer := time.NewTimer(w.cfg.DrainTimeout)
 	defer timer.Stop()
 	select {
@@ -213,23 +213,23 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 
 // work runs observers until the queue closes, and before that what is left of current. ctx ends
 // when the worker stops, runs when it has drained.
-func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup, current *run) {
+func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, current *run) {
 	defer func() {
 		// The observer ended its goroutine: runtime.Goexit, or FailNow of a test.
 		if current != nil {
 			w.endPart(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
-			go w.work(ctx, runs, runners, current)
+			go w.work(ctx, runs, goroutines, current)
 			return
 		}
-		runners.Done()
+		goroutines.Done()
 	}()
 	for unreachable := 0; ; {
 		if current == nil {
-			tn, ok := w.queue.take()
+			j, ok := w.queue.take()
 			if !ok {
 				return
 			}
-			current = newRun(tn)
+			current = newRun(j)
 		}
 		blameless := w.perform(ctx, runs, current)
 		current = nil
