@@ -135,15 +135,15 @@ func (q *queue) release(rn *runner, now time.Time) {
 	}
 }
 
-// takeAlong adds held cells to a batch that begins.
-func (q *queue) takeAlong(rn *runner, batch []job, slot *slot) []job {
-	for next := rn.held.Front(); next != nil && len(batch) < rn.maxCells; {
+// takeAlong adds held cells to a batch that starts.
+func (q *queue) takeAlong(r *run) {
+	rn := r.runner
+	for next := rn.held.Front(); next != nil && len(r.jobs) < rn.maxCells; {
 		e := next.Value.(*entry)
 		next = next.Next()
 		if i := slices.Index(e.column.runners, rn); e.joins(i) && e.pending(&e.tasks[i]) {
 			q.delayed.remove(e)
-			batch = append(batch, q.begin(e, i, slot))
+			q.startJob(r, e, i)
 		}
 	}
-	return batch
 }

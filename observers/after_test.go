@@ -133,8 +133,9 @@ func TestBatchAtTheLimitTakesHeldCellsAlong(t *testing.T) {
 func TestAfterDoesNotWaitForWhatPausesOrIsParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for name, out := range map[string]outcome{
-			"failed": {err: errTest}, "snoozed": {snoozed: true, pause: time.Minute}, "parked": {err: errTest, parked: true},
-			"blameless": {err: errTest, blameless: true}, "conflict": {err: errTest, conflict: true},
+			"failed": {state: runFailed, err: errTest}, "snoozed": {state: runSnoozed, due: time.Now().Add(time.Minute)},
+			"parked": {state: runParked, err: errTest}, "inconclusive": {state: runInconclusive, err: errTest},
+			"conflict": {state: runConflicted, err: errTest},
 		} {
 			c := newChain(t, Config{MinBackoff: time.Minute, MaxBackoff: 10 * time.Minute}, options{}, after(time.Hour, "o0"))
 			c.notify(0, "a", 10)
@@ -149,14 +150,14 @@ func TestAfterDoesNotWaitForWhatPausesOrIsParked(t *testing.T) {
 			}
 			c.notify(1, "y", 30)
 			bad = c.take("a", "o0")
-			if name != "snoozed" && bad.attempt == 1 != (name == "blameless") {
-				t.Errorf("%s: attempt %d", name, bad.attempt)
+			if name != "snoozed" && bad.number == 1 != (name == "inconclusive") {
+				t.Errorf("%s: attempt %d", name, bad.number)
 			}
 			c.notify(1, "z", 31)
 			if j, ok := c.q.tryTake(); ok { // y was ready before
-				t.Errorf("%s: %s began while an attempt at a was under way", name, j.entry.row)
+				t.Errorf("%s: %s started while an attempt at a was in flight", name, j.entry.row)
 			}
-			c.q.finish(bad, outcome{start: 40, finished: 40})
+			c.q.finish(bad, outcome{state: runAcknowledged, through: 40, finished: 40})
 			if y, z := c.takeAny(), c.takeAny(); y.runner.name != "o1" || z.runner.name != "o1" {
 				t.Errorf("%s: took %s and %s", name, y.entry.row, z.entry.row)
 			}
@@ -172,12 +173,12 @@ func TestAfterOnOneColumn(t *testing.T) {
 			f := newFixture(t, Config{}, options{}, with(second, After(time.Hour, "o0")))
 			f.offerAll("ab", accepted)
 			a, b := f.take("a", "o0"), f.take("b", "o0")
-			f.q.finish(a, outcome{start: 20})
+			f.q.finish(a, outcome{state: runAcknowledged, through: 20})
 			f.none() // b runs
 			f.offer("a", 30, found, joined)
-			f.q.finish(f.take("a", "o0"), outcome{start: 40})
+			f.q.finish(f.take("a", "o0"), outcome{state: runAcknowledged, through: 40})
 			f.none()
-			f.q.finish(b, outcome{start: 21})
+			f.q.finish(b, outcome{state: runAcknowledged, through: 21})
 			if name == "batches" {
 				f.takeBatch("a", "b")
 				continue
@@ -232,9 +233,9 @@ func TestAfterWithFewSlots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{Concurrency: 2, MinBackoff: time.Second, MaxBackoff: time.Second}, options{}, with(after(time.Hour, "o0"), MaxConcurrent(1)), options{})
 		c.notify(1, "failed", 9)
-		c.q.finish(c.take("failed", "o1"), outcome{err: errTest})
+		c.q.finish(c.take("failed", "o1"), outcome{state: runFailed, err: errTest})
 		c.notify(2, "retried", 9)
-		c.q.finish(c.take("retried", "o2"), outcome{err: errTest})
+		c.q.finish(c.take("retried", "o2"), outcome{state: runFailed, err: errTest})
 		c.notify(0, "a", 10)
 		a := c.take("a", "o0")
 		c.pass(time.Second)
@@ -296,7 +297,7 @@ func TestHeldCellsAreCounted(t *testing.T) {
 		c.notify(1, "x", 31)
 		c.q.close()
 		c.sizes(0, 1)
-		c.q.finish(a, outcome{start: 40, finished: 40})
+		c.q.finish(a, outcome{state: runAcknowledged, through: 40, finished: 40})
 		c.sizes(0, 0)
 	})
 }
@@ -306,22 +307,22 @@ func TestAfterARepair(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{}, after(time.Hour, "o0"), options{collapse: time.Minute})
 		f.offer("r", 10, dispatched, accepted)
-		f.q.finish(f.take("r", "o0"), outcome{start: 20})
-		f.q.finish(f.take("r", "o1"), outcome{start: 21})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 21})
 		f.none()
 		f.q.forgetRuns(50, map[Column]*column{f.col.Column: f.col})
 		f.offer("s", 55, dispatched, accepted)
-		f.q.finish(f.take("s", "o0"), outcome{start: 60})
+		f.q.finish(f.take("s", "o0"), outcome{state: runAcknowledged, through: 60})
 		f.none() // o0 has to run for r
 		f.pass(time.Minute)
-		f.q.finish(f.take("r", "o0"), outcome{start: 61})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 61})
 		f.pass(0)
 		for range 4 {
 			j, ok := f.q.tryTake()
 			if !ok || j.runner.name == "o0" {
 				t.Fatalf("took %+v (%v)", j, ok)
 			}
-			f.q.finish(j, outcome{start: 62})
+			f.q.finish(j, outcome{state: runAcknowledged, through: 62})
 		}
 		f.sizes(0, 0)
 	})
@@ -355,7 +356,7 @@ func TestSlowMachinesMakeNoMoreWork(t *testing.T) {
 			for range concurrency {
 				workers.Go(func() {
 					for {
-						j, ok := c.q.take()
+						j, ok := c.q.takeJob()
 						if !ok {
 							return
 						}
@@ -371,7 +372,7 @@ func TestSlowMachinesMakeNoMoreWork(t *testing.T) {
 							n++
 							mu.Unlock()
 						}
-						c.q.finish(j, outcome{start: start, committed: true})
+						c.q.finish(j, outcome{state: runCommitted, through: start})
 					}
 				})
 			}
@@ -424,9 +425,9 @@ func TestAfterForgottenCells(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{QueueLength: 1, MinBackoff: time.Hour, MaxBackoff: time.Hour}, options{}, after(2*time.Hour, "o0"))
 		c.notify(0, "a", 10)
-		c.q.finish(c.take("a", "o0"), outcome{err: errTest})
+		c.q.finish(c.take("a", "o0"), outcome{state: runFailed, err: errTest})
 		c.notify(0, "b", 11)
-		c.q.finish(c.take("b", "o0"), outcome{err: errTest}) // too many that fail
+		c.q.finish(c.take("b", "o0"), outcome{state: runFailed, err: errTest}) // too many that fail
 		c.sizes(1, 0)
 		if busy := c.columns[0].runners[0].busy; busy != 0 {
 			t.Errorf("%d cells count", busy)
@@ -469,11 +470,11 @@ func TestAfterWhatOthersDid(t *testing.T) {
 		busy(1)
 		f.q.offer(f.col, "r", 10, found, &storedStates{f.q.asOf(), []observerState{{parked: 10}, {}}}) // by another worker
 		busy(0)
-		f.q.finish(f.take("r", "o1"), outcome{start: 15})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 15})
 		f.offer("r", 20, found, accepted)
-		f.q.finish(f.take("r", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("r", "o0"), outcome{state: runFailed, err: errTest})
 		busy(0)
-		f.q.finish(f.take("r", "o1"), outcome{snoozed: true, pause: time.Hour})
+		f.q.finish(f.take("r", "o1"), outcome{state: runSnoozed, due: time.Now().Add(time.Hour)})
 		f.q.offer(f.col, "r", 20, found, &storedStates{f.q.asOf(), []observerState{{ran: 25}, {}}}) // it has run elsewhere
 		busy(0)
 		f.offer("r", 30, found, joined) // and has not failed for this
@@ -487,14 +488,14 @@ func TestAfterARepairTheLimitBegins(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{}, after(time.Hour, "o0"), options{collapse: time.Minute})
 		f.offer("r", 10, dispatched, accepted)
-		f.q.finish(f.take("r", "o0"), outcome{start: 20})
-		f.q.finish(f.take("r", "o1"), outcome{start: 21})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 21})
 		f.q.forgetRuns(50, map[Column]*column{f.col.Column: f.col})
 		f.offer("s", 55, dispatched, accepted)
 		f.take("s", "o0") // and hangs
 		f.pass(time.Minute)
-		f.q.finish(f.take("r", "o0"), outcome{start: 61})
-		f.q.finish(f.take("r", "o2"), outcome{start: 62})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 61})
+		f.q.finish(f.take("r", "o2"), outcome{state: runAcknowledged, through: 62})
 		f.none()
 		f.pass(time.Hour)
 		f.take("r", "o1")

@@ -69,7 +69,7 @@ func TestQueueBoundsRetries(t *testing.T) {
 			jobs = append(jobs, f.take(row, "o0")) // the first time, all of them have a slot
 		}
 		for i, j := range jobs {
-			f.q.finish(j, outcome{err: errTest})
+			f.q.finish(j, outcome{state: runFailed, err: errTest})
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if n := f.q.readyNow(); n != i+1 {
@@ -78,19 +78,19 @@ func TestQueueBoundsRetries(t *testing.T) {
 		}
 		f.offer("healthy", 20, dispatched, accepted)
 		a, b := f.take("a", "o0"), f.take("b", "o0")
-		healthy, _ := f.q.take() // c and d have no slot
+		healthy, _ := f.q.takeJob() // c and d have no slot
 		if healthy.entry.row != "healthy" {
 			t.Fatalf("took %s", healthy.entry.row)
 		}
 		f.none()
-		f.q.finish(healthy, outcome{start: 30, finished: 30, committed: true})
+		f.q.finish(healthy, outcome{state: runCommitted, through: 30, finished: 30})
 		f.none()
-		f.q.finish(a, outcome{start: 31, finished: 31, committed: true})
+		f.q.finish(a, outcome{state: runCommitted, through: 31, finished: 31})
 		c := f.take("c", "o0")
 		f.none()
-		f.q.finish(b, outcome{start: 32, finished: 32, committed: true})
-		f.q.finish(c, outcome{start: 33, finished: 33, committed: true})
-		f.q.finish(f.take("d", "o0"), outcome{start: 34, finished: 34, committed: true})
+		f.q.finish(b, outcome{state: runCommitted, through: 32, finished: 32})
+		f.q.finish(c, outcome{state: runCommitted, through: 33, finished: 33})
+		f.q.finish(f.take("d", "o0"), outcome{state: runCommitted, through: 34, finished: 34})
 		f.sizes(0, 0)
 	})
 }
@@ -102,18 +102,18 @@ func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2}, options{}, options{})
 		f.offer("a", 10, dispatched, accepted)
-		f.q.finish(f.take("a", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("a", "o0"), outcome{state: runFailed, err: errTest})
 		f.offer("b", 11, dispatched, accepted)
 		a := f.take("a", "o1") // while o0 waits for its pause to end
-		f.q.finish(f.take("b", "o0"), outcome{err: errTest})
-		f.q.finish(f.take("b", "o1"), outcome{start: 15})
-		f.q.finish(a, outcome{start: 16})
+		f.q.finish(f.take("b", "o0"), outcome{state: runFailed, err: errTest})
+		f.q.finish(f.take("b", "o1"), outcome{state: runAcknowledged, through: 15})
+		f.q.finish(a, outcome{state: runAcknowledged, through: 16})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		first, _ := f.q.take() // the one slot for cells that have failed
+		first, _ := f.q.takeJob() // the one slot for cells that have failed
 		got := make(chan job)
 		go func() {
-			j, _ := f.q.take()
+			j, _ := f.q.takeJob()
 			got <- j
 		}()
 		synctest.Wait()
@@ -128,13 +128,13 @@ func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 		if healthy.entry.row != "healthy" || healthy.runner.name != "o0" {
 			t.Fatalf("took %s of %s", healthy.entry.row, healthy.runner.name)
 		}
-		f.q.finish(first, outcome{err: errTest})
+		f.q.finish(first, outcome{state: runFailed, err: errTest})
 		second, third := f.takeAny(), f.takeAny()
-		if second.entry.row == third.entry.row || second.slot.retry == third.slot.retry {
+		if second.entry.row == third.entry.row || second.retry == third.retry {
 			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.runner.name, third.entry.row, third.runner.name)
 		}
-		f.q.finish(second, outcome{start: 31})
-		f.q.finish(third, outcome{start: 32})
+		f.q.finish(second, outcome{state: runAcknowledged, through: 31})
+		f.q.finish(third, outcome{state: runAcknowledged, through: 32})
 	})
 }
 
@@ -144,6 +144,6 @@ func (f *fixture) takeAny() job {
 	if f.q.readyNow() == 0 {
 		f.Fatal("nothing is ready")
 	}
-	j, _ := f.q.take()
+	j, _ := f.q.takeJob()
 	return j
 }

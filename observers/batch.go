@@ -149,18 +149,17 @@ func (q *queue) ripenBatch(rn *runner) {
 	}
 }
 
-// takeBatch begins a run of the gathered cells, in row order. Without a slot, or if meanwhile
-// nothing is left to do for them or they have to wait, it returns none. A batch that need not wait
+// takeBatch starts a run of the gathered cells, in row order. Without a slot, or if meanwhile
+// nothing is left to do for them or they have to wait, it returns nil. A batch that need not wait
 // for other observers takes along cells that would: they cost it little.
-func (q *queue) takeBatch(rn *runner, now time.Time) []job {
+func (q *queue) takeBatch(rn *runner, now time.Time) *run {
 	g := &rn.gathered
 	g.offered = false
 	if rn.slots() <= 0 { // who leaves one offers the batch again
 		return nil
 	}
-	var batch []job
-	slot := new(slot)
-	for n := g.cells.len(); n > 0 && len(batch) < rn.maxCells; n-- {
+	r := &run{runner: rn}
+	for n := g.cells.len(); n > 0 && len(r.jobs) < rn.maxCells; n-- {
 		e := g.cells.pop()
 		i := slices.Index(e.column.runners, rn)
 		if !e.pending(&e.tasks[i]) || e.readyAt(i, now).After(now) {
@@ -168,14 +167,16 @@ func (q *queue) takeBatch(rn *runner, now time.Time) []job {
 			continue
 		}
 		q.lag.note(now.Sub(e.readied)-rn.maxWait, now)
-		batch = append(batch, q.begin(e, i, slot))
+		q.startJob(r, e, i)
 	}
-	if len(batch) > 0 {
-		batch = q.takeAlong(rn, batch, slot)
+	if len(r.jobs) == 0 {
+		q.offerBatch(rn, now)
+		return nil
 	}
-	slices.SortFunc(batch, func(a, b job) int { return cmp.Compare(a.entry.row, b.entry.row) })
+	q.takeAlong(r)
+	slices.SortFunc(r.jobs, func(a, b job) int { return cmp.Compare(a.entry.row, b.entry.row) })
 	q.offerBatch(rn, now)
-	return batch
+	return r
 }
 
 // closeBatch forgets the gathered cells of an observer.

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -15,8 +16,8 @@ func (q *queue) tryTake() (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.ready.len() > 0 {
-		if j, ok := q.takeNext(time.Now()); ok {
-			return j, true
+		if r := q.takeNext(time.Now()); r != nil {
+			return r.jobs[0], true
 		}
 	}
 	return job{}, false
@@ -51,10 +52,7 @@ func TestBatchesLoseNothing(t *testing.T) {
 			if !ok {
 				return false
 			}
-			jobs := j.batch
-			if jobs == nil {
-				jobs = []job{j}
-			}
+			jobs := j.jobs
 			if len(jobs) > max(1, j.runner.maxCells) {
 				rt.Fatalf("%d cells at once", len(jobs))
 			}
@@ -74,14 +72,14 @@ func TestBatchesLoseNothing(t *testing.T) {
 		end := func(i int, out outcome) {
 			j := running[i]
 			running = append(running[:i:i], running[i+1:]...)
-			if out.start != 0 {
-				ran[j.runner][j.entry.row] = out.start
+			if out.done() {
+				ran[j.runner][j.entry.row] = out.through
 			}
-			f.q.finish(j, out)
+			f.end(j, out)
 		}
 		success := func() outcome {
 			clock++
-			return outcome{start: clock, committed: true}
+			return outcome{state: runCommitted, through: clock}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"notify": func(rt *rapid.T) {
@@ -100,12 +98,10 @@ func TestBatchesLoseNothing(t *testing.T) {
 					rt.Skip()
 				}
 				out := rapid.SampledFrom([]outcome{
-					{}, {}, {err: errTest}, {err: errTest, conflict: true, contended: true}, {err: errTest, blameless: true},
-					{snoozed: true}, {alone: true, due: time.Now()}, {err: errTest, blameless: true, due: time.Now()},
+					success(), success(), {state: runFailed, err: errTest}, {state: runInconclusive, err: errTest},
+					{state: runConflicted, err: errTest, conflict: &percolator.ConflictError{}}, {state: runSnoozed},
+					{state: runIsolated, due: time.Now()}, {state: runInconclusive, err: errTest, due: time.Now()},
 				}).Draw(rt, "outcome")
-				if out.err == nil && !out.snoozed && !out.alone {
-					out = success()
-				}
 				end(rapid.IntRange(0, len(running)-1).Draw(rt, "which"), out)
 			},
 		})

@@ -11,17 +11,17 @@ import (
 // never runs for it twice at once, and notifications join a waiting cell. queue.mu guards all
 // fields.
 type entry struct {
-	column *column
-	row    string
-	newest tso.Timestamp // the newest notification known
-	state  entryState
-	class  entryClass
-	tasks  []task    // one for each observer of the column
-	job    int       // the task that is running, in stateRunning
-	due    time.Time // ready at, in stateDelayed; in runner.gathered: waiting since
-	index  int       // in the heap of delayed entries
-	asOf   uint64    // queue.sequence when it learned its observer states
-	stored bool      // the row holds, or held, observer states of the cell
+	column  *column
+	row     string
+	newest  tso.Timestamp // the newest notification known
+	state   entryState
+	class   entryClass
+	tasks   []task    // one for each observer of the column
+	running int       // the task that runs, in stateRunning
+	due     time.Time // ready at, in stateDelayed; in runner.gathered: waiting since
+	index   int       // in the heap of delayed entries
+	asOf    uint64    // queue.sequence when it learned its observer states
+	stored  bool      // the row holds, or held, observer states of the cell
 
 	readied   time.Time // when it became ready last
 	handOvers int       // how often workers have handed it over
@@ -82,14 +82,14 @@ func (t *task) reset(ran, parked tso.Timestamp, due time.Time) {
 func (e *entry) pending(t *task) bool { return t.ran < e.newest && t.parked < e.newest }
 
 // notify records a newer notification at ts. Tasks that were done or parked become pending; a
-// waiting one keeps its job, because the notification joins it.
+// waiting one keeps its place, because the notification joins it.
 func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	for i := range e.tasks {
 		t := &e.tasks[i]
 		switch {
 		case t.parked >= e.newest && t.parked > 0: // a new change gets new attempts
 			t.reset(t.ran, t.parked, now.Add(e.column.runners[i].collapse))
-		case e.state == stateRunning && i == e.job:
+		case e.state == stateRunning && i == e.running:
 			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
 				t.due = now.Add(e.column.runners[i].collapse)
 			}
@@ -243,7 +243,7 @@ func (q *queue) learn(j job, stored *storedStates) (ran tso.Timestamp, over bool
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j.entry.adopt(stored, q.sequence)
-	switch t := &j.entry.tasks[j.entry.job]; {
+	switch t := &j.entry.tasks[j.entry.running]; {
 	case t.ran >= j.newest:
 		return t.ran, true
 	default:
@@ -271,7 +271,7 @@ func (q *queue) otherParked(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, t := range j.entry.tasks {
-		if i != j.entry.job && t.ran < j.newest && t.parked >= j.newest {
+		if i != j.entry.running && t.ran < j.newest && t.parked >= j.newest {
 			return true
 		}
 	}
@@ -285,7 +285,7 @@ func (q *queue) othersDone(j job) map[string]tso.Timestamp {
 	defer q.mu.Unlock()
 	done := map[string]tso.Timestamp{}
 	for i, t := range j.entry.tasks {
-		if i != j.entry.job && t.ran >= j.newest {
+		if i != j.entry.running && t.ran >= j.newest {
 			done[j.entry.column.names[i]] = t.ran
 		}
 	}

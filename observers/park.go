@@ -105,15 +105,15 @@ func Drop(ctx context.Context, c *percolator.Client, p Parked) error {
 func (w *Worker) record(ctx context.Context, j job, out outcome) outcome {
 	w.heedRepairs(ctx)
 	switch {
-	case w.queue.gone(j, out), out.dropped, out.parked: // already
-	case out.start != 0 && out.finished == 0:
+	case w.queue.gone(j, out): // a repair has undone it
+	case out.done() && out.finished == 0:
 		if w.queue.otherParked(j) {
-			w.store(ctx, j, layout.ObserverState{Observer: j.runner.name, Through: out.start, Done: true})
+			w.store(ctx, j, layout.ObserverState{Observer: j.runner.name, Through: out.through, Done: true})
 		}
-	case out.start != 0:
+	case out.done():
 		w.forgetFinished(ctx, j, out.finished)
-	case !out.snoozed && !out.blameless && !out.locked && j.attempt >= w.cfg.MaxAttempts:
-		out.parked = w.park(ctx, j, out.err)
+	case out.parks() && j.number >= w.cfg.MaxAttempts && w.park(ctx, j, out.err):
+		out.state = runParked
 	}
 	return out
 }
@@ -121,7 +121,7 @@ func (w *Worker) record(ctx context.Context, j job, out outcome) outcome {
 // park stores that j's observer is parked for what was known when its last run began.
 func (w *Worker) park(ctx context.Context, j job, reason error) bool {
 	states := []layout.ObserverState{{
-		Observer: j.runner.name, Through: j.newest, Attempts: j.attempt, Reason: reason.Error(), Since: time.Now().UTC(),
+		Observer: j.runner.name, Through: j.newest, Attempts: j.number, Reason: reason.Error(), Since: time.Now().UTC(),
 		Observers: j.entry.column.names,
 	}}
 	for name, ran := range w.queue.othersDone(j) {
@@ -131,7 +131,7 @@ func (w *Worker) park(ctx context.Context, j job, reason error) bool {
 		return false
 	}
 	j.runner.counters.parked.Add(1)
-	w.log.Warn("observers: a cell is parked", "observer", j.runner.name, "table", j.runner.table, "column", j.runner.column, "attempts", j.attempt, "look", "percolator notify ls "+j.runner.table)
+	w.log.Warn("observers: a cell is parked", "observer", j.runner.name, "table", j.runner.table, "column", j.runner.column, "attempts", j.number, "look", "percolator notify ls "+j.runner.table)
 	return true
 }
 

@@ -95,6 +95,16 @@ func (q *queue) forget(e *entry) {
 	}
 }
 
+// reclass counts an entry in another class.
+func (q *queue) reclass(e *entry, class entryClass) {
+	if e.class == class {
+		return
+	}
+	q.counts[class]++
+	q.uncount(e)
+	e.class = class
+}
+
 // uncount removes an entry from its class and wakes those who wait for room or for the end.
 func (q *queue) uncount(e *entry) {
 	q.counts[e.class]--

@@ -47,7 +47,7 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 				if i, blocked := e.next(time.Now(), true); i < 0 || blocked {
 					rt.Skip() // what made it ready was undone: take would wait for another cell
 				}
-				j, _ = f.q.take()
+				j, _ = f.q.takeJob()
 				running = true
 			},
 			"park": func(rt *rapid.T) {
@@ -55,14 +55,14 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 					rt.Skip()
 				}
 				stored.parked = change // the store learns it before the queue
-				f.q.finish(j, outcome{err: errTest, parked: true})
+				f.q.finish(j, outcome{state: runParked, err: errTest})
 				running = false
 			},
 			"fail": func(rt *rapid.T) {
 				if !running {
 					rt.Skip()
 				}
-				f.q.finish(j, outcome{err: errTest})
+				f.q.finish(j, outcome{state: runFailed, err: errTest})
 				running = false
 			},
 		})
@@ -136,19 +136,16 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 			}
 			clock := tso.Timestamp(10)
 			var running []job
-			starts := map[*slot]tso.Timestamp{}
+			starts := map[*run]tso.Timestamp{}
 			take := func() bool {
 				j, ok := f.q.tryTake()
 				if !ok {
 					return false
 				}
-				jobs, now, allowed := j.batch, time.Now(), false
-				if jobs == nil {
-					jobs = []job{j}
-				}
+				jobs, now, allowed := j.jobs, time.Now(), false
 				for _, j := range jobs {
 					m := model[j.runner][j.entry.row]
-					if len(jobs) > 1 && j.entry.tasks[j.entry.job].alone {
+					if len(jobs) > 1 && j.entry.tasks[j.entry.running].alone {
 						rt.Fatalf("%s of %s has failed by itself, and runs in a batch", j.entry.row, j.runner.name)
 					}
 					if m == nil || m.runs || !m.waits && !m.pauses || m.due.After(now) {
@@ -160,7 +157,7 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 					rt.Fatalf("%s of %s begins while others are busy, before its limit", j.entry.row, j.runner.name)
 				}
 				clock++
-				starts[j.slot] = clock
+				starts[j.run] = clock
 				for _, j := range jobs {
 					*model[j.runner][j.entry.row] = modelTask{runs: true}
 				}
@@ -173,14 +170,12 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 				m := model[j.runner][j.entry.row]
 				now := time.Now()
 				switch {
-				case out.parked, out.err == nil && !out.snoozed && !out.alone: // nothing is left but what came during the run
-					if !out.parked {
-						out.start, out.committed = starts[j.slot], true
-					}
+				case out.state == runParked, out.done(): // nothing is left but what came during the run
+					out.through = starts[j.run]
 					*m = modelTask{waits: m.again, due: m.due}
 				default:
 					out.due = now.Add(2)
-					*m = modelTask{waits: out.alone, pauses: !out.alone, due: out.due}
+					*m = modelTask{waits: out.state == runIsolated, pauses: out.state != runIsolated, due: out.due}
 				}
 				f.q.finish(j, out)
 			}
@@ -233,7 +228,8 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 						rt.Skip()
 					}
 					end(rapid.IntRange(0, len(running)-1).Draw(rt, "which"), rapid.SampledFrom([]outcome{
-						{}, {}, {}, {err: errTest}, {err: errTest, parked: true}, {snoozed: true}, {err: errTest, blameless: true}, {alone: true},
+						{state: runCommitted}, {state: runCommitted}, {state: runCommitted}, {state: runFailed, err: errTest},
+						{state: runParked, err: errTest}, {state: runSnoozed}, {state: runInconclusive, err: errTest}, {state: runIsolated},
 					}).Draw(rt, "outcome"))
 				},
 				"": func(rt *rapid.T) {
@@ -248,7 +244,7 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 			})
 			for rounds := 0; ; rounds++ {
 				for len(running) > 0 {
-					end(0, outcome{})
+					end(0, outcome{state: runCommitted})
 				}
 				nothingIsLost()
 				if queued, n := f.q.sizes(); queued+n == 0 {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -47,7 +48,7 @@ func (f *fixture) take(row, observer string) job {
 	if f.q.readyNow() == 0 {
 		f.Fatalf("nothing is ready, want %s of %s", row, observer)
 	}
-	j, ok := f.q.take()
+	j, ok := f.q.takeJob()
 	if !ok || j.entry.row != row || j.runner.name != observer {
 		f.Fatalf("took %v of %v (%v), want %s of %s", j.entry.row, j.runner.name, ok, row, observer)
 	}
@@ -68,6 +69,21 @@ func (f *fixture) sizes(queued, running int) {
 	}
 }
 
+// takeJob is take for a single cell, or the first one of a batch.
+func (q *queue) takeJob() (job, bool) {
+	r, ok := q.take()
+	if !ok {
+		return job{}, false
+	}
+	return r.jobs[0], true
+}
+
+// end is finish for a run of one attempt.
+func (f *fixture) end(j job, out outcome) {
+	f.q.count(j.runner, []outcome{out})
+	f.q.finish(j, out)
+}
+
 func (q *queue) readyNow() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,11 +101,11 @@ func TestQueueHasOneEntryForEachCell(t *testing.T) {
 	f.offer("s", 12, found, accepted)
 	f.sizes(2, 0)
 	j := f.take("r", "o0")
-	if j.newest != 11 || j.attempt != 1 || j.stale {
+	if j.newest != 11 || j.number != 1 || j.recheck {
 		t.Fatalf("job %+v", j)
 	}
-	f.q.finish(j, outcome{start: 20, finished: 20})
-	if s := f.take("s", "o0"); !s.stale {
+	f.q.finish(j, outcome{state: runAcknowledged, through: 20, finished: 20})
+	if s := f.take("s", "o0"); !s.recheck {
 		t.Fatal("a cell found by a scan may have been dealt with by others")
 	}
 	f.none()
@@ -102,8 +118,8 @@ func TestQueueRunsAgainForAChangeDuringTheRun(t *testing.T) {
 	j := f.take("r", "o0")
 	f.offer("r", 30, dispatched, joined)
 	f.none() // never twice at once
-	f.q.finish(j, outcome{start: 20, finished: 20})
-	f.q.finish(f.take("r", "o0"), outcome{start: 40, finished: 40})
+	f.q.finish(j, outcome{state: runAcknowledged, through: 20, finished: 20})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 40, finished: 40})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -114,7 +130,7 @@ func TestQueueDoesNotRunAgainForAChangeThatTheRunHasSeen(t *testing.T) {
 	f.offer("r", 10, dispatched, accepted)
 	j := f.take("r", "o0")
 	f.offer("r", 15, dispatched, joined)
-	f.q.finish(j, outcome{start: 20, finished: 20})
+	f.q.finish(j, outcome{state: runAcknowledged, through: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 	f.offer("r", 15, found, finished) // a page read earlier
@@ -125,7 +141,7 @@ func TestQueueDoesNotLoopOnATimestampFromTheFuture(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 1000, found, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20, finished: 20})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -147,11 +163,11 @@ func TestQueueCollapses(t *testing.T) {
 		synctest.Wait()
 		j := f.take("r", "o0")
 		f.offer("r", 200, dispatched, joined)
-		f.q.finish(j, outcome{start: 100})
+		f.q.finish(j, outcome{state: runAcknowledged, through: 100})
 		f.none() // at most one run within the minute
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		f.q.finish(f.take("r", "o0"), outcome{start: 300})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 300})
 		f.sizes(0, 0)
 	})
 }
@@ -160,10 +176,10 @@ func TestQueueRunsObserversOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20})
-	f.q.finish(f.take("r", "o1"), outcome{start: 21})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20})
+	f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 21})
 	f.sizes(1, 0)
-	f.q.finish(f.take("r", "o2"), outcome{start: 22, finished: 22})
+	f.q.finish(f.take("r", "o2"), outcome{state: runAcknowledged, through: 22, finished: 22})
 	f.sizes(0, 0)
 }
 
@@ -171,7 +187,7 @@ func TestQueueSkipsObserversThatAnotherWorkerRan(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20, finished: 20})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -183,12 +199,16 @@ func TestQueueParks(t *testing.T) {
 		f.offer("r", 10, dispatched, accepted)
 		for attempt := 1; attempt <= 3; attempt++ {
 			j := f.take("r", "o0")
-			if j.attempt != attempt {
-				t.Fatalf("attempt %d, want %d", j.attempt, attempt)
+			if j.number != attempt {
+				t.Fatalf("attempt %d, want %d", j.number, attempt)
 			}
-			f.q.finish(j, outcome{err: errTest, parked: attempt == 3})
+			out := outcome{state: runFailed, err: errTest}
+			if attempt == 3 {
+				out.state = runParked
+			}
+			f.q.finish(j, out)
 			if attempt == 1 { // the other observer is not held up
-				f.q.finish(f.take("r", "o1"), outcome{start: 20})
+				f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 20})
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -200,11 +220,11 @@ func TestQueueParks(t *testing.T) {
 		f.offer("r", 30, found, accepted) // a newer change: both run
 		f.sizes(1, 0)
 		j := f.take("r", "o0")
-		if j.attempt != 1 {
-			t.Fatalf("attempt %d of a new change", j.attempt)
+		if j.number != 1 {
+			t.Fatalf("attempt %d of a new change", j.number)
 		}
-		f.q.finish(j, outcome{start: 40})
-		f.q.finish(f.take("r", "o1"), outcome{start: 41, finished: 41})
+		f.q.finish(j, outcome{state: runAcknowledged, through: 40})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 41, finished: 41})
 		f.sizes(0, 0)
 	})
 }
@@ -216,10 +236,10 @@ func TestQueueDoesNotParkForTheStoresFailures(t *testing.T) {
 		f.offer("r", 10, dispatched, accepted)
 		for range 50 {
 			j := f.take("r", "o0")
-			if j.attempt != 1 {
-				t.Fatalf("attempt %d", j.attempt)
+			if j.number != 1 {
+				t.Fatalf("attempt %d", j.number)
 			}
-			f.q.finish(j, outcome{err: errTest, blameless: true})
+			f.q.finish(j, outcome{state: runInconclusive, err: errTest})
 			f.none()
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -235,17 +255,17 @@ func TestQueueBacksOff(t *testing.T) {
 		f.offer("bad", 10, dispatched, accepted)
 		for _, longest := range []time.Duration{1, 2, 4, 8, 10, 10} {
 			longest *= time.Second
-			f.q.finish(f.take("bad", "o0"), outcome{err: errTest})
+			f.q.finish(f.take("bad", "o0"), outcome{state: runFailed, err: errTest})
 			time.Sleep(longest/2 - time.Nanosecond)
 			synctest.Wait()
 			f.none()
 			f.offer("good", tso.Timestamp(100+longest), dispatched, accepted) // nobody waits for the bad one
-			f.q.finish(f.take("good", "o0"), outcome{start: tso.Timestamp(100 + longest)})
+			f.q.finish(f.take("good", "o0"), outcome{state: runAcknowledged, through: tso.Timestamp(100 + longest)})
 			time.Sleep(longest/2 + time.Nanosecond)
 			synctest.Wait()
 		}
 		j := f.take("bad", "o0")
-		f.q.finish(j, outcome{start: 1 << 40})
+		f.q.finish(j, outcome{state: runAcknowledged, through: 1 << 40})
 		f.sizes(0, 0)
 	})
 }
@@ -260,12 +280,12 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 		a := f.take("a", "o0")
 		b := f.take("b", "o1") // o0 has no slot, o1 has
 		c := f.take("c", "o1")
-		f.q.finish(b, outcome{start: 20})
-		f.q.finish(c, outcome{start: 20})
+		f.q.finish(b, outcome{state: runAcknowledged, through: 20})
+		f.q.finish(c, outcome{state: runAcknowledged, through: 20})
 		// b and c have only o0 left; a goroutine that wants work does not get them.
 		got := make(chan job)
 		go func() {
-			j, _ := f.q.take()
+			j, _ := f.q.takeJob()
 			got <- j
 		}()
 		synctest.Wait()
@@ -274,14 +294,14 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 			t.Fatalf("took %s of %s", j.entry.row, j.runner.name)
 		default:
 		}
-		f.q.finish(a, outcome{start: 21, finished: 21})
+		f.q.finish(a, outcome{state: runAcknowledged, through: 21, finished: 21})
 		first := <-got
 		if first.runner.name != "o0" || first.entry.row != "b" {
 			t.Fatalf("took %s of %s", first.entry.row, first.runner.name)
 		}
 		f.none()
-		f.q.finish(first, outcome{start: 22, finished: 22})
-		f.q.finish(f.take("c", "o0"), outcome{start: 23, finished: 23})
+		f.q.finish(first, outcome{state: runAcknowledged, through: 22, finished: 22})
+		f.q.finish(f.take("c", "o0"), outcome{state: runAcknowledged, through: 23, finished: 23})
 		f.sizes(0, 0)
 	})
 }
@@ -292,7 +312,7 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 4, MaxAttempts: 1000}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		for range 20 {
-			f.q.finish(f.take("a", "o0"), outcome{err: errTest, conflict: true, contended: true})
+			f.end(f.take("a", "o0"), outcome{state: runConflicted, err: errTest, conflict: &percolator.ConflictError{}})
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -300,7 +320,7 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 		a := f.take("a", "o0")
 		taken := make(chan job)
 		go func() {
-			j, _ := f.q.take()
+			j, _ := f.q.takeJob()
 			taken <- j
 		}()
 		synctest.Wait()
@@ -309,8 +329,8 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 			t.Fatal("two at once, after twenty conflicts in a row")
 		default:
 		}
-		f.q.finish(a, outcome{start: 20, finished: 20, committed: true})
-		f.q.finish(<-taken, outcome{start: 21, finished: 21, committed: true})
+		f.end(a, outcome{state: runCommitted, through: 20, finished: 20})
+		f.end(<-taken, outcome{state: runCommitted, through: 21, finished: 21})
 		if n := f.col.runners[0].slots(); n < 2 {
 			t.Fatalf("%d at once after two commits", n)
 		}
@@ -336,31 +356,31 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	offer("r", 10, finished, 11, observerState{ran: 11, parked: 10}, observerState{ran: 12}) // dropped: it counts as having run
 	f.none()
 	offer("r", 10, accepted, 0, observerState{parked: 10}, observerState{}) // the other one has not run
-	f.q.finish(f.take("r", "o1"), outcome{start: 20})
+	f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 20})
 	f.sizes(0, 0)
 	offer("r", 10, parked, 0) // remembered without the store
 	offer("r", 11, accepted, 0, observerState{parked: 10}, observerState{ran: 20})
-	f.q.finish(f.take("r", "o0"), outcome{start: 30, finished: 30})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 30, finished: 30})
 	f.sizes(0, 0)
 
 	// States read before the cell was parked here do not make it run again. Those read later do, if
 	// the cell has none.
 	f.offer("u", 10, dispatched, accepted)
 	before := &storedStates{asOf: f.q.asOf()}
-	f.q.finish(f.take("u", "o0"), outcome{err: errTest, parked: true})
-	f.q.finish(f.take("u", "o1"), outcome{start: 20})
+	f.q.finish(f.take("u", "o0"), outcome{state: runParked, err: errTest})
+	f.q.finish(f.take("u", "o1"), outcome{state: runAcknowledged, through: 20})
 	if v, _ := f.q.offer(f.col, "u", 10, found, before); v != parked {
 		t.Fatalf("an old page: %v", v)
 	}
 	if v, _ := f.q.offer(f.col, "u", 10, found, &storedStates{asOf: f.q.asOf()}); v != accepted {
 		t.Fatalf("a retried cell: %v", v)
 	}
-	f.q.finish(f.take("u", "o0"), outcome{start: 30, finished: 30})
+	f.q.finish(f.take("u", "o0"), outcome{state: runAcknowledged, through: 30, finished: 30})
 
 	// Another worker parks a cell that fails here, too.
 	offer("s", 10, accepted, 0)
-	f.q.finish(f.take("s", "o0"), outcome{err: errTest})
-	f.q.finish(f.take("s", "o1"), outcome{start: 20})
+	f.q.finish(f.take("s", "o0"), outcome{state: runFailed, err: errTest})
+	f.q.finish(f.take("s", "o1"), outcome{state: runAcknowledged, through: 20})
 	f.sizes(1, 0)
 	offer("s", 10, known, 0, observerState{parked: 10}, observerState{})
 	f.sizes(0, 0)
@@ -370,7 +390,7 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	offer("v", 10, parked, 0, observerState{parked: 10}, observerState{ran: 10})
 	before = &storedStates{f.q.asOf(), []observerState{{parked: 10}, {ran: 10}}}
 	offer("v", 10, accepted, 0, observerState{}, observerState{ran: 10})
-	f.q.finish(f.take("v", "o0"), outcome{err: errTest})
+	f.q.finish(f.take("v", "o0"), outcome{state: runFailed, err: errTest})
 	if v, _ := f.q.offer(f.col, "v", 10, found, before); v != known {
 		t.Fatalf("an old page: %v", v)
 	}
@@ -387,8 +407,8 @@ func TestQueueKeepsAChangeThatComesDuringTheLastAttempt(t *testing.T) {
 	f.offer("r", 10, dispatched, accepted)
 	j := f.take("r", "o0")
 	f.offer("r", 20, dispatched, joined)
-	f.q.finish(j, outcome{err: errTest, parked: true})
-	if j = f.take("r", "o0"); j.attempt != 1 {
-		t.Fatalf("attempt %d of a new change", j.attempt)
+	f.q.finish(j, outcome{state: runParked, err: errTest})
+	if j = f.take("r", "o0"); j.number != 1 {
+		t.Fatalf("attempt %d of a new change", j.number)
 	}
 }

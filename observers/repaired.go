@@ -55,5 +55,5 @@ func (q *queue) gone(j job, out outcome) bool {
 // removed reports whether a repair may have removed j's run. A run that found no weak notification
 // ends with the timestamp of what it looked for.
 func (q *queue) removed(j job, out outcome) bool {
-	return out.start != 0 && out.start <= q.repaired && (out.committed || out.start != j.newest)
+	return out.done() && out.through <= q.repaired && (out.state == runCommitted || out.through != j.newest)
 }

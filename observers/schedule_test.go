@@ -93,7 +93,7 @@ func TestHeadStartForOneCell(t *testing.T) {
 			ts += 2
 			f.pass(100*time.Millisecond + time.Nanosecond)
 			f.offer("r", ts, dispatched, joined)
-			f.q.finish(j, outcome{start: start})
+			f.q.finish(j, outcome{state: runAcknowledged, through: start})
 		}
 	})
 }
@@ -139,8 +139,8 @@ func BenchmarkQueue(b *testing.B) {
 			ts := tso.Timestamp(2)
 			for i := depth; b.Loop(); i++ {
 				q.offer(col, rows[i%len(rows)], ts, dispatched, nil)
-				j, _ := q.take()
-				q.finish(j, outcome{start: ts, committed: true})
+				j, _ := q.takeJob()
+				q.finish(j, outcome{state: runCommitted, through: ts})
 				ts++
 			}
 		})

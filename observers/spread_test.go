@@ -77,7 +77,7 @@ func TestOldestReadyCellsAreOffered(t *testing.T) {
 	}
 	f.sizes(6, 0)
 	for i := 1; i < 7; i++ {
-		f.q.finish(f.take(fmt.Sprint(i), "o0"), outcome{start: 100, finished: 100})
+		f.q.finish(f.take(fmt.Sprint(i), "o0"), outcome{state: runAcknowledged, through: 100, finished: 100})
 	}
 	f.none()
 }
@@ -173,8 +173,8 @@ func TestOwnSurplusComesFirst(t *testing.T) {
 	if n := f.q.handedOver(offers); n != 0 {
 		t.Errorf("%d were handed over", n)
 	}
-	if j, _ := f.q.take(); len(j.batch) != 3 || j.batch[0].entry.row != "0" || j.batch[2].entry.row != "2" {
-		t.Errorf("a batch of %d from row %s", len(j.batch), j.entry.row)
+	if j, _ := f.q.takeJob(); len(j.jobs) != 3 || j.jobs[0].entry.row != "0" || j.jobs[2].entry.row != "2" {
+		t.Errorf("a batch of %d from row %s", len(j.jobs), j.entry.row)
 	}
 }
 
@@ -228,10 +228,10 @@ func TestHandedOverForATime(t *testing.T) {
 		f.q.handedOver(cells)
 		f.sizes(5, 0)
 		for range 4 {
-			j, _ := f.q.take()
-			f.q.finish(j, outcome{start: 100, finished: 100})
+			j, _ := f.q.takeJob()
+			f.q.finish(j, outcome{state: runAcknowledged, through: 100, finished: 100})
 		}
-		f.q.finish(f.take("0", "o0"), outcome{start: 100, finished: 100})
+		f.q.finish(f.take("0", "o0"), outcome{state: runAcknowledged, through: 100, finished: 100})
 
 		for i := range 6 {
 			f.offer(fmt.Sprint("more-", i), 200, dispatched, accepted)
@@ -262,10 +262,10 @@ func TestNotShared(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 1}, options{}, options{})
 		f.offer("failed", 10, dispatched, accepted)
-		f.q.finish(f.take("failed", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("failed", "o0"), outcome{state: runFailed, err: errTest})
 		f.offer("half", 10, dispatched, accepted)
-		f.q.finish(f.take("failed", "o1"), outcome{start: 20})
-		f.q.finish(f.take("half", "o0"), outcome{start: 20})
+		f.q.finish(f.take("failed", "o1"), outcome{state: runAcknowledged, through: 20})
+		f.q.finish(f.take("half", "o0"), outcome{state: runAcknowledged, through: 20})
 		for range maxHandOvers {
 			f.receive("received", 10, maxHandOvers)
 		}
@@ -284,7 +284,7 @@ func TestReceivedIsDueAtOnce(t *testing.T) {
 	f := newFixture(t, Config{}, options{collapse: time.Hour})
 	f.receive("r", 10, 1)
 	j := f.take("r", "o0")
-	if j.stale {
+	if j.recheck {
 		t.Error("nobody else has it")
 	}
 }
@@ -327,12 +327,12 @@ func TestWorkersAskForWorkWhileTheyHaveLittle(t *testing.T) {
 		hungry(true)
 		f.fill(2)
 		hungry(false)
-		f.q.finish(f.take("0", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("0", "o0"), outcome{state: runFailed, err: errTest})
 		hungry(true)
-		f.q.finish(f.take("1", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("1", "o0"), outcome{state: runFailed, err: errTest})
 		hungry(false)
 		f.offer("good", 10, dispatched, accepted)
-		f.q.finish(f.take("good", "o0"), outcome{start: 20, finished: 20})
+		f.q.finish(f.take("good", "o0"), outcome{state: runAcknowledged, through: 20, finished: 20})
 		hungry(true)
 	})
 }

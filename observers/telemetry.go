@@ -87,31 +87,31 @@ func (w *Worker) newTelemetry() (err error) {
 	return nil
 }
 
-// startRun begins the span of a run. It has no parent: a notification does not say who changed the
+// startSpan starts the span of an attempt. It has no parent: a notification does not say who changed the
 // cell, and one run may handle many changes. Their commit timestamp links it to their commits.
-func (w *Worker) startRun(ctx context.Context, r *run) (context.Context, trace.Span) {
+func (w *Worker) startSpan(ctx context.Context, r *run) (context.Context, trace.Span) {
 	if w.telemetry.tracer == nil {
 		return ctx, nil
 	}
-	newest := r.part[0].newest
-	for _, j := range r.part {
+	newest := r.attempt[0].newest
+	for _, j := range r.attempt {
 		newest = max(newest, j.newest)
 	}
 	attributes := []attribute.KeyValue{
 		attribute.String(attrObserver, r.runner.name), attribute.String("db.collection.name", r.runner.table),
-		attribute.Int("percolator.attempt", r.part[0].attempt), attribute.Int64("percolator.notification_timestamp", int64(newest)),
+		attribute.Int("percolator.attempt", r.attempt[0].number), attribute.Int64("percolator.notification_timestamp", int64(newest)),
 	}
 	if r.runner.batch {
-		attributes = append(attributes, attribute.Int("percolator.cells", len(r.part)))
+		attributes = append(attributes, attribute.Int("percolator.cells", len(r.attempt)))
 	}
 	return w.telemetry.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(attributes...))
 }
 
-// endRun measures a run.
-func (w *Worker) endRun(ctx context.Context, r *run, span trace.Span, begun time.Time, outs []outcome) {
+// endSpan measures an attempt.
+func (w *Worker) endSpan(ctx context.Context, r *run, span trace.Span, started time.Time, outs []outcome) {
 	name := nameOf(outs)
 	if w.telemetry.durations != nil {
-		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[r.runner][name])
+		w.telemetry.durations.Record(ctx, time.Since(started).Seconds(), w.telemetry.series[r.runner][name])
 	}
 	if span == nil {
 		return
@@ -136,7 +136,7 @@ func nameOf(outs []outcome) string {
 		return outError
 	}
 	for _, out := range outs {
-		if name := out.name(); name != outAcknowledged && !out.unread {
+		if name := out.name(); name != outAcknowledged && out.state != runUnread {
 			return name
 		}
 	}
@@ -147,16 +147,16 @@ func nameOf(outs []outcome) string {
 func (out outcome) name() string {
 	var panicked *PanicError
 	switch {
-	case out.committed:
+	case out.state == runCommitted:
 		return outCommitted
-	case out.snoozed:
+	case out.done():
+		return outAcknowledged
+	case out.state == runSnoozed:
 		return outSnoozed
-	case out.conflict:
+	case out.state == runConflicted:
 		return outConflict
 	case errors.As(out.err, &panicked):
 		return outPanic
-	case out.start != 0:
-		return outAcknowledged
 	}
 	return outError
 }

@@ -217,27 +217,26 @@ func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, cur
 	defer func() {
 		// The observer ended its goroutine: runtime.Goexit, or FailNow of a test.
 		if current != nil {
-			w.endPart(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
+			w.endAttempt(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
 			go w.work(ctx, runs, goroutines, current)
 			return
 		}
 		goroutines.Done()
 	}()
-	for unreachable := 0; ; {
+	for inARow := 0; ; {
 		if current == nil {
-			j, ok := w.queue.take()
-			if !ok {
+			var open bool
+			if current, open = w.queue.take(); !open {
 				return
 			}
-			current = newRun(j)
 		}
-		blameless := w.perform(ctx, runs, current)
+		inconclusive := w.perform(ctx, runs, current)
 		current = nil
 
 		// While the store does not answer, every cell fails: slow all of them down together.
-		if unreachable++; !blameless {
-			unreachable = 0
-		} else if model.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
+		if inARow++; !inconclusive {
+			inARow = 0
+		} else if model.Sleep(ctx, w.queue.failure.pause(inARow)) != nil {
 			return
 		}
 	}
