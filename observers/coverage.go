@@ -41,7 +41,7 @@ type runner struct {
 	congestion congestion
 	gathered   gathering
 	blocked    fifo[*entry] // cells that wait for a slot
-	upstream
+	ordering
 }
 
 // slots returns how many more runs may begin now.

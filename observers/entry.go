@@ -25,17 +25,17 @@ type entry struct {
 
 	readied   time.Time // when it became ready last
 	handOvers int       // how often workers have handed it over
-	returned  bool      // in stateOffered: it came back to this worker
 }
 
 type entryState uint8
 
 const (
-	stateReady   entryState = iota // in queue.ready, runner.blocked or runner.gathered
-	stateDelayed                   // in queue.delayed
-	stateRunning                   // its observers run one after the other
-	stateOffered                   // to other workers
-	stateNew                       // nowhere yet, and not counted
+	stateReady    entryState = iota // in queue.ready, runner.blocked or runner.gathered
+	stateDelayed                    // in queue.delayed
+	stateRunning                    // its observers run one after the other
+	stateOffered                    // to other workers, by takeSurplus
+	stateReturned                   // offered, and handed over to this worker itself
+	stateNew                        // nowhere yet, and not counted
 )
 
 // entryClass is what an entry counts as. Each class has its own bound: a flood of dispatched cells
@@ -68,14 +68,21 @@ type task struct {
 	failures int           // in a row; the pause grows with them
 	attempts int           // those failures that the cell or the observer is to blame for
 	alone    bool          // it has failed by itself, and joins no batch until it succeeds
-	failed   bool          // its last attempt failed or snoozed, and it does not run
-	busy     bool          // upstream.busy counts it
-	held     *list.Element // of upstream.held; nil: it is not held
+	activity activity
+	held     *list.Element // of ordering.held; nil: it is not held
 }
 
 // reset forgets all failures.
 func (t *task) reset(ran, parked tso.Timestamp, due time.Time) {
-	*t = task{ran: ran, parked: parked, due: due, busy: t.busy, held: t.held}
+	t.resume()
+	*t = task{ran: ran, parked: parked, due: due, activity: t.activity, held: t.held}
+}
+
+// resume ends the pause after a failure.
+func (t *task) resume() {
+	if t.activity == taskPaused {
+		t.activity = taskIdle
+	}
 }
 
 // pending reports whether t has to run.
@@ -94,14 +101,15 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 				t.due = now.Add(e.column.runners[i].collapse)
 			}
 		case !e.pending(t):
-			t.due, t.failed = now.Add(e.column.runners[i].collapse), false
+			t.due = now.Add(e.column.runners[i].collapse)
+			t.resume()
 		default:
 			t.attempts = 0 // all attempts for a new change, but after the pause already due
 		}
 	}
 	e.newest = ts
 	for i := range e.tasks {
-		if t := &e.tasks[i]; e.counts(t) {
+		if t := &e.tasks[i]; e.engages(t) {
 			e.column.runners[i].occupy(t)
 		}
 	}

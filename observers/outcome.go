@@ -173,7 +173,7 @@ func (q *queue) fail(j job, out outcome, now time.Time) {
 			t.attempts = 0
 		}
 	}
-	t.failed = true
+	q.vacate(j.runner, t, taskPaused, now)
 	switch {
 	case out.state == runConflicted:
 		t.due = now.Add(q.conflict.pause(t.failures))

@@ -91,7 +91,7 @@ func (q *queue) forget(e *entry) {
 	q.uncount(e)
 	now := time.Now()
 	for i := range e.tasks {
-		q.vacate(e.column.runners[i], &e.tasks[i], now)
+		q.vacate(e.column.runners[i], &e.tasks[i], taskIdle, now)
 	}
 }
 

@@ -258,8 +258,8 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 			f.q.mu.Lock()
 			defer f.q.mu.Unlock()
 			for _, rn := range runners {
-				if rn.busy != 0 || rn.noisy != 0 || rn.held.Len() != 0 {
-					rt.Errorf("%s: %d busy, %d noisy, %d held", rn.name, rn.busy, rn.noisy, rn.held.Len())
+				if rn.busy != 0 || rn.busyUpstream != 0 || rn.held.Len() != 0 {
+					rt.Errorf("%s: %d busy, %d busy upstream, %d held", rn.name, rn.busy, rn.busyUpstream, rn.held.Len())
 				}
 			}
 		})

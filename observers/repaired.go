@@ -37,7 +37,7 @@ func (q *queue) forgetRuns(until tso.Timestamp, columns map[Column]*column) {
 		for _, e := range col.cells {
 			for i := range e.tasks {
 				e.tasks[i].ran, e.tasks[i].parked = 0, 0
-				if e.counts(&e.tasks[i]) {
+				if e.engages(&e.tasks[i]) {
 					col.runners[i].occupy(&e.tasks[i])
 				}
 			}

@@ -249,7 +249,7 @@ func (e *entry) shareable() bool {
 		return false
 	}
 	for _, t := range e.tasks {
-		if t.ran > 0 || t.parked > 0 || t.failures > 0 || t.attempts > 0 || t.failed || t.alone {
+		if t.ran > 0 || t.parked > 0 || t.failures > 0 || t.attempts > 0 || t.activity == taskPaused || t.alone {
 			return false
 		}
 	}
@@ -268,7 +268,7 @@ func (q *queue) stay(cells []offered) {
 	var items []item
 	gathered := map[*runner][]*entry{}
 	for _, c := range cells {
-		c.state, c.returned = stateReady, false
+		c.state = stateReady
 		switch {
 		case q.closed:
 			q.forget(c.entry)
@@ -296,9 +296,8 @@ func (q *queue) handedOver(offers [][]offered) (n int) {
 	for _, c := range slices.Concat(offers...) {
 		switch {
 		case !q.closed && c.newest > c.ts:
-			c.returned = false
 			q.schedule(c.entry, now)
-		case !q.closed && c.returned:
+		case !q.closed && c.state == stateReturned:
 			back = append(back, c)
 		default:
 			q.forget(c.entry)
@@ -349,8 +348,8 @@ func (q *queue) takeBack(col *column, cells []model.Notification, handOvers int)
 	defer q.mu.Unlock()
 	for _, c := range cells {
 		row := c.Cell.Row
-		if e := col.cells[row]; e != nil && e.state == stateOffered {
-			e.returned = true
+		if e := col.cells[row]; e != nil && (e.state == stateOffered || e.state == stateReturned) {
+			e.state = stateReturned
 			continue
 		}
 		q.spread.given.Remove(cellKey{col, row})

@@ -103,7 +103,7 @@ func (q *queue) takeCell(e *entry, now time.Time) *run {
 // startJob adds task i of an entry to a run. The first job takes the run's slot.
 func (q *queue) startJob(r *run, e *entry, i int) {
 	t, rn := &e.tasks[i], r.runner
-	t.due, t.failed = time.Time{}, false
+	t.due = time.Time{}
 	rn.occupy(t)
 	e.state, e.running = stateRunning, i
 	if r.open == 0 {
