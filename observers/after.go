@@ -143,7 +143,7 @@ func (e *entry) unhold() {
 // release readies held cells once all that they wait for is idle: as many as there are slots, as
 // more would only have to be held again when something upstream becomes busy.
 func (q *queue) release(rn *runner, now time.Time) {
-	for n := rn.slots() * max(1, rn.maxCells); n > 0 && rn.held.Len() > 0 && rn.busyUpstream == 0 && !q.closed; n-- {
+	for n := rn.slots() * max(1, rn.maxCells); n > 0 && rn.held.Len() > 0 && rn.busyUpstream == 0 && q.phase != queueClosed; n-- {
 		e := rn.held.Front().Value.(*entry)
 		q.delayed.remove(e)
 		q.schedule(e, now)

@@ -46,7 +46,7 @@ func newChain(t *testing.T, cfg Config, observers ...options) *chain {
 	}
 	connect(runners)
 	c.fixture = &fixture{T: t, q: newQueue(cfg, runners), col: c.columns[0]}
-	c.q.start()
+	c.q.open()
 	t.Cleanup(c.q.close)
 	return c
 }
@@ -277,7 +277,7 @@ func TestHeldCellsAreCounted(t *testing.T) {
 		c.notify(0, "b", 12) // what they wait for has room
 		idle := make(chan struct{})
 		go func() {
-			_, _ = c.q.awaitIdle(t.Context())
+			_, _ = c.q.awaitEmpty(t.Context())
 			close(idle)
 		}()
 		c.q.finish(a, done)
@@ -376,7 +376,7 @@ func TestSlowMachinesMakeNoMoreWork(t *testing.T) {
 					}
 				})
 			}
-			if _, err := c.q.awaitIdle(t.Context()); err != nil {
+			if _, err := c.q.awaitEmpty(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			c.q.close()

@@ -114,15 +114,15 @@ func (q *queue) gather(e *entry, i int, now time.Time) {
 		e.due = e.tasks[i].due
 	}
 	rn.gathered.cells.push(e)
-	q.offerBatch(rn, now)
-	if q.surplus(rn) {
-		signal(q.spread.surplus)
+	q.readyBatch(rn, now)
+	if q.backlogOf(rn) > 0 {
+		signal(q.handOver.backlog)
 	}
 }
 
-// offerBatch makes the gathered cells of an observer ready if there is a slot for them and they
+// readyBatch makes the gathered cells of an observer ready if there is a slot for them and they
 // have waited long enough, or are enough.
-func (q *queue) offerBatch(rn *runner, now time.Time) {
+func (q *queue) readyBatch(rn *runner, now time.Time) {
 	g := &rn.gathered
 	if g.offered || g.cells.len() == 0 || rn.slots() <= 0 {
 		return
@@ -144,8 +144,8 @@ func (q *queue) offerBatch(rn *runner, now time.Time) {
 func (q *queue) ripenBatch(rn *runner) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.closed {
-		q.offerBatch(rn, time.Now())
+	if q.phase != queueClosed {
+		q.readyBatch(rn, time.Now())
 	}
 }
 
@@ -166,16 +166,16 @@ func (q *queue) takeBatch(rn *runner, now time.Time) *run {
 			q.schedule(e, now)
 			continue
 		}
-		q.lag.note(now.Sub(e.readied)-rn.maxWait, now)
+		q.delay.note(now.Sub(e.readied)-rn.maxWait, now)
 		q.startJob(r, e, i)
 	}
 	if len(r.jobs) == 0 {
-		q.offerBatch(rn, now)
+		q.readyBatch(rn, now)
 		return nil
 	}
 	q.takeAlong(r)
 	slices.SortFunc(r.jobs, func(a, b job) int { return cmp.Compare(a.entry.row, b.entry.row) })
-	q.offerBatch(rn, now)
+	q.readyBatch(rn, now)
 	return r
 }
 

@@ -23,7 +23,7 @@ func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	if w.pass(n) {
 		return true
 	}
-	switch v, _ := w.offer(n, arrival{how: dispatched}); v {
+	switch v, _ := w.offer(n, arrival{from: fromClient}); v {
 	case accepted, joined:
 		w.counters.dispatched.Add(1)
 	case full, crowded:
@@ -69,11 +69,11 @@ const (
 func (w *Worker) listen(ctx context.Context) {
 	q := model.Question{Columns: w.heard()}
 	for w.queue.awaitRoom(ctx) {
-		hungry, open := w.queue.awaitHunger(ctx, hintsBusy)
+		idle, open := w.queue.awaitIdleSlots(ctx, hintsBusy)
 		switch {
 		case !open:
 			return
-		case hungry:
+		case idle:
 			q.Most, q.Wait, q.Surplus = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
 		default:
 			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
@@ -112,9 +112,9 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 	for _, n := range heard.Notified {
 		switch {
 		case q.Worker != "": // two that see different owners do not pass it to and fro
-			w.hinted(n, false)
+			w.hinted(n, fromSearch)
 		case w.overdue(n) || !w.pass(n):
-			w.hinted(n, w.age(n.Timestamp) >= hintsFirst && w.young(n, 0))
+			w.hinted(n, w.hintedBy(n))
 		}
 	}
 	return true
@@ -129,14 +129,23 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It
-// counts as found: because of a look or a scan, another worker may handle it as well. young: it
-// comes of a look, and another worker may have heard the writer's hint. What was passed on to this
-// worker belongs to it alone.
-func (w *Worker) hinted(n model.Notification, young bool) {
-	if v, _ := w.offer(n, arrival{how: found, young: young}); v == accepted || v == joined {
+// counts as found: because of a look or a scan, another worker may handle it as well.
+func (w *Worker) hinted(n model.Notification, from source) {
+	if v, _ := w.offer(n, arrival{from: from}); v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
 }
 
+// hintedBy is the source of a hint. One that comes of a look is contested while another worker may
+// have heard the writer's own.
+func (w *Worker) hintedBy(n model.Notification) source {
+	if w.age(n.Timestamp) < hintsFirst {
+		return fromSearch
+	}
+	return w.metBy(n, 0)
+}
+
 // overdue reports whether the owner of a cell has had its time.
-func (w *Worker) overdue(n model.Notification) bool { return w.cfg.Grace >= 0 && !w.young(n, 0) }
+func (w *Worker) overdue(n model.Notification) bool {
+	return w.cfg.Grace >= 0 && w.metBy(n, 0) == fromSearch
+}

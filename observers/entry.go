@@ -7,24 +7,33 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// entry is a dirty cell that this worker knows of. A cell has at most one, so that this worker
+// entry is a dirty cell that this worker has heard of. A cell has at most one, so that this worker
 // never runs for it twice at once, and notifications join a waiting cell. queue.mu guards all
 // fields.
 type entry struct {
-	column  *column
-	row     string
-	newest  tso.Timestamp // the newest notification known
-	state   entryState
-	class   entryClass
-	tasks   []task    // one for each observer of the column
-	running int       // the task that runs, in stateRunning
-	due     time.Time // ready at, in stateDelayed; in runner.gathered: waiting since
-	index   int       // in the heap of delayed entries
-	asOf    uint64    // queue.sequence when it learned its observer states
-	stored  bool      // the row holds, or held, observer states of the cell
+	column *column
+	row    string
+	newest tso.Timestamp // the newest notification; it only grows
+	state  entryState
+	class  entryClass
+	tasks  []task // of the column's observers, in their order
 
-	readied   time.Time // when it became ready last
-	handOvers int       // how often workers have handed it over
+	// In stateRunning: the task that runs.
+	running int
+	// In stateDelayed: the earliest time at which a task may run. In runner.gathered: since when it
+	// waits for its batch.
+	due time.Time
+	// In stateDelayed: its place in queue.delayed.
+	index int
+	// When it last entered stateReady.
+	readied time.Time
+
+	// asOf is memory.sequence when the entry learned its observer states.
+	asOf uint64
+	// stored: the row holds, or held, observer states of the cell.
+	stored bool
+	// handOvers is how often workers have handed the cell over.
+	handOvers int
 }
 
 type entryState uint8
@@ -38,38 +47,22 @@ const (
 	stateNew                        // nowhere yet, and not counted
 )
 
-// entryClass is what an entry counts as. Each class has its own bound: a flood of dispatched cells
-// does not keep the scan from other writers' cells, and cells that fail or collapse do not keep out
-// those that could run.
-type entryClass uint8
-
-const (
-	dispatched entryClass = iota // by this process's own client
-	found                        // by a scan
-	waiting                      // failed before, or waits for other notifications or observers
-	classes
-)
-
-// class returns the class of a new cell of the column that is known by way of how.
-func (c *column) class(how entryClass) entryClass {
-	for _, rn := range c.runners {
-		if rn.collapse == 0 && rn.maxWait == 0 && len(rn.awaits) == 0 {
-			return how
-		}
-	}
-	return waiting
-}
-
-// task is one observer's part of an entry.
+// task is one observer's work for a cell.
 type task struct {
-	ran      tso.Timestamp // done for notifications up to here
-	parked   tso.Timestamp // parked for notifications up to here
-	due      time.Time     // ready at; zero while it runs, unless notified again
-	failures int           // in a row; the pause grows with them
-	attempts int           // those failures that the cell or the observer is to blame for
-	alone    bool          // it has failed by itself, and joins no batch until it succeeds
+	// The observer is done, and is parked, for notifications up to these. ran goes back only after a
+	// repair, parked also when an operator has retried the cell.
+	ran, parked tso.Timestamp
+	// due is when the task may run, if it is pending. Zero while it runs, unless the cell was notified
+	// again since it started.
+	due time.Time
+	// failures are those in a row; the pause grows with them. attempts are those of them that the cell
+	// or the observer is to blame for, since the change that is the newest.
+	failures, attempts int
+	// alone: the cell has failed by itself, and joins no batch until it succeeds.
+	alone    bool
 	activity activity
-	held     *list.Element // of ordering.held; nil: it is not held
+	// In stateDelayed, if the task is due and waits for others: its element of ordering.held.
+	held *list.Element
 }
 
 // reset forgets all failures.
@@ -145,7 +138,7 @@ func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 // start is when task j was due, less its observer's head start.
 func (e *entry) start(j int) time.Time { return e.tasks[j].due.Add(-e.column.runners[j].headStart) }
 
-// earliest returns when the next task may run, by what is known at now; false without one.
+// earliest returns when the next task may run, as of now; false without one.
 func (e *entry) earliest(now time.Time) (at time.Time, ok bool) {
 	for j := range e.tasks {
 		if !e.pending(&e.tasks[j]) {
@@ -163,18 +156,6 @@ func (e *entry) hasten() {
 	for i := range e.tasks {
 		e.tasks[i].due = time.Time{}
 	}
-}
-
-// observerState is what a worker knows of one observer of a cell: the newest notification it has
-// run for, and the newest it is parked for. Zero: none known.
-type observerState struct{ ran, parked tso.Timestamp }
-
-// storedStates are the states of a cell's observers, in the order of the column's; nil if the
-// store holds none. The request that read them began at asOf, of queue.asOf. What the queue has
-// learned since is newer: another page, of the scan or of WaitIdle, or that it parked the cell.
-type storedStates struct {
-	asOf   uint64
-	states []observerState
 }
 
 // hasParked reports whether an observer is parked for the cell's newest notification.
@@ -213,91 +194,6 @@ func (e *entry) observerStates() []observerState {
 		states[i] = observerState{t.ran, t.parked}
 	}
 	return states
-}
-
-// recall restores the observer states of a new entry from memory and from the store.
-func (q *queue) recall(key cellKey, e *entry, stored *storedStates) {
-	if kept, ok := q.aside.Get(key); ok {
-		e.adopt(&kept, kept.asOf)
-	}
-	if stored != nil {
-		e.adopt(stored, q.sequence)
-	}
-}
-
-// update applies stored states to a queued cell: another worker may have parked it, or an operator
-// may have retried it.
-func (q *queue) update(e *entry, stored *storedStates) verdict {
-	if stored == nil {
-		return known
-	}
-	now := time.Now()
-	before, pending := e.earliest(now)
-	e.adopt(stored, q.sequence)
-	after, still := e.earliest(now)
-	switch {
-	case e.state == stateDelayed && (pending != still || !before.Equal(after)):
-		q.delayed.remove(e)
-		q.schedule(e, now)
-	case e.state != stateRunning:
-		q.recount(e, now)
-	}
-	return known
-}
-
-// learn tells the cell's entry of stored states that j has read. over: its observer has nothing to
-// do for what j knows of, as it ran at ran, or, with 0, as it is parked.
-func (q *queue) learn(j job, stored *storedStates) (ran tso.Timestamp, over bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	j.entry.adopt(stored, q.sequence)
-	switch t := &j.entry.tasks[j.entry.running]; {
-	case t.ran >= j.newest:
-		return t.ran, true
-	default:
-		return 0, t.parked >= j.newest
-	}
-}
-
-// setStored says that the row of j's cell holds observer states of it.
-func (q *queue) setStored(j job) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	j.entry.stored = true
-}
-
-// hasStored reports whether the row of j's cell may hold observer states of it.
-func (q *queue) hasStored(j job) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return j.entry.stored
-}
-
-// otherParked reports whether another observer is parked for the notification that j has handled:
-// the notification then stays in the table.
-func (q *queue) otherParked(j job) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, t := range j.entry.tasks {
-		if i != j.entry.running && t.ran < j.newest && t.parked >= j.newest {
-			return true
-		}
-	}
-	return false
-}
-
-// othersDone returns the cell's other observers that have run for everything j knows of, by name,
-// each with the newest notification it has run for.
-func (q *queue) othersDone(j job) map[string]tso.Timestamp {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	done := map[string]tso.Timestamp{}
-	for i, t := range j.entry.tasks {
-		if i != j.entry.running && t.ran >= j.newest {
-			done[j.entry.column.names[i]] = t.ran
-		}
-	}
-	return done
 }
 
 // verdict judges a notification at ts by the observer states of the cell.

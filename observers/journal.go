@@ -46,7 +46,7 @@ func (w *Worker) lookForMissed(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.queue.missed:
+		case <-w.queue.room.missed:
 			w.engine.Journal.Own.Hurry()
 		}
 	}
@@ -86,10 +86,13 @@ func (w *Worker) found() settle.Found {
 	asOf := w.queue.asOf()
 	return func(ctx context.Context, row layout.Pending, n model.Notification, sight settle.Sight) (taken bool) {
 		states := &storedStates{asOf, w.statesOf(row)[n.Cell.Column]}
-		young := (sight.Elsewhere || w.owner(n) != "") && w.young(n, sight.Age)
-		v := w.offerFound(ctx, n, states, young)
+		from := fromSearch
+		if sight.Elsewhere || w.owner(n) != "" { // not what a client that died has left behind
+			from = w.metBy(n, sight.Age)
+		}
+		v := w.offerFound(ctx, n, states, from)
 		for v == full && w.queue.awaitRoom(ctx) {
-			v = w.offerFound(ctx, n, states, young)
+			v = w.offerFound(ctx, n, states, from)
 		}
 		if v == elsewhere && !sight.Elsewhere {
 			w.pass(n) // no one else tells the owner

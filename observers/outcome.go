@@ -98,14 +98,14 @@ func (q *queue) finish(j job, out outcome) {
 	case out.state == runDropped:
 	case out.done():
 		e.complete(&e.tasks[e.running], out)
-		q.spread.failing = 0
+		q.handOver.failing = 0
 		if out.finished != 0 {
-			q.finished.Add(cellKey{e.column, e.row}, out.finished)
+			q.memory.finished.Add(cellKey{e.column, e.row}, out.finished)
 		}
 	default:
 		q.fail(j, out, now)
 	}
-	if q.closed || out.state == runDropped || e.class == waiting && q.counts[waiting] > q.limits[waiting] {
+	if q.phase == queueClosed || out.state == runDropped || e.class == waiting && q.room.counts[waiting] > q.room.limits[waiting] {
 		q.forget(e)
 		return
 	}
@@ -149,7 +149,7 @@ func (q *queue) fail(j job, out outcome, now time.Time) {
 	e := j.entry
 	t := &e.tasks[e.running]
 	if j.open == 0 && out.unhealthy() { // once for each run
-		q.spread.failing++
+		q.handOver.failing++
 	}
 	q.reclass(e, waiting)
 	switch out.state {
@@ -158,8 +158,7 @@ func (q *queue) fail(j job, out outcome, now time.Time) {
 		return
 	case runParked: // for what was known when the run started; later changes get new attempts
 		t.reset(t.ran, j.newest, t.due)
-		q.sequence++
-		e.asOf = q.sequence
+		e.asOf = q.memory.next()
 		return
 	case runSnoozed:
 		t.failures = 0
@@ -176,11 +175,11 @@ func (q *queue) fail(j job, out outcome, now time.Time) {
 	q.vacate(j.runner, t, taskPaused, now)
 	switch {
 	case out.state == runConflicted:
-		t.due = now.Add(q.conflict.pause(t.failures))
+		t.due = now.Add(q.pauses.conflict.pause(t.failures))
 	case out.state == runSnoozed, !out.due.IsZero():
 		t.due = out.due
 	default:
-		t.due = now.Add(q.failure.pause(t.failures))
+		t.due = now.Add(q.pauses.failure.pause(t.failures))
 	}
 }
 
@@ -192,7 +191,7 @@ func (q *queue) sharedPause(jobs []job) time.Duration {
 	for _, j := range jobs {
 		most = max(most, j.entry.tasks[j.entry.running].failures)
 	}
-	return q.failure.pause(most + 1)
+	return q.pauses.failure.pause(most + 1)
 }
 
 // lastOf reports whether j's observer, which is done up to through, was the last of the cell's with

@@ -21,7 +21,7 @@ func TestQueueIsBounded(t *testing.T) {
 	f.offer("a", 13, dispatched, joined) // takes no room
 	told := func() bool {
 		select {
-		case <-f.q.missed:
+		case <-f.q.room.missed:
 			return true
 		default:
 			return false
@@ -42,7 +42,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if f.q.awaitRoom(cancelled()) {
 		t.Fatal("there is no room")
 	}
-	for f.q.counts[found] > 512 {
+	for f.q.room.counts[found] > 512 {
 		j, _ := f.q.takeJob()
 		f.q.finish(j, outcome{state: runAcknowledged, through: 6000, finished: 6000})
 	}
@@ -91,12 +91,12 @@ func TestQueueAwaitIdle(t *testing.T) {
 		f := newFixture(t, Config{}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		f.offer("b", 10, dispatched, accepted)
-		if _, err := f.q.awaitIdle(cancelled()); !errors.Is(err, context.Canceled) {
+		if _, err := f.q.awaitEmpty(cancelled()); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		idle := make(chan uint64)
 		go func() {
-			started, err := f.q.awaitIdle(t.Context())
+			started, err := f.q.awaitEmpty(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
@@ -111,12 +111,12 @@ func TestQueueAwaitIdle(t *testing.T) {
 		}
 		f.q.finish(f.take("b", "o0"), outcome{state: runParked, err: errTest}) // does not count
 		started := <-idle
-		if !f.q.quietSince(started) {
+		if !f.q.emptySince(started) {
 			t.Fatal("nothing has begun")
 		}
 		f.offer("a", 30, dispatched, accepted)
 		f.q.finish(f.take("a", "o0"), outcome{state: runAcknowledged, through: 40})
-		if f.q.quietSince(started) {
+		if f.q.emptySince(started) {
 			t.Fatal("a has run")
 		}
 	})
@@ -147,7 +147,7 @@ func TestQueueCloses(t *testing.T) {
 		f.offer("late", 20, dispatched, refused)
 		f.q.finish(running, outcome{state: runAcknowledged, through: 30})
 		f.sizes(0, 0)
-		if _, err := f.q.awaitIdle(cancelled()); err != nil {
+		if _, err := f.q.awaitEmpty(cancelled()); err != nil {
 			t.Fatal(err)
 		}
 	})

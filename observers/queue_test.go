@@ -30,7 +30,7 @@ func newFixture(t *testing.T, cfg Config, observers ...options) *fixture {
 	}
 	connect(col.runners)
 	f := &fixture{T: t, q: newQueue(cfg, col.runners), col: col}
-	f.q.start()
+	f.q.open()
 	t.Cleanup(f.q.close)
 	return f
 }
@@ -67,6 +67,15 @@ func (f *fixture) sizes(queued, running int) {
 	if q, r := f.q.sizes(); q != queued || r != running {
 		f.Fatalf("queued %d, running %d; want %d, %d", q, r, queued, running)
 	}
+}
+
+// offer queues a notification of col in row at ts, as one of a class.
+func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
+	from := fromSearch
+	if how == dispatched {
+		from = fromClient
+	}
+	return q.add(col, row, ts, arrival{from: from, stored: stored})
 }
 
 // takeJob is take for a single cell, or the first one of a batch.

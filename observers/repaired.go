@@ -27,12 +27,12 @@ func (w *Worker) heedRepairs(ctx context.Context) {
 func (q *queue) forgetRuns(until tso.Timestamp, columns map[Column]*column) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if until <= q.repaired {
+	if until <= q.memory.repaired {
 		return
 	}
-	q.repaired = until
-	q.finished.Purge()
-	q.aside.Purge()
+	q.memory.repaired = until
+	q.memory.finished.Purge()
+	q.memory.aside.Purge()
 	for _, col := range columns {
 		for _, e := range col.cells {
 			for i := range e.tasks {
@@ -55,5 +55,5 @@ func (q *queue) gone(j job, out outcome) bool {
 // removed reports whether a repair may have removed j's run. A run that found no weak notification
 // ends with the timestamp of what it looked for.
 func (q *queue) removed(j job, out outcome) bool {
-	return out.done() && out.through <= q.repaired && (out.state == runCommitted || out.through != j.newest)
+	return out.done() && out.through <= q.memory.repaired && (out.state == runCommitted || out.through != j.newest)
 }

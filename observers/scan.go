@@ -71,7 +71,7 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-s.queue.missed: // something was dropped and there is room for it again
+		case <-s.queue.room.missed: // something was dropped and there is room for it again
 			s.pace.Reset()
 		}
 		timer.Stop()
@@ -112,10 +112,10 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 		states := s.statesOf(row)
 		s.forgetObserverStates(ctx, row)
 		for _, n := range row.Notified {
-			stored, young := &storedStates{s.asOf, states[n.Cell.Column]}, s.young(n, 0)
-			v := s.offerFound(ctx, n, stored, young)
+			stored, from := &storedStates{s.asOf, states[n.Cell.Column]}, s.metBy(n, 0)
+			v := s.offerFound(ctx, n, stored, from)
 			for v == full && s.queue.awaitRoom(ctx) {
-				v = s.offerFound(ctx, n, stored, young)
+				v = s.offerFound(ctx, n, stored, from)
 			}
 			page.notification(n.Timestamp, v)
 			switch v {
@@ -132,11 +132,10 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 }
 
 // offerFound queues a notification read from a table, with the stored states of its column's
-// observers, unless it is young: another worker may be about to run for it. It erases a finished
-// one, repeatedly if need be.
-func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates, young bool) verdict {
+// observers, unless it is contested. It erases a finished one, repeatedly if need be.
+func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates, from source) verdict {
 	w.heedRepairs(ctx)
-	v, upTo := w.offer(n, arrival{how: found, stored: stored, young: young})
+	v, upTo := w.offer(n, arrival{from: from, stored: stored})
 	switch v {
 	case accepted, joined:
 		w.counters.found.Add(1)

@@ -22,7 +22,7 @@ func (q *queue) schedule(e *entry, now time.Time) {
 	switch {
 	case !ok:
 		if e.hasParked() {
-			q.aside.Add(cellKey{e.column, e.row}, storedStates{e.asOf, e.observerStates()})
+			q.memory.aside.Add(cellKey{e.column, e.row}, storedStates{e.asOf, e.observerStates()})
 		}
 		q.forget(e)
 	case due.After(now):
@@ -53,8 +53,8 @@ func (q *queue) line(e *entry, i int, now time.Time) {
 	}
 	q.ready.push(item{entry: e}, headStart, now)
 	q.work.Signal()
-	if q.surplus(nil) {
-		signal(q.spread.surplus)
+	if q.backlog() > 0 {
+		signal(q.handOver.backlog)
 	}
 }
 
@@ -166,7 +166,7 @@ func (q *queue) ripen() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.delayed.armed = time.Time{}
-	if q.closed {
+	if q.phase == queueClosed {
 		return
 	}
 	for now := time.Now(); len(q.delayed.heap) > 0 && !q.delayed.heap[0].due.After(now); {

@@ -127,7 +127,7 @@ func BenchmarkQueue(b *testing.B) {
 			}
 			col := &column{Column: Column{"t", "c"}, cells: map[string]*entry{}, runners: []*runner{{observer: &observer{}}}}
 			q := newQueue(cfg, col.runners)
-			q.start()
+			q.open()
 			defer q.close()
 			rows := make([]string, 2*depth)
 			for i := range rows {

@@ -38,15 +38,15 @@ func (q *queue) take() (*run, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		for q.ready.len() == 0 && !q.closed {
+		for q.ready.len() == 0 && q.phase != queueClosed {
 			q.work.Wait()
 		}
-		if q.closed {
+		if q.phase == queueClosed {
 			return nil, false
 		}
 		r := q.takeNext(time.Now())
-		if q.hungry() {
-			signal(q.spread.hunger)
+		if q.hasIdleSlots() {
+			signal(q.handOver.idle)
 		}
 		if r != nil {
 			return r, true
@@ -93,7 +93,7 @@ func (q *queue) takeCell(e *entry, now time.Time) *run {
 			q.retries.active++
 		}
 		q.unblockRetries()
-		q.lag.note(now.Sub(e.readied), now)
+		q.delay.note(now.Sub(e.readied), now)
 		q.startJob(r, e, i)
 		return r
 	}
@@ -137,7 +137,7 @@ func (q *queue) unblock(c *column) {
 	for _, rn := range c.runners {
 		q.admit(&rn.blocked, rn.slots(), now)
 		q.release(rn, now)
-		q.offerBatch(rn, now)
+		q.readyBatch(rn, now)
 	}
 }
 

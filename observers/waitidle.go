@@ -176,7 +176,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 	pauses := backoff{idlePause, maxIdlePause}
 	failures := 0
 	for {
-		started, err := w.queue.awaitIdle(ctx)
+		started, err := w.queue.awaitEmpty(ctx)
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
 			return err
-		case err == nil && !moved && left == remains{} && w.queue.quietSince(started):
+		case err == nil && !moved && left == remains{} && w.queue.emptySince(started):
 			return nil
 		case err == nil && !moved && left.elsewhere == 0:
 			failures = 0 // what was left is in the queue by now
@@ -286,7 +286,7 @@ func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, 
 			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] || !w.observes(n.Cell) {
 				continue // a column that the schema no longer observes
 			}
-			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.young(n, 0)) {
+			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.metBy(n, 0)) {
 			case parked:
 			case accepted, joined, known:
 				left.here++

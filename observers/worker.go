@@ -139,12 +139,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer cancel()
 
 	var goroutines, scanners sync.WaitGroup
-	w.queue.start()
+	w.queue.open()
 	stopDispatch := func() {}
 	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
-		scanners.Go(func() { w.share(ctx) })
+		scanners.Go(func() { w.handOver(ctx) })
 		if len(w.owners.columns) > 0 {
 			scanners.Go(func() { w.listenOwned(ctx) })
 		}
@@ -201,13 +201,15 @@ func (w *Worker) drain(cancel context.CancelFunc, goroutines *sync.WaitGroup) {
 		return
 	case <-timer.C:
 	}
-	w.log.Warn("observers: drain timeout, cancelling the runs that are under way", "running", w.queue.busy())
+	_, running := w.queue.sizes()
+	w.log.Warn("observers: drain timeout, cancelling the runs in flight", "running", running)
 	cancel()
 	timer.Reset(abandonGrace)
 	select {
 	case <-done:
 	case <-timer.C:
-		w.log.Warn("observers: left observers behind that ignore their context", "running", w.queue.busy())
+		_, running := w.queue.sizes()
+		w.log.Warn("observers: left observers behind that ignore their context", "running", running)
 	}
 }
 
@@ -236,7 +238,7 @@ func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, cur
 		// While the store does not answer, every cell fails: slow all of them down together.
 		if inARow++; !inconclusive {
 			inARow = 0
-		} else if model.Sleep(ctx, w.queue.failure.pause(inARow)) != nil {
+		} else if model.Sleep(ctx, w.queue.pauses.failure.pause(inARow)) != nil {
 			return
 		}
 	}

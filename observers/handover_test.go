@@ -13,7 +13,7 @@ import (
 )
 
 // rows names the rows of offers, in order.
-func rows(offers [][]offered) (names []string) {
+func rows(offers [][]offer) (names []string) {
 	for _, c := range slices.Concat(offers...) {
 		names = append(names, c.row)
 	}
@@ -55,19 +55,19 @@ func TestOldestReadyCellsAreOffered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 1}, options{})
 	f.fill(4)
-	if cells := f.q.takeSurplus(8); len(cells) != 0 {
+	if cells := f.q.takeBacklog(8); len(cells) != 0 {
 		t.Fatalf("%v are too many for one slot", rows(cells))
 	}
 	f.offer("4", 14, dispatched, accepted)
 	f.offer("5", 15, dispatched, accepted)
 	f.offer("6", 16, dispatched, accepted)
-	cells := f.q.takeSurplus(2)
+	cells := f.q.takeBacklog(2)
 	if got := rows(cells); !slices.Equal(got, []string{"0", "1"}) {
 		t.Fatalf("offered %v", got)
 	}
 	f.sizes(7, 0) // they are this worker's until somebody has taken them
 	f.q.keep(cells)
-	cells = f.q.takeSurplus(8)
+	cells = f.q.takeBacklog(8)
 	if got := rows(cells); !slices.Equal(got, []string{"0", "1", "2"}) {
 		t.Fatalf("offered %v", got)
 	}
@@ -90,7 +90,7 @@ func TestSurplusOfBatches(t *testing.T) {
 		for i := range 4 {
 			c.notify(0, fmt.Sprint(i), 10)
 		}
-		if cells := c.q.takeSurplus(8); len(cells) != 0 {
+		if cells := c.q.takeBacklog(8); len(cells) != 0 {
 			t.Fatalf("%v are too many for two slots", rows(cells))
 		}
 		for i := range 5 {
@@ -98,17 +98,17 @@ func TestSurplusOfBatches(t *testing.T) {
 		}
 		for i, want := range [][]string{1: {"0", "1"}, 3: {"0", "1"}, 4: {"0", "1", "2", "3"}, 9: {"0", "1", "2", "3"}} {
 			if want != nil {
-				offers := c.q.takeSurplus(i)
+				offers := c.q.takeBacklog(i)
 				if got := rows(offers); !slices.Equal(got, want) || len(offers) != len(want)/2 {
 					t.Fatalf("offered %v by %d, want %v", got, len(offers), want)
 				}
 				c.q.keep(offers)
 			}
 		}
-		offers := c.q.takeSurplus(1)
+		offers := c.q.takeBacklog(1)
 		c.sizes(9, 0)
-		c.q.keep([][]offered{offers[0][1:]})
-		if n := c.q.handedOver([][]offered{offers[0][:1]}); n != 1 {
+		c.q.keep([][]offer{offers[0][1:]})
+		if n := c.q.handedOver([][]offer{offers[0][:1]}); n != 1 {
 			t.Fatalf("%d were handed over", n)
 		}
 		for _, batch := range [][]string{{"1", "2"}, {"3", "4"}, {"5", "6"}} {
@@ -131,7 +131,7 @@ func TestSurplusOfEachKind(t *testing.T) {
 			f.receive(fmt.Sprint("received-", i), 10, maxHandOvers)
 		}
 		f.fill(1000)
-		if offers := f.q.takeSurplus(32); len(offers) != 6 || len(slices.Concat(offers...)) != 30 {
+		if offers := f.q.takeBacklog(32); len(offers) != 6 || len(slices.Concat(offers...)) != 30 {
 			t.Errorf("offered %v", rows(offers))
 		}
 	})
@@ -146,11 +146,11 @@ func TestSurplusOfEachKind(t *testing.T) {
 			}
 			first, seen := map[*column]bool{}, map[*column]bool{}
 			for range 3 {
-				offers := c.q.takeSurplus(32)
+				offers := c.q.takeBacklog(32)
 				first[offers[0][0].column] = true
 				for _, cells := range offers {
 					seen[cells[0].column] = true
-					if most := min(sizes[slices.Index(c.columns, cells[0].column)], shareAtOnce); len(cells) != most {
+					if most := min(sizes[slices.Index(c.columns, cells[0].column)], offerMost); len(cells) != most {
 						t.Errorf("%d cells of a batch of %d", len(cells), most)
 					}
 				}
@@ -168,7 +168,7 @@ func TestOwnSurplusComesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 1}, batchOf(3, 0))
 	f.fill(9)
-	offers := f.q.takeSurplus(32)
+	offers := f.q.takeBacklog(32)
 	f.q.takeBack(f.col, notified(100, rows(offers)...), 0)
 	if n := f.q.handedOver(offers); n != 0 {
 		t.Errorf("%d were handed over", n)
@@ -183,11 +183,11 @@ func TestOwnSurplusComesFirst(t *testing.T) {
 func TestReceivedBeyondTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 4, QueueLength: 3}, batchOf(10, 0))
-	if !f.q.hungry() {
+	if !f.q.hasIdleSlots() {
 		t.Error("an idle worker is not hungry")
 	}
 	f.fill(3)
-	if f.q.hungry() {
+	if f.q.hasIdleSlots() {
 		t.Error("a worker with a full queue is hungry")
 	}
 	if n := f.q.receive(f.col, notified(10, "a", "b", "c"), 1, 0); n != 3 {
@@ -202,16 +202,16 @@ func TestNoSurplusOfConflicts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2}, batchOf(2, 0))
 		for i := range 8 {
-			if _, open := f.q.awaitHunger(t.Context(), 1); !open {
+			if _, open := f.q.awaitIdleSlots(t.Context(), 1); !open {
 				t.Fatal("the queue is closed")
 			}
-			if hungry := f.q.hungry(); hungry != (i < 2) {
+			if hungry := f.q.hasIdleSlots(); hungry != (i < 2) {
 				t.Errorf("hungry: %v, with %d cells", hungry, i)
 			}
 			f.offer(fmt.Sprint(i), 10, dispatched, accepted)
 		}
 		f.col.runners[0].congestion.conflicted()
-		if cells := f.q.takeSurplus(8); len(cells) != 0 {
+		if cells := f.q.takeBacklog(8); len(cells) != 0 {
 			t.Errorf("offered %v", rows(cells))
 		}
 	})
@@ -223,7 +223,7 @@ func TestHandedOverForATime(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 1, Grace: time.Minute}, options{})
 		f.fill(5)
-		cells := f.q.takeSurplus(8)
+		cells := f.q.takeBacklog(8)
 		f.offer("0", 50, dispatched, joined) // notified again, before it was taken
 		f.q.handedOver(cells)
 		f.sizes(5, 0)
@@ -236,19 +236,19 @@ func TestHandedOverForATime(t *testing.T) {
 		for i := range 6 {
 			f.offer(fmt.Sprint("more-", i), 200, dispatched, accepted)
 		}
-		f.q.handedOver(f.q.takeSurplus(8))
+		f.q.handedOver(f.q.takeBacklog(8))
 		time.Sleep(2*time.Minute - 1)
 		f.offer("more-0", 200, found, elsewhere)
 		f.offer("more-1", 201, found, accepted) // another change
 		select {
-		case <-f.q.missed:
+		case <-f.q.room.missed:
 			t.Fatal("looks for it too early")
 		default:
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		select {
-		case <-f.q.missed:
+		case <-f.q.room.missed:
 		default:
 			t.Fatal("nobody looks for what was handed over")
 		}
@@ -272,7 +272,7 @@ func TestNotShared(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.receive("once", 10, 1)
 		f.fill(4)
-		if got := rows(f.q.takeSurplus(8)); !slices.Equal(got, []string{"once"}) {
+		if got := rows(f.q.takeBacklog(8)); !slices.Equal(got, []string{"once"}) {
 			t.Errorf("offered %v", got)
 		}
 	})
@@ -295,7 +295,7 @@ func TestHandedToItself(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		f := newFixture(t, Config{Concurrency: 1}, options{})
 		f.fill(5)
-		cells := f.q.takeSurplus(8)
+		cells := f.q.takeBacklog(8)
 		back := func() { f.q.takeBack(f.col, notified(10, "0"), 0) }
 		if !late {
 			back()
@@ -305,7 +305,7 @@ func TestHandedToItself(t *testing.T) {
 			back()
 		}
 		f.sizes(5, 0)
-		if cells = f.q.takeSurplus(8); len(cells) != 1 || cells[0][0].handOvers != 0 {
+		if cells = f.q.takeBacklog(8); len(cells) != 1 || cells[0][0].handOvers != 0 {
 			t.Errorf("offered %v", rows(cells))
 		}
 		f.q.keep(cells)
@@ -320,7 +320,7 @@ func TestWorkersAskForWorkWhileTheyHaveLittle(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2, MinBackoff: time.Hour}, options{})
 		hungry := func(want bool) {
 			t.Helper()
-			if got, open := f.q.awaitHunger(t.Context(), time.Second); got != want || !open {
+			if got, open := f.q.awaitIdleSlots(t.Context(), time.Second); got != want || !open {
 				t.Fatalf("hungry: %v, open: %v", got, open)
 			}
 		}
