@@ -24,9 +24,9 @@ func After(limit time.Duration, observers ...string) Option {
 	return func(o *options) { o.afterLimit, o.after = limit, slices.Clone(observers) }
 }
 
-// ordering is an observer's place in the order that After defines: it waits for the runners in awaits,
-// and those in awaitedBy wait for it. Both lists are fixed once the worker starts; queue.mu guards
-// the rest.
+// ordering is an observer's place in the order that After defines: it waits for the runners in
+// awaits, and those in awaitedBy wait for it. Both lists are fixed once the worker starts; queue.mu
+// guards the rest.
 type ordering struct {
 	awaits    []*runner
 	awaitedBy []*runner
@@ -35,8 +35,8 @@ type ordering struct {
 	// busyUpstream is how many runners of awaits have busy > 0. A run may start before its afterLimit
 	// only at 0.
 	busyUpstream int
-	// held are the entries, of type *entry, in stateDelayed with a task of the observer that is due and
-	// waits for busyUpstream to become 0. task.held is the task's element.
+	// held are the entries, of type *entry, in stateDelayed with a task of the observer that is due
+	// and waits for busyUpstream to become 0. task.held is the task's element.
 	held list.List
 }
 

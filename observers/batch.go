@@ -90,17 +90,17 @@ func (u undecodable) Unwrap() error { return u.err }
 // ends where the values of its cells exceed 16 MiB.
 func MaxCells(n int) Option { return func(o *options) { o.maxCells = n } }
 
-// MaxWait is how long a batch waits for more cells: it begins when it has [MaxCells] of them, or
-// when the first one has been due for d. A cell is due when its [Collapse] or pause is over. With
-// 0, the default, a batch begins as soon as the worker has a goroutine for it, and takes what is
+// MaxWait is how long a batch waits for more cells: it starts when it has [MaxCells] of them, or
+// when the first one has been due for d. A cell is due when its [Collapse] or pause has ended. With
+// 0, the default, a batch starts as soon as the worker has a goroutine for it, and takes what is
 // due by then.
 func MaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // gathering is the cells of a batch observer that are due. queue.mu guards it.
 type gathering struct {
-	cells   fifo[*entry] // entry.due says since when each of them waits
-	offered bool         // queue.ready leads to it
-	timer   *time.Timer  // fires when the first cell has waited long enough; nil: none has had to
+	cells fifo[*entry] // entry.due says since when each of them waits
+	ready bool         // queue.ready holds one item for the batch, or it is being taken
+	timer *time.Timer  // fires when the first cell has waited long enough; nil: none has had to
 }
 
 // joins reports whether task i of an entry runs in batches.
@@ -124,7 +124,7 @@ func (q *queue) gather(e *entry, i int, now time.Time) {
 // have waited long enough, or are enough.
 func (q *queue) readyBatch(rn *runner, now time.Time) {
 	g := &rn.gathered
-	if g.offered || g.cells.len() == 0 || rn.slots() <= 0 {
+	if g.ready || g.cells.len() == 0 || rn.slots() <= 0 {
 		return
 	}
 	if wait := g.cells.first().due.Add(rn.maxWait).Sub(now); wait > 0 && g.cells.len() < rn.maxCells {
@@ -135,7 +135,7 @@ func (q *queue) readyBatch(rn *runner, now time.Time) {
 		}
 		return
 	}
-	g.offered = true
+	g.ready = true
 	q.ready.push(item{batch: rn}, rn.headStart, now)
 	q.work.Signal()
 }
@@ -154,8 +154,8 @@ func (q *queue) ripenBatch(rn *runner) {
 // for other observers takes along cells that would: they cost it little.
 func (q *queue) takeBatch(rn *runner, now time.Time) *run {
 	g := &rn.gathered
-	g.offered = false
-	if rn.slots() <= 0 { // who leaves one offers the batch again
+	g.ready = false
+	if rn.slots() <= 0 { // who leaves one readies the batch again
 		return nil
 	}
 	r := &run{runner: rn}

@@ -123,7 +123,7 @@ func TestBatchesLoseNothing(t *testing.T) {
 				}
 			}
 			if rn.active != 0 || rn.running != 0 || rn.gathered.cells.len() != 0 {
-				rt.Errorf("%s: %d runs and %d cells are under way", rn.name, rn.active, rn.running)
+				rt.Errorf("%s: %d runs and %d cells are in flight", rn.name, rn.active, rn.running)
 			}
 		}
 		if f.q.retries.active != 0 || f.q.running != 0 {

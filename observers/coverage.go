@@ -36,7 +36,7 @@ type runner struct {
 	counters counters
 
 	// The rest is guarded by queue.mu.
-	active     int // runs under way
+	active     int // runs in flight
 	running    int // cells of theirs that have not finished
 	congestion congestion
 	gathered   gathering
@@ -44,7 +44,7 @@ type runner struct {
 	ordering
 }
 
-// slots returns how many more runs may begin now.
+// slots returns how many more runs may start now.
 func (rn *runner) slots() int {
 	limit := rn.congestion.limit()
 	if rn.concurrent > 0 {
@@ -172,10 +172,10 @@ func (c *coverage) byTable() map[string][]*column {
 
 // A column, or its table, may be dropped while a worker takes it (admin.Admin.DropFromSchema). The
 // worker learns of it with its client, queues no more cells of the column, and forgets those that
-// it has when their job comes: a run could not commit. Notifications that wait are for the
+// it has when their run comes: a run could not commit. Notifications that wait are for the
 // collector. A column that comes back is searched for as before.
 
-// observes reports whether the schema, by what the client knows now, has observers for a cell.
+// observes reports whether the schema, as the client has it cached, has observers for a cell.
 func (w *Worker) observes(c model.Cell) bool {
 	info, ok := w.engine.Meta.Catalog.Load().UserTable(c.Table)
 	return ok && (info.IsObserved[c.Column] || info.IsWeak[c.Column])

@@ -16,9 +16,9 @@ import (
 // the journal finds (journal.go), or the scan (scan.go).
 
 // dispatch queues a notification that this process's own client has just written, so that a chain
-// of observers in one worker does not wait for a look by the journal, or a scan. It never blocks.
-// Dropping what does not fit is safe: the notification is in the table, and the client hints at it
-// to other processes.
+// of observers in one worker does not wait until the journal or a scan leads to it. It never
+// blocks. Dropping what does not fit is safe: the notification is in the table, and the client
+// hints at it to other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	if w.pass(n) {
 		return true
@@ -62,8 +62,8 @@ const (
 
 // listen takes the notifications of other processes' clients that the oracle passes on, so that an
 // observer runs as soon as the write has committed and not when a scan comes by. While there is
-// room it waits for them, and for cells of which other workers have too many; it asks for no more
-// than can begin at once and leaves the rest to other workers. While there is none it only asks now
+// room it waits for them, and for the backlog of other workers; it asks for no more
+// than can start at once and leaves the rest to other workers. While there is none it only asks now
 // and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
 // on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context) {
@@ -74,9 +74,9 @@ func (w *Worker) listen(ctx context.Context) {
 		case !open:
 			return
 		case idle:
-			q.Most, q.Wait, q.Surplus = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
+			q.Most, q.Wait, q.HandOvers = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
 		default:
-			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
+			q.Most, q.Wait, q.HandOvers = hintsAtOnce, 0, false
 		}
 		if !w.hear(ctx, q) {
 			return
@@ -96,7 +96,7 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 	heard, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
 	switch {
 	case errors.Is(err, tso.ErrUnsupported):
-		w.deaf.Store(true)
+		w.unreachable.Store(true)
 		return false
 	case ctx.Err() != nil, errors.Is(err, percolator.ErrClosed):
 		return false
@@ -106,7 +106,7 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 			return false
 		}
 	}
-	for _, s := range heard.Surplus {
+	for _, s := range heard.HandedOver {
 		w.received(s)
 	}
 	for _, n := range heard.Notified {

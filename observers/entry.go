@@ -42,7 +42,7 @@ const (
 	stateReady    entryState = iota // in queue.ready, runner.blocked or runner.gathered
 	stateDelayed                    // in queue.delayed
 	stateRunning                    // its observers run one after the other
-	stateOffered                    // to other workers, by takeSurplus
+	stateOffered                    // to other workers, by takeBacklog
 	stateReturned                   // offered, and handed over to this worker itself
 	stateNew                        // nowhere yet, and not counted
 )
@@ -90,7 +90,7 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 		case t.parked >= e.newest && t.parked > 0: // a new change gets new attempts
 			t.reset(t.ran, t.parked, now.Add(e.column.runners[i].collapse))
 		case e.state == stateRunning && i == e.running:
-			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
+			if t.due.IsZero() { // the run may have started before ts: it decides when it has ended
 				t.due = now.Add(e.column.runners[i].collapse)
 			}
 		case !e.pending(t):

@@ -12,9 +12,9 @@ import (
 )
 
 // Cells stay where they were dispatched as long as this worker runs them soon: that costs nothing,
-// and chains keep their caches. Its backlog, which is what is ready beyond that, goes to workers with
-// idle slots, the oldest first, because these wait longest. The gap between a backlog and an idle
-// slot, and the limit of hand-overs of a cell, keep cells from going back and forth.
+// and chains keep their caches. Its backlog, which is what is ready beyond that, goes to workers
+// with idle slots, the oldest first, because these wait longest. The gap between a backlog and an
+// idle slot, and the limit of hand-overs of a cell, keep cells from going back and forth.
 //
 // offer.go says what a backlog is and takes cells of it, loans.go what was handed over.
 
@@ -67,19 +67,19 @@ func (w *Worker) handOver(ctx context.Context) {
 	}
 }
 
-// offerCells makes offers to other workers, and keeps the cells that none takes. It returns how many
-// cells were offered and taken.
+// offerCells makes offers to other workers, and keeps the cells that none takes. It returns how
+// many cells were offered and taken.
 func (w *Worker) offerCells(ctx context.Context, offers [][]offer) (offered, taken int, err error) {
 	if len(offers) == 0 {
 		return 0, 0, nil
 	}
-	surplus := make([]model.Surplus, len(offers))
+	handOvers := make([]model.HandOver, len(offers))
 	for i, cells := range offers {
 		offers[i] = slices.SortedFunc(slices.Values(cells), func(a, b offer) int { return cmp.Compare(a.row, b.row) })
-		surplus[i] = encodeOffer(w.id, offers[i])
+		handOvers[i] = handOverOf(w.id, offers[i])
 		offered += len(cells)
 	}
-	firsts, err := w.engine.Dispatch.HandOver(ctx, surplus)
+	firsts, err := w.engine.Dispatch.HandOver(ctx, handOvers)
 	if err != nil {
 		firsts = make([]int, len(offers))
 	}
@@ -93,34 +93,34 @@ func (w *Worker) offerCells(ctx context.Context, offers [][]offer) (offered, tak
 	return offered, taken, err
 }
 
-// encodeOffer is what another worker is told of offered cells.
-func encodeOffer(from uint64, cells []offer) model.Surplus {
-	s := model.Surplus{From: from}
+// handOverOf is what another worker is told of offered cells.
+func handOverOf(from uint64, cells []offer) model.HandOver {
+	s := model.HandOver{From: from}
 	for _, c := range cells {
 		s.Notified = append(s.Notified, model.Notification{Cell: c.column.cell(c.row), Timestamp: c.ts})
-		s.HandOvers = max(s.HandOvers, c.handOvers+1)
+		s.Times = max(s.Times, c.handOvers+1)
 	}
 	return s
 }
 
 // received queues cells that another worker hands over.
-func (w *Worker) received(s model.Surplus) {
+func (w *Worker) received(s model.HandOver) {
 	first := s.Notified[0]
 	col := w.column(first.Cell)
 	if col == nil {
 		return
 	}
 	if s.From == w.id { // all slots of this worker are busy since it asked
-		w.queue.takeBack(col, s.Notified, s.HandOvers-1)
+		w.queue.takeBack(col, s.Notified, s.Times-1)
 		return
 	}
 	waited := max(0, w.age(first.Timestamp)-col.wait())
-	w.counters.received.Add(w.queue.receive(col, s.Notified, s.HandOvers, waited))
+	w.counters.received.Add(w.queue.receive(col, s.Notified, s.Times, waited))
 }
 
-// awaitIdleSlots waits until there are idle slots, or a time has passed. A worker whose runs fail has
-// none for others: it would swallow their work. open is false when ctx has ended or the queue is
-// closed.
+// awaitIdleSlots waits until there are idle slots, or a time has passed. A worker whose runs fail
+// has none for others: it would swallow their work. open is false when ctx has ended or the queue
+// is closed.
 func (q *queue) awaitIdleSlots(ctx context.Context, most time.Duration) (idle, open bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

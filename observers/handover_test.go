@@ -84,7 +84,7 @@ func TestOldestReadyCellsAreOffered(t *testing.T) {
 
 // Of the cells that are gathered, those that fit into no batch that begins soon are offered, by
 // whole batches.
-func TestSurplusOfBatches(t *testing.T) {
+func TestBacklogOfBatches(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{Concurrency: 2}, batchOf(2, time.Minute), after(time.Hour, "o0"))
 		for i := range 4 {
@@ -122,7 +122,7 @@ func TestSurplusOfBatches(t *testing.T) {
 
 // What this worker knows something of hides nothing behind it, nor does one kind of work hide
 // another, whether or not anybody takes what is offered.
-func TestSurplusOfEachKind(t *testing.T) {
+func TestBacklogOfEachKind(t *testing.T) {
 	t.Parallel()
 	t.Run("behind cells that stay", func(t *testing.T) {
 		t.Parallel()
@@ -164,7 +164,7 @@ func TestSurplusOfEachKind(t *testing.T) {
 }
 
 // Cells that were handed to this worker itself run when they would have run.
-func TestOwnSurplusComesFirst(t *testing.T) {
+func TestOwnBacklogComesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 1}, batchOf(3, 0))
 	f.fill(9)
@@ -184,11 +184,11 @@ func TestReceivedBeyondTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 4, QueueLength: 3}, batchOf(10, 0))
 	if !f.q.hasIdleSlots() {
-		t.Error("an idle worker is not hungry")
+		t.Error("an idle worker has no idle slots")
 	}
 	f.fill(3)
 	if f.q.hasIdleSlots() {
-		t.Error("a worker with a full queue is hungry")
+		t.Error("a worker with a full queue has idle slots")
 	}
 	if n := f.q.receive(f.col, notified(10, "a", "b", "c"), 1, 0); n != 3 {
 		t.Errorf("%d received", n)
@@ -198,15 +198,15 @@ func TestReceivedBeyondTheQueue(t *testing.T) {
 
 // A worker whose slots conflict, or that has a full batch to begin, is not helped by more cells,
 // nor are others.
-func TestNoSurplusOfConflicts(t *testing.T) {
+func TestNoBacklogOfConflicts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2}, batchOf(2, 0))
 		for i := range 8 {
 			if _, open := f.q.awaitIdleSlots(t.Context(), 1); !open {
 				t.Fatal("the queue is closed")
 			}
-			if hungry := f.q.hasIdleSlots(); hungry != (i < 2) {
-				t.Errorf("hungry: %v, with %d cells", hungry, i)
+			if idle := f.q.hasIdleSlots(); idle != (i < 2) {
+				t.Errorf("idle: %v, with %d cells", idle, i)
 			}
 			f.offer(fmt.Sprint(i), 10, dispatched, accepted)
 		}
@@ -318,21 +318,21 @@ func TestWorkersAskForWorkWhileTheyHaveLittle(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2, MinBackoff: time.Hour}, options{})
-		hungry := func(want bool) {
+		idle := func(want bool) {
 			t.Helper()
 			if got, open := f.q.awaitIdleSlots(t.Context(), time.Second); got != want || !open {
-				t.Fatalf("hungry: %v, open: %v", got, open)
+				t.Fatalf("idle: %v, open: %v", got, open)
 			}
 		}
-		hungry(true)
+		idle(true)
 		f.fill(2)
-		hungry(false)
+		idle(false)
 		f.q.finish(f.take("0", "o0"), outcome{state: runFailed, err: errTest})
-		hungry(true)
+		idle(true)
 		f.q.finish(f.take("1", "o0"), outcome{state: runFailed, err: errTest})
-		hungry(false)
+		idle(false)
 		f.offer("good", 10, dispatched, accepted)
 		f.q.finish(f.take("good", "o0"), outcome{state: runAcknowledged, through: 20, finished: 20})
-		hungry(true)
+		idle(true)
 	})
 }

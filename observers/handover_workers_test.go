@@ -124,7 +124,7 @@ func (e *env) share(workers, slots, cells, batch int, d time.Duration) (out shar
 		}
 		return n
 	}
-	before, begun := requests(), time.Now()
+	before, started := requests(), time.Now()
 	close(begin)
 	finished := func() (n int64) {
 		for _, w := range list {
@@ -133,7 +133,7 @@ func (e *env) share(workers, slots, cells, batch int, d time.Duration) (out shar
 		return n
 	}
 	e.until("all runs", func() bool { return finished() >= int64(cells) })
-	out.took, out.requests = time.Since(begun), requests()-before
+	out.took, out.requests = time.Since(started), requests()-before
 	e.until("nothing is pending", func() bool { return len(e.pending()) == 0 })
 	for _, w := range list {
 		out.stats = append(out.stats, w.Stats())

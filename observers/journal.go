@@ -54,13 +54,13 @@ func (w *Worker) lookForMissed(ctx context.Context) {
 
 // adopt adopts the streams of clients that died, until ctx ends.
 func (w *Worker) adopt(ctx context.Context) {
-	seen := w.backlog.newRound()
+	seen := w.lag.newPass()
 	defer seen.leave()
 	var parked int
 	var counted time.Time
 	var a *settle.Adopter
 	a = settle.NewAdopter(w.engine.Looker, w.engine.Journal, func(left settle.Backlog, mine bool) {
-		a.Watch.Store(w.deaf.Load())
+		a.Watch.Store(w.unreachable.Load())
 		if m := w.ageOf(left); mine {
 			if time.Since(counted) > countParkedEvery {
 				counted = time.Now()
@@ -74,7 +74,7 @@ func (w *Worker) adopt(ctx context.Context) {
 			seen.replace(met{})
 		}
 	})
-	a.Watch.Store(w.deaf.Load())
+	a.Watch.Store(w.unreachable.Load())
 	a.Run(ctx)
 }
 

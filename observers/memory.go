@@ -18,8 +18,8 @@ type memory struct {
 	// sequence counts the reads of observer states that have started, and the parkings here. It orders
 	// them, and only grows.
 	sequence uint64
-	// repaired: a repair may have undone runs up to here. What was remembered of them is forgotten, and
-	// what is heard of them does not count.
+	// repaired: a repair may have undone runs up to here. What was remembered of them is forgotten,
+	// and what is heard of them does not count.
 	repaired tso.Timestamp
 }
 
@@ -40,12 +40,12 @@ func newLRU[V any](size int) *simplelru.LRU[cellKey, V] {
 	return cache
 }
 
-// observerState is what a worker knows of one observer of a cell: the newest notification it has
-// run for, and the newest it is parked for. Zero: none known.
+// observerState is what a worker has learned of one observer of a cell: the newest notification it
+// has run for, and the newest it is parked for. Zero: none known.
 type observerState struct{ ran, parked tso.Timestamp }
 
 // storedStates are the states of a cell's observers, in the order of the column's; nil if the
-// store holds none. The request that read them began at asOf, of queue.asOf. What the queue has
+// store holds none. The request that read them started at asOf, of queue.asOf. What the queue has
 // learned since is newer: another page, of the scan or of WaitIdle, or that it parked the cell.
 type storedStates struct {
 	asOf   uint64
@@ -135,8 +135,8 @@ func (q *queue) otherParked(j job) bool {
 	return false
 }
 
-// othersDone returns the cell's other observers that have run for everything that j is for, by name,
-// each with the newest notification it has run for.
+// othersDone returns the cell's other observers that have run for everything that j is for, by
+// name, each with the newest notification it has run for.
 func (q *queue) othersDone(j job) map[string]tso.Timestamp {
 	q.mu.Lock()
 	defer q.mu.Unlock()

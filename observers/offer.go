@@ -25,8 +25,8 @@ type handOver struct {
 	backlog, idle chan struct{}
 	// failing counts the attempts that failed since the last one that did not.
 	failing int
-	// first is which kind of backlog takeBacklog took first, the last time: that of a runner, or, after
-	// those, single cells.
+	// first is which kind of backlog takeBacklog took first, the last time: that of a runner, or,
+	// after those, single cells.
 	first int
 	lent  loans
 }
@@ -80,8 +80,8 @@ type offer struct {
 
 // takeBacklog takes of each kind of backlog, single cells and the batches of each observer, the
 // oldest: at most most cells, or one batch if that has more. What it returns together is to run
-// together. Each kind comes first in turn, as all may be more than one request holds. The caller ends
-// each offer with handedOver or keep.
+// together. Each kind comes first in turn, as all may be more than one request holds. The caller
+// ends each offer with handedOver or keep.
 func (q *queue) takeBacklog(most int) (offers [][]offer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -129,8 +129,8 @@ func (q *queue) count(rn *runner, outs []outcome) {
 	}
 }
 
-// complete records a successful run of t. The run covers every notification known before it started,
-// whatever its timestamp: one from the future would otherwise run without end.
+// complete records a successful run of t. The run covers every notification known before it
+// started, whatever its timestamp: one from the future would otherwise run without end.
 func (e *entry) complete(t *task, out outcome) {
 	ran := out.through
 	if t.due.IsZero() {

@@ -118,7 +118,7 @@ func (w *Worker) record(ctx context.Context, j job, out outcome) outcome {
 	return out
 }
 
-// park stores that j's observer is parked for what was known when its last run began.
+// park stores that j's observer is parked for what was known when its last run started.
 func (w *Worker) park(ctx context.Context, j job, reason error) bool {
 	states := []layout.ObserverState{{
 		Observer: j.runner.name, Through: j.newest, Attempts: j.number, Reason: reason.Error(), Since: time.Now().UTC(),

@@ -112,7 +112,7 @@ func TestQueueAwaitIdle(t *testing.T) {
 		f.q.finish(f.take("b", "o0"), outcome{state: runParked, err: errTest}) // does not count
 		started := <-idle
 		if !f.q.emptySince(started) {
-			t.Fatal("nothing has begun")
+			t.Fatal("nothing has started")
 		}
 		f.offer("a", 30, dispatched, accepted)
 		f.q.finish(f.take("a", "o0"), outcome{state: runAcknowledged, through: 40})

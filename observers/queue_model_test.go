@@ -21,7 +21,7 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 		f := newFixture(t, Config{}, options{})
 		const change = tso.Timestamp(10)
 		stored := observerState{} // what the store holds of the observer
-		var pages []*storedStates // under way
+		var pages []*storedStates // in flight
 		read := func() *storedStates { return &storedStates{f.q.asOf(), []observerState{stored}} }
 		deliver := func(p *storedStates) { f.q.offer(f.col, "r", change, found, p) }
 		running := false

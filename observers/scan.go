@@ -32,12 +32,12 @@ type scanner struct {
 	walk scanning.Scanner
 	pace scanning.Pace
 	asOf uint64 // of the queue, when the page in hand was read
-	seen *round
+	seen *pass
 }
 
 func newScanner(w *Worker) *scanner {
 	random := newRandom()
-	s := &scanner{Worker: w, seen: w.backlog.newRound(), pace: scanning.Pace{Fixed: w.cfg.ScanInterval, Random: random}}
+	s := &scanner{Worker: w, seen: w.lag.newPass(), pace: scanning.Pace{Fixed: w.cfg.ScanInterval, Random: random}}
 	s.walk = scanning.Scanner{
 		Source: s, Tables: w.coverage.tables, Places: w.places, Rows: w.rows, Remote: w.remote, Counts: &w.counters.scans,
 		Now: time.Now, Random: random,
@@ -94,11 +94,11 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 }
 
 // Work implements scanning.Source: it queues the dirty cells of a page and resolves its stranded
-// locks. It waits while the queue is full. inQueue: most of the page already waits for its job;
+// locks. It waits while the queue is full. inQueue: most of the page waits for its run already;
 // parked cells do not count.
 func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
-	inTurn := 0
+	waits := 0
 	page := s.newPage()
 	defer func() { s.seen.add(page.met) }()
 	for _, row := range rows {
@@ -122,13 +122,13 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 			case accepted, joined:
 				foundNew = true
 			case known:
-				inTurn++
+				waits++
 			case full, refused: // the worker is stopping
 				return foundNew, false
 			}
 		}
 	}
-	return foundNew, inTurn > len(rows)/2
+	return foundNew, waits > len(rows)/2
 }
 
 // offerFound queues a notification read from a table, with the stored states of its column's
@@ -153,7 +153,7 @@ func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *s
 // (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
 //
 // ResolveLock judges whether a transaction is dead. The time to live only avoids asking about every
-// commit under way.
+// commit in flight.
 func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int64 {
 	locks := w.expired(ctx, rows)
 	if len(locks) == 0 {

@@ -8,7 +8,7 @@ import (
 
 // An entry that is due waits for a goroutine in queue.ready, or with others for a batch (batch.go).
 // One that is not due yet waits in queue.delayed. One whose observer has no slot waits in a fifo
-// for it, and the slot's release brings it back here (job.go).
+// for it, and the slot's release brings it back here (take.go).
 
 // HeadStart gives an observer's cells, or batches, a priority: a worker begins them before those of
 // others that became ready up to d earlier. Nothing starves: what has been ready for longer than

@@ -12,11 +12,11 @@ import (
 
 // A notification that a worker comes across may be another worker's, which has it in its queue: in
 // its collapse window, in a pause after a failure, or because there is much to do. A second worker
-// that runs for it wastes requests, and both conflict. So a worker leaves alone what it finds until it has
-// stood for longer than it should wait anywhere: the Collapse, MaxWait and After of its column,
-// Config.Grace, and as long as ready cells wait here. Exceptions are what was lost for certain:
-// entries of sessions that have ended; and this client's own entries, which it looks at late and of
-// which it knows what it has handed over.
+// that runs for it wastes requests, and both conflict. So a worker leaves alone what it finds until
+// it has stood for longer than it should wait anywhere: the Collapse, MaxWait and After of its
+// column, Config.Grace, and as long as ready cells wait here. Exceptions are what was lost for
+// certain: entries of sessions that have ended; and this client's own entries, which it looks at
+// late and of which it knows what it has handed over.
 //
 // Rejected: row locks for what waits. They cost the oracle a request for every few cells, and a
 // scanner stops at each row that is locked.
@@ -112,8 +112,8 @@ func (w *Worker) metBy(n model.Notification, age time.Duration) source {
 	return fromSearch
 }
 
-// queueDelay is how long ready cells wait here for their run. It says how long they may wait in other
-// workers, since these share their work. After a while without a run it says less and less.
+// queueDelay is how long ready cells wait here for their run. It says how long they may wait in
+// other workers, since these share their work. After a while without a run it says less and less.
 type queueDelay struct {
 	longest time.Duration // at noted; it decays by a second each second
 	noted   time.Time

@@ -87,8 +87,9 @@ func (w *Worker) newTelemetry() (err error) {
 	return nil
 }
 
-// startSpan starts the span of an attempt. It has no parent: a notification does not say who changed the
-// cell, and one run may handle many changes. Their commit timestamp links it to their commits.
+// startSpan starts the span of an attempt. It has no parent: a notification does not say who
+// changed the cell, and one run may handle many changes. Their commit timestamp links it to their
+// commits.
 func (w *Worker) startSpan(ctx context.Context, r *run) (context.Context, trace.Span) {
 	if w.telemetry.tracer == nil {
 		return ctx, nil
@@ -175,11 +176,11 @@ func (w *Worker) registerMetrics() (unregister func(), err error) {
 }
 
 func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
-	runs := o.Counter("percolator.observer.runs", "{run}", "Turns of an observer, by outcome")
+	runs := o.Counter("percolator.observer.runs", "{run}", "Runs of an observer, by outcome")
 	retries := o.Counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
 	parkings := o.Counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
-	running := o.Gauge("percolator.observer.running", "{run}", "Runs under way")
-	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their job or their pause")
+	running := o.Gauge("percolator.observer.running", "{run}", "Runs in flight")
+	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their run or their pause")
 	return func(to metric.Observer) {
 		sizes := w.queue.runnerSizes(w.coverage)
 		for _, rn := range w.coverage.runners {
@@ -201,11 +202,11 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	received := o.Counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
 	dropped := o.Counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them, or the client by its journal")
-	handed := o.Counter("percolator.notifications.handed_over", "{cell}", "Cells that this worker had too many of and others have taken, or itself, if it had asked before")
+	handed := o.Counter("percolator.notifications.handed_over", "{cell}", "Cells of the backlog of this worker that others have taken, or itself, if it had asked before")
 	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest unprocessed notification that scanners or adopter have met, parked ones apart")
-	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round or the journal lists them")
+	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last pass or the journal lists them")
 	stuck := o.Seconds("percolator.lock.expired.age", "How long the oldest lock that scanners or adopter have met has been past its time to live")
-	rounds := o.Counter("percolator.scan.rounds", "{round}", "Rounds of a scanner through all tables")
+	rounds := o.Counter("percolator.scan.rounds", "{round}", "Passes of a scanner through all tables")
 	rows := o.Counter("percolator.scan.rows", "{row}", "Dirty or locked rows that scanners read")
 	teleports := o.Counter("percolator.scan.teleports", "{teleport}", "Times that a scanner met another one and went elsewhere")
 	corrupt := o.Counter("percolator.scan.corrupt", "{cell}", "Cells that scanners could not decode, each time that they met them")

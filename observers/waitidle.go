@@ -155,9 +155,9 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, mov
 }
 
 // A sweep alone proves nothing if work moved behind it while it read. In this process, the queue
-// tells whether anything began meanwhile. A worker in another process moves work by committing, so
-// its write records have timestamps after one taken before the sweep. The sweep counts only if no
-// table has such a record afterwards.
+// tells whether anything started meanwhile. A worker in another process moves work by committing,
+// so its write records have timestamps after one taken before the sweep. The sweep counts only if
+// no table has such a record afterwards.
 
 // WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished
 // run on this worker, and no lock under which an observed cell may have committed without its
@@ -242,7 +242,7 @@ const (
 // remains counts the unfinished work that a sweep found.
 type remains struct {
 	here      int // taken into this worker's queue
-	elsewhere int // for others to do, or under way
+	elsewhere int // for others to do, or in flight
 }
 
 func (r remains) String() string {

@@ -52,8 +52,8 @@ func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, o
 		return nil, err
 	}
 	for k, i := range again {
-		var over bool
-		if outs[i], over = w.handled(r.attempt[i], cells[i], rows[k], asOf); !over {
+		var done bool
+		if outs[i], done = w.handled(r.attempt[i], cells[i], rows[k], asOf); !done {
 			left = append(left, i)
 		}
 	}
@@ -63,16 +63,16 @@ func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, o
 
 // handled reports whether nothing is left to do for a weak notification by its row, which was read
 // after the queue was at asOf, and how that ends the job.
-func (w *Worker) handled(j job, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, over bool) {
+func (w *Worker) handled(j job, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, done bool) {
 	if !row.Notifies(cell, tso.MaxTimestamp, 1) { // another worker has run for it
 		j.runner.counters.acknowledged.Add(1)
 		// It says nothing about later ones: any client can leave a hint with any timestamp.
 		return outcome{state: runErased, through: j.newest}, true
 	}
-	switch ran, over := w.queue.learn(j, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
-	case over && ran == 0: // parked by another worker
+	switch ran, done := w.queue.learn(j, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
+	case done && ran == 0: // parked by another worker
 		return outcome{state: runParked}, true
-	case over: // it ran on another worker, and the notification is there for other observers
+	case done: // it ran on another worker, and the notification is there for other observers
 		j.runner.counters.acknowledged.Add(1)
 		return outcome{state: runAcknowledged, through: ran}, true
 	}

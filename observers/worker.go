@@ -42,13 +42,14 @@ type Worker struct {
 	garbage  *admin.Collector
 	sweeper  *admin.Sweeper
 	counters workerCounters
-	backlog  backlog
+	lag      lag
 
 	sightings *sightings
 
 	telemetry telemetry
 	ran       atomic.Bool
-	deaf      atomic.Bool // it hears no hints
+	// unreachable: no hint arrives here, nor what other workers pass on or hand over.
+	unreachable atomic.Bool
 }
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
@@ -118,9 +119,9 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 }
 
 // Run looks for work in the journal, or searches the tables of an instance without one, takes
-// notifications from its client, runs observers, and takes its turn at removing old versions and at
-// sweeping until ctx ends. Then it begins nothing new, waits up to Config.DrainTimeout for runs
-// under way, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
+// notifications from its client, runs observers, and helps to remove old versions and to
+// sweep until ctx ends. Then it starts nothing new, waits up to Config.DrainTimeout for runs
+// in flight, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
 // after the cancellation it abandons observers that ignore it. Errors: ErrStarted on a second call,
 // percolator.ErrClosed once the client is closed, and those of registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
@@ -141,7 +142,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var goroutines, scanners sync.WaitGroup
 	w.queue.open()
 	stopDispatch := func() {}
-	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
+	if w.unreachable.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
 		scanners.Go(func() { w.handOver(ctx) })
