@@ -36,11 +36,13 @@ type runner struct {
 	counters counters
 
 	// The rest is guarded by queue.mu.
-	active     int // runs in flight
-	running    int // cells of theirs that have not finished
-	congestion congestion
-	gathered   gathering
-	blocked    fifo[*entry] // cells that wait for a slot
+
+	// active are the runs that hold a slot, running their jobs that have not finished.
+	active, running int
+	congestion      congestion
+	gathered        gathering
+	// blocked are cells that no batch takes, whose other tasks that may run are blocked as well.
+	blocked fifo[*entry]
 	ordering
 }
 

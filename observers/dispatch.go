@@ -23,7 +23,7 @@ func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	if w.pass(n) {
 		return true
 	}
-	switch v, _ := w.offer(n, arrival{from: fromClient}); v {
+	switch v, _ := w.enqueue(n, arrival{from: fromClient}); v {
 	case accepted, joined:
 		w.counters.dispatched.Add(1)
 	case full, crowded:
@@ -40,8 +40,8 @@ func (w *Worker) column(c model.Cell) *column { return w.coverage.taken[Column{c
 
 func (w *Worker) takes(c model.Cell) bool { return w.column(c) != nil }
 
-// offer queues a notification unless its column is foreign to this worker, or was dropped.
-func (w *Worker) offer(n model.Notification, a arrival) (v verdict, upTo tso.Timestamp) {
+// enqueue queues a notification unless its column is foreign to this worker, or was dropped.
+func (w *Worker) enqueue(n model.Notification, a arrival) (v verdict, upTo tso.Timestamp) {
 	col := w.column(n.Cell)
 	if col == nil || w.dropped(col) {
 		return foreign, 0
@@ -131,7 +131,7 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 // hinted queues what another process has notified. If it does not fit, it is found later. It
 // counts as found: because of a look or a scan, another worker may handle it as well.
 func (w *Worker) hinted(n model.Notification, from source) {
-	if v, _ := w.offer(n, arrival{from: from}); v == accepted || v == joined {
+	if v, _ := w.enqueue(n, arrival{from: from}); v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
 }

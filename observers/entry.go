@@ -39,7 +39,7 @@ type entry struct {
 type entryState uint8
 
 const (
-	stateReady    entryState = iota // in queue.ready, runner.blocked or runner.gathered
+	stateReady    entryState = iota // in queue.ready, runner.gathered, runner.blocked or retries.blocked
 	stateDelayed                    // in queue.delayed
 	stateRunning                    // its observers run one after the other
 	stateOffered                    // to other workers, by takeBacklog

@@ -90,9 +90,9 @@ func (w *Worker) found() settle.Found {
 		if sight.Elsewhere || w.owner(n) != "" { // not what a client that died has left behind
 			from = w.metBy(n, sight.Age)
 		}
-		v := w.offerFound(ctx, n, states, from)
+		v := w.enqueueFound(ctx, n, states, from)
 		for v == full && w.queue.awaitRoom(ctx) {
-			v = w.offerFound(ctx, n, states, from)
+			v = w.enqueueFound(ctx, n, states, from)
 		}
 		if v == elsewhere && !sight.Elsewhere {
 			w.pass(n) // no one else tells the owner

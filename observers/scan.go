@@ -113,9 +113,9 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 		s.forgetObserverStates(ctx, row)
 		for _, n := range row.Notified {
 			stored, from := &storedStates{s.asOf, states[n.Cell.Column]}, s.metBy(n, 0)
-			v := s.offerFound(ctx, n, stored, from)
+			v := s.enqueueFound(ctx, n, stored, from)
 			for v == full && s.queue.awaitRoom(ctx) {
-				v = s.offerFound(ctx, n, stored, from)
+				v = s.enqueueFound(ctx, n, stored, from)
 			}
 			page.notification(n.Timestamp, v)
 			switch v {
@@ -131,11 +131,11 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 	return foundNew, waits > len(rows)/2
 }
 
-// offerFound queues a notification read from a table, with the stored states of its column's
+// enqueueFound queues a notification read from a table, with the stored states of its column's
 // observers, unless it is contested. It erases a finished one, repeatedly if need be.
-func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates, from source) verdict {
+func (w *Worker) enqueueFound(ctx context.Context, n model.Notification, stored *storedStates, from source) verdict {
 	w.heedRepairs(ctx)
-	v, upTo := w.offer(n, arrival{from: from, stored: stored})
+	v, upTo := w.enqueue(n, arrival{from: from, stored: stored})
 	switch v {
 	case accepted, joined:
 		w.counters.found.Add(1)

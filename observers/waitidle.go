@@ -286,7 +286,7 @@ func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, 
 			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] || !w.observes(n.Cell) {
 				continue // a column that the schema no longer observes
 			}
-			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.metBy(n, 0)) {
+			switch w.enqueueFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.metBy(n, 0)) {
 			case parked:
 			case accepted, joined, known:
 				left.here++
