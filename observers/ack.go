@@ -8,58 +8,58 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// runAcknowledged runs one observer for those of the observed cells whose newest change it has not
-// acknowledged. At most one of several concurrent runs for a change commits, because all of them
-// write the acknowledgment (docs/PROTOCOL.md, I12). Once nothing is left to do for a cell up to the
-// run's start timestamp, notifications up to there are erased (I13): by the mutation that commits
-// the last acknowledgment, or here if another worker was faster.
-func (w *Worker) runAcknowledged(ctx context.Context, r *run) []outcome {
+// attemptAcknowledged runs one observer for those of the observed cells whose newest change it has
+// not acknowledged. At most one of several concurrent runs for a change commits, because all of
+// them write the acknowledgment (docs/PROTOCOL.md, I12). Once nothing is left to do for a cell up
+// to the run's start timestamp, notifications up to there are erased (I13): by the mutation that
+// commits the last acknowledgment, or here if another worker was faster.
+func (w *Worker) attemptAcknowledged(ctx context.Context, r *run) []outcome {
 	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return r.all(w.failed(r, err, stagePrepare))
 	}
 	defer tx.Rollback(ctx)
-	cells, start := cellsOf(r.part), tx.StartTimestamp()
-	acks, err := tx.AcknowledgeAll(ctx, cells, r.lane.name, r.part[0].entry.column.names)
+	cells, start := cellsOf(r.attempt), tx.StartTimestamp()
+	acks, err := tx.AcknowledgeAll(ctx, cells, r.runner.name, r.attempt[0].entry.column.names)
 	if err != nil {
 		return r.all(w.failed(r, err, stagePrepare))
 	}
-	outs := r.all(outcome{unread: true})
+	outs := r.all(outcome{state: runUnread})
 	var changes []Change
 	var over []model.Notification
 	for i, a := range acks {
-		switch outs[i] = (outcome{start: start}); {
+		switch outs[i] = (outcome{state: runAcknowledged, through: start}); {
 		case a.Run:
 			changes = append(changes, Change{
-				Cell: cells[i], Value: a.Value, Deleted: a.Deleted, CommitTS: a.CommitTS, Attempt: r.part[i].attempt,
+				Cell: cells[i], Value: a.Value, Deleted: a.Deleted, CommitTS: a.CommitTS, Attempt: r.attempt[i].number,
 			})
 			continue
 		case a.Finished:
 			over = append(over, model.Notification{Cell: cells[i], Timestamp: start})
 		}
-		r.lane.counters.acknowledged.Add(1)
+		r.runner.counters.acknowledged.Add(1)
 	}
 	erased := w.erase(ctx, over...)
 	var ran outcome
 	if len(changes) > 0 {
-		ran = w.attempt(ctx, r, tx, changes)
+		ran = w.commit(ctx, r, tx, changes)
 	}
 	for i, a := range acks {
 		if a.Run {
 			outs[i] = ran
 		}
 		if a.Finished && (a.Run || erased) {
-			outs[i].finished = outs[i].start
+			outs[i].finished = outs[i].through
 		}
 	}
 	return outs
 }
 
-// cellsOf are the cells of turns.
-func cellsOf(turns []turn) []percolator.Cell {
-	cells := make([]percolator.Cell, len(turns))
-	for i, tn := range turns {
-		cells[i] = tn.entry.column.cell(tn.entry.row)
+// cellsOf are the cells of jobs.
+func cellsOf(jobs []job) []percolator.Cell {
+	cells := make([]percolator.Cell, len(jobs))
+	for i, j := range jobs {
+		cells[i] = j.entry.column.cell(j.entry.row)
 	}
 	return cells
 }

@@ -38,15 +38,15 @@ func newChain(t *testing.T, cfg Config, observers ...options) *chain {
 		t.Fatal(err)
 	}
 	c := &chain{}
-	var lanes []*lane
+	var runners []*runner
 	for i, o := range observers {
-		l := &lane{observer: &observer{name: fmt.Sprint("o", i), options: o}}
-		lanes = append(lanes, l)
-		c.columns = append(c.columns, &column{Column: Column{"t", fmt.Sprint(i)}, lanes: []*lane{l}, cells: map[string]*entry{}})
+		rn := &runner{observer: &observer{name: fmt.Sprint("o", i), options: o}}
+		runners = append(runners, rn)
+		c.columns = append(c.columns, &column{Column: Column{"t", fmt.Sprint(i)}, runners: []*runner{rn}, cells: map[string]*entry{}})
 	}
-	connect(lanes)
-	c.fixture = &fixture{T: t, q: newQueue(cfg, lanes), col: c.columns[0]}
-	c.q.start()
+	connect(runners)
+	c.fixture = &fixture{T: t, q: newQueue(cfg, runners), col: c.columns[0]}
+	c.q.open()
 	t.Cleanup(c.q.close)
 	return c
 }
@@ -133,8 +133,9 @@ func TestBatchAtTheLimitTakesHeldCellsAlong(t *testing.T) {
 func TestAfterDoesNotWaitForWhatPausesOrIsParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for name, out := range map[string]outcome{
-			"failed": {err: errTest}, "snoozed": {snoozed: true, pause: time.Minute}, "parked": {err: errTest, parked: true},
-			"blameless": {err: errTest, blameless: true}, "conflict": {err: errTest, conflict: true},
+			"failed": {state: runFailed, err: errTest}, "snoozed": {state: runSnoozed, due: time.Now().Add(time.Minute)},
+			"parked": {state: runParked, err: errTest}, "inconclusive": {state: runInconclusive, err: errTest},
+			"conflict": {state: runConflicted, err: errTest},
 		} {
 			c := newChain(t, Config{MinBackoff: time.Minute, MaxBackoff: 10 * time.Minute}, options{}, after(time.Hour, "o0"))
 			c.notify(0, "a", 10)
@@ -149,15 +150,15 @@ func TestAfterDoesNotWaitForWhatPausesOrIsParked(t *testing.T) {
 			}
 			c.notify(1, "y", 30)
 			bad = c.take("a", "o0")
-			if name != "snoozed" && bad.attempt == 1 != (name == "blameless") {
-				t.Errorf("%s: attempt %d", name, bad.attempt)
+			if name != "snoozed" && bad.number == 1 != (name == "inconclusive") {
+				t.Errorf("%s: attempt %d", name, bad.number)
 			}
 			c.notify(1, "z", 31)
-			if tn, ok := c.q.tryTake(); ok { // y was ready before
-				t.Errorf("%s: %s began while an attempt at a was under way", name, tn.entry.row)
+			if j, ok := c.q.tryTake(); ok { // y was ready before
+				t.Errorf("%s: %s started while an attempt at a was in flight", name, j.entry.row)
 			}
-			c.q.finish(bad, outcome{start: 40, finished: 40})
-			if y, z := c.takeAny(), c.takeAny(); y.lane.name != "o1" || z.lane.name != "o1" {
+			c.q.finish(bad, outcome{state: runAcknowledged, through: 40, finished: 40})
+			if y, z := c.takeAny(), c.takeAny(); y.runner.name != "o1" || z.runner.name != "o1" {
 				t.Errorf("%s: took %s and %s", name, y.entry.row, z.entry.row)
 			}
 		}
@@ -172,19 +173,19 @@ func TestAfterOnOneColumn(t *testing.T) {
 			f := newFixture(t, Config{}, options{}, with(second, After(time.Hour, "o0")))
 			f.offerAll("ab", accepted)
 			a, b := f.take("a", "o0"), f.take("b", "o0")
-			f.q.finish(a, outcome{start: 20})
+			f.q.finish(a, outcome{state: runAcknowledged, through: 20})
 			f.none() // b runs
 			f.offer("a", 30, found, joined)
-			f.q.finish(f.take("a", "o0"), outcome{start: 40})
+			f.q.finish(f.take("a", "o0"), outcome{state: runAcknowledged, through: 40})
 			f.none()
-			f.q.finish(b, outcome{start: 21})
+			f.q.finish(b, outcome{state: runAcknowledged, through: 21})
 			if name == "batches" {
 				f.takeBatch("a", "b")
 				continue
 			}
 			first, second := f.takeAny(), f.takeAny()
-			if got := first.entry.row + second.entry.row; got != "ab" && got != "ba" || first.lane.name != "o1" || second.lane.name != "o1" {
-				t.Errorf("took %s of %s and %s", got, first.lane.name, second.lane.name)
+			if got := first.entry.row + second.entry.row; got != "ab" && got != "ba" || first.runner.name != "o1" || second.runner.name != "o1" {
+				t.Errorf("took %s of %s and %s", got, first.runner.name, second.runner.name)
 			}
 		}
 	})
@@ -197,13 +198,13 @@ func TestAfterLooksAgainWhenACellIsTaken(t *testing.T) {
 			c := newChain(t, Config{}, options{collapse: time.Second}, with(down, After(time.Hour, "o0")))
 			c.notify(1, "x", 10)
 			c.notify(0, "a", 11)
-			if tn, ok := c.q.tryTake(); ok {
-				t.Errorf("%s: took %s", name, tn.entry.row)
+			if j, ok := c.q.tryTake(); ok {
+				t.Errorf("%s: took %s", name, j.entry.row)
 			}
 			c.pass(time.Second)
 			c.q.finish(c.take("a", "o0"), done)
-			if tn := c.takeAny(); tn.entry.row != "x" {
-				t.Errorf("%s: took %s", name, tn.entry.row)
+			if j := c.takeAny(); j.entry.row != "x" {
+				t.Errorf("%s: took %s", name, j.entry.row)
 			}
 		}
 	})
@@ -215,8 +216,8 @@ func TestAfterInACycle(t *testing.T) {
 		for i := range 3 {
 			c.notify(i, "x", 10)
 		}
-		if tn, ok := c.q.tryTake(); ok {
-			t.Errorf("took %s", tn.lane.name)
+		if j, ok := c.q.tryTake(); ok {
+			t.Errorf("took %s", j.runner.name)
 		}
 		c.pass(time.Minute)
 		for range 3 {
@@ -232,9 +233,9 @@ func TestAfterWithFewSlots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{Concurrency: 2, MinBackoff: time.Second, MaxBackoff: time.Second}, options{}, with(after(time.Hour, "o0"), MaxConcurrent(1)), options{})
 		c.notify(1, "failed", 9)
-		c.q.finish(c.take("failed", "o1"), outcome{err: errTest})
+		c.q.finish(c.take("failed", "o1"), outcome{state: runFailed, err: errTest})
 		c.notify(2, "retried", 9)
-		c.q.finish(c.take("retried", "o2"), outcome{err: errTest})
+		c.q.finish(c.take("retried", "o2"), outcome{state: runFailed, err: errTest})
 		c.notify(0, "a", 10)
 		a := c.take("a", "o0")
 		c.pass(time.Second)
@@ -248,14 +249,14 @@ func TestAfterWithFewSlots(t *testing.T) {
 			t.Errorf("%d cells are ready for one slot", n)
 		}
 		for i := range 4 {
-			tn, ok := c.q.tryTake()
-			if !ok || tn.entry.row != fmt.Sprint(i) {
-				t.Fatalf("took %+v (%v), want %d", tn.entry, ok, i)
+			j, ok := c.q.tryTake()
+			if !ok || j.entry.row != fmt.Sprint(i) {
+				t.Fatalf("took %+v (%v), want %d", j.entry, ok, i)
 			}
 			if other, ok := c.q.tryTake(); ok {
 				t.Fatalf("%s at the same time", other.entry.row)
 			}
-			c.q.finish(tn, done)
+			c.q.finish(j, done)
 		}
 		c.q.finish(retried, done)
 		c.take("failed", "o1")
@@ -276,7 +277,7 @@ func TestHeldCellsAreCounted(t *testing.T) {
 		c.notify(0, "b", 12) // what they wait for has room
 		idle := make(chan struct{})
 		go func() {
-			_, _ = c.q.awaitIdle(t.Context())
+			_, _ = c.q.awaitEmpty(t.Context())
 			close(idle)
 		}()
 		c.q.finish(a, done)
@@ -296,7 +297,7 @@ func TestHeldCellsAreCounted(t *testing.T) {
 		c.notify(1, "x", 31)
 		c.q.close()
 		c.sizes(0, 1)
-		c.q.finish(a, outcome{start: 40, finished: 40})
+		c.q.finish(a, outcome{state: runAcknowledged, through: 40, finished: 40})
 		c.sizes(0, 0)
 	})
 }
@@ -306,22 +307,22 @@ func TestAfterARepair(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{}, after(time.Hour, "o0"), options{collapse: time.Minute})
 		f.offer("r", 10, dispatched, accepted)
-		f.q.finish(f.take("r", "o0"), outcome{start: 20})
-		f.q.finish(f.take("r", "o1"), outcome{start: 21})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 21})
 		f.none()
 		f.q.forgetRuns(50, map[Column]*column{f.col.Column: f.col})
 		f.offer("s", 55, dispatched, accepted)
-		f.q.finish(f.take("s", "o0"), outcome{start: 60})
+		f.q.finish(f.take("s", "o0"), outcome{state: runAcknowledged, through: 60})
 		f.none() // o0 has to run for r
 		f.pass(time.Minute)
-		f.q.finish(f.take("r", "o0"), outcome{start: 61})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 61})
 		f.pass(0)
 		for range 4 {
-			tn, ok := f.q.tryTake()
-			if !ok || tn.lane.name == "o0" {
-				t.Fatalf("took %+v (%v)", tn, ok)
+			j, ok := f.q.tryTake()
+			if !ok || j.runner.name == "o0" {
+				t.Fatalf("took %+v (%v)", j, ok)
 			}
-			f.q.finish(tn, outcome{start: 62})
+			f.q.finish(j, outcome{state: runAcknowledged, through: 62})
 		}
 		f.sizes(0, 0)
 	})
@@ -355,27 +356,27 @@ func TestSlowMachinesMakeNoMoreWork(t *testing.T) {
 			for range concurrency {
 				workers.Go(func() {
 					for {
-						tn, ok := c.q.take()
+						j, ok := c.q.takeJob()
 						if !ok {
 							return
 						}
 						start, pause := tick(), time.Millisecond
-						if tn.lane.name == "o0" {
+						if j.runner.name == "o0" {
 							pause = took
 						}
 						time.Sleep(pause)
-						if tn.lane.name == "o0" {
-							c.q.offer(c.columns[1], string('0'+tn.entry.row[len(tn.entry.row)-1]%targets), tick(), dispatched, nil)
+						if j.runner.name == "o0" {
+							c.q.offer(c.columns[1], string('0'+j.entry.row[len(j.entry.row)-1]%targets), tick(), dispatched, nil)
 						} else {
 							mu.Lock()
 							n++
 							mu.Unlock()
 						}
-						c.q.finish(tn, outcome{start: start, committed: true})
+						c.q.finish(j, outcome{state: runCommitted, through: start})
 					}
 				})
 			}
-			if _, err := c.q.awaitIdle(t.Context()); err != nil {
+			if _, err := c.q.awaitEmpty(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			c.q.close()
@@ -410,10 +411,10 @@ func TestAfterNamesObservers(t *testing.T) {
 	}
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"d", "u", "f"}}}}
 	cov, err := cover(schema, list, []Column{{"t", "d"}, {"t", "u"}})
-	if err != nil || len(cov.lanes) != 2 {
-		t.Fatalf("%v, %v", cov.lanes, err)
+	if err != nil || len(cov.runners) != 2 {
+		t.Fatalf("%v, %v", cov.runners, err)
 	}
-	down, up := cov.lanes[0], cov.lanes[1]
+	down, up := cov.runners[0], cov.runners[1]
 	if len(down.awaits) != 1 || down.awaits[0] != up || len(up.awaitedBy) != 1 || len(down.awaitedBy)+len(up.awaits) != 0 || down.afterLimit != time.Minute {
 		t.Errorf("%d and %d", len(down.awaits), len(up.awaitedBy))
 	}
@@ -424,11 +425,11 @@ func TestAfterForgottenCells(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{QueueLength: 1, MinBackoff: time.Hour, MaxBackoff: time.Hour}, options{}, after(2*time.Hour, "o0"))
 		c.notify(0, "a", 10)
-		c.q.finish(c.take("a", "o0"), outcome{err: errTest})
+		c.q.finish(c.take("a", "o0"), outcome{state: runFailed, err: errTest})
 		c.notify(0, "b", 11)
-		c.q.finish(c.take("b", "o0"), outcome{err: errTest}) // too many that fail
+		c.q.finish(c.take("b", "o0"), outcome{state: runFailed, err: errTest}) // too many that fail
 		c.sizes(1, 0)
-		if busy := c.columns[0].lanes[0].busy; busy != 0 {
+		if busy := c.columns[0].runners[0].busy; busy != 0 {
 			t.Errorf("%d cells count", busy)
 		}
 
@@ -461,7 +462,7 @@ func TestAfterWhatOthersDid(t *testing.T) {
 		f := newFixture(t, Config{MinBackoff: time.Minute, MaxBackoff: time.Minute}, options{}, after(time.Hour, "o0"))
 		busy := func(want int) {
 			t.Helper()
-			if n := f.col.lanes[0].busy; n != want {
+			if n := f.col.runners[0].busy; n != want {
 				t.Errorf("%d cells count, want %d", n, want)
 			}
 		}
@@ -469,11 +470,11 @@ func TestAfterWhatOthersDid(t *testing.T) {
 		busy(1)
 		f.q.offer(f.col, "r", 10, found, &storedStates{f.q.asOf(), []observerState{{parked: 10}, {}}}) // by another worker
 		busy(0)
-		f.q.finish(f.take("r", "o1"), outcome{start: 15})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 15})
 		f.offer("r", 20, found, accepted)
-		f.q.finish(f.take("r", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("r", "o0"), outcome{state: runFailed, err: errTest})
 		busy(0)
-		f.q.finish(f.take("r", "o1"), outcome{snoozed: true, pause: time.Hour})
+		f.q.finish(f.take("r", "o1"), outcome{state: runSnoozed, due: time.Now().Add(time.Hour)})
 		f.q.offer(f.col, "r", 20, found, &storedStates{f.q.asOf(), []observerState{{ran: 25}, {}}}) // it has run elsewhere
 		busy(0)
 		f.offer("r", 30, found, joined) // and has not failed for this
@@ -487,14 +488,14 @@ func TestAfterARepairTheLimitBegins(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, options{}, after(time.Hour, "o0"), options{collapse: time.Minute})
 		f.offer("r", 10, dispatched, accepted)
-		f.q.finish(f.take("r", "o0"), outcome{start: 20})
-		f.q.finish(f.take("r", "o1"), outcome{start: 21})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 21})
 		f.q.forgetRuns(50, map[Column]*column{f.col.Column: f.col})
 		f.offer("s", 55, dispatched, accepted)
 		f.take("s", "o0") // and hangs
 		f.pass(time.Minute)
-		f.q.finish(f.take("r", "o0"), outcome{start: 61})
-		f.q.finish(f.take("r", "o2"), outcome{start: 62})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 61})
+		f.q.finish(f.take("r", "o2"), outcome{state: runAcknowledged, through: 62})
 		f.none()
 		f.pass(time.Hour)
 		f.take("r", "o1")

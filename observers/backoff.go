@@ -43,7 +43,7 @@ func (s snooze) Error() string { return fmt.Sprintf("put off for %v", s.pause) }
 // change of the cell joins the postponed one.
 func Snooze(d time.Duration) error { return snooze{max(0, min(d, maxSnooze))} }
 
-// retries limits the runs under way for cells that have failed before to half of
+// retries limits the runs in flight for cells that have failed before to half of
 // Config.Concurrency. An observer that hangs for some rows holds a slot until its timeout, on every
 // attempt; as few rows as there are slots would keep the worker from everything else. So healthy
 // cells have at least half of the slots, apart from first attempts at the failing ones. Failures
@@ -65,7 +65,7 @@ func (q *queue) unblockRetries() {
 	q.admit(&q.retries.blocked, q.retries.slots(), time.Now())
 }
 
-// congestion limits how many runs of one observer a worker has under way. Conflicting runs waste
+// congestion limits how many runs of one observer a worker has in flight. Conflicting runs waste
 // each other's work: when a thousand changed cells all add to one total, 32 runs at once need
 // eighteen attempts for each commit, and a few at once need two. The limit halves about every seven
 // conflicts and grows by one for as many commits as it is large. Like the window of a TCP

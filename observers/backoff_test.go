@@ -55,7 +55,7 @@ func TestLimitFallsWithConflictsAndRecovers(t *testing.T) {
 }
 
 // At most two of four slots are for cells that have failed. The others wait without keeping
-// anything else from its turn, and come in the order in which they waited.
+// anything else from its run, and come in the order in which they waited.
 func TestQueueBoundsRetries(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
@@ -64,12 +64,12 @@ func TestQueueBoundsRetries(t *testing.T) {
 		for i, row := range failing {
 			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
 		}
-		var turns []turn
+		var jobs []job
 		for _, row := range failing {
-			turns = append(turns, f.take(row, "o0")) // the first time, all of them have a slot
+			jobs = append(jobs, f.take(row, "o0")) // the first time, all of them have a slot
 		}
-		for i, tn := range turns {
-			f.q.finish(tn, outcome{err: errTest})
+		for i, j := range jobs {
+			f.q.finish(j, outcome{state: runFailed, err: errTest})
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if n := f.q.readyNow(); n != i+1 {
@@ -78,19 +78,19 @@ func TestQueueBoundsRetries(t *testing.T) {
 		}
 		f.offer("healthy", 20, dispatched, accepted)
 		a, b := f.take("a", "o0"), f.take("b", "o0")
-		healthy, _ := f.q.take() // c and d have no slot
+		healthy, _ := f.q.takeJob() // c and d have no slot
 		if healthy.entry.row != "healthy" {
 			t.Fatalf("took %s", healthy.entry.row)
 		}
 		f.none()
-		f.q.finish(healthy, outcome{start: 30, finished: 30, committed: true})
+		f.q.finish(healthy, outcome{state: runCommitted, through: 30, finished: 30})
 		f.none()
-		f.q.finish(a, outcome{start: 31, finished: 31, committed: true})
+		f.q.finish(a, outcome{state: runCommitted, through: 31, finished: 31})
 		c := f.take("c", "o0")
 		f.none()
-		f.q.finish(b, outcome{start: 32, finished: 32, committed: true})
-		f.q.finish(c, outcome{start: 33, finished: 33, committed: true})
-		f.q.finish(f.take("d", "o0"), outcome{start: 34, finished: 34, committed: true})
+		f.q.finish(b, outcome{state: runCommitted, through: 32, finished: 32})
+		f.q.finish(c, outcome{state: runCommitted, through: 33, finished: 33})
+		f.q.finish(f.take("d", "o0"), outcome{state: runCommitted, through: 34, finished: 34})
 		f.sizes(0, 0)
 	})
 }
@@ -102,48 +102,48 @@ func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2}, options{}, options{})
 		f.offer("a", 10, dispatched, accepted)
-		f.q.finish(f.take("a", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("a", "o0"), outcome{state: runFailed, err: errTest})
 		f.offer("b", 11, dispatched, accepted)
 		a := f.take("a", "o1") // while o0 waits for its pause to end
-		f.q.finish(f.take("b", "o0"), outcome{err: errTest})
-		f.q.finish(f.take("b", "o1"), outcome{start: 15})
-		f.q.finish(a, outcome{start: 16})
+		f.q.finish(f.take("b", "o0"), outcome{state: runFailed, err: errTest})
+		f.q.finish(f.take("b", "o1"), outcome{state: runAcknowledged, through: 15})
+		f.q.finish(a, outcome{state: runAcknowledged, through: 16})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		first, _ := f.q.take() // the one slot for cells that have failed
-		got := make(chan turn)
+		first, _ := f.q.takeJob() // the one slot for cells that have failed
+		got := make(chan job)
 		go func() {
-			tn, _ := f.q.take()
-			got <- tn
+			j, _ := f.q.takeJob()
+			got <- j
 		}()
 		synctest.Wait()
 		select {
-		case tn := <-got:
-			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
+		case j := <-got:
+			t.Fatalf("took %s of %s", j.entry.row, j.runner.name)
 		default:
 		}
 		f.offer(first.entry.row, 20, dispatched, joined) // o1 has work again, on the cell that runs
 		f.offer("healthy", 21, dispatched, accepted)
 		healthy := <-got
-		if healthy.entry.row != "healthy" || healthy.lane.name != "o0" {
-			t.Fatalf("took %s of %s", healthy.entry.row, healthy.lane.name)
+		if healthy.entry.row != "healthy" || healthy.runner.name != "o0" {
+			t.Fatalf("took %s of %s", healthy.entry.row, healthy.runner.name)
 		}
-		f.q.finish(first, outcome{err: errTest})
+		f.q.finish(first, outcome{state: runFailed, err: errTest})
 		second, third := f.takeAny(), f.takeAny()
-		if second.entry.row == third.entry.row || second.slot.retry == third.slot.retry {
-			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.lane.name, third.entry.row, third.lane.name)
+		if second.entry.row == third.entry.row || second.retry == third.retry {
+			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.runner.name, third.entry.row, third.runner.name)
 		}
-		f.q.finish(second, outcome{start: 31})
-		f.q.finish(third, outcome{start: 32})
+		f.q.finish(second, outcome{state: runAcknowledged, through: 31})
+		f.q.finish(third, outcome{state: runAcknowledged, through: 32})
 	})
 }
 
-// takeAny takes the turn that comes next, whichever it is.
-func (f *fixture) takeAny() turn {
+// takeAny takes the job that comes next, whichever it is.
+func (f *fixture) takeAny() job {
 	f.Helper()
 	if f.q.readyNow() == 0 {
 		f.Fatal("nothing is ready")
 	}
-	tn, _ := f.q.take()
-	return tn
+	j, _ := f.q.takeJob()
+	return j
 }

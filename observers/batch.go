@@ -90,100 +90,101 @@ func (u undecodable) Unwrap() error { return u.err }
 // ends where the values of its cells exceed 16 MiB.
 func MaxCells(n int) Option { return func(o *options) { o.maxCells = n } }
 
-// MaxWait is how long a batch waits for more cells: it begins when it has [MaxCells] of them, or
-// when the first one has been due for d. A cell is due when its [Collapse] or pause is over. With
-// 0, the default, a batch begins as soon as the worker has a goroutine for it, and takes what is
+// MaxWait is how long a batch waits for more cells: it starts when it has [MaxCells] of them, or
+// when the first one has been due for d. A cell is due when its [Collapse] or pause has ended. With
+// 0, the default, a batch starts as soon as the worker has a goroutine for it, and takes what is
 // due by then.
 func MaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // gathering is the cells of a batch observer that are due. queue.mu guards it.
 type gathering struct {
-	cells   fifo[*entry] // entry.due says since when each of them waits
-	offered bool         // queue.ready leads to it
-	timer   *time.Timer  // fires when the first cell has waited long enough; nil: none has had to
+	cells fifo[*entry] // entry.due says since when each of them waits
+	ready bool         // queue.ready holds one item for the batch, or it is being taken
+	timer *time.Timer  // fires when the first cell has waited long enough; nil: none has had to
 }
 
 // joins reports whether task i of an entry runs in batches.
-func (e *entry) joins(i int) bool { return e.column.lanes[i].maxCells > 1 && !e.tasks[i].alone }
+func (e *entry) joins(i int) bool { return e.column.runners[i].maxCells > 1 && !e.tasks[i].alone }
 
 // gather has an entry, whose task i is due, wait for its batch.
 func (q *queue) gather(e *entry, i int, now time.Time) {
-	l := e.column.lanes[i]
+	rn := e.column.runners[i]
 	e.due = now
-	if len(l.awaits) > 0 { // it may have been held all the while
+	if len(rn.awaits) > 0 { // it may have been held all the while
 		e.due = e.tasks[i].due
 	}
-	l.gathered.cells.push(e)
-	q.offerBatch(l, now)
-	if q.surplus(l) {
-		signal(q.spread.surplus)
+	rn.gathered.cells.push(e)
+	q.readyBatch(rn, now)
+	if q.backlogOf(rn) > 0 {
+		signal(q.handOver.backlog)
 	}
 }
 
-// offerBatch makes the gathered cells of an observer ready if there is a slot for them and they
+// readyBatch makes the gathered cells of an observer ready if there is a slot for them and they
 // have waited long enough, or are enough.
-func (q *queue) offerBatch(l *lane, now time.Time) {
-	g := &l.gathered
-	if g.offered || g.cells.len() == 0 || l.slots() <= 0 {
+func (q *queue) readyBatch(rn *runner, now time.Time) {
+	g := &rn.gathered
+	if g.ready || g.cells.len() == 0 || rn.slots() <= 0 {
 		return
 	}
-	if wait := g.cells.first().due.Add(l.maxWait).Sub(now); wait > 0 && g.cells.len() < l.maxCells {
+	if wait := g.cells.first().due.Add(rn.maxWait).Sub(now); wait > 0 && g.cells.len() < rn.maxCells {
 		if g.timer == nil {
-			g.timer = time.AfterFunc(wait, func() { q.ripenBatch(l) })
+			g.timer = time.AfterFunc(wait, func() { q.ripenBatch(rn) })
 		} else {
 			g.timer.Reset(wait)
 		}
 		return
 	}
-	g.offered = true
-	q.ready.push(item{batch: l}, l.headStart, now)
+	g.ready = true
+	q.ready.push(item{batch: rn}, rn.headStart, now)
 	q.work.Signal()
 }
 
 // ripenBatch is called when the first gathered cell has waited long enough.
-func (q *queue) ripenBatch(l *lane) {
+func (q *queue) ripenBatch(rn *runner) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.closed {
-		q.offerBatch(l, time.Now())
+	if q.phase != queueClosed {
+		q.readyBatch(rn, time.Now())
 	}
 }
 
-// takeBatch begins a run of the gathered cells, in row order. Without a slot, or if meanwhile
-// nothing is left to do for them or they have to wait, it returns none. A batch that need not wait
+// takeBatch starts a run of the gathered cells, in row order. Without a slot, or if meanwhile
+// nothing is left to do for them or they have to wait, it returns nil. A batch that need not wait
 // for other observers takes along cells that would: they cost it little.
-func (q *queue) takeBatch(l *lane, now time.Time) []turn {
-	g := &l.gathered
-	g.offered = false
-	if l.slots() <= 0 { // who leaves one offers the batch again
+func (q *queue) takeBatch(rn *runner, now time.Time) *run {
+	g := &rn.gathered
+	g.ready = false
+	if rn.slots() <= 0 { // who leaves one readies the batch again
 		return nil
 	}
-	var batch []turn
-	slot := new(slot)
-	for n := g.cells.len(); n > 0 && len(batch) < l.maxCells; n-- {
+	r := &run{runner: rn}
+	for n := g.cells.len(); n > 0 && len(r.jobs) < rn.maxCells; n-- {
 		e := g.cells.pop()
-		i := slices.Index(e.column.lanes, l)
+		i := slices.Index(e.column.runners, rn)
 		if !e.pending(&e.tasks[i]) || e.readyAt(i, now).After(now) {
 			q.schedule(e, now)
 			continue
 		}
-		q.lag.note(now.Sub(e.readied)-l.maxWait, now)
-		batch = append(batch, q.begin(e, i, slot))
+		q.delay.note(now.Sub(e.readied)-rn.maxWait, now)
+		q.startJob(r, e, i)
 	}
-	if len(batch) > 0 {
-		batch = q.takeAlong(l, batch, slot)
+	if len(r.jobs) == 0 {
+		q.readyBatch(rn, now)
+		return nil
 	}
-	slices.SortFunc(batch, func(a, b turn) int { return cmp.Compare(a.entry.row, b.entry.row) })
-	q.offerBatch(l, now)
-	return batch
+	q.takeAlong(r)
+	slices.SortFunc(r.jobs, func(a, b job) int { return cmp.Compare(a.entry.row, b.entry.row) })
+	q.readyBatch(rn, now)
+	return r
 }
 
 // closeBatch forgets the gathered cells of an observer.
-func (q *queue) closeBatch(l *lane) {
-	if l.gathered.timer != nil {
-		l.gathered.timer.Stop()
+func (q *queue) closeBatch(rn *runner) {
+	if rn.gathered.timer != nil {
+		rn.gathered.timer.Stop()
 	}
-	for l.gathered.cells.len() > 0 {
-		q.forget(l.gathered.cells.pop())
+	for rn.gathered.cells.len() > 0 {
+		q.forget(rn.gathered.cells.pop())
 	}
 }

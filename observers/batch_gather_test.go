@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -17,21 +18,21 @@ func batchOf(cells int, wait time.Duration) options {
 	return options{maxCells: cells, maxWait: wait, timeout: time.Minute}
 }
 
-// takeBatch takes a batch that must be there already, and returns its turns.
-func (f *fixture) takeBatch(rows ...string) []turn {
+// takeBatch takes a batch that must be there already, and returns its jobs.
+func (f *fixture) takeBatch(rows ...string) []job {
 	f.Helper()
 	if f.q.readyNow() == 0 {
 		f.Fatalf("nothing is ready, want a batch of %v", rows)
 	}
-	tn, ok := f.q.take()
+	j, ok := f.q.takeJob()
 	var got []string
-	for _, t := range tn.batch {
+	for _, t := range j.jobs {
 		got = append(got, t.entry.row)
 	}
 	if !ok || !slices.Equal(got, rows) {
 		f.Fatalf("took %v (%v), want %v", got, ok, rows)
 	}
-	return tn.batch
+	return j.jobs
 }
 
 func (f *fixture) offerAll(rows string, want verdict) {
@@ -41,13 +42,13 @@ func (f *fixture) offerAll(rows string, want verdict) {
 	}
 }
 
-func (f *fixture) finishAll(turns []turn, out outcome) {
-	for _, tn := range turns {
-		f.q.finish(tn, out)
+func (f *fixture) finishAll(jobs []job, out outcome) {
+	for _, j := range jobs {
+		f.q.finish(j, out)
 	}
 }
 
-var done = outcome{start: 20, finished: 20, committed: true}
+var done = outcome{state: runCommitted, through: 20, finished: 20}
 
 func TestBatchTakesWhatIsReady(t *testing.T) {
 	t.Parallel()
@@ -62,7 +63,7 @@ func TestBatchTakesWhatIsReady(t *testing.T) {
 	f.finishAll(second, done)
 	f.none()
 	f.sizes(0, 0)
-	if active := f.col.lanes[0].active + f.col.lanes[0].running; active != 0 {
+	if active := f.col.runners[0].active + f.col.runners[0].running; active != 0 {
 		t.Errorf("%d slots and cells are left", active)
 	}
 }
@@ -135,24 +136,24 @@ func TestFailedCellJoinsNoBatch(t *testing.T) {
 		f.offerAll("abc", accepted)
 		batch := f.takeBatch("a", "b", "c")
 		f.finishAll(batch[1:], done)
-		f.q.finish(batch[0], outcome{err: errTest})
+		f.q.finish(batch[0], outcome{state: runFailed, err: errTest})
 		for attempt := 2; attempt < 4; attempt++ {
 			time.Sleep(20 * time.Millisecond)
 			synctest.Wait()
-			tn := f.take("a", "o0")
-			if tn.attempt != attempt || !tn.slot.retry || tn.batch != nil {
-				t.Fatalf("turn %+v", tn)
+			j := f.take("a", "o0")
+			if j.number != attempt || !j.retry || len(j.jobs) != 1 {
+				t.Fatalf("job %+v", j)
 			}
-			f.q.finish(tn, outcome{err: errTest})
+			f.q.finish(j, outcome{state: runFailed, err: errTest})
 		}
 		f.offer("a", 11, found, joined) // all attempts for a new change, but alone
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
-		tn := f.take("a", "o0")
-		if tn.attempt != 1 || tn.slot.retry {
-			t.Fatalf("turn %+v", tn)
+		j := f.take("a", "o0")
+		if j.number != 1 || j.retry {
+			t.Fatalf("job %+v", j)
 		}
-		f.q.finish(tn, done)
+		f.q.finish(j, done)
 		for _, row := range []string{"a", "b", "c"} {
 			f.offer(row, 30, found, accepted)
 		}
@@ -166,12 +167,12 @@ func TestBatchIsDueAsAWhole(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{}, batchOf(3, 0))
 		f.offerAll("abc", accepted)
-		for _, out := range []outcome{{err: errTest, blameless: true}, {snoozed: true}} {
+		for _, out := range []outcome{{state: runInconclusive, err: errTest}, {state: runSnoozed}} {
 			out.due = time.Now().Add(time.Second)
 			batch := f.takeBatch("a", "b", "c")
-			for _, tn := range batch {
-				if tn.attempt != 1 {
-					t.Errorf("attempt %d", tn.attempt)
+			for _, j := range batch {
+				if j.number != 1 {
+					t.Errorf("attempt %d", j.number)
 				}
 			}
 			f.finishAll(batch, out)
@@ -192,15 +193,15 @@ func TestBatchBesideSingleCells(t *testing.T) {
 		f.offerAll("ab", accepted)
 		a, b := f.take("a", "o1"), f.take("b", "o1")
 		f.none()
-		f.q.finish(a, outcome{start: 20})
-		f.q.finish(b, outcome{start: 20})
+		f.q.finish(a, outcome{state: runAcknowledged, through: 20})
+		f.q.finish(b, outcome{state: runAcknowledged, through: 20})
 		f.none()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		batch := f.takeBatch("a", "b")
 		f.offer("a", 30, found, joined)
 		f.none() // it runs in the batch
-		f.q.finish(batch[0], outcome{start: 25})
+		f.q.finish(batch[0], outcome{state: runAcknowledged, through: 25})
 		f.take("a", "o1")
 	})
 }
@@ -231,15 +232,14 @@ func TestBatchCountsAsOneForCongestion(t *testing.T) {
 	for i := range 100 {
 		f.offer(fmt.Sprint(i), tso.Timestamp(10+i), found, accepted)
 	}
-	tn, _ := f.q.take()
+	r, _ := f.q.take()
 	w := &Worker{queue: f.q}
-	r := newRun(tn)
 	r.next()
-	w.endPart(t.Context(), r, r.all(outcome{err: errTest, conflict: true, contended: true}))
-	if window := f.col.lanes[0].congestion.window; window != 9 {
+	w.endAttempt(t.Context(), r, r.all(outcome{state: runConflicted, err: errTest, conflict: &percolator.ConflictError{}}))
+	if window := f.col.runners[0].congestion.window; window != 9 {
 		t.Errorf("the window is %v after one conflict", window)
 	}
-	if len(r.parts) != 2 || len(r.parts[0]) != 50 || len(r.parts[1]) != 50 {
-		t.Errorf("cut into %d parts", len(r.parts))
+	if len(r.attempts) != 2 || len(r.attempts[0]) != 50 || len(r.attempts[1]) != 50 {
+		t.Errorf("cut into %d attempts", len(r.attempts))
 	}
 }

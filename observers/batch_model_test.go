@@ -7,19 +7,20 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // tryTake is take, if there is something to take.
-func (q *queue) tryTake() (turn, bool) {
+func (q *queue) tryTake() (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.ready.len() > 0 {
-		if tn, ok := q.takeNext(time.Now()); ok {
-			return tn, true
+		if r := q.takeNext(time.Now()); r != nil {
+			return r.jobs[0], true
 		}
 	}
-	return turn{}, false
+	return job{}, false
 }
 
 // TestBatchesLoseNothing: cells are notified, taken in batches and by themselves, and end in every
@@ -33,55 +34,52 @@ func TestBatchesLoseNothing(t *testing.T) {
 		o.concurrent = rapid.IntRange(0, 2).Draw(rt, "concurrent")
 		f := newFixture(t, Config{Concurrency: 4, MinBackoff: 1, MaxBackoff: 1}, o, options{})
 		if rapid.Bool().Draw(rt, "batch last") {
-			f.col.lanes[0], f.col.lanes[1] = f.col.lanes[1], f.col.lanes[0]
+			f.col.runners[0], f.col.runners[1] = f.col.runners[1], f.col.runners[0]
 		}
 		clock := tso.Timestamp(10)
 		newest := map[string]tso.Timestamp{}
-		ran := map[*lane]map[string]tso.Timestamp{f.col.lanes[0]: {}, f.col.lanes[1]: {}}
-		var running []turn
+		ran := map[*runner]map[string]tso.Timestamp{f.col.runners[0]: {}, f.col.runners[1]: {}}
+		var running []job
 		ripen := func() {
 			f.q.ripen()
-			for _, l := range f.col.lanes {
-				f.q.ripenBatch(l)
+			for _, rn := range f.col.runners {
+				f.q.ripenBatch(rn)
 			}
 		}
 		take := func() bool {
 			ripen()
-			tn, ok := f.q.tryTake()
+			j, ok := f.q.tryTake()
 			if !ok {
 				return false
 			}
-			turns := tn.batch
-			if turns == nil {
-				turns = []turn{tn}
+			jobs := j.jobs
+			if len(jobs) > max(1, j.runner.maxCells) {
+				rt.Fatalf("%d cells at once", len(jobs))
 			}
-			if len(turns) > max(1, tn.lane.maxCells) {
-				rt.Fatalf("%d cells at once", len(turns))
-			}
-			for _, tn := range turns {
+			for _, j := range jobs {
 				for _, other := range running {
-					if other.entry == tn.entry {
-						rt.Fatalf("%s runs twice", tn.entry.row)
+					if other.entry == j.entry {
+						rt.Fatalf("%s runs twice", j.entry.row)
 					}
 				}
-				running = append(running, tn)
+				running = append(running, j)
 			}
-			if o.concurrent > 0 && tn.lane.active > o.concurrent && tn.lane.maxCells > 0 {
-				rt.Fatalf("%d runs at once", tn.lane.active)
+			if o.concurrent > 0 && j.runner.active > o.concurrent && j.runner.maxCells > 0 {
+				rt.Fatalf("%d runs at once", j.runner.active)
 			}
 			return true
 		}
 		end := func(i int, out outcome) {
-			tn := running[i]
+			j := running[i]
 			running = append(running[:i:i], running[i+1:]...)
-			if out.start != 0 {
-				ran[tn.lane][tn.entry.row] = out.start
+			if out.done() {
+				ran[j.runner][j.entry.row] = out.through
 			}
-			f.q.finish(tn, out)
+			f.end(j, out)
 		}
 		success := func() outcome {
 			clock++
-			return outcome{start: clock, committed: true}
+			return outcome{state: runCommitted, through: clock}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"notify": func(rt *rapid.T) {
@@ -100,12 +98,10 @@ func TestBatchesLoseNothing(t *testing.T) {
 					rt.Skip()
 				}
 				out := rapid.SampledFrom([]outcome{
-					{}, {}, {err: errTest}, {err: errTest, conflict: true, contended: true}, {err: errTest, blameless: true},
-					{snoozed: true}, {alone: true, due: time.Now()}, {err: errTest, blameless: true, due: time.Now()},
+					success(), success(), {state: runFailed, err: errTest}, {state: runInconclusive, err: errTest},
+					{state: runConflicted, err: errTest, conflict: &percolator.ConflictError{}}, {state: runSnoozed},
+					{state: runIsolated, due: time.Now()}, {state: runInconclusive, err: errTest, due: time.Now()},
 				}).Draw(rt, "outcome")
-				if out.err == nil && !out.snoozed && !out.alone {
-					out = success()
-				}
 				end(rapid.IntRange(0, len(running)-1).Draw(rt, "which"), out)
 			},
 		})
@@ -120,14 +116,14 @@ func TestBatchesLoseNothing(t *testing.T) {
 				rt.Fatal("cells are left that nobody can take")
 			}
 		}
-		for _, l := range f.col.lanes {
+		for _, rn := range f.col.runners {
 			for row, ts := range newest {
-				if ran[l][row] < ts {
-					rt.Errorf("%s has not run for %s at %d", l.name, row, ts)
+				if ran[rn][row] < ts {
+					rt.Errorf("%s has not run for %s at %d", rn.name, row, ts)
 				}
 			}
-			if l.active != 0 || l.running != 0 || l.gathered.cells.len() != 0 {
-				rt.Errorf("%s: %d runs and %d cells are under way", l.name, l.active, l.running)
+			if rn.active != 0 || rn.running != 0 || rn.gathered.cells.len() != 0 {
+				rt.Errorf("%s: %d runs and %d cells are in flight", rn.name, rn.active, rn.running)
 			}
 		}
 		if f.q.retries.active != 0 || f.q.running != 0 {

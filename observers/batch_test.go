@@ -289,12 +289,12 @@ func testBatchStaysWholeWhenTheStoreIsToBlame(t *testing.T) {
 	const n = 16
 	r.ObserveBatch("o", "t", "in", sum(j), observers.MaxCells(n), observers.MaxWait(time.Hour), observers.Timeout(time.Second))
 	c := e.NewClient()
-	var deaf, heard, down atomic.Bool
+	var cutOff, heard, down atomic.Bool
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		switch {
-		case r.Method == percolatortest.CheckAndMutateRow && r.Sets("write") && deaf.CompareAndSwap(false, true):
+		case r.Method == percolatortest.CheckAndMutateRow && r.Sets("write") && cutOff.CompareAndSwap(false, true):
 			return percolatortest.LoseAnswer
-		case deaf.Load() && r.Method == percolatortest.ReadRows && r.Table == "t" && !heard.Load(),
+		case cutOff.Load() && r.Method == percolatortest.ReadRows && r.Table == "t" && !heard.Load(),
 			r.Method == percolatortest.Oracle && down.Load():
 			return percolatortest.LoseRequest
 		}
@@ -305,7 +305,7 @@ func testBatchStaysWholeWhenTheStoreIsToBlame(t *testing.T) {
 	w, _ := e.start(c, r, only("in", 1))
 	e.until("the oracle is missed", func() bool { return w.Stats().Errors >= 2 })
 	down.Store(false)
-	e.until("the commit's outcome is unknown", func() bool { return deaf.Load() && w.Stats().Attempts == 1 && w.Stats().Running == 0 })
+	e.until("the commit's outcome is unknown", func() bool { return cutOff.Load() && w.Stats().Attempts == 1 && w.Stats().Running == 0 })
 	heard.Store(true)
 	e.idle(w)
 	e.once(n)
@@ -500,7 +500,7 @@ func TestChangeDuringABatchSurvives(t *testing.T) {
 		j, r := newJournal(), observers.NewRegistry()
 		work := sum(j)
 		var calls atomic.Int64
-		during := map[string]bool{} // the rows of the first batch: it may have begun before all were found
+		during := map[string]bool{} // the rows of the first batch: it may have started before all were found
 		other := e.NewClient()
 		r.ObserveBatch("o", "t", column, func(ctx context.Context, tx *percolator.Txn, changes []observers.Change) error {
 			if calls.Add(1) == 1 {

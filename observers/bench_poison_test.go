@@ -40,10 +40,10 @@ func healthyTime(b *testing.B, each int) time.Duration {
 	r.Observe("o", "t", "in", p.observe)
 	r.Observe("slow", "t", "slow", p.observe, observers.Timeout(time.Second))
 	e.poisoned(healthy, each, poisons...)
-	begun := time.Now()
+	started := time.Now()
 	w, stop := e.start(e.NewClient(), r, observers.Config{DrainTimeout: time.Millisecond, DisableCollection: true})
 	e.until("all healthy rows have committed", func() bool { return w.Stats().Runs >= healthy })
-	took := time.Since(begun)
+	took := time.Since(started)
 	stop()
 	return took
 }

@@ -21,7 +21,7 @@ type Column struct{ Table, Name string }
 
 // Config configures a worker. The zero value is useful.
 type Config struct {
-	// Concurrency is how many runs, each for a cell or a batch, may be under way at once. At most
+	// Concurrency is how many runs, each for a cell or a batch, may be in flight at once. At most
 	// half of them are for cells whose observer has already failed for the same change. 0: 16 ×
 	// GOMAXPROCS.
 	Concurrency int
@@ -36,7 +36,7 @@ type Config struct {
 	// the commit. A cell is not parked because of the lock of another transaction, which may have
 	// died: it is tried again for as long as that lock lasts. 0: 20.
 	MaxAttempts int
-	// DrainTimeout is how long Run waits for runs under way when its context ends; then it cancels
+	// DrainTimeout is how long Run waits for runs in flight when its context ends; then it cancels
 	// them. 0: 10 s.
 	DrainTimeout time.Duration
 
@@ -70,7 +70,7 @@ type Config struct {
 	DisableRowLocks bool
 
 	// Partition divides every observed table among the live workers that set it and take the same
-	// columns: each searches its own part, and now and then everything. See the package comment.
+	// columns: each searches its own share, and now and then everything. See the package comment.
 	// Workers that do not set it search everything. With a journal there is nothing to divide.
 	Partition bool
 

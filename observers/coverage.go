@@ -15,9 +15,9 @@ import (
 // column is an observed or weak column that a worker takes.
 type column struct {
 	Column
-	weak  bool
-	lanes []*lane
-	names []string // of its observers: all acknowledge before a notification is erased (I13)
+	weak    bool
+	runners []*runner
+	names   []string // of its observers: all acknowledge before a notification is erased (I13)
 
 	owned ownership // by its observers
 
@@ -30,27 +30,29 @@ func (c *column) cell(row string) percolator.Cell {
 	return percolator.Cell{Table: c.Table, Row: row, Column: c.Name}
 }
 
-// lane is what a worker keeps for one observer.
-type lane struct {
+// runner is what a worker keeps for one observer.
+type runner struct {
 	*observer
 	counters counters
 
 	// The rest is guarded by queue.mu.
-	active     int // runs under way
-	running    int // cells of theirs that have not finished
-	congestion congestion
-	gathered   gathering
-	blocked    fifo[*entry] // cells that wait for a slot
-	upstream
+
+	// active are the runs that hold a slot, running their jobs that have not finished.
+	active, running int
+	congestion      congestion
+	gathered        gathering
+	// blocked are cells that no batch takes, whose other tasks that may run are blocked as well.
+	blocked fifo[*entry]
+	ordering
 }
 
-// slots returns how many more runs may begin now.
-func (l *lane) slots() int {
-	limit := l.congestion.limit()
-	if l.concurrent > 0 {
-		limit = min(limit, l.concurrent)
+// slots returns how many more runs may start now.
+func (rn *runner) slots() int {
+	limit := rn.congestion.limit()
+	if rn.concurrent > 0 {
+		limit = min(limit, rn.concurrent)
 	}
-	return limit - l.active
+	return limit - rn.active
 }
 
 // coverage is what a worker takes of a schema.
@@ -58,7 +60,7 @@ type coverage struct {
 	taken    map[Column]*column
 	observed map[Column]bool // by the schema, taken or not: WaitIdle waits for them
 	tables   []string        // with a column in observed, sorted
-	lanes    []*lane         // in the order of registration
+	runners  []*runner       // in the order of registration
 }
 
 // concerns reports whether the schema with a name has a table of an observer, if any schema has.
@@ -117,9 +119,9 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 		c := Column{o.table, o.column}
 		switch col := cov.taken[c]; {
 		case col != nil:
-			l := &lane{observer: o}
-			cov.lanes = append(cov.lanes, l)
-			col.lanes = append(col.lanes, l)
+			rn := &runner{observer: o}
+			cov.runners = append(cov.runners, rn)
+			col.runners = append(col.runners, rn)
 			col.names = append(col.names, o.name)
 			col.owned = max(col.owned, o.owned)
 			for _, name := range o.needs {
@@ -135,11 +137,11 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 		}
 	}
 	for c, col := range cov.taken {
-		if len(col.lanes) == 0 {
+		if len(col.runners) == 0 {
 			errs = append(errs, fmt.Errorf("observers: %w: column %q of table %q is observed and has no observer (name the columns that this worker takes in Config.Columns)", percolator.ErrSchemaMismatch, c.Name, c.Table))
 		}
 	}
-	connect(cov.lanes)
+	connect(cov.runners)
 	slices.SortFunc(errs, func(a, b error) int { // maps have no order, messages should
 		return cmp.Compare(a.Error(), b.Error())
 	})
@@ -150,12 +152,12 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 // Weak columns have no values.
 func (cov *coverage) checkTypes(w *meta.Watcher) error {
 	var errs []error
-	for _, l := range cov.lanes {
-		if cov.taken[Column{l.table, l.column}].weak {
+	for _, rn := range cov.runners {
+		if cov.taken[Column{rn.table, rn.column}].weak {
 			continue
 		}
-		if err := w.CheckType(percolator.Cell{Table: l.table, Column: l.column}, l.stored); err != nil {
-			errs = append(errs, fmt.Errorf("observers: observer %q: %w", l.name, err))
+		if err := w.CheckType(percolator.Cell{Table: rn.table, Column: rn.column}, rn.stored); err != nil {
+			errs = append(errs, fmt.Errorf("observers: observer %q: %w", rn.name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -172,10 +174,10 @@ func (c *coverage) byTable() map[string][]*column {
 
 // A column, or its table, may be dropped while a worker takes it (admin.Admin.DropFromSchema). The
 // worker learns of it with its client, queues no more cells of the column, and forgets those that
-// it has when their turn comes: a run could not commit. Notifications that wait are for the
+// it has when their run comes: a run could not commit. Notifications that wait are for the
 // collector. A column that comes back is searched for as before.
 
-// observes reports whether the schema, by what the client knows now, has observers for a cell.
+// observes reports whether the schema, as the client has it cached, has observers for a cell.
 func (w *Worker) observes(c model.Cell) bool {
 	info, ok := w.engine.Meta.Catalog.Load().UserTable(c.Table)
 	return ok && (info.IsObserved[c.Column] || info.IsWeak[c.Column])

@@ -79,11 +79,11 @@ func workBesideADrop(t *testing.T, by finding) {
 	}
 	before := runs.Load()
 	for _, row := range strings.Fields("1 2 3 4 5 6 7 8 9") {
-		begun := time.Now()
+		started := time.Now()
 		e.set(e.client, row, "kept", "v")
 		e.until("another column is observed", func() bool { return kept.Load() > 0 })
-		if kept.Store(0); time.Since(begun) > 5*time.Second {
-			t.Errorf("another column waited for %v", time.Since(begun))
+		if kept.Store(0); time.Since(started) > 5*time.Second {
+			t.Errorf("another column waited for %v", time.Since(started))
 		}
 	}
 	limit, cancel := context.WithTimeout(e.ctx, time.Minute)

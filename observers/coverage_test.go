@@ -57,8 +57,8 @@ func TestEveryObservedColumnNeedsAnObserver(t *testing.T) {
 		if test.want == "" && test.take == nil && (len(cov.taken) != 4 || !cov.taken[Column{"a", "w"}].weak || cov.taken[Column{"a", "x"}].weak) {
 			t.Errorf("%s: %v", name, cov.taken)
 		}
-		if name == "more than told" && (len(cov.taken) != 1 || len(cov.lanes) != 1) {
-			t.Errorf("%s: takes %d columns with %d observers", name, len(cov.taken), len(cov.lanes))
+		if name == "more than told" && (len(cov.taken) != 1 || len(cov.runners) != 1) {
+			t.Errorf("%s: takes %d columns with %d observers", name, len(cov.taken), len(cov.runners))
 		}
 	}
 }

@@ -16,14 +16,14 @@ import (
 // the journal finds (journal.go), or the scan (scan.go).
 
 // dispatch queues a notification that this process's own client has just written, so that a chain
-// of observers in one worker does not wait for a look by the journal, or a scan. It never blocks.
-// Dropping what does not fit is safe: the notification is in the table, and the client hints at it
-// to other processes.
+// of observers in one worker does not wait until the journal or a scan leads to it. It never
+// blocks. Dropping what does not fit is safe: the notification is in the table, and the client
+// hints at it to other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	if w.pass(n) {
 		return true
 	}
-	switch v, _ := w.offer(n, arrival{how: dispatched}); v {
+	switch v, _ := w.enqueue(n, arrival{from: fromClient}); v {
 	case accepted, joined:
 		w.counters.dispatched.Add(1)
 	case full, crowded:
@@ -40,8 +40,8 @@ func (w *Worker) column(c model.Cell) *column { return w.coverage.taken[Column{c
 
 func (w *Worker) takes(c model.Cell) bool { return w.column(c) != nil }
 
-// offer queues a notification unless its column is foreign to this worker, or was dropped.
-func (w *Worker) offer(n model.Notification, a arrival) (v verdict, upTo tso.Timestamp) {
+// enqueue queues a notification unless its column is foreign to this worker, or was dropped.
+func (w *Worker) enqueue(n model.Notification, a arrival) (v verdict, upTo tso.Timestamp) {
 	col := w.column(n.Cell)
 	if col == nil || w.dropped(col) {
 		return foreign, 0
@@ -62,21 +62,21 @@ const (
 
 // listen takes the notifications of other processes' clients that the oracle passes on, so that an
 // observer runs as soon as the write has committed and not when a scan comes by. While there is
-// room it waits for them, and for cells of which other workers have too many; it asks for no more
-// than can begin at once and leaves the rest to other workers. While there is none it only asks now
+// room it waits for them, and for the backlog of other workers; it asks for no more
+// than can start at once and leaves the rest to other workers. While there is none it only asks now
 // and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
 // on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context) {
 	q := model.Question{Columns: w.heard()}
 	for w.queue.awaitRoom(ctx) {
-		hungry, open := w.queue.awaitHunger(ctx, hintsBusy)
+		idle, open := w.queue.awaitIdleSlots(ctx, hintsBusy)
 		switch {
 		case !open:
 			return
-		case hungry:
-			q.Most, q.Wait, q.Surplus = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
+		case idle:
+			q.Most, q.Wait, q.HandOvers = min(w.cfg.Concurrency, hintsAtOnce), hintsWait, true
 		default:
-			q.Most, q.Wait, q.Surplus = hintsAtOnce, 0, false
+			q.Most, q.Wait, q.HandOvers = hintsAtOnce, 0, false
 		}
 		if !w.hear(ctx, q) {
 			return
@@ -96,7 +96,7 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 	heard, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
 	switch {
 	case errors.Is(err, tso.ErrUnsupported):
-		w.deaf.Store(true)
+		w.unreachable.Store(true)
 		return false
 	case ctx.Err() != nil, errors.Is(err, percolator.ErrClosed):
 		return false
@@ -106,15 +106,15 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 			return false
 		}
 	}
-	for _, s := range heard.Surplus {
+	for _, s := range heard.HandedOver {
 		w.received(s)
 	}
 	for _, n := range heard.Notified {
 		switch {
 		case q.Worker != "": // two that see different owners do not pass it to and fro
-			w.hinted(n, false)
+			w.hinted(n, fromSearch)
 		case w.overdue(n) || !w.pass(n):
-			w.hinted(n, w.age(n.Timestamp) >= hintsFirst && w.young(n, 0))
+			w.hinted(n, w.hintedBy(n))
 		}
 	}
 	return true
@@ -129,14 +129,23 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It
-// counts as found: because of a look or a scan, another worker may handle it as well. young: it
-// comes of a look, and another worker may have heard the writer's hint. What was passed on to this
-// worker belongs to it alone.
-func (w *Worker) hinted(n model.Notification, young bool) {
-	if v, _ := w.offer(n, arrival{how: found, young: young}); v == accepted || v == joined {
+// counts as found: because of a look or a scan, another worker may handle it as well.
+func (w *Worker) hinted(n model.Notification, from source) {
+	if v, _ := w.enqueue(n, arrival{from: from}); v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
 }
 
+// hintedBy is the source of a hint. One that comes of a look is contested while another worker may
+// have heard the writer's own.
+func (w *Worker) hintedBy(n model.Notification) source {
+	if w.age(n.Timestamp) < hintsFirst {
+		return fromSearch
+	}
+	return w.metBy(n, 0)
+}
+
 // overdue reports whether the owner of a cell has had its time.
-func (w *Worker) overdue(n model.Notification) bool { return w.cfg.Grace >= 0 && !w.young(n, 0) }
+func (w *Worker) overdue(n model.Notification) bool {
+	return w.cfg.Grace >= 0 && w.metBy(n, 0) == fromSearch
+}

@@ -45,7 +45,7 @@
 // jittered pauses. After Config.MaxAttempts it parks the cell for that observer: it stores an
 // observer state in the row, and all workers skip the observer until the cell is notified again or
 // an operator calls [Retry] or [Drop] ("percolator notify" on the command line). A worker that
-// learns of the old notification late still makes one round of attempts. [ListParked] lists parked
+// learns of the old notification late still makes one series of attempts. [ListParked] lists parked
 // cells and reasons. The notification stays in the table, so a worker that dies while it parks a
 // cell loses nothing (docs/PROTOCOL.md, I19). A parked cell does not delay other cells. It delays
 // the cell's other observers only while it runs: a worker runs the observers of one cell in
@@ -64,7 +64,7 @@
 // # Which runs first
 //
 // A worker runs cells in the order in which they become ready. An observer can wait until others
-// are quiet ([After]), which saves runs however slow the machine is, and can go first
+// are idle ([After]), which saves runs however slow the machine is, and can go first
 // ([HeadStart]).
 //
 // # Adding and removing observers
@@ -93,11 +93,11 @@
 //
 // # How work spreads
 //
-// A worker runs what its own client writes if it gets to it soon. Of ready cells beyond four per
-// slot it hands the oldest to workers that wait for hints and have few, through the oracle
-// (coordination.Handover). A cell is handed over at most twice, and is this worker's again if it
-// still stands after twice Config.Grace. Of cells gathered for batches, it hands over those beyond
-// a full batch per slot. An oracle that hands nothing over leaves all cells where they are.
+// A worker runs what its own client writes if it gets to it soon. Ready cells beyond four per slot
+// are its backlog: it hands the oldest to workers with idle slots, through the oracle
+// (coordination.Handover). A cell is handed over at most twice, and is this worker's again if it still
+// stands after twice Config.Grace. Cells gathered for batches are a backlog beyond a full batch per
+// slot. An oracle that hands nothing over leaves all cells where they are.
 //
 // A worker leaves alone what it merely comes across while another worker may have it in its queue:
 // for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately
@@ -114,10 +114,10 @@
 // elsewhere (section 2.4 of the paper).
 //
 // With Config.Partition, the workers that set it and take the same columns divide each table: each
-// searches its own part, and the whole table in every sixteenth pass. While workers register and
-// deregister, parts overlap or leave gaps for a moment. The others take over a dead worker's part
+// searches its own share, and the whole table in every sixteenth pass. While workers register and
+// deregister, shares overlap or leave gaps for a moment. The others take over a dead worker's share
 // when its session or lease (30 s) has ended and they have read the list, which takes up to 10 s
-// more. Correctness does not depend on any of this. Fewer rows are read twice, and the part of a
+// more. Correctness does not depend on any of this. Fewer rows are read twice, and the share of a
 // slow worker waits longer: docs/BENCHMARKS.md.
 //
 // # What an idle worker costs
@@ -125,7 +125,7 @@
 // With a journal it reads nothing of users' tables. One worker at a time lists the streams of the
 // journal once a second, with one request for each, and asks the oracle twice a second whose
 // sessions have ended. Each worker asks the oracle three times a minute for hints about writes of
-// other processes and for their workers' surplus, and keeps each question open for 20 s.
+// other processes and for their workers' backlog, and keeps each question open for 20 s.
 //
 // Without a journal, a scanner searches every 1.5 to 2.5 s (unless Config.ScanInterval says
 // otherwise) and sends at most two requests that read rows for each observed table. Their filter

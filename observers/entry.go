@@ -7,102 +7,103 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// entry is a dirty cell that this worker knows of. A cell has at most one, so that this worker
+// entry is a dirty cell that this worker has heard of. A cell has at most one, so that this worker
 // never runs for it twice at once, and notifications join a waiting cell. queue.mu guards all
 // fields.
 type entry struct {
 	column *column
 	row    string
-	newest tso.Timestamp // the newest notification known
+	newest tso.Timestamp // the newest notification; it only grows
 	state  entryState
 	class  entryClass
-	tasks  []task    // one for each observer of the column
-	turn   int       // the task that is running, in stateRunning
-	due    time.Time // ready at, in stateDelayed; in lane.gathered: waiting since
-	index  int       // in the heap of delayed entries
-	asOf   uint64    // queue.sequence when it learned its observer states
-	stored bool      // the row holds, or held, observer states of the cell
+	tasks  []task // of the column's observers, in their order
 
-	readied   time.Time // when it became ready last
-	handOvers int       // how often workers have handed it over
-	returned  bool      // in stateOffered: it came back to this worker
+	// In stateRunning: the task that runs.
+	running int
+	// In stateDelayed: the earliest time at which a task may run. In runner.gathered: since when it
+	// waits for its batch.
+	due time.Time
+	// In stateDelayed: its place in queue.delayed.
+	index int
+	// When it last entered stateReady.
+	readied time.Time
+
+	// asOf is memory.sequence when the entry learned its observer states.
+	asOf uint64
+	// stored: the row holds, or held, observer states of the cell.
+	stored bool
+	// handOvers is how often workers have handed the cell over.
+	handOvers int
 }
 
 type entryState uint8
 
 const (
-	stateReady   entryState = iota // in queue.ready, lane.blocked or lane.gathered
-	stateDelayed                   // in queue.delayed
-	stateRunning                   // its observers run one after the other
-	stateOffered                   // to other workers
-	stateNew                       // nowhere yet, and not counted
+	stateReady    entryState = iota // in queue.ready, runner.gathered, runner.blocked or retries.blocked
+	stateDelayed                    // in queue.delayed
+	stateRunning                    // its observers run one after the other
+	stateOffered                    // to other workers, by takeBacklog
+	stateReturned                   // offered, and handed over to this worker itself
+	stateNew                        // nowhere yet, and not counted
 )
 
-// entryClass is what an entry counts as. Each class has its own bound: a flood of dispatched cells
-// does not keep the scan from other writers' cells, and cells that fail or collapse do not keep out
-// those that could run.
-type entryClass uint8
-
-const (
-	dispatched entryClass = iota // by this process's own client
-	found                        // by a scan
-	waiting                      // failed before, or waits for other notifications or observers
-	classes
-)
-
-// class returns the class of a new cell of the column that is known by way of how.
-func (c *column) class(how entryClass) entryClass {
-	for _, l := range c.lanes {
-		if l.collapse == 0 && l.maxWait == 0 && len(l.awaits) == 0 {
-			return how
-		}
-	}
-	return waiting
-}
-
-// task is one observer's part of an entry.
+// task is one observer's work for a cell.
 type task struct {
-	ran      tso.Timestamp // done for notifications up to here
-	parked   tso.Timestamp // parked for notifications up to here
-	due      time.Time     // ready at; zero while it runs, unless notified again
-	failures int           // in a row; the pause grows with them
-	attempts int           // those failures that the cell or the observer is to blame for
-	alone    bool          // it has failed by itself, and joins no batch until it succeeds
-	failed   bool          // its last attempt failed or snoozed, and it does not run
-	busy     bool          // upstream.busy counts it
-	held     *list.Element // of upstream.held; nil: it is not held
+	// The observer is done, and is parked, for notifications up to these. ran goes back only after a
+	// repair, parked also when an operator has retried the cell.
+	ran, parked tso.Timestamp
+	// due is when the task may run, if it is pending. Zero while it runs, unless the cell was notified
+	// again since it started.
+	due time.Time
+	// failures are those in a row; the pause grows with them. attempts are those of them that the cell
+	// or the observer is to blame for, since the change that is the newest.
+	failures, attempts int
+	// alone: the cell has failed by itself, and joins no batch until it succeeds.
+	alone    bool
+	activity activity
+	// In stateDelayed, if the task is due and waits for others: its element of ordering.held.
+	held *list.Element
 }
 
 // reset forgets all failures.
 func (t *task) reset(ran, parked tso.Timestamp, due time.Time) {
-	*t = task{ran: ran, parked: parked, due: due, busy: t.busy, held: t.held}
+	t.resume()
+	*t = task{ran: ran, parked: parked, due: due, activity: t.activity, held: t.held}
+}
+
+// resume ends the pause after a failure.
+func (t *task) resume() {
+	if t.activity == taskPaused {
+		t.activity = taskIdle
+	}
 }
 
 // pending reports whether t has to run.
 func (e *entry) pending(t *task) bool { return t.ran < e.newest && t.parked < e.newest }
 
 // notify records a newer notification at ts. Tasks that were done or parked become pending; a
-// waiting one keeps its turn, because the notification joins it.
+// waiting one keeps its place, because the notification joins it.
 func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	for i := range e.tasks {
 		t := &e.tasks[i]
 		switch {
 		case t.parked >= e.newest && t.parked > 0: // a new change gets new attempts
-			t.reset(t.ran, t.parked, now.Add(e.column.lanes[i].collapse))
-		case e.state == stateRunning && i == e.turn:
-			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
-				t.due = now.Add(e.column.lanes[i].collapse)
+			t.reset(t.ran, t.parked, now.Add(e.column.runners[i].collapse))
+		case e.state == stateRunning && i == e.running:
+			if t.due.IsZero() { // the run may have started before ts: it decides when it has ended
+				t.due = now.Add(e.column.runners[i].collapse)
 			}
 		case !e.pending(t):
-			t.due, t.failed = now.Add(e.column.lanes[i].collapse), false
+			t.due = now.Add(e.column.runners[i].collapse)
+			t.resume()
 		default:
 			t.attempts = 0 // all attempts for a new change, but after the pause already due
 		}
 	}
 	e.newest = ts
 	for i := range e.tasks {
-		if t := &e.tasks[i]; e.counts(t) {
-			e.column.lanes[i].occupy(t)
+		if t := &e.tasks[i]; e.engages(t) {
+			e.column.runners[i].occupy(t)
 		}
 	}
 }
@@ -124,7 +125,7 @@ func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 		switch {
 		case e.joins(j):
 			k = joining
-		case e.column.lanes[j].slots() <= 0 || !retry && t.attempts > 0:
+		case e.column.runners[j].slots() <= 0 || !retry && t.attempts > 0:
 			k = slotless
 		}
 		if i < 0 || k < kind || k == kind && e.start(j).Before(e.start(i)) {
@@ -135,9 +136,9 @@ func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 }
 
 // start is when task j was due, less its observer's head start.
-func (e *entry) start(j int) time.Time { return e.tasks[j].due.Add(-e.column.lanes[j].headStart) }
+func (e *entry) start(j int) time.Time { return e.tasks[j].due.Add(-e.column.runners[j].headStart) }
 
-// earliest returns when the next task may run, by what is known at now; false without one.
+// earliest returns when the next task may run, as of now; false without one.
 func (e *entry) earliest(now time.Time) (at time.Time, ok bool) {
 	for j := range e.tasks {
 		if !e.pending(&e.tasks[j]) {
@@ -155,18 +156,6 @@ func (e *entry) hasten() {
 	for i := range e.tasks {
 		e.tasks[i].due = time.Time{}
 	}
-}
-
-// observerState is what a worker knows of one observer of a cell: the newest notification it has
-// run for, and the newest it is parked for. Zero: none known.
-type observerState struct{ ran, parked tso.Timestamp }
-
-// storedStates are the states of a cell's observers, in the order of the column's; nil if the
-// store holds none. The request that read them began at asOf, of queue.asOf. What the queue has
-// learned since is newer: another page, of the scan or of WaitIdle, or that it parked the cell.
-type storedStates struct {
-	asOf   uint64
-	states []observerState
 }
 
 // hasParked reports whether an observer is parked for the cell's newest notification.
@@ -205,91 +194,6 @@ func (e *entry) observerStates() []observerState {
 		states[i] = observerState{t.ran, t.parked}
 	}
 	return states
-}
-
-// recall restores the observer states of a new entry from memory and from the store.
-func (q *queue) recall(key cellKey, e *entry, stored *storedStates) {
-	if kept, ok := q.aside.Get(key); ok {
-		e.adopt(&kept, kept.asOf)
-	}
-	if stored != nil {
-		e.adopt(stored, q.sequence)
-	}
-}
-
-// update applies stored states to a queued cell: another worker may have parked it, or an operator
-// may have retried it.
-func (q *queue) update(e *entry, stored *storedStates) verdict {
-	if stored == nil {
-		return known
-	}
-	now := time.Now()
-	before, pending := e.earliest(now)
-	e.adopt(stored, q.sequence)
-	after, still := e.earliest(now)
-	switch {
-	case e.state == stateDelayed && (pending != still || !before.Equal(after)):
-		q.delayed.remove(e)
-		q.schedule(e, now)
-	case e.state != stateRunning:
-		q.recount(e, now)
-	}
-	return known
-}
-
-// learn tells the cell's entry of stored states that tn has read. over: its observer has nothing to
-// do for what tn knows of, as it ran at ran, or, with 0, as it is parked.
-func (q *queue) learn(tn turn, stored *storedStates) (ran tso.Timestamp, over bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	tn.entry.adopt(stored, q.sequence)
-	switch t := &tn.entry.tasks[tn.entry.turn]; {
-	case t.ran >= tn.newest:
-		return t.ran, true
-	default:
-		return 0, t.parked >= tn.newest
-	}
-}
-
-// setStored says that the row of tn's cell holds observer states of it.
-func (q *queue) setStored(tn turn) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	tn.entry.stored = true
-}
-
-// hasStored reports whether the row of tn's cell may hold observer states of it.
-func (q *queue) hasStored(tn turn) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return tn.entry.stored
-}
-
-// otherParked reports whether another observer is parked for the notification that tn has handled:
-// the notification then stays in the table.
-func (q *queue) otherParked(tn turn) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, t := range tn.entry.tasks {
-		if i != tn.entry.turn && t.ran < tn.newest && t.parked >= tn.newest {
-			return true
-		}
-	}
-	return false
-}
-
-// othersDone returns the cell's other observers that have run for everything tn knows of, by name,
-// each with the newest notification it has run for.
-func (q *queue) othersDone(tn turn) map[string]tso.Timestamp {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	done := map[string]tso.Timestamp{}
-	for i, t := range tn.entry.tasks {
-		if i != tn.entry.turn && t.ran >= tn.newest {
-			done[tn.entry.column.names[i]] = t.ran
-		}
-	}
-	return done
 }
 
 // verdict judges a notification at ts by the observer states of the cell.

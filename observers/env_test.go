@@ -245,7 +245,7 @@ func (e *env) until(what string, cond func() bool) {
 	}
 }
 
-// searched waits until the scanners of w have begun n more searches after those that are under way.
+// searched waits until the scanners of w have started n more searches after those in flight.
 // By the journal w looks so often at everything that is unfinished.
 func (e *env) searched(w *observers.Worker, n int64) {
 	e.Helper()
@@ -257,8 +257,8 @@ func (e *env) searched(w *observers.Worker, n int64) {
 		}
 		return
 	}
-	begun := w.Stats().Searches
-	e.until("another search", func() bool { return w.Stats().Searches > begun+n })
+	started := w.Stats().Searches
+	e.until("another search", func() bool { return w.Stats().Searches > started+n })
 }
 
 // reads waits until the client has sent n more requests that read rows.

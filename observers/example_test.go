@@ -111,7 +111,7 @@ func Example() {
 	write("b", "let it not be")
 	show()
 
-	stopWorker() // finishes what is under way
+	stopWorker() // finishes what is in flight
 	if err := <-stopped; err != nil {
 		log.Fatal(err)
 	}

@@ -25,13 +25,13 @@ func testUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	// The worker's first commit is applied; then its client gets no answers until the run times
 	// out.
 	c := e.NewClient()
-	var deaf atomic.Bool
+	var cutOff atomic.Bool
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		switch {
-		case r.Method == percolatortest.CheckAndMutateRow && r.Sets("write") && deaf.CompareAndSwap(false, true):
+		case r.Method == percolatortest.CheckAndMutateRow && r.Sets("write") && cutOff.CompareAndSwap(false, true):
 			return percolatortest.LoseAnswer
-		case deaf.Load() && r.Method == percolatortest.ReadRows && r.Row == "r":
-			if j.count("deaf") == 0 {
+		case cutOff.Load() && r.Method == percolatortest.ReadRows && r.Row == "r":
+			if j.count("reachable") == 0 {
 				return percolatortest.LoseRequest
 			}
 		}
@@ -40,7 +40,7 @@ func testUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	w, _ := e.start(c, r, observers.Config{MaxAttempts: 1})
 	e.set(e.client, "r", "in", "1")
 	e.until("the commit's outcome is unknown", func() bool { return w.Stats().Errors > 0 })
-	j.add("deaf", observers.Change{}) // it hears again
+	j.add("reachable", observers.Change{}) // its client gets answers again
 	e.idle(w)
 	if s := w.Stats(); j.count("o") != 1 || s.Acknowledged == 0 || s.Parked != 0 || len(e.pending()) != 0 {
 		t.Fatalf("%d calls, stats %+v, pending %v", j.count("o"), s, e.pending())

@@ -46,7 +46,7 @@ func (w *Worker) lookForMissed(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.queue.missed:
+		case <-w.queue.room.missed:
 			w.engine.Journal.Own.Hurry()
 		}
 	}
@@ -54,13 +54,13 @@ func (w *Worker) lookForMissed(ctx context.Context) {
 
 // adopt adopts the streams of clients that died, until ctx ends.
 func (w *Worker) adopt(ctx context.Context) {
-	seen := w.backlog.newRound()
+	seen := w.lag.newPass()
 	defer seen.leave()
 	var parked int
 	var counted time.Time
 	var a *settle.Adopter
 	a = settle.NewAdopter(w.engine.Looker, w.engine.Journal, func(left settle.Backlog, mine bool) {
-		a.Watch.Store(w.deaf.Load())
+		a.Watch.Store(w.unreachable.Load())
 		if m := w.ageOf(left); mine {
 			if time.Since(counted) > countParkedEvery {
 				counted = time.Now()
@@ -74,7 +74,7 @@ func (w *Worker) adopt(ctx context.Context) {
 			seen.replace(met{})
 		}
 	})
-	a.Watch.Store(w.deaf.Load())
+	a.Watch.Store(w.unreachable.Load())
 	a.Run(ctx)
 }
 
@@ -86,10 +86,13 @@ func (w *Worker) found() settle.Found {
 	asOf := w.queue.asOf()
 	return func(ctx context.Context, row layout.Pending, n model.Notification, sight settle.Sight) (taken bool) {
 		states := &storedStates{asOf, w.statesOf(row)[n.Cell.Column]}
-		young := (sight.Elsewhere || w.owner(n) != "") && w.young(n, sight.Age)
-		v := w.offerFound(ctx, n, states, young)
+		from := fromSearch
+		if sight.Elsewhere || w.owner(n) != "" { // not what a client that died has left behind
+			from = w.metBy(n, sight.Age)
+		}
+		v := w.enqueueFound(ctx, n, states, from)
 		for v == full && w.queue.awaitRoom(ctx) {
-			v = w.offerFound(ctx, n, states, young)
+			v = w.enqueueFound(ctx, n, states, from)
 		}
 		if v == elsewhere && !sight.Elsewhere {
 			w.pass(n) // no one else tells the owner

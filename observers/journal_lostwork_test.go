@@ -56,7 +56,7 @@ func (l *lost) client() *percolator.Client {
 	}))
 }
 
-// work starts a worker, and waits until its first look is over.
+// work starts a worker, and waits until its first look is done.
 func (l *lost) work() *observers.Worker {
 	l.Helper()
 	c := l.client()

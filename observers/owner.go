@@ -167,7 +167,7 @@ func (w *Worker) owner(n model.Notification) string {
 
 // pass passes a notification on to the worker that runs for its cell, if that is another one.
 func (w *Worker) pass(n model.Notification) bool {
-	if w.deaf.Load() {
+	if w.unreachable.Load() {
 		return false
 	}
 	owner := w.owner(n)

@@ -108,7 +108,7 @@ func owners(runs map[string][2]int) (by map[string]int, ok bool) {
 // repeats these for what stands for long, and so its owner may hear of it, too.
 type passing struct {
 	*tso.Server
-	column, surplus uint64
+	column, handOvers uint64
 
 	mu    sync.Mutex
 	asked map[uint64]bool // the topics that a worker has asked for
@@ -137,7 +137,7 @@ func (o *passing) listens(ctx context.Context) bool {
 		if refused, err := o.Server.LeaveHints(ctx, []coordination.Hint{{Topic: topic}}); err != nil || len(refused) > 0 {
 			return false
 		}
-		own = own || topic != o.column && topic != o.surplus
+		own = own || topic != o.column && topic != o.handOvers
 	}
 	return own && o.asked[o.column]
 }
@@ -155,7 +155,7 @@ func testCellsHaveOneWorker(t *testing.T) {
 		for i := range of {
 			oracles[i] = &passing{
 				Server: e.Oracle.(*tso.Server), asked: map[uint64]bool{},
-				column: e.topic("t", "poke"), surplus: e.topic("t", "poke\x00surplus"),
+				column: e.topic("t", "poke"), handOvers: e.topic("t", "poke\x00surplus"),
 			}
 			of[i] = oracles[i]
 		}

@@ -60,7 +60,7 @@ func testLeftAlone(t *testing.T, by finding, batch bool) {
 	}
 	for name, w := range map[string]*observers.Worker{"another": other, "a late": late} {
 		if s := w.Stats(); s.Attempts+s.Acknowledged != 0 {
-			t.Errorf("%s worker made %d attempts, %d turns for nothing", name, s.Attempts, s.Acknowledged)
+			t.Errorf("%s worker made %d attempts, %d jobs for nothing", name, s.Attempts, s.Acknowledged)
 		}
 	}
 	if s := w.Stats(); s.Conflicts != 0 || s.Observers["o"].Cells < rows || s.Observers["o"].Cells > rounds*rows {
@@ -112,7 +112,7 @@ func testNobodyRunsWhatIsHintedAtAgain(t *testing.T) {
 	e.until("nothing is pending", func() bool { return len(e.pending()) == 0 })
 	for _, w := range workers {
 		if s := w.Stats(); s.Acknowledged+s.Conflicts != 0 || s.Attempts != s.Hinted {
-			t.Errorf("%d attempts for %d hints, %d turns for nothing, %d conflicts", s.Attempts, s.Hinted, s.Acknowledged, s.Conflicts)
+			t.Errorf("%d attempts for %d hints, %d jobs for nothing, %d conflicts", s.Attempts, s.Hinted, s.Acknowledged, s.Conflicts)
 		}
 	}
 	if n := j.count("o"); n != rows {

@@ -179,20 +179,20 @@ func (d *failingRegister) Register(ctx context.Context, w model.WorkerInfo, seen
 	return d.fakeDirectory.Register(ctx, w, seen)
 }
 
-// A worker that has become deaf says so, even if its first attempt fails.
+// A worker that has become unreachable says so, even if its first attempt fails.
 func TestDeafWorkerSaysSoAgain(t *testing.T) {
 	d := &failingRegister{fakeDirectory: newFakeDirectory()}
-	deaf := false
+	unreachable := false
 	m := &partition{
 		directory: d, cannot: func(error) {}, self: model.WorkerInfo{Name: "a"}, owners: new(owners),
-		deaf: func() bool { return deaf },
+		unreachable: func() bool { return unreachable },
 	}
 	m.owners.columns = []*column{{Column: Column{"t", "c"}, owned: byCell}}
 	look := func() error { _, err := m.look(t.Context()); return err }
 	if err := look(); err != nil {
 		t.Fatal(err)
 	}
-	deaf, d.fail = true, 1
+	unreachable, d.fail = true, 1
 	if err := look(); err == nil {
 		t.Fatal("the write has not failed")
 	}
@@ -206,6 +206,6 @@ func TestDeafWorkerSaysSoAgain(t *testing.T) {
 		t.Fatal(seen, err)
 	}
 	if seen.Live[0].Owns != "" {
-		t.Errorf("after 5 looks the others still take the deaf worker for an owner: %q", seen.Live[0].Owns)
+		t.Errorf("after 5 looks the others still take the unreachable worker for an owner: %q", seen.Live[0].Owns)
 	}
 }

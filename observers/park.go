@@ -102,51 +102,51 @@ func Drop(ctx context.Context, c *percolator.Client, p Parked) error {
 // request fails tries the observer again. An observer that is done while another one is parked is
 // recorded as well; otherwise every scan would look at it because of the remaining notification,
 // and one of a weak column would run again (docs/PROTOCOL.md, I19).
-func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
+func (w *Worker) record(ctx context.Context, j job, out outcome) outcome {
 	w.heedRepairs(ctx)
 	switch {
-	case w.queue.gone(tn, out), out.dropped, out.parked: // already
-	case out.start != 0 && out.finished == 0:
-		if w.queue.otherParked(tn) {
-			w.store(ctx, tn, layout.ObserverState{Observer: tn.lane.name, Through: out.start, Done: true})
+	case w.queue.gone(j, out): // a repair has undone it
+	case out.done() && out.finished == 0:
+		if w.queue.otherParked(j) {
+			w.store(ctx, j, layout.ObserverState{Observer: j.runner.name, Through: out.through, Done: true})
 		}
-	case out.start != 0:
-		w.forgetFinished(ctx, tn, out.finished)
-	case !out.snoozed && !out.blameless && !out.locked && tn.attempt >= w.cfg.MaxAttempts:
-		out.parked = w.park(ctx, tn, out.err)
+	case out.done():
+		w.forgetFinished(ctx, j, out.finished)
+	case out.parks() && j.number >= w.cfg.MaxAttempts && w.park(ctx, j, out.err):
+		out.state = runParked
 	}
 	return out
 }
 
-// park stores that tn's observer is parked for what was known when its last run began.
-func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
+// park stores that j's observer is parked for what was known when its last run started.
+func (w *Worker) park(ctx context.Context, j job, reason error) bool {
 	states := []layout.ObserverState{{
-		Observer: tn.lane.name, Through: tn.newest, Attempts: tn.attempt, Reason: reason.Error(), Since: time.Now().UTC(),
-		Observers: tn.entry.column.names,
+		Observer: j.runner.name, Through: j.newest, Attempts: j.number, Reason: reason.Error(), Since: time.Now().UTC(),
+		Observers: j.entry.column.names,
 	}}
-	for name, ran := range w.queue.othersDone(tn) {
+	for name, ran := range w.queue.othersDone(j) {
 		states = append(states, layout.ObserverState{Observer: name, Through: ran, Done: true})
 	}
-	if !w.store(ctx, tn, states...) {
+	if !w.store(ctx, j, states...) {
 		return false
 	}
-	tn.lane.counters.parked.Add(1)
-	w.log.Warn("observers: a cell is parked", "observer", tn.lane.name, "table", tn.lane.table, "column", tn.lane.column, "attempts", tn.attempt, "look", "percolator notify ls "+tn.lane.table)
+	j.runner.counters.parked.Add(1)
+	w.log.Warn("observers: a cell is parked", "observer", j.runner.name, "table", j.runner.table, "column", j.runner.column, "attempts", j.number, "look", "percolator notify ls "+j.runner.table)
 	return true
 }
 
-// store writes observer states of tn's cell.
-func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverState) bool {
+// store writes observer states of j's cell.
+func (w *Worker) store(ctx context.Context, j job, states ...layout.ObserverState) bool {
 	for i := range states {
-		states[i].Cell = tn.entry.column.cell(tn.entry.row)
+		states[i].Cell = j.entry.column.cell(j.entry.row)
 	}
 	// After that the worker tries the observer again.
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*w.cfg.MaxBackoff))
 	defer cancel()
-	w.queue.setStored(tn) // also if the answer is lost
+	w.queue.setStored(j) // also if the answer is lost
 	if err := w.engine.Commits.SetObserverStates(ctx, states...); err != nil {
-		w.log.Warn("observers: that an observer is parked, or done beside a parked one, could not be stored", "table", tn.lane.table, "column", tn.lane.column)
-		w.log.Debug("observers: observer states not stored", "row", tn.entry.row, "err", err)
+		w.log.Warn("observers: that an observer is parked, or done beside a parked one, could not be stored", "table", j.runner.table, "column", j.runner.column)
+		w.log.Debug("observers: observer states not stored", "row", j.entry.row, "err", err)
 		return false
 	}
 	return true
@@ -182,18 +182,18 @@ func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
 
 // forgetFinished erases the observer states of a cell whose notification is gone (I19), if it may
 // have any. What it misses a look or a scan finds.
-func (w *Worker) forgetFinished(ctx context.Context, tn turn, upTo tso.Timestamp) {
-	if !w.queue.hasStored(tn) {
+func (w *Worker) forgetFinished(ctx context.Context, j job, upTo tso.Timestamp) {
+	if !w.queue.hasStored(j) {
 		return
 	}
 	var over []layout.ObserverState
-	for _, name := range tn.entry.column.names {
+	for _, name := range j.entry.column.names {
 		for _, done := range []bool{false, true} {
-			over = append(over, layout.ObserverState{Cell: tn.entry.column.cell(tn.entry.row), Observer: name, Through: upTo, Done: done})
+			over = append(over, layout.ObserverState{Cell: j.entry.column.cell(j.entry.row), Observer: name, Through: upTo, Done: done})
 		}
 	}
 	if err := w.engine.Commits.ForgetObserverStates(ctx, over...); err != nil {
-		w.log.Debug("observers: observer states were not erased", "table", tn.lane.table, "row", tn.entry.row, "err", err)
+		w.log.Debug("observers: observer states were not erased", "table", j.runner.table, "row", j.entry.row, "err", err)
 	}
 }
 

@@ -24,13 +24,13 @@ import (
 // so does any worker that now and then searches everything. A worker that cannot read the list
 // searches everything.
 type partition struct {
-	directory directory
-	places    *scanning.Places
-	tables    []string
-	self      model.WorkerInfo
-	owners    *owners
-	deaf      func() bool     // no one can pass anything on to this worker
-	cannot    func(err error) // is told about a look that failed
+	directory   directory
+	places      *scanning.Places
+	tables      []string
+	self        model.WorkerInfo
+	owners      *owners
+	unreachable func() bool     // no one can pass anything on to this worker
+	cannot      func(err error) // is told about a look that failed
 
 	shares atomic.Pointer[shares]
 	seen   uint64 // a fingerprint of the members and bounds that were seen last
@@ -64,7 +64,7 @@ type shares map[string]percolator.Range
 
 func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
-		directory: d, places: w.places, owners: &w.owners, deaf: w.deaf.Load,
+		directory: d, places: w.places, owners: &w.owners, unreachable: w.unreachable.Load,
 		self: model.WorkerInfo{
 			Name: w.name, Version: cmp.Or(membership.ModuleVersion(), unknownVersion), Takes: w.coverage.registeredColumns(),
 		},
@@ -75,8 +75,8 @@ func newPartition(w *Worker, d directory) *partition {
 	if w.cfg.Partition {
 		m.tables, m.self.Columns = w.coverage.tables, w.coverage.fingerprint()
 	}
-	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), registeredNames)] {
-		m.self.Observers = append(m.self.Observers, l.name)
+	for _, rn := range w.coverage.runners[:min(len(w.coverage.runners), registeredNames)] {
+		m.self.Observers = append(m.self.Observers, rn.name)
 	}
 	return m
 }
@@ -102,7 +102,7 @@ func (c *coverage) sorted() []Column {
 }
 
 // fingerprint identifies the set of columns that a worker takes. Workers with different sets do not
-// share a table: neither could leave a part of it to the other.
+// share a table: neither could leave a share of it to the other.
 func (c *coverage) fingerprint() string { return fingerprintOf(c.sorted()) }
 
 func fingerprintOf(columns []Column) string {
@@ -162,7 +162,7 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	owns := m.owners.fingerprint()
-	if m.deaf() {
+	if m.unreachable() {
 		owns = ""
 	}
 	told := slices.ContainsFunc(seen.Live, func(w model.WorkerInfo) bool { return w.Name == m.self.Name && w.Owns == owns })

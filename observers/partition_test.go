@@ -125,7 +125,7 @@ func (p *partitioned) add(name, columns string, tablets ...string) {
 	places.Pick(p.Context(), "t", percolator.All())
 	m := &partition{
 		directory: p.directory, places: places, tables: []string{"t"}, cannot: func(error) {},
-		self: model.WorkerInfo{Name: name, Columns: columns}, owners: new(owners), deaf: func() bool { return false },
+		self: model.WorkerInfo{Name: name, Columns: columns}, owners: new(owners), unreachable: func() bool { return false },
 	}
 	for i := range 50 {
 		c := &column{Column: Column{"t", fmt.Sprint(columns, i)}, owned: []ownership{byColumn, byCell}[i%2]}
@@ -414,7 +414,7 @@ func TestBoundsOfOtherTablesStay(t *testing.T) {
 			places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
 			places.Pick(t.Context(), table, percolator.All())
 			m := &partition{
-				directory: d, places: places, tables: []string{table}, owners: new(owners), deaf: func() bool { return false }, cannot: func(error) {},
+				directory: d, places: places, tables: []string{table}, owners: new(owners), unreachable: func() bool { return false }, cannot: func(error) {},
 				self: model.WorkerInfo{Name: "worker-" + table, Columns: "of " + table},
 			}
 			go func() { m.run(ctx); ended <- struct{}{} }()

@@ -6,43 +6,57 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/gopercolator/percolator/tso"
 )
 
-// queue holds the dirty cells that a worker knows of and hands them to its goroutines: first come,
-// first served, but for head starts, except that a cell waits for its pause to end, for the
+// queue holds the dirty cells that a worker has heard of and hands them to its goroutines: first
+// come, first served, but for head starts, except that a cell waits for its pause to end, for the
 // observers that its own comes after, and for its observer to have a slot.
 // Losing the queue loses nothing: notifications stay in the table until everything is done.
+//
+// Each cell of the worker's columns has at most one entry. From insert to forget the entry counts
+// in room, is in column.cells, and is in exactly one place: ready, delayed, retries.blocked, a
+// runner's blocked or gathered cells, a job, or an offer to other workers.
 type queue struct {
-	mu       sync.Mutex
-	work     sync.Cond // ready is not empty, or the queue is closed
-	ready    ready
-	delayed  delayed
-	lanes    []*lane
-	finished *simplelru.LRU[cellKey, tso.Timestamp]
-	aside    *simplelru.LRU[cellKey, storedStates] // cells with a parked observer and no other work
-	// Counts learned observer states and starts of their reads.
-	sequence uint64
-	wake     chan struct{} // closed on events; nil: no goroutine waits
-	// A dispatched notification was dropped since the last send to missed.
-	dropped bool
-	// Receives when there is room for dropped notifications.
-	missed   chan struct{}
-	limits   [classes]int
-	counts   [classes]int
-	running  int
-	repaired tso.Timestamp // what is known of runs up to here does not count
-	retries  retries
-	started  uint64 // entries and runs ever begun: a sweep during which it grew proves nothing
-	open     bool
-	closed   bool
-	failure  backoff
-	conflict backoff
-	spread   spread
-	lag      lag
+	// mu guards what follows, and the fields of entries, runners and runs that say so.
+	mu sync.Mutex
+	// work wakes goroutines in take: something is ready, or the queue is closed.
+	work sync.Cond
+	// wake is closed, and becomes nil, when the phase changes, when the queue empties, and when there
+	// is room for what is found. nil: no goroutine waits for that.
+	wake  chan struct{}
+	phase phase
+	// runners are those of all columns. The list does not change.
+	runners []*runner
+
+	room    room
+	ready   ready   // what waits for a goroutine
+	delayed delayed // what waits for a time, or for other observers
+	retries retries
+
+	// running is how many jobs take has handed out that have not finished.
+	running int
+	// started counts entries and jobs. It only grows: a sweep during which it did proves nothing.
+	started uint64
+
+	memory   memory
+	handOver handOver
+	delay    queueDelay
+	pauses   pauses
 }
+
+// phase is what a queue does with notifications and goroutines. It only moves forward.
+type phase uint8
+
+const (
+	queueNew    phase = iota // refuses notifications; take waits
+	queueOpen                // admits notifications
+	queueClosed              // refuses notifications; take returns; only entries that run are left
+)
+
+// pauses are those after failures: conflict after one that another transaction has won, which has
+// made progress, failure after all others.
+type pauses struct{ failure, conflict backoff }
 
 // cellKey is a cell, cheap to compare.
 type cellKey struct {
@@ -50,85 +64,63 @@ type cellKey struct {
 	row    string
 }
 
-// finishedLimit bounds the memory of cells that need nothing now. Each cell beyond it costs the
-// scan a look at the table.
-const finishedLimit = 8192
-
-func newQueue(cfg Config, lanes []*lane) *queue {
+func newQueue(cfg Config, runners []*runner) *queue {
 	q := &queue{
-		lanes:    lanes,
-		finished: newLRU[tso.Timestamp](),
-		aside:    newLRU[storedStates](),
-		missed:   make(chan struct{}, 1),
-		failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
-		conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},
+		runners:  runners,
+		room:     newRoom(cfg),
+		retries:  retries{limit: max(1, cfg.Concurrency/2)},
+		memory:   newMemory(),
+		handOver: newHandOver(cfg),
+		pauses: pauses{
+			failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
+			conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},
+		},
 	}
-	for _, l := range lanes {
-		l.congestion = newCongestion(cfg.Concurrency)
+	for _, rn := range runners {
+		rn.congestion = newCongestion(cfg.Concurrency)
 	}
-	q.retries.limit = max(1, cfg.Concurrency/2)
-	q.limits[dispatched] = cfg.QueueLength
-	q.limits[found] = max(1024, 8*cfg.Concurrency)
-	q.limits[waiting] = cfg.QueueLength
 	q.work.L = &q.mu
-	q.spread = newSpread(cfg)
 	q.delayed.timer = time.AfterFunc(time.Hour, q.ripen)
 	q.delayed.timer.Stop()
 	return q
 }
 
-func newLRU[V any]() *simplelru.LRU[cellKey, V] {
-	cache, err := simplelru.NewLRU[cellKey, V](finishedLimit, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return cache
-}
-
-// forget drops a counted entry. Its notification stays in the table unless it is done.
-func (q *queue) forget(e *entry) {
-	delete(e.column.cells, e.row)
-	q.uncount(e)
-	now := time.Now()
-	for i := range e.tasks {
-		q.vacate(e.column.lanes[i], &e.tasks[i], now)
-	}
-}
-
-// uncount removes an entry from its class and wakes those who wait for room or for the end.
-func (q *queue) uncount(e *entry) {
-	q.counts[e.class]--
-	half := q.counts[e.class] == q.limits[e.class]/2
-	if q.active() == 0 || (half && e.class == found) {
-		q.broadcast()
-	}
-	if half && e.class != found && q.dropped {
-		q.dropped = false
-		select {
-		case q.missed <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// active is the number of cells that are queued, waiting or running.
-func (q *queue) active() int {
-	n := 0
-	for _, c := range q.counts {
-		n += c
-	}
-	return n
-}
-
-// saturated reports whether the goroutines have enough to do for a while.
-func (q *queue) saturated() bool {
+// open admits notifications.
+func (q *queue) open() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	runs := 0
-	for _, l := range q.lanes {
-		runs += l.active
+	q.phase = queueOpen
+	q.broadcast()
+}
+
+// close admits nothing more and forgets everything that is not running. take returns false from now
+// on.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.phase = queueClosed
+	q.delayed.timer.Stop()
+	for q.ready.len() > 0 {
+		if next := q.ready.pop(); next.entry != nil {
+			q.forget(next.entry)
+		}
 	}
-	return q.ready.len() >= runs && runs > 0
+	for q.retries.blocked.len() > 0 {
+		q.forget(q.retries.blocked.pop())
+	}
+	for _, rn := range q.runners {
+		for rn.blocked.len() > 0 {
+			q.forget(rn.blocked.pop())
+		}
+		q.closeBatch(rn)
+	}
+	for len(q.delayed.heap) > 0 {
+		e := q.delayed.heap[0]
+		q.delayed.remove(e)
+		q.forget(e)
+	}
+	q.work.Broadcast()
+	q.broadcast()
 }
 
 // verdict is what the queue did with a notification.
@@ -147,21 +139,24 @@ const (
 	foreign                  // the worker does not take the column
 )
 
-// offer queues a notification of col in row at ts; how is dispatched or found. stored are the
-// observer states read from the store; nil: they were not read. If the verdict is finished,
-// everything up to upTo is done.
-func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
-	return q.add(col, row, ts, arrival{how: how, stored: stored})
-}
-
 // arrival is how a notification came to the queue.
 type arrival struct {
-	how       entryClass
-	stored    *storedStates // nil: not read
-	young     bool          // another worker may be about to run for it
-	handOvers int           // how often workers have handed it over
-	asked     bool          // for it, as there was room: who had it has forgotten it
+	from source
+	// stored are the observer states of the cell in the store; nil: they were not read.
+	stored *storedStates
+	// handOvers is how often workers have handed the cell over; above 0 only in fromHandOver.
+	handOvers int
 }
+
+// source is who has led the worker to a notification.
+type source uint8
+
+const (
+	fromClient    source = iota // this process's own client, which has written it
+	fromSearch                  // a look, a scan or a hint
+	fromContested               // the same, but another worker may be about to run for it
+	fromHandOver                // another worker, or this one itself, which had asked for it: it is not refused for want of room
+)
 
 func (q *queue) add(col *column, row string, ts tso.Timestamp, a arrival) (v verdict, upTo tso.Timestamp) {
 	q.mu.Lock()
@@ -169,108 +164,78 @@ func (q *queue) add(col *column, row string, ts tso.Timestamp, a arrival) (v ver
 	return q.insert(col, row, ts, a)
 }
 
-// insert is add for a caller that holds q.mu.
+// insert queues a notification of col in row at ts. If the verdict is finished, everything up to
+// upTo is done.
 func (q *queue) insert(col *column, row string, ts tso.Timestamp, a arrival) (v verdict, upTo tso.Timestamp) {
-	if !q.open {
+	if q.phase != queueOpen {
 		return refused, 0
 	}
-	key, e := cellKey{col, row}, col.cells[row]
-	switch {
-	case e == nil:
-		if upTo, ok := q.finished.Get(key); ok && ts <= upTo {
-			return finished, upTo
-		}
-		e = &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.lanes))}
-		q.recall(key, e, a.stored)
-		if v, upTo := e.verdict(ts); v != accepted {
-			return v, upTo
-		}
-		if a.young || a.how == found && q.spread.has(key, ts) {
-			return elsewhere, 0
-		}
-	case ts <= e.newest:
+	e := col.cells[row]
+	if e == nil {
+		return q.insertNew(col, row, ts, a)
+	}
+	if ts <= e.newest {
 		return q.update(e, a.stored), 0
-	}
-	class := col.class(a.how)
-	if a.handOvers > 0 {
-		class = dispatched // it has waited
-	}
-	if e.state == stateNew && !a.asked && q.counts[class] >= q.limits[class] {
-		q.dropped = q.dropped || a.how == dispatched
-		if class == waiting {
-			return crowded, 0
-		}
-		return full, 0
 	}
 	now := time.Now()
 	e.notify(ts, now)
-	switch e.state {
-	case stateNew:
-		v = accepted
-		col.cells[row] = e
-		e.class = class
-		if e.handOvers = a.handOvers; a.handOvers > 0 {
-			e.hasten()
-		}
-		q.counts[class]++
-		q.started++
-		q.schedule(e, now)
-		return accepted, 0
-	case stateDelayed: // a task that was done may be due before those that wait
+	if e.state == stateDelayed { // a task that was done may be due before those that wait
 		q.delayed.remove(e)
 		q.schedule(e, now)
 	}
 	return joined, 0
 }
 
-// start admits notifications.
-func (q *queue) start() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.open = true
-	q.broadcast()
+// insertNew is insert for a cell without an entry.
+func (q *queue) insertNew(col *column, row string, ts tso.Timestamp, a arrival) (v verdict, upTo tso.Timestamp) {
+	key := cellKey{col, row}
+	if upTo, ok := q.memory.finished.Get(key); ok && ts <= upTo {
+		return finished, upTo
+	}
+	e := &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.runners))}
+	q.memory.recall(key, e, a.stored)
+	if v, upTo := e.verdict(ts); v != accepted {
+		return v, upTo
+	}
+	if a.from == fromContested || a.from == fromSearch && q.handOver.lent.has(key, ts) {
+		return elsewhere, 0
+	}
+	e.class = col.class(a)
+	if a.from != fromHandOver && q.room.full(e.class) {
+		return q.room.refuse(e.class, a.from), 0
+	}
+	now := time.Now()
+	e.notify(ts, now)
+	col.cells[row] = e
+	if e.handOvers = a.handOvers; a.handOvers > 0 {
+		e.hasten()
+	}
+	q.room.counts[e.class]++
+	q.started++
+	q.schedule(e, now)
+	return accepted, 0
 }
 
-// close admits nothing more and forgets everything that is not running. take returns false from now
-// on.
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.open, q.closed = false, true
-	q.delayed.timer.Stop()
-	for q.ready.len() > 0 {
-		if next := q.ready.pop(); next.entry != nil {
-			q.forget(next.entry)
-		}
+// forget drops a counted entry. Its notification stays in the table unless it is done.
+func (q *queue) forget(e *entry) {
+	delete(e.column.cells, e.row)
+	q.uncount(e)
+	now := time.Now()
+	for i := range e.tasks {
+		q.vacate(e.column.runners[i], &e.tasks[i], taskIdle, now)
 	}
-	for q.retries.blocked.len() > 0 {
-		q.forget(q.retries.blocked.pop())
-	}
-	for _, l := range q.lanes {
-		for l.blocked.len() > 0 {
-			q.forget(l.blocked.pop())
-		}
-		q.closeBatch(l)
-	}
-	for len(q.delayed.heap) > 0 {
-		e := q.delayed.heap[0]
-		q.delayed.remove(e)
-		q.forget(e)
-	}
-	q.work.Broadcast()
-	q.broadcast()
 }
 
-// awaitIdle waits until nothing is queued, waiting or running. started counts everything that ever
-// began.
-func (q *queue) awaitIdle(ctx context.Context) (started uint64, err error) {
+// awaitEmpty waits until nothing is queued, waiting or running.
+func (q *queue) awaitEmpty(ctx context.Context) (started uint64, err error) {
 	for {
 		q.mu.Lock()
-		if q.active() == 0 {
+		n := q.room.cells()
+		if n == 0 {
 			defer q.mu.Unlock()
 			return q.started, nil
 		}
-		n, wake := q.active(), q.wakeup()
+		wake := q.wakeup()
 		q.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -280,33 +245,14 @@ func (q *queue) awaitIdle(ctx context.Context) (started uint64, err error) {
 	}
 }
 
-// quietSince reports whether nothing has begun since awaitIdle returned started.
-func (q *queue) quietSince(started uint64) bool {
+// emptySince reports whether nothing has started since awaitEmpty returned started.
+func (q *queue) emptySince(started uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.active() == 0 && q.started == started
+	return q.room.cells() == 0 && q.started == started
 }
 
-// awaitRoom waits until half of the slots for found cells are free: waking a scanner for each slot
-// costs more. It returns false when ctx has ended or the queue is closed.
-func (q *queue) awaitRoom(ctx context.Context) bool {
-	for {
-		q.mu.Lock()
-		if !q.open || q.counts[found] <= q.limits[found]/2 {
-			defer q.mu.Unlock()
-			return q.open
-		}
-		wake := q.wakeup()
-		q.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return false
-		case <-wake:
-		}
-	}
-}
-
-// changed returns a channel that closes when the queue starts, closes or becomes idle.
+// changed returns a channel that closes when the queue opens, closes or empties.
 func (q *queue) changed() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -329,24 +275,20 @@ func (q *queue) broadcast() {
 	}
 }
 
+// saturated reports whether the goroutines have enough to do for a while.
+func (q *queue) saturated() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	runs := 0
+	for _, rn := range q.runners {
+		runs += rn.active
+	}
+	return q.ready.len() >= runs && runs > 0
+}
+
 // sizes returns how many cells wait and how many run.
 func (q *queue) sizes() (queued, running int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.active() - q.running, q.running
-}
-
-// asOf begins a read of the store: it is newer than what the queue knows by now.
-func (q *queue) asOf() uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.sequence++
-	return q.sequence
-}
-
-// busy returns the number of runs under way.
-func (q *queue) busy() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.running
+	return q.room.cells() - q.running, q.running
 }

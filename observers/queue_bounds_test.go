@@ -21,7 +21,7 @@ func TestQueueIsBounded(t *testing.T) {
 	f.offer("a", 13, dispatched, joined) // takes no room
 	told := func() bool {
 		select {
-		case <-f.q.missed:
+		case <-f.q.room.missed:
 			return true
 		default:
 			return false
@@ -30,7 +30,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if told() {
 		t.Fatal("a scanner was told to look while there is no room")
 	}
-	f.q.finish(f.take("a", "o0"), outcome{start: 14, finished: 14})
+	f.q.finish(f.take("a", "o0"), outcome{state: runAcknowledged, through: 14, finished: 14})
 	if !told() {
 		t.Fatal("no scanner was told to look for what was dropped")
 	}
@@ -42,9 +42,9 @@ func TestQueueIsBounded(t *testing.T) {
 	if f.q.awaitRoom(cancelled()) {
 		t.Fatal("there is no room")
 	}
-	for f.q.counts[found] > 512 {
-		tn, _ := f.q.take()
-		f.q.finish(tn, outcome{start: 6000, finished: 6000})
+	for f.q.room.counts[found] > 512 {
+		j, _ := f.q.takeJob()
+		f.q.finish(j, outcome{state: runAcknowledged, through: 6000, finished: 6000})
 	}
 	if !f.q.awaitRoom(cancelled()) {
 		t.Fatal("there is room")
@@ -73,14 +73,14 @@ func TestQueueForgetsWhatFailsWhenTooMuchDoes(t *testing.T) {
 			continue
 		}
 		for range 2 {
-			tn, _ := f.q.take()
-			f.q.finish(tn, outcome{err: errTest})
+			j, _ := f.q.takeJob()
+			f.q.finish(j, outcome{state: runFailed, err: errTest})
 		}
 		break
 	}
 	f.sizes(2, 0)
 	f.offer("x", 10, dispatched, accepted) // those that wait for another attempt do not keep it out
-	f.q.finish(f.take("x", "o0"), outcome{err: errTest})
+	f.q.finish(f.take("x", "o0"), outcome{state: runFailed, err: errTest})
 	f.sizes(2, 0)
 	f.offer("x", 10, found, accepted) // forgotten, so the scan brings it back
 }
@@ -91,32 +91,32 @@ func TestQueueAwaitIdle(t *testing.T) {
 		f := newFixture(t, Config{}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		f.offer("b", 10, dispatched, accepted)
-		if _, err := f.q.awaitIdle(cancelled()); !errors.Is(err, context.Canceled) {
+		if _, err := f.q.awaitEmpty(cancelled()); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		idle := make(chan uint64)
 		go func() {
-			started, err := f.q.awaitIdle(t.Context())
+			started, err := f.q.awaitEmpty(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
 			idle <- started
 		}()
-		f.q.finish(f.take("a", "o0"), outcome{start: 20})
+		f.q.finish(f.take("a", "o0"), outcome{state: runAcknowledged, through: 20})
 		synctest.Wait()
 		select {
 		case <-idle:
 			t.Fatal("b has not run")
 		default:
 		}
-		f.q.finish(f.take("b", "o0"), outcome{err: errTest, parked: true}) // does not count
+		f.q.finish(f.take("b", "o0"), outcome{state: runParked, err: errTest}) // does not count
 		started := <-idle
-		if !f.q.quietSince(started) {
-			t.Fatal("nothing has begun")
+		if !f.q.emptySince(started) {
+			t.Fatal("nothing has started")
 		}
 		f.offer("a", 30, dispatched, accepted)
-		f.q.finish(f.take("a", "o0"), outcome{start: 40})
-		if f.q.quietSince(started) {
+		f.q.finish(f.take("a", "o0"), outcome{state: runAcknowledged, through: 40})
+		if f.q.emptySince(started) {
 			t.Fatal("a has run")
 		}
 	})
@@ -129,11 +129,11 @@ func TestQueueCloses(t *testing.T) {
 		for i, row := range []string{"parked", "running", "blocked"} {
 			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
 		}
-		f.q.finish(f.take("parked", "o0"), outcome{err: errTest}) // and delayed, for o1
+		f.q.finish(f.take("parked", "o0"), outcome{state: runFailed, err: errTest}) // and delayed, for o1
 		running := f.take("running", "o0")
 		ended := make(chan bool)
 		go func() {
-			_, ok := f.q.take() // meets "blocked" and does not get it
+			_, ok := f.q.takeJob() // meets "blocked" and does not get it
 			ended <- ok
 		}()
 		synctest.Wait()
@@ -145,9 +145,9 @@ func TestQueueCloses(t *testing.T) {
 		}
 		f.sizes(0, 1)
 		f.offer("late", 20, dispatched, refused)
-		f.q.finish(running, outcome{start: 30})
+		f.q.finish(running, outcome{state: runAcknowledged, through: 30})
 		f.sizes(0, 0)
-		if _, err := f.q.awaitIdle(cancelled()); err != nil {
+		if _, err := f.q.awaitEmpty(cancelled()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -161,7 +161,7 @@ func TestQueueLastOf(t *testing.T) {
 	if _, ok := f.q.lastOf(first, 20); ok {
 		t.Fatal("o1 has not run")
 	}
-	f.q.finish(first, outcome{start: 20})
+	f.q.finish(first, outcome{state: runAcknowledged, through: 20})
 	second := f.take("r", "o1")
 	if upTo, ok := f.q.lastOf(second, 25); !ok || upTo != 20 {
 		t.Fatalf("upTo %d, %v: the earlier start timestamp bounds what may be erased", upTo, ok)

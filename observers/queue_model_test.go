@@ -21,11 +21,11 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 		f := newFixture(t, Config{}, options{})
 		const change = tso.Timestamp(10)
 		stored := observerState{} // what the store holds of the observer
-		var pages []*storedStates // under way
+		var pages []*storedStates // in flight
 		read := func() *storedStates { return &storedStates{f.q.asOf(), []observerState{stored}} }
 		deliver := func(p *storedStates) { f.q.offer(f.col, "r", change, found, p) }
 		running := false
-		var tn turn
+		var j job
 		rt.Repeat(map[string]func(*rapid.T){
 			"read": func(*rapid.T) { pages = append(pages, read()) },
 			"deliver": func(rt *rapid.T) {
@@ -47,7 +47,7 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 				if i, blocked := e.next(time.Now(), true); i < 0 || blocked {
 					rt.Skip() // what made it ready was undone: take would wait for another cell
 				}
-				tn, _ = f.q.take()
+				j, _ = f.q.takeJob()
 				running = true
 			},
 			"park": func(rt *rapid.T) {
@@ -55,14 +55,14 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 					rt.Skip()
 				}
 				stored.parked = change // the store learns it before the queue
-				f.q.finish(tn, outcome{err: errTest, parked: true})
+				f.q.finish(j, outcome{state: runParked, err: errTest})
 				running = false
 			},
 			"fail": func(rt *rapid.T) {
 				if !running {
 					rt.Skip()
 				}
-				f.q.finish(tn, outcome{err: errTest})
+				f.q.finish(j, outcome{state: runFailed, err: errTest})
 				running = false
 			},
 		})
@@ -107,82 +107,77 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 				observers[3].concurrent = 1
 			}
 			f := newFixture(t, Config{Concurrency: 64, MinBackoff: 1, MaxBackoff: 1}, observers...)
-			lanes := f.col.lanes
+			runners := f.col.runners
 			columns := []*column{f.col, {Column: Column{"t", "d"}, cells: map[string]*entry{}}}
-			f.col.lanes, columns[1].lanes = lanes[:2], lanes[2:] // o0 and o1 of one column, o2 and o3 of the other
+			f.col.runners, columns[1].runners = runners[:2], runners[2:] // o0 and o1 of one column, o2 and o3 of the other
 
-			model := map[*lane]map[string]*modelTask{}
-			for _, l := range lanes {
-				model[l] = map[string]*modelTask{}
+			model := map[*runner]map[string]*modelTask{}
+			for _, rn := range runners {
+				model[rn] = map[string]*modelTask{}
 			}
-			busy := func(l *lane) (n int) {
-				for _, m := range model[l] {
+			busy := func(rn *runner) (n int) {
+				for _, m := range model[rn] {
 					if m.waits || m.runs {
 						n++
 					}
 				}
 				return n
 			}
-			quiet := func(l *lane) bool {
-				for _, u := range l.awaits {
+			quiet := func(rn *runner) bool {
+				for _, u := range rn.awaits {
 					if busy(u) > 0 {
 						return false
 					}
 				}
 				return true
 			}
-			mayBegin := func(l *lane, m *modelTask, now time.Time) bool {
-				return (m.waits || m.pauses) && !m.due.After(now) && (quiet(l) || !m.due.Add(l.afterLimit).After(now))
+			mayBegin := func(rn *runner, m *modelTask, now time.Time) bool {
+				return (m.waits || m.pauses) && !m.due.After(now) && (quiet(rn) || !m.due.Add(rn.afterLimit).After(now))
 			}
 			clock := tso.Timestamp(10)
-			var running []turn
-			starts := map[*slot]tso.Timestamp{}
+			var running []job
+			starts := map[*run]tso.Timestamp{}
 			take := func() bool {
-				tn, ok := f.q.tryTake()
+				j, ok := f.q.tryTake()
 				if !ok {
 					return false
 				}
-				turns, now, allowed := tn.batch, time.Now(), false
-				if turns == nil {
-					turns = []turn{tn}
-				}
-				for _, tn := range turns {
-					m := model[tn.lane][tn.entry.row]
-					if len(turns) > 1 && tn.entry.tasks[tn.entry.turn].alone {
-						rt.Fatalf("%s of %s has failed by itself, and runs in a batch", tn.entry.row, tn.lane.name)
+				jobs, now, allowed := j.jobs, time.Now(), false
+				for _, j := range jobs {
+					m := model[j.runner][j.entry.row]
+					if len(jobs) > 1 && j.entry.tasks[j.entry.running].alone {
+						rt.Fatalf("%s of %s has failed by itself, and runs in a batch", j.entry.row, j.runner.name)
 					}
 					if m == nil || m.runs || !m.waits && !m.pauses || m.due.After(now) {
-						rt.Fatalf("%s of %s runs, and is %+v at %v", tn.entry.row, tn.lane.name, m, now)
+						rt.Fatalf("%s of %s runs, and is %+v at %v", j.entry.row, j.runner.name, m, now)
 					}
-					allowed = allowed || mayBegin(tn.lane, m, now)
+					allowed = allowed || mayBegin(j.runner, m, now)
 				}
 				if !allowed {
-					rt.Fatalf("%s of %s begins while others are busy, before its limit", tn.entry.row, tn.lane.name)
+					rt.Fatalf("%s of %s begins while others are busy, before its limit", j.entry.row, j.runner.name)
 				}
 				clock++
-				starts[tn.slot] = clock
-				for _, tn := range turns {
-					*model[tn.lane][tn.entry.row] = modelTask{runs: true}
+				starts[j.run] = clock
+				for _, j := range jobs {
+					*model[j.runner][j.entry.row] = modelTask{runs: true}
 				}
-				running = append(running, turns...)
+				running = append(running, jobs...)
 				return true
 			}
 			end := func(i int, out outcome) {
-				tn := running[i]
+				j := running[i]
 				running = append(running[:i:i], running[i+1:]...)
-				m := model[tn.lane][tn.entry.row]
+				m := model[j.runner][j.entry.row]
 				now := time.Now()
 				switch {
-				case out.parked, out.err == nil && !out.snoozed && !out.alone: // nothing is left but what came during the run
-					if !out.parked {
-						out.start, out.committed = starts[tn.slot], true
-					}
+				case out.state == runParked, out.done(): // nothing is left but what came during the run
+					out.through = starts[j.run]
 					*m = modelTask{waits: m.again, due: m.due}
 				default:
 					out.due = now.Add(2)
-					*m = modelTask{waits: out.alone, pauses: !out.alone, due: out.due}
+					*m = modelTask{waits: out.state == runIsolated, pauses: out.state != runIsolated, due: out.due}
 				}
-				f.q.finish(tn, out)
+				f.q.finish(j, out)
 			}
 			// nothingIsLost takes what there is, and looks for what should have been there.
 			nothingIsLost := func() {
@@ -192,13 +187,13 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 				defer f.q.mu.Unlock()
 				now := time.Now()
 				for _, c := range columns {
-					if observers[3].concurrent > 0 && slices.ContainsFunc(running, func(tn turn) bool { return tn.entry.column == c }) {
+					if observers[3].concurrent > 0 && slices.ContainsFunc(running, func(j job) bool { return j.entry.column == c }) {
 						continue // a cell that waits for a slot waits with all its observers, until a run of the column ends
 					}
 					for row, e := range c.cells {
-						for _, l := range c.lanes {
-							if m := model[l][row]; e.state != stateRunning && m != nil && mayBegin(l, m, now) {
-								rt.Fatalf("%s of %s may begin and is not ready: %+v at %v, entry %+v", row, l.name, m, now, e)
+						for _, rn := range c.runners {
+							if m := model[rn][row]; e.state != stateRunning && m != nil && mayBegin(rn, m, now) {
+								rt.Fatalf("%s of %s may begin and is not ready: %+v at %v, entry %+v", row, rn.name, m, now, e)
 							}
 						}
 					}
@@ -210,13 +205,13 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 					row := fmt.Sprint(rapid.IntRange(0, 2).Draw(rt, "row"))
 					clock++
 					f.q.offer(c, row, clock, dispatched, nil)
-					for _, l := range c.lanes {
-						m := model[l][row]
+					for _, rn := range c.runners {
+						m := model[rn][row]
 						if m == nil {
 							m = &modelTask{}
-							model[l][row] = m
+							model[rn][row] = m
 						}
-						due := time.Now().Add(l.collapse)
+						due := time.Now().Add(rn.collapse)
 						switch {
 						case m.runs && !m.again:
 							m.again, m.due = true, due
@@ -233,22 +228,23 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 						rt.Skip()
 					}
 					end(rapid.IntRange(0, len(running)-1).Draw(rt, "which"), rapid.SampledFrom([]outcome{
-						{}, {}, {}, {err: errTest}, {err: errTest, parked: true}, {snoozed: true}, {err: errTest, blameless: true}, {alone: true},
+						{state: runCommitted}, {state: runCommitted}, {state: runCommitted}, {state: runFailed, err: errTest},
+						{state: runParked, err: errTest}, {state: runSnoozed}, {state: runInconclusive, err: errTest}, {state: runIsolated},
 					}).Draw(rt, "outcome"))
 				},
 				"": func(rt *rapid.T) {
 					f.q.mu.Lock()
 					defer f.q.mu.Unlock()
-					for _, l := range lanes {
-						if n := busy(l); l.busy != n {
-							rt.Fatalf("%s: %d count as busy, want %d", l.name, l.busy, n)
+					for _, rn := range runners {
+						if n := busy(rn); rn.busy != n {
+							rt.Fatalf("%s: %d count as busy, want %d", rn.name, rn.busy, n)
 						}
 					}
 				},
 			})
 			for rounds := 0; ; rounds++ {
 				for len(running) > 0 {
-					end(0, outcome{})
+					end(0, outcome{state: runCommitted})
 				}
 				nothingIsLost()
 				if queued, n := f.q.sizes(); queued+n == 0 {
@@ -261,9 +257,9 @@ func TestQueueAgreesWithAModel(t *testing.T) {
 			}
 			f.q.mu.Lock()
 			defer f.q.mu.Unlock()
-			for _, l := range lanes {
-				if l.busy != 0 || l.noisy != 0 || l.held.Len() != 0 {
-					rt.Errorf("%s: %d busy, %d noisy, %d held", l.name, l.busy, l.noisy, l.held.Len())
+			for _, rn := range runners {
+				if rn.busy != 0 || rn.busyUpstream != 0 || rn.held.Len() != 0 {
+					rt.Errorf("%s: %d busy, %d busy upstream, %d held", rn.name, rn.busy, rn.busyUpstream, rn.held.Len())
 				}
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -25,11 +26,11 @@ func newFixture(t *testing.T, cfg Config, observers ...options) *fixture {
 	}
 	col := &column{Column: Column{"t", "c"}, cells: map[string]*entry{}}
 	for i, o := range observers {
-		col.lanes = append(col.lanes, &lane{observer: &observer{name: fmt.Sprint("o", i), options: o}})
+		col.runners = append(col.runners, &runner{observer: &observer{name: fmt.Sprint("o", i), options: o}})
 	}
-	connect(col.lanes)
-	f := &fixture{T: t, q: newQueue(cfg, col.lanes), col: col}
-	f.q.start()
+	connect(col.runners)
+	f := &fixture{T: t, q: newQueue(cfg, col.runners), col: col}
+	f.q.open()
 	t.Cleanup(f.q.close)
 	return f
 }
@@ -41,17 +42,17 @@ func (f *fixture) offer(row string, ts tso.Timestamp, how entryClass, want verdi
 	}
 }
 
-// take takes a turn that must be there already.
-func (f *fixture) take(row, observer string) turn {
+// take takes a job that must be there already.
+func (f *fixture) take(row, observer string) job {
 	f.Helper()
 	if f.q.readyNow() == 0 {
 		f.Fatalf("nothing is ready, want %s of %s", row, observer)
 	}
-	tn, ok := f.q.take()
-	if !ok || tn.entry.row != row || tn.lane.name != observer {
-		f.Fatalf("took %v of %v (%v), want %s of %s", tn.entry.row, tn.lane.name, ok, row, observer)
+	j, ok := f.q.takeJob()
+	if !ok || j.entry.row != row || j.runner.name != observer {
+		f.Fatalf("took %v of %v (%v), want %s of %s", j.entry.row, j.runner.name, ok, row, observer)
 	}
-	return tn
+	return j
 }
 
 func (f *fixture) none() {
@@ -66,6 +67,30 @@ func (f *fixture) sizes(queued, running int) {
 	if q, r := f.q.sizes(); q != queued || r != running {
 		f.Fatalf("queued %d, running %d; want %d, %d", q, r, queued, running)
 	}
+}
+
+// offer queues a notification of col in row at ts, as one of a class.
+func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
+	from := fromSearch
+	if how == dispatched {
+		from = fromClient
+	}
+	return q.add(col, row, ts, arrival{from: from, stored: stored})
+}
+
+// takeJob is take for a single cell, or the first one of a batch.
+func (q *queue) takeJob() (job, bool) {
+	r, ok := q.take()
+	if !ok {
+		return job{}, false
+	}
+	return r.jobs[0], true
+}
+
+// end is finish for a run of one attempt.
+func (f *fixture) end(j job, out outcome) {
+	f.q.count(j.runner, []outcome{out})
+	f.q.finish(j, out)
 }
 
 func (q *queue) readyNow() int {
@@ -84,12 +109,12 @@ func TestQueueHasOneEntryForEachCell(t *testing.T) {
 	f.offer("r", 11, dispatched, joined)
 	f.offer("s", 12, found, accepted)
 	f.sizes(2, 0)
-	tn := f.take("r", "o0")
-	if tn.newest != 11 || tn.attempt != 1 || tn.stale {
-		t.Fatalf("turn %+v", tn)
+	j := f.take("r", "o0")
+	if j.newest != 11 || j.number != 1 || j.recheck {
+		t.Fatalf("job %+v", j)
 	}
-	f.q.finish(tn, outcome{start: 20, finished: 20})
-	if s := f.take("s", "o0"); !s.stale {
+	f.q.finish(j, outcome{state: runAcknowledged, through: 20, finished: 20})
+	if s := f.take("s", "o0"); !s.recheck {
 		t.Fatal("a cell found by a scan may have been dealt with by others")
 	}
 	f.none()
@@ -99,11 +124,11 @@ func TestQueueRunsAgainForAChangeDuringTheRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	tn := f.take("r", "o0")
+	j := f.take("r", "o0")
 	f.offer("r", 30, dispatched, joined)
 	f.none() // never twice at once
-	f.q.finish(tn, outcome{start: 20, finished: 20})
-	f.q.finish(f.take("r", "o0"), outcome{start: 40, finished: 40})
+	f.q.finish(j, outcome{state: runAcknowledged, through: 20, finished: 20})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 40, finished: 40})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -112,9 +137,9 @@ func TestQueueDoesNotRunAgainForAChangeThatTheRunHasSeen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	tn := f.take("r", "o0")
+	j := f.take("r", "o0")
 	f.offer("r", 15, dispatched, joined)
-	f.q.finish(tn, outcome{start: 20, finished: 20})
+	f.q.finish(j, outcome{state: runAcknowledged, through: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 	f.offer("r", 15, found, finished) // a page read earlier
@@ -125,7 +150,7 @@ func TestQueueDoesNotLoopOnATimestampFromTheFuture(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 1000, found, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20, finished: 20})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -145,13 +170,13 @@ func TestQueueCollapses(t *testing.T) {
 		f.none()
 		time.Sleep(time.Nanosecond) // a minute after the first: joining does not postpone
 		synctest.Wait()
-		tn := f.take("r", "o0")
+		j := f.take("r", "o0")
 		f.offer("r", 200, dispatched, joined)
-		f.q.finish(tn, outcome{start: 100})
+		f.q.finish(j, outcome{state: runAcknowledged, through: 100})
 		f.none() // at most one run within the minute
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		f.q.finish(f.take("r", "o0"), outcome{start: 300})
+		f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 300})
 		f.sizes(0, 0)
 	})
 }
@@ -160,10 +185,10 @@ func TestQueueRunsObserversOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20})
-	f.q.finish(f.take("r", "o1"), outcome{start: 21})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20})
+	f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 21})
 	f.sizes(1, 0)
-	f.q.finish(f.take("r", "o2"), outcome{start: 22, finished: 22})
+	f.q.finish(f.take("r", "o2"), outcome{state: runAcknowledged, through: 22, finished: 22})
 	f.sizes(0, 0)
 }
 
@@ -171,7 +196,7 @@ func TestQueueSkipsObserversThatAnotherWorkerRan(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20, finished: 20})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -182,13 +207,17 @@ func TestQueueParks(t *testing.T) {
 		f := newFixture(t, Config{}, options{}, options{})
 		f.offer("r", 10, dispatched, accepted)
 		for attempt := 1; attempt <= 3; attempt++ {
-			tn := f.take("r", "o0")
-			if tn.attempt != attempt {
-				t.Fatalf("attempt %d, want %d", tn.attempt, attempt)
+			j := f.take("r", "o0")
+			if j.number != attempt {
+				t.Fatalf("attempt %d, want %d", j.number, attempt)
 			}
-			f.q.finish(tn, outcome{err: errTest, parked: attempt == 3})
+			out := outcome{state: runFailed, err: errTest}
+			if attempt == 3 {
+				out.state = runParked
+			}
+			f.q.finish(j, out)
 			if attempt == 1 { // the other observer is not held up
-				f.q.finish(f.take("r", "o1"), outcome{start: 20})
+				f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 20})
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -199,12 +228,12 @@ func TestQueueParks(t *testing.T) {
 		f.none()
 		f.offer("r", 30, found, accepted) // a newer change: both run
 		f.sizes(1, 0)
-		tn := f.take("r", "o0")
-		if tn.attempt != 1 {
-			t.Fatalf("attempt %d of a new change", tn.attempt)
+		j := f.take("r", "o0")
+		if j.number != 1 {
+			t.Fatalf("attempt %d of a new change", j.number)
 		}
-		f.q.finish(tn, outcome{start: 40})
-		f.q.finish(f.take("r", "o1"), outcome{start: 41, finished: 41})
+		f.q.finish(j, outcome{state: runAcknowledged, through: 40})
+		f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 41, finished: 41})
 		f.sizes(0, 0)
 	})
 }
@@ -215,11 +244,11 @@ func TestQueueDoesNotParkForTheStoresFailures(t *testing.T) {
 		f := newFixture(t, Config{MaxAttempts: 2}, options{})
 		f.offer("r", 10, dispatched, accepted)
 		for range 50 {
-			tn := f.take("r", "o0")
-			if tn.attempt != 1 {
-				t.Fatalf("attempt %d", tn.attempt)
+			j := f.take("r", "o0")
+			if j.number != 1 {
+				t.Fatalf("attempt %d", j.number)
 			}
-			f.q.finish(tn, outcome{err: errTest, blameless: true})
+			f.q.finish(j, outcome{state: runInconclusive, err: errTest})
 			f.none()
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -235,17 +264,17 @@ func TestQueueBacksOff(t *testing.T) {
 		f.offer("bad", 10, dispatched, accepted)
 		for _, longest := range []time.Duration{1, 2, 4, 8, 10, 10} {
 			longest *= time.Second
-			f.q.finish(f.take("bad", "o0"), outcome{err: errTest})
+			f.q.finish(f.take("bad", "o0"), outcome{state: runFailed, err: errTest})
 			time.Sleep(longest/2 - time.Nanosecond)
 			synctest.Wait()
 			f.none()
 			f.offer("good", tso.Timestamp(100+longest), dispatched, accepted) // nobody waits for the bad one
-			f.q.finish(f.take("good", "o0"), outcome{start: tso.Timestamp(100 + longest)})
+			f.q.finish(f.take("good", "o0"), outcome{state: runAcknowledged, through: tso.Timestamp(100 + longest)})
 			time.Sleep(longest/2 + time.Nanosecond)
 			synctest.Wait()
 		}
-		tn := f.take("bad", "o0")
-		f.q.finish(tn, outcome{start: 1 << 40})
+		j := f.take("bad", "o0")
+		f.q.finish(j, outcome{state: runAcknowledged, through: 1 << 40})
 		f.sizes(0, 0)
 	})
 }
@@ -260,28 +289,28 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 		a := f.take("a", "o0")
 		b := f.take("b", "o1") // o0 has no slot, o1 has
 		c := f.take("c", "o1")
-		f.q.finish(b, outcome{start: 20})
-		f.q.finish(c, outcome{start: 20})
+		f.q.finish(b, outcome{state: runAcknowledged, through: 20})
+		f.q.finish(c, outcome{state: runAcknowledged, through: 20})
 		// b and c have only o0 left; a goroutine that wants work does not get them.
-		got := make(chan turn)
+		got := make(chan job)
 		go func() {
-			tn, _ := f.q.take()
-			got <- tn
+			j, _ := f.q.takeJob()
+			got <- j
 		}()
 		synctest.Wait()
 		select {
-		case tn := <-got:
-			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
+		case j := <-got:
+			t.Fatalf("took %s of %s", j.entry.row, j.runner.name)
 		default:
 		}
-		f.q.finish(a, outcome{start: 21, finished: 21})
+		f.q.finish(a, outcome{state: runAcknowledged, through: 21, finished: 21})
 		first := <-got
-		if first.lane.name != "o0" || first.entry.row != "b" {
-			t.Fatalf("took %s of %s", first.entry.row, first.lane.name)
+		if first.runner.name != "o0" || first.entry.row != "b" {
+			t.Fatalf("took %s of %s", first.entry.row, first.runner.name)
 		}
 		f.none()
-		f.q.finish(first, outcome{start: 22, finished: 22})
-		f.q.finish(f.take("c", "o0"), outcome{start: 23, finished: 23})
+		f.q.finish(first, outcome{state: runAcknowledged, through: 22, finished: 22})
+		f.q.finish(f.take("c", "o0"), outcome{state: runAcknowledged, through: 23, finished: 23})
 		f.sizes(0, 0)
 	})
 }
@@ -292,16 +321,16 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 4, MaxAttempts: 1000}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		for range 20 {
-			f.q.finish(f.take("a", "o0"), outcome{err: errTest, conflict: true, contended: true})
+			f.end(f.take("a", "o0"), outcome{state: runConflicted, err: errTest, conflict: &percolator.ConflictError{}})
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
 		f.offer("b", 11, dispatched, accepted)
 		a := f.take("a", "o0")
-		taken := make(chan turn)
+		taken := make(chan job)
 		go func() {
-			tn, _ := f.q.take()
-			taken <- tn
+			j, _ := f.q.takeJob()
+			taken <- j
 		}()
 		synctest.Wait()
 		select {
@@ -309,9 +338,9 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 			t.Fatal("two at once, after twenty conflicts in a row")
 		default:
 		}
-		f.q.finish(a, outcome{start: 20, finished: 20, committed: true})
-		f.q.finish(<-taken, outcome{start: 21, finished: 21, committed: true})
-		if n := f.col.lanes[0].slots(); n < 2 {
+		f.end(a, outcome{state: runCommitted, through: 20, finished: 20})
+		f.end(<-taken, outcome{state: runCommitted, through: 21, finished: 21})
+		if n := f.col.runners[0].slots(); n < 2 {
 			t.Fatalf("%d at once after two commits", n)
 		}
 	})
@@ -336,31 +365,31 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	offer("r", 10, finished, 11, observerState{ran: 11, parked: 10}, observerState{ran: 12}) // dropped: it counts as having run
 	f.none()
 	offer("r", 10, accepted, 0, observerState{parked: 10}, observerState{}) // the other one has not run
-	f.q.finish(f.take("r", "o1"), outcome{start: 20})
+	f.q.finish(f.take("r", "o1"), outcome{state: runAcknowledged, through: 20})
 	f.sizes(0, 0)
 	offer("r", 10, parked, 0) // remembered without the store
 	offer("r", 11, accepted, 0, observerState{parked: 10}, observerState{ran: 20})
-	f.q.finish(f.take("r", "o0"), outcome{start: 30, finished: 30})
+	f.q.finish(f.take("r", "o0"), outcome{state: runAcknowledged, through: 30, finished: 30})
 	f.sizes(0, 0)
 
 	// States read before the cell was parked here do not make it run again. Those read later do, if
 	// the cell has none.
 	f.offer("u", 10, dispatched, accepted)
 	before := &storedStates{asOf: f.q.asOf()}
-	f.q.finish(f.take("u", "o0"), outcome{err: errTest, parked: true})
-	f.q.finish(f.take("u", "o1"), outcome{start: 20})
+	f.q.finish(f.take("u", "o0"), outcome{state: runParked, err: errTest})
+	f.q.finish(f.take("u", "o1"), outcome{state: runAcknowledged, through: 20})
 	if v, _ := f.q.offer(f.col, "u", 10, found, before); v != parked {
 		t.Fatalf("an old page: %v", v)
 	}
 	if v, _ := f.q.offer(f.col, "u", 10, found, &storedStates{asOf: f.q.asOf()}); v != accepted {
 		t.Fatalf("a retried cell: %v", v)
 	}
-	f.q.finish(f.take("u", "o0"), outcome{start: 30, finished: 30})
+	f.q.finish(f.take("u", "o0"), outcome{state: runAcknowledged, through: 30, finished: 30})
 
 	// Another worker parks a cell that fails here, too.
 	offer("s", 10, accepted, 0)
-	f.q.finish(f.take("s", "o0"), outcome{err: errTest})
-	f.q.finish(f.take("s", "o1"), outcome{start: 20})
+	f.q.finish(f.take("s", "o0"), outcome{state: runFailed, err: errTest})
+	f.q.finish(f.take("s", "o1"), outcome{state: runAcknowledged, through: 20})
 	f.sizes(1, 0)
 	offer("s", 10, known, 0, observerState{parked: 10}, observerState{})
 	f.sizes(0, 0)
@@ -370,7 +399,7 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	offer("v", 10, parked, 0, observerState{parked: 10}, observerState{ran: 10})
 	before = &storedStates{f.q.asOf(), []observerState{{parked: 10}, {ran: 10}}}
 	offer("v", 10, accepted, 0, observerState{}, observerState{ran: 10})
-	f.q.finish(f.take("v", "o0"), outcome{err: errTest})
+	f.q.finish(f.take("v", "o0"), outcome{state: runFailed, err: errTest})
 	if v, _ := f.q.offer(f.col, "v", 10, found, before); v != known {
 		t.Fatalf("an old page: %v", v)
 	}
@@ -385,10 +414,10 @@ func TestQueueKeepsAChangeThatComesDuringTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	tn := f.take("r", "o0")
+	j := f.take("r", "o0")
 	f.offer("r", 20, dispatched, joined)
-	f.q.finish(tn, outcome{err: errTest, parked: true})
-	if tn = f.take("r", "o0"); tn.attempt != 1 {
-		t.Fatalf("attempt %d of a new change", tn.attempt)
+	f.q.finish(j, outcome{state: runParked, err: errTest})
+	if j = f.take("r", "o0"); j.number != 1 {
+		t.Fatalf("attempt %d of a new change", j.number)
 	}
 }

@@ -188,8 +188,8 @@ type Option func(*options)
 // the default, runs at once; even then, writes to a cell that is queued or running collapse.
 func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d } }
 
-// MaxConcurrent limits how many runs of the observer, each for a cell or a batch of them, are under
-// way at once on a worker. Cells that wait for a slot occupy no goroutine. 0, the default: only
+// MaxConcurrent limits how many runs of the observer, each for a cell or a batch of them, are in
+// flight at once on a worker. Cells that wait for a slot occupy no goroutine. 0, the default: only
 // Config.Concurrency limits them.
 func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
 

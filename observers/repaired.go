@@ -27,18 +27,18 @@ func (w *Worker) heedRepairs(ctx context.Context) {
 func (q *queue) forgetRuns(until tso.Timestamp, columns map[Column]*column) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if until <= q.repaired {
+	if until <= q.memory.repaired {
 		return
 	}
-	q.repaired = until
-	q.finished.Purge()
-	q.aside.Purge()
+	q.memory.repaired = until
+	q.memory.finished.Purge()
+	q.memory.aside.Purge()
 	for _, col := range columns {
 		for _, e := range col.cells {
 			for i := range e.tasks {
 				e.tasks[i].ran, e.tasks[i].parked = 0, 0
-				if e.counts(&e.tasks[i]) {
-					col.lanes[i].occupy(&e.tasks[i])
+				if e.engages(&e.tasks[i]) {
+					col.runners[i].occupy(&e.tasks[i])
 				}
 			}
 		}
@@ -46,14 +46,14 @@ func (q *queue) forgetRuns(until tso.Timestamp, columns map[Column]*column) {
 }
 
 // gone is removed for callers that do not hold q.mu.
-func (q *queue) gone(tn turn, out outcome) bool {
+func (q *queue) gone(j job, out outcome) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.removed(tn, out)
+	return q.removed(j, out)
 }
 
-// removed reports whether a repair may have removed tn's run. A run that found no weak notification
+// removed reports whether a repair may have removed j's run. A run that found no weak notification
 // ends with the timestamp of what it looked for.
-func (q *queue) removed(tn turn, out outcome) bool {
-	return out.start != 0 && out.start <= q.repaired && (out.committed || out.start != tn.newest)
+func (q *queue) removed(j job, out outcome) bool {
+	return out.done() && out.through <= q.memory.repaired && (out.state == runCommitted || out.through != j.newest)
 }

@@ -100,7 +100,7 @@ func TestRequestsOfRuns(t *testing.T) {
 			w, stop := e.start(e.client, r, cfg)
 			if by == byScans {
 				searching.Wait(t, 1)
-			} else { // the look with which a worker begins is over
+			} else { // the look with which a worker starts is done
 				e.until("two lists of the streams", func() bool { return len(e.FaultsOf(e.client).JournalRequests()) >= 2 })
 			}
 			e.FaultsOf(e.client).Forget()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -19,134 +18,104 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A goroutine takes a turn, or the turns of a batch, and makes a run of it: a transaction in which
-// it calls the observer. It cuts a batch that fails in halves until the bad cell is alone. Runs for
-// an observed column are in ack.go, those for a weak one in weak.go.
+// A goroutine takes a run and makes attempts at it: transactions in which it calls the observer. It
+// cuts a batch that fails in halves until the bad cell is alone. Attempts for an observed column
+// are in ack.go, those for a weak one in weak.go.
 
-// run is what a goroutine does with a slot of an observer: a turn, or those of a batch, in as many
-// transactions as it takes. Each part of it is one transaction's.
-type run struct {
-	lane   *lane
-	part   []turn   // under way
-	parts  [][]turn // still to come, the next one last
-	halves bool     // a part has failed and was cut up
-	until  time.Time
-}
-
-func newRun(tn turn) *run {
-	part := tn.batch
-	if part == nil {
-		part = []turn{tn}
-	}
-	timeouts := bits.Len(uint(len(part))) + 1 // each part that holds one hanging cell, and one more
-	return &run{lane: tn.lane, parts: [][]turn{part}, until: time.Now().Add(time.Duration(timeouts) * tn.lane.timeout)}
-}
-
-// next takes up the next part.
+// next takes up the next attempt of a run.
 func (r *run) next() bool {
-	last := len(r.parts) - 1
+	last := len(r.attempts) - 1
 	if last < 0 {
 		return false
 	}
-	r.part, r.parts = r.parts[last], r.parts[:last]
+	r.attempt, r.attempts = r.attempts[last], r.attempts[:last]
 	return true
 }
 
-// all gives every turn of the part the same outcome.
-func (r *run) all(out outcome) []outcome { return slices.Repeat([]outcome{out}, len(r.part)) }
+// all gives every job of the attempt the same outcome.
+func (r *run) all(out outcome) []outcome { return slices.Repeat([]outcome{out}, len(r.attempt)) }
 
-// perform runs the parts of r. It reports whether the store did not answer the last of them. ctx
-// ends when the worker stops, runs when it has drained: what is left of a batch then is for others.
-func (w *Worker) perform(ctx, runs context.Context, r *run) (blameless bool) {
-	for first := !r.halves; r.next(); first = false {
+// perform makes the attempts of r. It reports whether the last of them was inconclusive. ctx ends
+// when the worker stops, runs when it has drained: what is left of a batch then is for others.
+func (w *Worker) perform(ctx, runs context.Context, r *run) (inconclusive bool) {
+	for first := !r.divided; r.next(); first = false {
 		switch {
 		case !first && ctx.Err() != nil:
-			w.putBack(r.part, outcome{blameless: true})
+			w.putBack(r.attempt, outcome{state: runInconclusive})
 		case !first && time.Now().After(r.until):
-			w.putBack(r.part, outcome{alone: true, due: time.Now()})
+			w.putBack(r.attempt, outcome{state: runIsolated, due: time.Now()})
 		default:
-			blameless = w.endPart(runs, r, w.runPart(runs, r))
+			inconclusive = w.endAttempt(runs, r, w.attempt(runs, r))
 		}
 	}
-	return blameless
+	return inconclusive
 }
 
-// putBack ends turns that were not tried.
-func (w *Worker) putBack(turns []turn, out outcome) {
-	for _, tn := range turns {
-		w.queue.finish(tn, out)
+// putBack ends jobs that were not attempted.
+func (w *Worker) putBack(jobs []job, out outcome) {
+	for _, j := range jobs {
+		w.queue.finish(j, out)
 	}
 }
 
-// end ends turns of which each, or the transaction of all, had the outcome.
-func (w *Worker) end(ctx context.Context, out outcome, turns ...turn) {
-	for _, tn := range turns {
-		w.queue.finish(tn, w.record(ctx, tn, out))
+// end ends jobs of which each, or the transaction of all, had the outcome.
+func (w *Worker) end(ctx context.Context, out outcome, jobs ...job) {
+	for _, j := range jobs {
+		w.queue.finish(j, w.record(ctx, j, out))
 	}
 }
 
-// endPart ends the turns of the part that are over. If it has failed it is cut up, unless it is one
-// cell, or the store is to blame.
-func (w *Worker) endPart(ctx context.Context, r *run, outs []outcome) (blameless bool) {
-	var unread, failed []turn
+// endAttempt ends the jobs that the attempt has decided. If it has failed they are divided among
+// further attempts, unless it was for one cell, or was inconclusive.
+func (w *Worker) endAttempt(ctx context.Context, r *run, outs []outcome) (inconclusive bool) {
+	w.queue.count(r.runner, outs)
+	var unread, failed []job
 	var failure outcome
-	counted := false
-	for i, tn := range r.part {
-		out := outs[i]
-		if (out.committed || out.contended) && !counted { // one transaction, whatever its cells
-			w.queue.mu.Lock()
-			r.lane.count(out)
-			w.queue.mu.Unlock()
-			counted = true
-		}
-		out.counted = true
-		switch {
-		case out.unread:
-			unread = append(unread, tn)
-		case out.start == 0 && !out.parked && !out.dropped:
-			failed, failure = append(failed, tn), out
+	for i, j := range r.attempt {
+		switch out := outs[i]; out.state {
+		case runUnread:
+			unread = append(unread, j)
+		case runConflicted, runFailed, runInconclusive, runSnoozed:
+			failed, failure = append(failed, j), out
 		default:
-			w.end(ctx, out, tn)
+			w.end(ctx, out, j)
 		}
 	}
 	if len(unread) > 0 {
-		r.parts = append(r.parts, unread)
+		r.attempts = append(r.attempts, unread)
 	}
 	switch {
-	case len(failed) <= 1:
+	case len(failed) <= 1, failure.state == runSnoozed:
 		w.end(ctx, failure, failed...)
-	case failure.snoozed:
-		failure.due = time.Now().Add(failure.pause)
-		w.end(ctx, failure, failed...)
-	case failure.blameless:
+	case failure.state == runInconclusive:
 		failure.due = time.Now().Add(w.queue.sharedPause(failed))
 		w.end(ctx, failure, failed...)
 	default:
-		r.halves = true
-		r.parts = append(r.parts, cutUp(failed, failure.undecodable)...)
+		r.divided = true
+		r.attempts = append(r.attempts, cutUp(failed, failure.undecodable)...)
 	}
-	return failure.blameless
+	return failure.state == runInconclusive
 }
 
-// cutUp divides the turns of a part that has failed: in halves, or so that each of the bad ones is
-// alone. The last one runs first.
-func cutUp(turns []turn, bad []int) (parts [][]turn) {
+// cutUp divides the jobs of an attempt that has failed: in halves, or so that each of the bad ones
+// is alone. The last one runs first.
+func cutUp(jobs []job, bad []int) (attempts [][]job) {
 	if len(bad) == 0 {
-		half := len(turns) / 2
-		return [][]turn{turns[half:], turns[:half]}
+		half := len(jobs) / 2
+		return [][]job{jobs[half:], jobs[:half]}
 	}
-	var rest []turn
-	for i := range turns {
+	var rest []job
+	for i := range jobs {
 		if slices.Contains(bad, i) {
-			parts = append(parts, turns[i:i+1])
+			attempts = append(attempts, jobs[i:i+1])
 		} else {
-			rest = append(rest, turns[i])
+			rest = append(rest, jobs[i])
 		}
 	}
 	if len(rest) > 0 {
-		parts = append(parts, rest)
+		attempts = append(attempts, rest)
 	}
-	return parts
+	return attempts
 }
 
 // errGoexit is the failure of an observer that ended its goroutine.
@@ -163,35 +132,34 @@ type PanicError struct {
 // column.
 func (e *PanicError) Error() string { return "panicked: " + e.Value }
 
-// runPart makes one attempt at the part of r that is under way, and returns the outcome of each
-// turn.
-func (w *Worker) runPart(ctx context.Context, r *run) (outs []outcome) {
-	if w.dropped(r.part[0].entry.column) {
-		return r.all(outcome{dropped: true})
+// attempt makes the next attempt of r, and returns the outcome of each job.
+func (w *Worker) attempt(ctx context.Context, r *run) (outs []outcome) {
+	if w.dropped(r.attempt[0].entry.column) {
+		return r.all(outcome{state: runDropped})
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.lane.timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.runner.timeout)
 	defer cancel()
-	begun := time.Now()
-	ctx, span := w.startRun(ctx, r)
-	defer func() { w.endRun(ctx, r, span, begun, outs) }()
-	if r.part[0].entry.column.weak {
-		return w.runWeak(ctx, r)
+	started := time.Now()
+	ctx, span := w.startSpan(ctx, r)
+	defer func() { w.endSpan(ctx, r, span, started, outs) }()
+	if r.attempt[0].entry.column.weak {
+		return w.attemptWeak(ctx, r)
 	}
-	return w.runAcknowledged(ctx, r)
+	return w.attemptAcknowledged(ctx, r)
 }
 
-// attempt calls the observer in tx and commits it.
-func (w *Worker) attempt(ctx context.Context, r *run, tx *commit.Txn, changes []Change) outcome {
-	c := &r.lane.counters
+// commit calls the observer in tx and commits it.
+func (w *Worker) commit(ctx context.Context, r *run, tx *commit.Txn, changes []Change) outcome {
+	c := &r.runner.counters
 	c.attempts.Add(1)
 	if r.again() {
 		c.retries.Add(1)
 	}
-	if err := call(ctx, r.lane.observer, (*percolator.Txn)(tx), changes); err != nil {
+	if err := call(ctx, r.runner.observer, (*percolator.Txn)(tx), changes); err != nil {
 		var off snooze
 		if errors.As(err, &off) && !errors.Is(err, percolator.ErrConflict) {
 			c.snoozes.Add(1)
-			return outcome{snoozed: true, pause: off.pause}
+			return outcome{state: runSnoozed, due: time.Now().Add(off.pause)}
 		}
 		return w.failed(r, err, stageObserver)
 	}
@@ -200,12 +168,12 @@ func (w *Worker) attempt(ctx context.Context, r *run, tx *commit.Txn, changes []
 	}
 	c.runs.Add(1)
 	c.cells.Add(int64(len(changes)))
-	w.countBatch(ctx, r.lane, len(changes))
-	return outcome{start: tx.StartTimestamp(), committed: true}
+	w.countBatch(ctx, r.runner, len(changes))
+	return outcome{state: runCommitted, through: tx.StartTimestamp()}
 }
 
 // again reports whether an attempt for the same changes has failed before.
-func (r *run) again() bool { return r.halves || r.part[0].attempt > 1 }
+func (r *run) again() bool { return r.divided || r.attempt[0].number > 1 }
 
 // call turns a panic into an error.
 func call(ctx context.Context, o *observer, tx *percolator.Txn, changes []Change) (err error) {
@@ -229,56 +197,66 @@ const (
 	stageCommit
 )
 
-// failed classifies, counts and logs a failure of the part of r that is under way.
+// failed classifies, counts and logs a failure of the attempt in flight.
 func (w *Worker) failed(r *run, err error, at stage) outcome {
-	l, tn := r.lane, r.part[0]
-	out := outcome{
-		err:       fmt.Errorf("observer %q on column %q of table %q: %w", l.name, l.column, l.table, err),
-		conflict:  errors.Is(err, percolator.ErrConflict),
-		blameless: blameless(err, at) && !ofOneCell(r, err),
-	}
-	var conflict *percolator.ConflictError
-	if errors.As(err, &conflict) {
-		out.contended, out.locked = !isAck(conflict.Cell), conflict.Locked
-	}
-	var bad undecodable
-	if errors.As(err, &bad) {
-		out.undecodable = bad.at
-	}
+	c, out := &r.runner.counters, classify(r, err, at)
 	kind := "error"
 	var panicked *PanicError
 	switch {
-	case out.conflict:
-		l.counters.conflicts.Add(1)
+	case out.state == runConflicted:
+		c.conflicts.Add(1)
 		kind = "conflict"
 	case errors.As(err, &panicked):
-		l.counters.panics.Add(1)
+		c.panics.Add(1)
 		kind = "panic"
 	default:
-		l.counters.errors.Add(1)
+		c.errors.Add(1)
 		if errors.Is(err, context.DeadlineExceeded) {
 			kind = "timeout"
 		}
 	}
-	// The text of an error may name a row, or hold whatever the observer put into it.
-	fields := []any{"kind", kind, "observer", l.name, "table", l.table, "column", l.column, "attempt", tn.attempt, "cells", len(r.part)}
-	// The log tells where a bisection begins and ends.
-	first := tn.attempt == 1 && (len(r.part) == 1 || !r.halves)
+	w.logFailure(r, err, kind, panicked)
+	return out
+}
+
+// classify returns the outcome of an attempt that has failed.
+func classify(r *run, err error, at stage) outcome {
+	o := r.runner.observer
+	out := outcome{state: runFailed, err: fmt.Errorf("observer %q on column %q of table %q: %w", o.name, o.column, o.table, err)}
+	var bad undecodable
+	switch {
+	case blameless(err, at) && !ofOneCell(r, err):
+		out.state = runInconclusive
+	case errors.Is(err, percolator.ErrConflict):
+		out.state = runConflicted
+		errors.As(err, &out.conflict)
+	case errors.As(err, &bad):
+		out.undecodable = bad.at
+	}
+	return out
+}
+
+// logFailure logs a failure of the attempt in flight. The text of its error may name a row, or hold
+// whatever the observer put into it.
+func (w *Worker) logFailure(r *run, err error, kind string, panicked *PanicError) {
+	o, j := r.runner.observer, r.attempt[0]
+	fields := []any{"kind", kind, "observer", o.name, "table", o.table, "column", o.column, "attempt", j.number, "cells", len(r.attempt)}
+	// The log tells where a bisection starts and ends.
+	first := j.number == 1 && (len(r.attempt) == 1 || !r.divided)
 	look := append(slices.Clone(fields), "look", "the log at debug level names the row and the error")
 	switch {
 	case panicked != nil && first:
 		w.log.Error("observers: an observer panicked", append(look, "stack", panicked.Stack)...)
-	case !out.conflict && first:
+	case kind != "conflict" && first:
 		w.log.Warn("observers: an attempt failed", look...)
 	}
-	w.log.Debug("observers: attempt failed", append(fields, "row", tn.entry.row, "err", err)...)
-	return out
+	w.log.Debug("observers: attempt failed", append(fields, "row", j.entry.row, "err", err)...)
 }
 
 // ofOneCell reports whether a batch failed before the observer was called, and probably for one of
 // its cells: that is locked, or their names are too much for a transaction.
 func ofOneCell(r *run, err error) bool {
-	return len(r.part) > 1 && (errors.Is(err, percolator.ErrLocked) || errors.Is(err, percolator.ErrTooLarge))
+	return len(r.attempt) > 1 && (errors.Is(err, percolator.ErrLocked) || errors.Is(err, percolator.ErrTooLarge))
 }
 
 // isAck reports whether the cell is an acknowledgment: a conflict there means that another run for

@@ -40,8 +40,8 @@ func (h calledOn) Handle(_ context.Context, r slog.Record) error {
 func (h calledOn) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h calledOn) WithGroup(string) slog.Handler      { return h }
 
-// The transaction of an observer that has failed is over: whatever the observer has left behind, a
-// goroutine above all, must not commit it, nor with it the acknowledgment.
+// The transaction of an observer that has failed has ended: whatever the observer has left behind,
+// a goroutine above all, must not commit it, nor with it the acknowledgment.
 func TestNobodyCommitsForAnObserverThatHasFailed(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()

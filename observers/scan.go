@@ -32,12 +32,12 @@ type scanner struct {
 	walk scanning.Scanner
 	pace scanning.Pace
 	asOf uint64 // of the queue, when the page in hand was read
-	seen *round
+	seen *pass
 }
 
 func newScanner(w *Worker) *scanner {
 	random := newRandom()
-	s := &scanner{Worker: w, seen: w.backlog.newRound(), pace: scanning.Pace{Fixed: w.cfg.ScanInterval, Random: random}}
+	s := &scanner{Worker: w, seen: w.lag.newPass(), pace: scanning.Pace{Fixed: w.cfg.ScanInterval, Random: random}}
 	s.walk = scanning.Scanner{
 		Source: s, Tables: w.coverage.tables, Places: w.places, Rows: w.rows, Remote: w.remote, Counts: &w.counters.scans,
 		Now: time.Now, Random: random,
@@ -71,7 +71,7 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-s.queue.missed: // something was dropped and there is room for it again
+		case <-s.queue.room.missed: // something was dropped and there is room for it again
 			s.pace.Reset()
 		}
 		timer.Stop()
@@ -94,11 +94,11 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 }
 
 // Work implements scanning.Source: it queues the dirty cells of a page and resolves its stranded
-// locks. It waits while the queue is full. inQueue: most of the page already waits for its turn;
+// locks. It waits while the queue is full. inQueue: most of the page waits for its run already;
 // parked cells do not count.
 func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
-	inTurn := 0
+	waits := 0
 	page := s.newPage()
 	defer func() { s.seen.add(page.met) }()
 	for _, row := range rows {
@@ -112,31 +112,30 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 		states := s.statesOf(row)
 		s.forgetObserverStates(ctx, row)
 		for _, n := range row.Notified {
-			stored, young := &storedStates{s.asOf, states[n.Cell.Column]}, s.young(n, 0)
-			v := s.offerFound(ctx, n, stored, young)
+			stored, from := &storedStates{s.asOf, states[n.Cell.Column]}, s.metBy(n, 0)
+			v := s.enqueueFound(ctx, n, stored, from)
 			for v == full && s.queue.awaitRoom(ctx) {
-				v = s.offerFound(ctx, n, stored, young)
+				v = s.enqueueFound(ctx, n, stored, from)
 			}
 			page.notification(n.Timestamp, v)
 			switch v {
 			case accepted, joined:
 				foundNew = true
 			case known:
-				inTurn++
+				waits++
 			case full, refused: // the worker is stopping
 				return foundNew, false
 			}
 		}
 	}
-	return foundNew, inTurn > len(rows)/2
+	return foundNew, waits > len(rows)/2
 }
 
-// offerFound queues a notification read from a table, with the stored states of its column's
-// observers, unless it is young: another worker may be about to run for it. It erases a finished
-// one, repeatedly if need be.
-func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates, young bool) verdict {
+// enqueueFound queues a notification read from a table, with the stored states of its column's
+// observers, unless it is contested. It erases a finished one, repeatedly if need be.
+func (w *Worker) enqueueFound(ctx context.Context, n model.Notification, stored *storedStates, from source) verdict {
 	w.heedRepairs(ctx)
-	v, upTo := w.offer(n, arrival{how: found, stored: stored, young: young})
+	v, upTo := w.enqueue(n, arrival{from: from, stored: stored})
 	switch v {
 	case accepted, joined:
 		w.counters.found.Add(1)
@@ -154,7 +153,7 @@ func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *s
 // (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
 //
 // ResolveLock judges whether a transaction is dead. The time to live only avoids asking about every
-// commit under way.
+// commit in flight.
 func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int64 {
 	locks := w.expired(ctx, rows)
 	if len(locks) == 0 {

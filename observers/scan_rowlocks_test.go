@@ -263,7 +263,7 @@ func testWorkersDoNotWorkTwice(t *testing.T) {
 		t.Errorf("%d runs for %d changes", s.Runs, rows)
 	}
 	if twice := s.Acknowledged + s.Conflicts; twice > rows/10 {
-		t.Errorf("%d turns were for nothing", twice)
+		t.Errorf("%d jobs were for nothing", twice)
 	}
 }
 

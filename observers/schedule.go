@@ -8,7 +8,7 @@ import (
 
 // An entry that is due waits for a goroutine in queue.ready, or with others for a batch (batch.go).
 // One that is not due yet waits in queue.delayed. One whose observer has no slot waits in a fifo
-// for it, and the slot's release brings it back here (turn.go).
+// for it, and the slot's release brings it back here (take.go).
 
 // HeadStart gives an observer's cells, or batches, a priority: a worker begins them before those of
 // others that became ready up to d earlier. Nothing starves: what has been ready for longer than
@@ -22,7 +22,7 @@ func (q *queue) schedule(e *entry, now time.Time) {
 	switch {
 	case !ok:
 		if e.hasParked() {
-			q.aside.Add(cellKey{e.column, e.row}, storedStates{e.asOf, e.observerStates()})
+			q.memory.aside.Add(cellKey{e.column, e.row}, storedStates{e.asOf, e.observerStates()})
 		}
 		q.forget(e)
 	case due.After(now):
@@ -49,19 +49,19 @@ func (q *queue) makeReady(e *entry, now time.Time) {
 func (q *queue) line(e *entry, i int, now time.Time) {
 	var headStart time.Duration
 	if i >= 0 {
-		headStart = e.column.lanes[i].headStart
+		headStart = e.column.runners[i].headStart
 	}
 	q.ready.push(item{entry: e}, headStart, now)
 	q.work.Signal()
-	if q.surplus(nil) {
-		signal(q.spread.surplus)
+	if q.backlog() > 0 {
+		signal(q.handOver.backlog)
 	}
 }
 
 // item is what a goroutine takes up: a cell, or a batch of an observer's cells.
 type item struct {
 	entry *entry
-	batch *lane
+	batch *runner
 
 	start   time.Time // when it became ready, less its head start
 	arrival uint64
@@ -166,7 +166,7 @@ func (q *queue) ripen() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.delayed.armed = time.Time{}
-	if q.closed {
+	if q.phase == queueClosed {
 		return
 	}
 	for now := time.Now(); len(q.delayed.heap) > 0 && !q.delayed.heap[0].due.After(now); {

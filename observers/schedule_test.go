@@ -17,8 +17,8 @@ func TestReadyOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		type waiting struct {
-			start time.Time
-			lane  *lane
+			start  time.Time
+			runner *runner
 		}
 		var r ready
 		var want []waiting
@@ -27,8 +27,8 @@ func TestReadyOrder(t *testing.T) {
 			"push": func(rt *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 2).Draw(rt, "later")))
 				headStart := time.Duration(rapid.IntRange(0, 3).Draw(rt, "head start"))
-				w := waiting{now.Add(-headStart), &lane{}}
-				r.push(item{batch: w.lane}, headStart, now)
+				w := waiting{now.Add(-headStart), &runner{}}
+				r.push(item{batch: w.runner}, headStart, now)
 				at, _ := slices.BinarySearchFunc(want, w, func(x, y waiting) int {
 					if x.start.After(y.start) {
 						return 1
@@ -41,7 +41,7 @@ func TestReadyOrder(t *testing.T) {
 				if len(want) == 0 {
 					rt.Skip()
 				}
-				if it := r.pop(); it.batch != want[0].lane {
+				if it := r.pop(); it.batch != want[0].runner {
 					rt.Fatalf("popped the wrong one")
 				}
 				want = want[1:]
@@ -79,11 +79,11 @@ func TestHeadStartForOneCell(t *testing.T) {
 		ts := tso.Timestamp(10)
 		f.offer("r", ts, dispatched, accepted)
 		for runs := 0; ; runs++ {
-			tn := f.takeAny()
-			if runs == 0 && tn.lane.name != "o1" {
-				t.Errorf("%s goes first", tn.lane.name)
+			j := f.takeAny()
+			if runs == 0 && j.runner.name != "o1" {
+				t.Errorf("%s goes first", j.runner.name)
 			}
-			if tn.lane.name == "o0" {
+			if j.runner.name == "o0" {
 				if runs != 10 {
 					t.Errorf("after %d runs of the other", runs)
 				}
@@ -93,7 +93,7 @@ func TestHeadStartForOneCell(t *testing.T) {
 			ts += 2
 			f.pass(100*time.Millisecond + time.Nanosecond)
 			f.offer("r", ts, dispatched, joined)
-			f.q.finish(tn, outcome{start: start})
+			f.q.finish(j, outcome{state: runAcknowledged, through: start})
 		}
 	})
 }
@@ -125,9 +125,9 @@ func BenchmarkQueue(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			col := &column{Column: Column{"t", "c"}, cells: map[string]*entry{}, lanes: []*lane{{observer: &observer{}}}}
-			q := newQueue(cfg, col.lanes)
-			q.start()
+			col := &column{Column: Column{"t", "c"}, cells: map[string]*entry{}, runners: []*runner{{observer: &observer{}}}}
+			q := newQueue(cfg, col.runners)
+			q.open()
 			defer q.close()
 			rows := make([]string, 2*depth)
 			for i := range rows {
@@ -139,8 +139,8 @@ func BenchmarkQueue(b *testing.B) {
 			ts := tso.Timestamp(2)
 			for i := depth; b.Loop(); i++ {
 				q.offer(col, rows[i%len(rows)], ts, dispatched, nil)
-				tn, _ := q.take()
-				q.finish(tn, outcome{start: ts, committed: true})
+				j, _ := q.takeJob()
+				q.finish(j, outcome{state: runCommitted, through: ts})
 				ts++
 			}
 		})

@@ -11,12 +11,12 @@ import (
 )
 
 // A notification that a worker comes across may be another worker's, which has it in its queue: in
-// its collapse window, in a pause after a failure, or because there is much to do. Who runs for it
-// as well wastes requests, and both conflict. So a worker leaves alone what it finds until it has
-// stood for longer than it should wait anywhere: the Collapse, MaxWait and After of its column,
-// Config.Grace, and as long as ready cells wait here. Exceptions are what was lost for certain:
-// entries of sessions that have ended; and this client's own entries, which it looks at late and of
-// which it knows what it has handed over.
+// its collapse window, in a pause after a failure, or because there is much to do. A second worker
+// that runs for it wastes requests, and both conflict. So a worker leaves alone what it finds until
+// it has stood for longer than it should wait anywhere: the Collapse, MaxWait and After of its
+// column, Config.Grace, and as long as ready cells wait here. Exceptions are what was lost for
+// certain: entries of sessions that have ended; and this client's own entries, which it looks at
+// late and of which it knows what it has handed over.
 //
 // Rejected: row locks for what waits. They cost the oracle a request for every few cells, and a
 // scanner stops at each row that is locked.
@@ -29,37 +29,43 @@ type sightings struct {
 	cells *simplelru.LRU[cellKey, sighting]
 }
 
+// sighting is what a worker has seen of a notified cell.
 type sighting struct {
-	ts          tso.Timestamp
-	first, last time.Time
-	moved       bool // a later notification was seen since: it may have been run for in between
+	state       sightingState
+	ts          tso.Timestamp // of the notification that was seen first
+	first, last time.Time     // when the cell was seen to be notified; at most a grace between two of these
 }
+
+type sightingState uint8
+
+const (
+	// sightingSame: the notification has stood since it was seen first.
+	sightingSame sightingState = iota
+	// sightingRenewed: other notifications were seen since, so the cell may have been run for in
+	// between. It counts as standing for a quarter of the time.
+	sightingRenewed
+)
 
 // sightingsLimit bounds their memory.
 const sightingsLimit = 8192
 
-func newSightings() *sightings {
-	cells, err := simplelru.NewLRU[cellKey, sighting](sightingsLimit, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return &sightings{cells: cells}
-}
+func newSightings() *sightings { return &sightings{cells: newLRU[sighting](sightingsLimit)} }
 
-// standing is for how long the cell has been seen to be notified; of one that is notified again and
-// again a quarter of that.
+// standing records a notification, and returns for how long the cell has been seen to be notified.
 func (s *sightings) standing(key cellKey, ts tso.Timestamp, grace time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	seen, ok := s.cells.Get(key)
-	if !ok || seen.ts != ts && now.Sub(seen.last) > grace {
+	switch {
+	case !ok || seen.ts != ts && now.Sub(seen.last) > grace:
 		seen = sighting{ts: ts, first: now}
+	case seen.ts != ts:
+		seen.state = sightingRenewed
 	}
-	seen.moved = seen.moved || seen.ts != ts
 	seen.last = now
 	s.cells.Add(key, seen)
-	if seen.moved {
+	if seen.state == sightingRenewed {
 		return now.Sub(seen.first) / 4
 	}
 	return now.Sub(seen.first)
@@ -68,10 +74,10 @@ func (s *sightings) standing(key cellKey, ts tso.Timestamp, grace time.Duration)
 // wait is for how long a cell of the column may have to wait before it is ready for all of its
 // observers.
 func (c *column) wait() (d time.Duration) {
-	for _, l := range c.lanes {
-		w := l.collapse + l.maxWait
-		if len(l.after) > 0 {
-			w += l.afterLimit
+	for _, rn := range c.runners {
+		w := rn.collapse + rn.maxWait
+		if len(rn.after) > 0 {
+			w += rn.afterLimit
 		}
 		d = max(d, w)
 	}
@@ -80,7 +86,7 @@ func (c *column) wait() (d time.Duration) {
 
 // grace is how long a notification of the column may wait for its run in some worker.
 func (w *Worker) grace(col *column) time.Duration {
-	return col.wait() + w.cfg.Grace + w.queue.lagging()
+	return col.wait() + w.cfg.Grace + w.queue.currentDelay()
 }
 
 // age is how long ago ts was, as far as the client can tell.
@@ -91,35 +97,39 @@ func (w *Worker) age(ts tso.Timestamp) time.Duration {
 	return 0
 }
 
-// young reports whether another worker may be about to run for a notification that this one has
-// come across; it was found when it was at least as old as age.
-func (w *Worker) young(n model.Notification, age time.Duration) bool {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
+// metBy is the source of a notification that this worker has come across: fromContested while
+// another worker may be about to run for it, then fromSearch. It was found when it was at least as
+// old as age.
+func (w *Worker) metBy(n model.Notification, age time.Duration) source {
+	col := w.column(n.Cell)
 	if col == nil || w.cfg.Grace < 0 {
-		return false
+		return fromSearch
 	}
 	grace := w.grace(col)
-	return max(age, w.age(n.Timestamp)) < grace && w.sightings.standing(cellKey{col, n.Cell.Row}, n.Timestamp, grace) < grace
+	if max(age, w.age(n.Timestamp)) < grace && w.sightings.standing(cellKey{col, n.Cell.Row}, n.Timestamp, grace) < grace {
+		return fromContested
+	}
+	return fromSearch
 }
 
-// lag is how long ready cells wait here for their turn. It says how long they may wait in other
-// workers, since these share their work. After a while without a turn it says less and less.
-type lag struct {
-	longest time.Duration
+// queueDelay is how long ready cells wait here for their run. It says how long they may wait in
+// other workers, since these share their work. After a while without a run it says less and less.
+type queueDelay struct {
+	longest time.Duration // at noted; it decays by a second each second
 	noted   time.Time
 }
 
-func (l *lag) note(d time.Duration, now time.Time) {
-	if d >= l.now(now) {
-		l.longest, l.noted = d, now
+func (d *queueDelay) note(waited time.Duration, now time.Time) {
+	if waited >= d.at(now) {
+		d.longest, d.noted = waited, now
 	}
 }
 
-func (l *lag) now(now time.Time) time.Duration { return max(0, l.longest-now.Sub(l.noted)) }
+func (d *queueDelay) at(now time.Time) time.Duration { return max(0, d.longest-now.Sub(d.noted)) }
 
-// lagging is the lag now.
-func (q *queue) lagging() time.Duration {
+// currentDelay is the delay now.
+func (q *queue) currentDelay() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.lag.now(time.Now())
+	return q.delay.at(time.Now())
 }

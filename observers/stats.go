@@ -21,15 +21,15 @@ type Stats struct {
 	Dispatched    int64 // notifications of this client that were queued or joined a queued cell
 	Dropped       int64 // notifications of this client for which there was no room
 	Hinted        int64 // hints from other processes that were queued or joined a queued cell
-	HandedOver    int64 // surplus cells that others took, or itself if it had asked before
+	HandedOver    int64 // cells of the backlog that others took, or itself if it had asked before
 	Received      int64 // cells that other workers have handed over
-	Searches      int64 // rounds of a scanner through all tables
+	Searches      int64 // passes of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
 	Teleports     int64 // times that a scanner met another one and went elsewhere
 	LocksResolved int64 // locks of the dead that its scanners, or its client's looks, resolved
 	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
-	// Backlog is the age of the oldest notification that the scanners met in their last round, of
+	// Backlog is the age of the oldest notification that the scanners met in their last pass, of
 	// columns that the worker takes and apart from parked ones. StrandedFor is how long the oldest
 	// lock they met has been past its time to live. With a journal they are those that the adopter,
 	// or a look at the entries of this worker's own client, has found and is unprocessed, or could
@@ -37,11 +37,11 @@ type Stats struct {
 	// does not know that all observers have run. Both are as exact as the client's estimate of the
 	// oracle's time.
 	Backlog, StrandedFor time.Duration
-	// ParkedCells counts cells that only wait for a parked observer, as met in the last round. With
+	// ParkedCells counts cells that only wait for a parked observer, as met in the last pass. With
 	// a journal the one worker that adopts counts what that lists as parked, every 10 s.
 	ParkedCells int
 
-	Queued, Running int // cells now: waiting for a turn or a pause; being run for
+	Queued, Running int // cells now: waiting for a run or a pause; being run for
 
 	Observers map[string]ObserverStats // by name
 }
@@ -89,14 +89,14 @@ func (w *Worker) Stats() Stats {
 		HandedOver: w.counters.handedOver.Load(), Received: w.counters.received.Load(),
 		Searches: w.counters.scans.Searches.Load(), Rows: w.counters.scans.Rows.Load(),
 		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load() + w.engine.Looker.Resolved.Load(), Corrupt: w.counters.corrupt.Load(),
-		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
+		Observers: make(map[string]ObserverStats, len(w.coverage.runners)),
 	}
 	s.Queued, s.Running = w.queue.sizes()
 	seen := w.behind()
 	s.Backlog, s.StrandedFor, s.ParkedCells = seen.notification, seen.lock, seen.parked
-	for _, l := range w.coverage.lanes {
-		o := l.counters.load()
-		s.Observers[l.name] = o
+	for _, rn := range w.coverage.runners {
+		o := rn.counters.load()
+		s.Observers[rn.name] = o
 		s.Runs += o.Runs
 		s.Cells += o.Cells
 		s.Attempts += o.Attempts

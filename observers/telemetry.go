@@ -30,7 +30,7 @@ type telemetry struct {
 	durations metric.Float64Histogram
 	sizes     metric.Int64Histogram
 	// series is by outcome, made once; "" is without one.
-	series map[*lane]map[string]metric.MeasurementOption
+	series map[*runner]map[string]metric.MeasurementOption
 }
 
 // Outcomes of a run, in metrics and spans.
@@ -77,41 +77,42 @@ func (w *Worker) newTelemetry() (err error) {
 	if err != nil {
 		return err
 	}
-	w.telemetry.series = map[*lane]map[string]metric.MeasurementOption{}
-	for _, l := range w.coverage.lanes {
-		w.telemetry.series[l] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, l.name))}
+	w.telemetry.series = map[*runner]map[string]metric.MeasurementOption{}
+	for _, rn := range w.coverage.runners {
+		w.telemetry.series[rn] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, rn.name))}
 		for _, out := range outcomes {
-			w.telemetry.series[l][out] = metric.WithAttributes(attribute.String(attrObserver, l.name), attribute.String(attrOutcome, out))
+			w.telemetry.series[rn][out] = metric.WithAttributes(attribute.String(attrObserver, rn.name), attribute.String(attrOutcome, out))
 		}
 	}
 	return nil
 }
 
-// startRun begins the span of a run. It has no parent: a notification does not say who changed the
-// cell, and one run may handle many changes. Their commit timestamp links it to their commits.
-func (w *Worker) startRun(ctx context.Context, r *run) (context.Context, trace.Span) {
+// startSpan starts the span of an attempt. It has no parent: a notification does not say who
+// changed the cell, and one run may handle many changes. Their commit timestamp links it to their
+// commits.
+func (w *Worker) startSpan(ctx context.Context, r *run) (context.Context, trace.Span) {
 	if w.telemetry.tracer == nil {
 		return ctx, nil
 	}
-	newest := r.part[0].newest
-	for _, tn := range r.part {
-		newest = max(newest, tn.newest)
+	newest := r.attempt[0].newest
+	for _, j := range r.attempt {
+		newest = max(newest, j.newest)
 	}
 	attributes := []attribute.KeyValue{
-		attribute.String(attrObserver, r.lane.name), attribute.String("db.collection.name", r.lane.table),
-		attribute.Int("percolator.attempt", r.part[0].attempt), attribute.Int64("percolator.notification_timestamp", int64(newest)),
+		attribute.String(attrObserver, r.runner.name), attribute.String("db.collection.name", r.runner.table),
+		attribute.Int("percolator.attempt", r.attempt[0].number), attribute.Int64("percolator.notification_timestamp", int64(newest)),
 	}
-	if r.lane.batch {
-		attributes = append(attributes, attribute.Int("percolator.cells", len(r.part)))
+	if r.runner.batch {
+		attributes = append(attributes, attribute.Int("percolator.cells", len(r.attempt)))
 	}
 	return w.telemetry.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(attributes...))
 }
 
-// endRun measures a run.
-func (w *Worker) endRun(ctx context.Context, r *run, span trace.Span, begun time.Time, outs []outcome) {
+// endSpan measures an attempt.
+func (w *Worker) endSpan(ctx context.Context, r *run, span trace.Span, started time.Time, outs []outcome) {
 	name := nameOf(outs)
 	if w.telemetry.durations != nil {
-		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[r.lane][name])
+		w.telemetry.durations.Record(ctx, time.Since(started).Seconds(), w.telemetry.series[r.runner][name])
 	}
 	if span == nil {
 		return
@@ -124,9 +125,9 @@ func (w *Worker) endRun(ctx context.Context, r *run, span trace.Span, begun time
 }
 
 // countBatch measures the size of a batch that committed.
-func (w *Worker) countBatch(ctx context.Context, l *lane, cells int) {
-	if l.batch && w.telemetry.sizes != nil {
-		w.telemetry.sizes.Record(ctx, int64(cells), w.telemetry.series[l][""])
+func (w *Worker) countBatch(ctx context.Context, rn *runner, cells int) {
+	if rn.batch && w.telemetry.sizes != nil {
+		w.telemetry.sizes.Record(ctx, int64(cells), w.telemetry.series[rn][""])
 	}
 }
 
@@ -136,7 +137,7 @@ func nameOf(outs []outcome) string {
 		return outError
 	}
 	for _, out := range outs {
-		if name := out.name(); name != outAcknowledged && !out.unread {
+		if name := out.name(); name != outAcknowledged && out.state != runUnread {
 			return name
 		}
 	}
@@ -147,16 +148,16 @@ func nameOf(outs []outcome) string {
 func (out outcome) name() string {
 	var panicked *PanicError
 	switch {
-	case out.committed:
+	case out.state == runCommitted:
 		return outCommitted
-	case out.snoozed:
+	case out.done():
+		return outAcknowledged
+	case out.state == runSnoozed:
 		return outSnoozed
-	case out.conflict:
+	case out.state == runConflicted:
 		return outConflict
 	case errors.As(out.err, &panicked):
 		return outPanic
-	case out.start != 0:
-		return outAcknowledged
 	}
 	return outError
 }
@@ -175,15 +176,15 @@ func (w *Worker) registerMetrics() (unregister func(), err error) {
 }
 
 func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
-	runs := o.Counter("percolator.observer.runs", "{run}", "Turns of an observer, by outcome")
+	runs := o.Counter("percolator.observer.runs", "{run}", "Runs of an observer, by outcome")
 	retries := o.Counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
 	parkings := o.Counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
-	running := o.Gauge("percolator.observer.running", "{run}", "Runs under way")
-	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their turn or their pause")
+	running := o.Gauge("percolator.observer.running", "{run}", "Runs in flight")
+	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their run or their pause")
 	return func(to metric.Observer) {
-		sizes := w.queue.laneSizes(w.coverage)
-		for _, l := range w.coverage.lanes {
-			s, n := w.telemetry.series[l], l.counters.load()
+		sizes := w.queue.runnerSizes(w.coverage)
+		for _, rn := range w.coverage.runners {
+			s, n := w.telemetry.series[rn], rn.counters.load()
 			to.ObserveInt64(runs, n.Runs, s[outCommitted])
 			to.ObserveInt64(runs, n.Acknowledged, s[outAcknowledged])
 			to.ObserveInt64(runs, n.Snoozes, s[outSnoozed])
@@ -192,8 +193,8 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 			to.ObserveInt64(runs, n.Errors, s[outError])
 			to.ObserveInt64(retries, n.Retries, s[""])
 			to.ObserveInt64(parkings, n.Parked, s[""])
-			to.ObserveInt64(running, int64(sizes[l].running), s[""])
-			to.ObserveInt64(queued, int64(sizes[l].queued), s[""])
+			to.ObserveInt64(running, int64(sizes[rn].running), s[""])
+			to.ObserveInt64(queued, int64(sizes[rn].queued), s[""])
 		}
 	}
 }
@@ -201,11 +202,11 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	received := o.Counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
 	dropped := o.Counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them, or the client by its journal")
-	handed := o.Counter("percolator.notifications.handed_over", "{cell}", "Cells that this worker had too many of and others have taken, or itself, if it had asked before")
+	handed := o.Counter("percolator.notifications.handed_over", "{cell}", "Cells of the backlog of this worker that others have taken, or itself, if it had asked before")
 	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest unprocessed notification that scanners or adopter have met, parked ones apart")
-	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round or the journal lists them")
+	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last pass or the journal lists them")
 	stuck := o.Seconds("percolator.lock.expired.age", "How long the oldest lock that scanners or adopter have met has been past its time to live")
-	rounds := o.Counter("percolator.scan.rounds", "{round}", "Rounds of a scanner through all tables")
+	rounds := o.Counter("percolator.scan.rounds", "{round}", "Passes of a scanner through all tables")
 	rows := o.Counter("percolator.scan.rows", "{row}", "Dirty or locked rows that scanners read")
 	teleports := o.Counter("percolator.scan.teleports", "{teleport}", "Times that a scanner met another one and went elsewhere")
 	corrupt := o.Counter("percolator.scan.corrupt", "{cell}", "Cells that scanners could not decode, each time that they met them")
@@ -232,21 +233,21 @@ func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	}
 }
 
-// laneSize is what an observer has in hand, in cells.
-type laneSize struct{ queued, running int }
+// runnerSize is what an observer has in hand, in cells.
+type runnerSize struct{ queued, running int }
 
-// laneSizes counts the runs of each observer, and the waiting cells of its column.
-func (q *queue) laneSizes(cov *coverage) map[*lane]laneSize {
+// runnerSizes counts the runs of each observer, and the waiting cells of its column.
+func (q *queue) runnerSizes(cov *coverage) map[*runner]runnerSize {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	sizes := make(map[*lane]laneSize, len(cov.lanes))
+	sizes := make(map[*runner]runnerSize, len(cov.runners))
 	for _, col := range cov.taken {
 		waiting := len(col.cells)
-		for _, l := range col.lanes {
-			waiting -= l.running
+		for _, rn := range col.runners {
+			waiting -= rn.running
 		}
-		for _, l := range col.lanes {
-			sizes[l] = laneSize{queued: waiting, running: l.active}
+		for _, rn := range col.runners {
+			sizes[rn] = runnerSize{queued: waiting, running: rn.active}
 		}
 	}
 	return sizes

@@ -155,9 +155,9 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, mov
 }
 
 // A sweep alone proves nothing if work moved behind it while it read. In this process, the queue
-// tells whether anything began meanwhile. A worker in another process moves work by committing, so
-// its write records have timestamps after one taken before the sweep. The sweep counts only if no
-// table has such a record afterwards.
+// tells whether anything started meanwhile. A worker in another process moves work by committing,
+// so its write records have timestamps after one taken before the sweep. The sweep counts only if
+// no table has such a record afterwards.
 
 // WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished
 // run on this worker, and no lock under which an observed cell may have committed without its
@@ -176,7 +176,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 	pauses := backoff{idlePause, maxIdlePause}
 	failures := 0
 	for {
-		started, err := w.queue.awaitIdle(ctx)
+		started, err := w.queue.awaitEmpty(ctx)
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
 			return err
-		case err == nil && !moved && left == remains{} && w.queue.quietSince(started):
+		case err == nil && !moved && left == remains{} && w.queue.emptySince(started):
 			return nil
 		case err == nil && !moved && left.elsewhere == 0:
 			failures = 0 // what was left is in the queue by now
@@ -242,7 +242,7 @@ const (
 // remains counts the unfinished work that a sweep found.
 type remains struct {
 	here      int // taken into this worker's queue
-	elsewhere int // for others to do, or under way
+	elsewhere int // for others to do, or in flight
 }
 
 func (r remains) String() string {
@@ -286,7 +286,7 @@ func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, 
 			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] || !w.observes(n.Cell) {
 				continue // a column that the schema no longer observes
 			}
-			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.young(n, 0)) {
+			switch w.enqueueFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}, w.metBy(n, 0)) {
 			case parked:
 			case accepted, joined, known:
 				left.here++

@@ -15,7 +15,7 @@ import (
 )
 
 // TestWaitIdleElsewhere: a process without a worker waits for those that have one, and says what is
-// left when its time is over.
+// left when its time is up.
 func TestWaitIdleElsewhere(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()

@@ -11,12 +11,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// runWeak runs one observer for weak notifications, which have no acknowledgment. When all
+// attemptWeak runs one observer for weak notifications, which have no acknowledgment. When all
 // observers of the column have committed for a cell, it erases notifications up to the earliest of
 // their start timestamps. That loses nothing, because a later notification has a later timestamp
 // (docs/PROTOCOL.md, I11). A crash before that makes all of them run again.
-func (w *Worker) runWeak(ctx context.Context, r *run) []outcome {
-	outs, cells := r.all(outcome{}), cellsOf(r.part)
+func (w *Worker) attemptWeak(ctx context.Context, r *run) []outcome {
+	outs, cells := r.all(outcome{}), cellsOf(r.attempt)
 	left, err := w.recheck(ctx, r, cells, outs)
 	if err != nil {
 		return r.all(w.failed(r, err, stagePrepare))
@@ -34,16 +34,16 @@ func (w *Worker) runWeak(ctx context.Context, r *run) []outcome {
 // recheck looks again at notifications that another worker may have handled since. It returns the
 // places of those that are left to be run for, and sets the outcomes of the others.
 func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, outs []outcome) (left []int, err error) {
-	var stale []int
+	var again []int
 	var look []percolator.Cell
-	for i, tn := range r.part {
-		if tn.stale {
-			stale, look = append(stale, i), append(look, cells[i])
+	for i, j := range r.attempt {
+		if j.recheck {
+			again, look = append(again, i), append(look, cells[i])
 		} else {
 			left = append(left, i)
 		}
 	}
-	if len(stale) == 0 {
+	if len(again) == 0 {
 		return left, nil
 	}
 	asOf := w.queue.asOf()
@@ -51,9 +51,9 @@ func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, o
 	if err != nil {
 		return nil, err
 	}
-	for k, i := range stale {
-		var over bool
-		if outs[i], over = w.handled(r.part[i], cells[i], rows[k], asOf); !over {
+	for k, i := range again {
+		var done bool
+		if outs[i], done = w.handled(r.attempt[i], cells[i], rows[k], asOf); !done {
 			left = append(left, i)
 		}
 	}
@@ -62,19 +62,19 @@ func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, o
 }
 
 // handled reports whether nothing is left to do for a weak notification by its row, which was read
-// after the queue was at asOf, and how that ends the turn.
-func (w *Worker) handled(tn turn, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, over bool) {
+// after the queue was at asOf, and how that ends the job.
+func (w *Worker) handled(j job, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, done bool) {
 	if !row.Notifies(cell, tso.MaxTimestamp, 1) { // another worker has run for it
-		tn.lane.counters.acknowledged.Add(1)
+		j.runner.counters.acknowledged.Add(1)
 		// It says nothing about later ones: any client can leave a hint with any timestamp.
-		return outcome{start: tn.newest, erased: true}, true
+		return outcome{state: runErased, through: j.newest}, true
 	}
-	switch ran, over := w.queue.learn(tn, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
-	case over && ran == 0: // parked by another worker
-		return outcome{parked: true}, true
-	case over: // it ran on another worker, and the notification is there for other observers
-		tn.lane.counters.acknowledged.Add(1)
-		return outcome{start: ran}, true
+	switch ran, done := w.queue.learn(j, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
+	case done && ran == 0: // parked by another worker
+		return outcome{state: runParked}, true
+	case done: // it ran on another worker, and the notification is there for other observers
+		j.runner.counters.acknowledged.Add(1)
+		return outcome{state: runAcknowledged, through: ran}, true
 	}
 	return outcome{}, false
 }
@@ -88,9 +88,9 @@ func (w *Worker) runNotified(ctx context.Context, r *run, cells []percolator.Cel
 	defer tx.Rollback(ctx)
 	changes := make([]Change, len(left))
 	for k, i := range left {
-		changes[k] = Change{Cell: cells[i], Weak: true, CommitTS: r.part[i].newest, Attempt: r.part[i].attempt}
+		changes[k] = Change{Cell: cells[i], Weak: true, CommitTS: r.attempt[i].newest, Attempt: r.attempt[i].number}
 	}
-	return w.attempt(ctx, r, tx, changes)
+	return w.commit(ctx, r, tx, changes)
 }
 
 // endWeak erases the notifications that all observers have dealt with, where this one was the last.
@@ -98,10 +98,10 @@ func (w *Worker) endWeak(ctx context.Context, r *run, cells []percolator.Cell, o
 	var last []int
 	var over []model.Notification
 	for i, out := range outs {
-		if out.start == 0 || out.erased {
+		if !out.done() || out.state == runErased {
 			continue
 		}
-		if upTo, ok := w.queue.lastOf(r.part[i], out.start); ok {
+		if upTo, ok := w.queue.lastOf(r.attempt[i], out.through); ok {
 			last, over = append(last, i), append(over, model.Notification{Cell: cells[i], Timestamp: upTo})
 		}
 	}

@@ -44,13 +44,14 @@ type Worker struct {
 	garbage  *admin.Collector
 	sweeper  *admin.Sweeper
 	counters workerCounters
-	backlog  backlog
+	lag      lag
 
 	sightings *sightings
 
 	telemetry telemetry
 	ran       atomic.Bool
-	deaf      atomic.Bool // it hears no hints
+	// unreachable: no hint arrives here, nor what other workers pass on or hand over.
+	unreachable atomic.Bool
 }
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
@@ -101,7 +102,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		cfg:      cfg,
 		log:      cfg.Logger,
 		coverage: cov,
-		queue:    newQueue(cfg, cov.lanes),
+		queue:    newQueue(cfg, cov.runners),
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
 
@@ -120,9 +121,9 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 }
 
 // Run looks for work in the journal, or searches the tables of an instance without one, takes
-// notifications from its client, runs observers, and takes its turn at removing old versions and at
-// sweeping until ctx ends. Then it begins nothing new, waits up to Config.DrainTimeout for runs
-// under way, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
+// notifications from its client, runs observers, and helps to remove old versions and to
+// sweep until ctx ends. Then it starts nothing new, waits up to Config.DrainTimeout for runs
+// in flight, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
 // after the cancellation it abandons observers that ignore it. Errors: ErrStarted on a second call,
 // percolator.ErrClosed once the client is closed, and those of registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
@@ -140,20 +141,20 @@ func (w *Worker) Run(ctx context.Context) error {
 	runs, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 
-	var runners, scanners sync.WaitGroup
-	w.queue.start()
+	var goroutines, scanners sync.WaitGroup
+	w.queue.open()
 	stopDispatch := func() {}
-	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
+	if w.unreachable.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
-		scanners.Go(func() { w.share(ctx) })
+		scanners.Go(func() { w.handOver(ctx) })
 		if len(w.owners.columns) > 0 {
 			scanners.Go(func() { w.listenOwned(ctx) })
 		}
 	}
 	for range w.cfg.Concurrency {
-		runners.Add(1)
-		go w.work(ctx, runs, &runners, nil)
+		goroutines.Add(1)
+		go w.work(ctx, runs, &goroutines, nil)
 	}
 	scanners.Go(func() { w.find(ctx, stop) })
 	scanners.Go(func() { w.remote.Run(ctx) })
@@ -182,7 +183,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.queue.close()
 	scanners.Wait()
 	w.remote.Keep(ctx) // what was only queued here is for others to find
-	w.drain(cancel, &runners)
+	w.drain(cancel, &goroutines)
 	w.remote.Close(ctx)
 	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) {
 		return fmt.Errorf("observers: %w", err)
@@ -193,9 +194,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // abandonGrace is how long Run waits for a run whose context it has cancelled.
 const abandonGrace = time.Second
 
-func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
+func (w *Worker) drain(cancel context.CancelFunc, goroutines *sync.WaitGroup) {
 	done := make(chan struct{})
-	go func() { runners.Wait(); close(done) }()
+	go func() { goroutines.Wait(); close(done) }()
 	timer := time.NewTimer(w.cfg.DrainTimeout)
 	defer timer.Stop()
 	select {
@@ -203,43 +204,44 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 		return
 	case <-timer.C:
 	}
-	w.log.Warn("observers: drain timeout, cancelling the runs that are under way", "running", w.queue.busy())
+	_, running := w.queue.sizes()
+	w.log.Warn("observers: drain timeout, cancelling the runs in flight", "running", running)
 	cancel()
 	timer.Reset(abandonGrace)
 	select {
 	case <-done:
 	case <-timer.C:
-		w.log.Warn("observers: left observers behind that ignore their context", "running", w.queue.busy())
+		_, running := w.queue.sizes()
+		w.log.Warn("observers: left observers behind that ignore their context", "running", running)
 	}
 }
 
 // work runs observers until the queue closes, and before that what is left of current. ctx ends
 // when the worker stops, runs when it has drained.
-func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup, current *run) {
+func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, current *run) {
 	defer func() {
 		// The observer ended its goroutine: runtime.Goexit, or FailNow of a test.
 		if current != nil {
-			w.endPart(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
-			go w.work(ctx, runs, runners, current)
+			w.endAttempt(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
+			go w.work(ctx, runs, goroutines, current)
 			return
 		}
-		runners.Done()
+		goroutines.Done()
 	}()
-	for unreachable := 0; ; {
+	for inARow := 0; ; {
 		if current == nil {
-			tn, ok := w.queue.take()
-			if !ok {
+			var open bool
+			if current, open = w.queue.take(); !open {
 				return
 			}
-			current = newRun(tn)
 		}
-		blameless := w.perform(ctx, runs, current)
+		inconclusive := w.perform(ctx, runs, current)
 		current = nil
 
 		// While the store does not answer, every cell fails: slow all of them down together.
-		if unreachable++; !blameless {
-			unreachable = 0
-		} else if model.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
+		if inARow++; !inconclusive {
+			inARow = 0
+		} else if model.Sleep(ctx, w.queue.pauses.failure.pause(inARow)) != nil {
 			return
 		}
 	}

@@ -69,7 +69,7 @@ func toTheEnd[T any](s iter.Seq2[T, error]) error {
 	return nil
 }
 
-// What passes over tables travels under the app profile for background work, and everything else
+// What passes over tables is sent under the app profile for background work, and everything else
 // under that of transactions.
 func TestAppProfiles(t *testing.T) {
 	fixture.Long(t)

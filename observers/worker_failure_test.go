@@ -183,7 +183,7 @@ func TestStopDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := w.Stats(); s.Runs != 2 || s.Attempts != 2 {
-		t.Fatalf("stats %+v: want the two runs that were under way, and no other", s)
+		t.Fatalf("stats %+v: want the two runs in flight, and no other", s)
 	}
 	if n := len(e.pending()); n != 8 {
 		t.Fatalf("%d notifications remain, want 8", n)

@@ -167,7 +167,7 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	s.mu.Lock()
 	s.left = []coordination.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
 	s.mu.Unlock()
-	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"})); err != nil || len(ns.Notified)+len(ns.Surplus) != 0 {
+	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), question(percolator.Cell{Table: "hints", Column: "in"})); err != nil || len(ns.Notified)+len(ns.HandedOver) != 0 {
 		t.Errorf("heard of %v, %v", ns, err)
 	}
 	fixture.Must(t, c.Close())

@@ -44,12 +44,12 @@ func (q *Queue[V]) readWithin(
 	ctx context.Context, tx *percolator.Txn, r percolator.Range, wait time.Duration, b *batch[V],
 ) (locked bool, err error) {
 	for wait = max(wait, time.Millisecond); ; wait *= 4 {
-		begun := time.Now()
+		started := time.Now()
 		limited, cancel := context.WithTimeout(ctx, wait)
 		err := q.read(limited, tx, r, b)
 		cancel()
 		switch {
-		case err == nil || ctx.Err() != nil || time.Since(begun) < wait:
+		case err == nil || ctx.Err() != nil || time.Since(started) < wait:
 			return false, err
 		case errors.Is(err, percolator.ErrLocked):
 			return true, nil

@@ -49,10 +49,10 @@
 // only up to its start timestamp (I11, I13). A worker runs one fold of a bucket at a time, so that
 // folds do not contend for totals. Folds of one bucket in different workers may conflict; then one
 // of them is repeated. The more is added, the more each fold takes; observers.Collapse makes it
-// wait for more, and observers.After until the contributors are quiet.
+// wait for more, and observers.After until the contributors are idle.
 //
 // A fold has to know the status of every transaction that began before it and contributed (I15).
-// Commits under way take milliseconds. A writer that has died holds its cells for the time to live
+// Commits in flight take milliseconds. A writer that has died holds its cells for the time to live
 // of its locks or until its session ends. After Config.LockWait the fold skips the rows that hold
 // them and takes the rest, so that only a sixteenth of one slice of one bucket waits. Pending and
 // Value cannot skip: they wait until their context ends.

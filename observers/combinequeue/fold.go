@@ -44,7 +44,7 @@ func (q *Queue[V]) Observe(r *observers.Registry, apply func(ctx context.Context
 //
 // The observers are named after Config.Values.Name and their bucket, and a worker runs one of each
 // at a time. opts apply to each; observers.Collapse(d) makes a fold wait up to d for more
-// contributions, and observers.After makes it wait until those who contribute are quiet.
+// contributions, and observers.After makes it wait until those that contribute are idle.
 func (q *Queue[V]) ObserveBatch(r *observers.Registry, apply func(ctx context.Context, tx *percolator.Txn, sums []Sum[V]) error,
 	opts ...observers.Option,
 ) {

@@ -45,7 +45,7 @@ type Config[V any] struct {
 	// and bytes of keys and values (a single contribution may be larger). 0: 1,000 (at most
 	// 20,000), 200 (at most 20,000), and 1 MiB.
 	MaxEntries, MaxKeys, MaxBytes int
-	// LockWait is how long a fold waits for transactions under way before it skips their rows. 0:
+	// LockWait is how long a fold waits for transactions in flight before it skips their rows. 0:
 	// 250 ms.
 	LockWait time.Duration
 }

@@ -75,7 +75,7 @@ func TestPlainCounterConflicts(t *testing.T) {
 			}
 			txs[i] = tx
 		}
-		for _, tx := range txs { // all of them have begun by now
+		for _, tx := range txs { // all of them have started by now
 			switch _, err := tx.Commit(e.ctx); {
 			case errors.Is(err, percolator.ErrConflict):
 				conflicts++
@@ -262,7 +262,7 @@ func TestSlicesOfTime(t *testing.T) {
 	if total, pending := e.read("k"); total != 5 || pending != 0 {
 		t.Fatalf("folded %d, pending %d, want 5 and 0", total, pending)
 	}
-	if _, err := late.Commit(e.ctx); err != nil { // begun in a slice that seemed to be over
+	if _, err := late.Commit(e.ctx); err != nil { // started in a slice that seemed to be done
 		t.Fatal(err)
 	}
 	e.idle(w)

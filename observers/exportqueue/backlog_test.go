@@ -262,7 +262,7 @@ func faultsWhileTheReceiverIsDown(t *testing.T, effect percolatortest.Effect) {
 	}
 }
 
-// Entries are added in order and late; runs of any notified slice, two of which may be under way at
+// Entries are added in order and late; runs of any notified slice, two of which may be in flight at
 // once, fail and succeed at random. In the end everything was delivered, an entry for the first
 // time no later than one whose transaction began after its own had committed, and in between
 // whatever waits is led to (I31).

@@ -107,7 +107,7 @@ type batch struct {
 // the search does not show it dirty: the search is atomic in each row only. Entries in other slices
 // that it misses are not lost, because their notifications stay. Nor do they come out of order. Say
 // that A committed before B began, or before B prewrote a cell of both, and that B is visible. Then
-// A's commit request was over before the snapshot was taken, and so was its notification, which
+// A's commit request had ended before the snapshot was taken, and so was its notification, which
 // came first (I11). The notification is there, unless a run that saw the entry erased it, having
 // delivered the entry, notified again, or left it to the backlog, which is read once more after the
 // search. The search may miss a commit without such a B: its notification can arrive after the

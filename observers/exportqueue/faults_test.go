@@ -144,7 +144,7 @@ func TestALockHoldsUpWhatCameLater(t *testing.T) {
 	e.add("k", "quick")
 	var to receiver
 	w, _ := e.export(e.client, &to, observers.Config{})
-	e.until("a run is under way", func() bool { return w.Stats().Attempts > 0 })
+	e.until("a run is in flight", func() bool { return w.Stats().Attempts > 0 })
 	hold.Release()
 	if err := <-done; err != nil {
 		t.Fatal(err)

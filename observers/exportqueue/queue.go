@@ -27,7 +27,7 @@ type Config struct {
 	Table string
 	// Name names the observers that deliver. At most 48 bytes.
 	Name string
-	// Partitions is the number of partitions for keys, and of deliveries that may be under way at
+	// Partitions is the number of partitions for keys, and of deliveries that may be in flight at
 	// once. All processes must agree on it. It may be raised, but a key that moves to another
 	// partition loses the order of its queued entries. 0: 16; at most 256.
 	Partitions int

@@ -19,13 +19,13 @@ import (
 // handOverTimeout bounds a request, during which no worker runs for the cells.
 const handOverTimeout = 500 * time.Millisecond
 
-// HandOver hands each part of a surplus to a worker in another process that waits for it, and
+// HandOver hands each of the hand-overs to a worker in another process that waits for it, and
 // returns how many cells of each were taken: the first ones, as many as fit into a hint of 8 KiB,
-// or none. It sends as many parts as fit into one request. A cell that was taken gets lost if its
+// or none. It sends as many of them as fit into one request. A cell that was taken gets lost if its
 // taker dies. After an error any may have been taken.
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle hands nothing over, or Config.DisableHints is set.
-func (d *Dispatcher) HandOver(ctx context.Context, surplus []model.Surplus) (taken []int, err error) {
+func (d *Dispatcher) HandOver(ctx context.Context, handOvers []model.HandOver) (taken []int, err error) {
 	service, ok := d.Hints.service.(coordination.Handover)
 	if !ok {
 		return nil, fmt.Errorf("percolator: handing notifications over: %w", tso.ErrUnsupported)
@@ -35,19 +35,19 @@ func (d *Dispatcher) HandOver(ctx context.Context, surplus []model.Surplus) (tak
 	var hints []coordination.Hint
 	var cells []int // in each hint
 	size := 0
-	for _, s := range surplus[:min(len(surplus), hintsAtOnce)] {
-		data, n := encodeSurplus(s)
+	for _, s := range handOvers[:min(len(handOvers), hintsAtOnce)] {
+		data, n := encodeHandOver(s)
 		if size += len(data); size > hintsBytes {
 			break
 		}
 		c := s.Notified[0].Cell
-		hints, cells = append(hints, coordination.Hint{Topic: d.Hints.surplusTopic(c.Table, c.Column), Data: data}), append(cells, n)
+		hints, cells = append(hints, coordination.Hint{Topic: d.Hints.handOverTopic(c.Table, c.Column), Data: data}), append(cells, n)
 	}
 	at, err := service.HandHints(ctx, hints)
 	if err != nil {
 		return nil, fmt.Errorf("percolator: handing notifications over: %w", err)
 	}
-	taken = make([]int, len(surplus))
+	taken = make([]int, len(handOvers))
 	for _, i := range at {
 		taken[i] = cells[i]
 	}
@@ -55,16 +55,16 @@ func (d *Dispatcher) HandOver(ctx context.Context, surplus []model.Surplus) (tak
 	return taken, nil
 }
 
-// surplusTopic names a column's surplus to the service. No column has a 0x00 in its name.
-func (h *hinter) surplusTopic(table, column string) uint64 {
+// handOverTopic names the hand-overs of a column to the service. No column has a 0x00 in its name.
+func (h *hinter) handOverTopic(table, column string) uint64 {
 	return h.topic(table, column+"\x00surplus")
 }
 
-// encodeSurplus encodes how often the cells were handed over, this time included, by which worker,
+// encodeHandOver encodes how often the cells were handed over, this time included, by which worker,
 // and as many of the cells as fit into a hint: of each the length of the prefix that its row shares
 // with the one before, the rest of the row, and how much its timestamp is above the other's.
-func encodeSurplus(s model.Surplus) (data string, cells int) {
-	b := binary.BigEndian.AppendUint64([]byte{byte(s.HandOvers)}, s.From)
+func encodeHandOver(s model.HandOver) (data string, cells int) {
+	b := binary.BigEndian.AppendUint64([]byte{byte(s.Times)}, s.From)
 	var last model.Notification
 	for _, n := range s.Notified {
 		from, to := last.Cell.Row, n.Cell.Row
@@ -84,12 +84,12 @@ func encodeSurplus(s model.Surplus) (data string, cells int) {
 	return string(b), cells
 }
 
-// decodeSurplus returns ok false for bytes that no client has sent.
-func decodeSurplus(column model.Cell, data string) (s model.Surplus, ok bool) {
+// decodeHandOver returns ok false for bytes that no client has sent.
+func decodeHandOver(column model.Cell, data string) (s model.HandOver, ok bool) {
 	if len(data) < 10 || data[0] == 0 {
 		return s, false
 	}
-	s.HandOvers, s.From = int(data[0]), binary.BigEndian.Uint64([]byte(data[1:9]))
+	s.Times, s.From = int(data[0]), binary.BigEndian.Uint64([]byte(data[1:9]))
 	rest := []byte(data[9:])
 	number := func() (v uint64) {
 		v, n := binary.Uvarint(rest)

@@ -215,8 +215,8 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 	topics, each := make([]uint64, 0, 2*len(q.Columns)+1), 1 // of a column
 	for _, col := range q.Columns {
 		topics = append(topics, d.Hints.topic(col.Table, col.Column))
-		if q.Surplus {
-			topics, each = append(topics, d.Hints.surplusTopic(col.Table, col.Column)), 2
+		if q.HandOvers {
+			topics, each = append(topics, d.Hints.handOverTopic(col.Table, col.Column)), 2
 		}
 	}
 	if q.Worker != "" {
@@ -242,8 +242,8 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 		case of == len(q.Columns):
 			n, ok = decodePassed(h.Data)
 		case at%each > 0:
-			if s, ok := decodeSurplus(q.Columns[of], h.Data); ok {
-				heard.Surplus = append(heard.Surplus, s)
+			if s, ok := decodeHandOver(q.Columns[of], h.Data); ok {
+				heard.HandedOver = append(heard.HandedOver, s)
 			}
 		default:
 			n, ok = decodeHint(q.Columns[of], h.Data)

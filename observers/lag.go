@@ -11,22 +11,22 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// backlog is how far behind the work is. Each scanner keeps what it met in its last complete round
-// and in the current one, so that a long round hides nothing. A round may skip what another scanner
-// works on; then that one has met it. An adopter keeps what it has found in the journal and no one
-// has dealt with yet.
-type backlog struct {
+// lag is how far behind the work is. Each scanner keeps what it met in its last complete pass
+// through the tables and in the current one, so that a long pass hides nothing. A pass may skip
+// what another scanner works on; then that one has met it. An adopter keeps what it has found in
+// the journal and no one has dealt with yet.
+type lag struct {
 	mu     sync.Mutex
-	rounds []*round
+	passes []*pass
 }
 
-// round is what one scanner has met. backlog.mu guards it.
-type round struct {
-	of        *backlog
+// pass is what one scanner, or an adopter, has met. lag.mu guards it.
+type pass struct {
+	of        *lag
 	last, now met
 }
 
-// met holds the extremes of a round.
+// met holds the extremes of a pass.
 type met struct {
 	notification time.Duration // the age of the oldest one that it takes and is not parked, when it was met
 	any          time.Duration // the same of those that other workers take, too, as far as it meets them
@@ -38,56 +38,56 @@ func (m met) max(o met) met {
 	return met{max(m.notification, o.notification), max(m.any, o.any), max(m.lock, o.lock), max(m.parked, o.parked)}
 }
 
-// newRound adds a scanner.
-func (b *backlog) newRound() *round {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := &round{of: b}
-	b.rounds = append(b.rounds, r)
-	return r
+// newPass adds a scanner.
+func (l *lag) newPass() *pass {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &pass{of: l}
+	l.passes = append(l.passes, p)
+	return p
 }
 
 // seen returns the extremes over all scanners.
-func (b *backlog) seen() (m met) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range b.rounds {
-		m = m.max(r.last).max(r.now)
+func (l *lag) seen() (m met) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.passes {
+		m = m.max(p.last).max(p.now)
 	}
 	return m
 }
 
 // replace says all that there is now.
-func (r *round) replace(m met) {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	r.last, r.now = m, met{}
+func (p *pass) replace(m met) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.last, p.now = m, met{}
 }
 
 // leave removes a scanner or an adopter that has ended.
-func (r *round) leave() {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	r.of.rounds = slices.DeleteFunc(r.of.rounds, func(x *round) bool { return x == r })
+func (p *pass) leave() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.passes = slices.DeleteFunc(p.of.passes, func(x *pass) bool { return x == p })
 }
 
 // add counts a page.
-func (r *round) add(m met) {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	parked := r.now.parked + m.parked
-	r.now = r.now.max(m)
-	r.now.parked = parked
+func (p *pass) add(m met) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	parked := p.now.parked + m.parked
+	p.now = p.now.max(m)
+	p.now.parked = parked
 }
 
-// end ends a round. A failed round has not seen everything, so it can only make the extremes worse.
-func (r *round) end(complete bool) {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
+// end ends a pass. A failed one has not seen everything, so it can only make the extremes worse.
+func (p *pass) end(complete bool) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
 	if !complete {
-		r.now = r.now.max(r.last)
+		p.now = p.now.max(p.last)
 	}
-	r.last, r.now = r.now, met{}
+	p.last, p.now = p.now, met{}
 }
 
 // page collects what a scanner meets in one page.
@@ -141,7 +141,7 @@ func (w *Worker) ageOf(left settle.Backlog) (m met) {
 // client has notified and that are unprocessed, and what looks at its entries, those that it has
 // taken over from the dead among them, have found.
 func (w *Worker) behind() met {
-	m := w.backlog.seen()
+	m := w.lag.seen()
 	if w.engine.Meta.Journaled() {
 		own := w.engine.Journal.Own.Unsettled()
 		oldest, taken := w.engine.Journal.Own.OldestNotified(w.takes)

@@ -13,7 +13,7 @@ import (
 )
 
 // rows names the rows of offers, in order.
-func rows(offers [][]offered) (names []string) {
+func rows(offers [][]offer) (names []string) {
 	for _, c := range slices.Concat(offers...) {
 		names = append(names, c.row)
 	}
@@ -33,8 +33,8 @@ func (f *fixture) receive(row string, ts tso.Timestamp, handOvers int) {
 	f.q.receive(f.col, notified(ts, row), handOvers, 0)
 }
 
-// takeAll takes a batch, and ends all of its turns but the last.
-func (c *chain) takeAll(rows ...string) turn {
+// takeAll takes a batch, and ends all of its jobs but the last.
+func (c *chain) takeAll(rows ...string) job {
 	c.Helper()
 	batch := c.takeBatch(rows...)
 	last := len(batch) - 1
@@ -55,19 +55,19 @@ func TestOldestReadyCellsAreOffered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 1}, options{})
 	f.fill(4)
-	if cells := f.q.takeSurplus(8); len(cells) != 0 {
+	if cells := f.q.takeBacklog(8); len(cells) != 0 {
 		t.Fatalf("%v are too many for one slot", rows(cells))
 	}
 	f.offer("4", 14, dispatched, accepted)
 	f.offer("5", 15, dispatched, accepted)
 	f.offer("6", 16, dispatched, accepted)
-	cells := f.q.takeSurplus(2)
+	cells := f.q.takeBacklog(2)
 	if got := rows(cells); !slices.Equal(got, []string{"0", "1"}) {
 		t.Fatalf("offered %v", got)
 	}
 	f.sizes(7, 0) // they are this worker's until somebody has taken them
 	f.q.keep(cells)
-	cells = f.q.takeSurplus(8)
+	cells = f.q.takeBacklog(8)
 	if got := rows(cells); !slices.Equal(got, []string{"0", "1", "2"}) {
 		t.Fatalf("offered %v", got)
 	}
@@ -77,20 +77,20 @@ func TestOldestReadyCellsAreOffered(t *testing.T) {
 	}
 	f.sizes(6, 0)
 	for i := 1; i < 7; i++ {
-		f.q.finish(f.take(fmt.Sprint(i), "o0"), outcome{start: 100, finished: 100})
+		f.q.finish(f.take(fmt.Sprint(i), "o0"), outcome{state: runAcknowledged, through: 100, finished: 100})
 	}
 	f.none()
 }
 
 // Of the cells that are gathered, those that fit into no batch that begins soon are offered, by
 // whole batches.
-func TestSurplusOfBatches(t *testing.T) {
+func TestBacklogOfBatches(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChain(t, Config{Concurrency: 2}, batchOf(2, time.Minute), after(time.Hour, "o0"))
 		for i := range 4 {
 			c.notify(0, fmt.Sprint(i), 10)
 		}
-		if cells := c.q.takeSurplus(8); len(cells) != 0 {
+		if cells := c.q.takeBacklog(8); len(cells) != 0 {
 			t.Fatalf("%v are too many for two slots", rows(cells))
 		}
 		for i := range 5 {
@@ -98,17 +98,17 @@ func TestSurplusOfBatches(t *testing.T) {
 		}
 		for i, want := range [][]string{1: {"0", "1"}, 3: {"0", "1"}, 4: {"0", "1", "2", "3"}, 9: {"0", "1", "2", "3"}} {
 			if want != nil {
-				offers := c.q.takeSurplus(i)
+				offers := c.q.takeBacklog(i)
 				if got := rows(offers); !slices.Equal(got, want) || len(offers) != len(want)/2 {
 					t.Fatalf("offered %v by %d, want %v", got, len(offers), want)
 				}
 				c.q.keep(offers)
 			}
 		}
-		offers := c.q.takeSurplus(1)
+		offers := c.q.takeBacklog(1)
 		c.sizes(9, 0)
-		c.q.keep([][]offered{offers[0][1:]})
-		if n := c.q.handedOver([][]offered{offers[0][:1]}); n != 1 {
+		c.q.keep([][]offer{offers[0][1:]})
+		if n := c.q.handedOver([][]offer{offers[0][:1]}); n != 1 {
 			t.Fatalf("%d were handed over", n)
 		}
 		for _, batch := range [][]string{{"1", "2"}, {"3", "4"}, {"5", "6"}} {
@@ -122,7 +122,7 @@ func TestSurplusOfBatches(t *testing.T) {
 
 // What this worker knows something of hides nothing behind it, nor does one kind of work hide
 // another, whether or not anybody takes what is offered.
-func TestSurplusOfEachKind(t *testing.T) {
+func TestBacklogOfEachKind(t *testing.T) {
 	t.Parallel()
 	t.Run("behind cells that stay", func(t *testing.T) {
 		t.Parallel()
@@ -131,7 +131,7 @@ func TestSurplusOfEachKind(t *testing.T) {
 			f.receive(fmt.Sprint("received-", i), 10, maxHandOvers)
 		}
 		f.fill(1000)
-		if offers := f.q.takeSurplus(32); len(offers) != 6 || len(slices.Concat(offers...)) != 30 {
+		if offers := f.q.takeBacklog(32); len(offers) != 6 || len(slices.Concat(offers...)) != 30 {
 			t.Errorf("offered %v", rows(offers))
 		}
 	})
@@ -146,11 +146,11 @@ func TestSurplusOfEachKind(t *testing.T) {
 			}
 			first, seen := map[*column]bool{}, map[*column]bool{}
 			for range 3 {
-				offers := c.q.takeSurplus(32)
+				offers := c.q.takeBacklog(32)
 				first[offers[0][0].column] = true
 				for _, cells := range offers {
 					seen[cells[0].column] = true
-					if most := min(sizes[slices.Index(c.columns, cells[0].column)], shareAtOnce); len(cells) != most {
+					if most := min(sizes[slices.Index(c.columns, cells[0].column)], offerMost); len(cells) != most {
 						t.Errorf("%d cells of a batch of %d", len(cells), most)
 					}
 				}
@@ -164,17 +164,17 @@ func TestSurplusOfEachKind(t *testing.T) {
 }
 
 // Cells that were handed to this worker itself run when they would have run.
-func TestOwnSurplusComesFirst(t *testing.T) {
+func TestOwnBacklogComesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 1}, batchOf(3, 0))
 	f.fill(9)
-	offers := f.q.takeSurplus(32)
+	offers := f.q.takeBacklog(32)
 	f.q.takeBack(f.col, notified(100, rows(offers)...), 0)
 	if n := f.q.handedOver(offers); n != 0 {
 		t.Errorf("%d were handed over", n)
 	}
-	if tn, _ := f.q.take(); len(tn.batch) != 3 || tn.batch[0].entry.row != "0" || tn.batch[2].entry.row != "2" {
-		t.Errorf("a batch of %d from row %s", len(tn.batch), tn.entry.row)
+	if j, _ := f.q.takeJob(); len(j.jobs) != 3 || j.jobs[0].entry.row != "0" || j.jobs[2].entry.row != "2" {
+		t.Errorf("a batch of %d from row %s", len(j.jobs), j.entry.row)
 	}
 }
 
@@ -183,12 +183,12 @@ func TestOwnSurplusComesFirst(t *testing.T) {
 func TestReceivedBeyondTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{Concurrency: 4, QueueLength: 3}, batchOf(10, 0))
-	if !f.q.hungry() {
-		t.Error("an idle worker is not hungry")
+	if !f.q.hasIdleSlots() {
+		t.Error("an idle worker has no idle slots")
 	}
 	f.fill(3)
-	if f.q.hungry() {
-		t.Error("a worker with a full queue is hungry")
+	if f.q.hasIdleSlots() {
+		t.Error("a worker with a full queue has idle slots")
 	}
 	if n := f.q.receive(f.col, notified(10, "a", "b", "c"), 1, 0); n != 3 {
 		t.Errorf("%d received", n)
@@ -198,20 +198,20 @@ func TestReceivedBeyondTheQueue(t *testing.T) {
 
 // A worker whose slots conflict, or that has a full batch to begin, is not helped by more cells,
 // nor are others.
-func TestNoSurplusOfConflicts(t *testing.T) {
+func TestNoBacklogOfConflicts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2}, batchOf(2, 0))
 		for i := range 8 {
-			if _, open := f.q.awaitHunger(t.Context(), 1); !open {
+			if _, open := f.q.awaitIdleSlots(t.Context(), 1); !open {
 				t.Fatal("the queue is closed")
 			}
-			if hungry := f.q.hungry(); hungry != (i < 2) {
-				t.Errorf("hungry: %v, with %d cells", hungry, i)
+			if idle := f.q.hasIdleSlots(); idle != (i < 2) {
+				t.Errorf("idle: %v, with %d cells", idle, i)
 			}
 			f.offer(fmt.Sprint(i), 10, dispatched, accepted)
 		}
-		f.col.lanes[0].congestion.conflicted()
-		if cells := f.q.takeSurplus(8); len(cells) != 0 {
+		f.col.runners[0].congestion.conflicted()
+		if cells := f.q.takeBacklog(8); len(cells) != 0 {
 			t.Errorf("offered %v", rows(cells))
 		}
 	})
@@ -223,32 +223,32 @@ func TestHandedOverForATime(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 1, Grace: time.Minute}, options{})
 		f.fill(5)
-		cells := f.q.takeSurplus(8)
+		cells := f.q.takeBacklog(8)
 		f.offer("0", 50, dispatched, joined) // notified again, before it was taken
 		f.q.handedOver(cells)
 		f.sizes(5, 0)
 		for range 4 {
-			tn, _ := f.q.take()
-			f.q.finish(tn, outcome{start: 100, finished: 100})
+			j, _ := f.q.takeJob()
+			f.q.finish(j, outcome{state: runAcknowledged, through: 100, finished: 100})
 		}
-		f.q.finish(f.take("0", "o0"), outcome{start: 100, finished: 100})
+		f.q.finish(f.take("0", "o0"), outcome{state: runAcknowledged, through: 100, finished: 100})
 
 		for i := range 6 {
 			f.offer(fmt.Sprint("more-", i), 200, dispatched, accepted)
 		}
-		f.q.handedOver(f.q.takeSurplus(8))
+		f.q.handedOver(f.q.takeBacklog(8))
 		time.Sleep(2*time.Minute - 1)
 		f.offer("more-0", 200, found, elsewhere)
 		f.offer("more-1", 201, found, accepted) // another change
 		select {
-		case <-f.q.missed:
+		case <-f.q.room.missed:
 			t.Fatal("looks for it too early")
 		default:
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		select {
-		case <-f.q.missed:
+		case <-f.q.room.missed:
 		default:
 			t.Fatal("nobody looks for what was handed over")
 		}
@@ -262,17 +262,17 @@ func TestNotShared(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 1}, options{}, options{})
 		f.offer("failed", 10, dispatched, accepted)
-		f.q.finish(f.take("failed", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("failed", "o0"), outcome{state: runFailed, err: errTest})
 		f.offer("half", 10, dispatched, accepted)
-		f.q.finish(f.take("failed", "o1"), outcome{start: 20})
-		f.q.finish(f.take("half", "o0"), outcome{start: 20})
+		f.q.finish(f.take("failed", "o1"), outcome{state: runAcknowledged, through: 20})
+		f.q.finish(f.take("half", "o0"), outcome{state: runAcknowledged, through: 20})
 		for range maxHandOvers {
 			f.receive("received", 10, maxHandOvers)
 		}
 		time.Sleep(time.Minute)
 		f.receive("once", 10, 1)
 		f.fill(4)
-		if got := rows(f.q.takeSurplus(8)); !slices.Equal(got, []string{"once"}) {
+		if got := rows(f.q.takeBacklog(8)); !slices.Equal(got, []string{"once"}) {
 			t.Errorf("offered %v", got)
 		}
 	})
@@ -283,8 +283,8 @@ func TestReceivedIsDueAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{collapse: time.Hour})
 	f.receive("r", 10, 1)
-	tn := f.take("r", "o0")
-	if tn.stale {
+	j := f.take("r", "o0")
+	if j.recheck {
 		t.Error("nobody else has it")
 	}
 }
@@ -295,7 +295,7 @@ func TestHandedToItself(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		f := newFixture(t, Config{Concurrency: 1}, options{})
 		f.fill(5)
-		cells := f.q.takeSurplus(8)
+		cells := f.q.takeBacklog(8)
 		back := func() { f.q.takeBack(f.col, notified(10, "0"), 0) }
 		if !late {
 			back()
@@ -305,7 +305,7 @@ func TestHandedToItself(t *testing.T) {
 			back()
 		}
 		f.sizes(5, 0)
-		if cells = f.q.takeSurplus(8); len(cells) != 1 || cells[0][0].handOvers != 0 {
+		if cells = f.q.takeBacklog(8); len(cells) != 1 || cells[0][0].handOvers != 0 {
 			t.Errorf("offered %v", rows(cells))
 		}
 		f.q.keep(cells)
@@ -318,21 +318,21 @@ func TestWorkersAskForWorkWhileTheyHaveLittle(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, Config{Concurrency: 2, MinBackoff: time.Hour}, options{})
-		hungry := func(want bool) {
+		idle := func(want bool) {
 			t.Helper()
-			if got, open := f.q.awaitHunger(t.Context(), time.Second); got != want || !open {
-				t.Fatalf("hungry: %v, open: %v", got, open)
+			if got, open := f.q.awaitIdleSlots(t.Context(), time.Second); got != want || !open {
+				t.Fatalf("idle: %v, open: %v", got, open)
 			}
 		}
-		hungry(true)
+		idle(true)
 		f.fill(2)
-		hungry(false)
-		f.q.finish(f.take("0", "o0"), outcome{err: errTest})
-		hungry(true)
-		f.q.finish(f.take("1", "o0"), outcome{err: errTest})
-		hungry(false)
+		idle(false)
+		f.q.finish(f.take("0", "o0"), outcome{state: runFailed, err: errTest})
+		idle(true)
+		f.q.finish(f.take("1", "o0"), outcome{state: runFailed, err: errTest})
+		idle(false)
 		f.offer("good", 10, dispatched, accepted)
-		f.q.finish(f.take("good", "o0"), outcome{start: 20, finished: 20})
-		hungry(true)
+		f.q.finish(f.take("good", "o0"), outcome{state: runAcknowledged, through: 20, finished: 20})
+		idle(true)
 	})
 }

@@ -125,7 +125,7 @@ func (e *env) share(workers, slots, cells, batch int, d time.Duration) (out shar
 		}
 		return n
 	}
-	before, begun := requests(), time.Now()
+	before, started := requests(), time.Now()
 	close(begin)
 	finished := func() (n int64) {
 		for _, w := range list {
@@ -134,7 +134,7 @@ func (e *env) share(workers, slots, cells, batch int, d time.Duration) (out shar
 		return n
 	}
 	e.until("all runs", func() bool { return finished() >= int64(cells) })
-	out.took, out.requests = time.Since(begun), requests()-before
+	out.took, out.requests = time.Since(started), requests()-before
 	e.until("nothing is pending", func() bool { return len(e.pending()) == 0 })
 	for _, w := range list {
 		out.stats = append(out.stats, w.Stats())
@@ -161,7 +161,7 @@ func testShare(t *testing.T, by finding, batch int) {
 			t.Errorf("worker %d ran for %d of %d cells", i, n, cells)
 		}
 		if w.Conflicts+w.Acknowledged != 0 {
-			t.Errorf("worker %d had %d conflicts, and %d turns for nothing", i, w.Conflicts, w.Acknowledged)
+			t.Errorf("worker %d had %d conflicts, and %d jobs for nothing", i, w.Conflicts, w.Acknowledged)
 		}
 	}
 	for row, n := range s.runs {
