@@ -14,6 +14,7 @@ const module = "github.com/gopercolator/percolator/"
 // floors are the packages of the engine, the lowest first. A package imports only from the lines
 // above its own, so those of one line never import each other.
 var floors = [][]string{
+	{"retry"},
 	{"layout", "telemetry"},
 	{"store"},
 	{"timestamps", "dispatch"},

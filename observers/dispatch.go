@@ -1,6 +1,9 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -67,7 +70,7 @@ const (
 // and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
 // on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context) {
-	q := model.Question{Columns: w.heard()}
+	q := dispatch.Question{Columns: w.heard()}
 	for w.queue.awaitRoom(ctx) {
 		idle, open := w.queue.awaitIdleSlots(ctx, hintsBusy)
 		switch {
@@ -87,12 +90,12 @@ func (w *Worker) listen(ctx context.Context) {
 // listenOwned takes the notifications that other workers pass on because this one runs for their
 // cells.
 func (w *Worker) listenOwned(ctx context.Context) {
-	for w.queue.awaitRoom(ctx) && w.hear(ctx, model.Question{Worker: w.name, Most: hintsAtOnce, Wait: hintsWait}) {
+	for w.queue.awaitRoom(ctx) && w.hear(ctx, dispatch.Question{Worker: w.name, Most: hintsAtOnce, Wait: hintsWait}) {
 	}
 }
 
 // hear asks once, and pauses if that fails. false: it is useless to ask again.
-func (w *Worker) hear(ctx context.Context, q model.Question) bool {
+func (w *Worker) hear(ctx context.Context, q dispatch.Question) bool {
 	heard, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
 	switch {
 	case errors.Is(err, tso.ErrUnsupported):
@@ -102,7 +105,7 @@ func (w *Worker) hear(ctx context.Context, q model.Question) bool {
 		return false
 	case err != nil:
 		w.log.Debug("observers: hints from other processes do not arrive", "err", err)
-		if model.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
+		if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
 			return false
 		}
 	}

@@ -1,6 +1,8 @@
 package observers_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
+
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/coordination"
@@ -154,7 +155,7 @@ func testALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	listener := e.NewClient(e.direct())
 	e.client = e.NewClient(e.direct())
 	asked, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond) // a worker has asked for hints, so they are kept for a while
-	_, _ = listener.Engine().Dispatch.AwaitNotifications(asked, model.Question{
+	_, _ = listener.Engine().Dispatch.AwaitNotifications(asked, dispatch.Question{
 		Columns: []percolator.Cell{cell("", column)}, Most: 1, Wait: 20 * time.Second,
 	})
 	cancel()

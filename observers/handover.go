@@ -1,6 +1,9 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"errors"
@@ -61,7 +64,7 @@ func (w *Worker) handOver(ctx context.Context) {
 			w.log.Debug("observers: cells were not handed over", "err", err)
 		}
 		pace = pace.after(offered, taken, err)
-		if all := taken > 0 && taken == offered && err == nil; !all && model.Sleep(ctx, pace.pause) != nil {
+		if all := taken > 0 && taken == offered && err == nil; !all && retry.Sleep(ctx, pace.pause) != nil {
 			return
 		}
 	}
@@ -73,7 +76,7 @@ func (w *Worker) offerCells(ctx context.Context, offers [][]offer) (offered, tak
 	if len(offers) == 0 {
 		return 0, 0, nil
 	}
-	handOvers := make([]model.HandOver, len(offers))
+	handOvers := make([]dispatch.HandOver, len(offers))
 	for i, cells := range offers {
 		offers[i] = slices.SortedFunc(slices.Values(cells), func(a, b offer) int { return cmp.Compare(a.row, b.row) })
 		handOvers[i] = handOverOf(w.id, offers[i])
@@ -94,8 +97,8 @@ func (w *Worker) offerCells(ctx context.Context, offers [][]offer) (offered, tak
 }
 
 // handOverOf is what another worker is told of offered cells.
-func handOverOf(from uint64, cells []offer) model.HandOver {
-	s := model.HandOver{From: from}
+func handOverOf(from uint64, cells []offer) dispatch.HandOver {
+	s := dispatch.HandOver{From: from}
 	for _, c := range cells {
 		s.Notified = append(s.Notified, model.Notification{Cell: c.column.cell(c.row), Timestamp: c.ts})
 		s.Times = max(s.Times, c.handOvers+1)
@@ -104,7 +107,7 @@ func handOverOf(from uint64, cells []offer) model.HandOver {
 }
 
 // received queues cells that another worker hands over.
-func (w *Worker) received(s model.HandOver) {
+func (w *Worker) received(s dispatch.HandOver) {
 	first := s.Notified[0]
 	col := w.column(first.Cell)
 	if col == nil {

@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -135,7 +137,7 @@ func (m *partition) run(ctx context.Context) {
 			pause = minMembersPause
 		}
 		failed = err != nil
-		if model.Sleep(ctx, pause) != nil {
+		if retry.Sleep(ctx, pause) != nil {
 			break
 		}
 	}

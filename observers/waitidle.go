@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +13,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -79,7 +80,7 @@ func (r *Remaining) add(cov *coverage, row layout.Pending) {
 // It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error) or the
 // client is closed (percolator.ErrClosed). It outlasts failures of the store.
 func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
-	pause := model.NewBackoff(idlePause, maxIdlePause)
+	pause := retry.NewBackoff(idlePause, maxIdlePause)
 	var last NotIdleError
 	for {
 		left, moved, err := lookForWork(ctx, c)

@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"github.com/gopercolator/percolator/internal/engine/membership"
 
 	"context"
@@ -241,7 +243,7 @@ func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, cur
 		// While the store does not answer, every cell fails: slow all of them down together.
 		if inARow++; !inconclusive {
 			inARow = 0
-		} else if model.Sleep(ctx, w.queue.pauses.failure.pause(inARow)) != nil {
+		} else if retry.Sleep(ctx, w.queue.pauses.failure.pause(inARow)) != nil {
 			return
 		}
 	}

@@ -1,6 +1,8 @@
 package percolator
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"os"
@@ -14,7 +16,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -38,7 +39,7 @@ type Client struct {
 // schema or another one; an error that names the endpoint if the instance or the oracle does not
 // answer in time.
 func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	cfg, err := cfg.withDefaults()
@@ -101,7 +102,7 @@ func (c *Client) connect(ctx context.Context, cfg Config) error {
 			return fmt.Errorf("percolator: %w: oracle at %s: %w", ErrInvalidArgument, addr, err)
 		}
 		if c.dialed, err = tso.Dial(ctx, addr, secure...); err != nil {
-			return fmt.Errorf("percolator: oracle at %s: %w", addr, model.WithContext(ctx, err))
+			return fmt.Errorf("percolator: oracle at %s: %w", addr, retry.WithContext(ctx, err))
 		}
 		oracle = c.dialed
 	}
@@ -124,7 +125,7 @@ func (c *Client) Stats() Stats { return c.e.Stats() }
 // Phase two gives up a row that Bigtable has refused for 30 s: it logs the row and leaves its locks
 // to lock resolution. Such a row counts as over.
 func (c *Client) Flush(ctx context.Context) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	return c.e.Bulk.Flush(ctx)

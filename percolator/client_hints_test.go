@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
+
 	"context"
 	"errors"
 	"slices"
@@ -74,8 +76,8 @@ func setObserved(t *testing.T, c *percolator.Client, row string) tso.Timestamp {
 	return ts
 }
 
-func question(columns ...percolator.Cell) model.Question {
-	return model.Question{Columns: columns, Most: 8, Wait: 20 * time.Second}
+func question(columns ...percolator.Cell) dispatch.Question {
+	return dispatch.Question{Columns: columns, Most: 8, Wait: 20 * time.Second}
 }
 
 func hintEnv(t *testing.T) *percolatortest.Env {

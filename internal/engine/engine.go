@@ -4,6 +4,8 @@
 package engine
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +85,7 @@ func Open(ctx context.Context, cfg model.Settings, to Providers, backend store.B
 	}
 	if _, err := e.Meta.Refresh(ctx); err != nil {
 		e.Abandon()
-		return nil, model.WithContext(ctx, err)
+		return nil, retry.WithContext(ctx, err)
 	}
 	return e, nil
 }

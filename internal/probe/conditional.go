@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +18,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // setting is a mutation that sets a cell of the family meta.
@@ -92,7 +93,7 @@ func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case err != nil && model.Ambiguous(err) && ctx.Err() == nil:
+		case err != nil && retry.Ambiguous(err) && ctx.Err() == nil:
 			doubtful++
 			won[slot] = append(won[slot], "?"+who)
 		case err != nil:

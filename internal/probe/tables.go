@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Bounds of scratch tables.
@@ -124,13 +125,13 @@ var removeCost = Cost{Requests: 2 * (3 + maxLeftovers), Bytes: 16 << 10}
 
 // drop removes a table, if it is there. Google's client does not repeat that.
 func (p *probe) drop(ctx context.Context, name string) (there bool, err error) {
-	pause := model.NewBackoff(100*time.Millisecond, 2*time.Second)
+	pause := retry.NewBackoff(100*time.Millisecond, 2*time.Second)
 	for attempt := range dropAttempts {
 		err = p.admin.DeleteTable(ctx, name)
 		if status.Code(err) == codes.NotFound { // perhaps by an attempt whose answer was lost
 			return attempt > 0, nil
 		}
-		if !model.Ambiguous(err) || pause.Wait(ctx) != nil {
+		if !retry.Ambiguous(err) || pause.Wait(ctx) != nil {
 			break
 		}
 	}

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,7 +68,7 @@ func (o BackfillOptions) withDefaults() (BackfillOptions, error) {
 		o.Progress = func(BackfillProgress) {}
 	}
 	if o.Wait == nil {
-		o.Wait = model.Sleep
+		o.Wait = retry.Sleep
 	}
 	if o.SaveEvery == 0 {
 		o.SaveEvery = 8
@@ -129,7 +131,7 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 	ctx = store.InBackground(ctx)
 	opts, err := opts.withDefaults()
 	if err == nil {
-		err = model.CheckContext(ctx)
+		err = retry.CheckContext(ctx)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = fmt.Errorf("percolator: backfill not begun: %w", ctx.Err())

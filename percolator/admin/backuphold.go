@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -67,13 +69,13 @@ func (a *Admin) settle(ctx context.Context, waiting func(time.Duration)) (to tso
 		return 0, err
 	}
 	waiting(2 * d)
-	if err := model.Sleep(ctx, d); err != nil {
+	if err := retry.Sleep(ctx, d); err != nil {
 		return 0, err
 	}
 	if to, err = a.e.Clock.Next(ctx); err != nil {
 		return 0, err
 	}
-	return to, model.Sleep(ctx, d)
+	return to, retry.Sleep(ctx, d)
 }
 
 // finishCollection returns when the GC watermark has reached the safepoint.
@@ -82,7 +84,7 @@ func (a *Admin) finishCollection(ctx context.Context, waiting func(time.Duration
 	if err != nil {
 		return err
 	}
-	for pause := model.NewBackoff(100*time.Millisecond, 2*time.Second); ; {
+	for pause := retry.NewBackoff(100*time.Millisecond, 2*time.Second); ; {
 		m, err := a.e.Meta.Refresh(ctx)
 		if err != nil || m.Watermark >= m.Safepoint {
 			return err

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -95,7 +97,7 @@ func (p *deletePosition) next() []byte {
 // claim takes up the deletion of these cells that has begun in the table's life, or begins one.
 func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error {
 	own := rand.Text()
-	for again := model.NewTransient(); ; {
+	for again := retry.NewTransient(); ; {
 		v, at, err := p.read(ctx)
 		if err == nil && v != nil && !at.Done && at.Life == p.life {
 			p.stored, p.at = v, at
@@ -117,7 +119,7 @@ func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error 
 // save stores the position, unless a run beside this one has come further.
 func (p *deletePosition) save(ctx context.Context) error {
 	p.unsaved = 0
-	for again := model.NewTransient(); ; {
+	for again := retry.NewTransient(); ; {
 		next := p.next()
 		replaced, err := p.store.CompareAndSet(ctx, p.row, positionColumn, p.stored, next)
 		if err == nil && replaced {

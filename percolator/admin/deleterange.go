@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"errors"
@@ -109,7 +111,7 @@ func (a *Admin) deleteRange(ctx context.Context, table string, rows percolator.R
 	ctx = store.InBackground(ctx)
 	opts, err := opts.withDefaults()
 	if err == nil {
-		err = errors.Join(model.CheckContext(ctx), a.checkDeletion(table, opts.Columns))
+		err = errors.Join(retry.CheckContext(ctx), a.checkDeletion(table, opts.Columns))
 	}
 	if err != nil {
 		return DeleteProgress{}, err

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -78,12 +80,12 @@ func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts D
 	ctx = store.InBackground(ctx)
 	opts.RowsPerSecond = cmp.Or(opts.RowsPerSecond, 5000)
 	if opts.Wait == nil {
-		opts.Wait = model.Sleep
+		opts.Wait = retry.Sleep
 	}
 	if opts.Progress == nil {
 		opts.Progress = func(DropPhase) {}
 	}
-	err = model.CheckContext(ctx)
+	err = retry.CheckContext(ctx)
 	if err == nil && opts.RowsPerSecond < 0 {
 		err = fmt.Errorf("percolator: %w: DropOptions: RowsPerSecond is negative", model.ErrInvalidArgument)
 	}

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -213,7 +215,7 @@ func (f *dropFault) options(t testing.TB, ctx context.Context) admin.DropOptions
 func (f *dropFault) wait(ctx context.Context, d time.Duration) error {
 	f.idle(true)
 	defer f.idle(false)
-	return model.Sleep(ctx, d)
+	return retry.Sleep(ctx, d)
 }
 
 func (f *dropFault) idle(is bool) {

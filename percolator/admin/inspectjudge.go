@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +91,7 @@ func (a *Admin) readStatuses(ctx context.Context, held []layout.LockRecord, j *j
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return model.WithContext(ctx, err)
+		return retry.WithContext(ctx, err)
 	}
 	for _, a := range answers {
 		if a.wrong != "" {

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"iter"
@@ -47,7 +49,7 @@ func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range,
 
 // locksFor is the query for the locks that opts asks for.
 func (a *Admin) locksFor(ctx context.Context, opts LockOptions) (store.Query, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return store.Query{}, err
 	}
 	if opts.OlderThan < 0 {

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -58,7 +60,7 @@ func (a *Admin) InspectRow(ctx context.Context, table, row string, opts InspectO
 }
 
 func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	if at.Table == model.MetaTable {
@@ -298,7 +300,7 @@ func (in *inspection) measure(ctx context.Context) (left string, err error) {
 	n, err := readValues(ctx, in.e, in.row.Table, in.row.Row, in.wanted, in.opts.Bytes)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return "", model.WithContext(ctx, err)
+		return "", retry.WithContext(ctx, err)
 	case err != nil:
 		return fmt.Sprintf("the sizes of %d values: %v", n, err), nil
 	case n > 0:

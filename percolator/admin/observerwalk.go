@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,7 +98,7 @@ const (
 func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column, observer string, opts ObserverOptions) (*observerWalk, error) {
 	opts, err := opts.withDefaults()
 	if err == nil {
-		err = model.CheckContext(ctx)
+		err = retry.CheckContext(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -151,7 +153,7 @@ func (w *observerWalk) walk(ctx context.Context) error {
 			return w.finish(ctx)
 		}
 		if w.opts.Pause > 0 {
-			if err := model.Sleep(ctx, w.opts.Pause); err != nil {
+			if err := retry.Sleep(ctx, w.opts.Pause); err != nil {
 				return err
 			}
 		}

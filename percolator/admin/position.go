@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -115,7 +117,7 @@ func (a *Admin) SaveLoadPosition(ctx context.Context, name string, former, next 
 }
 
 func (a *Admin) checkLoad(ctx context.Context, name string) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	if name == "" || len(name) > MaxLoadName {

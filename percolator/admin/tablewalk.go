@@ -11,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -91,7 +92,7 @@ func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 		select {
 		case w.slots <- struct{}{}:
 		case <-ctx.Done():
-			return model.WithContext(ctx, ctx.Err())
+			return retry.WithContext(ctx, ctx.Err())
 		}
 		b, err := w.readRetrying(ctx, r)
 		if err != nil {
@@ -105,7 +106,7 @@ func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 			return nil
 		}
 		r.Start = b.end
-		if err := model.Sleep(ctx, w.pause); err != nil {
+		if err := retry.Sleep(ctx, w.pause); err != nil {
 			return err
 		}
 	}
@@ -113,7 +114,7 @@ func (w *tableWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 
 // readRetrying reads the first batch of r, again after transient failures.
 func (w *tableWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch, error) {
-	retry := model.NewTransient()
+	retry := retry.NewTransient()
 	for {
 		b, err := w.read(ctx, r, w.rows)
 		if err == nil {
@@ -174,7 +175,7 @@ func (w *tableWalk) slowDown(ctx context.Context, rows int) error {
 		return nil
 	}
 	if err := w.rate.WaitN(ctx, rows); err != nil {
-		return model.WithContext(ctx, err)
+		return retry.WithContext(ctx, err)
 	}
 	return nil
 }
@@ -182,7 +183,7 @@ func (w *tableWalk) slowDown(ctx context.Context, rows int) error {
 // redo goes through the rows of a batch again in new snapshots, with fewer rows a transaction after
 // each failure and more again after each success.
 func (w *tableWalk) redo(ctx context.Context, failed walkBatch, err error) (total walkCounts, _ error) {
-	again := model.NewTransient()
+	again := retry.NewTransient()
 	rows, limit := failed.rows, w.rows
 	for {
 		if err != nil {
@@ -210,7 +211,7 @@ func (w *tableWalk) redo(ctx context.Context, failed walkBatch, err error) (tota
 		if rows.Start = b.end; b.end == failed.end {
 			return total, nil
 		}
-		again, limit = model.NewTransient(), min(2*limit, w.rows)
+		again, limit = retry.NewTransient(), min(2*limit, w.rows)
 	}
 }
 
@@ -219,7 +220,7 @@ func (w *tableWalk) report(ctx context.Context, i int, b finishedBatch) error {
 	select {
 	case w.turn <- struct{}{}:
 	case <-ctx.Done():
-		return model.WithContext(ctx, ctx.Err())
+		return retry.WithContext(ctx, ctx.Err())
 	}
 	defer func() { <-w.turn }()
 	w.finished[i] = b
@@ -239,7 +240,7 @@ func (w *tableWalk) report(ctx context.Context, i int, b finishedBatch) error {
 
 // nextTimestamp asks the oracle, again after transient failures.
 func nextTimestamp(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
-	for again := model.NewTransient(); ; {
+	for again := retry.NewTransient(); ; {
 		ts, err := e.Clock.Next(ctx)
 		if err == nil {
 			return ts, nil

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -115,7 +117,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	if opts.MaxFindings < 0 || opts.MaxFindings > 10_000 || opts.Timestamp < 0 {
 		return IndexReport{}, fmt.Errorf("percolator: %w: VerifyIndexOptions: MaxFindings is at most 10,000, and nothing is negative", model.ErrInvalidArgument)
 	}
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return IndexReport{}, err
 	}
 	found, err := a.e.Meta.FindIndexNow(ctx, table, index)

@@ -1,6 +1,8 @@
 package adopt
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"bytes"
 	"context"
 	"fmt"
@@ -150,7 +152,7 @@ func (c *comparison) compare(ctx context.Context, rows []plainRow, r percolator.
 	}
 	slices.Sort(suspect)
 	if !c.opts.Mend {
-		if err := model.Sleep(ctx, c.opts.Grace); err != nil {
+		if err := retry.Sleep(ctx, c.opts.Grace); err != nil {
 			return err
 		}
 	}

@@ -2,13 +2,9 @@ package model
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -161,38 +157,3 @@ type unknownName struct{ error }
 func (e unknownName) Unwrap() error { return e.error }
 
 func (unknownName) Is(target error) bool { return target == ErrInvalidArgument }
-
-// WithContext adds the caller's context error to err once the context has ended, so that
-// errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold. gRPC's status
-// errors do not match them.
-func WithContext(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, ctx.Err())
-}
-
-// Ambiguous reports whether the store may have applied a CheckAndMutateRow or MutateRow that failed
-// with err (I17). Every other error is a definite refusal by the server.
-func Ambiguous(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
-	// The table or a family is missing, whichever code says so.
-	if errors.Is(err, ErrSchemaMismatch) {
-		return false
-	}
-	switch status.Code(err) {
-	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown:
-		return true
-	}
-	return false
-}
-
-// CheckContext refuses a nil context, which would panic further down.
-func CheckContext(ctx context.Context) error {
-	if ctx == nil {
-		return fmt.Errorf("percolator: %w: the context is nil", ErrInvalidArgument)
-	}
-	return nil
-}

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -47,5 +48,5 @@ func transient(err error) bool {
 	if _, answered := status.FromError(err); errors.Is(err, percolator.ErrSnapshotTooOld) && !answered {
 		return false // else the safepoint could not be read
 	}
-	return model.Ambiguous(err)
+	return retry.Ambiguous(err)
 }

@@ -1,6 +1,8 @@
 package watch_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -10,7 +12,6 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/percolator/watch"
 )
@@ -116,13 +117,13 @@ func TestPositionThatWasStoredAfterAll(t *testing.T) {
 			switch n := saves.Add(1); {
 			case n == 1:
 				return percolatortest.LoseAnswer
-			case n <= model.TransientFailures:
+			case n <= retry.TransientFailures:
 				return percolatortest.LoseRequest
 			}
 			return percolatortest.Pass
 		})
 		changes := "a.c=1"
-		for i := 0; saves.Load() <= model.TransientFailures; i++ {
+		for i := 0; saves.Load() <= retry.TransientFailures; i++ {
 			time.Sleep(2 * time.Second)
 			last := fixture.Put(t, ctx, env.Client, "b", "c", fmt.Sprint(i))
 			changes += fmt.Sprintf(" b.c=%d", i)

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,7 +135,7 @@ func (s *stored) save(ctx context.Context, next record) error {
 	if err != nil {
 		return err
 	}
-	for again := model.NewTransient(); ; {
+	for again := retry.NewTransient(); ; {
 		swapped, err := s.e.Store.CompareAndSet(ctx, s.row(), stateColumn, s.bytes, b)
 		// The stored position is another watcher's, this one's first attempt, or one it has given
 		// up.

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,7 +38,7 @@ import (
 // of a reader.
 func Changes(ctx context.Context, client *percolator.Client, cfg Config) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		err := model.CheckContext(ctx)
+		err := retry.CheckContext(ctx)
 		if err == nil {
 			cfg, err = cfg.withDefaults()
 		}
@@ -47,7 +49,7 @@ func Changes(ctx context.Context, client *percolator.Client, cfg Config) iter.Se
 				break
 			}
 			if transient(err) && ctx.Err() == nil && time.Since(began) < cfg.Outage {
-				err = model.Sleep(ctx, minPause)
+				err = retry.Sleep(ctx, minPause)
 			}
 		}
 		if err != nil && !errors.Is(err, errStopped) && (ctx == nil || ctx.Err() == nil) {
@@ -204,7 +206,7 @@ func (w *watcher) run(ctx context.Context, yield func(Batch, error) bool) (err e
 		if w.cfg.Interval > 0 {
 			pause = w.cfg.Interval
 		}
-		_ = model.Sleep(ctx, pause)
+		_ = retry.Sleep(ctx, pause)
 	}
 	return nil
 }

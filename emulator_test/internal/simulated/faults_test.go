@@ -1,6 +1,8 @@
 package simulated_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // often is a rate at which a kind happens to some requests, and not to others.
@@ -87,7 +88,7 @@ func TestLostAnswers(t *testing.T) {
 					err := p.create(row)
 					if err != nil {
 						failed++
-						if !model.Ambiguous(err) {
+						if !retry.Ambiguous(err) {
 							t.Errorf("%v leaves no doubt", err)
 						}
 					}

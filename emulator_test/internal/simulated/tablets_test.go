@@ -1,6 +1,8 @@
 package simulated_test
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"slices"
 	"sync/atomic"
@@ -10,7 +12,6 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 func (p process) cuts(t *testing.T) []string {
@@ -213,7 +214,7 @@ func TestRepetitionsAreReported(t *testing.T) {
 			p.ctx = (&store.Attempts{Again: func() { again.Add(1) }}).Watch(t.Context())
 			if _, err := p.write(row); err == nil {
 				ok++
-			} else if !model.Ambiguous(err) {
+			} else if !retry.Ambiguous(err) {
 				t.Error(err)
 			}
 			if !exists(t, c, row) {

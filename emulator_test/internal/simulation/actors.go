@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"strconv"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // transactionLimit bounds a transaction.
@@ -61,7 +62,7 @@ func (w *world) visit(p *process) {
 	seldom, often := session(), session()
 	var sessions sync.WaitGroup
 	sessions.Go(func() {
-		for model.Sleep(p.ctx, time.Duration(often.Rand.Int64N(int64(bygoneEvery)))) == nil {
+		for retry.Sleep(p.ctx, time.Duration(often.Rand.Int64N(int64(bygoneEvery)))) == nil {
 			ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
 			often.Bygone(ctx)
 			cancel()
@@ -88,7 +89,7 @@ func (w *world) collect(p *process) {
 		if done, err := g.Collect(p.ctx); err == nil && done.Versions > 0 && !w.calm.Load() {
 			w.tally.add(collected)
 		}
-		_ = model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*w.cfg.LockTTL))))
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*w.cfg.LockTTL))))
 	}
 }
 

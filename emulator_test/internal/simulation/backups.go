@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +17,6 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // backups are those of an episode. They outlive who takes them.
@@ -65,7 +66,7 @@ func (b *backups) end(m *backup.Manifest) {
 // backUp takes one backup after the other, and goes on with that of a process that died.
 func (w *world) backUp(p *process) {
 	for p.ctx.Err() == nil {
-		_ = model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(3*time.Second))))
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(3*time.Second))))
 		w.growth.mu.Lock()
 		had := w.growth.finished
 		w.growth.mu.Unlock()

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -64,7 +66,7 @@ func (w *world) stray(p *process, by *bystanders) {
 		by.sessions.Go(func() {
 			for p.ctx.Err() == nil && !by.over() {
 				w.strayOnce(p, by, r, i%2 == 0)
-				_ = model.Sleep(p.ctx, time.Duration(r.Int64N(int64(100*time.Millisecond))))
+				_ = retry.Sleep(p.ctx, time.Duration(r.Int64N(int64(100*time.Millisecond))))
 			}
 		})
 	}
@@ -121,7 +123,7 @@ func (w *world) inspect(p *process) {
 	rest := model.DrainTime(model.EffectiveTiming(w.cfg.Timing)) / drainLooks
 	var seen []model.Lock
 	var looked time.Time
-	for model.Sleep(p.ctx, time.Duration(1+p.rand.Int64N(int64(inspectEvery)))) == nil {
+	for retry.Sleep(p.ctx, time.Duration(1+p.rand.Int64N(int64(inspectEvery)))) == nil {
 		m, err := p.client.Engine().Meta.Refresh(p.ctx)
 		if err != nil || m.Fence == nil {
 			continue
@@ -175,7 +177,7 @@ func (w *world) idle(p *process, by *bystanders) {
 			err = worker.Run(whileKnown(p, schema))
 		}
 		w.note("%s ended: %v", p.name, err)
-		_ = model.Sleep(p.ctx, time.Second)
+		_ = retry.Sleep(p.ctx, time.Second)
 	}
 }
 

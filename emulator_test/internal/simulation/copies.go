@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -49,7 +51,7 @@ var errBusy = errors.New("a table is being dropped")
 // copyTables takes a hold for copies, and copies all tables in some turns. Between these everybody
 // goes on with what they do.
 func (w *world) copyTables(p *process) {
-	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(copyEvery)))) == nil && w.lull.wait(p.ctx) == nil {
+	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(copyEvery)))) == nil && w.lull.wait(p.ctx) == nil {
 		if !w.copies.begun() {
 			w.meet(p.ctx, func(im *workload.Import) bool { return im.Loads() })
 			if err := w.holdForCopies(p.ctx, p); err != nil {
@@ -71,7 +73,7 @@ func (w *world) copyTables(p *process) {
 			break
 		}
 	}
-	for w.endCopies(p.ctx, p) != nil && model.Sleep(p.ctx, time.Second) == nil {
+	for w.endCopies(p.ctx, p) != nil && retry.Sleep(p.ctx, time.Second) == nil {
 	}
 	<-p.ctx.Done()
 }
@@ -98,7 +100,7 @@ func (w *world) awaitCopies(ctx context.Context) {
 func (w *world) waitFor(ctx context.Context, happened func() bool) {
 	drain := model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
 	for until := time.Now().Add(6 * drain); !happened() && !w.calm.Load() && time.Now().Before(until); {
-		if model.Sleep(ctx, 100*time.Millisecond) != nil {
+		if retry.Sleep(ctx, 100*time.Millisecond) != nil {
 			return
 		}
 	}

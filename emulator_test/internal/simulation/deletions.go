@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -62,7 +63,7 @@ const deleterLives = 100 * time.Millisecond
 // deleteRanges deletes one range after the other, and goes on with the deletion of a process that
 // died.
 func (w *world) deleteRanges(p *process) {
-	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(6*time.Second)))) == nil && w.lull.wait(p.ctx) == nil {
+	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(6*time.Second)))) == nil && w.lull.wait(p.ctx) == nil {
 		if w.cfg.intensity > 0 && p.rand.IntN(3) == 0 && !w.calm.Load() {
 			w.killSoon(p, time.Duration(p.rand.Int64N(int64(deleterLives))))
 		}

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"strings"
@@ -11,7 +13,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // dropAnnexes drops one table or column after the other, and goes on with the drop of a process
@@ -27,7 +28,7 @@ func (w *world) dropAnnexes(p *process) {
 		_ = w.lull.wait(p.ctx) // there are transactions under way then
 		d.Soon()
 		w.abandonDeletion(p, d)
-		_ = model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(dropEvery))))
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(dropEvery))))
 		err := w.drop(p.ctx, p, d)
 		if err == nil || p.ctx.Err() != nil {
 			continue
@@ -97,7 +98,7 @@ func (w *world) dropLate(ctx context.Context, p *process, d *workload.Drop, sche
 	}
 	opts.Wait = func(ctx context.Context, drain time.Duration) error {
 		for used := false; !used; _, used = d.Back() {
-			if err := model.Sleep(ctx, drain); err != nil {
+			if err := retry.Sleep(ctx, drain); err != nil {
 				return err
 			}
 			drain = min(drain, lateLooks)
@@ -172,7 +173,7 @@ const perishMost = 12
 // deleterOf deletes tables as a process does.
 func (w *world) deleterOf(p *process) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
-		if err := model.Sleep(ctx, latency(w.dice.next("delete", name), deletionTakes)); err != nil {
+		if err := retry.Sleep(ctx, latency(w.dice.next("delete", name), deletionTakes)); err != nil {
 			return err
 		}
 		if err := p.gate.pass(ctx); err != nil {

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"maps"
 	"slices"
@@ -30,7 +32,7 @@ const reissues = 40
 // leaves but collectors.
 func (w *world) reissue(p *process) {
 	s := w.work.NewSession(p.client, p.name, p.Dead, p.rand)
-	for d := time.Second; model.Sleep(p.ctx, d) == nil; {
+	for d := time.Second; retry.Sleep(p.ctx, d) == nil; {
 		if d = w.lull.length() / reissues; d == 0 {
 			d = time.Second
 			continue

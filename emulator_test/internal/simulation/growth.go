@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"sync"
@@ -22,7 +24,7 @@ type growth struct {
 // grow makes the schema grow step by step, beside everything else.
 func (w *world) grow(p *process) {
 	for p.ctx.Err() == nil {
-		_ = model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*time.Second))))
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*time.Second))))
 		step := w.growth.begin(w.dice)
 		if step == 0 {
 			<-p.ctx.Done()
@@ -79,7 +81,7 @@ func (w *world) fill(ctx context.Context, p *process, step workload.Growth) erro
 		_, err := a.BackfillIndex(ctx, table, name, admin.BackfillOptions{RowsPerTransaction: 3, Concurrency: 2, SaveEvery: 1})
 		return err
 	}
-	if err := model.Sleep(ctx, model.DrainTime(model.EffectiveTiming(w.cfg.Timing))); err != nil {
+	if err := retry.Sleep(ctx, model.DrainTime(model.EffectiveTiming(w.cfg.Timing))); err != nil {
 		return err
 	}
 	table, column, observer := step.Observer()

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -18,7 +20,7 @@ import (
 // others abort.
 func (w *world) importCargo(p *process) {
 	for p.ctx.Err() == nil {
-		_ = model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(time.Second))))
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(time.Second))))
 		im := w.work.NextImport()
 		if im == nil {
 			<-p.ctx.Done()
@@ -118,7 +120,7 @@ func (w *world) paceOfImport(p *process) func(context.Context, int) {
 			_ = w.lull.wait(ctx)
 		}
 		if row%8 == 0 {
-			_ = model.Sleep(ctx, time.Duration(r.Int64N(int64(rowsEvery))))
+			_ = retry.Sleep(ctx, time.Duration(r.Int64N(int64(rowsEvery))))
 		}
 	}
 }
@@ -133,7 +135,7 @@ const (
 
 // abortImports aborts imports that are to be aborted, while their rows are being written.
 func (w *world) abortImports(p *process) {
-	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(300*time.Millisecond)))) == nil {
+	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(300*time.Millisecond)))) == nil {
 		im := w.work.NextImport()
 		if im == nil {
 			<-p.ctx.Done()

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"sync/atomic"
 	"time"
@@ -18,7 +20,7 @@ type journals struct {
 // find by passes then, and what a sweep has to find before they go by the journal again, is as
 // right as before.
 func (w *world) turnJournal(p *process) {
-	for w.cfg.turnsJournal && !w.journals.on.Load() && model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(journalEvery)))) == nil {
+	for w.cfg.turnsJournal && !w.journals.on.Load() && retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(journalEvery)))) == nil {
 		turn, off := &w.journals.off, true
 		if turn.Load() {
 			turn, off = &w.journals.on, false

@@ -1,17 +1,18 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // load runs one load after the other, and goes on with that of a process that died.
 func (w *world) load(p *process) {
 	for p.ctx.Err() == nil {
-		_ = model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(4*time.Second))))
+		_ = retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(4*time.Second))))
 		n := w.work.Loaded()
 		if n == workload.MaxLoads {
 			<-p.ctx.Done()

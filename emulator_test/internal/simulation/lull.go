@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -46,7 +48,7 @@ func (l *lull) wait(ctx context.Context) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
-	return model.Sleep(ctx, d)
+	return retry.Sleep(ctx, d)
 }
 
 // await waits until there were enough transactions, and has the sessions rest now and then. Some

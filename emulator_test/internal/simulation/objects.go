@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"bytes"
 	"context"
 	"errors"
@@ -13,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator/backup"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // objects is an object store in memory.
@@ -38,7 +39,7 @@ const objectTakes = 5 * time.Millisecond
 func (o objectsOf) call(ctx context.Context, name string, do func()) error {
 	r := o.w.dice.next("objects", o.p.name, name)
 	f := o.w.tally.oneOf(r, o.w.oracleRate(), objectRefused, objectDoubtful)
-	err := model.Sleep(ctx, latency(r, objectTakes))
+	err := retry.Sleep(ctx, latency(r, objectTakes))
 	if err == nil {
 		err = o.p.gate.pass(ctx)
 	}
@@ -51,7 +52,7 @@ func (o objectsOf) call(ctx context.Context, name string, do func()) error {
 	o.mu.Lock()
 	do()
 	o.mu.Unlock()
-	if err := model.Sleep(ctx, latency(r, objectTakes)); err != nil {
+	if err := retry.Sleep(ctx, latency(r, objectTakes)); err != nil {
 		return err
 	}
 	if f == objectDoubtful {

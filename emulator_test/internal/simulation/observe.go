@@ -1,13 +1,14 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"time"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // observe runs the observers. A worker that ends with an error, such as one of the store that no
@@ -34,7 +35,7 @@ func (w *world) observe(p *process) {
 			if w.cfg.intensity == 0 {
 				w.problem("%s: %v", p.name, err)
 			}
-			_ = model.Sleep(p.ctx, time.Second)
+			_ = retry.Sleep(p.ctx, time.Second)
 		}
 	}
 }
@@ -44,7 +45,7 @@ func whileKnown(p *process, schema *percolator.Schema) context.Context {
 	ctx, cancel := context.WithCancel(p.ctx)
 	p.work.Go(func() {
 		defer cancel()
-		for p.client.Schema() == schema && model.Sleep(p.ctx, time.Second) == nil {
+		for p.client.Schema() == schema && retry.Sleep(p.ctx, time.Second) == nil {
 		}
 	})
 	return ctx

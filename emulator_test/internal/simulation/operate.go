@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"time"
@@ -14,7 +16,7 @@ import (
 // dies of it.
 func (w *world) operate(p *process) {
 	p.work.Go(func() { w.limitPasses(p, w.dice.next("passes", p.name)) })
-	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second)))) == nil {
+	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second)))) == nil {
 		for parked, err := range observers.ListParked(p.ctx, p.client) {
 			if err != nil {
 				break
@@ -40,7 +42,7 @@ func (w *world) operate(p *process) {
 // clients know.
 func (w *world) limitPasses(p *process, r *rand.Rand) {
 	s := w.work.NewSession(p.client, p.name, p.Dead, r)
-	for model.Sleep(p.ctx, time.Duration(r.Int64N(int64(passesEvery)))) == nil && w.lull.wait(p.ctx) == nil {
+	for retry.Sleep(p.ctx, time.Duration(r.Int64N(int64(passesEvery)))) == nil && w.lull.wait(p.ctx) == nil {
 		column, ok := w.work.NextPasses()
 		if !ok {
 			return

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"time"
 
@@ -8,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -76,7 +77,7 @@ func (l *oracleLine) travel(ctx context.Context, d time.Duration) error {
 	if err := l.gate.pass(ctx); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	if err := model.Sleep(ctx, d); err != nil {
+	if err := retry.Sleep(ctx, d); err != nil {
 		return status.FromContextError(err).Err()
 	}
 	if err := l.gate.pass(ctx); err != nil {

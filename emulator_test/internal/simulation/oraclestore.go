@@ -1,12 +1,13 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
@@ -41,7 +42,7 @@ func (s *oracleStore) reach(ctx context.Context, name string, do func() error) e
 	if f == oracleStoreSlow {
 		wait += time.Duration(r.Int64N(int64(2 * time.Second)))
 	}
-	if err := model.Sleep(ctx, wait); err != nil {
+	if err := retry.Sleep(ctx, wait); err != nil {
 		return err
 	}
 	if s.cut.Load() {
@@ -52,7 +53,7 @@ func (s *oracleStore) reach(ctx context.Context, name string, do func() error) e
 		return errStoreDown
 	}
 	err := do()
-	if perr := model.Sleep(ctx, latency(r, time.Millisecond)); err == nil && perr != nil {
+	if perr := retry.Sleep(ctx, latency(r, time.Millisecond)); err == nil && perr != nil {
 		return perr
 	}
 	if f == oracleStoreDoubtful || s.dead.Load() {

@@ -1,12 +1,12 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // oracleWeather hands the oracle over from server to server, and suspends their machines, until ctx
@@ -16,7 +16,7 @@ func (w *world) oracleWeather(ctx context.Context) {
 		return
 	}
 	r := w.dice.next("oracle weather")
-	for model.Sleep(ctx, 5*w.until(r)) == nil {
+	for retry.Sleep(ctx, 5*w.until(r)) == nil {
 		kind, own := w.handOver, rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 		if r.IntN(3) > 0 {
 			kind = w.suspendServer
@@ -54,10 +54,10 @@ func (w *world) suspendServer(ctx context.Context, r *rand.Rand) {
 	s.gate.shut()
 	s.store.cut.Store(true)
 	s.up.suspend()
-	_ = model.Sleep(ctx, d)
+	_ = retry.Sleep(ctx, d)
 	s.up.resume(boot, wall)
 	s.gate.open()
-	_ = model.Sleep(ctx, offline)
+	_ = retry.Sleep(ctx, offline)
 	s.store.cut.Store(false)
 }
 

@@ -1,14 +1,14 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // outages are until when the receivers of the outbox are away, by partition.
@@ -74,7 +74,7 @@ func (w *world) post(p *process) {
 	for range posters {
 		s := w.work.NewSession(p.client, p.name, p.Dead, rand.New(rand.NewPCG(p.rand.Uint64(), p.rand.Uint64())))
 		sessions.Go(func() {
-			for d := time.Second; model.Sleep(p.ctx, d) == nil; {
+			for d := time.Second; retry.Sleep(p.ctx, d) == nil; {
 				d = w.lull.length() / posts
 				if d == 0 {
 					d = time.Second

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +15,6 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -52,7 +53,7 @@ func (w *world) open(ctx context.Context, name string) (*process, error) {
 			return nil, fmt.Errorf("%s cannot start: %w", name, err)
 		}
 		w.note("%s starts again: %v", name, err)
-		_ = model.Sleep(ctx, time.Second)
+		_ = retry.Sleep(ctx, time.Second)
 	}
 	p.stop()
 	return nil, ctx.Err()

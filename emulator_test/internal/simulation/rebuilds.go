@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +21,7 @@ import (
 // drop, wherever a process that died has come to.
 func (w *world) rebuildIndex(p *process) {
 	every := rebuildEvery
-	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(every)))) == nil {
+	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(every)))) == nil {
 		err := w.rebuild(p.ctx, p)
 		if every = rebuildEvery; err == nil || p.ctx.Err() != nil {
 			continue
@@ -50,7 +52,7 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 		if !errors.Is(err, percolator.ErrSchemaMismatch) {
 			return err
 		}
-		if err := model.Sleep(ctx, restLooks); err != nil {
+		if err := retry.Sleep(ctx, restLooks); err != nil {
 			return err
 		}
 	}
@@ -69,7 +71,7 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 func (w *world) afterRebuild(work func(*process)) func(*process) {
 	return func(p *process) {
 		for w.cfg.rebuildsFirst && w.rebuilds.Load() == 0 && w.history.Len() < w.cfg.Transactions/2 {
-			if model.Sleep(p.ctx, rebuildEvery/10) != nil {
+			if retry.Sleep(p.ctx, rebuildEvery/10) != nil {
 				return
 			}
 		}
@@ -137,7 +139,7 @@ func (w *world) cutFromMeta(sl *slot, d time.Duration) {
 	}
 	join := p.store.CutOff(model.MetaTable)
 	w.ending.Go(func() {
-		_ = model.Sleep(sl.ctx, d)
+		_ = retry.Sleep(sl.ctx, d)
 		join()
 	})
 }

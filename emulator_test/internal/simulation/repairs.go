@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"github.com/gopercolator/percolator/percolator/loader"
 
 	"context"
@@ -156,7 +158,7 @@ func (w *world) repairBeside(ctx context.Context, to tso.Timestamp, by *bystande
 	weather.Go(func() { w.weather(windy, gusts) })
 	r := w.dice.next(repairer)
 	if r.IntN(2) == 0 { // else what clients have left behind is still there
-		_ = model.Sleep(ctx, time.Duration(r.Int64N(int64(time.Second))))
+		_ = retry.Sleep(ctx, time.Duration(r.Int64N(int64(time.Second))))
 	}
 	for n := 1; ; n++ {
 		if n == repairTries {

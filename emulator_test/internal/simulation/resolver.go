@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -40,7 +42,7 @@ func (s *locksSeen) recall(seen []model.Lock, r *rand.Rand) []model.Lock {
 // resolve resolves locks, most of them long after it has seen them, when others have.
 func (w *world) resolve(p *process) {
 	a := admin.New(p.client)
-	for model.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*time.Second)))) == nil {
+	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(2*time.Second)))) == nil {
 		ctx, cancel := context.WithTimeout(p.ctx, transactionLimit)
 		tables := p.client.Schema().Tables
 		var seen []model.Lock

@@ -1,12 +1,12 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // slot holds a process and its work, and starts another one in the place of one that was killed.
@@ -67,7 +67,7 @@ func (sl *slot) kill() {
 // restart kills the process and starts another one after a while.
 func (sl *slot) restart(ctx context.Context, down time.Duration) {
 	sl.kill()
-	if model.Sleep(ctx, down) != nil {
+	if retry.Sleep(ctx, down) != nil {
 		return
 	}
 	if err := sl.begin(ctx); err != nil && ctx.Err() == nil {

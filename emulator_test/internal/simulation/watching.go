@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +12,6 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/watch"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -79,7 +80,7 @@ func (w *world) watch(p *process) {
 			if w.cfg.intensity == 0 {
 				w.problem("%s: %v", p.name, err)
 			}
-			_ = model.Sleep(p.ctx, time.Second)
+			_ = retry.Sleep(p.ctx, time.Second)
 		}
 	}
 }

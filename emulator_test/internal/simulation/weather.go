@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -8,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // weather makes the faults that are not those of single requests, until ctx ends.
@@ -17,7 +18,7 @@ func (w *world) weather(ctx context.Context, storms []func(*world, context.Conte
 		return
 	}
 	r := w.dice.next("weather")
-	for model.Sleep(ctx, w.until(r)) == nil {
+	for retry.Sleep(ctx, w.until(r)) == nil {
 		kind, own := storms[r.IntN(len(storms))], rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 		w.ending.Go(func() { kind(w, ctx, own) })
 	}
@@ -59,7 +60,7 @@ func (w *world) killSoon(p *process, after time.Duration) {
 	}
 	down := time.Duration(p.rand.Int64N(int64(5 * time.Second)))
 	w.ending.Go(func() {
-		if model.Sleep(p.ctx, after) == nil && w.slots[i].running() == p {
+		if retry.Sleep(p.ctx, after) == nil && w.slots[i].running() == p {
 			w.slots[i].restart(w.slots[i].ctx, down)
 		}
 	})
@@ -87,7 +88,7 @@ func (w *world) suspendFor(ctx context.Context, p *process, how simulated.Condit
 	}
 	resume := p.suspend(how)
 	w.ending.Go(func() {
-		_ = model.Sleep(ctx, d)
+		_ = retry.Sleep(ctx, d)
 		resume()
 	})
 }
@@ -105,7 +106,7 @@ func (w *world) cutFromOracle(ctx context.Context, r *rand.Rand, d time.Duration
 	}
 	join := p.gate.cut()
 	w.ending.Go(func() {
-		_ = model.Sleep(ctx, d)
+		_ = retry.Sleep(ctx, d)
 		join()
 	})
 }

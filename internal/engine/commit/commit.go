@@ -4,6 +4,8 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +91,7 @@ func (cm *commit) id() locks.TxnID { return locks.TxnID{Primary: cm.primary.Cell
 
 // Commit seals the transaction and commits it.
 func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return 0, err
 	}
 	writes, weak, err := tx.seal()
@@ -327,7 +329,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 	mut := cm.commitMutation(rw, commitTS)
 	lifetime, cancel := context.WithDeadline(ctx, cm.until)
 	defer cancel()
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for {
 		held, err := cm.c.Store.CheckAndMutate(lifetime, p.Table, p.Row, store.HeldLock(p.Column, cm.startTS), mut, nil)
 		if err == nil && held {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -122,7 +123,7 @@ func (c *contention) await(ctx context.Context, closed <-chan struct{}, w *waite
 		case <-closed:
 			return fmt.Errorf("percolator: %w", model.ErrClosed)
 		case <-ctx.Done():
-			return model.WithContext(ctx, ctx.Err())
+			return retry.WithContext(ctx, ctx.Err())
 		}
 	}
 }

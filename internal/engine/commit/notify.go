@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"slices"
@@ -51,7 +53,7 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	}
 	cm.announced = a
 	if err := cm.notifyWeak(ctx, a.TS, a.Deadline); err != nil {
-		return 0, model.WithContext(ctx, err)
+		return 0, retry.WithContext(ctx, err)
 	}
 	cm.notified(cm.weak, a.TS)
 	return a.TS, nil
@@ -66,7 +68,7 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 
 // ClearNotifications is ClearNotification for cells of one column, each up to its timestamp.
 func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notification) error {
-	if err := model.CheckContext(ctx); err != nil || len(over) == 0 {
+	if err := retry.CheckContext(ctx); err != nil || len(over) == 0 {
 		return err
 	}
 	column := over[0].Cell

@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"strings"
@@ -159,7 +161,7 @@ var errChangedSince = errors.New("the cell has changed since it was parked")
 // journal need not list them any longer than the row holds them: beside no notification nothing is
 // parked.
 func (c *Committer) ForgetObserverStates(ctx context.Context, states ...layout.ObserverState) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	until, err := c.Meta.CheckRepairing(ctx)
@@ -181,7 +183,7 @@ func (c *Committer) ForgetObserverStates(ctx context.Context, states ...layout.O
 
 // checkObserved refuses a cell that can have no observer.
 func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.TableInfo, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	info, ok := c.Meta.Catalog.Load().UserTable(cell.Table)

@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -80,11 +82,11 @@ func (cm *commit) end(ctx context.Context, o outcome, commitTS tso.Timestamp, ca
 // afterCommitRequest decides a commit request that was not acknowledged: cause is its error, nil if
 // it did not match. resend: the transaction is open.
 func (cm *commit) afterCommitRequest(ctx context.Context, cause error) (resend bool, err error) {
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for ctx.Err() == nil {
 		o, s, err := cm.readOutcome(ctx)
 		switch {
-		case err != nil && (!model.Ambiguous(err) || errors.Is(err, model.ErrClosed)):
+		case err != nil && (!retry.Ambiguous(err) || errors.Is(err, model.ErrClosed)):
 			return false, cm.unknown(ctx, errors.Join(cause, err))
 		case err != nil:
 			if pause.Wait(ctx) != nil {
@@ -92,7 +94,7 @@ func (cm *commit) afterCommitRequest(ctx context.Context, cause error) (resend b
 			}
 		case o != outcomeOpen:
 			return false, cm.end(ctx, o, s.CommitTS, cause)
-		case cause != nil && !model.Ambiguous(cause):
+		case cause != nil && !retry.Ambiguous(cause):
 			return false, cm.giveUp(ctx, cause)
 		default:
 			return true, cause
@@ -105,7 +107,7 @@ func (cm *commit) afterCommitRequest(ctx context.Context, cause error) (resend b
 // why. ErrOutcomeUnknown: ctx has ended, the client is closed, the record may have been collected,
 // or the store refuses to answer for good.
 func (cm *commit) afterLifetime(ctx context.Context, cause error) error {
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for {
 		o, s, err := cm.readOutcome(ctx)
 		switch {
@@ -117,10 +119,10 @@ func (cm *commit) afterLifetime(ctx context.Context, cause error) error {
 		if err != nil {
 			cause = err
 		}
-		lasting := err != nil && (!model.Ambiguous(err) || errors.Is(err, model.ErrClosed) || errors.Is(err, model.ErrCorrupt))
+		lasting := err != nil && (!retry.Ambiguous(err) || errors.Is(err, model.ErrClosed) || errors.Is(err, model.ErrCorrupt))
 		if lasting || pause.Wait(ctx) != nil {
 			if errors.Is(cause, model.ErrOutcomeUnknown) {
-				return model.WithContext(ctx, cause)
+				return retry.WithContext(ctx, cause)
 			}
 			return cm.unknown(ctx, cause)
 		}
@@ -140,7 +142,7 @@ func (cm *commit) giveUp(ctx context.Context, cause error) error {
 	case s.State != locks.TxnRolledBack:
 		return cm.unknown(ctx, cause)
 	}
-	return model.WithContext(ctx, cause)
+	return retry.WithContext(ctx, cause)
 }
 
 // unknown is ErrOutcomeUnknown with what prevented an answer.
@@ -149,5 +151,5 @@ func (cm *commit) unknown(ctx context.Context, cause error) error {
 	if cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	return model.WithContext(ctx, err)
+	return retry.WithContext(ctx, err)
 }

@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"slices"
@@ -207,7 +209,7 @@ func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Writ
 		cm.note(rw, touched)
 		return nil
 	}
-	if err != nil && model.Ambiguous(err) {
+	if err != nil && retry.Ambiguous(err) {
 		cm.note(rw, touched)
 	}
 	for _, part := range (&rowWrites{writes: chunk}).chunks(false) {
@@ -224,10 +226,10 @@ func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Writ
 func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
 	predicate := store.Conflict(columns, cm.startTS, first)
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for ; ; predicate = store.Conflict(columns, cm.startTS, false) {
 		if err := ctx.Err(); err != nil {
-			return model.WithContext(ctx, err)
+			return retry.WithContext(ctx, err)
 		}
 		conflict, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, predicate, nil, cm.prewriteMutation(chunk))
 		switch {
@@ -243,7 +245,7 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 				}
 				return err
 			}
-		case !model.Ambiguous(err):
+		case !retry.Ambiguous(err):
 			cm.note(rw, refused)
 			return err
 		case errors.Is(err, model.ErrClosed):
@@ -252,7 +254,7 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 		default:
 			cm.note(rw, touched)
 			if cm.failed.Load() || pause.Wait(ctx) != nil {
-				return model.WithContext(ctx, err)
+				return retry.WithContext(ctx, err)
 			}
 		}
 	}

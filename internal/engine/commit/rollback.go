@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"slices"
@@ -36,7 +38,7 @@ func (cm *commit) abort(ctx context.Context, cause error) error {
 			cm.c.Config.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", cm.primary.Cell.Table, "error", err)
 		}
 	}
-	return model.WithContext(ctx, cause)
+	return retry.WithContext(ctx, cause)
 }
 
 // cleanUpLimit gives large transactions the time that their rows take.

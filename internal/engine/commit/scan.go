@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"iter"
@@ -20,7 +22,7 @@ func (tx *Txn) Scan(ctx context.Context, table string, r model.Range, columns ..
 // ScanWith merges the transaction's own writes into a scan of the snapshot.
 func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
 	own, err := tx.ownIn(table, o)
-	if err = errors.Join(err, model.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
+	if err = errors.Join(err, retry.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed[model.Entry](err)
 	}
 	return tx.locking(reads.Entries(mergeOwn(tx.snap.ScanRows(ctx, table, o), own, o.Reverse), o.Limit))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -66,7 +67,7 @@ type TxnOptions struct {
 
 // Begin begins a transaction.
 func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	if o.Blind && o.LockReads {
@@ -268,7 +269,7 @@ func (tx *Txn) mayRead(c model.Cell) error {
 
 // Get reads the transaction's own write or the snapshot.
 func (tx *Txn) Get(ctx context.Context, c model.Cell) ([]byte, error) {
-	if err := errors.Join(model.CheckContext(ctx), tx.mayRead(c)); err != nil {
+	if err := errors.Join(retry.CheckContext(ctx), tx.mayRead(c)); err != nil {
 		return nil, err
 	}
 	w, ok, err := tx.own(c)
@@ -288,7 +289,7 @@ func (tx *Txn) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 
 // GetMulti reads the transaction's own writes or the snapshot.
 func (tx *Txn) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte, error) {
-	if err := errors.Join(model.CheckContext(ctx), tx.open()); err != nil {
+	if err := errors.Join(retry.CheckContext(ctx), tx.open()); err != nil {
 		return nil, err
 	}
 	out := make([][]byte, len(cells))
@@ -326,7 +327,7 @@ func (tx *Txn) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte, err
 
 // GetForUpdate reads c and buffers a lock on it.
 func (tx *Txn) GetForUpdate(ctx context.Context, c model.Cell) ([]byte, error) {
-	if err := errors.Join(model.CheckContext(ctx), tx.mayRead(c)); err != nil {
+	if err := errors.Join(retry.CheckContext(ctx), tx.mayRead(c)); err != nil {
 		return nil, err
 	}
 	if err := tx.buffer(Write{Cell: c, Kind: layout.KindLock}); err != nil {

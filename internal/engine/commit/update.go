@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -30,7 +31,7 @@ func (c *Committer) Update(ctx context.Context, f func(ctx context.Context, tx *
 }
 
 func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, attempts int, err error) {
-	pause := model.NewBackoff(2*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(2*time.Millisecond, time.Second)
 	var cells []model.Cell // on which it has conflicted
 	for ways := 0; ; {
 		o.retry = attempts > 0
@@ -72,14 +73,14 @@ func (c *Committer) leastPause(attempt time.Duration) time.Duration {
 type updating struct{ c *Committer }
 
 // admit waits until an attempt may begin, after conflicts on cells, in the context that it returns.
-func (c *Committer) admit(ctx context.Context, cells []model.Cell, retry bool) (within context.Context, held *turns, end func(error), err error) {
-	if err := model.CheckContext(ctx); err != nil {
+func (c *Committer) admit(ctx context.Context, cells []model.Cell, again bool) (within context.Context, held *turns, end func(error), err error) {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, nil, nil, err
 	}
 	if ctx.Value(updating{c}) != nil { // the Update around it holds what this one would wait for
 		return ctx, nil, func(error) {}, nil
 	}
-	held, end, err = c.contention.begin(ctx, c.Store.Background.Done(), cells, retry)
+	held, end, err = c.contention.begin(ctx, c.Store.Background.Done(), cells, again)
 	return context.WithValue(ctx, updating{c}, true), held, end, err
 }
 

@@ -25,7 +25,7 @@ const handOverTimeout = 500 * time.Millisecond
 // taker dies. After an error any may have been taken.
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle hands nothing over, or Config.DisableHints is set.
-func (d *Dispatcher) HandOver(ctx context.Context, handOvers []model.HandOver) (taken []int, err error) {
+func (d *Dispatcher) HandOver(ctx context.Context, handOvers []HandOver) (taken []int, err error) {
 	service, ok := d.Hints.service.(coordination.Handover)
 	if !ok {
 		return nil, fmt.Errorf("percolator: handing notifications over: %w", tso.ErrUnsupported)
@@ -63,7 +63,7 @@ func (h *hinter) handOverTopic(table, column string) uint64 {
 // encodeHandOver encodes how often the cells were handed over, this time included, by which worker,
 // and as many of the cells as fit into a hint: of each the length of the prefix that its row shares
 // with the one before, the rest of the row, and how much its timestamp is above the other's.
-func encodeHandOver(s model.HandOver) (data string, cells int) {
+func encodeHandOver(s HandOver) (data string, cells int) {
 	b := binary.BigEndian.AppendUint64([]byte{byte(s.Times)}, s.From)
 	var last model.Notification
 	for _, n := range s.Notified {
@@ -85,7 +85,7 @@ func encodeHandOver(s model.HandOver) (data string, cells int) {
 }
 
 // decodeHandOver returns ok false for bytes that no client has sent.
-func decodeHandOver(column model.Cell, data string) (s model.HandOver, ok bool) {
+func decodeHandOver(column model.Cell, data string) (s HandOver, ok bool) {
 	if len(data) < 10 || data[0] == 0 {
 		return s, false
 	}

@@ -18,7 +18,7 @@ func TestHandOverArrivesAsItWas(t *testing.T) {
 	row := rapid.OneOf(rapid.StringN(1, 5, 5), rapid.StringN(1, 3000, model.MaxRowKeyBytes))
 	ts := rapid.Map(rapid.Int64Min(1), func(n int64) tso.Timestamp { return tso.Timestamp(n) })
 	rapid.Check(t, func(t *rapid.T) {
-		s := model.HandOver{Times: rapid.IntRange(1, 255).Draw(t, "hand-overs"), From: rapid.Uint64().Draw(t, "from")}
+		s := HandOver{Times: rapid.IntRange(1, 255).Draw(t, "hand-overs"), From: rapid.Uint64().Draw(t, "from")}
 		for _, row := range rapid.SliceOfNDistinct(row, 1, 300, rapid.ID).Draw(t, "rows") {
 			s.Notified = append(s.Notified, notification("t", row, "c", ts.Draw(t, "ts")))
 		}
@@ -27,7 +27,7 @@ func TestHandOverArrivesAsItWas(t *testing.T) {
 		case cells == 0 || len(data) > hintBytes:
 			t.Fatalf("%d cells in %d bytes", cells, len(data))
 		case cells < len(s.Notified):
-			if more, all := encodeHandOver(model.HandOver{Notified: s.Notified[:cells+1], Times: 1}); all > cells {
+			if more, all := encodeHandOver(HandOver{Notified: s.Notified[:cells+1], Times: 1}); all > cells {
 				t.Errorf("%d cells fit into %d bytes", all, len(more))
 			}
 			s.Notified = s.Notified[:cells]
@@ -41,7 +41,7 @@ func TestHandOverArrivesAsItWas(t *testing.T) {
 // Rows with a prefix in common take up little: a batch of 250 URLs fits.
 func TestHandOverOfABatch(t *testing.T) {
 	t.Parallel()
-	s := model.HandOver{Times: 1}
+	s := HandOver{Times: 1}
 	for i := range 250 {
 		row := fmt.Sprintf("https://documentation.example/api/java.base/java/util/concurrent/Class%03d.html", i)
 		s.Notified = append(s.Notified, notification("t", row, "c", tso.Timestamp(240_000_000_000_000+1000*i)))
@@ -52,7 +52,7 @@ func TestHandOverOfABatch(t *testing.T) {
 }
 
 func FuzzHandOver(f *testing.F) {
-	whole, _ := encodeHandOver(model.HandOver{Times: 1, From: 7, Notified: []model.Notification{notification("t", "row-1", "c", 5), notification("t", "row-2", "c", 3)}})
+	whole, _ := encodeHandOver(HandOver{Times: 1, From: 7, Notified: []model.Notification{notification("t", "row-1", "c", 5), notification("t", "row-2", "c", 3)}})
 	for n := range whole {
 		f.Add(whole[:n])
 	}

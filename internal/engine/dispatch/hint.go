@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -205,8 +207,8 @@ func decodePassed(data string) (n model.Notification, ok bool) {
 //
 // errors.Is(err, tso.ErrUnsupported): the oracle passes no hints on, or Config.DisableHints is set.
 // Other errors are transient, but for ErrClosed.
-func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (heard model.Heard, err error) {
-	if err := model.CheckContext(ctx); err != nil {
+func (d *Dispatcher) AwaitNotifications(ctx context.Context, q Question) (heard Heard, err error) {
+	if err := retry.CheckContext(ctx); err != nil {
 		return heard, err
 	}
 	if d.Hints.service == nil {
@@ -231,7 +233,7 @@ func (d *Dispatcher) AwaitNotifications(ctx context.Context, q model.Question) (
 	case d.Store.Closed.Load():
 		return heard, fmt.Errorf("percolator: %w", model.ErrClosed)
 	case err != nil:
-		return heard, fmt.Errorf("percolator: awaiting notifications: %w", model.WithContext(ctx, err))
+		return heard, fmt.Errorf("percolator: awaiting notifications: %w", retry.WithContext(ctx, err))
 	}
 	d.Store.Count.HintsTaken.Add(int64(len(taken)))
 	for _, h := range taken {

@@ -133,7 +133,7 @@ func TestOnlyWhatFitsIsPassedOn(t *testing.T) {
 		t.Fatalf("%d hints were left", len(o.hints))
 	}
 	heard := func(worker string) []model.Notification {
-		got, err := d.AwaitNotifications(t.Context(), model.Question{Worker: worker, Columns: []model.Cell{{Table: "t", Column: "c"}}, Most: 10})
+		got, err := d.AwaitNotifications(t.Context(), Question{Worker: worker, Columns: []model.Cell{{Table: "t", Column: "c"}}, Most: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

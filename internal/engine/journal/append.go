@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -205,7 +207,7 @@ func (w *Append) Wait(ctx context.Context) error {
 	case <-timer.C:
 		return fmt.Errorf("percolator: transaction %d is not in the journal: %w", w.entry.StartTS, status.Errorf(codes.DeadlineExceeded, "%s has not answered for a request lifetime", model.JournalTable))
 	case <-ctx.Done():
-		return fmt.Errorf("percolator: waiting for the journal: %w", model.WithContext(ctx, ctx.Err()))
+		return fmt.Errorf("percolator: waiting for the journal: %w", retry.WithContext(ctx, ctx.Err()))
 	}
 }
 
@@ -367,10 +369,10 @@ func (a *Appender) request(s *stream, batch []*part, seq uint64, mut *store.Muta
 
 // mutate sends an idempotent mutation again while its outcome is open, until ctx ends.
 func (a *Appender) mutate(ctx context.Context, key string, mut *store.Mutation) error {
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for {
 		err := a.store.Mutate(ctx, model.JournalTable, key, mut)
-		if err == nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) || ctx.Err() != nil {
+		if err == nil || !retry.Ambiguous(err) || errors.Is(err, model.ErrClosed) || ctx.Err() != nil {
 			return err
 		}
 		if pause.Wait(ctx) != nil {

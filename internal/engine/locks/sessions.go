@@ -1,6 +1,8 @@
 package locks
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"slices"
 	"sync/atomic"
@@ -8,7 +10,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
@@ -86,7 +87,7 @@ func (l *Sessions) Await(ctx context.Context) string {
 	l.missing.CompareAndSwap(0, int64(time.Since(l.opened)))
 	ctx, cancel := context.WithDeadline(ctx, l.opened.Add(time.Duration(l.missing.Load())+sessionWait))
 	defer cancel()
-	for pause := model.NewBackoff(time.Millisecond, 50*time.Millisecond); l.own.ID() == "" && pause.Wait(ctx) == nil; {
+	for pause := retry.NewBackoff(time.Millisecond, 50*time.Millisecond); l.own.ID() == "" && pause.Wait(ctx) == nil; {
 	}
 	return l.own.ID()
 }

@@ -1,6 +1,8 @@
 package locks
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"time"
@@ -22,12 +24,12 @@ const (
 
 // LockWait is how a reader waits for the locks of one cell.
 type LockWait struct {
-	pause   *model.Backoff
+	pause   *retry.Backoff
 	awaited tso.Timestamp // the transaction of this client that the reader awaited in memory
 }
 
 // NewLockWait starts to wait for the locks of a cell.
-func NewLockWait() LockWait { return LockWait{pause: model.NewBackoff(MinLockWait, maxLockWait)} }
+func NewLockWait() LockWait { return LockWait{pause: retry.NewBackoff(MinLockWait, maxLockWait)} }
 
 // ResolveOrWait awaits a lock's transaction if this client is committing it. Otherwise it resolves
 // the lock, or pauses while the owner is alive. With a commit timestamp the transaction has
@@ -83,7 +85,7 @@ func (w *LockWatch) End(err error) {
 // its way, whichever request the end cut off.
 func LockedErr(ctx context.Context, cell model.Cell, blocker layout.LockRecord, err error) error {
 	if ctx.Err() == nil || blocker.StartTS == 0 {
-		return model.WithContext(ctx, err)
+		return retry.WithContext(ctx, err)
 	}
-	return fmt.Errorf("percolator: %s: %w: held by transaction %d: %w", cell, model.ErrLocked, blocker.StartTS, model.WithContext(ctx, err))
+	return fmt.Errorf("percolator: %s: %w: held by transaction %d: %w", cell, model.ErrLocked, blocker.StartTS, retry.WithContext(ctx, err))
 }

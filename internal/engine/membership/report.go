@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"encoding/json"
@@ -175,7 +177,7 @@ func Reports(ctx context.Context, e *engine.Engine) ([]Report, error) {
 }
 
 func readReports(ctx context.Context, e *engine.Engine) ([]layout.Item, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	return reports.read(ctx, e, reports.prefix)

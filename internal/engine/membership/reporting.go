@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -43,7 +45,7 @@ func (r *Reporter) Run(ctx context.Context, pause time.Duration, tell func() (Wo
 // do not make the process look dead. While others fill the list, the next try waits for
 // MaxReportInterval, because each reads the list.
 func keepReporting(ctx context.Context, interval, pause time.Duration, store func(ctx context.Context) error) {
-	for model.Sleep(ctx, pause) == nil {
+	for retry.Sleep(ctx, pause) == nil {
 		begun := time.Now()
 		within, cancel := context.WithTimeout(ctx, min(reportTimeout, max(interval*3/5, minReportTimeout)))
 		err := store(within)

@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -24,7 +26,7 @@ const createTimeout = 5 * time.Minute
 // the schema by a conditional mutation, so the profile must route to a single cluster and allow
 // single-row transactions.
 func ApplySchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	if err := s.Validate(); err != nil {
@@ -120,7 +122,7 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 	}
 	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, store.Credentials(err)))
+		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, retry.WithContext(ctx, store.Credentials(err)))
 	}
 	return admin, nil
 }
@@ -165,7 +167,7 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 	select {
 	case <-time.After(model.EffectiveTiming(stored.Schema.Timing).MetaMaxAge):
 	case <-ctx.Done():
-		return stored, model.WithContext(ctx, ctx.Err())
+		return stored, retry.WithContext(ctx, ctx.Err())
 	}
 	return Read(ctx, s)
 }
@@ -175,7 +177,7 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 // start before there is a schema. It is idempotent and adds what an existing table lacks. On a real
 // instance it may take minutes, at most 5.
 func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)

@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -415,7 +417,7 @@ func TableDeleter(ctx context.Context, project, instance string, opts []option.C
 	}
 	return func(ctx context.Context, name string) error {
 		if err := admin.DeleteTable(ctx, name); err != nil && status.Code(err) != codes.NotFound {
-			return fmt.Errorf("percolator: deleting table %q: %w", name, model.WithContext(ctx, err))
+			return fmt.Errorf("percolator: deleting table %q: %w", name, retry.WithContext(ctx, err))
 		}
 		return nil
 	}, admin.Close, nil

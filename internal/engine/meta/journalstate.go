@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,7 +111,7 @@ func (w *Watcher) ReopenJournal(ctx context.Context) error {
 // and returns what is stored then. The requests are conditional on the version, so none can undo a
 // change by another process.
 func (w *Watcher) publish(ctx context.Context, change func(State) (next State, needed bool)) (State, error) {
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for failed := 0; ; {
 		m, err := w.Refresh(ctx)
 		if err != nil {
@@ -123,7 +125,7 @@ func (w *Watcher) publish(ctx context.Context, change func(State) (next State, n
 		if err == nil {
 			continue // applied, or overtaken by another change: see which
 		}
-		if failed++; !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) || failed == model.TransientFailures {
+		if failed++; !retry.Ambiguous(err) || errors.Is(err, model.ErrClosed) || failed == retry.TransientFailures {
 			return m, err
 		}
 		if perr := pause.Wait(ctx); perr != nil {

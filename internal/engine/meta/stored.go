@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"slices"
 
@@ -50,7 +52,7 @@ func ReadSchema(ctx context.Context, project, instance, appProfile string, opts 
 
 // readFrom reads the meta row over a connection of its own.
 func readFrom(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (State, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return State{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
@@ -68,7 +70,7 @@ func readFrom(ctx context.Context, project, instance, appProfile string, opts []
 // read with, "" for the default one. Errors: ErrInvalidArgument for an invalid schema, ErrCorrupt,
 // those of the store.
 func PlanSchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) (SchemaPlan, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return SchemaPlan{}, err
 	}
 	if err := s.Validate(); err != nil {

@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 
@@ -37,11 +39,11 @@ func (admin *adminTables) Create(ctx context.Context, name string, splits []stri
 		return nil
 	}
 	if status.Code(err) != codes.AlreadyExists {
-		return fmt.Errorf("percolator: creating table %q: %w", name, model.WithContext(ctx, err))
+		return fmt.Errorf("percolator: creating table %q: %w", name, retry.WithContext(ctx, err))
 	}
 	info, err := admin.TableInfo(ctx, name)
 	if err != nil {
-		return fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
+		return fmt.Errorf("percolator: reading table %q: %w", name, retry.WithContext(ctx, err))
 	}
 	have := model.SetOf(info.Families)
 	for _, f := range families {
@@ -49,7 +51,7 @@ func (admin *adminTables) Create(ctx context.Context, name string, splits []stri
 			continue
 		}
 		if err := admin.CreateColumnFamily(ctx, name, f); err != nil && status.Code(err) != codes.AlreadyExists {
-			return fmt.Errorf("percolator: creating family %q of table %q: %w", f, name, model.WithContext(ctx, err))
+			return fmt.Errorf("percolator: creating family %q of table %q: %w", f, name, retry.WithContext(ctx, err))
 		}
 	}
 	return nil
@@ -61,7 +63,7 @@ func (admin *adminTables) Families(ctx context.Context, name string) (map[string
 	case status.Code(err) == codes.NotFound:
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
+		return nil, fmt.Errorf("percolator: reading table %q: %w", name, retry.WithContext(ctx, err))
 	}
 	return model.SetOf(info.Families), nil
 }

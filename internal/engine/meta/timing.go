@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/json"
 
@@ -19,7 +21,7 @@ const columnTiming = "timing"
 // ProposeTiming stores the Timing that the first schema of an instance gets, where it leaves that
 // open. A schema that is stored already keeps its own. The instance needs percolator_meta.
 func ProposeTiming(ctx context.Context, project, instance string, t model.Timing, opts ...option.ClientOption) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	if err := model.CheckTiming(t); err != nil {

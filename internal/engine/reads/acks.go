@@ -1,6 +1,8 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"maps"
 
@@ -51,7 +53,7 @@ func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cells []model.C
 		err = g.Wait()
 	}
 	if err != nil {
-		return nil, model.WithContext(ctx, err)
+		return nil, retry.WithContext(ctx, err)
 	}
 	return out, r.meta.CheckRead(ctx, ts, cells[0].Table)
 }

@@ -1,6 +1,8 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"sync"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Requests for the same table and columns that arrive while others are in flight are sent together
@@ -112,7 +113,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 		}
 		return a.rowAnswer, a.err
 	case <-ctx.Done():
-		return rowAnswer{}, model.WithContext(ctx, ctx.Err())
+		return rowAnswer{}, retry.WithContext(ctx, ctx.Err())
 	}
 }
 
@@ -142,7 +143,7 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 	select {
 	case b.lone <- struct{}{}:
 	case <-ctx.Done():
-		return rowAnswer{}, model.WithContext(ctx, ctx.Err())
+		return rowAnswer{}, retry.WithContext(ctx, ctx.Err())
 	}
 	defer HoldSlot(slotTimeout, func() { <-b.lone })()
 	return b.reader.readOne(ctx, q, row)

@@ -1,6 +1,8 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +31,7 @@ func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, o model.S
 // ScanIndex is Snapshot.ScanIndex; merge, if not nil, puts the entries of buffered writes into the
 // stream of the index's rows.
 func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, o model.ScanIndexOptions, merge func(model.Index, model.Range, Rows) Rows) iter.Seq2[model.Entry, error] {
-	if err := errors.Join(model.CheckContext(ctx), model.CheckLimit(table, o.Limit)); err != nil {
+	if err := errors.Join(retry.CheckContext(ctx), model.CheckLimit(table, o.Limit)); err != nil {
 		return Failed[model.Entry](err)
 	}
 	found, err := r.completeIndex(ctx, s.ts, table, index)

@@ -1,6 +1,8 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"iter"
@@ -69,7 +71,7 @@ func (r *Reader) WrittenSince(ctx context.Context, table string, ts tso.Timestam
 // SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells. The
 // list may be empty.
 func (r *Reader) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.meta.CheckTable(table); err != nil {
@@ -109,7 +111,7 @@ func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
 // rows of one table share a request. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
 // (names), and those of the store.
 func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return layout.Pending{}, err
 	}
 	if err := r.meta.CheckReadable(cell); err != nil {

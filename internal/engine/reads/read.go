@@ -4,6 +4,8 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"slices"
@@ -109,7 +111,7 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 			g.Go(func() error { return finish(gctx, group) })
 		}
 		if err := g.Wait(); err != nil {
-			return nil, nil, model.WithContext(ctx, err)
+			return nil, nil, retry.WithContext(ctx, err)
 		}
 	}
 	var whole []rowAnswer

@@ -1,6 +1,8 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +42,7 @@ func ForTxn(r *Reader, ts tso.Timestamp) *Snapshot {
 
 // Snapshot opens a snapshot of now, which asks the oracle, or of an earlier time.
 func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	if o.Staleness < 0 || (o.Staleness > 0 && o.Set) {
@@ -107,7 +109,7 @@ func (s *Snapshot) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 // getOne is GetMulti for one cell, without the slices: it is the most frequent call of
 // transactions.
 func (s *Snapshot) getOne(ctx context.Context, c model.Cell) ([]byte, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.reader.meta.CheckReadable(c); err != nil {
@@ -181,7 +183,7 @@ func (s *Snapshot) GetExpiring(ctx context.Context, cells []model.Cell) (values 
 
 // getMulti is GetMulti; expires, if not nil, is to be filled.
 func (s *Snapshot) getMulti(ctx context.Context, cells []model.Cell, expires []tso.Timestamp) ([][]byte, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	out := make([][]byte, len(cells))

@@ -1,6 +1,8 @@
 package settle
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"slices"
@@ -150,7 +152,7 @@ func (a *Adopter) Run(ctx context.Context) {
 			a.report(Backlog{}, false)
 			a.count(nil)
 		}
-		_ = model.Sleep(ctx, adoptEvery)
+		_ = retry.Sleep(ctx, adoptEvery)
 	}
 	a.resign(ctx)
 }

@@ -1,6 +1,8 @@
 package settle
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"maps"
 	"slices"
@@ -73,7 +75,7 @@ type reading struct {
 // leaves few others unread.
 func (r *reading) whole(ctx context.Context, c chunk) error {
 	err := r.chunk(ctx, c)
-	if err == nil || !model.Ambiguous(err) || ctx.Err() != nil || len(c.keys) == 1 {
+	if err == nil || !retry.Ambiguous(err) || ctx.Err() != nil || len(c.keys) == 1 {
 		return r.failed(c, err)
 	}
 	var smaller []chunk

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"errors"
@@ -76,7 +78,7 @@ func AwaitEmulator(ctx context.Context, opts []option.ClientOption) error {
 	case errors.Is(err, emulatorhost.ErrAddress):
 		return fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
 	case err != nil:
-		return fmt.Errorf("percolator: %w", model.WithContext(ctx, err))
+		return fmt.Errorf("percolator: %w", retry.WithContext(ctx, err))
 	}
 	return nil
 }
@@ -138,7 +140,7 @@ func connect(ctx context.Context, project, instance string, cfg bigtable.ClientC
 	if err != nil {
 		stop()
 		end()
-		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, model.WithContext(ctx, Credentials(err)))
+		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, retry.WithContext(ctx, Credentials(err)))
 	}
 	return c, nil
 }

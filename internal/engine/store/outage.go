@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"log/slog"
@@ -10,7 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -61,7 +62,7 @@ func (o *Outage) Ended(err error) {
 	}
 	left := o.waiting.Add(-1)
 	switch {
-	case err == nil || !model.Ambiguous(err) && !errors.Is(err, tso.ErrUnavailable):
+	case err == nil || !retry.Ambiguous(err) && !errors.Is(err, tso.ErrUnavailable):
 		o.Heard()
 	case left == 0 && isCancellation(err):
 		o.answers.Add(1) // nobody waits any more

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +70,10 @@ func (s *Store) ReadPage(ctx context.Context, table string, r model.Range, q Que
 // readPageOf is ReadPage of those of the rows that lie in r.
 func (s *Store) readPageOf(ctx context.Context, table string, rows Rows, r model.Range, q Query, size PageSize) (Page, error) {
 	p := Page{Rest: r, More: len(rows.Ranges.Meeting(r)) > 0}
-	if err := model.CheckContext(ctx); err != nil || !p.More {
+	if err := retry.CheckContext(ctx); err != nil || !p.More {
 		return p, err
 	}
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for attempt := 1; ; attempt++ {
 		if s.Closed.Load() {
 			return Page{}, fmt.Errorf("percolator: %w", model.ErrClosed)
@@ -80,7 +82,7 @@ func (s *Store) readPageOf(ctx context.Context, table string, rows Rows, r model
 		switch {
 		case err == nil:
 			return p, nil
-		case ctx.Err() != nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed):
+		case ctx.Err() != nil || !retry.Ambiguous(err) || errors.Is(err, model.ErrClosed):
 			return Page{}, err
 		case p.Rest != r:
 			p.cut, p.More = true, len(rows.Ranges.Meeting(p.Rest)) > 0
@@ -217,7 +219,7 @@ func (p *Pass) Next(ctx context.Context) (Page, error) {
 
 // read reads a page when the budget has room for one more request.
 func (p *Pass) read(ctx context.Context, r model.Range, size PageSize) (Page, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return Page{}, err
 	}
 	select {

@@ -4,6 +4,8 @@
 package store
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -162,7 +164,7 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 // MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry
 // for each row.
 func (s *Store) MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) (errs []error, err error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bounded(ctx)
@@ -216,7 +218,7 @@ func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, 
 // usable refuses a context that has ended, and what begins after Close. A connection that the
 // caller made, such as that of BIGTABLE_EMULATOR_HOST, stays open then.
 func (s *Store) usable(ctx context.Context) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	if s.Background.Err() != nil {
@@ -239,7 +241,7 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	case status.Code(err) == codes.NotFound:
 		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; percolator schema apply, or CreateSchema, creates it: %w", table, model.ErrSchemaMismatch, err)
 	}
-	return fmt.Errorf("percolator: table %q: %w", table, model.WithContext(ctx, err))
+	return fmt.Errorf("percolator: table %q: %w", table, retry.WithContext(ctx, err))
 }
 
 // missingFamily tells a table that lacks a family from a missing table. Bigtable answers NotFound
@@ -256,15 +258,15 @@ func missingFamily(err error) bool {
 // request lifetime (I14). After a repetition the first attempt may have caused the match; callers
 // treat both alike.
 func (s *Store) Retry(ctx context.Context, send func(context.Context) (bool, error)) (bool, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timing.RequestLifetime)
 	defer cancel()
-	pause := model.NewBackoff(5*time.Millisecond, time.Second)
+	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
 	for {
 		matched, err := send(ctx)
-		if err == nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) {
+		if err == nil || !retry.Ambiguous(err) || errors.Is(err, model.ErrClosed) {
 			return matched, err
 		}
 		if perr := pause.Wait(ctx); perr != nil {

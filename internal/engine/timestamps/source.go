@@ -4,6 +4,8 @@
 package timestamps
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"sync"
@@ -116,7 +118,7 @@ type stamp struct {
 // Next asks the oracle for a timestamp greater than all that it has given (I1). Errors: ErrClosed,
 // the context's, and the oracle's.
 func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return 0, err
 	}
 	if s.Store.Closed.Load() {
@@ -132,7 +134,7 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	s.tookOracle(ctx, asked, err)
 	span.End(err)
 	if err != nil {
-		return 0, fmt.Errorf("percolator: oracle: %w", model.WithContext(ctx, err))
+		return 0, fmt.Errorf("percolator: oracle: %w", retry.WithContext(ctx, err))
 	}
 	s.Newest.offer(stamp{TS: ts, When: asked})
 	return ts, nil

@@ -1,6 +1,8 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -154,7 +156,7 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 	// The wait must end within the lease, which resolveLock does not renew.
 	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2))
 	defer cancel()
-	pause := model.NewBackoff(locks.MinLockWait, time.Second)
+	pause := retry.NewBackoff(locks.MinLockWait, time.Second)
 	for {
 		became, err := s.e.Locks.Resolve(ctx, cell, l, locks.SeenEarlier)
 		if err != nil {

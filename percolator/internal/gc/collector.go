@@ -4,6 +4,8 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"errors"
@@ -97,7 +99,7 @@ func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
 // after a random pause, so that processes that start together do not all try at once. It logs a
 // cycle that fails, and continues it after the next pause.
 func (g *Collector) Run(ctx context.Context) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	for {
@@ -141,7 +143,7 @@ func (g *Collector) Run(ctx context.Context) error {
 // depend on must not be removed; those of the store. The next cycle continues where this one
 // failed.
 func (g *Collector) Collect(ctx context.Context) (Collection, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return Collection{}, err
 	}
 	open, end := g.e.WhileOpen(store.InBackground(ctx))

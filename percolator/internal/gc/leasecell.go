@@ -1,6 +1,8 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"bytes"
 	"context"
 	"time"
@@ -110,5 +112,5 @@ func WaitLeased(ctx context.Context, ttl, whole time.Duration, keep func(context
 	if whole <= 0 {
 		return keep(ctx)
 	}
-	return WhileLeased(ctx, ttl, keep, func(ctx context.Context) error { return model.Sleep(ctx, whole) })
+	return WhileLeased(ctx, ttl, keep, func(ctx context.Context) error { return retry.Sleep(ctx, whole) })
 }

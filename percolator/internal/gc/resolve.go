@@ -1,6 +1,8 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"iter"
 	"slices"
@@ -160,7 +162,7 @@ func (r *resolving) take(rows []journal.StreamRow) map[string][]string {
 // rows resolves the locks of some rows, which one request names. A lock that cannot be judged stops
 // the cycle: what it depends on must not be erased.
 func (r *resolving) rows(ctx context.Context, table string, keys []string) error {
-	if err := model.Sleep(ctx, r.delay(len(keys))); err != nil {
+	if err := retry.Sleep(ctx, r.delay(len(keys))); err != nil {
 		return err
 	}
 	var locked []layout.Row

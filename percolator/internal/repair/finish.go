@@ -1,6 +1,8 @@
 package repair
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +188,7 @@ func (r *run) raise(ctx context.Context) (tso.Timestamp, error) {
 	// A leader that was fenced may serve what is left of its window.
 	ctx, cancel := context.WithTimeout(ctx, raiseTimeout)
 	defer cancel()
-	for pause := model.NewBackoff(100*time.Millisecond, time.Second); now <= r.repair.Greatest; {
+	for pause := retry.NewBackoff(100*time.Millisecond, time.Second); now <= r.repair.Greatest; {
 		if pause.Wait(ctx) != nil {
 			return 0, errors.Join(fmt.Errorf("percolator: %w: it was raised to %d, and hands out %d; run the repair again", model.ErrOracleBehind, r.repair.Greatest, now), err)
 		}

@@ -5,6 +5,8 @@
 package repair
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +85,7 @@ type run struct {
 // to another timestamp; ErrNotHeld, ErrOracleBehind and ErrFindings, which name the way on; those
 // of the store. After an error the fence may be there, and the same call goes on.
 func Run(ctx context.Context, e *engine.Engine, opts Options) (Report, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return Report{}, err
 	}
 	ctx, end := e.WhileOpen(store.InBackground(ctx))
@@ -203,7 +205,7 @@ func (r *run) drain(ctx context.Context, next *meta.Repair) error {
 	if r.opts.Waiting != nil {
 		r.opts.Waiting(d)
 	}
-	if err := model.Sleep(ctx, d); err != nil {
+	if err := retry.Sleep(ctx, d); err != nil {
 		return err
 	}
 	m, err := r.e.Meta.Refresh(ctx)

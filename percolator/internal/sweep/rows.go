@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"slices"
@@ -211,7 +213,7 @@ func (s *sweeping) resolve(ctx context.Context, list []finding, deadline time.Ti
 // resolveLock resolves a lock. While the journal is building it waits for the end of its
 // transaction: one from before the drain never commits, and no entry names it.
 func (s *sweeping) resolveLock(ctx context.Context, l model.Lock) (model.Resolution, error) {
-	pause := model.NewBackoff(locks.MinLockWait, time.Second)
+	pause := retry.NewBackoff(locks.MinLockWait, time.Second)
 	for {
 		r, err := s.e.Locks.ResolveLock(ctx, l)
 		switch {

@@ -4,6 +4,8 @@
 package sweep
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"errors"
@@ -97,14 +99,14 @@ const (
 // closed. It logs a sweep that fails, and continues it after a pause. An instance whose journal is
 // disabled is left alone.
 func (w *Sweeper) Run(ctx context.Context) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	ctx, end := w.e.WhileOpen(ctx)
 	defer end()
 	every := max(w.cfg.Interval/looksPerInterval, time.Second)
 	tick, asked := min(every, buildsWithin), time.Time{}
-	for model.Sleep(ctx, tick/2+rand.N(tick/2)) == nil {
+	for retry.Sleep(ctx, tick/2+rand.N(tick/2)) == nil {
 		building := w.e.Meta.Journaled() && !w.e.Meta.ByJournal() // as far as this client knows
 		if !building && time.Since(asked) < every {
 			continue
@@ -162,7 +164,7 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 // ErrConflict if the journal was turned off meanwhile; ErrCorrupt for an entry that cannot be
 // decoded; those of the store. The next sweep continues where this one failed.
 func (w *Sweeper) Sweep(ctx context.Context) (Sweep, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return Sweep{}, err
 	}
 	open, end := w.e.WhileOpen(store.InBackground(ctx))

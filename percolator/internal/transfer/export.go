@@ -4,6 +4,8 @@
 package transfer
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"iter"
@@ -74,7 +76,7 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 	if waiting != nil {
 		waiting(drain)
 	}
-	if err = model.Sleep(ctx, drain); err == nil {
+	if err = retry.Sleep(ctx, drain); err == nil {
 		var ts tso.Timestamp
 		if ts, err = e.Clock.Next(ctx); err == nil {
 			return h, ts, nil
@@ -112,7 +114,7 @@ func AwaitWeak(ctx context.Context, e *engine.Engine) error {
 	if !e.Meta.HasWeak() {
 		return nil
 	}
-	return model.Sleep(ctx, e.Store.Timing.RequestLifetime)
+	return retry.Sleep(ctx, e.Store.Timing.RequestLifetime)
 }
 
 // ExportWeak streams the rows of table in r with weak notifications that were pending at ts. Read

@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +87,7 @@ const MaxImportTTLs = 64
 // Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
 // ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table.
 func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration), probe func(check func(ImportRow) error) error) (*Import, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	if id == "" || len(id) > MaxImportID {
@@ -163,7 +165,7 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 	if waiting != nil {
 		waiting(drain)
 	}
-	if err := model.Sleep(ctx, drain); err != nil {
+	if err := retry.Sleep(ctx, drain); err != nil {
 		return false, err
 	}
 	m, err := im.e.Meta.Refresh(ctx)

@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"cmp"
 	"context"
 	"fmt"
@@ -23,7 +25,7 @@ import (
 // What it erases are the very versions that the import has written, whose timestamps no one else
 // has, so a request of it that arrives late removes nothing else.
 func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting func(time.Duration), progress func(rows int64)) (aborted bool, err error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return false, err
 	}
 	for range meta.MaxTries {
@@ -52,7 +54,7 @@ func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting fu
 			if waiting != nil {
 				waiting(drain)
 			}
-			if err := model.Sleep(ctx, drain); err != nil {
+			if err := retry.Sleep(ctx, drain); err != nil {
 				return false, err
 			}
 			if err := im.erase(ctx, progress); err != nil {
@@ -138,7 +140,7 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	pause := model.NewTransient()
+	pause := retry.NewTransient()
 	for {
 		lifetime, cancel := context.WithTimeout(ctx, im.e.Store.Timing.RequestLifetime) // before the check
 		if err := allowed(lifetime); err != nil {

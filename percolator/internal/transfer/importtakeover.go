@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"fmt"
 	"slices"
@@ -40,7 +42,7 @@ func (im *Import) TakeOver(ctx context.Context, after string, waiting func(time.
 		if waiting != nil {
 			waiting(d)
 		}
-		return model.Sleep(ctx, d)
+		return retry.Sleep(ctx, d)
 	}
 	if !im.drained {
 		if err := im.shutOut(ctx); err != nil {

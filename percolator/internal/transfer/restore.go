@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/retry"
+
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +59,7 @@ type Restore struct {
 // has to be s, but for its journal (ErrSchemaMismatch). appProfile is as for ApplySchema, id names
 // the backup. The call can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, appProfile, id string, s *model.Schema, opts ...option.ClientOption) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	if err := s.Validate(); err != nil {
@@ -104,7 +106,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 // may be using the instance it waits until all of them must know of the fence, and tells waiting,
 // if that is not nil, for how long. ErrRestoring: a restore of another backup is unfinished.
 func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete []string, waiting func(time.Duration)) (*Restore, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	r := &Restore{e: e, building: model.SetOf(incomplete)}
@@ -152,7 +154,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 		if waiting != nil {
 			waiting(drain)
 		}
-		if err := model.Sleep(ctx, drain); err != nil {
+		if err := retry.Sleep(ctx, drain); err != nil {
 			return err
 		}
 	}
@@ -244,7 +246,7 @@ func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 // that it wrote: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it does
 // nothing.
 func AbandonRestore(ctx context.Context, e *engine.Engine) error {
-	if err := model.CheckContext(ctx); err != nil {
+	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
 	m, err := e.Meta.Refresh(ctx)
@@ -265,7 +267,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 			return errors.Join(err, r.changed(!same))
 		}
 		// Wait until every process that still restores must know.
-		if err := model.Sleep(ctx, model.DrainTime(e.Store.Timing)); err != nil {
+		if err := retry.Sleep(ctx, model.DrainTime(e.Store.Timing)); err != nil {
 			return err
 		}
 		if err := r.checkEmpty(ctx); err != nil {

@@ -1,6 +1,10 @@
-package model
+// Package retry holds what decides when something is tried again: pauses, what is transient, and
+// which errors leave open whether a request was applied.
+package retry
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +77,7 @@ func (t *Transient) After(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return WithContext(ctx, err)
 	}
-	if !errors.Is(err, ErrConflict) {
+	if !errors.Is(err, model.ErrConflict) {
 		if t.failed++; t.failed == TransientFailures || !isTransient(err) {
 			return err
 		}
@@ -87,10 +91,10 @@ func (t *Transient) After(ctx context.Context, err error) error {
 // isTransient tells a momentary state of the store or the oracle from an error that the caller has
 // to mend.
 func isTransient(err error) bool {
-	for _, definite := range []error{ErrClosed, ErrUnique, ErrCorrupt, ErrTooLarge, ErrSchemaMismatch, ErrInvalidArgument} {
+	for _, definite := range []error{model.ErrClosed, model.ErrUnique, model.ErrCorrupt, model.ErrTooLarge, model.ErrSchemaMismatch, model.ErrInvalidArgument} {
 		if errors.Is(err, definite) {
 			return false
 		}
 	}
-	return Ambiguous(err) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrSnapshotTooOld)
+	return Ambiguous(err) || errors.Is(err, model.ErrOutcomeUnknown) || errors.Is(err, model.ErrSnapshotTooOld)
 }
