@@ -355,7 +355,7 @@ func (s *repairedSoak) repairCut(t *testing.T, instance string, n int, r *rand.R
 // fence puts a fence into a cut that is in force, as after the drain.
 func (s *repairedSoak) fence(cut map[cutRow][]cutItem) {
 	k := cutRow{"percolator_meta", "meta"}
-	f := meta.Fence{Repair: &meta.Repair{To: s.to, Phase: meta.RepairResolve, Floor: s.hold.Timestamp - 1}}
+	f := meta.Fence{Repair: &meta.Repair{To: s.to, Phase: model.RepairResolve, Floor: s.hold.Timestamp - 1}}
 	cut[k] = append(slices.Clone(cut[k]), cutItem{"meta", meta.ColumnFence, 1000, string(f.Encode())})
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -86,7 +85,7 @@ const countParkedEvery = 10 * time.Second
 // found hears of what looks at the journal's entries find. It waits while the queue is full.
 func (w *Worker) found() settle.Found {
 	asOf := w.queue.asOf()
-	return func(ctx context.Context, row layout.Pending, n model.Notification, sight settle.Sight) (taken bool) {
+	return func(ctx context.Context, row model.Pending, n model.Notification, sight settle.Sight) (taken bool) {
 		states := &storedStates{asOf, w.statesOf(row)[n.Cell.Column]}
 		from := fromSearch
 		if sight.Elsewhere || w.owner(n) != "" { // not what a client that died has left behind

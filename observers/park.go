@@ -1,12 +1,13 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"iter"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -57,12 +58,12 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 }
 
 // pendingRows streams all rows of tables in which something may be parked.
-func pendingRows(ctx context.Context, c *percolator.Client, tables []string) iter.Seq2[layout.Pending, error] {
+func pendingRows(ctx context.Context, c *percolator.Client, tables []string) iter.Seq2[model.Pending, error] {
 	e := c.Engine()
-	return func(yield func(layout.Pending, error) bool) {
+	return func(yield func(model.Pending, error) bool) {
 		for _, table := range tables {
 			if err := e.Meta.CheckTable(table); err != nil {
-				yield(layout.Pending{}, err)
+				yield(model.Pending{}, err)
 				return
 			}
 			rows := e.Looker.Parked(ctx, table)
@@ -78,8 +79,8 @@ func pendingRows(ctx context.Context, c *percolator.Client, tables []string) ite
 	}
 }
 
-func (p Parked) observerState() layout.ObserverState {
-	return layout.ObserverState{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
+func (p Parked) observerState() model.ObserverState {
+	return model.ObserverState{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
 }
 
 // Retry lets the observer run again on any worker, with as many attempts as for a new change, once
@@ -108,7 +109,7 @@ func (w *Worker) record(ctx context.Context, j job, out outcome) outcome {
 	case w.queue.gone(j, out): // a repair has undone it
 	case out.done() && out.finished == 0:
 		if w.queue.otherParked(j) {
-			w.store(ctx, j, layout.ObserverState{Observer: j.runner.name, Through: out.through, Done: true})
+			w.store(ctx, j, model.ObserverState{Observer: j.runner.name, Through: out.through, Done: true})
 		}
 	case out.done():
 		w.forgetFinished(ctx, j, out.finished)
@@ -120,12 +121,12 @@ func (w *Worker) record(ctx context.Context, j job, out outcome) outcome {
 
 // park stores that j's observer is parked for what was known when its last run started.
 func (w *Worker) park(ctx context.Context, j job, reason error) bool {
-	states := []layout.ObserverState{{
+	states := []model.ObserverState{{
 		Observer: j.runner.name, Through: j.newest, Attempts: j.number, Reason: reason.Error(), Since: time.Now().UTC(),
 		Observers: j.entry.column.names,
 	}}
 	for name, ran := range w.queue.othersDone(j) {
-		states = append(states, layout.ObserverState{Observer: name, Through: ran, Done: true})
+		states = append(states, model.ObserverState{Observer: name, Through: ran, Done: true})
 	}
 	if !w.store(ctx, j, states...) {
 		return false
@@ -136,7 +137,7 @@ func (w *Worker) park(ctx context.Context, j job, reason error) bool {
 }
 
 // store writes observer states of j's cell.
-func (w *Worker) store(ctx context.Context, j job, states ...layout.ObserverState) bool {
+func (w *Worker) store(ctx context.Context, j job, states ...model.ObserverState) bool {
 	for i := range states {
 		states[i].Cell = j.entry.column.cell(j.entry.row)
 	}
@@ -154,7 +155,7 @@ func (w *Worker) store(ctx context.Context, j job, states ...layout.ObserverStat
 
 // statesOf groups the stored observer states of a row by column, each in the order of the column's
 // observers.
-func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
+func (w *Worker) statesOf(row model.Pending) map[string][]observerState {
 	if len(row.States) == 0 {
 		return nil
 	}
@@ -186,10 +187,10 @@ func (w *Worker) forgetFinished(ctx context.Context, j job, upTo tso.Timestamp) 
 	if !w.queue.hasStored(j) {
 		return
 	}
-	var over []layout.ObserverState
+	var over []model.ObserverState
 	for _, name := range j.entry.column.names {
 		for _, done := range []bool{false, true} {
-			over = append(over, layout.ObserverState{Cell: j.entry.column.cell(j.entry.row), Observer: name, Through: upTo, Done: done})
+			over = append(over, model.ObserverState{Cell: j.entry.column.cell(j.entry.row), Observer: name, Through: upTo, Done: done})
 		}
 	}
 	if err := w.engine.Commits.ForgetObserverStates(ctx, over...); err != nil {
@@ -199,7 +200,7 @@ func (w *Worker) forgetFinished(ctx context.Context, j job, upTo tso.Timestamp) 
 
 // forgetObserverStates erases the observer states of columns without a notification: their cells
 // were handled after all (I19).
-func (w *Worker) forgetObserverStates(ctx context.Context, row layout.Pending) {
+func (w *Worker) forgetObserverStates(ctx context.Context, row model.Pending) {
 	if len(row.States) == 0 {
 		return
 	}
@@ -207,7 +208,7 @@ func (w *Worker) forgetObserverStates(ctx context.Context, row layout.Pending) {
 	for _, n := range row.Notified {
 		notified[n.Cell.Column] = true
 	}
-	var over []layout.ObserverState
+	var over []model.ObserverState
 	for _, s := range row.States {
 		if !notified[s.Cell.Column] && w.coverage.taken[Column{row.Table, s.Cell.Column}] != nil {
 			over = append(over, s)

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
@@ -96,7 +95,7 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 // Work implements scanning.Source: it queues the dirty cells of a page and resolves its stranded
 // locks. It waits while the queue is full. inQueue: most of the page waits for its run already;
 // parked cells do not count.
-func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
+func (s *scanner) Work(ctx context.Context, rows []model.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
 	waits := 0
 	page := s.newPage()
@@ -154,7 +153,7 @@ func (w *Worker) enqueueFound(ctx context.Context, n model.Notification, stored 
 //
 // ResolveLock judges whether a transaction is dead. The time to live only avoids asking about every
 // commit in flight.
-func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int64 {
+func (w *Worker) resolveStranded(ctx context.Context, rows []model.Pending) int64 {
 	locks := w.expired(ctx, rows)
 	if len(locks) == 0 {
 		return 0
@@ -183,7 +182,7 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int
 
 // expired returns the locks in rows that are past their time to live by oracle time, the only clock
 // that locks are compared with. Without locks it does not ask the oracle.
-func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Lock {
+func (w *Worker) expired(ctx context.Context, rows []model.Pending) []model.Lock {
 	var locks []model.Lock
 	var now tso.Timestamp
 	for _, row := range rows {

@@ -59,7 +59,7 @@ func (s *sightings) standing(key cellKey, ts tso.Timestamp, grace time.Duration)
 	seen, ok := s.cells.Get(key)
 	switch {
 	case !ok || seen.ts != ts && now.Sub(seen.last) > grace:
-		seen = sighting{ts: ts, first: now}
+		seen = sighting{state: sightingSame, ts: ts, first: now}
 	case seen.ts != ts:
 		seen.state = sightingRenewed
 	}

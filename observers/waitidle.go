@@ -1,6 +1,8 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -9,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
@@ -41,7 +42,7 @@ func remaining(ctx context.Context, c *percolator.Client) (left Remaining, s *se
 		return left, nil, err
 	}
 	if c.Engine().Meta.ByJournal() {
-		s, err = c.Engine().Looker.Survey(ctx, func(row layout.Pending) { left.add(cov, row) })
+		s, err = c.Engine().Looker.Survey(ctx, func(row model.Pending) { left.add(cov, row) })
 		if err != nil {
 			return left, nil, fmt.Errorf("observers: what is left: %w", err)
 		}
@@ -59,7 +60,7 @@ func remaining(ctx context.Context, c *percolator.Client) (left Remaining, s *se
 }
 
 // add counts what is unfinished in a row.
-func (r *Remaining) add(cov *coverage, row layout.Pending) {
+func (r *Remaining) add(cov *coverage, row model.Pending) {
 	for _, n := range row.Notified {
 		if cov.observed[Column{row.Table, n.Cell.Column}] && !row.OnlyParked(n) {
 			r.Notifications++
@@ -279,7 +280,7 @@ func (w *Worker) flush(ctx context.Context) error {
 
 // count adds the unfinished work in rows, which were read after the queue was at asOf, to
 // left.
-func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, left *remains) {
+func (w *Worker) count(ctx context.Context, rows []model.Pending, asOf uint64, left *remains) {
 	w.resolveStranded(ctx, rows)
 	for _, row := range rows {
 		states := w.statesOf(row)
@@ -313,6 +314,6 @@ func (w *Worker) surveyed(ctx context.Context) (left remains, s *settle.Survey, 
 		return left, nil, err
 	}
 	asOf := w.queue.asOf()
-	s, err = w.engine.Looker.Survey(ctx, func(row layout.Pending) { w.count(ctx, []layout.Pending{row}, asOf, &left) })
+	s, err = w.engine.Looker.Survey(ctx, func(row model.Pending) { w.count(ctx, []model.Pending{row}, asOf, &left) })
 	return left, s, err
 }

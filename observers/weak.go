@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -63,7 +62,7 @@ func (w *Worker) recheck(ctx context.Context, r *run, cells []percolator.Cell, o
 
 // handled reports whether nothing is left to do for a weak notification by its row, which was read
 // after the queue was at asOf, and how that ends the job.
-func (w *Worker) handled(j job, cell percolator.Cell, row layout.Pending, asOf uint64) (out outcome, done bool) {
+func (w *Worker) handled(j job, cell percolator.Cell, row model.Pending, asOf uint64) (out outcome, done bool) {
 	if !row.Notifies(cell, tso.MaxTimestamp, 1) { // another worker has run for it
 		j.runner.counters.acknowledged.Add(1)
 		// It says nothing about later ones: any client can leave a hint with any timestamp.

@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,7 +17,6 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -142,7 +143,7 @@ func TestBurstOfTakers(t *testing.T) {
 		t.Errorf("%d attempts, %d of one Update", attempts.Load(), most.Load())
 	}
 	// What others take the value from, they contend for as well.
-	if s := env.Client.Stats().Contention; !slices.ContainsFunc(s.Cells, func(c telemetry.ContendedCell) bool {
+	if s := env.Client.Stats().Contention; !slices.ContainsFunc(s.Cells, func(c model.ContendedCell) bool {
 		return strings.HasPrefix(c.Cell, "people.mail/…/") && c.Conflicts >= limit-1
 	}) {
 		t.Errorf("no entry is among the most contended cells: %+v", s.Cells)

@@ -14,31 +14,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type (
-	Rule    = model.AuditRule
-	Finding = model.AuditFinding
-	Config  = model.AuditConfig
-	Record  = model.AuditedRecord
-	Report  = model.AuditReport
-)
-
-const (
-	RuleDecodable   = model.RuleDecodable
-	RuleOneLock     = model.RuleOneLock
-	RuleLockOrWrite = model.RuleLockOrWrite
-	RuleOverlap     = model.RuleOverlap
-	RuleMarker      = model.RuleMarker
-	RuleOneCommit   = model.RuleOneCommit
-	RuleData        = model.RuleData
-	RuleObserved    = model.RuleObserved
-	RuleIndex       = model.RuleIndex
-	RulePrimary     = model.RulePrimary
-	RuleGarbage     = model.RuleGarbage
-	RuleWatermark   = model.RuleWatermark
-	RuleEntry       = model.RuleEntry
-	RuleParked      = model.RuleParked
-)
-
 // maxFindings bounds a report: a broken store breaks every cell.
 const maxFindings = 1000
 
@@ -50,11 +25,11 @@ type Source func(ctx context.Context, table string, visit func(layout.Row)) erro
 // row by row, so no client may write meanwhile. It fails indexes whose backfill has not ended.
 // Memory: a few dozen bytes for each transaction that has a record (Config.Transactions), the
 // indexed cells (Config.SkipIndexes), and the names in the journal (Config.SkipJournal).
-func Run(ctx context.Context, read Source, cfg Config) (*Report, error) {
+func Run(ctx context.Context, read Source, cfg model.AuditConfig) (*model.AuditReport, error) {
 	if cfg.Schema == nil {
 		return nil, fmt.Errorf("audit: %w: there is no schema", model.ErrInvalidArgument)
 	}
-	a := &auditor{cfg: cfg, report: &Report{}, txns: map[tso.Timestamp]auditedTxn{}, tables: map[string]bool{}}
+	a := &auditor{cfg: cfg, report: &model.AuditReport{}, txns: map[tso.Timestamp]auditedTxn{}, tables: map[string]bool{}}
 	if err := read(ctx, model.MetaTable, a.bounds); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
@@ -75,8 +50,8 @@ func Run(ctx context.Context, read Source, cfg Config) (*Report, error) {
 
 // auditor is an audit under way.
 type auditor struct {
-	cfg     Config
-	report  *Report
+	cfg     model.AuditConfig
+	report  *model.AuditReport
 	order   []*auditedTable
 	tables  map[string]bool
 	txns    map[tso.Timestamp]auditedTxn
@@ -156,7 +131,7 @@ func (a *auditor) bounds(row layout.Row) {
 		}
 	}
 	if a.report.GCWatermark > a.report.Safepoint {
-		a.find(RuleWatermark, "percolator_meta", "meta", "mark", "the GC watermark %d is above the safepoint %d", a.report.GCWatermark, a.report.Safepoint)
+		a.find(model.RuleWatermark, "percolator_meta", "meta", "mark", "the GC watermark %d is above the safepoint %d", a.report.GCWatermark, a.report.Safepoint)
 	}
 }
 
@@ -168,23 +143,23 @@ func (a *auditor) shares(row layout.Row) {
 	}
 	for _, it := range row.Of("meta") {
 		if it.Column == "state" && json.Unmarshal(it.Value, &cycle) != nil {
-			a.find(RuleDecodable, model.MetaTable, row.Key, it.Column, "the state of collection at Bigtable's timestamp %d cannot be decoded", it.Timestamp)
+			a.find(model.RuleDecodable, model.MetaTable, row.Key, it.Column, "the state of collection at Bigtable's timestamp %d cannot be decoded", it.Timestamp)
 			return
 		}
 	}
 	for _, it := range row.Of("meta") {
 		if strings.HasPrefix(it.Column, "share-") && cycle.Phase != "erase" {
-			a.find(RuleGarbage, model.MetaTable, row.Key, it.Column, "a share of a cycle that does not erase, but is in phase %q of safepoint %d", cycle.Phase, cycle.Safepoint)
+			a.find(model.RuleGarbage, model.MetaTable, row.Key, it.Column, "a share of a cycle that does not erase, but is in phase %q of safepoint %d", cycle.Phase, cycle.Safepoint)
 		}
 	}
 }
 
 // find adds a finding; its timestamps are those among args.
-func (a *auditor) find(r Rule, table, row, column, text string, args ...any) {
+func (a *auditor) find(r model.AuditRule, table, row, column, text string, args ...any) {
 	if a.report.Found++; a.report.Found > maxFindings {
 		return
 	}
-	f := Finding{Rule: r, Table: table, Row: row, Column: column, Text: fmt.Sprintf(text, args...)}
+	f := model.AuditFinding{Rule: r, Table: table, Row: row, Column: column, Text: fmt.Sprintf(text, args...)}
 	for _, arg := range args {
 		switch ts := arg.(type) {
 		case tso.Timestamp:
@@ -204,7 +179,7 @@ type auditedTxn struct {
 }
 
 // record takes a record into account that belongs to a transaction with others elsewhere.
-func (a *auditor) record(r Record) {
+func (a *auditor) record(r model.AuditedRecord) {
 	if a.cfg.Visit != nil {
 		a.cfg.Visit(r)
 	}
@@ -223,7 +198,7 @@ func (a *auditor) record(r Record) {
 	case t.commit == 0:
 		t.commit = r.Commit
 	case t.commit != r.Commit:
-		a.find(RuleOneCommit, r.Cell.Table, r.Cell.Row, r.Cell.Column, "transaction %d committed at %d here, and at %d on %s", r.Start, r.Commit, t.commit, t.cell)
+		a.find(model.RuleOneCommit, r.Cell.Table, r.Cell.Row, r.Cell.Column, "transaction %d committed at %d here, and at %d on %s", r.Start, r.Commit, t.commit, t.cell)
 	}
 	a.txns[r.Start] = t
 }
@@ -234,7 +209,7 @@ func (a *auditor) record(r Record) {
 func (a *auditor) transactions() {
 	for start, t := range a.txns {
 		if t.marked && t.commit != 0 && start > a.report.GCWatermark {
-			a.find(RuleMarker, t.cell.Table, t.cell.Row, t.cell.Column, "transaction %d has a rollback marker, and records of its commit at %d", start, t.commit)
+			a.find(model.RuleMarker, t.cell.Table, t.cell.Row, t.cell.Column, "transaction %d has a rollback marker, and records of its commit at %d", start, t.commit)
 		}
 	}
 }

@@ -17,7 +17,7 @@ type auditedCell struct {
 	table       *auditedTable
 	row, column string
 
-	records []Record // puts, deletes and lock records
+	records []model.AuditedRecord // puts, deletes and lock records
 	markers []tso.Timestamp
 	locks   []auditedLock
 	data    map[tso.Timestamp][]byte
@@ -43,7 +43,7 @@ func (a *auditor) row(t *auditedTable, r layout.Row) {
 		}
 		if !c.add(a, it) {
 			c.broken = true
-			a.find(RuleDecodable, t.name, c.row, c.column, "the cell of family %q at Bigtable's timestamp %d cannot be decoded", it.Family, it.Timestamp)
+			a.find(model.RuleDecodable, t.name, c.row, c.column, "the cell of family %q at Bigtable's timestamp %d cannot be decoded", it.Family, it.Timestamp)
 		}
 	}
 	for _, column := range slices.Sorted(maps.Keys(cells)) {
@@ -98,7 +98,7 @@ func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 	if len(b) < 9 {
 		return false
 	}
-	r := Record{Cell: model.Cell{Table: c.table.name, Row: c.row, Column: c.column}, Start: tso.Timestamp(binary.BigEndian.Uint64(b)), Commit: ts, Kind: b[8]}
+	r := model.AuditedRecord{Cell: model.Cell{Table: c.table.name, Row: c.row, Column: c.column}, Start: tso.Timestamp(binary.BigEndian.Uint64(b)), Commit: ts, Kind: b[8]}
 	if b = b[9:]; r.Kind == 'P' && len(b) > 8 && b[0] == 1 {
 		r.Expires = tso.Timestamp(binary.BigEndian.Uint64(b[1:]))
 	}
@@ -155,24 +155,24 @@ func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
 }
 
 func (c *auditedCell) sort() {
-	slices.SortFunc(c.records, func(a, b Record) int { return cmp.Compare(a.Commit, b.Commit) })
+	slices.SortFunc(c.records, func(a, b model.AuditedRecord) int { return cmp.Compare(a.Commit, b.Commit) })
 	slices.Sort(c.markers)
 	slices.Sort(c.notify)
 	slices.SortFunc(c.locks, func(a, b auditedLock) int { return cmp.Compare(a.start, b.start) })
 }
 
 // newest is the newest put or delete at or below ts; false if there is none.
-func (c *auditedCell) newest(ts tso.Timestamp) (Record, bool) {
+func (c *auditedCell) newest(ts tso.Timestamp) (model.AuditedRecord, bool) {
 	for _, r := range slices.Backward(c.records) {
 		if r.Commit <= ts && r.Kind != 'L' {
 			return r, true
 		}
 	}
-	return Record{}, false
+	return model.AuditedRecord{}, false
 }
 
 // expired reports whether no snapshot from ts on sees the value of a put.
-func expired(r Record, ts tso.Timestamp) bool { return r.Expires != 0 && r.Expires <= ts }
+func expired(r model.AuditedRecord, ts tso.Timestamp) bool { return r.Expires != 0 && r.Expires <= ts }
 
 // cell checks one cell. cells are those of its row.
 func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
@@ -187,7 +187,7 @@ func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
 	}
 }
 
-func (a *auditor) findCell(c *auditedCell, r Rule, text string, args ...any) {
+func (a *auditor) findCell(c *auditedCell, r model.AuditRule, text string, args ...any) {
 	a.find(r, c.table.name, c.row, c.column, text, args...)
 }
 
@@ -195,29 +195,29 @@ func (a *auditor) findCell(c *auditedCell, r Rule, text string, args ...any) {
 func (a *auditor) writers(c *auditedCell) {
 	for i, l := range c.locks {
 		if i > 0 {
-			a.findCell(c, RuleOneLock, "transactions %d and %d both hold it", c.locks[i-1].start, l.start)
+			a.findCell(c, model.RuleOneLock, "transactions %d and %d both hold it", c.locks[i-1].start, l.start)
 		}
 		if !a.tables[l.primary.Table] && !(a.journaled && a.dropped[l.primary.Table] >= l.start) {
-			a.findCell(c, RulePrimary, "the lock of transaction %d names a primary in table %q", l.start, l.primary.Table)
+			a.findCell(c, model.RulePrimary, "the lock of transaction %d names a primary in table %q", l.start, l.primary.Table)
 		}
 		if slices.Contains(c.markers, l.start) {
-			a.findCell(c, RuleLockOrWrite, "transaction %d holds it and was rolled back on it", l.start)
+			a.findCell(c, model.RuleLockOrWrite, "transaction %d holds it and was rolled back on it", l.start)
 		}
 	}
 	for i, r := range c.records {
 		if i > 0 && r.Start <= c.records[i-1].Commit {
 			before := c.records[i-1]
-			a.findCell(c, RuleOverlap, "transaction %d, committed at %d, and transaction %d, committed at %d, overlap", before.Start, before.Commit, r.Start, r.Commit)
+			a.findCell(c, model.RuleOverlap, "transaction %d, committed at %d, and transaction %d, committed at %d, overlap", before.Start, before.Commit, r.Start, r.Commit)
 		}
 		if slices.Contains(c.markers, r.Start) {
-			a.findCell(c, RuleMarker, "transaction %d committed at %d and was rolled back on it", r.Start, r.Commit)
+			a.findCell(c, model.RuleMarker, "transaction %d committed at %d and was rolled back on it", r.Start, r.Commit)
 		}
 		for _, l := range c.locks {
 			switch {
 			case l.start == r.Start:
-				a.findCell(c, RuleLockOrWrite, "transaction %d committed at %d and still holds it", l.start, r.Commit)
+				a.findCell(c, model.RuleLockOrWrite, "transaction %d committed at %d and still holds it", l.start, r.Commit)
 			case l.start <= r.Commit:
-				a.findCell(c, RuleOverlap, "transaction %d holds it although transaction %d committed at %d", l.start, r.Start, r.Commit)
+				a.findCell(c, model.RuleOverlap, "transaction %d holds it although transaction %d committed at %d", l.start, r.Start, r.Commit)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func (a *auditor) values(c *auditedCell) {
 			a.report.LateRecords++
 			continue
 		}
-		a.findCell(c, RuleData, "the put record at %d names data at %d, which does not exist", r.Commit, r.Start)
+		a.findCell(c, model.RuleData, "the put record at %d names data at %d, which does not exist", r.Commit, r.Start)
 	}
 	for ts := range c.data {
 		switch {
@@ -249,7 +249,7 @@ func (a *auditor) values(c *auditedCell) {
 		case ts > a.report.GCWatermark:
 			a.report.Orphans++
 		case a.cfg.Collected:
-			a.findCell(c, RuleGarbage, "nothing names the data at %d", ts)
+			a.findCell(c, model.RuleGarbage, "nothing names the data at %d", ts)
 		}
 	}
 }
@@ -286,11 +286,11 @@ func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names 
 				return
 			}
 		}
-		a.findCell(c, RuleObserved, "no notify cell and no acknowledgment for the change at %d", change.Commit)
+		a.findCell(c, model.RuleObserved, "no notify cell and no acknowledgment for the change at %d", change.Commit)
 	}
 	for _, name := range names {
 		if runs[name] < change.Commit {
-			a.findCell(c, RuleObserved, "no notify cell for the change at %d, and observer %q last ran at %d", change.Commit, name, runs[name])
+			a.findCell(c, model.RuleObserved, "no notify cell for the change at %d, and observer %q last ran at %d", change.Commit, name, runs[name])
 		}
 	}
 }
@@ -302,43 +302,43 @@ func (a *auditor) garbage(c *auditedCell) {
 	ack := strings.HasPrefix(c.column, "\x00ack\x00")
 	for _, ts := range c.markers {
 		if ts <= watermark {
-			a.findCell(c, RuleGarbage, "a rollback marker at %d", ts)
+			a.findCell(c, model.RuleGarbage, "a rollback marker at %d", ts)
 		}
 	}
-	var kept []Record
+	var kept []model.AuditedRecord
 	for _, r := range c.records {
 		switch {
 		case r.Commit > watermark:
 		case r.Kind == 'L' && !ack:
-			a.findCell(c, RuleGarbage, "a lock record at %d", r.Commit)
+			a.findCell(c, model.RuleGarbage, "a lock record at %d", r.Commit)
 		default:
 			kept = append(kept, r)
 		}
 	}
 	for _, l := range c.locks {
 		if l.start <= watermark {
-			a.findCell(c, RuleGarbage, "a lock of transaction %d", l.start)
+			a.findCell(c, model.RuleGarbage, "a lock of transaction %d", l.start)
 		}
 	}
 	for _, r := range kept[:max(len(kept)-1, 0)] {
-		a.findCell(c, RuleGarbage, "a record at %d below a newer one", r.Commit)
+		a.findCell(c, model.RuleGarbage, "a record at %d below a newer one", r.Commit)
 	}
 	if len(kept) == 1 && kept[0].Kind == 'D' && len(c.notify) == 0 {
-		a.findCell(c, RuleGarbage, "the deletion at %d", kept[0].Commit)
+		a.findCell(c, model.RuleGarbage, "the deletion at %d", kept[0].Commit)
 	}
 	if _, observed := c.table.observed[c.column]; len(kept) == 1 && expired(kept[0], watermark) && !observed {
-		a.findCell(c, RuleGarbage, "a put at %d that expired at %d", kept[0].Commit, kept[0].Expires)
+		a.findCell(c, model.RuleGarbage, "a put at %d that expired at %d", kept[0].Commit, kept[0].Expires)
 	}
 }
 
 // unused checks that no acknowledgment is left of a cell that is gone.
 func (a *auditor) unused(c *auditedCell, cells map[string]*auditedCell) {
 	rest, ok := strings.CutPrefix(c.column, "\x00ack\x00")
-	if !ok || len(c.locks) > 0 || slices.ContainsFunc(c.records, func(r Record) bool { return r.Commit > a.report.GCWatermark }) {
+	if !ok || len(c.locks) > 0 || slices.ContainsFunc(c.records, func(r model.AuditedRecord) bool { return r.Commit > a.report.GCWatermark }) {
 		return
 	}
 	_, of, _ := strings.Cut(rest, "\x00")
 	if cell := cells[of]; cell == nil || len(cell.records)+len(cell.locks)+len(cell.notify) == 0 {
-		a.findCell(c, RuleGarbage, "an acknowledgment of a cell that is gone")
+		a.findCell(c, model.RuleGarbage, "an acknowledgment of a cell that is gone")
 	}
 }

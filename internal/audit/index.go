@@ -97,22 +97,22 @@ func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
 			key += c.row
 		}
 		e := entries[key]
-		var pointer Record
+		var pointer model.AuditedRecord
 		if e != nil {
 			pointer, _ = e.newest(at)
 		}
 		switch {
 		case e == nil:
-			a.findCell(c, RuleIndex, "index %q has no entry for the value committed at %d", ix.Name, r.Commit)
+			a.findCell(c, model.RuleIndex, "index %q has no entry for the value committed at %d", ix.Name, r.Commit)
 		case string(e.data[pointer.Start]) != c.row:
-			a.findCell(c, RuleIndex, "the entry of index %q for the value committed at %d names another row", ix.Name, r.Commit)
+			a.findCell(c, model.RuleIndex, "the entry of index %q for the value committed at %d names another row", ix.Name, r.Commit)
 		case pointer.Expires != r.Expires:
-			a.findCell(c, RuleIndex, "the entry of index %q expires at %d, and the value committed at %d at %d", ix.Name, pointer.Expires, r.Commit, r.Expires)
+			a.findCell(c, model.RuleIndex, "the entry of index %q expires at %d, and the value committed at %d at %d", ix.Name, pointer.Expires, r.Commit, r.Expires)
 		}
 		delete(entries, key)
 	}
 	for _, e := range entries {
 		r, _ := e.newest(at)
-		a.find(RuleIndex, name, e.row, e.column, "the entry committed at %d belongs to no cell", r.Commit)
+		a.find(model.RuleIndex, name, e.row, e.column, "the entry committed at %d belongs to no cell", r.Commit)
 	}
 }

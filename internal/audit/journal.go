@@ -81,7 +81,7 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 }
 
 func (a *auditor) findJournal(r layout.Row, text string) {
-	a.find(RuleDecodable, model.JournalTable, r.Key, "", "the row at Bigtable's timestamp %d: "+text, r.Items[0].Timestamp)
+	a.find(model.RuleDecodable, model.JournalTable, r.Key, "", "the row at Bigtable's timestamp %d: "+text, r.Items[0].Timestamp)
 }
 
 // journalHeader is the header of a stream: where the entries begin that are not settled, and
@@ -217,7 +217,7 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 				a.stray = append(a.stray, strayLock{l.start, model.Cell{Table: t.name, Row: key, Column: c.column}})
 			case a.dropped[l.primary.Table] >= l.start:
 				// The drop has resolved all locks that entries lead to.
-				a.findCell(c, RulePrimary, "the lock of transaction %d has an entry, and its primary was in table %q, which was dropped", l.start, l.primary.Table)
+				a.findCell(c, model.RulePrimary, "the lock of transaction %d has an entry, and its primary was in table %q, which was dropped", l.start, l.primary.Table)
 			}
 		}
 		if !c.broken {
@@ -244,7 +244,7 @@ func (a *auditor) committed(c *auditedCell, entries []journalEntry) {
 			continue
 		}
 		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == r.Start }) {
-			a.findCell(c, RuleEntry, "no entry names the record of transaction %d at %d", r.Start, r.Commit)
+			a.findCell(c, model.RuleEntry, "no entry names the record of transaction %d at %d", r.Start, r.Commit)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func (a *auditor) expiring(c *auditedCell, entries []journalEntry) {
 	}
 	filed := func(at tso.Timestamp) bool { return at >= r.Expires && at-r.Expires < filedWithin }
 	if !slices.ContainsFunc(a.filed[rowName{c.table.name, c.row}], filed) {
-		a.findCell(c, RuleEntry, "nothing in the journal leads to the value that expires at %d", r.Expires)
+		a.findCell(c, model.RuleEntry, "nothing in the journal leads to the value that expires at %d", r.Expires)
 	}
 }
 
@@ -283,7 +283,7 @@ func (a *auditor) notified(c *auditedCell, entries []journalEntry, cells map[str
 		case len(names) > 0 && !slices.ContainsFunc(names, behind), a.cfg.Repeated != nil && a.cfg.Repeated(c.table.name, c.row, c.column, ts):
 			a.report.Repeated++
 		default:
-			a.findCell(c, RuleEntry, "nothing in the journal leads to the notification at %d", ts)
+			a.findCell(c, model.RuleEntry, "nothing in the journal leads to the notification at %d", ts)
 		}
 	}
 }
@@ -305,7 +305,7 @@ func (a *auditor) keeps(t *auditedTable, e journalEntry, cells map[string]*audit
 	watermark := a.report.GCWatermark
 	for _, c := range cells {
 		if c.broken || slices.ContainsFunc(c.locks, func(l auditedLock) bool { return l.start <= watermark }) ||
-			slices.ContainsFunc(c.records, func(r Record) bool { return r.Start == e.start && r.Commit > watermark }) {
+			slices.ContainsFunc(c.records, func(r model.AuditedRecord) bool { return r.Start == e.start && r.Commit > watermark }) {
 			return true
 		}
 		if strings.HasPrefix(c.column, "\x00weak\x00") && len(c.markers) > 0 {
@@ -334,19 +334,19 @@ func (a *auditor) unjournaled() {
 		if t := a.txns[l.start]; t.commit == 0 {
 			a.report.StrayLocks++
 		} else {
-			a.find(RuleEntry, l.cell.Table, l.cell.Row, l.cell.Column, "no entry names the lock of transaction %d, which committed at %d", l.start, t.commit)
+			a.find(model.RuleEntry, l.cell.Table, l.cell.Row, l.cell.Column, "no entry names the lock of transaction %d, which committed at %d", l.start, t.commit)
 		}
 	}
 	rows := map[string]bool{}
 	for _, row := range a.journal {
 		rows[row.key[:17]] = true
 		if a.cfg.Collected && row.newest <= a.report.GCWatermark && !row.needed {
-			a.find(RuleGarbage, model.JournalTable, row.key, "", "a row of the journal whose newest entry is at %d, and needed for nothing", row.newest)
+			a.find(model.RuleGarbage, model.JournalTable, row.key, "", "a row of the journal whose newest entry is at %d, and needed for nothing", row.newest)
 		}
 	}
 	for id, h := range a.headers {
 		if a.cfg.Collected && !h.owned && !rows[id] {
-			a.find(RuleGarbage, model.JournalTable, "\x41"+id, "low", "the position %d of a stream without a client and without rows", h.at)
+			a.find(model.RuleGarbage, model.JournalTable, "\x41"+id, "low", "the position %d of a stream without a client and without rows", h.at)
 		}
 	}
 	a.unparked()

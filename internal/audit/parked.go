@@ -50,7 +50,7 @@ func (a *auditor) parkedOf(t *auditedTable, key string, c *auditedCell, cells ma
 		return // it means nothing (I19)
 	}
 	if l := a.listed[parkedKey(t.name, key, of)+"parked:"+observer]; l == nil || l.through < c.state {
-		a.findCell(c, RuleParked, "the journal does not list the observer that is parked up to %d", c.state)
+		a.findCell(c, model.RuleParked, "the journal does not list the observer that is parked up to %d", c.state)
 	}
 }
 
@@ -68,7 +68,7 @@ func (a *auditor) besideListed(table, key string, cells map[string]*auditedCell)
 func (a *auditor) unparked() {
 	for _, l := range a.listed {
 		if a.cfg.Collected && l.through <= a.report.GCWatermark && !l.beside {
-			a.find(RuleGarbage, model.JournalTable, l.row, "", "%s is listed as parked up to %d, and has no notification", l.cell, l.through)
+			a.find(model.RuleGarbage, model.JournalTable, l.row, "", "%s is listed as parked up to %d, and has no notification", l.cell, l.through)
 		}
 	}
 }

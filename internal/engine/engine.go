@@ -190,7 +190,7 @@ func (e *Engine) WhileOpen(ctx context.Context) (context.Context, func()) {
 }
 
 // Stats are the counters of the client, and how its Updates queue.
-func (e *Engine) Stats() telemetry.Stats {
+func (e *Engine) Stats() model.Stats {
 	s := e.Store.Count.Read()
 	s.Contention = e.Commits.Contention()
 	return s

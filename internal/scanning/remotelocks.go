@@ -1,6 +1,8 @@
 package scanning
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"hash/fnv"
 	"sync"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
 
@@ -62,7 +63,7 @@ func NewRemoteLocks(service coordination.RowLocks, unfinished func(rows []Row) [
 
 // Lock locks rows in order and returns how many it got; all of them if the service cannot be asked.
 // They are the caller's until Done.
-func (l *RemoteLocks) Lock(ctx context.Context, rows []layout.Pending) int {
+func (l *RemoteLocks) Lock(ctx context.Context, rows []model.Pending) int {
 	if l.service == nil || len(rows) == 0 || l.atRest() {
 		return len(rows)
 	}
@@ -94,7 +95,7 @@ func (l *RemoteLocks) Lock(ctx context.Context, rows []layout.Pending) int {
 }
 
 // Done reports that a scanner has queued what is in rows.
-func (l *RemoteLocks) Done(ctx context.Context, rows []layout.Pending) {
+func (l *RemoteLocks) Done(ctx context.Context, rows []model.Pending) {
 	if l.service == nil || len(rows) == 0 {
 		return
 	}

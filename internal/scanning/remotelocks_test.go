@@ -1,14 +1,14 @@
 package scanning
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // lossyLocks locks, and its answer is lost or out of bounds.
@@ -36,7 +36,7 @@ func (s *lossyLocks) UnlockRows(_ context.Context, holder string, rows []uint64)
 
 func TestRemoteLocks(t *testing.T) {
 	t.Parallel()
-	rows := []layout.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}}
+	rows := []model.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}}
 	for name, c := range map[string]struct {
 		service *lossyLocks
 		want    int
@@ -118,7 +118,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 			return out
 		}, time.Now)
 		theirs := NewRemoteLocks(service, nothingLeft, time.Now)
-		row := func(key string) []layout.Pending { return []layout.Pending{{Table: "t", Row: key}} }
+		row := func(key string) []model.Pending { return []model.Pending{{Table: "t", Row: key}} }
 		locked := func(key string) bool {
 			n := theirs.Lock(t.Context(), row(key))
 			theirs.Done(t.Context(), row(key))
@@ -128,7 +128,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 		defer stop()
 		go mine.Run(ctx)
 
-		page := []layout.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}, {Table: "t", Row: "c"}}
+		page := []model.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}, {Table: "t", Row: "c"}}
 		if n := mine.Lock(ctx, page); n != 3 {
 			t.Fatalf("%d rows locked", n)
 		}
@@ -173,7 +173,7 @@ func TestRemoteLocksSurviveTwoLostRenewals(t *testing.T) {
 		l := NewRemoteLocks(service, nothingLeft, time.Now)
 		ctx, stop := context.WithCancel(t.Context())
 		go l.Run(ctx)
-		if n := l.Lock(ctx, []layout.Pending{{Table: "t", Row: "a"}}); n != 1 {
+		if n := l.Lock(ctx, []model.Pending{{Table: "t", Row: "a"}}); n != 1 {
 			t.Errorf("%d rows locked", n)
 		}
 		name, before := hash("t", "a"), time.Time{}
@@ -202,7 +202,7 @@ func TestRemoteLocksEndForRowsThatWaitLong(t *testing.T) {
 	s := &lossyLocks{held: map[uint64]string{}, answer: 1}
 	now := time.Unix(0, 0)
 	l := NewRemoteLocks(s, func(rows []Row) []bool { return []bool{true}[:len(rows)] }, func() time.Time { return now })
-	rows := []layout.Pending{{Table: "t", Row: "a"}}
+	rows := []model.Pending{{Table: "t", Row: "a"}}
 	if l.Lock(t.Context(), rows) != 1 {
 		t.Fatal("not locked")
 	}

@@ -1,11 +1,11 @@
 package scanning
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"testing"
 	"time"
-
-	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // slowUnlock holds a request that unlocks back, once it was sent.
@@ -25,7 +25,7 @@ func (s *slowUnlock) UnlockRows(ctx context.Context, holder string, rows []uint6
 func TestRowIsNotUnlockedUnderItsScanner(t *testing.T) {
 	s := &slowUnlock{lossyLocks{held: map[uint64]string{}, answer: 1}, make(chan struct{}), make(chan struct{})}
 	l := NewRemoteLocks(s, func(rows []Row) []bool { return make([]bool, len(rows)) }, time.Now)
-	rows := []layout.Pending{{Table: "t", Row: "a"}}
+	rows := []model.Pending{{Table: "t", Row: "a"}}
 	if l.Lock(t.Context(), rows) != 1 {
 		t.Fatal("not locked")
 	}

@@ -1,9 +1,9 @@
 package scanning
 
 import (
-	"sync"
+	"github.com/gopercolator/percolator/percolator/model"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
+	"sync"
 )
 
 // Row names a row.
@@ -39,7 +39,7 @@ func (l *RowLocks) Unlock(table, row string) {
 	delete(l.held, Row{table, row})
 }
 
-func (l *RowLocks) unlockAll(rows []layout.Pending) {
+func (l *RowLocks) unlockAll(rows []model.Pending) {
 	for _, r := range rows {
 		l.Unlock(r.Table, r.Row)
 	}

@@ -1,6 +1,8 @@
 package scanning
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"cmp"
 	"context"
 	"math/rand/v2"
@@ -8,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -28,7 +29,7 @@ const Turn = 10 * time.Second
 
 // Page holds consecutive rows with notifications or locks, locked against other scanners.
 type Page struct {
-	Rows []layout.Pending
+	Rows []model.Pending
 	More bool   // there may be more from Next on
 	Next string // behind the last row, or where a request without any had come to
 	Met  bool   // the row behind the last one is locked by another scanner
@@ -41,7 +42,7 @@ type Source interface {
 	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
 	// Work handles rows, and waits while there is no room for them. inQueue: most of them already
 	// wait for their turn.
-	Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool)
+	Work(ctx context.Context, rows []model.Pending) (foundNew, inQueue bool)
 }
 
 // Counts are what the scanners of a worker have done.
@@ -212,8 +213,8 @@ func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Ran
 }
 
 // lockOthers locks what it can of rows other than theirs.
-func (s *Scanner) lockOthers(ctx context.Context, rows []layout.Pending, theirs map[string]bool) (locked []layout.Pending) {
-	rows = slices.DeleteFunc(rows, func(r layout.Pending) bool { return theirs[r.Row] })
+func (s *Scanner) lockOthers(ctx context.Context, rows []model.Pending, theirs map[string]bool) (locked []model.Pending) {
+	rows = slices.DeleteFunc(rows, func(r model.Pending) bool { return theirs[r.Row] })
 	for len(rows) > 0 {
 		n := s.Remote.Lock(ctx, rows)
 		locked = append(locked, rows[:n]...)
@@ -226,7 +227,7 @@ func (s *Scanner) lockOthers(ctx context.Context, rows []layout.Pending, theirs 
 	return locked
 }
 
-func (s *Scanner) release(ctx context.Context, rows []layout.Pending) {
+func (s *Scanner) release(ctx context.Context, rows []model.Pending) {
 	s.Remote.Done(ctx, rows)
 	s.Rows.unlockAll(rows)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -47,7 +46,7 @@ func (s *slowSource) ReadPage(_ context.Context, table string, r percolator.Rang
 	return Page{}, nil
 }
 
-func (s *slowSource) Work(context.Context, []layout.Pending) (foundNew, inQueue bool) {
+func (s *slowSource) Work(context.Context, []model.Pending) (foundNew, inQueue bool) {
 	return false, false
 }
 

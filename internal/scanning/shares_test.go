@@ -1,6 +1,8 @@
 package scanning
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"fmt"
 	"slices"
@@ -9,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -119,7 +120,7 @@ func (s *readings) ReadPage(_ context.Context, _ string, r percolator.Range, _ i
 	return Page{}, nil
 }
 
-func (s *readings) Work(context.Context, []layout.Pending) (foundNew, inQueue bool) {
+func (s *readings) Work(context.Context, []model.Pending) (foundNew, inQueue bool) {
 	return false, false
 }
 

@@ -187,24 +187,24 @@ const saveTimeout = 2 * time.Second
 // errReadyElsewhere ends a walk when another backfill has finished.
 var errReadyElsewhere = errors.New("another backfill has finished")
 
-func (b *backfill) run(ctx context.Context) (meta.IndexState, error) {
+func (b *backfill) run(ctx context.Context) (model.IndexState, error) {
 	if err := b.over(); err != nil && !errors.Is(err, errReadyElsewhere) {
-		return meta.IndexState{}, err
+		return model.IndexState{}, err
 	}
 	if err := b.resume(ctx); err != nil {
-		return meta.IndexState{}, err
+		return model.IndexState{}, err
 	}
 	err := b.phases(ctx)
 	switch {
 	case errors.Is(err, errReadyElsewhere):
 	case err != nil:
 		b.saveUnfinished(ctx)
-		return meta.IndexState{}, err
+		return model.IndexState{}, err
 	}
 	// Everything that was written was committed before this timestamp was asked for (I1).
 	since, err := nextTimestamp(ctx, b.e)
 	if err != nil {
-		return meta.IndexState{}, err
+		return model.IndexState{}, err
 	}
 	st, err := b.e.Meta.IndexReady(ctx, b.table, b.ix, b.life, since)
 	if err == nil {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -58,7 +57,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	collect(t, ctx, by)
 	var found atomic.Bool
 	t.Cleanup(other.Engine().Looker.HandleFound(func() settle.Found {
-		return func(_ context.Context, _ layout.Pending, n model.Notification, _ settle.Sight) bool {
+		return func(_ context.Context, _ model.Pending, n model.Notification, _ settle.Sight) bool {
 			if n.Cell.Row == "r2" {
 				found.Store(true)
 			}

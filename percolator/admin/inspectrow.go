@@ -92,7 +92,7 @@ type inspectedColumn struct {
 	cut  map[string]bool // families that have more cells
 	decoded
 	acks   map[string]*inspectedAck // by observer
-	states []layout.ObserverState
+	states []model.ObserverState
 }
 
 // inspectedAck is what was read of an acknowledgment; cut: there are older records.
@@ -150,7 +150,7 @@ func (col *inspectedColumn) addState(at RowInspection, name string, raw *rawColu
 		return
 	}
 	_, observer, done, _ := layout.ObserverStateColumn(name)
-	s := layout.ObserverState{Cell: model.Cell{Table: at.Table, Row: at.Row, Column: col.name}, Observer: observer, Through: d.notify[0], Done: done}
+	s := model.ObserverState{Cell: model.Cell{Table: at.Table, Row: at.Row, Column: col.name}, Observer: observer, Through: d.notify[0], Done: done}
 	if err := layout.DecodeObserverState(&s, cells[0].Value); err != nil {
 		col.bad = append(col.bad, UndecodableCell{layout.NotifyFamily, int64(cells[0].Timestamp), int64(len(cells[0].Value)), err.Error()})
 		return
@@ -189,7 +189,7 @@ func (in *inspection) show(ctx context.Context, col *inspectedColumn) error {
 	if info, ok := in.e.Meta.Catalog.Load().UserTable(in.row.Table); ok {
 		out.Observed, out.Weak = info.IsObserved[col.name], info.IsWeak[col.name]
 	}
-	slices.SortFunc(out.States, func(a, b layout.ObserverState) int { return cmp.Compare(a.Observer, b.Observer) })
+	slices.SortFunc(out.States, func(a, b model.ObserverState) int { return cmp.Compare(a.Observer, b.Observer) })
 	cell := model.Cell{Table: in.row.Table, Row: in.row.Row, Column: col.name}
 	out.Versions = in.lines(cell, col)
 	var newest layout.WriteRecord

@@ -125,7 +125,7 @@ func (a *Admin) EntriesOf(ctx context.Context, table, row string) (found []Named
 	return found, true, nil
 }
 
-func namesOf(e journal.Entry, table, row string) (names []journal.Row) {
+func namesOf(e model.JournalEntry, table, row string) (names []model.JournalName) {
 	for _, r := range e.Rows {
 		if r.Table == table && r.Key == row {
 			names = append(names, r)

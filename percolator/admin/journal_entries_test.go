@@ -182,9 +182,9 @@ func testCollectionReadsRowsOfMixedAge(t *testing.T) {
 	env.FaultsOf(c).HandleJournal(func(percolatortest.Request) percolatortest.Action { return hold })
 	var all []*journal.Append
 	for n := range 3 * journal.MaxStreams { // those that find no stream free share a row
-		e := &journal.Entry{StartTS: young, Rows: []journal.Row{{Table: "t", Key: "other"}}}
+		e := &model.JournalEntry{StartTS: young, Rows: []model.JournalName{{Table: "t", Key: "other"}}}
 		if n == 2*journal.MaxStreams {
-			e = &journal.Entry{StartTS: old, Rows: []journal.Row{{Table: "t", Key: "r"}}}
+			e = &model.JournalEntry{StartTS: old, Rows: []model.JournalName{{Table: "t", Key: "r"}}}
 		}
 		a, err := c.Engine().Journal.Append(ctx, e)
 		fixture.Must(t, err)
@@ -201,7 +201,7 @@ func testCollectionReadsRowsOfMixedAge(t *testing.T) {
 		for rows, err := range journal.ReadStream(ctx, c.Engine().Store, st.ID, 1, 100) {
 			fixture.Must(t, err)
 			for _, row := range rows {
-				at := slices.IndexFunc(row.Entries, func(e journal.Entry) bool { return e.StartTS == old })
+				at := slices.IndexFunc(row.Entries, func(e model.JournalEntry) bool { return e.StartTS == old })
 				mixed = mixed || at > 0
 			}
 		}

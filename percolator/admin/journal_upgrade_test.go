@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -211,7 +210,7 @@ func testUpgradeUnderLoad(t *testing.T) {
 	for _, n := range []int{0, 10, 11, 12, 20, 21} {
 		fixture.WantValue(t, ctx, s, fixture.Cell(fmt.Sprintf("crash-%d-too", n), "c"), "crashed")
 	}
-	var parked []layout.ObserverState
+	var parked []model.ObserverState
 	for list, err := range journal.ListParked(ctx, env.Client.Engine().Store) {
 		fixture.Must(t, err)
 		parked = append(parked, list...)

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"maps"
 	"slices"
@@ -85,7 +87,7 @@ func (r *reading) take(id journal.StreamID, row journal.StreamRow) bool {
 
 // entry notes what an entry says of watched tables. There may be several of one transaction, parts
 // or copies.
-func (r *reading) entry(e journal.Entry, at place) {
+func (r *reading) entry(e model.JournalEntry, at place) {
 	var rows []journal.RowName
 	for _, row := range e.Rows {
 		if _, watched := r.columns[row.Table]; watched {
@@ -292,7 +294,7 @@ func (r *reading) alone(ctx context.Context, list []*txn) error {
 	for i, t := range list {
 		g.Go(func() (err error) {
 			session := r.streams[t.at[len(t.at)-1].stream].Session
-			it := settle.Item{Entry: journal.Entry{StartTS: t.start, Primary: t.primary}, Session: session}
+			it := settle.Item{JournalEntry: model.JournalEntry{StartTS: t.start, Primary: t.primary}, Session: session}
 			if session != "" && !r.e.Locks.SessionEnded(gctx, session) {
 				it.Owner = settle.OwnerElsewhere
 			}

@@ -95,7 +95,7 @@ func (s *stored) load(ctx context.Context) (r record, b []byte, err error) {
 
 // hold protects a position and stores it.
 func (s *stored) hold(ctx context.Context, at Position) error {
-	former := meta.Hold{ID: s.at.Hold, Timestamp: s.at.Held}
+	former := model.Hold{ID: s.at.Hold, Timestamp: s.at.Held}
 	next := record{Position: at, Hold: former.ID, Held: former.Timestamp}
 	if former.ID != "" && former.Timestamp == at.ts {
 		switch _, err := s.e.Meta.ExtendHold(ctx, former, s.cfg.HoldTTL); {
@@ -122,7 +122,7 @@ func (s *stored) hold(ctx context.Context, at Position) error {
 	return nil
 }
 
-func (s *stored) release(ctx context.Context, h meta.Hold) {
+func (s *stored) release(ctx context.Context, h model.Hold) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	_ = s.e.Meta.ReleaseHold(ctx, h) // it expires otherwise

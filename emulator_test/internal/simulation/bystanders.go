@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
-	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -128,7 +127,7 @@ func (w *world) inspect(p *process) {
 		if err != nil || m.Fence == nil {
 			continue
 		}
-		if m.Fence.Repair.Phase == meta.RepairDrain {
+		if m.Fence.Repair.Phase == model.RepairDrain {
 			if time.Since(looked) >= rest {
 				seen, looked = w.locks(p), time.Now()
 			}

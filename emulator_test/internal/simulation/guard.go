@@ -59,6 +59,6 @@ func (g *guard) look(changes []store.Change) {
 			continue
 		}
 		var f meta.Fence
-		g.closed = c.Kind == store.PutVersion && json.Unmarshal(c.Value, &f) == nil && f.Repair != nil && f.Repair.Phase != meta.RepairDrain
+		g.closed = c.Kind == store.PutVersion && json.Unmarshal(c.Value, &f) == nil && f.Repair != nil && f.Repair.Phase != model.RepairDrain
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -115,12 +114,12 @@ func contested(cells []model.Cell, err error) []model.Cell {
 
 // Contention is how Updates of this client queue now, and on which cells its transactions have
 // conflicted most.
-func (c *Committer) Contention() telemetry.Contention {
+func (c *Committer) Contention() model.Contention {
 	c.contention.mu.Lock()
 	defer c.contention.mu.Unlock()
 	g := &c.contention.attempts
-	out := telemetry.Contention{Attempts: g.running, Waiting: g.queued(), Limit: cmp.Or(g.limit, firstLimit)}
-	byName := map[string]telemetry.ContendedCell{} // entries of an index have one
+	out := model.Contention{Attempts: g.running, Waiting: g.queued(), Limit: cmp.Or(g.limit, firstLimit)}
+	byName := map[string]model.ContendedCell{} // entries of an index have one
 	for cell, e := range c.contention.cells {
 		out.Waiting += e.turns.queued()
 		if e.conflicts > 0 {
@@ -130,7 +129,7 @@ func (c *Committer) Contention() telemetry.Contention {
 		}
 	}
 	out.Cells = slices.Collect(maps.Values(byName))
-	slices.SortFunc(out.Cells, func(a, b telemetry.ContendedCell) int {
+	slices.SortFunc(out.Cells, func(a, b model.ContendedCell) int {
 		return cmp.Or(cmp.Compare(b.Conflicts, a.Conflicts), cmp.Compare(a.Cell, b.Cell))
 	})
 	out.Cells = out.Cells[:min(len(out.Cells), contendedShown)]

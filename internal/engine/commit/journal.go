@@ -19,14 +19,14 @@ func (cm *commit) journal(ctx context.Context) (err error) {
 }
 
 // journaled names every row that the transaction writes or notifies.
-func (cm *commit) journaled() *journal.Entry {
-	e := &journal.Entry{StartTS: cm.startTS, Rows: make([]journal.Row, 0, len(cm.rows))}
+func (cm *commit) journaled() *model.JournalEntry {
+	e := &model.JournalEntry{StartTS: cm.startTS, Rows: make([]model.JournalName, 0, len(cm.rows))}
 	if cm.primary != nil {
 		e.Primary = cm.primary.Cell
 	}
 	at := map[rowKey]int{}
 	for _, rw := range cm.rows {
-		r := journal.Row{Table: rw.table, Key: rw.row}
+		r := model.JournalName{Table: rw.table, Key: rw.row}
 		for _, w := range rw.writes {
 			r.Observed = r.Observed || w.observed
 		}
@@ -40,7 +40,7 @@ func (cm *commit) journaled() *journal.Entry {
 		i, ok := at[k]
 		if !ok {
 			i = len(e.Rows)
-			at[k], e.Rows = i, append(e.Rows, journal.Row{Table: c.Table, Key: c.Row})
+			at[k], e.Rows = i, append(e.Rows, model.JournalName{Table: c.Table, Key: c.Row})
 		}
 		e.Rows[i].Weak = true
 	}
@@ -69,7 +69,7 @@ type Announcement struct {
 // deadline, whether there are a journal and no repair, the entry's timestamp, the entry, the
 // timestamp of the notify cells, the age. So all requests end within a lifetime of the moment in
 // which others may first read the entry, and a process that was suspended in between sends nothing.
-func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announcement, err error) {
+func (c *Committer) Announce(ctx context.Context, rows []model.JournalName) (a Announcement, err error) {
 	begun := time.Now()
 	if a.Deadline, err = c.Meta.CheckRepairing(ctx); err != nil {
 		return a, err
@@ -81,7 +81,7 @@ func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announc
 			return a, err
 		}
 		oldest = &start // a collected entry leads to nothing written after it
-		if a.entry, err = c.Journal.Append(ctx, &journal.Entry{StartTS: start, Rows: rows}); err != nil {
+		if a.entry, err = c.Journal.Append(ctx, &model.JournalEntry{StartTS: start, Rows: rows}); err != nil {
 			return a, err
 		}
 		if err := a.entry.Wait(ctx); err != nil {
@@ -100,12 +100,12 @@ func (c *Committer) Done(a Announcement, cells ...model.Cell) {
 }
 
 // WeakRows is the rows of cells that are notified.
-func WeakRows(cells []model.Cell) (rows []journal.Row) {
+func WeakRows(cells []model.Cell) (rows []model.JournalName) {
 	seen := map[rowKey]bool{}
 	for _, c := range cells {
 		if k := (rowKey{c.Table, c.Row}); !seen[k] {
 			seen[k] = true
-			rows = append(rows, journal.Row{Table: c.Table, Key: c.Row, Weak: true})
+			rows = append(rows, model.JournalName{Table: c.Table, Key: c.Row, Weak: true})
 		}
 	}
 	return rows

@@ -42,7 +42,7 @@ import (
 // SetObserverStates stores observer states, all of one cell, in one request: all or none. Of the
 // states of one observer the latest counts. ErrSchemaMismatch: the column can neither be observed
 // nor notified.
-func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.ObserverState) error {
+func (c *Committer) SetObserverStates(ctx context.Context, states ...model.ObserverState) error {
 	if len(states) == 0 {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 }
 
 // enlist has the journal list states, all of one cell, as parked, before their row says so.
-func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...layout.ObserverState) error {
+func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...model.ObserverState) error {
 	if _, err := c.Meta.CheckRepairing(ctx); err != nil { // and know whether there is a journal
 		return err
 	}
@@ -75,7 +75,7 @@ func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...la
 
 // unlist erases from the journal that an observer is parked, up to s.Through, once its row does not
 // say so any more.
-func (c *Committer) unlist(ctx context.Context, s layout.ObserverState) error {
+func (c *Committer) unlist(ctx context.Context, s model.ObserverState) error {
 	until, err := c.Meta.CheckRepairing(ctx)
 	if err != nil || !c.Meta.Journaled() {
 		return err
@@ -88,7 +88,7 @@ func (c *Committer) unlist(ctx context.Context, s layout.ObserverState) error {
 // is still there. It does not affect other observers of the cell. A request of the worker that
 // parked the observer may be late by the request lifetime (I14) and park it once more: the journal
 // goes on listing it until the run that follows has ended.
-func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) error {
+func (c *Committer) RetryParked(ctx context.Context, s model.ObserverState) error {
 	s.Done = false
 	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
 	if err != nil {
@@ -106,12 +106,12 @@ func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) err
 // written nothing. On an observed column it commits the acknowledgment first, so that an
 // interrupted drop can be repeated. ErrConflict: the cell has changed since, so workers try the
 // observer again by themselves.
-func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) error {
+func (c *Committer) DropParked(ctx context.Context, s model.ObserverState) error {
 	info, err := c.checkObserved(ctx, s.Cell)
 	if err != nil {
 		return err
 	}
-	done := layout.ObserverState{Cell: s.Cell, Observer: s.Observer, Through: s.Through, Done: true}
+	done := model.ObserverState{Cell: s.Cell, Observer: s.Observer, Through: s.Through, Done: true}
 	s.Done = false
 	mut := clearState(s)
 	mut.Put(layout.NotifyFamily, layout.StateColumn(done), done.Through, layout.EncodeObserverState(done))
@@ -141,7 +141,7 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 
 // drop erases the sign that an observer is parked: others of the cell may then have work, or its
 // notification may have no observer, and only the journal leads there (J2).
-func (c *Committer) drop(ctx context.Context, s layout.ObserverState, mut *store.Mutation) error {
+func (c *Committer) drop(ctx context.Context, s model.ObserverState, mut *store.Mutation) error {
 	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
 	if err == nil {
 		err = c.changeStates(ctx, s.Cell, mut, a.Deadline)
@@ -160,7 +160,7 @@ var errChangedSince = errors.New("the cell has changed since it was parked")
 // ForgetObserverStates erases observer states without a notification (I19), in the background. The
 // journal need not list them any longer than the row holds them: beside no notification nothing is
 // parked.
-func (c *Committer) ForgetObserverStates(ctx context.Context, states ...layout.ObserverState) error {
+func (c *Committer) ForgetObserverStates(ctx context.Context, states ...model.ObserverState) error {
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *stor
 func (c *Committer) lifetime() time.Time { return time.Now().Add(c.Store.Timing.RequestLifetime) }
 
 // ClearObserverState erases the stored state of an observer of a cell.
-func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverState) error {
+func (c *Committer) ClearObserverState(ctx context.Context, s model.ObserverState) error {
 	if s.Done {
 		return c.changeStates(ctx, s.Cell, clearState(s), c.lifetime())
 	}
@@ -219,7 +219,7 @@ func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverSta
 }
 
 // clearState erases the stored state of an observer of a cell, up to its notification.
-func clearState(s layout.ObserverState) *store.Mutation {
+func clearState(s model.ObserverState) *store.Mutation {
 	mut := store.NewMutation(2)
 	mut.ClearNotify(layout.StateColumn(s), s.Through)
 	return mut

@@ -84,7 +84,7 @@ type stream struct {
 
 // part is one part of a transaction's entry.
 type part struct {
-	entry  *Entry
+	entry  *model.JournalEntry
 	of     *Append
 	copies int  // waiting or in flight; guarded by the appender's mu
 	acked  bool // likewise
@@ -92,7 +92,7 @@ type part struct {
 
 // Append is a transaction's entry, in flight and then as its owner knows it.
 type Append struct {
-	entry *Entry
+	entry *model.JournalEntry
 	left  int           // parts without an acknowledgment; guarded by the appender's mu
 	over  bool          // no one waits for the rest of it; likewise
 	err   error         // valid once done is closed
@@ -109,7 +109,7 @@ func NewAppender(ctx context.Context, s *store.Store, session func(context.Conte
 
 // Append begins to append an entry. ErrTooLarge: it has too many rows, and nothing is sent.
 // ErrClosed.
-func (a *Appender) Append(ctx context.Context, e *Entry) (*Append, error) {
+func (a *Appender) Append(ctx context.Context, e *model.JournalEntry) (*Append, error) {
 	cut, err := entryParts(e)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (w *Append) Wait(ctx context.Context) error {
 }
 
 // Entry is what was appended.
-func (w *Append) Entry() Entry { return *w.entry }
+func (w *Append) Entry() model.JournalEntry { return *w.entry }
 
 // Drop gives up an entry whose transaction has aborted and left nothing in the tables: what was not
 // sent yet need not be.
@@ -335,7 +335,7 @@ func (a *Appender) rename(s *stream) {
 
 // row appends a batch.
 func (a *Appender) row(s *stream, batch []*part) error {
-	entries := make([]*Entry, len(batch))
+	entries := make([]*model.JournalEntry, len(batch))
 	for i, p := range batch {
 		entries[i] = p.entry
 	}

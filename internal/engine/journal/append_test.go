@@ -78,7 +78,7 @@ func (b *table) count(t *testing.T, ts tso.Timestamp) (n int) {
 		if err != nil {
 			t.Error(err)
 		}
-		if slices.ContainsFunc(list, func(e Entry) bool { return e.StartTS == ts }) {
+		if slices.ContainsFunc(list, func(e model.JournalEntry) bool { return e.StartTS == ts }) {
 			n++
 		}
 	}
@@ -101,13 +101,13 @@ func newAppender(t testing.TB, b *table, session func(context.Context) string) *
 	return a
 }
 
-func entryOf(ts int) *Entry {
+func entryOf(ts int) *model.JournalEntry {
 	row := fmt.Sprint("row-", ts)
-	return &Entry{StartTS: tso.Timestamp(ts), Primary: model.Cell{Table: "t", Row: row, Column: "c"}, Rows: []Row{{Table: "t", Key: row}}}
+	return &model.JournalEntry{StartTS: tso.Timestamp(ts), Primary: model.Cell{Table: "t", Row: row, Column: "c"}, Rows: []model.JournalName{{Table: "t", Key: row}}}
 }
 
 // append appends an entry and waits for it.
-func appendEntry(ctx context.Context, a *Appender, e *Entry) error {
+func appendEntry(ctx context.Context, a *Appender, e *model.JournalEntry) error {
 	w, err := a.Append(ctx, e)
 	if err != nil {
 		return err
@@ -395,7 +395,7 @@ func TestLongEntryHasAStreamOfItsOwn(t *testing.T) {
 		a := newAppender(t, b, nil)
 		long := entryOf(1)
 		for i := range 10_000 {
-			long.Rows = append(long.Rows, Row{Table: "t", Key: fmt.Sprintf("%0600d", i)})
+			long.Rows = append(long.Rows, model.JournalName{Table: "t", Key: fmt.Sprintf("%0600d", i)})
 		}
 		w, err := a.Append(t.Context(), long)
 		if err != nil {
@@ -408,7 +408,7 @@ func TestLongEntryHasAStreamOfItsOwn(t *testing.T) {
 		if err := w.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		streams, rows := map[StreamID]bool{}, map[Row]bool{}
+		streams, rows := map[StreamID]bool{}, map[model.JournalName]bool{}
 		for key, value := range b.rows {
 			id, seq, _ := parseKey(key)
 			if seq == 0 {

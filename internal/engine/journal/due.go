@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,9 +35,9 @@ type DueRow struct {
 
 // Outcome is what a look at a row has led to.
 type Outcome struct {
-	Settled  []*Append // of a remembered row
-	Left     []Entry   // of an unread row: what is not settled
-	Progress bool      // it has led to something, and the next look follows soon
+	Settled  []*Append            // of a remembered row
+	Left     []model.JournalEntry // of an unread row: what is not settled
+	Progress bool                 // it has led to something, and the next look follows soon
 }
 
 // Due takes the rows that are to be looked at now, at most most of them, the one that has been due
@@ -78,7 +80,7 @@ func (o *Owner) Looked(d DueRow, out Outcome) {
 
 // readAgain notes the entries that an unread row holds unsettled: none settles it, and those that
 // there is room for are remembered. The caller holds o.mu.
-func (o *Owner) readAgain(row *OwnRow, left []Entry) {
+func (o *Owner) readAgain(row *OwnRow, left []model.JournalEntry) {
 	switch {
 	case len(left) == 0:
 		o.remove(row)

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"testing"
 	"time"
 )
@@ -9,10 +11,10 @@ import (
 func TestAStragglerIsLookedAtSoonOnceTheOthersAreSettled(t *testing.T) {
 	t.Parallel()
 	o := NewOwner()
-	names := make([]Row, 50_000)
+	names := make([]model.JournalName, 50_000)
 	var entries []*Append
 	for i := range 1001 {
-		e := &Entry{StartTS: 1, Rows: names}
+		e := &model.JournalEntry{StartTS: 1, Rows: names}
 		if i == 1000 {
 			e.Rows = names[:1]
 		}

@@ -13,11 +13,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type (
-	Entry = model.JournalEntry
-	Row   = model.JournalName
-)
-
 // A row of a stream holds a batch of entries, those that waited while the row before it was on its
 // way. The first byte is a version, and table names come once:
 //
@@ -52,7 +47,7 @@ const (
 var errBatch = errors.New("a batch of journal entries that cannot be decoded")
 
 // entryBytes is at least what the entry takes in a batch.
-func entryBytes(e *Entry) int {
+func entryBytes(e *model.JournalEntry) int {
 	n := 3*binary.MaxVarintLen64 + cellBytes(e.Primary)
 	for _, r := range e.Rows {
 		n += rowBytes(r)
@@ -60,20 +55,20 @@ func entryBytes(e *Entry) int {
 	return n
 }
 
-func rowBytes(r Row) int { return 3*binary.MaxVarintLen64 + len(r.Table) + len(r.Key) }
+func rowBytes(r model.JournalName) int { return 3*binary.MaxVarintLen64 + len(r.Table) + len(r.Key) }
 
 func cellBytes(c model.Cell) int {
 	return 3*binary.MaxVarintLen64 + len(c.Table) + len(c.Row) + len(c.Column)
 }
 
 // entryParts cuts an entry into some of at most partBytes. ErrTooLarge: more than MaxEntryParts.
-func entryParts(e *Entry) ([]*Entry, error) {
+func entryParts(e *model.JournalEntry) ([]*model.JournalEntry, error) {
 	if entryBytes(e) <= partBytes {
-		return []*Entry{e}, nil
+		return []*model.JournalEntry{e}, nil
 	}
-	var parts []*Entry
+	var parts []*model.JournalEntry
 	for rows := e.Rows; len(rows) > 0; {
-		p := &Entry{StartTS: e.StartTS, Primary: e.Primary}
+		p := &model.JournalEntry{StartTS: e.StartTS, Primary: e.Primary}
 		size, n := entryBytes(p), 0
 		for n < len(rows) && (n == 0 || size+rowBytes(rows[n]) <= partBytes) {
 			size += rowBytes(rows[n])
@@ -89,7 +84,7 @@ func entryParts(e *Entry) ([]*Entry, error) {
 }
 
 // encodeBatch is the value of a stream's row.
-func encodeBatch(entries []*Entry) []byte {
+func encodeBatch(entries []*model.JournalEntry) []byte {
 	tables := map[string]uint64{}
 	var names []string
 	place := func(table string) uint64 {
@@ -136,7 +131,7 @@ func appendName(b []byte, s string) []byte {
 
 // DecodeBatch decodes the value of a stream's row. It never panics, whatever the bytes, and accepts
 // only what this package could have written. Its error holds nothing of the value.
-func DecodeBatch(value []byte) ([]Entry, error) {
+func DecodeBatch(value []byte) ([]model.JournalEntry, error) {
 	if len(value) == 0 || len(value) > MaxBatchBytes {
 		return nil, errBatch
 	}
@@ -147,7 +142,7 @@ func DecodeBatch(value []byte) ([]Entry, error) {
 	for range d.count(1) {
 		d.tables = append(d.tables, d.name(maxTableBytes))
 	}
-	var entries []Entry
+	var entries []model.JournalEntry
 	for len(d.rest) > 0 && !d.failed {
 		entries = append(entries, d.entry())
 	}
@@ -210,8 +205,8 @@ func (d *decoder) table(at uint64) string {
 	return d.tables[at]
 }
 
-func (d *decoder) entry() Entry {
-	e := Entry{StartTS: tso.Timestamp(d.number())}
+func (d *decoder) entry() model.JournalEntry {
+	e := model.JournalEntry{StartTS: tso.Timestamp(d.number())}
 	switch flags := d.number(); flags {
 	case 0:
 	case flagPrimary:
@@ -226,9 +221,9 @@ func (d *decoder) entry() Entry {
 	}
 	for range n {
 		head := d.number()
-		r := Row{Table: d.table(head >> 2), Key: d.name(model.MaxRowKeyBytes), Observed: head&rowObserved != 0, Weak: head&rowWeak != 0}
+		r := model.JournalName{Table: d.table(head >> 2), Key: d.name(model.MaxRowKeyBytes), Observed: head&rowObserved != 0, Weak: head&rowWeak != 0}
 		if d.failed = d.failed || r.Key == ""; d.failed {
-			return Entry{}
+			return model.JournalEntry{}
 		}
 		e.Rows = append(e.Rows, r)
 	}

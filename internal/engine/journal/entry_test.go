@@ -13,14 +13,14 @@ import (
 )
 
 // entries generates entries as commits append them.
-func entries() *rapid.Generator[[]*Entry] {
+func entries() *rapid.Generator[[]*model.JournalEntry] {
 	table := rapid.SampledFrom([]string{"accounts", "accounts.by_owner", "t"})
 	name := rapid.SliceOfN(rapid.Byte(), 1, 40)
-	row := rapid.Custom(func(t *rapid.T) Row {
-		return Row{Table: table.Draw(t, "table"), Key: string(name.Draw(t, "key")), Observed: rapid.Bool().Draw(t, "observed"), Weak: rapid.Bool().Draw(t, "weak")}
+	row := rapid.Custom(func(t *rapid.T) model.JournalName {
+		return model.JournalName{Table: table.Draw(t, "table"), Key: string(name.Draw(t, "key")), Observed: rapid.Bool().Draw(t, "observed"), Weak: rapid.Bool().Draw(t, "weak")}
 	})
-	entry := rapid.Custom(func(t *rapid.T) *Entry {
-		e := &Entry{StartTS: tso.Timestamp(rapid.Int64Range(1, int64(tso.MaxTimestamp)).Draw(t, "start")), Rows: rapid.SliceOfN(row, 1, 5).Draw(t, "rows")}
+	entry := rapid.Custom(func(t *rapid.T) *model.JournalEntry {
+		e := &model.JournalEntry{StartTS: tso.Timestamp(rapid.Int64Range(1, int64(tso.MaxTimestamp)).Draw(t, "start")), Rows: rapid.SliceOfN(row, 1, 5).Draw(t, "rows")}
 		if rapid.Bool().Draw(t, "primary") {
 			e.Primary = model.Cell{Table: table.Draw(t, "table"), Row: string(name.Draw(t, "row")), Column: string(name.Draw(t, "column"))}
 		}
@@ -65,9 +65,9 @@ func TestBatchIsReadAsItWasWritten(t *testing.T) {
 // A transaction with many rows is cut into parts that are dealt with one by one, and has a limit.
 func TestLargeEntryIsCut(t *testing.T) {
 	t.Parallel()
-	e := &Entry{StartTS: 5, Primary: model.Cell{Table: "t", Row: "first", Column: "c"}}
+	e := &model.JournalEntry{StartTS: 5, Primary: model.Cell{Table: "t", Row: "first", Column: "c"}}
 	for len(e.Rows) < 3000 {
-		e.Rows = append(e.Rows, Row{Table: "t", Key: strings.Repeat("k", 1000)})
+		e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: strings.Repeat("k", 1000)})
 	}
 	parts, err := entryParts(e)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestLargeEntryIsCut(t *testing.T) {
 
 // FuzzBatch: bytes that nobody wrote are an error, never a panic; what is accepted can be written.
 func FuzzBatch(f *testing.F) {
-	f.Add(encodeBatch([]*Entry{{StartTS: 7, Primary: model.Cell{Table: "t", Row: "r", Column: "c"}, Rows: []Row{{Table: "t", Key: "r", Observed: true}, {Table: "u", Key: "s", Weak: true}}}}))
+	f.Add(encodeBatch([]*model.JournalEntry{{StartTS: 7, Primary: model.Cell{Table: "t", Row: "r", Column: "c"}, Rows: []model.JournalName{{Table: "t", Key: "r", Observed: true}, {Table: "u", Key: "s", Weak: true}}}}))
 	f.Add([]byte{batchVersion, 1, 1, 't', 5, 0, 1, 0, 1, 'r'})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -101,7 +101,7 @@ func FuzzBatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var list []*Entry
+		var list []*model.JournalEntry
 		for i := range got {
 			list = append(list, &got[i])
 		}

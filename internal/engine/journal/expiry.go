@@ -36,10 +36,10 @@ func expiryKey(at tso.Timestamp, id []byte) string {
 }
 
 // FileExpiring stores rows of tables under the time at which something in them expires, rounded up.
-func FileExpiring(ctx context.Context, s *store.Store, at tso.Timestamp, rows []Row) error {
+func FileExpiring(ctx context.Context, s *store.Store, at tso.Timestamp, rows []model.JournalName) error {
 	at = ExpiryTime(at)
 	for len(rows) > 0 {
-		e, size := &Entry{StartTS: at}, 0
+		e, size := &model.JournalEntry{StartTS: at}, 0
 		for len(e.Rows) < len(rows) && (size == 0 || size+rowBytes(rows[len(e.Rows)]) <= partBytes) {
 			size += rowBytes(rows[len(e.Rows)])
 			e.Rows = rows[:len(e.Rows)+1]
@@ -48,7 +48,7 @@ func FileExpiring(ctx context.Context, s *store.Store, at tso.Timestamp, rows []
 		id := make([]byte, 16)
 		_, _ = rand.Read(id) // never fails
 		mut := store.NewMutation(1)
-		mut.Put(layout.JournalFamily, batchColumn, store.MetaTimestamp, encodeBatch([]*Entry{e}))
+		mut.Put(layout.JournalFamily, batchColumn, store.MetaTimestamp, encodeBatch([]*model.JournalEntry{e}))
 		if _, err := s.Retry(ctx, func(ctx context.Context) (bool, error) {
 			return true, s.Mutate(ctx, model.JournalTable, expiryKey(at, id), mut)
 		}); err != nil {
@@ -61,7 +61,7 @@ func FileExpiring(ctx context.Context, s *store.Store, at tso.Timestamp, rows []
 // Expiry is a row of percolator_journal with rows of tables in which something has expired.
 type Expiry struct {
 	Key  string
-	Rows []Row
+	Rows []model.JournalName
 }
 
 // ReadExpiries streams what has expired up to a time, in order.

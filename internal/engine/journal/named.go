@@ -29,10 +29,10 @@ const (
 // Selection says which rows of users' tables are wanted. The zero value asks for every row that an
 // unsettled entry names.
 type Selection struct {
-	Table string                           // "": all
-	Range model.Range                      // of each table; zero: all rows
-	Knows func(table string) (bool, error) // nil: all
-	Wants func(Entry, Row) bool            // nil: every row of every entry
+	Table string                                           // "": all
+	Range model.Range                                      // of each table; zero: all rows
+	Knows func(table string) (bool, error)                 // nil: all
+	Wants func(model.JournalEntry, model.JournalName) bool // nil: every row of every entry
 	// Leaves a table after the page with so many rows; 0: never.
 	Enough int
 	Parked bool // also those of parked cells, without asking Wants
@@ -191,7 +191,7 @@ func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[Stream
 }
 
 // names tells add of the rows of some entries that the selection asks for.
-func (sel Selection) names(entries []Entry, add func(RowName)) error {
+func (sel Selection) names(entries []model.JournalEntry, add func(RowName)) error {
 	for _, e := range entries {
 		for _, r := range e.Rows {
 			if sel.Wants != nil && !sel.Wants(e, r) {

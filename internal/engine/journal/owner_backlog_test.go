@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"flag"
 	"runtime"
 	"testing"
@@ -27,7 +29,7 @@ func TestBacklogCostsABoundedRate(t *testing.T) {
 				n += perRow * perEntry
 				var out Outcome
 				if l.Unread {
-					out.Left = make([]Entry, perRow)
+					out.Left = make([]model.JournalEntry, perRow)
 				}
 				o.Looked(l, out)
 			}
@@ -40,7 +42,7 @@ func TestBacklogCostsABoundedRate(t *testing.T) {
 		for seq := uint64(1); sent < *backlog; seq++ {
 			var parts []*part
 			for range perRow {
-				e := &Entry{StartTS: tso.Timestamp(seq), Rows: make([]Row, perEntry)}
+				e := &model.JournalEntry{StartTS: tso.Timestamp(seq), Rows: make([]model.JournalName, perEntry)}
 				parts = append(parts, &part{entry: e, of: &Append{entry: e}})
 			}
 			o.sent("stream", seq, parts)

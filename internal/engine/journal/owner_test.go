@@ -12,7 +12,7 @@ import (
 func owned(n int) (o *Owner, entries []*Append) {
 	o = NewOwner()
 	for i := range n {
-		e := &Entry{StartTS: 1, Rows: []Row{{Table: "t", Key: "r"}}}
+		e := &model.JournalEntry{StartTS: 1, Rows: []model.JournalName{{Table: "t", Key: "r"}}}
 		w := &Append{entry: e}
 		entries = append(entries, w)
 		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
@@ -137,7 +137,7 @@ func TestCopiesLetTheLowPositionPass(t *testing.T) {
 		}
 		to := &Append{entry: stubborn.entry}
 		o.sent("stream", uint64(2*copies+2), []*part{{entry: to.entry, of: to}})
-		o.sent("stream", uint64(2*copies+3), []*part{{entry: &Entry{}, of: &Append{entry: &Entry{}}}})
+		o.sent("stream", uint64(2*copies+3), []*part{{entry: &model.JournalEntry{}, of: &Append{entry: &model.JournalEntry{}}}})
 		o.Copied(stubborn, to)
 		if copies == 1 && low(o) != 3 {
 			t.Error("the copied entry holds the low position")
@@ -159,13 +159,13 @@ func TestRowsBeyondTheLimitAreRead(t *testing.T) {
 	t.Parallel()
 	o, entries := owned(1)
 	o.owned += MaxOwned
-	e := &Entry{StartTS: 2}
+	e := &model.JournalEntry{StartTS: 2}
 	o.sent("stream", 2, []*part{{entry: e, of: &Append{entry: e}}})
 	due := o.Due(time.Now().Add(time.Hour), 10)
 	if len(due) != 2 || due[0].Unread || !due[1].Unread {
 		t.Fatalf("due are %+v", due)
 	}
-	o.Looked(due[1], Outcome{Left: []Entry{*e}})
+	o.Looked(due[1], Outcome{Left: []model.JournalEntry{*e}})
 	if due[1].state != rowUnread {
 		t.Error("it is remembered although there is no room")
 	}
@@ -173,7 +173,7 @@ func TestRowsBeyondTheLimitAreRead(t *testing.T) {
 	o.RolledBack(entries[0])
 	due = o.Due(time.Now().Add(time.Hour), 10)
 	for _, l := range due {
-		o.Looked(l, Outcome{Left: []Entry{*e}})
+		o.Looked(l, Outcome{Left: []model.JournalEntry{*e}})
 		if l.state != rowRemembered || o.owned != 1 {
 			t.Errorf("row %d, and %d entries, are remembered", l.Seq, o.owned)
 		}
@@ -188,7 +188,7 @@ func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
 	const more = 10
 	o := NewOwner()
 	for i := range MaxOwned + more {
-		e := &Entry{StartTS: 1, Rows: []Row{{Table: "t", Key: "r", Observed: true}}}
+		e := &model.JournalEntry{StartTS: 1, Rows: []model.JournalName{{Table: "t", Key: "r", Observed: true}}}
 		w := &Append{entry: e}
 		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
 		o.Committed(w, 2, 0, []model.Cell{{Table: "t", Row: string(rune(i)), Column: "c"}})

@@ -33,7 +33,7 @@ const (
 var errParked = errors.New("a parked observer that cannot be decoded")
 
 // Parked is the mutation and the row by which the journal lists states, all of one cell, as parked.
-func Parked(states ...layout.ObserverState) (row string, mut *store.Mutation) {
+func Parked(states ...model.ObserverState) (row string, mut *store.Mutation) {
 	mut = store.NewMutation(len(states))
 	for _, s := range states {
 		if !s.Done {
@@ -44,18 +44,18 @@ func Parked(states ...layout.ObserverState) (row string, mut *store.Mutation) {
 }
 
 // Unparked is the mutation that ends it for one observer, up to s.Through.
-func Unparked(s layout.ObserverState) (row string, mut *store.Mutation) {
+func Unparked(s model.ObserverState) (row string, mut *store.Mutation) {
 	mut = store.NewMutation(1)
 	mut.EraseBetween(layout.JournalFamily, parkedPrefix+s.Observer, 0, s.Through+1)
 	return parkedKey(s.Cell), mut
 }
 
 // ListParked streams what the journal lists as parked, many at once. They come in any order.
-func ListParked(ctx context.Context, s *store.Store) iter.Seq2[[]layout.ObserverState, error] {
-	return func(yield func([]layout.ObserverState, error) bool) {
+func ListParked(ctx context.Context, s *store.Store) iter.Seq2[[]model.ObserverState, error] {
+	return func(yield func([]model.ObserverState, error) bool) {
 		size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
 		for page, err := range s.NewPass(model.JournalTable, model.Prefix(string([]byte{parkedShard})), store.JournalCells(), size).Pages(ctx) {
-			var list []layout.ObserverState
+			var list []model.ObserverState
 			if err == nil {
 				list, err = decodeAllParked(page.Rows)
 			}
@@ -66,7 +66,7 @@ func ListParked(ctx context.Context, s *store.Store) iter.Seq2[[]layout.Observer
 	}
 }
 
-func decodeAllParked(rows []layout.Row) (list []layout.ObserverState, err error) {
+func decodeAllParked(rows []layout.Row) (list []model.ObserverState, err error) {
 	for _, row := range rows {
 		for _, it := range row.Of(layout.JournalFamily) {
 			state, err := decodeParked(row.Key, it)
@@ -79,7 +79,7 @@ func decodeAllParked(rows []layout.Row) (list []layout.ObserverState, err error)
 	return list, nil
 }
 
-func encodeParked(s layout.ObserverState) []byte {
+func encodeParked(s model.ObserverState) []byte {
 	b := []byte{parkedVersion}
 	for _, name := range []string{s.Cell.Table, s.Cell.Row, s.Cell.Column, string(layout.EncodeObserverState(s))} {
 		b = appendName(b, name)
@@ -88,7 +88,7 @@ func encodeParked(s layout.ObserverState) []byte {
 }
 
 // decodeParked never panics, whatever a cell of the row holds.
-func decodeParked(key string, it layout.Item) (s layout.ObserverState, err error) {
+func decodeParked(key string, it layout.Item) (s model.ObserverState, err error) {
 	observer, ok := strings.CutPrefix(it.Column, parkedPrefix)
 	if !ok || observer == "" || len(it.Value) == 0 || len(it.Value) > maxParkedBytes {
 		return s, errParked
@@ -104,7 +104,7 @@ func decodeParked(key string, it layout.Item) (s layout.ObserverState, err error
 	s.Cell = model.Cell{Table: d.name(maxTableBytes), Row: d.name(model.MaxRowKeyBytes), Column: d.name(maxQualifierBytes)}
 	value := d.name(maxParkedBytes)
 	if d.failed || len(d.rest) > 0 || parkedKey(s.Cell) != key {
-		return layout.ObserverState{}, errParked
+		return model.ObserverState{}, errParked
 	}
 	return s, layout.DecodeObserverState(&s, []byte(value))
 }

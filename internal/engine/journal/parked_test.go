@@ -10,8 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-func parkedState() layout.ObserverState {
-	return layout.ObserverState{
+func parkedState() model.ObserverState {
+	return model.ObserverState{
 		Cell:     model.Cell{Table: "t", Row: strings.Repeat("r", model.MaxRowKeyBytes), Column: "\xff\x01"},
 		Observer: "o", Through: 7, Attempts: 3, Reason: "poison", Since: time.Unix(5, 0).UTC(), Observers: []string{"o", "p\xff"},
 	}

@@ -18,7 +18,7 @@ import (
 // StreamRow is a row of a stream as it was read.
 type StreamRow struct {
 	Seq     uint64
-	Entries []Entry
+	Entries []model.JournalEntry
 }
 
 // Stream is the header of a stream.
@@ -227,7 +227,7 @@ func streamOf(row layout.Row) (Stream, error) {
 	return st, nil
 }
 
-func batchOf(row layout.Row) ([]Entry, error) {
+func batchOf(row layout.Row) ([]model.JournalEntry, error) {
 	for _, it := range row.Of(layout.JournalFamily) {
 		if it.Column == batchColumn {
 			entries, err := DecodeBatch(it.Value)

@@ -9,15 +9,13 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-const MaxParkedReason = model.MaxParkedReason
-
 const (
 	parkPrefix = Reserved + "park\x00"
 	donePrefix = Reserved + "done\x00"
 )
 
 // StateColumn is the column of an observer state in the notify family.
-func StateColumn(s ObserverState) string {
+func StateColumn(s model.ObserverState) string {
 	prefix := parkPrefix
 	if s.Done {
 		prefix = donePrefix
@@ -46,13 +44,13 @@ type stateCell struct {
 }
 
 // EncodeObserverState is the stored value; an observer that is done has none.
-func EncodeObserverState(s ObserverState) []byte {
+func EncodeObserverState(s model.ObserverState) []byte {
 	if s.Done {
 		return nil
 	}
 	st := stateCell{Attempts: s.Attempts, Since: s.Since,
 		// The cut keeps characters whole.
-		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), MaxParkedReason)], "")}
+		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), model.MaxParkedReason)], "")}
 	for _, name := range s.Observers {
 		st.Observers = append(st.Observers, []byte(name))
 	}
@@ -64,7 +62,7 @@ func EncodeObserverState(s ObserverState) []byte {
 }
 
 // DecodeObserverState fills in what the stored value says.
-func DecodeObserverState(s *ObserverState, b []byte) error {
+func DecodeObserverState(s *model.ObserverState, b []byte) error {
 	if s.Done {
 		return nil
 	}

@@ -7,15 +7,10 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-type (
-	Pending       = model.Pending
-	ObserverState = model.ObserverState
-)
-
 // DecodePending never fails: what it cannot decode is listed, because one hostile cell must not
 // hide a table's work.
-func DecodePending(table string, row Row) Pending {
-	p := Pending{Table: table, Row: row.Key}
+func DecodePending(table string, row Row) model.Pending {
+	p := model.Pending{Table: table, Row: row.Key}
 	for _, it := range row.Of(NotifyFamily) {
 		addNotify(&p, model.Cell{Table: table, Row: p.Row, Column: it.Column}, it)
 	}
@@ -29,14 +24,14 @@ func DecodePending(table string, row Row) Pending {
 	}
 	slices.SortFunc(p.Notified, func(a, b model.Notification) int { return model.CompareCells(a.Cell, b.Cell) })
 	slices.SortFunc(p.Locks, func(a, b model.Lock) int { return model.CompareCells(a.Cell, b.Cell) })
-	slices.SortFunc(p.States, func(a, b ObserverState) int {
+	slices.SortFunc(p.States, func(a, b model.ObserverState) int {
 		return cmp.Or(model.CompareCells(a.Cell, b.Cell), cmp.Compare(a.Observer, b.Observer))
 	})
 	return p
 }
 
 // addNotify adds a cell of the notify family.
-func addNotify(p *Pending, cell model.Cell, it Item) {
+func addNotify(p *model.Pending, cell model.Cell, it Item) {
 	ts, err := FromCell(it.Timestamp)
 	if err != nil {
 		p.Corrupt = append(p.Corrupt, cell)
@@ -47,7 +42,7 @@ func addNotify(p *Pending, cell model.Cell, it Item) {
 		p.Notified = append(p.Notified, model.Notification{Cell: cell, Timestamp: ts})
 		return
 	}
-	s := ObserverState{Cell: model.Cell{Table: cell.Table, Row: cell.Row, Column: column}, Observer: observer, Through: ts, Done: done}
+	s := model.ObserverState{Cell: model.Cell{Table: cell.Table, Row: cell.Row, Column: column}, Observer: observer, Through: ts, Done: done}
 	// A worker tries the observer of an undecodable state again.
 	if err := DecodeObserverState(&s, it.Value); err != nil {
 		p.Corrupt = append(p.Corrupt, cell)

@@ -19,12 +19,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type (
-	Report         = model.Report
-	WorkerReport   = model.WorkerReport
-	ObserverReport = model.ObserverReport
-)
-
 // Every client stores a small report now and then, or its workers do in its place. A reader that
 // looks after the cluster sees all of it with one read, without addresses and without a metrics
 // system. At 1,000 clients that is 100 unconditional writes a second to one row.
@@ -32,11 +26,10 @@ type (
 // Times are the oracle's, so no two machines' clocks are compared. The reporter estimates them from
 // the last timestamp that its client got: a report costs no request to the oracle, unless the
 // client has not asked for anything within reportStampAge.
-var reports = registry{row: "reports", prefix: "report:", limit: 2 * MaxReports}
+var reports = registry{row: "reports", prefix: "report:", limit: 2 * model.MaxReports}
 
 // Limits of reports.
 const (
-	MaxReports = model.MaxReports
 	// MaxReportBytes is the size of a report as it is stored. It omits columns, contended cells and
 	// observers that have no room.
 	MaxReportBytes = maxEntryBytes
@@ -54,7 +47,7 @@ const (
 // Reporter stores the reports of one worker or client. One goroutine uses it.
 type Reporter struct {
 	e        *engine.Engine
-	report   Report
+	report   model.Report
 	interval time.Duration
 	stored   int // times
 	others   int // that reported when it looked last
@@ -73,14 +66,14 @@ func NewReporter(e *engine.Engine, name string, interval time.Duration) (*Report
 	return &Reporter{e: e, interval: interval, report: newReport(e, name)}, nil
 }
 
-func newReport(e *engine.Engine, name string) Report {
+func newReport(e *engine.Engine, name string) model.Report {
 	host, _ := os.Hostname() // "" is shown as it is
-	return Report{Name: name, Client: e.ID, Host: host[:min(len(host), 128)], PID: os.Getpid(), Version: ModuleVersion()}
+	return model.Report{Name: name, Client: e.ID, Host: host[:min(len(host), 128)], PID: os.Getpid(), Version: ModuleVersion()}
 }
 
 // OwnReport is what a client would report now, by itself or by the worker of that name. It asks
 // no one: where the oracle's time is not known, this machine's stands for it.
-func OwnReport(e *engine.Engine, name string, w WorkerReport) Report {
+func OwnReport(e *engine.Engine, name string, w model.WorkerReport) model.Report {
 	r := newReport(e, name)
 	r.Stats, r.Uptime, r.Worker = e.Stats(), time.Since(e.Began), w
 	var known bool
@@ -93,7 +86,7 @@ func OwnReport(e *engine.Engine, name string, w WorkerReport) Report {
 
 // Store replaces the stored report. It costs one unconditional write, and now and then a read and
 // the removal of reports of dead processes. ErrTooLarge: MaxReports others report already.
-func (r *Reporter) Store(ctx context.Context, w WorkerReport) error {
+func (r *Reporter) Store(ctx context.Context, w model.WorkerReport) error {
 	now, err := reportTime(ctx, r.e)
 	if err != nil {
 		return err
@@ -142,11 +135,11 @@ func (r *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
 	if err := reports.prune(ctx, r.e, dead); err != nil {
 		return err
 	}
-	live = slices.DeleteFunc(live, func(o Report) bool { return o.Name == r.report.Name })
+	live = slices.DeleteFunc(live, func(o model.Report) bool { return o.Name == r.report.Name })
 	r.others = len(live)
-	most := MaxReports
+	most := model.MaxReports
 	if !r.report.HasWorker() {
-		most -= MaxWorkers
+		most -= model.MaxWorkers
 	}
 	if len(live) >= most {
 		return fmt.Errorf("percolator: %w: %d clients and workers report already", model.ErrTooLarge, len(live))
@@ -158,7 +151,7 @@ func (r *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
 // those that have not expired and whose session has not ended, as far as the oracle says. It costs
 // one read, one question to an oracle that keeps sessions, and a timestamp if the client has not
 // got any lately. It omits what it cannot decode.
-func Reports(ctx context.Context, e *engine.Engine) ([]Report, error) {
+func Reports(ctx context.Context, e *engine.Engine) ([]model.Report, error) {
 	stored, err := readReports(ctx, e)
 	if err != nil {
 		return nil, err
@@ -168,12 +161,12 @@ func Reports(ctx context.Context, e *engine.Engine) ([]Report, error) {
 		return nil, err
 	}
 	live, _ := liveReports(stored, now)
-	ended := endedSessions(ctx, e, live, func(r Report) string { return r.Session })
-	live = slices.DeleteFunc(live, func(r Report) bool { return ended[r.Session] })
-	slices.SortFunc(live, func(a, b Report) int {
+	ended := endedSessions(ctx, e, live, func(r model.Report) string { return r.Session })
+	live = slices.DeleteFunc(live, func(r model.Report) bool { return ended[r.Session] })
+	slices.SortFunc(live, func(a, b model.Report) int {
 		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID), strings.Compare(a.Name, b.Name))
 	})
-	return live[:min(len(live), MaxReports)], nil
+	return live[:min(len(live), model.MaxReports)], nil
 }
 
 func readReports(ctx context.Context, e *engine.Engine) ([]layout.Item, error) {
@@ -184,10 +177,10 @@ func readReports(ctx context.Context, e *engine.Engine) ([]layout.Item, error) {
 }
 
 // liveReports tells the reports that count from the others, by column.
-func liveReports(stored []layout.Item, now tso.Timestamp) (live []Report, dead map[string][]byte) {
-	live, dead = make([]Report, 0, len(stored)), map[string][]byte{}
+func liveReports(stored []layout.Item, now tso.Timestamp) (live []model.Report, dead map[string][]byte) {
+	live, dead = make([]model.Report, 0, len(stored)), map[string][]byte{}
 	for _, item := range stored {
-		var r Report
+		var r model.Report
 		name, ok := reports.decode(item.Column, item.Value, &r)
 		if r.Name = name; ok && lives(r, now) {
 			live = append(live, r)
@@ -208,12 +201,12 @@ func reportTime(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
 }
 
 // lives tells whether a report still counts. One from far in the future does not.
-func lives(r Report, now tso.Timestamp) bool {
+func lives(r model.Report, now tso.Timestamp) bool {
 	return r.Expires > now && r.Expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
 }
 
 // encode leaves out the columns, and then as many observers as it must, the quietest first.
-func encodeReport(r Report) ([]byte, error) {
+func encodeReport(r model.Report) ([]byte, error) {
 	r.Worker.LeftOut = 0
 	if b, err := json.Marshal(r); err == nil && len(b) <= MaxReportBytes {
 		return b, nil
@@ -233,7 +226,7 @@ func encodeReport(r Report) ([]byte, error) {
 	all := r.Worker.Observers
 	for kept := len(names); ; kept = kept * 3 / 4 {
 		r.Worker.LeftOut = len(names) - kept
-		r.Worker.Observers = make(map[string]ObserverReport, kept)
+		r.Worker.Observers = make(map[string]model.ObserverReport, kept)
 		for _, name := range names[:kept] {
 			r.Worker.Observers[name] = all[name]
 		}

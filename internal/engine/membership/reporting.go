@@ -20,7 +20,7 @@ const (
 
 // Run stores a report every interval, the first one after the pause, until ctx ends; then it
 // removes the report. tell returns what to report; false: nothing now, and what was stored goes.
-func (r *Reporter) Run(ctx context.Context, pause time.Duration, tell func() (WorkerReport, bool)) {
+func (r *Reporter) Run(ctx context.Context, pause time.Duration, tell func() (model.WorkerReport, bool)) {
 	log := r.e.Config.Logger
 	keepReporting(ctx, r.interval, pause, func(within context.Context) error {
 		w, ok := tell()
@@ -65,8 +65,8 @@ func ReportClient(ctx context.Context, e *engine.Engine) {
 		e.Config.Logger.Warn("this client does not report", "err", err)
 		return
 	}
-	r.Run(ctx, ReportInterval/2+rand.N(ReportInterval/10), func() (WorkerReport, bool) {
+	r.Run(ctx, ReportInterval/2+rand.N(ReportInterval/10), func() (model.WorkerReport, bool) {
 		last := e.WorkerReported.Load()
-		return WorkerReport{}, last == nil || time.Since(*last) > 2*ReportInterval
+		return model.WorkerReport{}, last == nil || time.Since(*last) > 2*ReportInterval
 	})
 }

@@ -19,11 +19,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type (
-	WorkerInfo  = model.WorkerInfo
-	TableBounds = model.TableBounds
-)
-
 // Workers are the live workers and their bounds at one instant.
 type Workers struct {
 	model.Workers
@@ -34,7 +29,7 @@ type Workers struct {
 // Workers that divide the search for notifications among themselves (section 2.4 of the paper) know
 // of each other by this registry. Two more cells of the row hold the bounds that divide the tables;
 // a worker replaces them only if they have not changed.
-var workers = registry{row: "workers", prefix: "worker:", limit: 2*MaxWorkers + 2}
+var workers = registry{row: "workers", prefix: "worker:", limit: 2*model.MaxWorkers + 2}
 
 const (
 	boundsColumn = "bounds"
@@ -43,7 +38,6 @@ const (
 
 // Limits of what workers announce.
 const (
-	MaxWorkers = model.MaxWorkers
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys, MaxBoundBytes = 4096, 64
 
@@ -63,11 +57,11 @@ type Directory struct{ Engine *engine.Engine }
 // if that is 0, Session and Expires. The worker announces itself again when Due says so. Errors:
 // ErrInvalidArgument for an invalid name, ErrTooLarge for more than 4 KiB or if seen holds
 // MaxWorkers others, and those of the store.
-func (d Directory) Register(ctx context.Context, w WorkerInfo, seen Workers) (WorkerInfo, error) {
+func (d Directory) Register(ctx context.Context, w model.WorkerInfo, seen Workers) (model.WorkerInfo, error) {
 	if !validName(w.Name) {
 		return w, fmt.Errorf("percolator: %w: a worker's name has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, w.Name)
 	}
-	if others := slices.IndexFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name }); others < 0 && len(seen.Live) >= MaxWorkers {
+	if others := slices.IndexFunc(seen.Live, func(o model.WorkerInfo) bool { return o.Name == w.Name }); others < 0 && len(seen.Live) >= model.MaxWorkers {
 		return w, fmt.Errorf("percolator: %w: there are %d workers already", model.ErrTooLarge, len(seen.Live))
 	}
 	now, err := d.Engine.Clock.Next(ctx)
@@ -89,7 +83,7 @@ func (d Directory) Register(ctx context.Context, w WorkerInfo, seen Workers) (Wo
 	return w, workers.write(ctx, d.Engine, w.Name, b)
 }
 
-func leaseOf(w WorkerInfo) time.Duration {
+func leaseOf(w model.WorkerInfo) time.Duration {
 	if w.Session != "" {
 		return sessionedLease
 	}
@@ -98,14 +92,14 @@ func leaseOf(w WorkerInfo) time.Duration {
 
 // Due tells whether a worker has to announce itself again: its lease ends soon, seen does not list
 // it, or its client has another session.
-func (d Directory) Due(w WorkerInfo, seen Workers) bool {
-	listed := slices.ContainsFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name })
+func (d Directory) Due(w model.WorkerInfo, seen Workers) bool {
+	listed := slices.ContainsFunc(seen.Live, func(o model.WorkerInfo) bool { return o.Name == w.Name })
 	left := w.Expires.Sub(seen.Now)
 	return !listed || w.Session != d.Engine.Locks.Sessions.Own() || left <= leaseOf(w)-leaseOf(w)/leaseRenewedFrom
 }
 
 // Deregister takes a worker out of the list before its lease ends.
-func (d Directory) Deregister(ctx context.Context, w WorkerInfo) error {
+func (d Directory) Deregister(ctx context.Context, w model.WorkerInfo) error {
 	return workers.remove(ctx, d.Engine, w.Name)
 }
 
@@ -139,7 +133,7 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 	if err != nil {
 		return Workers{}, nil, err
 	}
-	seen = Workers{Workers: model.Workers{Now: now, Bounds: map[string]TableBounds{}}}
+	seen = Workers{Workers: model.Workers{Now: now, Bounds: map[string]model.TableBounds{}}}
 	dead = map[string][]byte{}
 	stored := map[string][]byte{}
 	for _, item := range items {
@@ -154,7 +148,7 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 		if !strings.HasPrefix(item.Column, workers.prefix) {
 			continue // of a later version
 		}
-		var w WorkerInfo
+		var w model.WorkerInfo
 		name, ok := workers.decode(item.Column, item.Value, &w)
 		if !ok || len(w.Session) > maxSession || w.Expires <= now || w.Expires > now.Add(leaseOf(w)) {
 			dead[item.Column] = item.Value
@@ -164,15 +158,15 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 		stored[name] = item.Value
 		seen.Live = append(seen.Live, w)
 	}
-	ended := endedSessions(ctx, e, seen.Live, func(w WorkerInfo) string { return w.Session })
-	seen.Live = slices.DeleteFunc(seen.Live, func(w WorkerInfo) bool {
+	ended := endedSessions(ctx, e, seen.Live, func(w model.WorkerInfo) string { return w.Session })
+	seen.Live = slices.DeleteFunc(seen.Live, func(w model.WorkerInfo) bool {
 		if ended[w.Session] {
 			dead[workers.column(w.Name)] = stored[w.Name]
 		}
 		return ended[w.Session]
 	})
-	slices.SortFunc(seen.Live, func(a, b WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
-	seen.Live = seen.Live[:min(len(seen.Live), MaxWorkers)]
+	slices.SortFunc(seen.Live, func(a, b model.WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
+	seen.Live = seen.Live[:min(len(seen.Live), model.MaxWorkers)]
 	return seen, dead, nil
 }
 
@@ -212,7 +206,7 @@ type storedBounds struct {
 
 // SetBounds replaces the bounds of tables, if no other worker has since seen was read, and tells
 // whether it did. It cuts keys to MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys.
-func (d Directory) SetBounds(ctx context.Context, seen Workers, next map[string]TableBounds) (bool, error) {
+func (d Directory) SetBounds(ctx context.Context, seen Workers, next map[string]model.TableBounds) (bool, error) {
 	tables, keys := map[string]storedBounds{}, 0
 	for table, b := range next {
 		s := storedBounds{Made: b.Made}
@@ -239,8 +233,8 @@ func (d Directory) SetBounds(ctx context.Context, seen Workers, next map[string]
 
 // decodeBounds reads what it can: a table without bounds is not divided. Those of the future are
 // not believed.
-func decodeBounds(b []byte, now tso.Timestamp) map[string]TableBounds {
-	out := map[string]TableBounds{}
+func decodeBounds(b []byte, now tso.Timestamp) map[string]model.TableBounds {
+	out := map[string]model.TableBounds{}
 	var tables map[string]storedBounds
 	if len(b) > maxBoundsBytes || json.Unmarshal(b, &tables) != nil {
 		return out
@@ -251,7 +245,7 @@ func decodeBounds(b []byte, now tso.Timestamp) map[string]TableBounds {
 		if keys += len(s.Keys); keys > MaxBoundKeys || s.Made > now {
 			continue
 		}
-		t := TableBounds{Made: s.Made}
+		t := model.TableBounds{Made: s.Made}
 		for _, k := range s.Keys {
 			if len(k) > 0 && len(k) <= MaxBoundBytes {
 				t.Keys = append(t.Keys, string(k))

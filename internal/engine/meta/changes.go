@@ -8,28 +8,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-const (
-	TableAdded           = model.TableAdded
-	ObservedAdded        = model.ObservedAdded
-	WeakAdded            = model.WeakAdded
-	IndexAdded           = model.IndexAdded
-	BigtableTableMissing = model.BigtableTableMissing
-	FamilyMissing        = model.FamilyMissing
-	JournalAdded         = model.JournalAdded
-	JournalRemoved       = model.JournalRemoved
-	ColumnDeclared       = model.ColumnDeclared
-	TypeChanged          = model.TypeChanged
-	TTLChanged           = model.TTLChanged
-	TableRemoved         = model.TableRemoved
-	ObservedRemoved      = model.ObservedRemoved
-	WeakRemoved          = model.WeakRemoved
-	IndexRemoved         = model.IndexRemoved
-	IndexChanged         = model.IndexChanged
-	ColumnRemoved        = model.ColumnRemoved
-	TimingChanged        = model.TimingChanged
-	TTLRemoved           = model.TTLRemoved
-)
-
 // A schema only grows, but for its journal. Every client would have to unlearn at once what it
 // loses: a worker that still runs an observer, a writer that still maintains an index, a collector
 // that must resolve the locks of a table before the records on which they depend are gone.
@@ -39,7 +17,7 @@ const mostDrift = 8
 
 // driftOf is the change as a difference between two schemas that no one applies: "it lacks the table
 // documents".
-func driftOf(ch SchemaChange) string {
+func driftOf(ch model.SchemaChange) string {
 	kind := string(ch.Kind)
 	place := strings.TrimPrefix(ch.String(), kind+": ")
 	if what, ok := strings.CutSuffix(kind, " removed"); ok {
@@ -70,34 +48,34 @@ func drift(stored, next *model.Schema) string {
 }
 
 // schemaChanges lists the differences of next, in the order of names; old may be nil.
-func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
+func schemaChanges(old, next *model.Schema) (changes []model.SchemaChange) {
 	if old == nil {
 		old = &model.Schema{Timing: next.Timing, DisableJournal: next.DisableJournal}
 	}
 	old, next = model.NormalizeSchema(old), model.NormalizeSchema(withTimingOf(old.Timing, next))
 	if old.Timing != next.Timing {
-		changes = append(changes, SchemaChange{Kind: TimingChanged})
+		changes = append(changes, model.SchemaChange{Kind: model.TimingChanged})
 	}
 	switch {
 	case old.DisableJournal && !next.DisableJournal:
-		changes = append(changes, SchemaChange{Kind: JournalAdded, Backfill: true})
+		changes = append(changes, model.SchemaChange{Kind: model.JournalAdded, Backfill: true})
 	case next.DisableJournal && !old.DisableJournal:
-		changes = append(changes, SchemaChange{Kind: JournalRemoved})
+		changes = append(changes, model.SchemaChange{Kind: model.JournalRemoved})
 	}
 	had, have := model.NewCatalog(old), model.NewCatalog(next)
 	for _, t := range old.Tables {
 		if _, ok := have.UserTable(t.Name); !ok {
-			changes = append(changes, SchemaChange{Kind: TableRemoved, Table: t.Name})
+			changes = append(changes, model.SchemaChange{Kind: model.TableRemoved, Table: t.Name})
 		}
 	}
 	for _, t := range next.Tables {
 		before, existed := had.UserTable(t.Name)
 		if !existed {
-			changes = append(changes, SchemaChange{Kind: TableAdded, Table: t.Name})
+			changes = append(changes, model.SchemaChange{Kind: model.TableAdded, Table: t.Name})
 			before = &model.TableInfo{}
 		}
-		changes = append(changes, columnChanges(before.Observed, t.Observed, SchemaChange{Kind: ObservedAdded, Table: t.Name, Backfill: existed}, ObservedRemoved)...)
-		changes = append(changes, columnChanges(before.Weak, t.Weak, SchemaChange{Kind: WeakAdded, Table: t.Name}, WeakRemoved)...)
+		changes = append(changes, columnChanges(before.Observed, t.Observed, model.SchemaChange{Kind: model.ObservedAdded, Table: t.Name, Backfill: existed}, model.ObservedRemoved)...)
+		changes = append(changes, columnChanges(before.Weak, t.Weak, model.SchemaChange{Kind: model.WeakAdded, Table: t.Name}, model.WeakRemoved)...)
 		changes = append(changes, indexChanges(t.Name, before.Indexes, t.Indexes, existed)...)
 		changes = append(changes, ttlChanges(before, have.Tables[t.Name])...)
 		changes = append(changes, declarationChanges(before, have.Tables[t.Name])...)
@@ -113,10 +91,10 @@ func withTimingOf(instance model.Timing, s *model.Schema) *model.Schema {
 }
 
 // columnChanges compares two sorted lists. It completes added by the name.
-func columnChanges(old, next []string, added SchemaChange, removed SchemaChangeKind) (changes []SchemaChange) {
+func columnChanges(old, next []string, added model.SchemaChange, removed model.SchemaChangeKind) (changes []model.SchemaChange) {
 	for _, name := range old {
 		if !slices.Contains(next, name) {
-			changes = append(changes, SchemaChange{Kind: removed, Table: added.Table, Name: name})
+			changes = append(changes, model.SchemaChange{Kind: removed, Table: added.Table, Name: name})
 		}
 	}
 	for _, name := range next {
@@ -130,40 +108,40 @@ func columnChanges(old, next []string, added SchemaChange, removed SchemaChangeK
 
 // ttlChanges lists the indexed columns that lose their time to live. Any other change of one is in
 // force for what is put from then on.
-func ttlChanges(old, next *model.TableInfo) (changes []SchemaChange) {
+func ttlChanges(old, next *model.TableInfo) (changes []model.SchemaChange) {
 	for _, ix := range next.Indexes {
 		if slices.Contains(old.Indexes, ix) && old.TTLOf(ix.Column) != 0 && next.TTLOf(ix.Column) == 0 {
-			changes = append(changes, SchemaChange{Kind: TTLRemoved, Table: next.Name, Name: ix.Column})
+			changes = append(changes, model.SchemaChange{Kind: model.TTLRemoved, Table: next.Name, Name: ix.Column})
 		}
 	}
 	return changes
 }
 
-func indexChanges(table string, old, next []model.Index, existed bool) (changes []SchemaChange) {
+func indexChanges(table string, old, next []model.Index, existed bool) (changes []model.SchemaChange) {
 	named := func(list []model.Index, name string) int {
 		return slices.IndexFunc(list, func(ix model.Index) bool { return ix.Name == name })
 	}
 	for _, ix := range old {
 		switch at := named(next, ix.Name); {
 		case at < 0:
-			changes = append(changes, SchemaChange{Kind: IndexRemoved, Table: table, Name: ix.Name, Index: ix})
+			changes = append(changes, model.SchemaChange{Kind: model.IndexRemoved, Table: table, Name: ix.Name, Index: ix})
 		case next[at] != ix:
-			changes = append(changes, SchemaChange{Kind: IndexChanged, Table: table, Name: ix.Name, Index: next[at]})
+			changes = append(changes, model.SchemaChange{Kind: model.IndexChanged, Table: table, Name: ix.Name, Index: next[at]})
 		}
 	}
 	for _, ix := range next {
 		if named(old, ix.Name) < 0 {
-			changes = append(changes, SchemaChange{Kind: IndexAdded, Table: table, Name: ix.Name, Index: ix, Backfill: existed})
+			changes = append(changes, model.SchemaChange{Kind: model.IndexAdded, Table: table, Name: ix.Name, Index: ix, Backfill: existed})
 		}
 	}
 	return changes
 }
 
 // declarationChanges compares TTLs and declared columns.
-func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
+func declarationChanges(old, next *model.TableInfo) (changes []model.SchemaChange) {
 	ttl := func(column, was model.ColumnSchema) {
 		if column.TTL != was.TTL || column.NotifyExpired != was.NotifyExpired {
-			changes = append(changes, SchemaChange{Kind: TTLChanged, Table: next.Name, Name: column.Name, Column: column, Was: was})
+			changes = append(changes, model.SchemaChange{Kind: model.TTLChanged, Table: next.Name, Name: column.Name, Column: column, Was: was})
 		}
 	}
 	ttl(model.ColumnSchema{TTL: next.TTL, NotifyExpired: next.NotifyExpired}, model.ColumnSchema{TTL: old.TTL, NotifyExpired: old.NotifyExpired})
@@ -171,14 +149,14 @@ func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
 		if _, ok := next.Declared.Named(was.Name); !ok {
 			_, meant := next.Declared.For(was)
 			deletes := !strings.HasSuffix(was.Name, "*") && next.Declared != nil && !meant
-			changes = append(changes, SchemaChange{Kind: ColumnRemoved, Table: next.Name, Name: was.Name, Was: was, Deletes: deletes})
+			changes = append(changes, model.SchemaChange{Kind: model.ColumnRemoved, Table: next.Name, Name: was.Name, Was: was, Deletes: deletes})
 		}
 	}
 	for _, column := range next.Declared.Columns() {
-		ch := SchemaChange{Kind: TypeChanged, Table: next.Name, Name: column.Name, Column: column}
+		ch := model.SchemaChange{Kind: model.TypeChanged, Table: next.Name, Name: column.Name, Column: column}
 		named := false
 		if ch.Was, named = old.Declared.Named(column.Name); !named {
-			ch.Kind = ColumnDeclared
+			ch.Kind = model.ColumnDeclared
 			ch.Was, _ = old.Declared.For(column)
 		} else {
 			ttl(column, ch.Was)
@@ -191,4 +169,6 @@ func declarationChanges(old, next *model.TableInfo) (changes []SchemaChange) {
 }
 
 // covers refuses s if it lacks something of old, which applying s would lose.
-func covers(s, old *model.Schema) error { return SchemaPlan{Changes: schemaChanges(old, s)}.Refused() }
+func covers(s, old *model.Schema) error {
+	return model.SchemaPlan{Changes: schemaChanges(old, s)}.Refused()
+}

@@ -60,11 +60,11 @@ func TestDeclarationChanges(t *testing.T) {
 	}
 	old := &model.Schema{Tables: []model.Table{{Name: "t", TTL: time.Hour, Columns: []model.ColumnSchema{{Name: "a"}, {Name: "b", TTL: time.Hour}}}}}
 	next := &model.Schema{Tables: []model.Table{{Name: "t", Columns: []model.ColumnSchema{{Name: "a", TTL: time.Minute}, {Name: "b", TTL: time.Hour}}}}}
-	if got := schemaChanges(old, next); len(got) != 2 || got[0].Kind != TTLChanged || got[0].Name != "" || got[0].Was.TTL != time.Hour || got[1].Name != "a" || got[1].Column.TTL != time.Minute {
+	if got := schemaChanges(old, next); len(got) != 2 || got[0].Kind != model.TTLChanged || got[0].Name != "" || got[0].Was.TTL != time.Hour || got[1].Name != "a" || got[1].Column.TTL != time.Minute {
 		t.Errorf("the changes of TTLs are %+v", got)
 	}
 	told := &model.Schema{Tables: []model.Table{{Name: "t", Columns: []model.ColumnSchema{{Name: "a", TTL: time.Minute}, {Name: "b", TTL: time.Hour, NotifyExpired: true}}}}}
-	if got := schemaChanges(next, told); len(got) != 1 || got[0].Kind != TTLChanged || got[0].Name != "b" || !got[0].Column.NotifyExpired {
+	if got := schemaChanges(next, told); len(got) != 1 || got[0].Kind != model.TTLChanged || got[0].Name != "b" || !got[0].Column.NotifyExpired {
 		t.Errorf("the changes of who hears are %+v", got)
 	}
 }

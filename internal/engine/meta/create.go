@@ -146,7 +146,7 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
 			if name := model.IndexTable(t.Name, ix); have[name] == nil {
-				next.Indexes[name], lost = IndexState{Building: true}, append(lost, name)
+				next.Indexes[name], lost = model.IndexState{Building: true}, append(lost, name)
 			}
 		}
 	}

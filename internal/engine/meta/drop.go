@@ -276,15 +276,15 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 		if !ok {
 			return m, false
 		}
-		columns := slices.DeleteFunc(schemaChanges(m.Schema, next), func(ch SchemaChange) bool {
-			return ch.Kind != ObservedRemoved && ch.Kind != WeakRemoved && !ch.Deletes
+		columns := slices.DeleteFunc(schemaChanges(m.Schema, next), func(ch model.SchemaChange) bool {
+			return ch.Kind != model.ObservedRemoved && ch.Kind != model.WeakRemoved && !ch.Deletes
 		})
 		if len(names)+len(columns) == 0 {
 			return m, false
 		}
 		gone, states, drops := model.SetOf(names), IndexStates{}, Drops{}
 		maps.Copy(states, m.Indexes)
-		maps.DeleteFunc(states, func(name string, _ IndexState) bool { return gone[name] })
+		maps.DeleteFunc(states, func(name string, _ model.IndexState) bool { return gone[name] })
 		maps.Copy(drops, m.Dropped)
 		ended := slices.Clone(names)
 		for _, ch := range columns {
@@ -321,23 +321,23 @@ func without(s *model.Schema, gone map[string]bool) *model.Schema {
 
 // withoutColumns is the schema less what some changes remove of columns. Of those whose expiry
 // observers hear it has what next has: what is no more observed cannot be among them.
-func withoutColumns(s, next *model.Schema, changes []SchemaChange) *model.Schema {
+func withoutColumns(s, next *model.Schema, changes []model.SchemaChange) *model.Schema {
 	out, have := *s, model.NewCatalog(next)
 	out.Tables = slices.Clone(s.Tables)
 	for i := range out.Tables {
 		t := &out.Tables[i]
-		is, of := have.Tables[t.Name], slices.DeleteFunc(slices.Clone(changes), func(ch SchemaChange) bool { return ch.Table != t.Name })
+		is, of := have.Tables[t.Name], slices.DeleteFunc(slices.Clone(changes), func(ch model.SchemaChange) bool { return ch.Table != t.Name })
 		if len(of) == 0 {
 			continue
 		}
-		removed := func(kind SchemaChangeKind) func(string) bool {
+		removed := func(kind model.SchemaChangeKind) func(string) bool {
 			return func(name string) bool {
-				return slices.ContainsFunc(of, func(ch SchemaChange) bool { return ch.Kind == kind && ch.Name == name })
+				return slices.ContainsFunc(of, func(ch model.SchemaChange) bool { return ch.Kind == kind && ch.Name == name })
 			}
 		}
-		t.Observed = slices.DeleteFunc(slices.Clone(t.Observed), removed(ObservedRemoved))
-		t.Weak = slices.DeleteFunc(slices.Clone(t.Weak), removed(WeakRemoved))
-		t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c model.ColumnSchema) bool { return removed(ColumnRemoved)(c.Name) })
+		t.Observed = slices.DeleteFunc(slices.Clone(t.Observed), removed(model.ObservedRemoved))
+		t.Weak = slices.DeleteFunc(slices.Clone(t.Weak), removed(model.WeakRemoved))
+		t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c model.ColumnSchema) bool { return removed(model.ColumnRemoved)(c.Name) })
 		t.NotifyExpired = t.NotifyExpired && is.NotifyExpired
 		for j := range t.Columns {
 			c := &t.Columns[j]

@@ -12,15 +12,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type RepairPhase = model.RepairPhase
-
-const (
-	RepairDrain   = model.RepairDrain
-	RepairResolve = model.RepairResolve
-	RepairRemove  = model.RepairRemove
-	RepairFinish  = model.RepairFinish
-)
-
 // ColumnFence is the column of the meta row with the Fence.
 const ColumnFence = "restore"
 
@@ -42,7 +33,7 @@ type Fence struct {
 // Repair is how far the repair has come that the fence is for.
 type Repair struct {
 	To       tso.Timestamp // what committed up to here stays
-	Phase    RepairPhase
+	Phase    model.RepairPhase
 	Greatest tso.Timestamp `json:",omitzero"` // no cell is newer, or was; from the first look on
 
 	// Above it, collection has taken no record from beside a lock.

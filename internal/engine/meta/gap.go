@@ -89,6 +89,6 @@ func (w *Watcher) LiftRepair(ctx context.Context, m State, now tso.Timestamp) (l
 
 // HoldKeeps reports whether a hold protects the snapshot at ts from a collector that has announced
 // safepoint.
-func HoldKeeps(h Hold, ts, safepoint tso.Timestamp) bool {
+func HoldKeeps(h model.Hold, ts, safepoint tso.Timestamp) bool {
 	return h.Timestamp <= ts && h.Timestamp > safepoint
 }

@@ -18,14 +18,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type Hold = model.Hold
-
-const (
-	MaxHoldTTL         = model.MaxHoldTTL
-	MaxHoldReasonBytes = model.MaxHoldReasonBytes
-	MaxHolds           = model.MaxHolds
-)
-
 // A hold keeps what a snapshot needs from collection, for readers that take longer than the
 // retention: a backup, an export. It is a cell of the meta row, beside the safepoint. Taking a hold
 // is one CheckAndMutateRow that requires a safepoint below it; announcing a safepoint is one that
@@ -34,13 +26,13 @@ const (
 
 const holdPrefix = "hold:"
 
-func holdColumn(h Hold) string { return holdPrefix + h.ID }
+func holdColumn(h model.Hold) string { return holdPrefix + h.ID }
 
 // toMark stands before To, and both before the reason: no UTF-8 text begins with it.
 const toMark = 0xff
 
 // encodeHold puts the timestamp first, so that a value range finds the holds at or below a safepoint.
-func encodeHold(h Hold) []byte {
+func encodeHold(h model.Hold) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 25+len(h.Reason)), uint64(h.Timestamp))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
 	if h.To != 0 {
@@ -49,11 +41,11 @@ func encodeHold(h Hold) []byte {
 	return append(b, h.Reason...)
 }
 
-func decodeHold(column string, b []byte) (Hold, error) {
+func decodeHold(column string, b []byte) (model.Hold, error) {
 	if len(b) < 16 {
-		return Hold{}, model.ErrCorrupt
+		return model.Hold{}, model.ErrCorrupt
 	}
-	h := Hold{
+	h := model.Hold{
 		ID:        strings.TrimPrefix(column, holdPrefix),
 		Timestamp: tso.Timestamp(binary.BigEndian.Uint64(b)),
 		Expires:   tso.Timestamp(binary.BigEndian.Uint64(b[8:])),
@@ -70,30 +62,30 @@ func decodeHold(column string, b []byte) (Hold, error) {
 // whatever the retention. ts 0 is now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
 // already; ErrInvalidArgument for a ttl or reason beyond the limits and a ts in the oracle's
 // future; ErrTooLarge when there are MaxHolds holds.
-func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
+func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (model.Hold, error) {
 	ttl, err := holdTTL(ttl)
-	if err == nil && (len(reason) > MaxHoldReasonBytes || !utf8.ValidString(reason)) {
-		err = fmt.Errorf("percolator: %w: the reason of a hold has at most %d bytes of UTF-8", model.ErrInvalidArgument, MaxHoldReasonBytes)
+	if err == nil && (len(reason) > model.MaxHoldReasonBytes || !utf8.ValidString(reason)) {
+		err = fmt.Errorf("percolator: %w: the reason of a hold has at most %d bytes of UTF-8", model.ErrInvalidArgument, model.MaxHoldReasonBytes)
 	}
 	if err != nil {
-		return Hold{}, err
+		return model.Hold{}, err
 	}
 	now, err := w.Clock.Next(ctx)
 	if err != nil {
-		return Hold{}, err
+		return model.Hold{}, err
 	}
 	if ts == 0 {
 		ts = now
 	}
 	if ts < 0 || ts > now {
-		return Hold{}, fmt.Errorf("percolator: %w: a hold at %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, ts, now)
+		return model.Hold{}, fmt.Errorf("percolator: %w: a hold at %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, ts, now)
 	}
 	if m, err := w.Refresh(ctx); err != nil {
-		return Hold{}, err
-	} else if len(m.Holds) >= MaxHolds {
-		return Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (percolator gc hold ls lists them)", model.ErrTooLarge, len(m.Holds))
+		return model.Hold{}, err
+	} else if len(m.Holds) >= model.MaxHolds {
+		return model.Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (percolator gc hold ls lists them)", model.ErrTooLarge, len(m.Holds))
 	}
-	h := Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
+	h := model.Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, holdColumn(h), store.MetaTimestamp, encodeHold(h))
 	refuse := store.HoldRefused(metaSafe, holdColumn(h), ts)
@@ -101,34 +93,34 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 		return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, refuse, nil, mut)
 	})
 	if err != nil {
-		return Hold{}, err
+		return model.Hold{}, err
 	}
 	m, err := w.Refresh(ctx) // so that this client's own reads know of it; other clients learn soon
 	if err != nil {
-		return Hold{}, err
+		return model.Hold{}, err
 	}
 	if _, taken := m.hold(h.ID); refused && !taken {
-		return Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %d; take the hold within the retention", model.ErrSnapshotTooOld, ts)
+		return model.Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %d; take the hold within the retention", model.ErrSnapshotTooOld, ts)
 	}
 	return h, nil
 }
 
 // hold finds a hold that has not been released.
-func (m State) hold(id string) (Hold, bool) {
+func (m State) hold(id string) (model.Hold, bool) {
 	for _, h := range m.Holds {
 		if h.ID == id {
 			return h, h.Timestamp != released
 		}
 	}
-	return Hold{}, false
+	return model.Hold{}, false
 }
 
 func holdTTL(ttl time.Duration) (time.Duration, error) {
 	if ttl == 0 {
 		ttl = time.Hour
 	}
-	if ttl < 0 || ttl > MaxHoldTTL {
-		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v", model.ErrInvalidArgument, MaxHoldTTL)
+	if ttl < 0 || ttl > model.MaxHoldTTL {
+		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v", model.ErrInvalidArgument, model.MaxHoldTTL)
 	}
 	return ttl, nil
 }
@@ -136,16 +128,16 @@ func holdTTL(ttl time.Duration) (time.Duration, error) {
 // ExtendHold makes the hold with h's ID expire ttl from now (0: 1 h). Errors: ErrSnapshotTooOld if
 // the hold was released, or has expired and was removed; ErrConflict if other callers keep changing
 // it.
-func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
+func (w *Watcher) ExtendHold(ctx context.Context, h model.Hold, ttl time.Duration) (model.Hold, error) {
 	return w.extendHold(ctx, h, ttl, 0)
 }
 
 // HoldForCopies is ExtendHold that sets To besides.
-func (w *Watcher) HoldForCopies(ctx context.Context, h Hold, ttl time.Duration, to tso.Timestamp) (Hold, error) {
+func (w *Watcher) HoldForCopies(ctx context.Context, h model.Hold, ttl time.Duration, to tso.Timestamp) (model.Hold, error) {
 	return w.extendHold(ctx, h, ttl, to)
 }
 
-func (w *Watcher) extendHold(ctx context.Context, h Hold, ttl time.Duration, to tso.Timestamp) (Hold, error) {
+func (w *Watcher) extendHold(ctx context.Context, h model.Hold, ttl time.Duration, to tso.Timestamp) (model.Hold, error) {
 	ttl, err := holdTTL(ttl)
 	if err != nil {
 		return h, err
@@ -193,7 +185,7 @@ func errNoHoldID() error {
 const released = tso.Timestamp(math.MaxInt64)
 
 // ReleaseHold ends a hold before it expires. A second call does nothing.
-func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
+func (w *Watcher) ReleaseHold(ctx context.Context, h model.Hold) error {
 	if h.ID == "" {
 		return errNoHoldID()
 	}
@@ -201,7 +193,7 @@ func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 	if err != nil {
 		return err
 	}
-	over := Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * w.Store.Timing.RequestLifetime)}
+	over := model.Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * w.Store.Timing.RequestLifetime)}
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, holdColumn(h), store.MetaTimestamp, encodeHold(over))
 	_, err = w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
@@ -212,14 +204,14 @@ func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 
 // Holds lists the holds of the instance, oldest snapshot first. The list may include expired holds
 // that no collector has removed yet.
-func (w *Watcher) Holds(ctx context.Context) ([]Hold, error) {
+func (w *Watcher) Holds(ctx context.Context) ([]model.Hold, error) {
 	m, err := w.Refresh(ctx)
-	return slices.DeleteFunc(slices.Clone(m.Holds), func(h Hold) bool { return h.Timestamp == released }), err
+	return slices.DeleteFunc(slices.Clone(m.Holds), func(h model.Hold) bool { return h.Timestamp == released }), err
 }
 
 // RemoveExpired erases holds that have expired, unless a caller has extended them since m was read.
 // It returns the others.
-func (w *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp) (live []Hold, err error) {
+func (w *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp) (live []model.Hold, err error) {
 	for _, h := range m.Holds {
 		if h.Expires > now {
 			live = append(live, h)

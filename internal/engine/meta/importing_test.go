@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"testing"
 
 	"github.com/gopercolator/percolator/tso"
@@ -17,9 +19,9 @@ func TestErasedImportsAreRemembered(t *testing.T) {
 	}
 	for _, c := range []struct {
 		safepoint tso.Timestamp
-		holds     []Hold
+		holds     []model.Hold
 		want      int
-	}{{19, nil, 1}, {20, nil, 0}, {30, []Hold{{Timestamp: 25}, {Timestamp: 20}}, 1}, {30, []Hold{{Timestamp: 21}}, 0}} {
+	}{{19, nil, 1}, {20, nil, 0}, {30, []model.Hold{{Timestamp: 25}, {Timestamp: 20}}, 1}, {30, []model.Hold{{Timestamp: 21}}, 0}} {
 		if still := (State{Safepoint: c.safepoint, Holds: c.holds}).StillErased(*once); len(still) != c.want {
 			t.Errorf("safepoint %d, holds %v: %v", c.safepoint, c.holds, still)
 		}

@@ -19,8 +19,8 @@ import (
 // an index that was open from one that is closed, or was opened again.
 type Incarnation struct {
 	Table string
-	Drop  uint64     // as in Life
-	State IndexState // zero for a table that is no index's
+	Drop  uint64           // as in Life
+	State model.IndexState // zero for a table that is no index's
 }
 
 // Incarnation is that of a table of Bigtable.

@@ -17,7 +17,7 @@ import (
 const ColumnIndexes = "indexes"
 
 // IndexStates is keyed by the Bigtable table of the index.
-type IndexStates map[string]IndexState
+type IndexStates map[string]model.IndexState
 
 // Encode returns the bytes of ColumnIndexes.
 func (s IndexStates) Encode() []byte {
@@ -51,7 +51,7 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 		}
 		for _, ix := range t.Indexes {
 			if !slices.Contains(before.Indexes, ix) {
-				out[model.IndexTable(t.Name, ix)] = IndexState{Building: true}
+				out[model.IndexTable(t.Name, ix)] = model.IndexState{Building: true}
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 }
 
 // IndexState returns what this client knows of an index.
-func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
+func (w *Watcher) IndexState(ix model.Index, table string) model.IndexState {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.last.Indexes[model.IndexTable(table, ix)]
@@ -126,7 +126,7 @@ func (m State) IsBuilding(table string, ix model.Index, life Life) (bool, error)
 //
 // The index is not ready later than a request's lifetime after no fence of an import was there, so
 // an import that looks a drain after its fence sees whether it is.
-func (w *Watcher) IndexReady(ctx context.Context, table string, ix model.Index, life Life, since tso.Timestamp) (IndexState, error) {
+func (w *Watcher) IndexReady(ctx context.Context, table string, ix model.Index, life Life, since tso.Timestamp) (model.IndexState, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.Store.Timing.RequestLifetime)
 	defer cancel()
 	name := model.IndexTable(table, ix)
@@ -137,11 +137,11 @@ func (w *Watcher) IndexReady(ctx context.Context, table string, ix model.Index, 
 			return m, false
 		}
 		m.Indexes = maps.Clone(m.Indexes)
-		m.Indexes[name] = IndexState{Since: since}
+		m.Indexes[name] = model.IndexState{Since: since}
 		return m, true
 	})
 	if err = errors.Join(err, refused); err != nil {
-		return IndexState{}, err
+		return model.IndexState{}, err
 	}
 	return m.Indexes[name], nil
 }
@@ -171,7 +171,7 @@ func (w *Watcher) ReopenIndexes(ctx context.Context, ts tso.Timestamp) (names []
 		names = nil
 		for name, st := range m.Indexes {
 			if st.Since > ts {
-				st, changed = IndexState{Building: true}, true
+				st, changed = model.IndexState{Building: true}, true
 			}
 			if reopened[name] = st; st.Building {
 				names = append(names, name)

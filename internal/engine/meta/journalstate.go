@@ -34,7 +34,7 @@ const columnJournal = "journal"
 //	on    again: as if it had never been there. A sweep that began before ends without effect, since
 //	      each building of the journal has a name.
 
-func encodeJournalState(s JournalState) []byte {
+func encodeJournalState(s model.JournalState) []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // a name and an integer always marshal
@@ -42,19 +42,19 @@ func encodeJournalState(s JournalState) []byte {
 	return b
 }
 
-func decodeJournalState(b []byte) (s JournalState, err error) {
+func decodeJournalState(b []byte) (s model.JournalState, err error) {
 	err = json.Unmarshal(b, &s)
 	return s, err
 }
 
 // buildingJournal is the state of a journal that lacks what is older.
-func buildingJournal() JournalState { return JournalState{Building: uuid.NewString()} }
+func buildingJournal() model.JournalState { return model.JournalState{Building: uuid.NewString()} }
 
 // journalAfter is the state once next has replaced old, the schema of s.
-func journalAfter(s JournalState, old, next *model.Schema) JournalState {
+func journalAfter(s model.JournalState, old, next *model.Schema) model.JournalState {
 	switch {
 	case next.DisableJournal:
-		return JournalState{}
+		return model.JournalState{}
 	case old != nil && old.DisableJournal:
 		return buildingJournal()
 	}
@@ -85,7 +85,7 @@ func (w *Watcher) JournalReady(ctx context.Context, building string, since tso.T
 		if m.Journal.Building != building {
 			return m, false
 		}
-		m.Journal = JournalState{Since: since}
+		m.Journal = model.JournalState{Since: since}
 		return m, true
 	})
 	if err == nil && (m.Journal.Since != since || m.Schema.DisableJournal) {

@@ -59,18 +59,18 @@ const (
 type State struct {
 	Schema    *model.Schema
 	Version   uint64
-	Safepoint tso.Timestamp     // reads at or below it are refused
-	Watermark tso.Timestamp     // collection has removed nothing newer
-	Now       tso.Timestamp     // when the safepoint was announced
-	Holds     []Hold            // oldest snapshot first
-	Indexes   IndexStates       // of indexes that were added to existing tables
-	Fence     *Fence            // nil: no restore or repair is unfinished
-	Imports   map[string]Import // by table
-	Gaps      []Gap             // snapshots that repairs have removed
-	Journal   JournalState      // of the journal, if the schema does not disable it
-	Dropped   Drops             // tables of Bigtable that the schema has had
-	Lives     Lives             // of what has the name of something that was dropped
-	Timing    model.Timing      // of the first schema, where that leaves it open
+	Safepoint tso.Timestamp      // reads at or below it are refused
+	Watermark tso.Timestamp      // collection has removed nothing newer
+	Now       tso.Timestamp      // when the safepoint was announced
+	Holds     []model.Hold       // oldest snapshot first
+	Indexes   IndexStates        // of indexes that were added to existing tables
+	Fence     *Fence             // nil: no restore or repair is unfinished
+	Imports   map[string]Import  // by table
+	Gaps      []Gap              // snapshots that repairs have removed
+	Journal   model.JournalState // of the journal, if the schema does not disable it
+	Dropped   Drops              // tables of Bigtable that the schema has had
+	Lives     Lives              // of what has the name of something that was dropped
+	Timing    model.Timing       // of the first schema, where that leaves it open
 
 	stored []layout.Item // its cells
 }
@@ -97,7 +97,7 @@ func reread(ctx context.Context, s *store.Store, known State) (State, error) {
 			return State{}, fmt.Errorf("percolator: %w: column %q of %s cannot be read", model.ErrCorrupt, item.Column, model.MetaTable)
 		}
 	}
-	slices.SortFunc(m.Holds, func(a, b Hold) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
+	slices.SortFunc(m.Holds, func(a, b model.Hold) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
 	return m, nil
 }
 
@@ -164,7 +164,7 @@ func (m *State) decode(column string, value []byte) (err error) {
 	case strings.HasPrefix(column, importPrefix):
 		err = m.decodeImport(column, value)
 	case strings.HasPrefix(column, holdPrefix):
-		var h Hold
+		var h model.Hold
 		h, err = decodeHold(column, value)
 		m.Holds = append(m.Holds, h)
 	}

@@ -51,7 +51,7 @@ func FuzzDecodeSchema(f *testing.F) {
 // FuzzDecodeMeta: the decoder refuses or understands each column of the meta row, whatever its name
 // and bytes.
 func FuzzDecodeMeta(f *testing.F) {
-	hold := Hold{ID: "x", Timestamp: 5, Expires: 7, Reason: "backup"}
+	hold := model.Hold{ID: "x", Timestamp: 5, Expires: 7, Reason: "backup"}
 	f.Add(holdColumn(hold), encodeHold(hold))
 	f.Add(holdPrefix, []byte("short"))
 	f.Add(metaSchema, model.EncodeSchema(&model.Schema{Tables: []model.Table{{Name: "t"}}}))

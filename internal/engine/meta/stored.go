@@ -15,18 +15,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-type (
-	StoredSchema     = model.StoredSchema
-	IndexState       = model.IndexState
-	JournalState     = model.JournalState
-	SchemaPlan       = model.SchemaPlan
-	SchemaChange     = model.SchemaChange
-	SchemaChangeKind = model.SchemaChangeKind
-)
-
 // Stored is what the meta row says of the schema.
-func (m State) Stored() StoredSchema {
-	s := StoredSchema{Schema: m.Schema, Version: m.Version, Indexes: map[string]IndexState{}, Journal: m.Journal}
+func (m State) Stored() model.StoredSchema {
+	s := model.StoredSchema{Schema: m.Schema, Version: m.Version, Indexes: map[string]model.IndexState{}, Journal: m.Journal}
 	if m.Schema == nil {
 		return s
 	}
@@ -42,10 +33,10 @@ func (m State) Stored() StoredSchema {
 // ReadSchema reads the schema that is stored in an instance; it needs no oracle. appProfile is the
 // one to read with, "" for the default one. Errors: ErrSchemaMismatch if the instance has no
 // percolator_meta, ErrCorrupt, those of the store.
-func ReadSchema(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (StoredSchema, error) {
+func ReadSchema(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (model.StoredSchema, error) {
 	m, err := readFrom(ctx, project, instance, appProfile, opts)
 	if err != nil {
-		return StoredSchema{}, err
+		return model.StoredSchema{}, err
 	}
 	return m.Stored(), nil
 }
@@ -69,37 +60,37 @@ func readFrom(ctx context.Context, project, instance, appProfile string, opts []
 // nothing. It needs CreateSchema's permissions to read, and no oracle. appProfile is the one to
 // read with, "" for the default one. Errors: ErrInvalidArgument for an invalid schema, ErrCorrupt,
 // those of the store.
-func PlanSchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) (SchemaPlan, error) {
+func PlanSchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) (model.SchemaPlan, error) {
 	if err := retry.CheckContext(ctx); err != nil {
-		return SchemaPlan{}, err
+		return model.SchemaPlan{}, err
 	}
 	if err := s.Validate(); err != nil {
-		return SchemaPlan{}, err
+		return model.SchemaPlan{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
 	admin, err := openAdmin(ctx, project, instance, opts)
 	if err != nil {
-		return SchemaPlan{}, err
+		return model.SchemaPlan{}, err
 	}
 	defer admin.Close()
 	tables := &adminTables{admin}
 	metaFamilies, err := tables.Families(ctx, model.MetaTable)
 	if err != nil {
-		return SchemaPlan{}, err
+		return model.SchemaPlan{}, err
 	}
-	var plan SchemaPlan
+	var plan model.SchemaPlan
 	if metaFamilies[Family] {
 		if plan.Stored, err = ReadSchema(ctx, project, instance, appProfile, opts...); err != nil {
-			return SchemaPlan{}, err
+			return model.SchemaPlan{}, err
 		}
 	}
 	if s, err = model.Beside(plan.Stored.Schema, s); err != nil {
-		return SchemaPlan{}, err
+		return model.SchemaPlan{}, err
 	}
 	have, err := familiesOf(ctx, tables, s)
 	if err != nil {
-		return SchemaPlan{}, err
+		return model.SchemaPlan{}, err
 	}
 	plan.Changes = append(schemaChanges(plan.Stored.Schema, s), missingTables(plan.Stored.Schema, s, have)...)
 	return plan, nil
@@ -137,10 +128,10 @@ func familiesOf(ctx context.Context, tables Tables, s *model.Schema) (map[string
 
 // missingTables lists what the instance lacks of percolator_meta and of the tables that the stored
 // schema has already.
-func missingTables(old, next *model.Schema, have map[string]map[string]bool) (changes []SchemaChange) {
+func missingTables(old, next *model.Schema, have map[string]map[string]bool) (changes []model.SchemaChange) {
 	missing := func(table, name string, families ...string) {
 		if have[name] == nil {
-			ch := SchemaChange{Kind: BigtableTableMissing, Table: table, Name: name, Backfill: name == model.JournalTable}
+			ch := model.SchemaChange{Kind: model.BigtableTableMissing, Table: table, Name: name, Backfill: name == model.JournalTable}
 			for _, t := range next.Tables {
 				for _, ix := range t.Indexes {
 					if t.Name == table && model.IndexTable(table, ix) == name {
@@ -153,7 +144,7 @@ func missingTables(old, next *model.Schema, have map[string]map[string]bool) (ch
 		}
 		for _, f := range families {
 			if !have[name][f] {
-				changes = append(changes, SchemaChange{Kind: FamilyMissing, Table: table, Name: name + ":" + f})
+				changes = append(changes, model.SchemaChange{Kind: model.FamilyMissing, Table: table, Name: name + ":" + f})
 			}
 		}
 	}

@@ -138,7 +138,7 @@ func (w *Watcher) known() (State, time.Duration) {
 
 // held reports whether a hold keeps what a snapshot at ts reads.
 func (m State) held(ts, now tso.Timestamp) bool {
-	return slices.ContainsFunc(m.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
+	return slices.ContainsFunc(m.Holds, func(h model.Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
 // oracleTime is the newest time of the oracle that this client knows of. It asks no server, so it

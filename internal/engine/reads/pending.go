@@ -19,11 +19,11 @@ import (
 // between the commit point and a secondary leaves an observed cell locked and without its notify
 // cell, so finding all work takes both (section 2.4 of the paper). Bigtable passes over the clean
 // rows of the whole range, which takes as long as it takes.
-func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range) iter.Seq2[layout.Pending, error] {
-	return func(yield func(layout.Pending, error) bool) {
+func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range) iter.Seq2[model.Pending, error] {
+	return func(yield func(model.Pending, error) bool) {
 		for page, err := range r.PendingPages(ctx, table, keys) {
 			if err != nil {
-				yield(layout.Pending{}, err)
+				yield(model.Pending{}, err)
 				return
 			}
 			for _, p := range page {
@@ -36,8 +36,8 @@ func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range
 }
 
 // PendingPages is ScanPending by pages, some of which may be empty.
-func (r *Reader) PendingPages(ctx context.Context, table string, keys model.Range) iter.Seq2[[]layout.Pending, error] {
-	return func(yield func([]layout.Pending, error) bool) {
+func (r *Reader) PendingPages(ctx context.Context, table string, keys model.Range) iter.Seq2[[]model.Pending, error] {
+	return func(yield func([]model.Pending, error) bool) {
 		if err := r.meta.CheckTable(table); err != nil {
 			yield(nil, err)
 			return
@@ -51,8 +51,8 @@ func (r *Reader) PendingPages(ctx context.Context, table string, keys model.Rang
 	}
 }
 
-func pendingIn(table string, page store.Page) []layout.Pending {
-	rows := make([]layout.Pending, len(page.Rows))
+func pendingIn(table string, page store.Page) []model.Pending {
+	rows := make([]model.Pending, len(page.Rows))
 	for i, row := range page.Rows {
 		rows[i] = layout.DecodePending(table, row)
 	}
@@ -110,12 +110,12 @@ func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
 // PendingOf reads notifications, observer states and locks of a cell's row. Concurrent calls for
 // rows of one table share a request. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
 // (names), and those of the store.
-func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending, error) {
+func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (model.Pending, error) {
 	if err := retry.CheckContext(ctx); err != nil {
-		return layout.Pending{}, err
+		return model.Pending{}, err
 	}
 	if err := r.meta.CheckReadable(cell); err != nil {
-		return layout.Pending{}, err
+		return model.Pending{}, err
 	}
 	a, err := r.fetchOne(ctx, rowQuery{table: cell.Table, asks: pending, window: 1}, cell.Row)
 	return a.pending, err
@@ -123,17 +123,17 @@ func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending
 
 // PendingOfAll is PendingOf for cells of one table, which are in row order without repetition. One
 // request reads as many as it may name.
-func (r *Reader) PendingOfAll(ctx context.Context, cells []model.Cell) ([]layout.Pending, error) {
+func (r *Reader) PendingOfAll(ctx context.Context, cells []model.Cell) ([]model.Pending, error) {
 	if len(cells) == 1 {
 		p, err := r.PendingOf(ctx, cells[0])
-		return []layout.Pending{p}, err
+		return []model.Pending{p}, err
 	}
 	for _, c := range cells {
 		if err := r.meta.CheckReadable(c); err != nil {
 			return nil, err
 		}
 	}
-	out := make([]layout.Pending, 0, len(cells))
+	out := make([]model.Pending, 0, len(cells))
 	for len(out) < len(cells) {
 		answers, err := r.readMany(ctx, rowQuery{table: cells[0].Table, asks: pending, window: 1}, firstRows(cells[len(out):], readMost))
 		if err != nil {
@@ -154,9 +154,9 @@ const (
 
 // PendingPage is some rows that carry notify or lock cells.
 type PendingPage struct {
-	Rows []layout.Pending // in row order; there may be none
-	Rest model.Range      // what was not looked at
-	More bool             // whether others may be there
+	Rows []model.Pending // in row order; there may be none
+	Rest model.Range     // what was not looked at
+	More bool            // whether others may be there
 }
 
 // ReadPending reads at most most rows that carry notify or lock cells from the beginning of keys

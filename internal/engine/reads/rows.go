@@ -74,7 +74,7 @@ type rowAnswer struct {
 	whole  bool // of all columns
 	cut    bool // the row was cut off: nothing is known
 
-	pending layout.Pending // if it was asked for
+	pending model.Pending // if it was asked for
 }
 
 // answer is what q learns from a row; the zero Row is a missing one. unasked is how many bytes of

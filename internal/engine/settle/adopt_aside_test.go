@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -96,7 +95,7 @@ func testAnAdopterWithoutRightsStandsAside(t *testing.T) {
 
 	w := &world{TB: t, ctx: ctx, Env: &percolatortest.Env{Client: rich}}
 	session := dying.Engine().Locks.Sessions.Own()
-	w.appendEntries(dying, &journal.Entry{Primary: fixture.Cell("p", "plain"), Rows: []journal.Row{{Table: "t", Key: "p"}}})
+	w.appendEntries(dying, &model.JournalEntry{Primary: fixture.Cell("p", "plain"), Rows: []model.JournalName{{Table: "t", Key: "p"}}})
 	fixture.Must(t, dying.Close())
 	run(b)
 	fixture.Eventually(t, "it is settled", func() bool { return w.settled(session) })
@@ -125,7 +124,7 @@ func testRowsBehindThoseOfAnotherTableAreFound(t *testing.T) {
 	run(a)
 	<-started
 	for i := range 300 {
-		w.appendEntries(dying, &journal.Entry{Primary: fixture.Cell(fmt.Sprint(i), "plain"), Rows: []journal.Row{{Table: "t", Key: fmt.Sprint(i)}}})
+		w.appendEntries(dying, &model.JournalEntry{Primary: fixture.Cell(fmt.Sprint(i), "plain"), Rows: []model.JournalName{{Table: "t", Key: fmt.Sprint(i)}}})
 	}
 	fixture.Must(t, fixture.Update(ctx, dying, func(tx *percolator.Txn) error {
 		return tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "seen"}, []byte("1"))

@@ -1,10 +1,11 @@
 package settle_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
@@ -26,7 +27,7 @@ func testBacklogOfTheLiving(t *testing.T, deaf bool) {
 	w := newWorld(t)
 	living, session := w.client()
 	fixture.Plant(t, w.ctx, w.Env, "t", "busy", "notify", "poke", 1000, "") // nobody deals with it
-	w.appendEntries(living, &journal.Entry{Rows: []journal.Row{{Table: "t", Key: "busy", Weak: true}}})
+	w.appendEntries(living, &model.JournalEntry{Rows: []model.JournalName{{Table: "t", Key: "busy", Weak: true}}})
 	dying, lost := w.client()
 	_, a, found := w.adopter()
 	if a.Watch.Store(deaf); deaf {

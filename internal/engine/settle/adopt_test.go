@@ -11,7 +11,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -173,8 +172,8 @@ func testEntryOfATableThatIsGone(t *testing.T) {
 	dying, session := w.client()
 	gone := model.Cell{Table: "gone", Row: "r", Column: "c"}
 	w.appendEntries(dying,
-		&journal.Entry{Primary: gone, Rows: []journal.Row{{Table: "gone", Key: "r"}, {Table: "t", Key: "r", Observed: true}}},
-		&journal.Entry{Primary: fixture.Cell("s", "seen"), Rows: []journal.Row{{Table: "t", Key: "s", Observed: true}}})
+		&model.JournalEntry{Primary: gone, Rows: []model.JournalName{{Table: "gone", Key: "r"}, {Table: "t", Key: "r", Observed: true}}},
+		&model.JournalEntry{Primary: fixture.Cell("s", "seen"), Rows: []model.JournalName{{Table: "t", Key: "s", Observed: true}}})
 	w.end(session)
 	_, a, _ := w.adopter()
 	begun := time.Now()
@@ -281,9 +280,9 @@ func TestAdoptersLooksAreBounded(t *testing.T) {
 	w := newWorld(t)
 	dying, session := w.client()
 	for n := range 5 {
-		e := &journal.Entry{Primary: fixture.Cell(fmt.Sprint("p", n), "plain")}
+		e := &model.JournalEntry{Primary: fixture.Cell(fmt.Sprint("p", n), "plain")}
 		for i := range 600 {
-			e.Rows = append(e.Rows, journal.Row{Table: "t", Key: fmt.Sprintf("%d-%d", n, i)})
+			e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: fmt.Sprintf("%d-%d", n, i)})
 		}
 		w.appendEntries(dying, e)
 	}

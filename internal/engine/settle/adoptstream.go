@@ -1,6 +1,8 @@
 package settle
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -148,7 +150,7 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 		return ctx.Err()
 	}
 	var stale []uint64
-	var entries []journal.Entry
+	var entries []model.JournalEntry
 	for _, row := range rows {
 		left, found := leftOf(row.Entries, results[:len(row.Entries)])
 		results = results[len(row.Entries):]
@@ -181,7 +183,7 @@ func (a *Adopter) itemsOf(st *adopted, rows []journal.StreamRow, now time.Time) 
 			read = u.read
 		}
 		for _, e := range row.Entries {
-			items = append(items, Item{Entry: e, Session: st.stream.Session, Owner: owner, Read: read})
+			items = append(items, Item{JournalEntry: e, Session: st.stream.Session, Owner: owner, Read: read})
 			named += len(e.Rows)
 		}
 	}
@@ -189,7 +191,7 @@ func (a *Adopter) itemsOf(st *adopted, rows []journal.StreamRow, now time.Time) 
 }
 
 // leftOf is the unsettled entries of a row, and what was found of them all.
-func leftOf(entries []journal.Entry, results []Result) (left []journal.Entry, found Result) {
+func leftOf(entries []model.JournalEntry, results []Result) (left []model.JournalEntry, found Result) {
 	for i, r := range results {
 		if !r.Settled {
 			left = append(left, entries[i])
@@ -201,7 +203,7 @@ func leftOf(entries []journal.Entry, results []Result) (left []journal.Entry, fo
 }
 
 // note notes what a look at asked has found of a row; nil: the row is settled.
-func (st *adopted) note(seq uint64, left []journal.Entry, found Result, asked time.Time) *unsettled {
+func (st *adopted) note(seq uint64, left []model.JournalEntry, found Result, asked time.Time) *unsettled {
 	st.next = max(st.next, seq+1)
 	if len(left) == 0 {
 		delete(st.rows, seq)
@@ -229,7 +231,7 @@ func (st *adopted) note(seq uint64, left []journal.Entry, found Result, asked ti
 func rest(looks int) time.Duration { return min(adoptEvery<<min(looks, 12), rarestAdopt) }
 
 // takeOver appends entries to streams of this client, which looks at them from then on.
-func (a *Adopter) takeOver(ctx context.Context, left []journal.Entry) bool {
+func (a *Adopter) takeOver(ctx context.Context, left []model.JournalEntry) bool {
 	ctx, cancel := context.WithTimeout(ctx, a.Looker.timeout())
 	defer cancel()
 	copies := make([]*journal.Append, len(left))

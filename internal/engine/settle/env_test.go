@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -54,7 +53,7 @@ type finds struct {
 func (w *world) finds(c *percolator.Client) *finds {
 	f := &finds{rows: map[string]int{}}
 	w.Cleanup(c.Engine().Looker.HandleFound(func() settle.Found {
-		return func(_ context.Context, _ layout.Pending, n model.Notification, _ settle.Sight) bool {
+		return func(_ context.Context, _ model.Pending, n model.Notification, _ settle.Sight) bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.rows[n.Cell.Row]++
@@ -138,7 +137,7 @@ func (w *world) die(c *percolator.Client, session string, rows ...string) {
 }
 
 // appendEntries appends entries as they are.
-func (w *world) appendEntries(c *percolator.Client, entries ...*journal.Entry) {
+func (w *world) appendEntries(c *percolator.Client, entries ...*model.JournalEntry) {
 	w.Helper()
 	for _, e := range entries {
 		ts, err := c.Engine().Clock.Next(w.ctx)

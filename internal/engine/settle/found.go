@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -14,7 +13,7 @@ import (
 // Found hears of a notification that no worker may know of, and of the row that holds it. It
 // reports whether it takes the notification up, or knows that another worker will. It may wait
 // until ctx ends.
-type Found func(ctx context.Context, row layout.Pending, n model.Notification, s Sight) (taken bool)
+type Found func(ctx context.Context, row model.Pending, n model.Notification, s Sight) (taken bool)
 
 // Sight says how a notification was found.
 type Sight struct {
@@ -48,7 +47,7 @@ func (l *Looker) HandleFound(begin func() Found, takes func(model.Cell) bool) (r
 }
 
 // heard tells of a notification that an entry's transaction may have written.
-type heard func(ctx context.Context, row layout.Pending, n model.Notification, c *check)
+type heard func(ctx context.Context, row model.Pending, n model.Notification, c *check)
 
 // found begins a look at now.
 func (l *Looker) found(now tso.Timestamp) heard {
@@ -59,7 +58,7 @@ func (l *Looker) found(now tso.Timestamp) heard {
 	for _, f := range finders {
 		tell = append(tell, f.begin())
 	}
-	return func(ctx context.Context, row layout.Pending, n model.Notification, c *check) {
+	return func(ctx context.Context, row model.Pending, n model.Notification, c *check) {
 		found := &c.result
 		found.Notified = journal.Earliest(found.Notified, n.Timestamp)
 		if slices.ContainsFunc(finders, func(f *finder) bool { return f.takes(n.Cell) }) {

@@ -1,16 +1,17 @@
 package settle
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // Item is an entry that is to be looked at, and what the caller knows of it.
 type Item struct {
-	journal.Entry
+	model.JournalEntry
 	Session string // of its owner; "": unknown
 	Owner   OwnerState
 	Read    time.Time // when the caller first read it, by the monotonic clock
@@ -100,7 +101,7 @@ func (c *check) leave(why checkState) {
 
 // notifiesWeakly reports whether the transaction may have notified before it committed.
 func (c *check) notifiesWeakly() bool {
-	return slices.ContainsFunc(c.Rows, func(r journal.Row) bool { return r.Weak })
+	return slices.ContainsFunc(c.Rows, func(r model.JournalName) bool { return r.Weak })
 }
 
 // highest is up to which timestamp any of the transactions may have notified.

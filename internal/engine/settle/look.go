@@ -66,7 +66,7 @@ type Looker struct {
 	Dispatch *dispatch.Dispatcher
 	Config   model.Settings
 	// Forget erases observer states beside no notification (I19).
-	Forget func(ctx context.Context, states ...layout.ObserverState) error
+	Forget func(ctx context.Context, states ...model.ObserverState) error
 
 	// Timeout bounds a look, in nanoseconds; 0: 30 s.
 	Timeout atomic.Int64
@@ -180,7 +180,7 @@ func (l *Looker) storedTables(ctx context.Context, checks []*check) (map[string]
 	return stored, nil
 }
 
-func tablesOf(rows []journal.Row) (names []string) {
+func tablesOf(rows []model.JournalName) (names []string) {
 	for _, r := range rows {
 		if len(names) == 0 || names[len(names)-1] != r.Table {
 			names = append(names, r.Table)
@@ -260,7 +260,7 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 }
 
 // resolveAll resolves the locks of the entries that their rows hold.
-func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID]layout.Pending) (failed error) {
+func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID]model.Pending) (failed error) {
 	type held struct {
 		model.Lock
 		by *check
@@ -297,7 +297,7 @@ func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID
 
 // dispatched dispatches the notifications of an entry that its rows hold, and reports whether there
 // are any.
-func (l *Looker) dispatched(ctx context.Context, c *check, rows map[RowID]layout.Pending, found heard) (held bool) {
+func (l *Looker) dispatched(ctx context.Context, c *check, rows map[RowID]model.Pending, found heard) (held bool) {
 	for _, r := range c.Rows {
 		if (r.Observed || r.Weak) && l.dispatchRow(ctx, rows[RowID{r.Table, r.Key}], c, found) {
 			held = true
@@ -309,7 +309,7 @@ func (l *Looker) dispatched(ctx context.Context, c *check, rows map[RowID]layout
 // dispatchRow dispatches the notifications of a row that an entry's transaction may have written,
 // and reports whether there are any that are not parked. Of a column with many of them only the
 // newest are read.
-func (l *Looker) dispatchRow(ctx context.Context, p layout.Pending, c *check, found heard) (held bool) {
+func (l *Looker) dispatchRow(ctx context.Context, p model.Pending, c *check, found heard) (held bool) {
 	seen := map[model.Cell]int{}
 	for _, n := range p.Notified {
 		seen[n.Cell]++

@@ -29,7 +29,7 @@ func (w *world) item(session string) *settle.Item {
 		for rows, err := range journal.ReadStream(w.ctx, s, st.ID, 1, 1) {
 			fixture.Must(w, err)
 			if st.Session == session && len(rows) > 0 {
-				return &settle.Item{Entry: rows[0].Entries[0], Session: session, Read: time.Now()}
+				return &settle.Item{JournalEntry: rows[0].Entries[0], Session: session, Read: time.Now()}
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func TestAnAnnouncementThatTookTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, _ := w.client()
-	rows := []journal.Row{{Table: "t", Key: "r", Weak: true}}
+	rows := []model.JournalName{{Table: "t", Key: "r", Weak: true}}
 	_, err := c.Engine().Commits.Announce(w.ctx, rows)
 	fixture.Must(t, err)
 	w.FaultsOf(c).HandleJournal(func(percolatortest.Request) percolatortest.Action {
@@ -217,7 +217,7 @@ func (w *world) committed(c *percolator.Client, row string) *settle.Item {
 	fixture.Must(w, tx.Set(fixture.Cell(row, "seen"), []byte("1")))
 	ts, err := tx.Commit(w.ctx)
 	fixture.Must(w, err)
-	return &settle.Item{Entry: journal.Entry{StartTS: tx.StartTimestamp(), Primary: fixture.Cell(row, "seen"), Rows: []journal.Row{{Table: "t", Key: row, Observed: true}}},
+	return &settle.Item{JournalEntry: model.JournalEntry{StartTS: tx.StartTimestamp(), Primary: fixture.Cell(row, "seen"), Rows: []model.JournalName{{Table: "t", Key: row, Observed: true}}},
 		CommitTS: ts, Read: time.Now()}
 }
 
@@ -230,10 +230,10 @@ func TestALookForgetsNothingThatIsParkedForLater(t *testing.T) {
 	earlier := w.committed(c, "r")
 	fixture.Must(t, c.Engine().Commits.ClearNotification(w.ctx, fixture.Cell("r", "seen"), earlier.CommitTS))
 	later := w.committed(c, "r")
-	parked := layout.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "o", Through: later.CommitTS}
+	parked := model.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "o", Through: later.CommitTS}
 	w.plant("r", layout.StateColumn(parked), parked.Through, layout.EncodeObserverState(parked))
-	var forgotten []layout.ObserverState
-	c.Engine().Looker.Forget = func(_ context.Context, states ...layout.ObserverState) error {
+	var forgotten []model.ObserverState
+	c.Engine().Looker.Forget = func(_ context.Context, states ...model.ObserverState) error {
 		forgotten = append(forgotten, states...)
 		return nil
 	}

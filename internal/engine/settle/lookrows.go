@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -17,7 +16,7 @@ import (
 
 // readRows reads locks and notifications of all rows of the entries that are decided. Those that
 // name a row which cannot be read are for later.
-func (l *Looker) readRows(ctx context.Context, checks []*check, tables map[string]bool) (rows map[RowID]layout.Pending, failed error) {
+func (l *Looker) readRows(ctx context.Context, checks []*check, tables map[string]bool) (rows map[RowID]model.Pending, failed error) {
 	keys := map[string]map[string]bool{}
 	for _, c := range checks {
 		if c.state == undecided {
@@ -45,10 +44,10 @@ func (l *Looker) readRows(ctx context.Context, checks []*check, tables map[strin
 	}
 	ctx, cancel := l.leaving(ctx, 3)
 	defer cancel()
-	read := reading{Looker: l, upTo: highest(checks), rows: map[RowID]layout.Pending{}, unread: map[RowID]bool{}}
+	read := reading{Looker: l, upTo: highest(checks), rows: map[RowID]model.Pending{}, unread: map[RowID]bool{}}
 	failed = several(chunks, func(c chunk) error { return read.whole(ctx, c) })
 	for _, c := range checks {
-		if slices.ContainsFunc(c.Rows, func(r journal.Row) bool { return read.unread[RowID{r.Table, r.Key}] }) {
+		if slices.ContainsFunc(c.Rows, func(r model.JournalName) bool { return read.unread[RowID{r.Table, r.Key}] }) {
 			c.leave(unread)
 		}
 	}
@@ -67,7 +66,7 @@ type reading struct {
 	upTo tso.Timestamp
 
 	mu     sync.Mutex
-	rows   map[RowID]layout.Pending
+	rows   map[RowID]model.Pending
 	unread map[RowID]bool
 }
 
@@ -111,8 +110,8 @@ func (r *reading) failed(c chunk, err error) error {
 
 // forget erases the observer states beside which no notification stands, at or below theirs: their
 // cells were handled after all (I19). Of the rows the notifications up to upTo were read.
-func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending, upTo tso.Timestamp) {
-	var done []layout.ObserverState
+func (l *Looker) forget(ctx context.Context, rows map[RowID]model.Pending, upTo tso.Timestamp) {
+	var done []model.ObserverState
 	for _, p := range rows {
 		for _, s := range p.States {
 			if s.Through <= upTo && l.observed(s.Cell) && !p.Notifies(s.Cell, s.Through, lookVersions) {
@@ -132,7 +131,7 @@ func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending, upTo
 
 // learnColumns reads the schema again if one of rows, which were read before, is notified in a
 // column that the cached schema does not observe: it may have become so.
-func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]layout.Pending) error {
+func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]model.Pending) error {
 	for _, p := range rows {
 		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return !l.observed(n.Cell) }) {
 			_, err := l.Meta.Refresh(ctx)

@@ -55,7 +55,7 @@ func testARowThatDoesNotAnswerKeepsNoOtherEntry(t *testing.T) {
 	w := newHangingWorld(t)
 	stuck := model.Cell{Table: "u", Row: "stuck", Column: "c"}
 	dying, session := w.client()
-	w.appendEntries(dying, &journal.Entry{Primary: stuck, Rows: []journal.Row{{Table: "u", Key: "stuck"}}})
+	w.appendEntries(dying, &model.JournalEntry{Primary: stuck, Rows: []model.JournalName{{Table: "u", Key: "stuck"}}})
 	w.die(dying, session, "lost")
 	c, a, found := w.adopter()
 	hung := w.hang(c)
@@ -84,7 +84,7 @@ func testARowThatDoesNotAnswerKeepsNoOtherOwnEntry(t *testing.T) {
 	c, _ := w.client()
 	found := w.finds(c)
 	stuck := model.Cell{Table: "u", Row: "stuck", Column: "c"}
-	w.appendEntries(c, &journal.Entry{Primary: stuck, Rows: []journal.Row{{Table: "u", Key: "stuck"}}})
+	w.appendEntries(c, &model.JournalEntry{Primary: stuck, Rows: []model.JournalName{{Table: "u", Key: "stuck"}}})
 	fixture.Must(t, fixture.ErrOf(c.Update(w.ctx, func(_ context.Context, tx *txn) error { return tx.Set(fixture.Cell("lost", "seen"), []byte("1")) })))
 	hung := w.hang(c)
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
@@ -107,11 +107,11 @@ func TestRowsThatDoNotAnswerKeepNoTurn(t *testing.T) {
 func testRowsThatDoNotAnswerKeepNoTurn(t *testing.T) {
 	w := newHangingWorld(t)
 	dying, session := w.client()
-	w.appendEntries(dying, &journal.Entry{Primary: fixture.Cell("settled", "plain"), Rows: []journal.Row{{Table: "t", Key: "settled"}}})
+	w.appendEntries(dying, &model.JournalEntry{Primary: fixture.Cell("settled", "plain"), Rows: []model.JournalName{{Table: "t", Key: "settled"}}})
 	for n := range 4 {
-		e := &journal.Entry{Primary: model.Cell{Table: "u", Row: "stuck", Column: "c"}}
+		e := &model.JournalEntry{Primary: model.Cell{Table: "u", Row: "stuck", Column: "c"}}
 		for i := range 600 {
-			e.Rows = append(e.Rows, journal.Row{Table: "t", Key: fmt.Sprintf("%d-%d", n, i)})
+			e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: fmt.Sprintf("%d-%d", n, i)})
 		}
 		w.appendEntries(dying, e) // a look each
 	}

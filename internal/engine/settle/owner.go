@@ -160,7 +160,7 @@ func (o *Owner) take(ctx context.Context) (rows []dueRow, err error) {
 func (o *Owner) read(ctx context.Context, row *dueRow) error {
 	if !row.Unread {
 		for _, w := range row.Open {
-			it := Item{Entry: w.Entry(), Read: row.Sent}
+			it := Item{JournalEntry: w.Entry(), Read: row.Sent}
 			it.CommitTS, it.InPhaseTwo = o.Journal.Own.CommitTS(w)
 			if it.Primary != (model.Cell{}) && it.CommitTS == 0 && o.now().Sub(row.Sent) < o.Looker.Store.Timing.RequestLifetime {
 				continue
@@ -172,7 +172,7 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 	rows, err := journal.ReadRows(ctx, o.Looker.Store, row.Stream, []uint64{row.Seq})
 	for _, r := range rows {
 		for _, e := range r.Entries {
-			row.items = append(row.items, Item{Entry: e, Read: row.Sent})
+			row.items = append(row.items, Item{JournalEntry: e, Read: row.Sent})
 		}
 	}
 	return err
@@ -189,7 +189,7 @@ func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Ou
 		case r.Settled:
 			out.Settled = append(out.Settled, row.entries[i])
 		case row.Unread:
-			out.Left = append(out.Left, row.items[i].Entry)
+			out.Left = append(out.Left, row.items[i].JournalEntry)
 		default:
 			if err == nil || r.Notified != 0 || r.Expired != 0 {
 				o.Journal.Own.Found(row.entries[i], r.Backlog)

@@ -1,11 +1,12 @@
 package settle_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -19,9 +20,9 @@ func TestAClientClosesWhileTheLastPositionOfAStreamIsOnItsWay(t *testing.T) {
 func testAClientClosesWhileTheLastPositionOfAStreamIsOnItsWay(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
-	e := &journal.Entry{}
+	e := &model.JournalEntry{}
 	for i := range 1200 { // some 4.7 MiB of names: a stream of its own
-		e.Rows = append(e.Rows, journal.Row{Table: "t", Key: fmt.Sprintf("%04d%s", i, strings.Repeat("x", 4000))})
+		e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: fmt.Sprintf("%04d%s", i, strings.Repeat("x", 4000))})
 	}
 	ts, err := c.Engine().Clock.Next(w.ctx)
 	fixture.Must(t, err)

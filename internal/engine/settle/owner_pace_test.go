@@ -1,6 +1,8 @@
 package settle_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"testing"
 	"time"
 
@@ -16,10 +18,10 @@ func TestOwnersPaceGoesByTimeNotByTurns(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
-	e := &journal.Entry{Primary: fixture.Cell("p", "plain")}
+	e := &model.JournalEntry{Primary: fixture.Cell("p", "plain")}
 	const each, turn = 2 * journal.OwnerRows, 10 * time.Second // so 400 rows a second
 	for i := range each {
-		e.Rows = append(e.Rows, journal.Row{Table: "t", Key: row(i), Observed: true})
+		e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: row(i), Observed: true})
 	}
 	for n := range 20 {
 		next := *e

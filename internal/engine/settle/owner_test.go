@@ -1,6 +1,8 @@
 package settle_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"fmt"
 	"testing"
 	"time"
@@ -19,9 +21,9 @@ func TestOwnersBudget(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
 	for n := range 40 { // 12,000 rows
-		e := &journal.Entry{Primary: fixture.Cell("p", "plain")}
+		e := &model.JournalEntry{Primary: fixture.Cell("p", "plain")}
 		for i := range 300 {
-			e.Rows = append(e.Rows, journal.Row{Table: "t", Key: fmt.Sprintf("%d-%d", n, i), Observed: true})
+			e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: fmt.Sprintf("%d-%d", n, i), Observed: true})
 		}
 		w.appendEntries(c, e)
 	}
@@ -46,10 +48,10 @@ func TestOwnersPaceFollowsItsClient(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
-	e := &journal.Entry{Primary: fixture.Cell("p", "plain")}
+	e := &model.JournalEntry{Primary: fixture.Cell("p", "plain")}
 	const each = 2 * journal.OwnerRows
 	for i := range each {
-		e.Rows = append(e.Rows, journal.Row{Table: "t", Key: row(i), Observed: true})
+		e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: row(i), Observed: true})
 	}
 	pace := 0.0
 	for second := range 30 {
@@ -72,7 +74,7 @@ func TestOwnerSettlesWhatPhaseTwoLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, session := w.client()
-	w.appendEntries(c, &journal.Entry{Primary: fixture.Cell("p", "plain"), Rows: []journal.Row{{Table: "t", Key: "p"}, {Table: "t", Key: "q", Observed: true}}})
+	w.appendEntries(c, &model.JournalEntry{Primary: fixture.Cell("p", "plain"), Rows: []model.JournalName{{Table: "t", Key: "p"}, {Table: "t", Key: "q", Observed: true}}})
 	if w.settled(session) {
 		t.Fatal("settled before anybody looked")
 	}

@@ -14,22 +14,22 @@ import (
 // Parked streams the rows of tables that the journal lists as parked, ordered by table and row, as
 // they are now: whether anything is parked in them they say themselves. It keeps their names in
 // memory.
-func (l *Looker) Parked(ctx context.Context, tables ...string) iter.Seq2[layout.Pending, error] {
-	return func(yield func(layout.Pending, error) bool) {
+func (l *Looker) Parked(ctx context.Context, tables ...string) iter.Seq2[model.Pending, error] {
+	return func(yield func(model.Pending, error) bool) {
 		keys, err := l.listParked(ctx)
 		if err != nil {
-			yield(layout.Pending{}, err)
+			yield(model.Pending{}, err)
 			return
 		}
 		for _, table := range tables {
 			for chunk := range store.KeyChunks(slices.Compact(slices.Sorted(slices.Values(keys[table])))) {
-				var rows []layout.Pending
+				var rows []model.Pending
 				err := l.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.Pending(), 0, func(row layout.Row) bool {
 					rows = append(rows, layout.DecodePending(table, row))
 					return true
 				})
 				if err != nil {
-					yield(layout.Pending{}, err)
+					yield(model.Pending{}, err)
 					return
 				}
 				for _, row := range rows {

@@ -1,6 +1,8 @@
 package settle
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
@@ -31,12 +33,12 @@ type RowID struct{ Table, Key string }
 
 // Survey has visit called for the rows that unfinished entries name and that hold locks or
 // notifications, each once. Memory: some 16 MiB of names, however many there are.
-func (l *Looker) Survey(ctx context.Context, visit func(layout.Pending)) (*Survey, error) {
+func (l *Looker) Survey(ctx context.Context, visit func(model.Pending)) (*Survey, error) {
 	m, _ := l.Meta.Snapshot()
 	s := &Survey{ends: map[journal.StreamID]uint64{}, version: m.Version}
 	sel := journal.Selection{
 		Knows: func(table string) (bool, error) { return l.Meta.HasTable(ctx, table) },
-		Wants: func(journal.Entry, journal.Row) bool { s.Twice = true; return true },
+		Wants: func(model.JournalEntry, model.JournalName) bool { s.Twice = true; return true },
 		Ends:  s.ends,
 	}
 	for page, err := range journal.NamedRows(store.InBackground(ctx), l.Store, sel, store.Pending()) {

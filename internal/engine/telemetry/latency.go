@@ -21,7 +21,7 @@ func (l *latency) Add(d time.Duration) {
 	l.sum.Add(int64(d))
 }
 
-func (l *latency) read() (out LatencyCounts) {
+func (l *latency) read() (out model.LatencyCounts) {
 	for i := range l.buckets {
 		out.Buckets[i] = l.buckets[i].Load()
 		out.Count += out.Buckets[i]

@@ -16,7 +16,7 @@ func TestLatencyCounts(t *testing.T) {
 		l.Add(d)
 	}
 	got := l.read()
-	want := LatencyCounts{Count: 6, Sum: time.Hour + time.Minute + time.Millisecond + 201*time.Microsecond}
+	want := model.LatencyCounts{Count: 6, Sum: time.Hour + time.Minute + time.Millisecond + 201*time.Microsecond}
 	want.Buckets[0], want.Buckets[1], want.Buckets[3] = 2, 1, 1
 	want.Buckets[len(want.Buckets)-2], want.Buckets[len(want.Buckets)-1] = 1, 1
 	if got != want {
@@ -39,7 +39,7 @@ func TestLatencyCounts(t *testing.T) {
 // A quantile lies in the bucket of the true one.
 func TestLatencyQuantile(t *testing.T) {
 	t.Parallel()
-	if (LatencyCounts{}).Quantile(0.5) != 0 || (LatencyCounts{}).Mean() != 0 {
+	if (model.LatencyCounts{}).Quantile(0.5) != 0 || (model.LatencyCounts{}).Mean() != 0 {
 		t.Error("nothing was counted")
 	}
 	random := rand.New(rand.NewPCG(1, 2))

@@ -9,13 +9,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-type (
-	Stats         = model.Stats
-	Contention    = model.Contention
-	ContendedCell = model.ContendedCell
-	LatencyCounts = model.LatencyCounts
-)
-
 // Counters are a client's counts since NewClient, each incremented where the thing happens.
 type Counters struct {
 	Transactions, Conflicts, Aborts                       atomic.Int64
@@ -66,8 +59,8 @@ func (n *Counters) Turned(err error) {
 }
 
 // Read reads all counters, one after the other.
-func (n *Counters) Read() Stats {
-	s := Stats{
+func (n *Counters) Read() model.Stats {
+	s := model.Stats{
 		Transactions: n.Transactions.Load(), Conflicts: n.Conflicts.Load(), Aborts: n.Aborts.Load(),
 		RolledForward: n.RolledForward.Load(), RolledBack: n.RolledBack.Load(), Notifications: n.Notifications.Load(),
 		Requests: map[string]int64{
@@ -76,7 +69,7 @@ func (n *Counters) Read() Stats {
 		},
 		RowsRead: n.RowsRead.Load(), RowsMutated: n.RowsMutated.Load(), LateRecords: n.LateRecords.Load(), Unknown: n.Unknown.Load(),
 		LockWaits: n.LockWaits.Load(), LockWaitTime: time.Duration(n.LockWaitTime.Load()),
-		Latency: make(map[string]LatencyCounts, operations),
+		Latency: make(map[string]model.LatencyCounts, operations),
 	}
 	for op := range operations {
 		s.Latency[op.String()] = n.Latency[op].read()

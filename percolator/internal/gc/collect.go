@@ -35,15 +35,15 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 	if m, _ := s.e.Meta.Snapshot(); m.Schema.DisableJournal {
 		s.state.Unjournaled = m.Version
 	}
-	s.state.Collection = Collection{Safepoint: safepoint, Started: now, Holder: before.Holder, Expires: before.Expires}
-	if err := s.enter(ctx, CollectionDrain, nil); err != nil {
+	s.state.Collection = model.Collection{Safepoint: safepoint, Started: now, Holder: before.Holder, Expires: before.Expires}
+	if err := s.enter(ctx, model.CollectionDrain, nil); err != nil {
 		s.state = before
 		return false, err
 	}
 	if err := s.drain(ctx); err != nil {
 		return false, err
 	}
-	return true, s.enter(ctx, CollectionResolve, nil)
+	return true, s.enter(ctx, model.CollectionResolve, nil)
 }
 
 // announce stores the safepoint: as new as the retention allows, below every hold. The condition of
@@ -84,7 +84,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 }
 
 // WantedSafepoint is as new as the retention allows, and below every hold.
-func WantedSafepoint(now tso.Timestamp, retention time.Duration, live []meta.Hold) (want tso.Timestamp, heldBy *meta.Hold) {
+func WantedSafepoint(now tso.Timestamp, retention time.Duration, live []model.Hold) (want tso.Timestamp, heldBy *model.Hold) {
 	want = now.Add(-retention)
 	for _, h := range live {
 		if h.Timestamp <= want {
@@ -116,20 +116,20 @@ func (s *collecting) finish(ctx context.Context) error {
 		return err
 	}
 	byJournal := s.e.Meta.CollectByJournal(s.state.Safepoint)
-	if s.state.Phase == CollectionResolve {
+	if s.state.Phase == model.CollectionResolve {
 		s.state.ByJournal = byJournal
 	}
 	if s.state.ByJournal && byJournal {
 		return s.finishByJournal(ctx)
 	}
-	if s.state.Phase == CollectionResolve {
+	if s.state.Phase == model.CollectionResolve {
 		if err := s.eachPage(ctx, store.Locks(s.state.Safepoint), s.resolveLocks); err != nil {
 			return err
 		}
 		if err := s.publish(ctx); err != nil {
 			return err
 		}
-		if err := s.enter(ctx, CollectionErase, nil); err != nil {
+		if err := s.enter(ctx, model.CollectionErase, nil); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (s *collecting) finish(ctx context.Context) error {
 	if err := s.optional(s.emptyJournal(ctx)); err != nil {
 		return err
 	}
-	return s.enter(ctx, CollectionDone, map[string][]byte{})
+	return s.enter(ctx, model.CollectionDone, map[string][]byte{})
 }
 
 // resolveLocks resolves every lock of some rows up to the safepoint.

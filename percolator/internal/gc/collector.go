@@ -20,19 +20,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-type (
-	Collection      = model.Collection
-	CollectionPhase = model.CollectionPhase
-	CollectorConfig = model.CollectorConfig
-)
-
-const (
-	CollectionDrain   = model.CollectionDrain
-	CollectionResolve = model.CollectionResolve
-	CollectionErase   = model.CollectionErase
-	CollectionDone    = model.CollectionDone
-)
-
 // Bigtable keeps every version until a client deletes it, and none of its policies can tell which
 // ones are still needed. The collector can, in cycles of five steps whose order is the whole point
 // (docs/PROTOCOL.md, "Collection"):
@@ -58,12 +45,12 @@ const (
 // needs no scan, but only reaches what is read, and it would put deletions on the path of
 // foreground requests.
 
-func withDefaults(cfg CollectorConfig, retention time.Duration) (CollectorConfig, error) {
+func withDefaults(cfg model.CollectorConfig, retention time.Duration) (model.CollectorConfig, error) {
 	cfg.Interval = cmp.Or(cfg.Interval, max(retention/12, time.Second))
 	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
 	cfg.RowsPerSecond = cmp.Or(cfg.RowsPerSecond, 5_000)
 	if cfg.Progress == nil {
-		cfg.Progress = func(Collection) {}
+		cfg.Progress = func(model.Collection) {}
 	}
 	if cfg.Waiting == nil {
 		cfg.Waiting = func(time.Duration) {}
@@ -78,13 +65,13 @@ func withDefaults(cfg CollectorConfig, retention time.Duration) (CollectorConfig
 // concurrently; there may be many collectors of one instance.
 type Collector struct {
 	e    *engine.Engine
-	cfg  CollectorConfig
+	cfg  model.CollectorConfig
 	pace *rate.Limiter
 }
 
 // NewCollector returns a collector of the client's instance. Workers (package observers) run one by
 // themselves. ErrInvalidArgument: cfg.
-func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
+func NewCollector(e *engine.Engine, cfg model.CollectorConfig) (*Collector, error) {
 	if e == nil {
 		return nil, fmt.Errorf("percolator: %w: NewCollector needs a client", model.ErrInvalidArgument)
 	}
@@ -142,9 +129,9 @@ func (g *Collector) Run(ctx context.Context) error {
 // retention is still alive; ErrCorrupt for a lock that cannot be resolved, because what it may
 // depend on must not be removed; those of the store. The next cycle continues where this one
 // failed.
-func (g *Collector) Collect(ctx context.Context) (Collection, error) {
+func (g *Collector) Collect(ctx context.Context) (model.Collection, error) {
 	if err := retry.CheckContext(ctx); err != nil {
-		return Collection{}, err
+		return model.Collection{}, err
 	}
 	open, end := g.e.WhileOpen(store.InBackground(ctx))
 	defer end()
@@ -165,17 +152,17 @@ func (g *Collector) ended(err error) {
 	}
 }
 
-func (g *Collector) collect(ctx context.Context) (Collection, error) {
+func (g *Collector) collect(ctx context.Context) (model.Collection, error) {
 	s, err := g.acquire(ctx)
 	if errors.Is(err, model.ErrLocked) {
 		did, herr := g.help(ctx)
 		return did, cmp.Or(herr, err)
 	}
 	if err != nil {
-		return Collection{}, err
+		return model.Collection{}, err
 	}
 	defer s.release(ctx)
-	if s.state.Phase == CollectionResolve || s.state.Phase == CollectionErase {
+	if s.state.Phase == model.CollectionResolve || s.state.Phase == model.CollectionErase {
 		if err := s.finish(ctx); err != nil {
 			return s.state.Collection, err
 		}
@@ -192,7 +179,7 @@ func (g *Collector) collect(ctx context.Context) (Collection, error) {
 }
 
 // ReadCollection reads how far collection has come, in any process.
-func ReadCollection(ctx context.Context, e *engine.Engine) (Collection, error) {
+func ReadCollection(ctx context.Context, e *engine.Engine) (model.Collection, error) {
 	st, _, err := readCollectorState(ctx, e)
 	return st.Collection, err
 }

@@ -59,12 +59,12 @@ func (t tally) less(before tally) tally {
 	return tally{t.Rows - before.Rows, t.Versions - before.Versions, t.Tombstones - before.Tombstones, t.Expired - before.Expired, t.Postponed - before.Postponed, t.Corrupt - before.Corrupt, t.Dispatched - before.Dispatched}
 }
 
-func tallyOf(c *Collection) tally {
+func tallyOf(c *model.Collection) tally {
 	return tally{c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched}
 }
 
 // setTally says what was erased in all.
-func setTally(c *Collection, t tally) {
+func setTally(c *model.Collection, t tally) {
 	c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched = t.Rows, t.Versions, t.Tombstones, t.Expired, t.Postponed, t.Corrupt, t.Dispatched
 }
 

@@ -1,6 +1,8 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"slices"
 
@@ -102,8 +104,8 @@ func (x *shareEraser) batch(ctx context.Context, id journal.StreamID, rows []jou
 
 // needed reports whether an entry has to stay for a later cycle (J7). What its rows held was read
 // in this cycle, after the drain.
-func (x *shareEraser) needed(e journal.Entry) bool {
-	return e.StartTS > x.watermark || slices.ContainsFunc(e.Rows, func(r journal.Row) bool {
+func (x *shareEraser) needed(e model.JournalEntry) bool {
+	return e.StartTS > x.watermark || slices.ContainsFunc(e.Rows, func(r model.JournalName) bool {
 		return x.rows[rowID{r.Table, r.Key}].keeps(e.StartTS, r.Weak)
 	})
 }

@@ -1,6 +1,8 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"slices"
 
@@ -29,7 +31,7 @@ func (l expiries) add(at tso.Timestamp, id rowID) {
 }
 
 // expiresLater notes the rows of an entry that may go to which something has to lead later.
-func (x *rowEraser) expiresLater(e journal.Entry, later expiries) {
+func (x *rowEraser) expiresLater(e model.JournalEntry, later expiries) {
 	for _, r := range e.Rows {
 		id := rowID{r.Table, r.Key}
 		for _, v := range x.rows[id].live {
@@ -42,11 +44,11 @@ func (x *rowEraser) expiresLater(e journal.Entry, later expiries) {
 
 // file stores rows under the times at which they are to be looked at.
 func (x *rowEraser) file(ctx context.Context, later expiries) error {
-	byStep := map[tso.Timestamp][]journal.Row{}
+	byStep := map[tso.Timestamp][]model.JournalName{}
 	for at, ids := range later {
 		at := journal.ExpiryTime(at)
 		for id := range ids {
-			byStep[at] = append(byStep[at], journal.Row{Table: id.table, Key: id.key})
+			byStep[at] = append(byStep[at], model.JournalName{Table: id.table, Key: id.key})
 		}
 	}
 	for at, rows := range byStep {
@@ -84,7 +86,7 @@ func (s *collecting) eraseExpired(ctx context.Context) error {
 func (x *rowEraser) expired(ctx context.Context, list []journal.Expiry) error {
 	entries := make([]journal.StreamRow, len(list))
 	for i, l := range list {
-		entries[i].Entries = []journal.Entry{{Rows: l.Rows}}
+		entries[i].Entries = []model.JournalEntry{{Rows: l.Rows}}
 	}
 	if err := x.eraseNamed(ctx, entries); err != nil {
 		return err
@@ -92,7 +94,7 @@ func (x *rowEraser) expired(ctx context.Context, list []journal.Expiry) error {
 	var done []string
 	later := expiries{}
 	for i, l := range list {
-		if slices.ContainsFunc(l.Rows, func(r journal.Row) bool { return x.rows[rowID{r.Table, r.Key}].kept == allEntries }) {
+		if slices.ContainsFunc(l.Rows, func(r model.JournalName) bool { return x.rows[rowID{r.Table, r.Key}].kept == allEntries }) {
 			continue
 		}
 		done = append(done, l.Key)

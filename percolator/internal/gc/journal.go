@@ -38,7 +38,7 @@ type rowID struct{ table, key string }
 
 // finishByJournal does what is left of a cycle after its drain.
 func (s *collecting) finishByJournal(ctx context.Context) error {
-	if s.state.Phase == CollectionResolve {
+	if s.state.Phase == model.CollectionResolve {
 		resolved, err := s.resolveStreams(ctx)
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.enter(ctx, CollectionErase, divide(resolved, s.state.Safepoint, asked)); err != nil {
+		if err := s.enter(ctx, model.CollectionErase, divide(resolved, s.state.Safepoint, asked)); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 	if err := s.optional(s.forgetParked(ctx)); err != nil {
 		return err
 	}
-	return s.enter(ctx, CollectionDone, map[string][]byte{})
+	return s.enter(ctx, model.CollectionDone, map[string][]byte{})
 }
 
 // optional is the error of something that a cycle does without if it finds what it cannot decode.

@@ -1,6 +1,8 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 
 	"github.com/gopercolator/percolator/internal/engine"
@@ -32,12 +34,12 @@ func Left(row layout.RowVersions, watermark tso.Timestamp) (committed, other boo
 // Completed is the GC watermark of a cycle that has come to its end; 0: it is not known now.
 func Completed(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
 	st, _, err := readCollectorState(ctx, e)
-	if err != nil || st.Phase == CollectionErase {
+	if err != nil || st.Phase == model.CollectionErase {
 		return 0, err
 	}
 	m, err := e.Meta.Refresh(ctx)
 	// The watermark may have been published meanwhile.
-	if err != nil || st.Phase != CollectionDone && m.Watermark >= st.Safepoint {
+	if err != nil || st.Phase != model.CollectionDone && m.Watermark >= st.Safepoint {
 		return 0, err
 	}
 	return min(m.Watermark, st.Safepoint), nil

@@ -22,7 +22,7 @@ const (
 
 // collectorCell is the stored cell.
 type collectorCell struct {
-	Collection
+	model.Collection
 	RowKey []byte // Collection.Row, which JSON would damage
 	// After Collection.Table; absent: not started.
 	Tables map[string]tablePosition `json:",omitempty"`
@@ -129,7 +129,7 @@ func (s *collecting) keep(ctx context.Context) error {
 
 // enter begins a phase; shares, if not nil, take the place of those before. A phase that was not
 // stored has not started: what gives the lease up would otherwise store it without its shares.
-func (s *collecting) enter(ctx context.Context, p CollectionPhase, shares map[string][]byte) error {
+func (s *collecting) enter(ctx context.Context, p model.CollectionPhase, shares map[string][]byte) error {
 	before := s.state
 	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil
 	err := s.saveWith(ctx, shares)

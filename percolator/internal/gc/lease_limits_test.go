@@ -20,7 +20,7 @@ func TestCycleOverAllTables(t *testing.T) {
 	l := layertest.New(t, layertest.StartEmulator(t), "i")
 	e := &engine.Engine{Config: l.Config, Store: l.Store, Clock: l.Clock, Meta: l.Meta}
 	for _, n := range []int{400, model.MaxTables} {
-		g, err := NewCollector(e, CollectorConfig{})
+		g, err := NewCollector(e, model.CollectorConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func TestCycleOverAllTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.state.Phase = CollectionErase
+		s.state.Phase = model.CollectionErase
 		want := map[string]tablePosition{}
 		for i := range n {
 			name := fmt.Sprintf("%s%04d", strings.Repeat("n", 46), i)

@@ -101,7 +101,7 @@ func TestLeaseSurvivesTwoLostRenewalsOverAndOver(t *testing.T) {
 					clock := &timestamps.Source{Store: st, Config: cfg, Oracle: backend.oracle}
 					e := &engine.Engine{Config: cfg, Store: st, Clock: clock, Meta: &meta.Watcher{Store: st, Clock: clock, Config: cfg}}
 					e.Meta.Catalog.Store(model.NewCatalog(&model.Schema{Tables: []model.Table{{Name: "t"}}}))
-					g, err := NewCollector(e, CollectorConfig{Lease: lease})
+					g, err := NewCollector(e, model.CollectorConfig{Lease: lease})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -165,21 +165,21 @@ func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
 	st := store.New(t.Context(), backend, &telemetry.Counters{})
 	defer st.Stop()
 	st.Trace = telemetry.NewSpans(nil)
-	g, err := NewCollector(&engine.Engine{Config: cfg, Store: st, Clock: &timestamps.Source{Store: st, Config: cfg, Oracle: sinceOracle{time.Now()}}}, CollectorConfig{})
+	g, err := NewCollector(&engine.Engine{Config: cfg, Store: st, Clock: &timestamps.Source{Store: st, Config: cfg, Oracle: sinceOracle{time.Now()}}}, model.CollectorConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	share := map[string][]byte{shareColumn(7): []byte("{}")}
 	for _, c := range []struct {
-		from, to CollectionPhase
+		from, to model.CollectionPhase
 		before   map[string][]byte // the shares with which the phase began
 		shares   map[string][]byte
 		applied  bool
 	}{
-		{CollectionResolve, CollectionErase, map[string][]byte{}, share, false},
-		{CollectionErase, CollectionDone, share, map[string][]byte{}, false},
-		{CollectionResolve, CollectionErase, map[string][]byte{}, share, true},
-		{CollectionErase, CollectionDone, share, map[string][]byte{}, true},
+		{model.CollectionResolve, model.CollectionErase, map[string][]byte{}, share, false},
+		{model.CollectionErase, model.CollectionDone, share, map[string][]byte{}, false},
+		{model.CollectionResolve, model.CollectionErase, map[string][]byte{}, share, true},
+		{model.CollectionErase, model.CollectionDone, share, map[string][]byte{}, true},
 	} {
 		clear(backend.cells)
 		s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}

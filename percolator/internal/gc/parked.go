@@ -22,7 +22,7 @@ func (s *collecting) forgetParked(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		byTable := map[string][]layout.ObserverState{}
+		byTable := map[string][]model.ObserverState{}
 		for _, st := range list {
 			if st.Through <= s.state.Safepoint {
 				byTable[st.Cell.Table] = append(byTable[st.Cell.Table], st)
@@ -40,7 +40,7 @@ func (s *collecting) forgetParked(ctx context.Context) error {
 	return nil
 }
 
-func (s *collecting) forgetParkedOf(ctx context.Context, table string, states []layout.ObserverState) error {
+func (s *collecting) forgetParkedOf(ctx context.Context, table string, states []model.ObserverState) error {
 	_, known := s.e.Meta.Catalog.Load().Tables[table]
 	notified := map[string][]model.Notification{}
 	if known {
@@ -83,7 +83,7 @@ func (s *collecting) forgetParkedOf(ctx context.Context, table string, states []
 
 // mayBeParked reports whether an observer may have a notification to be parked for among those of
 // the row.
-func mayBeParked(st layout.ObserverState, row []model.Notification) bool {
+func mayBeParked(st model.ObserverState, row []model.Notification) bool {
 	n := 0
 	for _, x := range row {
 		if x.Cell != st.Cell {

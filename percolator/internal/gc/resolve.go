@@ -125,7 +125,7 @@ func (r *resolving) stream(ctx context.Context, id journal.StreamID) (resolved s
 
 // above reports whether every entry of a row is above the safepoint.
 func (r *resolving) above(row journal.StreamRow) bool {
-	return !slices.ContainsFunc(row.Entries, func(e journal.Entry) bool { return e.StartTS <= r.safepoint })
+	return !slices.ContainsFunc(row.Entries, func(e model.JournalEntry) bool { return e.StartTS <= r.safepoint })
 }
 
 // entries resolves every lock up to the safepoint in the rows of some entries.

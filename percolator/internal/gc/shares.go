@@ -174,7 +174,7 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 }
 
 // help erases shares of another collector's cycle, if it has come so far.
-func (g *Collector) help(ctx context.Context) (col Collection, err error) {
+func (g *Collector) help(ctx context.Context) (col model.Collection, err error) {
 	if _, err := g.e.Meta.Refresh(ctx); err != nil { // for tables that were added
 		return col, err
 	}

@@ -32,10 +32,10 @@ type removal struct {
 	info *model.TableInfo
 	row  layout.Row
 	mut  func() *store.Mutation // to which changes are added
-	sum  Report
+	sum  model.RepairReport
 }
 
-func (x *removal) add(rep *Report) {
+func (x *removal) add(rep *model.RepairReport) {
 	rep.Records += x.sum.Records
 	rep.Markers += x.sum.Markers
 	rep.Data += x.sum.Data
@@ -217,7 +217,7 @@ func (x *removal) eraseStates() {
 		if !ok || x.newer(&it) {
 			continue
 		}
-		s := layout.ObserverState{Cell: model.Cell{Table: x.info.Name, Row: x.row.Key, Column: of}, Observer: observer, Done: done}
+		s := model.ObserverState{Cell: model.Cell{Table: x.info.Name, Row: x.row.Key, Column: of}, Observer: observer, Done: done}
 		if err := layout.DecodeObserverState(&s, it.Value); err == nil && !done && !s.Since.After(x.repair.To.Time()) {
 			continue
 		}

@@ -24,12 +24,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type (
-	Options = model.RepairOptions
-	Report  = model.RepairReport
-	Finding = model.RepairFinding
-)
-
 // Every row of the tables was cut off at a time of its own. S is *complete* if every transaction
 // that committed at or below S was decided before the first cut. Then, of each such transaction, a
 // row has the record, or still the lock, and the primary's row has the record. So
@@ -68,13 +62,13 @@ const maxAhead = time.Hour
 // run is a repair under way.
 type run struct {
 	e      *engine.Engine
-	opts   Options
+	opts   model.RepairOptions
 	fence  *meta.Fence // nil in a dry run
 	repair meta.Repair
 	tables []string
 
 	mu     sync.Mutex
-	report Report // guarded by mu
+	report model.RepairReport // guarded by mu
 }
 
 // Run repairs the instance of e, or takes up a repair that was interrupted, and returns when
@@ -84,13 +78,13 @@ type run struct {
 // ErrInvalidArgument if it lies in the oracle's future; ErrRestoring, and ErrRepairing for a repair
 // to another timestamp; ErrNotHeld, ErrOracleBehind and ErrFindings, which name the way on; those
 // of the store. After an error the fence may be there, and the same call goes on.
-func Run(ctx context.Context, e *engine.Engine, opts Options) (Report, error) {
+func Run(ctx context.Context, e *engine.Engine, opts model.RepairOptions) (model.RepairReport, error) {
 	if err := retry.CheckContext(ctx); err != nil {
-		return Report{}, err
+		return model.RepairReport{}, err
 	}
 	ctx, end := e.WhileOpen(store.InBackground(ctx))
 	defer end()
-	r := &run{e: e, opts: opts, report: Report{To: opts.To}}
+	r := &run{e: e, opts: opts, report: model.RepairReport{To: opts.To}}
 	err := r.begin(ctx)
 	if err == nil && opts.DryRun {
 		err = r.dryRun(ctx)
@@ -116,7 +110,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.know()
 		return nil
 	}
-	r.repair = meta.Repair{To: r.opts.To, Phase: meta.RepairDrain}
+	r.repair = meta.Repair{To: r.opts.To, Phase: model.RepairDrain}
 	if err := r.check(ctx, m, new(meta.Repair)); err != nil {
 		return err
 	}
@@ -180,12 +174,12 @@ func (r *run) phases(ctx context.Context) error {
 	for {
 		next, err := r.repair, error(nil)
 		switch next.Phase {
-		case meta.RepairDrain:
-			next.Phase, err = meta.RepairResolve, r.drain(ctx, &next)
-		case meta.RepairResolve:
-			next.Phase, err = meta.RepairRemove, r.resolve(ctx, &next)
-		case meta.RepairRemove:
-			next.Phase, err = meta.RepairFinish, r.remove(ctx)
+		case model.RepairDrain:
+			next.Phase, err = model.RepairResolve, r.drain(ctx, &next)
+		case model.RepairResolve:
+			next.Phase, err = model.RepairRemove, r.resolve(ctx, &next)
+		case model.RepairRemove:
+			next.Phase, err = model.RepairFinish, r.remove(ctx)
 		default:
 			return r.finish(ctx)
 		}
@@ -232,11 +226,11 @@ func (r *run) held(m meta.State, next *meta.Repair) error {
 	to := r.repair.To
 	next.Sound, next.Floor = m.Safepoint, max(m.Safepoint, to-1)
 	// Take the oldest hold.
-	at := slices.IndexFunc(m.Holds, func(h meta.Hold) bool { return meta.HoldKeeps(h, to, m.Safepoint) })
+	at := slices.IndexFunc(m.Holds, func(h model.Hold) bool { return meta.HoldKeeps(h, to, m.Safepoint) })
 	switch {
 	case at >= 0:
 		next.Floor = m.Holds[at].Timestamp - 1
-		if next.Sound = next.Floor; slices.ContainsFunc(m.Holds[at:], func(h meta.Hold) bool { return h.To == to && h.Timestamp == m.Holds[at].Timestamp }) {
+		if next.Sound = next.Floor; slices.ContainsFunc(m.Holds[at:], func(h model.Hold) bool { return h.To == to && h.Timestamp == m.Holds[at].Timestamp }) {
 			next.Sound = 0 // taken for these very copies
 		}
 	case !r.opts.WithoutHold:
@@ -290,19 +284,19 @@ func (r *run) eachPage(ctx context.Context, q store.Query, visit func(ctx contex
 
 // passed tells that a page is done.
 func (r *run) passed(page store.Page) {
-	r.count(func(rep *Report) { rep.Rows += int64(len(page.Rows)) })
+	r.count(func(rep *model.RepairReport) { rep.Rows += int64(len(page.Rows)) })
 	if r.opts.Progress != nil {
 		r.opts.Progress(r.repair.Phase, r.snapshot())
 	}
 }
 
-func (r *run) count(add func(*Report)) {
+func (r *run) count(add func(*model.RepairReport)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add(&r.report)
 }
 
-func (r *run) snapshot() Report {
+func (r *run) snapshot() model.RepairReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.report
@@ -312,7 +306,7 @@ func (r *run) snapshot() Report {
 
 // find reports a lock.
 func (r *run) find(cell model.Cell, start, commit tso.Timestamp, text string) {
-	r.count(func(rep *Report) {
+	r.count(func(rep *model.RepairReport) {
 		if rep.Found++; rep.Found <= maxFindings {
 			rep.Findings = append(rep.Findings, model.RepairFinding{Cell: cell, Start: start, Commit: commit, Text: text})
 		}

@@ -344,7 +344,7 @@ func testAWeakNotificationMeetsAFenceThatIsStoredMeanwhile(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- fixture.ErrOf(tx.Commit(s.ctx)) }()
 	held.Wait(t, 1)
-	fence, err := json.Marshal(meta.Fence{Started: time.Now(), Repair: &meta.Repair{To: tso.Timestamp(1), Phase: meta.RepairDrain}})
+	fence, err := json.Marshal(meta.Fence{Started: time.Now(), Repair: &meta.Repair{To: tso.Timestamp(1), Phase: model.RepairDrain}})
 	fixture.Must(t, err)
 	fixture.Plant(t, s.ctx, s.Env, model.MetaTable, meta.RowKey, meta.Family, meta.ColumnFence, 1000, string(fence))
 	time.Sleep(outdatedTime / 2) // the client reads the meta row again

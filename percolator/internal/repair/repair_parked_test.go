@@ -1,6 +1,8 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/percolator/model"
+
 	"context"
 	"errors"
 	"slices"
@@ -63,7 +65,7 @@ func testRepairOfALockedAcknowledgmentLeavesOthersParked(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.MustCommit(t, s.ctx, tx)
 	mut := bigtable.NewMutation()
-	mut.DeleteCellsInColumn(layout.NotifyFamily, layout.StateColumn(layout.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "p"}))
+	mut.DeleteCellsInColumn(layout.NotifyFamily, layout.StateColumn(model.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "p"}))
 	fixture.Must(t, s.Store().Open("t").Apply(s.ctx, "1", mut))
 	if r := s.repair(); r.RolledBack != 1 {
 		t.Errorf("%+v", r)

@@ -128,7 +128,7 @@ func testRepairKeepsResolversAndCollectorsOut(t *testing.T) {
 	looked := false
 	s.repair(func(o *model.RepairOptions) {
 		o.Progress = func(phase model.RepairPhase, _ model.RepairReport) {
-			if phase == meta.RepairResolve {
+			if phase == model.RepairResolve {
 				look.Do(func() { looked = s.refusesOthers(other, g) })
 			}
 		}

@@ -71,7 +71,7 @@ func (r *run) survey(ctx context.Context) (*survey, error) {
 		}
 		return nil
 	})
-	r.count(func(rep *Report) { rep.Greatest = s.greatest })
+	r.count(func(rep *model.RepairReport) { rep.Greatest = s.greatest })
 	return s, err
 }
 
@@ -248,7 +248,7 @@ func (r *run) notifyAfterRun(mut *store.Mutation, ack heldCell) {
 	if of, observer, ok := layout.Acknowledged(ack.cell.Column); ok && ack.changed != 0 {
 		r.unpark(mut, of, observer)
 		mut.Put(layout.NotifyFamily, of, ack.changed, nil)
-		r.count(func(rep *Report) { rep.Renotified++ })
+		r.count(func(rep *model.RepairReport) { rep.Renotified++ })
 	}
 }
 
@@ -256,7 +256,7 @@ func (r *run) notifyAfterRun(mut *store.Mutation, ack heldCell) {
 // notification than the one that it was parked for, and then been stopped before it erased that it
 // was.
 func (r *run) unpark(mut *store.Mutation, column, observer string) {
-	parked := layout.ObserverState{Cell: model.Cell{Column: column}, Observer: observer}
+	parked := model.ObserverState{Cell: model.Cell{Column: column}, Observer: observer}
 	mut.ClearNotify(layout.StateColumn(parked), r.repair.To)
 }
 
@@ -272,7 +272,7 @@ func (r *run) tell(l heldCell, o *outcome) {
 	case l.StartTS <= r.repair.Sound:
 		r.find(l.cell, l.StartTS, 0, fmt.Sprintf("rolled back: the primary %s has no record, which collection may have removed", o.primary))
 	}
-	r.count(func(rep *Report) {
+	r.count(func(rep *model.RepairReport) {
 		if o.committed != 0 {
 			rep.RolledForward++
 		} else {

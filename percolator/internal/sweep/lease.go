@@ -23,7 +23,7 @@ const (
 
 // cell is the stored cell.
 type cell struct {
-	Sweep
+	model.Sweep
 	RowKey []byte // Sweep.Row, which JSON would damage
 	First  place  // where the sweep began
 	Last   bool   // it is in the rows before First

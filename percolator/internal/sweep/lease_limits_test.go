@@ -14,7 +14,7 @@ import (
 func TestSweepOfRowsWithLongKeys(t *testing.T) {
 	t.Parallel()
 	l := layertest.New(t, layertest.StartEmulator(t), "i")
-	w, err := New(&engine.Engine{Config: l.Config, Store: l.Store, Clock: l.Clock, Meta: l.Meta}, Config{})
+	w, err := New(&engine.Engine{Config: l.Config, Store: l.Store, Clock: l.Clock, Meta: l.Meta}, model.SweepConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (s *sweeping) readNames(ctx context.Context, names map[row]*named) error {
 // note notes what an entry leads to. That of a transaction leads to its locks, one that was
 // announced has the collector resolve all (J2), and either leads to notifications in rows that it
 // flags.
-func note(names map[row]*named, e journal.Entry, open bool) {
+func note(names map[row]*named, e model.JournalEntry, open bool) {
 	for _, r := range e.Rows {
 		n := names[row{r.Table, r.Key}]
 		if n == nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // parkedIn is the states of observers that are parked for a notification of the row, by cell.
-func parkedIn(p layout.Pending) (list []layout.ObserverState) {
+func parkedIn(p model.Pending) (list []model.ObserverState) {
 	for _, n := range p.Notified {
 		for _, st := range p.Parked(n) {
-			if !slices.ContainsFunc(list, func(o layout.ObserverState) bool { return o.Cell == st.Cell && o.Observer == st.Observer }) {
+			if !slices.ContainsFunc(list, func(o model.ObserverState) bool { return o.Cell == st.Cell && o.Observer == st.Observer }) {
 				list = append(list, st)
 			}
 		}
@@ -26,22 +26,22 @@ func parkedIn(p layout.Pending) (list []layout.ObserverState) {
 // journal's row last, maybe just before this one is written. So what is gone from the cell
 // afterwards goes from the journal too.
 func (s *sweeping) listParked(ctx context.Context, list []finding) error {
-	var states []layout.ObserverState
+	var states []model.ObserverState
 	keys := map[string][]string{}
 	for _, f := range list {
 		if states = append(states, f.parked...); len(f.parked) > 0 {
 			keys[f.table] = append(keys[f.table], f.key)
 		}
 	}
-	if err := s.mutateParked(ctx, states, func(st layout.ObserverState) (string, *store.Mutation) { return journal.Parked(st) }); err != nil {
+	if err := s.mutateParked(ctx, states, func(st model.ObserverState) (string, *store.Mutation) { return journal.Parked(st) }); err != nil {
 		return err
 	}
 	for table, keys := range keys {
 		for chunk := range store.KeyChunks(keys) {
 			err := s.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.Pending(), 0, func(row layout.Row) bool {
 				still := parkedIn(layout.DecodePending(table, row))
-				states = slices.DeleteFunc(states, func(st layout.ObserverState) bool {
-					return slices.ContainsFunc(still, func(o layout.ObserverState) bool { return o.Cell == st.Cell && o.Observer == st.Observer })
+				states = slices.DeleteFunc(states, func(st model.ObserverState) bool {
+					return slices.ContainsFunc(still, func(o model.ObserverState) bool { return o.Cell == st.Cell && o.Observer == st.Observer })
 				})
 				return true
 			})
@@ -53,7 +53,7 @@ func (s *sweeping) listParked(ctx context.Context, list []finding) error {
 	return s.mutateParked(ctx, states, journal.Unparked)
 }
 
-func (s *sweeping) mutateParked(ctx context.Context, states []layout.ObserverState, of func(layout.ObserverState) (string, *store.Mutation)) error {
+func (s *sweeping) mutateParked(ctx context.Context, states []model.ObserverState, of func(model.ObserverState) (string, *store.Mutation)) error {
 	if len(states) == 0 {
 		return nil
 	}

@@ -21,11 +21,11 @@ func (s *sweeping) begin(ctx context.Context, building string) error {
 		return err
 	}
 	first := s.randomPlace(ctx)
-	phase := PhaseRows
+	phase := model.SweepRows
 	if building != "" {
-		phase = PhaseDrain
+		phase = model.SweepDrain
 	}
-	s.state = cell{Sweep: Sweep{Phase: phase, Building: building, Started: now, Table: first.Table, Row: string(first.Row)}, First: first}
+	s.state = cell{Sweep: model.Sweep{Phase: phase, Building: building, Started: now, Table: first.Table, Row: string(first.Row)}, First: first}
 	return s.enter(ctx, phase)
 }
 
@@ -48,7 +48,7 @@ func (s *sweeping) tables() []string {
 }
 
 // enter begins a phase.
-func (s *sweeping) enter(ctx context.Context, p SweepPhase) error {
+func (s *sweeping) enter(ctx context.Context, p model.SweepPhase) error {
 	s.state.Phase = p
 	err := s.save(ctx)
 	s.cfg.Progress(s.state.Sweep)
@@ -57,11 +57,11 @@ func (s *sweeping) enter(ctx context.Context, p SweepPhase) error {
 
 // finish does what is left of a sweep.
 func (s *sweeping) finish(ctx context.Context) error {
-	if s.state.Phase == PhaseDrain {
+	if s.state.Phase == model.SweepDrain {
 		if err := s.drain(ctx); err != nil {
 			return err
 		}
-		if err := s.enter(ctx, PhaseRows); err != nil {
+		if err := s.enter(ctx, model.SweepRows); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (s *sweeping) finish(ctx context.Context) error {
 		}
 	}
 	s.state.Table, s.state.Row, s.state.Last = "", "", false
-	return s.enter(ctx, PhaseDone)
+	return s.enter(ctx, model.SweepDone)
 }
 
 // drain waits by this process's monotonic clock. This client has read a schema with the journal, so

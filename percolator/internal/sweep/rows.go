@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/percolator/internal/gc"
@@ -33,7 +32,7 @@ type finding struct {
 	table, key string
 	locks      []model.Lock
 	owed       []model.Notification
-	parked     []layout.ObserverState
+	parked     []model.ObserverState
 	garbage    bool // or what becomes garbage
 	stray      bool // the garbage is that of transactions that never committed
 }
@@ -127,9 +126,9 @@ func (s *sweeping) deal(ctx context.Context, list []finding) error {
 	if len(list) == 0 {
 		return nil
 	}
-	work, rows := false, make([]journal.Row, len(list))
+	work, rows := false, make([]model.JournalName, len(list))
 	for i, f := range list {
-		rows[i] = journal.Row{Table: f.table, Key: f.key, Weak: len(f.locks)+len(f.owed) > 0}
+		rows[i] = model.JournalName{Table: f.table, Key: f.key, Weak: len(f.locks)+len(f.owed) > 0}
 		work = work || rows[i].Weak
 	}
 	a, err := s.e.Commits.Announce(ctx, rows)

@@ -20,19 +20,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-type (
-	Config      = model.SweepConfig
-	Sweep       = model.Sweep
-	SweepMissed = model.SweepMissed
-	SweepPhase  = model.SweepPhase
-)
-
-const (
-	PhaseDrain = model.SweepDrain
-	PhaseRows  = model.SweepRows
-	PhaseDone  = model.SweepDone
-)
-
 // The journal leads to all that is unfinished and to all garbage (docs/PROTOCOL.md, "The journal").
 // A sweep serves two ends. It builds the journal of an instance that has worked without one:
 //
@@ -58,12 +45,12 @@ const (
 // Rejected: sweeping beside the passes of the collector. They read only what is garbage at the
 // watermark of now, and the journal has to know what will be.
 
-func withDefaults(cfg Config) (Config, error) {
+func withDefaults(cfg model.SweepConfig) (model.SweepConfig, error) {
 	cfg.Interval = cmp.Or(cfg.Interval, 7*24*time.Hour)
 	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
 	cfg.RowsPerSecond = cmp.Or(cfg.RowsPerSecond, 5_000)
 	if cfg.Progress == nil {
-		cfg.Progress = func(Sweep) {}
+		cfg.Progress = func(model.Sweep) {}
 	}
 	if cfg.Interval < time.Second || cfg.Lease < time.Second || cfg.RowsPerSecond < 0 {
 		return cfg, fmt.Errorf("percolator: %w: SweepConfig: Interval and Lease must be at least 1 s, RowsPerSecond positive", model.ErrInvalidArgument)
@@ -75,12 +62,12 @@ func withDefaults(cfg Config) (Config, error) {
 // one instance.
 type Sweeper struct {
 	e    *engine.Engine
-	cfg  Config
+	cfg  model.SweepConfig
 	pace *rate.Limiter
 }
 
 // New returns a sweeper of the client's instance. ErrInvalidArgument: cfg.
-func New(e *engine.Engine, cfg Config) (*Sweeper, error) {
+func New(e *engine.Engine, cfg model.SweepConfig) (*Sweeper, error) {
 	cfg, err := withDefaults(cfg)
 	if err != nil {
 		return nil, err
@@ -113,7 +100,7 @@ func (w *Sweeper) Run(ctx context.Context) error {
 		}
 		asked = time.Now()
 		due, err := w.due(ctx)
-		var done Sweep
+		var done model.Sweep
 		if err == nil && due {
 			done, err = w.Sweep(ctx)
 		}
@@ -125,7 +112,7 @@ func (w *Sweeper) Run(ctx context.Context) error {
 	return nil
 }
 
-func (w *Sweeper) log(ctx context.Context, due bool, done Sweep, err error) {
+func (w *Sweeper) log(ctx context.Context, due bool, done model.Sweep, err error) {
 	log := w.e.Config.Logger
 	switch {
 	case ctx.Err() != nil:
@@ -153,7 +140,7 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	st, _, err := readState(ctx, w.e)
-	return m.Journal.Building != "" || st.Phase != PhaseDone || now.Sub(st.Started) >= w.cfg.Interval, err
+	return m.Journal.Building != "" || st.Phase != model.SweepDone || now.Sub(st.Started) >= w.cfg.Interval, err
 }
 
 // Sweep sweeps all tables now, or finishes a sweep that another process left behind, and tells what
@@ -163,9 +150,9 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 // Errors: ErrSchemaMismatch if the journal is disabled; ErrLocked if another sweep is at work;
 // ErrConflict if the journal was turned off meanwhile; ErrCorrupt for an entry that cannot be
 // decoded; those of the store. The next sweep continues where this one failed.
-func (w *Sweeper) Sweep(ctx context.Context) (Sweep, error) {
+func (w *Sweeper) Sweep(ctx context.Context) (model.Sweep, error) {
 	if err := retry.CheckContext(ctx); err != nil {
-		return Sweep{}, err
+		return model.Sweep{}, err
 	}
 	open, end := w.e.WhileOpen(store.InBackground(ctx))
 	defer end()
@@ -176,23 +163,23 @@ func (w *Sweeper) Sweep(ctx context.Context) (Sweep, error) {
 }
 
 // sweep takes the lease, and does what is left of a sweep or all of a new one.
-func (w *Sweeper) sweep(ctx context.Context) (Sweep, error) {
+func (w *Sweeper) sweep(ctx context.Context) (model.Sweep, error) {
 	m, err := w.e.Meta.Refresh(ctx)
 	switch {
 	case err != nil:
-		return Sweep{}, err
+		return model.Sweep{}, err
 	case !w.e.Meta.Journaled():
-		return Sweep{}, fmt.Errorf("percolator: %w: the schema disables the journal", model.ErrSchemaMismatch)
+		return model.Sweep{}, fmt.Errorf("percolator: %w: the schema disables the journal", model.ErrSchemaMismatch)
 	}
 	if err := m.RefuseRepair(); err != nil {
-		return Sweep{}, err
+		return model.Sweep{}, err
 	}
 	s, err := w.acquire(ctx)
 	if err != nil {
-		return Sweep{}, err
+		return model.Sweep{}, err
 	}
 	defer s.release(ctx)
-	if s.state.Phase == "" || s.state.Phase == PhaseDone || s.state.Building != m.Journal.Building {
+	if s.state.Phase == "" || s.state.Phase == model.SweepDone || s.state.Building != m.Journal.Building {
 		if err := s.begin(ctx, m.Journal.Building); err != nil {
 			return s.state.Sweep, err
 		}
@@ -202,7 +189,7 @@ func (w *Sweeper) sweep(ctx context.Context) (Sweep, error) {
 }
 
 // Read reads how far the last sweep has come, in any process.
-func Read(ctx context.Context, e *engine.Engine) (Sweep, error) {
+func Read(ctx context.Context, e *engine.Engine) (model.Sweep, error) {
 	st, _, err := readState(ctx, e)
 	return st.Sweep, err
 }

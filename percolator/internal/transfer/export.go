@@ -21,18 +21,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-type (
-	ExportKind   = model.ExportKind
-	ExportedCell = model.ExportedCell
-	ExportedRow  = model.ExportedRow
-)
-
-const (
-	ExportedPut    = model.ExportedPut
-	ExportedDelete = model.ExportedDelete
-	ExportedWeak   = model.ExportedWeak
-)
-
 // An export is what a backup reads: values at one timestamp, and what observers still have to do
 // about them. The first part is a scan. For the second, the time of the snapshot S and the time T
 // at which a row is read differ, and notify cells have no history; so what was pending at S is
@@ -64,10 +52,10 @@ const (
 // weak columns it waits in between until every client knows of the hold (RequestLifetime and
 // MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
 // not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
-func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (meta.Hold, tso.Timestamp, error) {
+func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (model.Hold, tso.Timestamp, error) {
 	drain := model.DrainTime(e.Store.Timing)
 	if ttl <= drain {
-		return meta.Hold{}, 0, fmt.Errorf("percolator: %w: the hold of an export must last longer than %v", model.ErrInvalidArgument, drain)
+		return model.Hold{}, 0, fmt.Errorf("percolator: %w: the hold of an export must last longer than %v", model.ErrInvalidArgument, drain)
 	}
 	h, err := e.Meta.TakeHold(ctx, 0, ttl, reason)
 	if err != nil || !e.Meta.HasWeak() {
@@ -85,7 +73,7 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
 	defer cancel()
 	_ = e.Meta.ReleaseHold(release, h) // it expires otherwise
-	return meta.Hold{}, 0, err
+	return model.Hold{}, 0, err
 }
 
 // ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
@@ -93,7 +81,7 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 // Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
 // at most 4096 rows or, beyond its last row, about 4 MiB; where so few rows have anything to export
 // that a request is cut off, 16 MiB that are read ahead.
-func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
+func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[model.ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
 		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
@@ -120,13 +108,13 @@ func AwaitWeak(ctx context.Context, e *engine.Engine) error {
 // ExportWeak streams the rows of table in r with weak notifications that were pending at ts. Read
 // all of ExportRows, of every table, before: a transaction that was about to commit below ts when
 // its rows were read writes its weak notifications before it commits.
-func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
+func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[model.ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
 		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
 	}
 	if len(info.Weak) == 0 {
-		return func(func(ExportedRow, error) bool) {}
+		return func(func(model.ExportedRow, error) bool) {}
 	}
 	ctx = store.InBackground(ctx)
 	x := &exporter{e: e, ts: ts, info: info}
@@ -141,8 +129,8 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	return x.export(ctx, rows, x.weakRow)
 }
 
-func failedExport(err error) iter.Seq2[ExportedRow, error] {
-	return func(yield func(ExportedRow, error) bool) { yield(ExportedRow{}, err) }
+func failedExport(err error) iter.Seq2[model.ExportedRow, error] {
+	return func(yield func(model.ExportedRow, error) bool) { yield(model.ExportedRow{}, err) }
 }
 
 // exporter exports rows of one table.
@@ -170,7 +158,7 @@ func (x *exporter) passed(ctx context.Context, r model.Range, q store.Query) ite
 // the snapshot is settled, and has left a trace, and J7 keeps an entry whose rows hold one. What
 // was announced after the snapshot stays too, since the hold keeps the safepoint below it.
 func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
-	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Parked: true, Wants: func(e journal.Entry, row journal.Row) bool {
+	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Parked: true, Wants: func(e model.JournalEntry, row model.JournalName) bool {
 		return row.Weak && (e.StartTS <= x.ts || e.Primary == (model.Cell{}))
 	}}
 	return func(yield func([]layout.Row, error) bool) {
@@ -183,10 +171,10 @@ func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter
 }
 
 // export hands out what decode makes of rows; a row without cells is left out.
-func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, error], decode func(context.Context, layout.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
-	return func(yield func(ExportedRow, error) bool) {
+func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, error], decode func(context.Context, layout.Row) (model.ExportedRow, error)) iter.Seq2[model.ExportedRow, error] {
+	return func(yield func(model.ExportedRow, error) bool) {
 		for page, err := range pages {
-			rows := make([]ExportedRow, len(page))
+			rows := make([]model.ExportedRow, len(page))
 			for i := 0; i < len(page) && err == nil; i++ {
 				rows[i], err = decode(ctx, page[i])
 			}
@@ -194,7 +182,7 @@ func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, err
 				err = x.e.Meta.CheckRead(ctx, x.ts, x.info.Name)
 			}
 			if err != nil {
-				yield(ExportedRow{}, err)
+				yield(model.ExportedRow{}, err)
 				return
 			}
 			for _, row := range rows {

@@ -13,7 +13,7 @@ import (
 type seenRow struct {
 	versions layout.RowVersions
 	since    map[string]bool // acknowledgments that have records after the snapshot
-	pending  layout.Pending
+	pending  model.Pending
 }
 
 func (x *exporter) see(row layout.Row) seenRow {
@@ -30,9 +30,9 @@ func (x *exporter) see(row layout.Row) seenRow {
 }
 
 // row resolves each cell of a row as a read does, and finds out what observers have to do about it.
-func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error) {
+func (x *exporter) row(ctx context.Context, row layout.Row) (model.ExportedRow, error) {
 	key, seen := row.Key, x.see(row)
-	out := ExportedRow{Row: key}
+	out := model.ExportedRow{Row: key}
 	for _, column := range seen.versions.Columns() {
 		if strings.HasPrefix(column, layout.Reserved) {
 			continue
@@ -42,14 +42,14 @@ func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error)
 		if err != nil {
 			return out, err
 		}
-		e := ExportedCell{Column: column, Kind: ExportedPut, Value: res.Value}
+		e := model.ExportedCell{Column: column, Kind: model.ExportedPut, Value: res.Value}
 		if x.info.IsObserved[column] && res.Record.CommitTS != 0 {
 			if err := x.observed(ctx, &e, cell, res.Record, seen); err != nil {
 				return out, err
 			}
 		}
 		if res.Value == nil {
-			e.Kind = ExportedDelete
+			e.Kind = model.ExportedDelete
 		}
 		if res.Value != nil || e.Notified {
 			out.Cells = append(out.Cells, e)
@@ -60,7 +60,7 @@ func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error)
 
 // observed finds out which observers have acknowledged the newest change of a cell, and whether it
 // was notified.
-func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cell, change layout.WriteRecord, seen seenRow) error {
+func (x *exporter) observed(ctx context.Context, e *model.ExportedCell, cell model.Cell, change layout.WriteRecord, seen seenRow) error {
 	at := slices.IndexFunc(seen.pending.Notified, func(n model.Notification) bool { return n.Cell == cell })
 	if at >= 0 {
 		e.Notified = true
@@ -84,7 +84,7 @@ func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cel
 			e.Notified = true
 		}
 	}
-	e.Parked = slices.DeleteFunc(e.Parked, func(s layout.ObserverState) bool { return slices.Contains(e.Acknowledged, s.Observer) })
+	e.Parked = slices.DeleteFunc(e.Parked, func(s model.ObserverState) bool { return slices.Contains(e.Acknowledged, s.Observer) })
 	return nil
 }
 
@@ -106,8 +106,8 @@ func (s *seenRow) acksOf(column string) (acks []string) {
 }
 
 // weakRow finds the weak notifications of a row.
-func (x *exporter) weakRow(_ context.Context, row layout.Row) (ExportedRow, error) {
-	out := ExportedRow{Row: row.Key}
+func (x *exporter) weakRow(_ context.Context, row layout.Row) (model.ExportedRow, error) {
+	out := model.ExportedRow{Row: row.Key}
 	pending := layout.DecodePending(x.info.Name, row)
 	traced := map[string]bool{}
 	for _, it := range row.Of(layout.WriteFamily) {
@@ -119,7 +119,7 @@ func (x *exporter) weakRow(_ context.Context, row layout.Row) (ExportedRow, erro
 		if at < 0 && !traced[column] {
 			continue
 		}
-		e := ExportedCell{Column: column, Kind: ExportedWeak, Notified: true}
+		e := model.ExportedCell{Column: column, Kind: model.ExportedWeak, Notified: true}
 		if at >= 0 {
 			e.Parked = pending.Parked(pending.Notified[at])
 		}

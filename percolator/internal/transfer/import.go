@@ -13,20 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
-)
-
-type (
-	ImportRow     = model.ImportRow
-	ImportCell    = model.ImportCell
-	ImportSum     = model.ImportSum
-	ImportSums    = model.ImportSums
-	ImportFinding = model.ImportFinding
-	ImportReport  = model.ImportReport
 )
 
 // An import writes rows into one empty table while the others are in use (I28). Like a restore it
@@ -86,7 +76,7 @@ const MaxImportTTLs = 64
 //
 // Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
 // ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table.
-func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration), probe func(check func(ImportRow) error) error) (*Import, error) {
+func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration), probe func(check func(model.ImportRow) error) error) (*Import, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
@@ -127,7 +117,7 @@ func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet 
 
 // fence stores the fence. It checks the table and the source first, so that a fence for the wrong
 // one disturbs no client.
-func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool, probe func(func(ImportRow) error) error) error {
+func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool, probe func(func(model.ImportRow) error) error) error {
 	var old *meta.Import
 	former, there := m.Imports[im.table]
 	if there {
@@ -253,7 +243,7 @@ func (im *Import) same(m meta.State) error {
 
 // Check refuses a row that a transaction could not write either: ErrInvalidArgument, ErrTooLarge.
 // The message names the row and the column.
-func (im *Import) Check(row ImportRow) error {
+func (im *Import) Check(row model.ImportRow) error {
 	cell := model.Cell{Table: im.table, Row: row.Row}
 	if err := model.ValidateRow(cell); err != nil {
 		return err
@@ -281,18 +271,18 @@ func (im *Import) Check(row ImportRow) error {
 //
 // Errors: ErrConflict and ErrImporting once the import has been finished or is being aborted; those
 // of the store, after which some of the rows may have been written.
-func (im *Import) WriteRows(ctx context.Context, rows []ImportRow) error {
+func (im *Import) WriteRows(ctx context.Context, rows []model.ImportRow) error {
 	n := 0
 	for _, row := range rows {
 		n += len(row.Cells)
 	}
-	out, cells := make([]ExportedRow, len(rows)), make([]ExportedCell, 0, n)
+	out, cells := make([]model.ExportedRow, len(rows)), make([]model.ExportedCell, 0, n)
 	for i, row := range rows {
 		first := len(cells)
 		for _, c := range row.Cells {
-			cells = append(cells, ExportedCell{Column: c.Column, Kind: ExportedPut, Value: c.Value, Notified: !im.cell.Quiet && im.info.IsObserved[c.Column]})
+			cells = append(cells, model.ExportedCell{Column: c.Column, Kind: model.ExportedPut, Value: c.Value, Notified: !im.cell.Quiet && im.info.IsObserved[c.Column]})
 		}
-		out[i] = ExportedRow{Row: row.Row, Cells: cells[first:len(cells):len(cells)]}
+		out[i] = model.ExportedRow{Row: row.Row, Cells: cells[first:len(cells):len(cells)]}
 	}
 	w := &writer{store: im.e.Store, stamps: stamps{start: im.cell.Start, commit: im.cell.Commit}, skips: im.skips, before: im.before}
 	return w.write(ctx, im.info, out)
@@ -303,7 +293,7 @@ func (im *Import) skips(_ string, ix model.Index) bool {
 }
 
 // before announces the notifications of a request (J2), and looks at the fence.
-func (im *Import) before(ctx context.Context, notified []journal.Row) (context.Context, context.CancelFunc, error) {
+func (im *Import) before(ctx context.Context, notified []model.JournalName) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(ctx, im.e.Store.Timing.RequestLifetime) // before what is to be checked
 	if len(notified) > 0 {
 		if _, err := im.e.Commits.Announce(ctx, notified); err != nil {

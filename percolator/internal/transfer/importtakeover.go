@@ -181,10 +181,10 @@ func (t *takeover) restore(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			var again []ImportRow
+			var again []model.ImportRow
 			for _, row := range page.Rows {
 				out := im.written(row)
-				out.Cells = slices.DeleteFunc(out.Cells, func(c ImportCell) bool {
+				out.Cells = slices.DeleteFunc(out.Cells, func(c model.ImportCell) bool {
 					return !slices.ContainsFunc(im.info.IndexesOf[c.Column], func(ix model.Index) bool {
 						entry := model.IndexEntryCell(ix, im.table, string(c.Value), row.Key)
 						return t.taken[entry.Table+"\x00"+entry.Row]

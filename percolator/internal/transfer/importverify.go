@@ -17,8 +17,8 @@ import (
 )
 
 // Sums are those of rows.
-func (im *Import) Sums(rows ...ImportRow) ImportSums {
-	sums := ImportSums{}
+func (im *Import) Sums(rows ...model.ImportRow) model.ImportSums {
+	sums := model.ImportSums{}
 	for _, row := range rows {
 		for _, c := range row.Cells {
 			ttl := im.info.TTLOf(c.Column)
@@ -41,7 +41,7 @@ func (im *Import) expired(ctx context.Context, ttl time.Duration) (bool, error) 
 }
 
 // addCell counts one. The hash is over the lengths too: else two cells could share theirs.
-func addCell(s *ImportSum, row, column string, value []byte) {
+func addCell(s *model.ImportSum, row, column string, value []byte) {
 	var d xxhash.Digest
 	var lengths [16]byte
 	binary.BigEndian.PutUint64(lengths[:8], uint64(len(row)))
@@ -63,9 +63,9 @@ const maxImportFindings = 100
 //
 // Errors: ErrUnique if rows share a value of a unique index, which the report lists; ErrCorrupt for
 // any other difference; those of the store. The fence stays.
-func (im *Import) Verify(ctx context.Context, want ImportSums, progress func(rows int64)) (ImportReport, error) {
+func (im *Import) Verify(ctx context.Context, want model.ImportSums, progress func(rows int64)) (model.ImportReport, error) {
 	ctx = store.InBackground(ctx)
-	v := &importPass{im: im, progress: progress, cells: ImportSums{}, expected: make([]ImportSum, len(im.info.Indexes))}
+	v := &importPass{im: im, progress: progress, cells: model.ImportSums{}, expected: make([]model.ImportSum, len(im.info.Indexes))}
 	err := im.eachPart(ctx, im.table, func(ctx context.Context, part model.Range) error {
 		return v.pages(ctx, im.table, part, v.row)
 	})
@@ -88,7 +88,7 @@ func (im *Import) Verify(ctx context.Context, want ImportSums, progress func(row
 }
 
 // compare compares what is in the table with the source.
-func (v *importPass) compare(ctx context.Context, want ImportSums) error {
+func (v *importPass) compare(ctx context.Context, want model.ImportSums) error {
 	both := maps.Clone(want)
 	maps.Copy(both, v.cells)
 	for ttl := range both {
@@ -119,9 +119,9 @@ type importPass struct {
 	progress func(int64)
 
 	mu       sync.Mutex
-	report   ImportReport
-	cells    ImportSums  // in the table
-	expected []ImportSum // of the entries of each index, by what the table holds
+	report   model.ImportReport
+	cells    model.ImportSums  // in the table
+	expected []model.ImportSum // of the entries of each index, by what the table holds
 }
 
 // verifiedPages bound what one request of a pass reads.
@@ -130,7 +130,7 @@ var verifiedPages = store.PageSize{Rows: 4096, Bytes: 4 << 20}
 // pages hands the cells that the import has written, of each row in a part of a table, to count,
 // which is called by several goroutines. There are no other writers, so it does not look for locks:
 // what a late prewrite has left is invisible, and stays so.
-func (v *importPass) pages(ctx context.Context, table string, part model.Range, count func(rows []ImportRow) error) error {
+func (v *importPass) pages(ctx context.Context, table string, part model.Range, count func(rows []model.ImportRow) error) error {
 	for page, err := range v.im.e.Store.NewPass(table, part, store.Exported(v.im.cell.Commit, false), verifiedPages).Pages(ctx) {
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (v *importPass) pages(ctx context.Context, table string, part model.Range, 
 		if err := v.im.inForce(ctx); err != nil {
 			return err
 		}
-		rows := make([]ImportRow, 0, len(page.Rows))
+		rows := make([]model.ImportRow, 0, len(page.Rows))
 		for _, row := range page.Rows {
 			if out := v.im.written(row); len(out.Cells) > 0 {
 				rows = append(rows, out)
@@ -152,7 +152,7 @@ func (v *importPass) pages(ctx context.Context, table string, part model.Range, 
 }
 
 // written is what the import has written to a row.
-func (im *Import) written(row layout.Row) ImportRow {
+func (im *Import) written(row layout.Row) model.ImportRow {
 	start, commit := layout.CellTime(im.cell.Start), layout.CellTime(im.cell.Commit)
 	values := make(map[string][]byte, len(row.Items)/2)
 	for _, it := range row.Of(layout.DataFamily) {
@@ -160,7 +160,7 @@ func (im *Import) written(row layout.Row) ImportRow {
 			values[it.Column] = it.Value
 		}
 	}
-	out := ImportRow{Row: row.Key}
+	out := model.ImportRow{Row: row.Key}
 	for _, it := range row.Of(layout.WriteFamily) {
 		value, there := values[it.Column]
 		if it.Timestamp != commit || !there {
@@ -174,9 +174,9 @@ func (im *Import) written(row layout.Row) ImportRow {
 }
 
 // row counts rows of the table, and the entries that they should have.
-func (v *importPass) row(rows []ImportRow) error {
+func (v *importPass) row(rows []model.ImportRow) error {
 	sums := v.im.Sums(rows...)
-	expected := make([]ImportSum, len(v.expected))
+	expected := make([]model.ImportSum, len(v.expected))
 	for _, row := range rows {
 		for _, c := range row.Cells {
 			for i, ix := range v.im.info.Indexes {
@@ -203,10 +203,10 @@ func (v *importPass) row(rows []ImportRow) error {
 // index compares the entries of an index with the table.
 func (v *importPass) index(ctx context.Context, i int, ix model.Index) error {
 	name := model.IndexTable(v.im.table, ix)
-	var found ImportSum
+	var found model.ImportSum
 	err := v.im.eachPart(ctx, name, func(ctx context.Context, part model.Range) error {
-		return v.pages(ctx, name, part, func(rows []ImportRow) error {
-			var sum ImportSum
+		return v.pages(ctx, name, part, func(rows []model.ImportRow) error {
+			var sum model.ImportSum
 			for _, row := range rows {
 				for _, c := range row.Cells {
 					addCell(&sum, row.Row, c.Column, c.Value)
@@ -241,7 +241,7 @@ var errEnough = errors.New("enough was found")
 func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
 	name := model.IndexTable(v.im.table, ix)
 	err := v.im.eachPart(ctx, v.im.table, func(ctx context.Context, part model.Range) error {
-		return v.pages(ctx, v.im.table, part, func(rows []ImportRow) error {
+		return v.pages(ctx, v.im.table, part, func(rows []model.ImportRow) error {
 			holders := map[string][]string{} // by the key of the entry
 			var keys []string
 			for _, row := range rows {
@@ -261,7 +261,7 @@ func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
 					for _, e := range v.im.written(entry).Cells {
 						for _, row := range holders[entry.Key] {
 							if row != string(e.Value) {
-								v.found(ImportFinding{Index: ix.Name, Row: row, Other: string(e.Value)})
+								v.found(model.ImportFinding{Index: ix.Name, Row: row, Other: string(e.Value)})
 							}
 						}
 					}
@@ -292,7 +292,7 @@ func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
 		"row %q holds the same value in index %q, and the report lists %d such rows; abort the import, correct the source, and start over", f.Other, ix.Name, len(v.report.Findings))
 }
 
-func (v *importPass) found(f ImportFinding) {
+func (v *importPass) found(f model.ImportFinding) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.report.Findings) < maxImportFindings {

@@ -178,7 +178,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 		states := meta.IndexStates{}
 		maps.Copy(states, m.Indexes)
 		for name := range r.building {
-			states[name] = meta.IndexState{Building: true}
+			states[name] = model.IndexState{Building: true}
 		}
 		mut.Put(layout.MetaFamily, meta.ColumnIndexes, store.MetaTimestamp, states.Encode())
 	}

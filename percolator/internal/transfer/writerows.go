@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -25,14 +24,14 @@ const (
 //
 // Errors: ErrInvalidArgument, ErrTooLarge and ErrSchemaMismatch for what no export of this schema
 // contains; those of the store, after which some of the rows may have been written.
-func (r *Restore) WriteRows(ctx context.Context, table string, rows []ExportedRow) error {
+func (r *Restore) WriteRows(ctx context.Context, table string, rows []model.ExportedRow) error {
 	info, ok := r.e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
 		return r.e.Meta.Catalog.Load().UnknownTable(table)
 	}
 	w := &writer{store: r.e.Store, stamps: stamps{r.cell.Start, r.cell.Commit, r.cell.AckStart, r.cell.AckCommit},
 		skips: func(table string, ix model.Index) bool { return r.building[model.IndexTable(table, ix)] },
-		before: func(ctx context.Context, _ []journal.Row) (context.Context, context.CancelFunc, error) {
+		before: func(ctx context.Context, _ []model.JournalName) (context.Context, context.CancelFunc, error) {
 			ctx, cancel := context.WithTimeout(ctx, r.e.Store.Timing.RequestLifetime) // before the check
 			return ctx, cancel, r.inForce(ctx)
 		}}
@@ -59,7 +58,7 @@ type writer struct {
 	skips func(table string, ix model.Index) bool
 	// before is asked right before a request, in which notified rows get notifications. The context
 	// that it returns bounds the request, by a lifetime that began before the fence was looked at.
-	before func(ctx context.Context, notified []journal.Row) (context.Context, context.CancelFunc, error)
+	before func(ctx context.Context, notified []model.JournalName) (context.Context, context.CancelFunc, error)
 
 	tables  map[string]*writtenBatch
 	records map[tso.Timestamp][]byte // of values, by when these expire
@@ -70,11 +69,11 @@ type writtenBatch struct {
 	rows     []string
 	muts     []*store.Mutation
 	bytes    int
-	notified []journal.Row
+	notified []model.JournalName
 }
 
 // write writes valid rows.
-func (w *writer) write(ctx context.Context, info *model.TableInfo, rows []ExportedRow) error {
+func (w *writer) write(ctx context.Context, info *model.TableInfo, rows []model.ExportedRow) error {
 	w.tables, w.records = map[string]*writtenBatch{}, map[tso.Timestamp][]byte{}
 	for _, row := range rows {
 		for cells := row.Cells; len(cells) > 0; {
@@ -94,8 +93,8 @@ func (w *writer) write(ctx context.Context, info *model.TableInfo, rows []Export
 }
 
 // row adds cells of a row, in one mutation as far as they are not too large.
-func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cells []ExportedCell) error {
-	mut, size, notified := store.NewMutation(2*len(cells)), 0, journal.Row{Table: info.Name, Key: row}
+func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cells []model.ExportedCell) error {
+	mut, size, notified := store.NewMutation(2*len(cells)), 0, model.JournalName{Table: info.Name, Key: row}
 	for i := range cells {
 		e := &cells[i]
 		cell := model.Cell{Table: info.Name, Row: row, Column: e.Column}
@@ -111,7 +110,7 @@ func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cel
 		// Only this entry leads there (J2, J11).
 		notified.Weak = notified.Weak || e.Notified || life.For > 0
 		size += len(row) + len(e.Column) + len(e.Value)
-		if e.Kind != ExportedPut {
+		if e.Kind != model.ExportedPut {
 			continue
 		}
 		if err := w.entries(ctx, info, cell, e.Value); err != nil {
@@ -123,13 +122,13 @@ func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cel
 
 // cell writes one cell with all that belongs to it. An acknowledgment must not be there without its
 // cell, or a collector would remove it.
-func (w *writer) cell(mut *store.Mutation, cell model.Cell, e *ExportedCell, life layout.Lifetime) {
+func (w *writer) cell(mut *store.Mutation, cell model.Cell, e *model.ExportedCell, life layout.Lifetime) {
 	at := w.stamps
 	switch e.Kind {
-	case ExportedPut:
+	case model.ExportedPut:
 		mut.Put(layout.DataFamily, cell.Column, at.start, e.Value)
 		mut.Put(layout.WriteFamily, cell.Column, at.commit, w.put(life.ExpiresAt(at.commit)))
-	case ExportedDelete:
+	case model.ExportedDelete:
 		mut.Put(layout.WriteFamily, cell.Column, at.commit, layout.EncodeWrite(at.start, layout.KindDelete))
 	}
 	for _, observer := range e.Acknowledged {
@@ -167,8 +166,8 @@ func (w *writer) entries(ctx context.Context, info *model.TableInfo, cell model.
 		entry := model.IndexEntryCell(ix, cell.Table, string(value), cell.Row)
 		mut := store.NewMutation(2)
 		life := layout.Lifetime{For: info.TTLOf(cell.Column)}
-		w.cell(mut, entry, &ExportedCell{Column: entry.Column, Kind: ExportedPut, Value: []byte(cell.Row)}, life)
-		if err := w.add(ctx, entry.Row, mut, len(entry.Row)+len(cell.Row), journal.Row{Table: entry.Table, Key: entry.Row, Weak: life.For > 0}); err != nil {
+		w.cell(mut, entry, &model.ExportedCell{Column: entry.Column, Kind: model.ExportedPut, Value: []byte(cell.Row)}, life)
+		if err := w.add(ctx, entry.Row, mut, len(entry.Row)+len(cell.Row), model.JournalName{Table: entry.Table, Key: entry.Row, Weak: life.For > 0}); err != nil {
 			return err
 		}
 	}
@@ -177,7 +176,7 @@ func (w *writer) entries(ctx context.Context, info *model.TableInfo, cell model.
 
 // add puts a mutation into the request of its table, which is sent first when that would make it
 // too large.
-func (w *writer) add(ctx context.Context, row string, mut *store.Mutation, size int, notified journal.Row) error {
+func (w *writer) add(ctx context.Context, row string, mut *store.Mutation, size int, notified model.JournalName) error {
 	table := notified.Table
 	t := w.tables[table]
 	if t == nil {
@@ -218,7 +217,7 @@ func (w *writer) send(ctx context.Context, table string) error {
 }
 
 // validateExported refuses what no export contains: an export comes from a file.
-func validateExported(info *model.TableInfo, cell model.Cell, e *ExportedCell) error {
+func validateExported(info *model.TableInfo, cell model.Cell, e *model.ExportedCell) error {
 	if err := model.ValidateRow(cell); err != nil {
 		return err
 	}
@@ -229,8 +228,8 @@ func validateExported(info *model.TableInfo, cell model.Cell, e *ExportedCell) e
 	switch {
 	case len(e.Value) > model.MaxValueBytes:
 		return model.CellError(model.ErrTooLarge, cell, "the value has %d bytes, the limit is %d", len(e.Value), model.MaxValueBytes)
-	case e.Kind == ExportedPut && weak, e.Kind == ExportedDelete && !observed, e.Kind == ExportedWeak && !weak,
-		e.Kind < ExportedPut, e.Kind > ExportedWeak:
+	case e.Kind == model.ExportedPut && weak, e.Kind == model.ExportedDelete && !observed, e.Kind == model.ExportedWeak && !weak,
+		e.Kind < model.ExportedPut, e.Kind > model.ExportedWeak:
 		return model.CellError(model.ErrSchemaMismatch, cell, "an exported cell of kind %d that the column cannot have", e.Kind)
 	case (e.Notified || len(e.Acknowledged) > 0) && !observed && !weak:
 		return model.CellError(model.ErrSchemaMismatch, cell, "a notification on a column that is neither observed nor weak")
