@@ -95,9 +95,9 @@
 //
 // A worker runs what its own client writes if it gets to it soon. Ready cells beyond four per slot
 // are its backlog: it hands the oldest to workers with idle slots, through the oracle
-// (coordination.Handover). A cell is handed over at most twice, and is this worker's again if it still
-// stands after twice Config.Grace. Cells gathered for batches are a backlog beyond a full batch per
-// slot. An oracle that hands nothing over leaves all cells where they are.
+// (coordination.Handover). A cell is handed over at most twice, and is this worker's again if it
+// still stands after twice Config.Grace. Cells gathered for batches are a backlog beyond a full
+// batch per slot. An oracle that hands nothing over leaves all cells where they are.
 //
 // A worker leaves alone what it merely comes across while another worker may have it in its queue:
 // for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately

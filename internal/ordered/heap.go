@@ -1,5 +1,5 @@
-// Package ordered keeps things in order that come and go in any order. The engine, the observers and
-// the oracle stand on it.
+// Package ordered keeps things in order that come and go in any order. The engine, the observers
+// and the oracle stand on it.
 package ordered
 
 import "container/heap"
@@ -12,8 +12,8 @@ type Item[T any] interface {
 	Placed(at int)
 }
 
-// Heap is items of which the first one is at hand. The zero value is empty. Who changes the order of
-// an item calls Fix, or Init for many.
+// Heap is items of which the first one is at hand. The zero value is empty. Who changes the order
+// of an item calls Fix, or Init for many.
 type Heap[T Item[T]] struct{ items items[T] }
 
 // Len is how many items there are.

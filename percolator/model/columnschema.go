@@ -12,8 +12,8 @@ import (
 
 // ColumnSchema declares a column, or several: a Name that ends in "*" declares all columns whose
 // names begin with what stands before it, such as "item:*". There is no way to declare one column
-// whose name ends in "*". A column's own declaration goes before that of a prefix, and a long prefix
-// before a short one.
+// whose name ends in "*". A column's own declaration goes before that of a prefix, and a long
+// prefix before a short one.
 type ColumnSchema struct {
 	Name string        // up to a final "*", the prefix of the names of columns
 	Type Type          `json:",omitempty"` // "": TypeBytes

@@ -36,7 +36,8 @@ type RepairOptions struct {
 	Progress func(phase RepairPhase, r RepairReport)
 }
 
-// RepairReport is what a repair has done, or found to do; of an interrupted one, since it was continued.
+// RepairReport is what a repair has done, or found to do; of an interrupted one, since it was
+// continued.
 type RepairReport struct {
 	To, Greatest, Floor tso.Timestamp // no cell is above Greatest, no snapshot at or below Floor
 	Until               tso.Timestamp // snapshots between To and Until are refused
@@ -58,7 +59,8 @@ type RepairReport struct {
 	Audited  int            // what the audit has found, all of it
 }
 
-// RepairFinding is a lock that the repair could not simply decide by its primary. Values are left out.
+// RepairFinding is a lock that the repair could not simply decide by its primary. Values are left
+// out.
 type RepairFinding struct {
 	Cell   Cell
 	Start  tso.Timestamp // of the transaction

@@ -251,8 +251,8 @@ func (c *Catalog) UserTable(name string) (*TableInfo, bool) {
 	return t, ok && !t.index
 }
 
-// TypeOf returns the declared type of a column: TypeBytes where nothing is declared, also of a table
-// that the schema does not have.
+// TypeOf returns the declared type of a column: TypeBytes where nothing is declared, also of a
+// table that the schema does not have.
 func (c *Catalog) TypeOf(table, column string) Type {
 	if info, ok := c.UserTable(table); ok {
 		if decl, ok := info.Declared.Of(column); ok {

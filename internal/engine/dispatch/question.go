@@ -21,7 +21,8 @@ type Heard struct {
 	HandedOver []HandOver
 }
 
-// HandOver is cells of one column that a worker hands over to another one, to run for them together.
+// HandOver is cells of one column that a worker hands over to another one, to run for them
+// together.
 type HandOver struct {
 	Notified []model.Notification // one or more, in row order
 	Times    int                  // how often workers have handed the cells over; at least 1

@@ -49,8 +49,8 @@ const (
 	leaseRenewedFrom = 3                // a worker renews its lease when a third of it has passed
 )
 
-// Directory is the list of workers in percolator_meta, as a client reads and writes it. Its methods may
-// be called concurrently.
+// Directory is the list of workers in percolator_meta, as a client reads and writes it. Its methods
+// may be called concurrently.
 type Directory struct{ Engine *engine.Engine }
 
 // Register tells the other workers that this one lives, and returns what it told: it sets Started,

@@ -15,8 +15,8 @@ import (
 // mostDrift bounds the changes that one error names.
 const mostDrift = 8
 
-// driftOf is the change as a difference between two schemas that no one applies: "it lacks the table
-// documents".
+// driftOf is the change as a difference between two schemas that no one applies: "it lacks the
+// table documents".
 func driftOf(ch model.SchemaChange) string {
 	kind := string(ch.Kind)
 	place := strings.TrimPrefix(ch.String(), kind+": ")

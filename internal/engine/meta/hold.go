@@ -31,7 +31,8 @@ func holdColumn(h model.Hold) string { return holdPrefix + h.ID }
 // toMark stands before To, and both before the reason: no UTF-8 text begins with it.
 const toMark = 0xff
 
-// encodeHold puts the timestamp first, so that a value range finds the holds at or below a safepoint.
+// encodeHold puts the timestamp first, so that a value range finds the holds at or below a
+// safepoint.
 func encodeHold(h model.Hold) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 25+len(h.Reason)), uint64(h.Timestamp))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))

@@ -267,7 +267,8 @@ func (a *Adopter) passed(st *adopted, low uint64) {
 	st.next = max(st.next, low)
 }
 
-// remembered is how many unsettled rows there are of streams whose owners are dead, or of the others.
+// remembered is how many unsettled rows there are of streams whose owners are dead, or of the
+// others.
 func (a *Adopter) remembered(dead bool) (n int) {
 	for _, st := range a.streams {
 		if st.dead() == dead {

@@ -155,8 +155,8 @@ func (o *Owner) take(ctx context.Context) (rows []dueRow, err error) {
 	return rows, err
 }
 
-// read fills in what is to be looked at in a row. A transaction that may still be committing here is
-// left alone.
+// read fills in what is to be looked at in a row. A transaction that may still be committing here
+// is left alone.
 func (o *Owner) read(ctx context.Context, row *dueRow) error {
 	if !row.Unread {
 		for _, w := range row.Open {
@@ -178,9 +178,9 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 	return err
 }
 
-// outcome is what a look has led to in a row, and the remembered entries that it has not settled. It
-// notes what was found of these; after an error nothing that was found does not say that there is
-// nothing.
+// outcome is what a look has led to in a row, and the remembered entries that it has not settled.
+// It notes what was found of these; after an error nothing that was found does not say that there
+// is nothing.
 func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Outcome, left []*journal.Append) {
 	for i, r := range results {
 		out.Progress = out.Progress || r.Progress

@@ -14,8 +14,8 @@ import (
 // One MutateRow for each row would be the simple way to write phase two. Sixty-four rows in one
 // request cost a tenth of that, so all unconditional mutations of a client, whichever transaction
 // they belong to, go through here: each tablet has a few requests in flight (TabletQueues), and
-// what arrives meanwhile forms the next one. When nothing is in flight a mutation is sent at once, so
-// batching never adds a delay.
+// what arrives meanwhile forms the next one. When nothing is in flight a mutation is sent at once,
+// so batching never adds a delay.
 //
 // A row that no tablet server has at present must not hold up the others: a request that is sent
 // again, or has been in flight for slotTimeout, gives up its slot. So there may be more requests

@@ -14,9 +14,9 @@ import (
 // A filter saves the network and the client, not the disk: Bigtable reads every block that holds
 // cells of a row. So what a query costs is the cells that it returns.
 //
-// Rejected: queries that are composed of families, bounds and limits, from which both the filter and
-// the answer of a simulated store follow. A mistake in a composition would pass as both: the two
-// interpretations of a shape are written apart, and compared.
+// Rejected: queries that are composed of families, bounds and limits, from which both the filter
+// and the answer of a simulated store follow. A mistake in a composition would pass as both: the
+// two interpretations of a shape are written apart, and compared.
 //
 // A field that a shape does not use is zero (TestQueriesSetTheFieldsOfTheirShapes).
 type Query struct {
@@ -150,8 +150,8 @@ func Notified(column string) Query { return Query{Shape: ShapeNotified, Column: 
 // Sent by gc, as a predicate.
 func AnyNotify(column string) Query { return Query{Shape: ShapeAnyNotify, Column: column} }
 
-// Pending is the newest notify cell and lock of each column, for a scan that looks for work: at most
-// two cells of a column.
+// Pending is the newest notify cell and lock of each column, for a scan that looks for work: at
+// most two cells of a column.
 //
 // Sent by admin, reads, settle, sweep.
 func Pending() Query { return Query{Shape: ShapePending} }
@@ -200,8 +200,8 @@ func Exported(at tso.Timestamp, observed bool) Query {
 	return Query{Shape: ShapeExported, Variant: variant(WithLaterAcks, observed), At: at, N: 1}
 }
 
-// Weak is the weak notifications at or below at, and the traces of those that were cleared later: the
-// newest cell of each column.
+// Weak is the weak notifications at or below at, and the traces of those that were cleared later:
+// the newest cell of each column.
 //
 // Sent by transfer.
 func Weak(at tso.Timestamp) Query { return Query{Shape: ShapeWeak, At: at} }
@@ -237,7 +237,8 @@ func Records(column string, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeRecords, Column: column, At: at, N: n}
 }
 
-// RecordsAndLocks is the newest n records and locks of each of the columns: at most 2n cells of one.
+// RecordsAndLocks is the newest n records and locks of each of the columns: at most 2n cells of
+// one.
 //
 // Sent by admin.
 func RecordsAndLocks(columns []string, n int) Query {

@@ -6,9 +6,10 @@ import (
 )
 
 // Requests for the rows of a table are sent apart by tablet. Bigtable serves the keys of one
-// request one after another, so a tablet that is slow would hold up every row that is sent with one of its
-// own. Each tablet has a queue: the items that wait for it, and at most tabletInFlight requests in
-// flight. An item that finds none is sent at once; what arrives meanwhile forms the next request.
+// request one after another, so a tablet that is slow would hold up every row that is sent with one
+// of its own. Each tablet has a queue: the items that wait for it, and at most tabletInFlight
+// requests in flight. An item that finds none is sent at once; what arrives meanwhile forms the
+// next request.
 //
 // While the bounds of the tablets are unknown a table has one queue. Its owner learns them when
 // that is not enough, which is when a request is full or slow.

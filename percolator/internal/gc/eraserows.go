@@ -78,8 +78,8 @@ func (x *rowEraser) eraseNamed(ctx context.Context, rows []journal.StreamRow) er
 	return nil
 }
 
-// eraseSome erases the garbage of the first rows of keys, in order, and returns how many it has dealt
-// with: those that have few cells, or one.
+// eraseSome erases the garbage of the first rows of keys, in order, and returns how many it has
+// dealt with: those that have few cells, or one.
 func (x *rowEraser) eraseSome(ctx context.Context, table string, keys []string) (n int, err error) {
 	if err := WaitLeased(ctx, x.cfg.Lease, x.delay(len(keys)), x.keep); err != nil {
 		return 0, err
