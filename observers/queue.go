@@ -114,8 +114,8 @@ func (q *queue) close() {
 		}
 		q.closeBatch(rn)
 	}
-	for len(q.delayed.heap) > 0 {
-		e := q.delayed.heap[0]
+	for q.delayed.heap.Len() > 0 {
+		e := q.delayed.heap.First()
 		q.delayed.remove(e)
 		q.forget(e)
 	}

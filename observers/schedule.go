@@ -1,9 +1,10 @@
 package observers
 
 import (
-	"container/heap"
 	"slices"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // An entry that is due waits for a goroutine in queue.ready, or with others for a batch (batch.go).
@@ -134,27 +135,27 @@ func (r *ready) pop() item {
 
 // delayed holds entries whose pause has not ended, with one timer for all. queue.mu guards it.
 type delayed struct {
-	heap  dueHeap
+	heap  ordered.Heap[*entry] // by due time
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero: it does not
 }
 
 func (d *delayed) add(e *entry) {
-	heap.Push(&d.heap, e)
+	d.heap.Push(e)
 	d.arm()
 }
 
 func (d *delayed) remove(e *entry) {
-	heap.Remove(&d.heap, e.index)
+	d.heap.Remove(e.index)
 	e.unhold()
 }
 
 // arm sets the timer to the first entry. It never sets it back, since firing early is harmless.
 func (d *delayed) arm() {
-	if len(d.heap) == 0 {
+	if d.heap.Len() == 0 {
 		return
 	}
-	if due := d.heap[0].due; d.armed.IsZero() || due.Before(d.armed) {
+	if due := d.heap.First().due; d.armed.IsZero() || due.Before(d.armed) {
 		d.armed = due
 		d.timer.Reset(time.Until(due))
 	}
@@ -169,37 +170,19 @@ func (q *queue) ripen() {
 	if q.phase == queueClosed {
 		return
 	}
-	for now := time.Now(); len(q.delayed.heap) > 0 && !q.delayed.heap[0].due.After(now); {
-		e := q.delayed.heap[0]
+	for now := time.Now(); q.delayed.heap.Len() > 0 && !q.delayed.heap.First().due.After(now); {
+		e := q.delayed.heap.First()
 		q.delayed.remove(e)
 		q.schedule(e, now)
 	}
 	q.delayed.arm()
 }
 
-// dueHeap orders entries by due time. It implements heap.Interface.
-type dueHeap []*entry
+// Before reports whether e is due before o; for delayed.heap.
+func (e *entry) Before(o *entry) bool { return e.due.Before(o.due) }
 
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *dueHeap) Push(x any) {
-	e := x.(*entry)
-	e.index = len(*h)
-	*h = append(*h, e)
-}
-
-func (h *dueHeap) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return e
-}
+// Placed notes the place of e in delayed.heap.
+func (e *entry) Placed(at int) { e.index = at }
 
 // fifo is a queue whose memory shrinks again.
 type fifo[T any] struct {

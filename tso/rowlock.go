@@ -1,13 +1,13 @@
 package tso
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 	"unicode/utf8"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/serve"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
@@ -36,7 +36,7 @@ type rowLockTable struct {
 
 	mu       sync.Mutex
 	locks    map[uint64]*rowLock // by the hash of the row
-	byExpiry rowLockHeap
+	byExpiry ordered.Heap[*rowLock]
 }
 
 // rowLock is a row that is locked, or whose lock has expired and was not removed yet.
@@ -89,11 +89,11 @@ func (t *rowLockTable) lock(peer, holder string, ttl time.Duration, rows []uint6
 			return i, nil
 		case ok:
 			l.holder, l.expires = holder, now+ttl
-			heap.Fix(&t.byExpiry, l.index)
+			t.byExpiry.Fix(l.index)
 		case t.held.Take(peer, 1):
 			l = &rowLock{row: row, holder: holder, peer: peer, expires: now + ttl}
 			t.locks[row] = l
-			heap.Push(&t.byExpiry, l)
+			t.byExpiry.Push(l)
 		case i > 0:
 			return i, nil
 		default:
@@ -109,7 +109,7 @@ func (t *rowLockTable) unlock(holder string, rows []uint64) {
 	defer t.mu.Unlock()
 	for _, row := range rows {
 		if l, ok := t.locks[row]; ok && l.holder == holder {
-			heap.Remove(&t.byExpiry, l.index)
+			t.byExpiry.Remove(l.index)
 			t.forget(l)
 		}
 	}
@@ -118,8 +118,8 @@ func (t *rowLockTable) unlock(holder string, rows []uint64) {
 // sweep removes expired locks, at most most of them, and returns how many. The caller holds mu.
 func (t *rowLockTable) sweep(now time.Duration, most int) int {
 	swept := 0
-	for ; swept < most && len(t.byExpiry) > 0 && t.byExpiry[0].expires <= now; swept++ {
-		t.forget(heap.Pop(&t.byExpiry).(*rowLock))
+	for ; swept < most && t.byExpiry.Len() > 0 && t.byExpiry.First().expires <= now; swept++ {
+		t.forget(t.byExpiry.Pop())
 	}
 	return swept
 }
@@ -151,32 +151,11 @@ func (t *rowLockTable) count() int {
 	return len(t.locks)
 }
 
-// rowLockHeap is a [heap.Interface], the lock that expires first on top.
-type rowLockHeap []*rowLock
+// Before reports whether l expires before o.
+func (l *rowLock) Before(o *rowLock) bool { return l.expires < o.expires }
 
-func (h rowLockHeap) Len() int           { return len(h) }
-func (h rowLockHeap) Less(i, j int) bool { return h[i].expires < h[j].expires }
-func (h rowLockHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements [heap.Interface].
-func (h *rowLockHeap) Push(x any) {
-	l := x.(*rowLock)
-	l.index = len(*h)
-	*h = append(*h, l)
-}
-
-// Pop implements [heap.Interface].
-func (h *rowLockHeap) Pop() any {
-	old := *h
-	last := len(old) - 1
-	l := old[last]
-	old[last] = nil
-	*h = old[:last]
-	return l
-}
+// Placed notes the place of l in byExpiry.
+func (l *rowLock) Placed(at int) { l.index = at }
 
 // LockRows implements [coordination.RowLocks] for callers in the same process. It does not wait:
 // ErrNotLeader and ErrUnavailable mean that this server keeps no locks at present. ErrLimit: too

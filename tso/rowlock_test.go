@@ -248,11 +248,11 @@ func TestRowLockModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				now := clock.clock().mono()
-				if len(table.locks) != len(table.byExpiry) || len(table.locks) > most {
-					t.Fatalf("%d locks, %d to expire, at most %d", len(table.locks), len(table.byExpiry), most)
+				if len(table.locks) != table.byExpiry.Len() || len(table.locks) > most {
+					t.Fatalf("%d locks, %d to expire, at most %d", len(table.locks), table.byExpiry.Len(), most)
 				}
-				for i, l := range table.byExpiry {
-					if l.index != i || table.locks[l.row] != l || i > 0 && l.expires < table.byExpiry[(i-1)/2].expires {
+				for i, l := range table.byExpiry.All() {
+					if l.index != i || table.locks[l.row] != l || i > 0 && l.expires < table.byExpiry.All()[(i-1)/2].expires {
 						t.Fatalf("lock %d is out of order: %+v", i, l)
 					}
 					if model[l.row] != (lock{l.holder, l.expires}) && l.expires > now {
