@@ -249,21 +249,27 @@ func (w *Watcher) HasWeak() bool {
 	return false
 }
 
-// KnowsTable reports whether the schema has a table. It reads the stored schema before it says no:
-// the table may be new.
-func (w *Watcher) KnowsTable(ctx context.Context, table string) bool {
-	known, err := w.HasTable(ctx, table)
-	return known && err == nil
-}
-
-// HasTable is KnowsTable with the reason for a no.
+// HasTable reports whether the schema has a table. The table may be new, so it reads the stored
+// schema before it says no, and fails where it cannot.
 func (w *Watcher) HasTable(ctx context.Context, table string) (bool, error) {
-	if _, ok := w.Catalog.Load().Tables[table]; ok {
+	has := func() bool { return w.Catalog.Load().Tables[table] != nil }
+	if has() {
 		return true, nil
 	}
-	_, err := w.Refresh(ctx)
-	_, ok := w.Catalog.Load().Tables[table]
-	return ok, err
+	if _, err := w.Refresh(ctx); err != nil && !has() {
+		return false, err
+	}
+	return has(), nil
+}
+
+// RequireTable returns ErrSchemaMismatch for a table that the schema does not have, and the error
+// of HasTable where that is not known.
+func (w *Watcher) RequireTable(ctx context.Context, table string) error {
+	known, err := w.HasTable(ctx, table)
+	if err == nil && !known {
+		err = w.Catalog.Load().UnknownTable(table)
+	}
+	return err
 }
 
 // CheckTable returns ErrSchemaMismatch for a table that the schema does not declare.
