@@ -250,7 +250,7 @@ func (w *Watcher) HasWeak() bool {
 }
 
 // HasTable reports whether the schema has a table. The table may be new, so it reads the stored
-// schema before it says no, and fails where it cannot.
+// schema before it says no, and fails where it cannot (I26).
 func (w *Watcher) HasTable(ctx context.Context, table string) (bool, error) {
 	has := func() bool { return w.Catalog.Load().Tables[table] != nil }
 	if has() {
