@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -75,7 +73,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 	switch {
 	case known.Schema == nil:
 		return
-	case status.Code(err) == codes.NotFound:
+	case errors.Is(err, model.ErrSchemaMismatch): // its table is gone
 		found = 0
 	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
 		return
