@@ -1,10 +1,8 @@
 package admin_test
 
 import (
-	"context"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -17,13 +15,13 @@ func TestAcknowledgmentGoesAfterARollBack(t *testing.T) {
 	bothWays(t, func(t *testing.T, env *percolatortest.Env) {
 		ctx, c := fixture.Context(t), env.Client
 		fixture.Put(t, ctx, c, "r", "seen", "v")
-		acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
+		fixture.Acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
 		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
-		acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
+		fixture.Acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
 		fixture.Must(t, c.Flush(ctx))
-		env.Clock.Advance(afterwards)
+		env.Clock.Advance(fixture.PastRetention)
 
-		dying := env.NewClient(percolatortest.Configure(shortRetention))
+		dying := env.NewClient(fixture.ShortRetention)
 		tx := fixture.MustBegin(t, ctx, dying)
 		fixture.Must(t, tx.Set(fixture.Cell("r", "seen"), []byte("never")))
 		env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -35,22 +33,13 @@ func TestAcknowledgmentGoesAfterARollBack(t *testing.T) {
 		if _, err := tx.Commit(ctx); err == nil {
 			t.Fatal("the writer did not die")
 		}
-		collect(t, ctx, c)
+		fixture.Collect(t, ctx, c)
 		fixture.WantCells(t, ctx, env, "locked", 1, 1, 1, 0) // the acknowledgment stays
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, c)
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, c)
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, c)
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, c)
 		fixture.WantCells(t, ctx, env, "collected", 0, 0, 0, 0)
-		env.Audit(t, collected)
+		env.Audit(t, fixture.Collected)
 	})
-}
-
-// acknowledge commits that the only observer of a cell's column has run for it.
-func acknowledge(t testing.TB, ctx context.Context, c *percolator.Client, cell percolator.Cell, observer string) {
-	t.Helper()
-	tx := fixture.MustBegin(t, ctx, c)
-	_, err := (*commit.Txn)(tx).Acknowledge(ctx, cell, observer, []string{observer})
-	fixture.Must(t, err)
-	fixture.MustCommit(t, ctx, tx)
 }

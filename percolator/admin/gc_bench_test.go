@@ -43,7 +43,7 @@ func benchCollection(b *testing.B, pace int, byPasses bool) {
 	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}
 	s.DisableJournal = byPasses
-	env := percolatortest.New(b, s, percolatortest.Configure(shortRetention))
+	env := percolatortest.New(b, s, fixture.ShortRetention)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for version := range 3 {
@@ -57,12 +57,12 @@ func benchCollection(b *testing.B, pace int, byPasses bool) {
 		}
 		fixture.Must(b, env.Client.Flush(ctx))
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 
 	load := startTransactions(b, ctx, env)
 	var resolveBegan, eraseBegan time.Time
 	var alone, before float64
-	g := collector(b, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{RowsPerSecond: pace, Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(b, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{RowsPerSecond: pace, Progress: func(col admin.Collection) {
 		switch {
 		case col.Phase == model.CollectionDrain && before == 0: // only the load is at work
 			before = 1
@@ -103,7 +103,7 @@ type transactions struct {
 func startTransactions(b *testing.B, ctx context.Context, env *percolatortest.Env) *transactions {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &transactions{cancel: cancel}
-	c := env.NewClient(percolatortest.Configure(shortRetention))
+	c := env.NewClient(fixture.ShortRetention)
 	for w := range 4 {
 		l.goroutine.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {

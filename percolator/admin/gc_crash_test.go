@@ -20,7 +20,7 @@ import (
 // is left.
 func TestCollectionInterrupted(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {byPasses}} {
+	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {fixture.ByPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var methods []string
@@ -59,10 +59,10 @@ func TestCollectionInterrupted(t *testing.T) {
 // come to its end. It returns the methods of the first one's requests. Reads of the meta table are
 // not among them: the client makes some by itself, at any time.
 func interruptCollection(t *testing.T, change []func(*percolator.Schema), fault func(seq int) percolatortest.Action) []string {
-	env := newCollectorEnv(t, change...)
+	env := fixture.NewCollectorEnv(t, change...)
 	ctx := fixture.Context(t)
 	writeGarbage(t, ctx, env)
-	first := env.NewClient(percolatortest.Configure(shortRetention))
+	first := env.NewClient(fixture.ShortRetention)
 	var mu sync.Mutex
 	var methods []string
 	handler := func(r percolatortest.Request) percolatortest.Action {
@@ -76,7 +76,7 @@ func interruptCollection(t *testing.T, change []func(*percolator.Schema), fault 
 	}
 	env.FaultsOf(first).Handle(handler)
 	env.FaultsOf(first).HandleJournal(handler)
-	col, err := collector(t, first, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
+	col, err := fixture.NewCollector(t, first, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
 	if err == nil && col.Phase != model.CollectionDone {
 		t.Errorf("ended without an error in %+v", col)
 	}
@@ -84,9 +84,9 @@ func interruptCollection(t *testing.T, change []func(*percolator.Schema), fault 
 		checkCollected(t, ctx, env, env.Client)
 	} else {
 		env.Clock.Advance(31 * time.Second) // its lease
-		second := env.NewClient(percolatortest.Configure(shortRetention))
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, second)
+		second := env.NewClient(fixture.ShortRetention)
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, second)
 		fixture.WantNow(t, ctx, second, fixture.Cell("kept", "c"), "4")
 		fixture.WantNow(t, ctx, second, fixture.Cell("forward too", "c"), "crashed")
 		fixture.WantCells(t, ctx, env, "in the end", 4, 0, 4, 3) // by now nobody can read kept/c's older version

@@ -18,18 +18,18 @@ import (
 func TestHeaderlessStreamsAreListedDuringAHold(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
-		env := newCollectorEnv(t)
+		env := fixture.NewCollectorEnv(t)
 		ctx := fixture.Context(t)
 		_, err := admin.New(env.Client).TakeHold(ctx, 0, model.MaxHoldTTL, "")
 		fixture.Must(t, err)
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, env.Client)
-		c := env.NewClient(percolatortest.Configure(shortRetention))
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, env.Client)
+		c := env.NewClient(fixture.ShortRetention)
 		fixture.Put(t, ctx, c, "r", "seen", "v")
 		env.FaultsOf(c).Crash()
 		loseHeaders(t, ctx, env)
 		for range 2 { // the first may have to end a cycle
-			collect(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)))
+			fixture.Collect(t, ctx, env.NewClient(fixture.ShortRetention))
 		}
 		s := env.NewClient().Engine().Store
 		with, err := journal.Streams(ctx, s)
@@ -50,13 +50,13 @@ func TestCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 }
 
 func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	const clients, secondaries = 8, 5
 	primary := func(i int) percolator.Cell { return fixture.Cell(fmt.Sprint("primary-", i), "c") }
 	secondary := func(i, j int) percolator.Cell { return fixture.Cell(fmt.Sprint("secondary-", i, "-", j), "c") }
 	for i := range clients {
-		c := env.NewClient(percolatortest.Configure(shortRetention))
+		c := env.NewClient(fixture.ShortRetention)
 		env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 			if r.Method == percolatortest.MutateRows {
 				return percolatortest.Crash
@@ -78,10 +78,10 @@ func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 	for i := range clients {
 		fixture.Put(t, ctx, env.Client, primary(i).Row, "c", "2")
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	done := make(chan error, 2)
 	for range cap(done) {
-		g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{})
+		g := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{})
 		go func() { _, err := g.Collect(ctx); done <- err }()
 	}
 	for range cap(done) {
@@ -89,12 +89,12 @@ func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 			t.Logf("a collector: %v", err)
 		}
 	}
-	collect(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)))
+	fixture.Collect(t, ctx, env.NewClient(fixture.ShortRetention))
 	for i := range clients {
 		fixture.WantNow(t, ctx, env.Client, primary(i), "2")
 		for j := range secondaries {
 			fixture.WantNow(t, ctx, env.Client, secondary(i, j), "1")
 		}
 	}
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 }

@@ -20,7 +20,7 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 	for _, name := range []string{"take", "extend"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := newCollectorEnv(t)
+			env := fixture.NewCollectorEnv(t)
 			ctx, c := fixture.Context(t), env.Client
 			isHold := func(r percolatortest.Request) bool {
 				return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
@@ -53,7 +53,7 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 // A late copy of TakeHold does not bring a released hold back.
 func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	late := percolatortest.NewHold()
 	env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
@@ -71,7 +71,7 @@ func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 // ExtendHold changes when a hold expires and nothing else, whatever the caller's value says.
 func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	fixture.Must(t, err)
@@ -88,7 +88,7 @@ func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
 // A request for a hold whose answer is lost is repeated, and succeeds once.
 func TestHoldsWithLostAnswers(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	lose := func() {
 		env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
@@ -114,12 +114,12 @@ func TestHoldsWithLostAnswers(t *testing.T) {
 
 func TestHoldsAndCollectionAfterClose(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
-	c := env.NewClient(percolatortest.Configure(shortRetention))
+	c := env.NewClient(fixture.ShortRetention)
 	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	fixture.Must(t, err)
-	g := collector(t, c, admin.CollectorConfig{})
+	g := fixture.NewCollector(t, c, admin.CollectorConfig{})
 	fixture.Must(t, c.Close())
 	for name, f := range map[string]func() error{
 		"ReleaseHold": func() error { return admin.New(c).ReleaseHold(ctx, h) },

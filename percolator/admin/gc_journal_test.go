@@ -24,26 +24,26 @@ func TestHeadersGoWithTheirSessions(t *testing.T) {
 }
 
 func testHeadersGoWithTheirSessions(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar
-	writer, by := sessions.Client(env), env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+	writer, by := sessions.Client(env), env.NewClient(fixture.ShortRetention, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
 	fixture.Put(t, ctx, writer, "r", "c", "v")
 	fixture.Must(t, writer.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by)
 	if rows, headers := streamsLeft(t, ctx, env); rows != 0 || headers != 1 {
 		t.Errorf("while the session lasts: %d rows and %d headers, want the header alone", rows, headers)
 	}
 	fixture.Put(t, ctx, writer, "r", "c", "w") // in the same stream
 	fixture.Must(t, writer.Flush(ctx))
 	sessions.End("session-1")
-	collect(t, ctx, by)
+	fixture.Collect(t, ctx, by)
 	if rows, headers := streamsLeft(t, ctx, env); rows != 1 || headers != 1 {
 		t.Errorf("with an entry above the safepoint: %d rows and %d headers, want both", rows, headers)
 	}
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by)
 	if rows, headers := streamsLeft(t, ctx, env); rows+headers != 0 {
 		t.Errorf("after the session: %d rows and %d headers", rows, headers)
 	}
@@ -57,12 +57,12 @@ func TestStreamWithoutAHeader(t *testing.T) {
 }
 
 func testStreamWithoutAHeader(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
 	if rows, headers := streamsLeft(t, ctx, env); rows != 0 || headers == 0 {
 		t.Errorf("%d rows and %d headers are left", rows, headers)
 	}
@@ -73,11 +73,11 @@ func testStreamWithoutAHeader(t *testing.T) {
 		t.Errorf("%d rows with entries, want 1", rows)
 	}
 	env.Audit(t)
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Versions != 2 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Versions != 2 {
 		t.Errorf("collected %+v, want the first version and its record", col)
 	}
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 }
 
 // loseHeaders erases the headers of all streams.
@@ -101,30 +101,30 @@ func TestCollectionDispatchesWhatWasMissed(t *testing.T) {
 }
 
 func testCollectionDispatchesWhatWasMissed(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "seen", "v")
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	var told []percolator.Cell
 	defer c.Engine().Dispatch.HandleNotify(func(n model.Notification) bool {
 		told = append(told, n.Cell)
 		return true
 	})()
-	if col := collect(t, ctx, c); col.Dispatched != 1 || len(told) != 1 || told[0] != fixture.Cell("r", "seen") {
+	if col := fixture.Collect(t, ctx, c); col.Dispatched != 1 || len(told) != 1 || told[0] != fixture.Cell("r", "seen") {
 		t.Errorf("dispatched %v, collected %+v", told, col)
 	}
 	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
 		t.Error("the entry of the notification has gone")
 	}
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 	snap, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("r", "seen"), snap.StartTimestamp()))
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Dispatched != 0 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Dispatched != 0 {
 		t.Errorf("collected %+v", col)
 	}
 	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
@@ -140,7 +140,7 @@ func TestCorruptRecordKeepsItsEntry(t *testing.T) {
 }
 
 func testCorruptRecordKeepsItsEntry(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	for _, v := range []string{"1", "2"} {
 		fixture.Put(t, ctx, c, "r", "c", v)
@@ -148,8 +148,8 @@ func testCorruptRecordKeepsItsEntry(t *testing.T) {
 	}
 	fixture.Must(t, c.Flush(ctx))
 	fixture.Plant(t, ctx, env, "t", "r", "write", "x", 5000, "nonsense")
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Corrupt != 1 || col.Versions != 4 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Corrupt != 1 || col.Versions != 4 {
 		t.Errorf("collected %+v, want both cells, and one that is corrupt", col)
 	}
 	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
@@ -158,9 +158,9 @@ func testCorruptRecordKeepsItsEntry(t *testing.T) {
 	mut := bigtable.NewMutation()
 	mut.DeleteCellsInColumn("write", "x")
 	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
-	env.Audit(t, collected)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
+	env.Audit(t, fixture.Collected)
 	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
 		t.Errorf("%d rows of the journal are left", rows)
 	}
@@ -174,15 +174,15 @@ func TestCorruptRowOfTheJournalStopsCollection(t *testing.T) {
 }
 
 func testCorruptRowOfTheJournalStopsCollection(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	fixture.Must(t, c.Flush(ctx))
 	key := copyRow(t, ctx, env)
 	fixture.Plant(t, ctx, env, "percolator_journal", key, "journal", "batch", 1000, "nonsense")
-	env.Clock.Advance(afterwards)
-	fixture.WantErr(t, fixture.ErrOf(collector(t, c, admin.CollectorConfig{}).Collect(ctx)), percolator.ErrCorrupt)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.WantErr(t, fixture.ErrOf(fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(ctx)), percolator.ErrCorrupt)
 	bounds, err := admin.New(c).CollectionBounds(ctx)
 	if err != nil || bounds.Watermark != 0 {
 		t.Errorf("%+v, %v", bounds, err)
@@ -197,7 +197,7 @@ func TestCollectionErasesStrayStates(t *testing.T) {
 }
 
 func testCollectionErasesStrayStates(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	at := fixture.Cell("r", "seen")
 	ts := fixture.Put(t, ctx, c, "r", "seen", "v", "s", "seen", "v")
@@ -210,8 +210,8 @@ func testCollectionErasesStrayStates(t *testing.T) {
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, at, snap.StartTimestamp())) // and the worker dies
 	fixture.Must(t, c.Flush(ctx))
 	wantParked(t, ctx, env, 2, 3) // beside the notification of s
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
 	wantParked(t, ctx, env, 1, 2)
 	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 }
@@ -249,7 +249,7 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 	clients := 0
 	var c *percolator.Client
 	renew := func() {
-		c = env.NewClient(percolatortest.Configure(shortRetention))
+		c = env.NewClient(fixture.ShortRetention)
 		clients++
 		if clients%2 == 0 {
 			dies := 10 + rnd.IntN(60)
@@ -285,11 +285,11 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 			env.Clock.Advance(fixture.LockTTL)
 		}
 	}
-	env.Clock.Advance(afterwards)
-	by := env.NewClient(percolatortest.Configure(shortRetention))
+	env.Clock.Advance(fixture.PastRetention)
+	by := env.NewClient(fixture.ShortRetention)
 	_ = c.Flush(ctx)
-	collect(t, ctx, by)
-	env.Audit(t, collected)
+	fixture.Collect(t, ctx, by)
+	env.Audit(t, fixture.Collected)
 	for i := range 8 { // what is notified: whatever else there was goes with the next cycle
 		snap, err := by.Snapshot(ctx)
 		fixture.Must(t, err)
@@ -298,8 +298,8 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 		}
 	}
 	fixture.Must(t, by.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by)
 	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 	if by.Schema().DisableJournal {
 		return
@@ -317,12 +317,12 @@ func TestForeignRowAmongThoseOfAStream(t *testing.T) {
 }
 
 func testForeignRowAmongThoseOfAStream(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	table := env.Store().Open("percolator_journal")
 	var foreign string
 	var batch []byte
@@ -339,13 +339,13 @@ func testForeignRowAmongThoseOfAStream(t *testing.T) {
 	fixture.Must(t, table.Apply(ctx, foreign, mut))
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	col, err := collector(t, c, admin.CollectorConfig{}).Collect(limited)
+	col, err := fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(limited)
 	if fixture.WantErr(t, err, percolator.ErrCorrupt); col.Phase != model.CollectionResolve {
 		t.Errorf("stopped at %+v", col)
 	}
 	mut = bigtable.NewMutation()
 	mut.DeleteRow()
 	fixture.Must(t, table.Apply(ctx, foreign, mut))
-	collect(t, ctx, c)
+	fixture.Collect(t, ctx, c)
 	fixture.WantCells(t, ctx, env, "collected", 1, 0, 1, 0)
 }

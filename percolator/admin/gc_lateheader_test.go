@@ -24,16 +24,16 @@ func TestARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 }
 
 func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar
 	writer := sessions.Client(env)
 	fixture.Put(t, ctx, writer, "r", "c", "1")
 	fixture.Must(t, writer.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	sessions.End(writer.Engine().Locks.Sessions.Own())
 	with := func() *percolator.Client {
-		return env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+		return env.NewClient(fixture.ShortRetention, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
 	}
 	by, other := with(), with()
 	hold := percolatortest.NewHold()
@@ -45,7 +45,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	})
 	collected := make(chan error, 1)
 	go func() {
-		_, err := collector(t, by, admin.CollectorConfig{}).Collect(ctx)
+		_, err := fixture.NewCollector(t, by, admin.CollectorConfig{}).Collect(ctx)
 		collected <- err
 	}()
 	hold.Wait(t, 1)
@@ -54,7 +54,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	hold.Release()
 	fixture.Must(t, <-collected)
 	env.Clock.Advance(5 * time.Second)
-	collect(t, ctx, by)
+	fixture.Collect(t, ctx, by)
 	var found atomic.Bool
 	t.Cleanup(other.Engine().Looker.HandleFound(func() settle.Found {
 		return func(_ context.Context, _ model.Pending, n model.Notification, _ settle.Sight) bool {

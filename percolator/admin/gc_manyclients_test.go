@@ -29,14 +29,14 @@ func TestCollectionAfterThousandsOfClients(t *testing.T) {
 		t.Run(fmt.Sprint(streams), func(t *testing.T) {
 			t.Parallel()
 			percolatortest.Bubble(t, func(t *testing.T) {
-				env := newCollectorEnv(t)
+				env := fixture.NewCollectorEnv(t)
 				ctx, c := fixture.Context(t), env.Client
 				fixture.Put(t, ctx, c, "r", "c", "old")
 				fixture.CopyStreams(t, ctx, env, streams)
 				fixture.Put(t, ctx, c, "r", "c", "new")
-				g := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1_000_000})
+				g := fixture.NewCollector(t, c, admin.CollectorConfig{RowsPerSecond: 1_000_000})
 				for cycle := 1; ; cycle++ {
-					env.Clock.Advance(afterwards)
+					env.Clock.Advance(fixture.PastRetention)
 					fixture.Must(t, fixture.ErrOf(g.Collect(ctx)))
 					left, _ := streamsLeft(t, ctx, env)
 					if (left == 0) != (cycle >= cycles) {
@@ -46,7 +46,7 @@ func TestCollectionAfterThousandsOfClients(t *testing.T) {
 						break
 					}
 				}
-				env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+				env.Audit(t, fixture.Collected)
 			})
 		})
 	}
@@ -81,12 +81,12 @@ func plantMeta(t testing.TB, ctx context.Context, env *percolatortest.Env, row s
 func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
-		env := newCollectorEnv(t)
+		env := fixture.NewCollectorEnv(t)
 		ctx, c := fixture.Context(t), env.Client
 		fixture.Put(t, ctx, c, "r", "c", "old")
 		fixture.Put(t, ctx, c, "r", "c", "new")
-		env.Clock.Advance(afterwards)
-		g := collector(t, c, admin.CollectorConfig{})
+		env.Clock.Advance(fixture.PastRetention)
+		g := fixture.NewCollector(t, c, admin.CollectorConfig{})
 		fixture.Must(t, fixture.ErrOf(g.Collect(ctx)))
 
 		m, err := c.Engine().Meta.Refresh(ctx)
@@ -116,7 +116,7 @@ func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 		plantMeta(t, ctx, env, "collector", map[string][]byte{"state": state, "share-07": shares})
 
 		fixture.Put(t, ctx, c, "r", "c", "newer")
-		env.Clock.Advance(afterwards)
+		env.Clock.Advance(fixture.PastRetention)
 		col, err := g.Collect(ctx)
 		if err != nil || col.Phase != model.CollectionDone || col.Versions == 0 {
 			t.Errorf("%+v, %v", col, err)
@@ -124,6 +124,6 @@ func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 		if b := metaCell(t, ctx, env, "collector", "share-07"); b != nil {
 			t.Errorf("a share of %d bytes is left", len(b))
 		}
-		env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+		env.Audit(t, fixture.Collected)
 	})
 }

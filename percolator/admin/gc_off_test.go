@@ -50,7 +50,7 @@ func TestJournalThatIsOffIsEmptied(t *testing.T) {
 }
 
 func testJournalThatIsOffIsEmptied(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar
 	writer, other := sessions.Client(env), sessions.Client(env)
@@ -67,7 +67,7 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 	setJournal(t, ctx, env, true)
 	sessions.End("session-2")
 
-	dying := env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+	dying := env.NewClient(fixture.ShortRetention, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
 	erased := 0
 	env.FaultsOf(dying).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
@@ -77,16 +77,16 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	env.Clock.Advance(afterwards)
-	if _, err := collector(t, dying, admin.CollectorConfig{Lease: time.Second}).Collect(ctx); err == nil {
+	env.Clock.Advance(fixture.PastRetention)
+	if _, err := fixture.NewCollector(t, dying, admin.CollectorConfig{Lease: time.Second}).Collect(ctx); err == nil {
 		t.Fatal("the collector did not die")
 	}
 	if left, _ := streamsLeft(t, ctx, env); left == 0 || left == before {
 		t.Errorf("%d of %d rows are left by a collector that died among them", left, before)
 	}
 	env.Clock.Advance(2 * time.Second)
-	by := env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
-	collect(t, ctx, by)
+	by := env.NewClient(fixture.ShortRetention, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+	fixture.Collect(t, ctx, by)
 	if left, kept := streamsLeft(t, ctx, env); left != 0 || kept == 0 || kept >= headers {
 		t.Errorf("%d rows with entries and %d of %d headers are left, want those of the session that lasts", left, kept, headers)
 	}
@@ -98,9 +98,9 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 	fixture.Eventually(t, "the writer works by the journal", writer.Engine().Meta.ByJournal)
 	fixture.Put(t, ctx, writer, "0", "c", "again")
 	wantParked(t, ctx, env, 1, 2)
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by)
-	env.Audit(t, collected)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by)
+	env.Audit(t, fixture.Collected)
 }
 
 // A journal that is turned on while a cycle is about to empty it is left as it is.
@@ -110,7 +110,7 @@ func TestJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 }
 
 func testJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	for i := range 5 {
 		fixture.Put(t, ctx, env.Client, "r", "c", fmt.Sprint(i))
@@ -118,19 +118,19 @@ func testJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 	fixture.Must(t, env.Client.Flush(ctx))
 	rows, headers := streamsLeft(t, ctx, env)
 	setJournal(t, ctx, env, true)
-	by := env.NewClient(percolatortest.Configure(shortRetention))
+	by := env.NewClient(fixture.ShortRetention)
 	var once sync.Once
 	env.FaultsOf(by).HandleJournal(func(percolatortest.Request) percolatortest.Action {
 		once.Do(func() { setJournal(t, ctx, env, false) })
 		return percolatortest.Pass
 	})
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, by); col.Phase != model.CollectionDone || col.Versions != 8 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, by); col.Phase != model.CollectionDone || col.Versions != 8 {
 		t.Errorf("collected %+v", col)
 	}
 	wantJournal(t, ctx, env, "turned on meanwhile", rows, headers, 0)
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by) // by passes, as the journal is building
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by) // by passes, as the journal is building
 	wantJournal(t, ctx, env, "turned on", rows, headers, 0)
 }
 
@@ -142,10 +142,10 @@ func TestSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 }
 
 func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	writeStreams(t, ctx, env, 3, 4)
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	shares := func() (n int) {
 		r, err := env.Store().Open("percolator_meta").ReadRow(ctx, "collector")
 		fixture.Must(t, err)
@@ -156,8 +156,8 @@ func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 		}
 		return n
 	}
-	dying := env.NewClient(percolatortest.Configure(shortRetention))
-	_, err := collector(t, dying, admin.CollectorConfig{Lease: time.Second, Progress: func(col admin.Collection) {
+	dying := env.NewClient(fixture.ShortRetention)
+	_, err := fixture.NewCollector(t, dying, admin.CollectorConfig{Lease: time.Second, Progress: func(col admin.Collection) {
 		if col.Phase == model.CollectionErase {
 			env.FaultsOf(dying).Crash()
 		}
@@ -167,7 +167,7 @@ func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 	}
 	setJournal(t, ctx, env, true)
 	env.Clock.Advance(2 * time.Second)
-	if col := collect(t, ctx, env.Client); col.Phase != model.CollectionDone || shares() != 0 {
+	if col := fixture.Collect(t, ctx, env.Client); col.Phase != model.CollectionDone || shares() != 0 {
 		t.Errorf("%d shares are left by %+v", shares(), col)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", 12, 0, 12, 0)

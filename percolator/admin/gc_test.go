@@ -20,51 +20,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// retention of these tests' clients, and a step of the oracle's clock that leaves it behind.
-const (
-	retention  = time.Minute
-	afterwards = retention + 5*time.Second
-)
-
-func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
-
-// newCollectorEnv is newEnv with a drain that tests can wait for. A client re-reads the meta row a
-// few times in each MetaMaxAge: shorter ones would make that most of what many clients at once do.
-func newCollectorEnv(t testing.TB, change ...func(*percolator.Schema)) *percolatortest.Env {
-	t.Helper()
-	s := fixture.Schema()
-	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 10 * time.Second}
-	for _, f := range change {
-		f(s)
-	}
-	return percolatortest.New(t, s, percolatortest.Configure(shortRetention))
-}
-
-// byPasses has collection pass over all tables.
-func byPasses(s *percolator.Schema) { s.DisableJournal = true }
-
 // bothWays runs a test, in virtual time, of what must hold by the journal and by passes.
 func bothWays(t *testing.T, test func(t *testing.T, env *percolatortest.Env)) {
-	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {byPasses}} {
+	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {fixture.ByPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			percolatortest.Bubble(t, func(t *testing.T) { test(t, newCollectorEnv(t, change...)) })
+			percolatortest.Bubble(t, func(t *testing.T) { test(t, fixture.NewCollectorEnv(t, change...)) })
 		})
 	}
-}
-
-func collector(t testing.TB, c *percolator.Client, cfg admin.CollectorConfig) *admin.Collector {
-	t.Helper()
-	g, err := admin.New(c).NewCollector(cfg)
-	fixture.Must(t, err)
-	return g
-}
-
-func collect(t testing.TB, ctx context.Context, c *percolator.Client) admin.Collection {
-	t.Helper()
-	col, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
-	fixture.Must(t, err)
-	return col
 }
 
 // A reader keeps its snapshot while the cell is overwritten often, as long as its hold
@@ -90,12 +53,12 @@ func testPinnedReader(t *testing.T, env *percolatortest.Env) {
 	newest := fmt.Sprint(versions - 1)
 	unpinned, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 
-	if col := collect(t, ctx, c); col.Safepoint != hold.Timestamp-1 || col.Versions != 2 {
+	if col := fixture.Collect(t, ctx, c); col.Safepoint != hold.Timestamp-1 || col.Versions != 2 {
 		t.Errorf("collected %+v, want the first version and its record, up to %d", col, hold.Timestamp-1)
 	}
-	other := env.NewClient(percolatortest.Configure(shortRetention))
+	other := env.NewClient(fixture.ShortRetention)
 	late, err := other.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
 	fixture.Must(t, err) // beyond the retention, but held
 	patient := env.NewClient()
@@ -109,7 +72,7 @@ func testPinnedReader(t *testing.T, env *percolatortest.Env) {
 
 	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
 	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
-	if col := collect(t, ctx, c); col.Versions != 2*int64(versions) {
+	if col := fixture.Collect(t, ctx, c); col.Versions != 2*int64(versions) {
 		t.Errorf("collected %+v", col)
 	}
 	fixture.WantCells(t, ctx, env, "released", 1, 0, 1, 0)
@@ -138,7 +101,7 @@ func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) 
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "a", "seen", "old", "b", "seen", "old")
 
-	committed := env.NewClient(percolatortest.Configure(shortRetention))
+	committed := env.NewClient(fixture.ShortRetention)
 	env.FaultsOf(committed).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
 			return percolatortest.Crash
@@ -155,8 +118,8 @@ func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) 
 		t.Fatalf("%d locks in the index, want 1", n)
 	}
 
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Locks != 5 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Locks != 5 {
 		t.Errorf("collected %+v, want 5 locks resolved", col)
 	}
 	for _, r := range []string{"a", "b"} {
@@ -182,9 +145,9 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 }
 
 func testPhaseTwoLandsAfterCollection(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses)
 	ctx, c := fixture.Context(t), env.Client
-	slow := env.NewClient(percolatortest.Configure(shortRetention))
+	slow := env.NewClient(fixture.ShortRetention)
 	held := percolatortest.NewHold()
 	env.FaultsOf(slow).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows }, held))
 	tx := fixture.MustBegin(t, ctx, slow)
@@ -196,8 +159,8 @@ func testPhaseTwoLandsAfterCollection(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), clear.StartTimestamp()))
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 1 || col.Postponed != 0 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Tombstones != 1 || col.Postponed != 0 {
 		t.Errorf("collected %+v, want the deleted cell gone", col)
 	}
 	fixture.WantCells(t, ctx, env, "collected", 1, 0, 1, 0)
@@ -227,8 +190,8 @@ func testPhaseTwoLandsAfterCollection(t *testing.T) {
 	}
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), tx.StartTimestamp()))
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
 	fixture.WantCells(t, ctx, env, "collected again", 1, 0, 1, 0)
 }
 
@@ -253,14 +216,14 @@ func testDeletionWaitsForItsObservers(t *testing.T, env *percolatortest.Env) {
 	}
 	acknowledge(true)
 	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 {
 		t.Errorf("collected %+v, want the deletion postponed", col)
 	}
 	fixture.WantCells(t, ctx, env, "behind", 0, 0, 2, 1) // the deletion and the acknowledgment of the put
 	acknowledge(true)
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 1 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Tombstones != 1 {
 		t.Errorf("collected %+v, want the cell gone", col)
 	}
 	fixture.WantCells(t, ctx, env, "acknowledged", 0, 0, 0, 0)
@@ -274,14 +237,14 @@ func TestHoldAgainstAnnouncement(t *testing.T) {
 }
 
 func testHoldAgainstAnnouncement(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	snap, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
 	fixture.Put(t, ctx, c, "r", "c", "w")
-	env.Clock.Advance(afterwards)
-	slow := env.NewClient(percolatortest.Configure(shortRetention))
+	env.Clock.Advance(fixture.PastRetention)
+	slow := env.NewClient(fixture.ShortRetention)
 	announcement := percolatortest.NewHold()
 	env.FaultsOf(slow).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row == "meta"
@@ -290,7 +253,7 @@ func testHoldAgainstAnnouncement(t *testing.T) {
 	var col admin.Collection
 	go func() {
 		var err error
-		col, err = collector(t, slow, admin.CollectorConfig{}).Collect(ctx)
+		col, err = fixture.NewCollector(t, slow, admin.CollectorConfig{}).Collect(ctx)
 		done <- err
 	}()
 	announcement.Wait(t, 1)
@@ -311,11 +274,11 @@ func testHoldAgainstAnnouncement(t *testing.T) {
 	longer, err := admin.New(c).ExtendHold(ctx, holds[0], 2*time.Hour)
 	fixture.Must(t, err)
 	env.Clock.Advance(time.Hour + time.Minute)
-	if col := collect(t, ctx, c); col.Safepoint >= snap.StartTimestamp() {
+	if col := fixture.Collect(t, ctx, c); col.Safepoint >= snap.StartTimestamp() {
 		t.Errorf("the extended hold did not last: collected up to %d", col.Safepoint)
 	}
 	env.Clock.Advance(time.Hour)
-	if col := collect(t, ctx, c); col.Safepoint <= longer.Timestamp {
+	if col := fixture.Collect(t, ctx, c); col.Safepoint <= longer.Timestamp {
 		t.Errorf("an expired hold holds: collected up to %d", col.Safepoint)
 	}
 	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
@@ -326,7 +289,7 @@ func testHoldAgainstAnnouncement(t *testing.T) {
 
 func TestHoldsRefused(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	now, err := env.Oracle.Next(ctx)
 	fixture.Must(t, err)
@@ -356,15 +319,15 @@ func TestCollectorLease(t *testing.T) {
 func testCollectorLease(t *testing.T, env *percolatortest.Env) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	var once sync.Once
 	var second error
-	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		once.Do(func() {
 			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != model.CollectionDrain {
 				t.Errorf("the first word is %+v", col)
 			}
-			_, second = collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{}).Collect(ctx)
+			_, second = fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{}).Collect(ctx)
 		})
 	}})
 	first, err := g.Collect(ctx)
@@ -396,14 +359,14 @@ func testCorruptLockStopsCollection(t *testing.T, env *percolatortest.Env) {
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	fixture.Put(t, ctx, c, "r", "c", "w")
 	fixture.Plant(t, ctx, env, "t", "r", "lock", "x", 5000, "nonsense")
-	env.Clock.Advance(afterwards)
-	_, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
+	env.Clock.Advance(fixture.PastRetention)
+	_, err := fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(ctx)
 	fixture.WantErr(t, err, percolator.ErrCorrupt)
 	fixture.WantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
 	mut := bigtable.NewMutation()
 	mut.DeleteCellsInColumn("lock", "x")
 	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
-	collect(t, ctx, c)
+	fixture.Collect(t, ctx, c)
 	fixture.WantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
 }
 
@@ -419,7 +382,7 @@ func writeGarbage(t testing.TB, ctx context.Context, env *percolatortest.Env) (k
 	fixture.CrashAfter(t, env, nil, "rolled back", "back too")
 	fixture.CrashAfter(t, env, fixture.IsCommit, "forward", "forward too")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	return fixture.Put(t, ctx, c, "kept", "c", "4")
 }
 
@@ -443,19 +406,19 @@ func TestStoppedCollectorContinues(t *testing.T) {
 func testStoppedCollectorContinues(t *testing.T, env *percolatortest.Env) {
 	ctx := fixture.Context(t)
 	writeGarbage(t, ctx, env)
-	stopped := env.NewClient(percolatortest.Configure(shortRetention))
+	stopped := env.NewClient(fixture.ShortRetention)
 	held := percolatortest.NewHold()
 	env.FaultsOf(stopped).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { // its first erasure
 		return r.Method == percolatortest.MutateRows && r.Table == "t"
 	}, held.Answer()))
 	done := make(chan error, 1)
 	go func() {
-		_, err := collector(t, stopped, admin.CollectorConfig{}).Collect(ctx)
+		_, err := fixture.NewCollector(t, stopped, admin.CollectorConfig{}).Collect(ctx)
 		done <- err
 	}()
 	held.Wait(t, 1)
 	env.Clock.Advance(2 * time.Minute)
-	collect(t, ctx, env.Client)
+	fixture.Collect(t, ctx, env.Client)
 	fixture.Put(t, ctx, env.Client, "gone", "c", "again")
 	held.Release()
 	// It finds out by its lease, or because its request was longer under way than any may be.
@@ -475,7 +438,7 @@ func TestCollectionIsResumed(t *testing.T) {
 }
 
 func testCollectionIsResumed(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses)
 	ctx, c := fixture.Context(t), env.Client
 	const rows = 1500
 	for range 2 {
@@ -486,10 +449,10 @@ func testCollectionIsResumed(t *testing.T) {
 		fixture.MustCommit(t, ctx, tx)
 		fixture.Must(t, c.Flush(ctx))
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	stop, cancel := context.WithCancel(ctx)
 	var last string
-	g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{Progress: func(col admin.Collection) {
 		if col.Phase == model.CollectionErase && col.Table == "t" {
 			if col.Row < last {
 				t.Errorf("went from %q back to %q", last, col.Row)
@@ -504,7 +467,7 @@ func testCollectionIsResumed(t *testing.T) {
 	if err != nil || left.Phase != model.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
 		t.Fatalf("left behind: %+v, %v", left, err)
 	}
-	col := collect(t, ctx, c)
+	col := fixture.Collect(t, ctx, c)
 	fixture.WantCells(t, ctx, env, "resumed", rows, 0, rows, 0)
 	if col.Safepoint < left.Safepoint {
 		t.Errorf("the GC watermark went back: %+v after %+v", col, left)

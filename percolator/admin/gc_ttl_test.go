@@ -35,10 +35,10 @@ func expiringSchema(s *percolator.Schema) {
 
 // expiring runs a test, in virtual time, with values that expire, by the journal and by passes.
 func expiring(t *testing.T, test func(t *testing.T, env *percolatortest.Env)) {
-	for name, change := range map[string][]func(*percolator.Schema){"journal": {expiringSchema}, "passes": {expiringSchema, byPasses}} {
+	for name, change := range map[string][]func(*percolator.Schema){"journal": {expiringSchema}, "passes": {expiringSchema, fixture.ByPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			percolatortest.Bubble(t, func(t *testing.T) { test(t, newCollectorEnv(t, change...)) })
+			percolatortest.Bubble(t, func(t *testing.T) { test(t, fixture.NewCollectorEnv(t, change...)) })
 		})
 	}
 }
@@ -96,8 +96,8 @@ func TestTimeToLive(t *testing.T) {
 		_, err = put("mail", "ann@z", (*percolator.Txn).Insert)
 		fixture.Must(t, err)
 		for range 3 { // the entries go, and the values of name stay
-			time.Sleep(afterwards)
-			collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
+			fixture.Collect(t, ctx, c)
 		}
 		s, err := c.Snapshot(ctx)
 		fixture.Must(t, err)
@@ -108,7 +108,7 @@ func TestTimeToLive(t *testing.T) {
 			t.Errorf("%d rows are filed, and %d entries are left", filed, entries)
 		}
 		time.Sleep(ttls["name"])
-		collect(t, ctx, c)
+		fixture.Collect(t, ctx, c)
 		if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
 			t.Errorf("%d cells are left, and %d rows are filed", cells, filed)
 		}
@@ -190,7 +190,7 @@ func TestTimeToLiveAgainstAModel(t *testing.T) {
 			time.Sleep(time.Duration(dice.IntN(int(20 * time.Second))))
 			switch n := dice.IntN(10); {
 			case n == 0:
-				collect(t, ctx, c)
+				fixture.Collect(t, ctx, c)
 			case n < 8:
 				cell := percolator.Cell{Table: "people", Row: fmt.Sprint("row", dice.IntN(4)), Column: columns[dice.IntN(3)]}
 				v := version{value: fmt.Sprint(cell.Row, "-", dice.IntN(2)), deleted: dice.IntN(4) == 0} // the same value now and then
@@ -212,7 +212,7 @@ func TestTimeToLiveAgainstAModel(t *testing.T) {
 		}
 		for range 3 {
 			time.Sleep(30 * time.Minute)
-			collect(t, ctx, c)
+			fixture.Collect(t, ctx, c)
 		}
 		if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
 			t.Errorf("in the end %d cells are left, and %d rows are filed", cells, filed)
@@ -273,10 +273,10 @@ func TestTimeToLiveOfAValueThatIsPutAgain(t *testing.T) {
 	env := percolatortest.New(t, s)
 	ctx, c := fixture.Context(t), env.Client
 	for range 2 {
-		setPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		env.Clock.Advance(ttls["mail"] * 2 / 3)
 	}
-	wantRight(t, ctx, c, "mail")
+	fixture.WantIndex(t, ctx, c, "mail")
 	fixture.WantErr(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "ann@x") }), percolator.ErrUnique)
 
 	// Without a time to live the entry would end before the cell.
@@ -292,7 +292,7 @@ func TestTimeToLiveBeneathALock(t *testing.T) {
 		ctx, c := context.Background(), env.Client
 		cell := percolator.Cell{Table: "people", Row: "ann", Column: "name"}
 		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(cell, []byte("Ann")) }))
-		time.Sleep(afterwards)
+		time.Sleep(fixture.PastRetention)
 		dying := env.NewClient()
 		env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
 			if fixture.IsCommit(r) {
@@ -306,14 +306,14 @@ func TestTimeToLiveBeneathALock(t *testing.T) {
 			t.Fatal("it committed")
 		}
 		for range 3 { // the entry of the value goes, then that of the lock
-			collect(t, ctx, c)
-			time.Sleep(afterwards)
+			fixture.Collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
 		}
 		fixture.WantValue(t, ctx, fixture.MustBegin(t, ctx, c), cell, "Ann")
 		time.Sleep(ttls["name"])
 		for range 3 {
-			time.Sleep(afterwards)
-			collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
+			fixture.Collect(t, ctx, c)
 		}
 		if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
 			t.Errorf("%d cells and %d rows that are filed are left", cells, filed)
@@ -327,7 +327,7 @@ func TestScanIndexSaysWhenValuesExpire(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, true))
 		ctx, c := context.Background(), env.Client
-		setMail(t, ctx, c, "ann", "ann@x")
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		s, err := c.Snapshot(ctx)
 		fixture.Must(t, err)
 		var byScan, byIndex percolator.Entry

@@ -35,7 +35,7 @@ func TestEntryStaysWithItsLock(t *testing.T) {
 }
 
 func testEntryStaysWithItsLock(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	fixture.CrashAfter(t, env, nil, "r")
 	row, err := env.Store().Open("t").ReadRow(ctx, "r", bigtable.RowFilter(bigtable.FamilyFilter("lock")))
@@ -43,9 +43,9 @@ func testEntryStaysWithItsLock(t *testing.T) {
 		t.Fatalf("%v, %v", row, err)
 	}
 	lock := row["lock"][0]
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	planted := false
-	_, err = collector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	_, err = fixture.NewCollector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		if col.Phase == model.CollectionErase && !planted {
 			planted = true
 			fixture.Plant(t, ctx, env, "t", "r", "lock", "c", int64(lock.Timestamp), string(lock.Value))
@@ -53,12 +53,12 @@ func testEntryStaysWithItsLock(t *testing.T) {
 	}}).Collect(ctx)
 	fixture.Must(t, err)
 	wantEntries(t, ctx, env, "with the lock", 1)
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, env.Client); col.Locks != 1 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, env.Client); col.Locks != 1 {
 		t.Errorf("collected %+v, want the lock resolved", col)
 	}
 	wantEntries(t, ctx, env, "without the lock", 0)
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 }
 
 // A transaction that began below the watermark and committed above it makes garbage later: its
@@ -69,7 +69,7 @@ func TestEntryStaysWithARecordAboveTheWatermark(t *testing.T) {
 }
 
 func testEntryStaysWithARecordAboveTheWatermark(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	tx := fixture.MustBegin(t, ctx, c)
@@ -77,18 +77,18 @@ func testEntryStaysWithARecordAboveTheWatermark(t *testing.T) {
 	env.Clock.Advance(8 * time.Second)
 	commitTS := fixture.MustCommit(t, ctx, tx)
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(retention - 4*time.Second)
-	col := collect(t, ctx, c)
+	env.Clock.Advance(fixture.Retention - 4*time.Second)
+	col := fixture.Collect(t, ctx, c)
 	if col.Safepoint <= tx.StartTimestamp() || col.Safepoint >= commitTS || col.Versions != 0 {
 		t.Fatalf("collected %+v, want a safepoint between %d and %d, and nothing erased", col, tx.StartTimestamp(), commitTS)
 	}
 	wantEntries(t, ctx, env, "with the record above the watermark", 1)
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Versions != 2 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Versions != 2 {
 		t.Errorf("collected %+v, want the first version and its record", col)
 	}
 	wantEntries(t, ctx, env, "in the end", 0)
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 }
 
 // A weak notification without a transaction may be above the watermark although its entry is
@@ -99,9 +99,9 @@ func TestEntryStaysWithAWeakNotificationAboveTheWatermark(t *testing.T) {
 }
 
 func testEntryStaysWithAWeakNotificationAboveTheWatermark(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
-	slow, hold := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
+	slow, hold := env.NewClient(fixture.ShortRetention), percolatortest.NewHold()
 	env.FaultsOf(slow).HandleJournal(func(percolatortest.Request) percolatortest.Action { return hold })
 	ended := make(chan error, 1)
 	go func() {
@@ -112,16 +112,16 @@ func testEntryStaysWithAWeakNotificationAboveTheWatermark(t *testing.T) {
 	hold.Release()
 	fixture.Must(t, <-ended)
 	fixture.Must(t, slow.Flush(ctx))
-	env.Clock.Advance(retention - 4*time.Second)
-	if col := collect(t, ctx, env.Client); col.Dispatched != 0 {
+	env.Clock.Advance(fixture.Retention - 4*time.Second)
+	if col := fixture.Collect(t, ctx, env.Client); col.Dispatched != 0 {
 		t.Fatalf("collected %+v, want a safepoint below the notification", col)
 	}
 	wantEntries(t, ctx, env, "with the notification", 1)
 	now, err := env.Client.Engine().Clock.Next(ctx)
 	fixture.Must(t, err)
 	fixture.Must(t, errors.Join(admin.New(env.Client).ClearNotification(ctx, fixture.Cell("r", "poke"), now), env.Client.Flush(ctx)))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, env.Client)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, env.Client)
 	wantEntries(t, ctx, env, "without the notification", 0)
 }
 
@@ -133,7 +133,7 @@ func TestEntryStaysWithADeletionThatIsParked(t *testing.T) {
 }
 
 func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	at := fixture.Cell("r", "seen")
 	fixture.Put(t, ctx, c, "r", "seen", "v")
@@ -141,8 +141,8 @@ func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
 	fixture.Must(t, tx.Delete(at))
 	parked := model.ObserverState{Cell: at, Observer: "O", Through: fixture.MustCommit(t, ctx, tx), Attempts: 3, Observers: []string{"O"}}
 	fixture.Must(t, errors.Join(c.Engine().Commits.SetObserverStates(ctx, parked), c.Flush(ctx)))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 || col.Dispatched != 0 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 || col.Dispatched != 0 {
 		t.Errorf("collected %+v, want the deletion postponed", col)
 	}
 	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
@@ -150,8 +150,8 @@ func testEntryStaysWithADeletionThatIsParked(t *testing.T) {
 	}
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, at, parked.Through))
 	fixture.Must(t, errors.Join(c.Engine().Commits.ForgetObserverStates(ctx, parked), c.Flush(ctx)))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 1 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Tombstones != 1 {
 		t.Errorf("collected %+v, want the cell gone", col)
 	}
 	wantEntries(t, ctx, env, "in the end", 0)
@@ -166,7 +166,7 @@ func TestCollectionReadsRowsOfMixedAge(t *testing.T) {
 }
 
 func testCollectionReadsRowsOfMixedAge(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
@@ -174,7 +174,7 @@ func testCollectionReadsRowsOfMixedAge(t *testing.T) {
 	fixture.EmptyJournal(t, ctx, env)
 	old, err := c.Engine().Clock.Next(ctx)
 	fixture.Must(t, err)
-	env.Clock.Advance(retention / 2)
+	env.Clock.Advance(fixture.Retention / 2)
 	young, err := c.Engine().Clock.Next(ctx)
 	fixture.Must(t, err)
 
@@ -210,8 +210,8 @@ func testCollectionReadsRowsOfMixedAge(t *testing.T) {
 		t.Fatal("the entry below the safepoint has a row of its own")
 	}
 
-	env.Clock.Advance(retention/2 + 5*time.Second)
-	if col := collect(t, ctx, c); col.Safepoint < old || col.Safepoint >= young || col.Versions != 2 {
+	env.Clock.Advance(fixture.Retention/2 + 5*time.Second)
+	if col := fixture.Collect(t, ctx, c); col.Safepoint < old || col.Safepoint >= young || col.Versions != 2 {
 		t.Errorf("collected %+v, want the first version and its record", col)
 	}
 }
@@ -220,7 +220,7 @@ func testCollectionReadsRowsOfMixedAge(t *testing.T) {
 // listed nobody would find.
 func TestParkedIsListedFirst(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.NewClient()
 	ts := fixture.Put(t, ctx, c, "r", "seen", "v")
 	fixture.Must(t, c.Flush(ctx))
@@ -251,7 +251,7 @@ func TestOperatorsChangeNothingWithoutAnEntry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := newCollectorEnv(t)
+			env := fixture.NewCollectorEnv(t)
 			ctx, c := fixture.Context(t), env.Client
 			fixture.Put(t, ctx, c, "r", "seen", "v")
 			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Notify(fixture.Cell("r", "poke")) }))

@@ -33,7 +33,7 @@ func newSparseEnv(t *testing.T, ctx context.Context, change ...func(*percolator.
 	for _, f := range change {
 		f(s)
 	}
-	env := percolatortest.New(t, s, fixture.CutReads(sparseRows), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, s, fixture.CutReads(sparseRows), fixture.ShortRetention)
 	fixture.Fill(t, ctx, env, "t", 10*sparseRows)
 	return env
 }
@@ -137,7 +137,7 @@ func TestSparseBackfillOfAnIndex(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := percolatortest.New(t, peopleSchema(shortTiming), fixture.CutReads(sparseRows))
 	fixture.Fill(t, ctx, env, "people", 10*sparseRows)
-	setPeople(t, ctx, env.Client, fixture.City, fixture.Key(7), "Bonn", fixture.Key(10*sparseRows-1), "Ulm")
+	fixture.SetPeople(t, ctx, env.Client, fixture.City, fixture.Key(7), "Bonn", fixture.Key(10*sparseRows-1), "Ulm")
 	addIndexes(t, ctx, env, env.Client, "city")
 	empty, options := 0, atOnce
 	options.Progress = func(p admin.BackfillProgress) {
@@ -166,13 +166,13 @@ func TestSparseCollection(t *testing.T) {
 
 func testSparseCollection(t *testing.T) {
 	ctx := fixture.Context(t)
-	env := newSparseEnv(t, ctx, byPasses)
+	env := newSparseEnv(t, ctx, fixture.ByPasses)
 	fixture.Fill(t, ctx, env, "t", sparseRows) // garbage
 	last := fixture.Key(10*sparseRows - 1)
 	fixture.CrashAfter(t, env, nil, last)
-	env.Clock.Advance(afterwards + fixture.LockTTL)
+	env.Clock.Advance(fixture.PastRetention + fixture.LockTTL)
 	progress := ""
-	col, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Progress: func(col admin.Collection) {
+	col, err := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{Progress: func(col admin.Collection) {
 		if col.Phase == model.CollectionResolve && col.Table == "t" && col.Locks == 0 {
 			progress = max(progress, col.Row)
 		}
@@ -193,7 +193,7 @@ func TestCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 }
 
 func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses)
 	ctx := fixture.Context(t)
 	for i := range 3 {
 		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
@@ -202,10 +202,10 @@ func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 		}))
 		fixture.Must(t, env.Client.Flush(ctx))
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	var mu sync.Mutex
 	phase := model.CollectionPhase("")
-	c, held := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
+	c, held := env.NewClient(fixture.ShortRetention), percolatortest.NewHold()
 	env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -213,7 +213,7 @@ func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	}, held.Answer()))
 	done := make(chan error, 1)
 	go func() {
-		_, err := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+		_, err := fixture.NewCollector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
 			mu.Lock()
 			defer mu.Unlock()
 			phase = col.Phase
@@ -235,17 +235,17 @@ func TestCollectionBesideATableThatFails(t *testing.T) {
 }
 
 func testCollectionBesideATableThatFails(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses)
 	ctx := fixture.Context(t)
 	const rows = 1200 // several pages
 	for range 2 {
 		fixture.Fill(t, ctx, env, "u", rows)
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	tables, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
 	fixture.Must(t, err)
 	defer func() { _ = tables.Close() }()
-	_, err = collector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	_, err = fixture.NewCollector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		if col.Phase == model.CollectionErase && col.Page == "" {
 			fixture.Must(t, tables.DeleteTable(ctx, "t"))
 		}
