@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"

@@ -1,16 +1,14 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -141,54 +139,25 @@ func TestHoldsAndCollectionAfterClose(t *testing.T) {
 	}
 }
 
-// A Lock that no transaction can have placed does nothing.
-func TestResolveLockOfNoTransaction(t *testing.T) {
+func TestHoldsRefused(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]model.Lock{
-		"zero start":     {Kind: "put"},
-		"future start":   {Kind: "put", StartTS: 1 << 52},
-		"negative start": {Kind: "put", StartTS: -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			env := fixture.NewEnv(t)
-			ctx, c := fixture.Context(t), env.Client
-			fixture.Put(t, ctx, c, "r", "c", "v")
-			l.Cell, l.Primary = fixture.Cell("r", "c"), fixture.Cell("r", "c")
-			if r, err := admin.New(c).ResolveLock(ctx, l); r != model.LockGone && !errors.Is(err, percolator.ErrInvalidArgument) {
-				t.Errorf("%v, %v", r, err)
-			}
-			fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
-			tx := fixture.MustBegin(t, ctx, c)
-			fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("w")))
-			fixture.MustCommit(t, ctx, tx)
-		})
-	}
-}
-
-// The name of an observer becomes part of a column, so it cannot hold the byte that separates its
-// parts.
-func TestAcknowledgeRefusesNames(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
-	ctx := fixture.Context(t)
-	for _, name := range []string{"", "a\x00b"} {
-		tx := fixture.MustBegin(t, ctx, env.Client)
-		fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), name, []string{name})), percolator.ErrInvalidArgument)
-		fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O", name})), percolator.ErrInvalidArgument)
-	}
-}
-
-// A lock that is passed once more when another transaction has committed at its start timestamp
-// must not touch that record.
-func TestResolveLockAtACommitTimestamp(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
-	ts := fixture.Put(t, ctx, c, "r", "c", "v")
-	env.Clock.Advance(fixture.LockTTL)
-	r, err := admin.New(c).ResolveLock(ctx, model.Lock{Cell: fixture.Cell("r", "c"), Primary: fixture.Cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
-	if err != nil || r != model.LockGone {
-		t.Errorf("%v, %v", r, err)
+	now, err := env.Oracle.Next(ctx)
+	fixture.Must(t, err)
+	for name, take := range map[string]func() error{
+		"of the future":       func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, now.Add(time.Hour), 0, "")) },
+		"at a negative time":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, -1, 0, "")) },
+		"for too long":        func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, model.MaxHoldTTL+1, "")) },
+		"for less than no":    func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, -1, "")) },
+		"with a long reason":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
+		"released without ID": func() error { return admin.New(c).ReleaseHold(ctx, model.Hold{}) },
+	} {
+		if err := take(); !errors.Is(err, percolator.ErrInvalidArgument) {
+			t.Errorf("a hold %s: %v", name, err)
+		}
 	}
-	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
+	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("holds: %v, %v", holds, err)
+	}
 }

@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"sync"
@@ -12,7 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -62,7 +60,7 @@ func benchCollection(b *testing.B, pace int, byPasses bool) {
 	load := startTransactions(b, ctx, env)
 	var resolveBegan, eraseBegan time.Time
 	var alone, before float64
-	g := fixture.NewCollector(b, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{RowsPerSecond: pace, Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(b, env.NewClient(fixture.ShortRetention), model.CollectorConfig{RowsPerSecond: pace, Progress: func(col model.Collection) {
 		switch {
 		case col.Phase == model.CollectionDrain && before == 0: // only the load is at work
 			before = 1

@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"testing"
 
@@ -10,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -27,7 +26,7 @@ func TestHeaderlessStreamsAreListedDuringAHold(t *testing.T) {
 		c := env.NewClient(fixture.ShortRetention)
 		fixture.Put(t, ctx, c, "r", "seen", "v")
 		env.FaultsOf(c).Crash()
-		loseHeaders(t, ctx, env)
+		fixture.LoseHeaders(t, ctx, env)
 		for range 2 { // the first may have to end a cycle
 			fixture.Collect(t, ctx, env.NewClient(fixture.ShortRetention))
 		}
@@ -56,32 +55,20 @@ func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 	primary := func(i int) percolator.Cell { return fixture.Cell(fmt.Sprint("primary-", i), "c") }
 	secondary := func(i, j int) percolator.Cell { return fixture.Cell(fmt.Sprint("secondary-", i, "-", j), "c") }
 	for i := range clients {
-		c := env.NewClient(fixture.ShortRetention)
-		env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if r.Method == percolatortest.MutateRows {
-				return percolatortest.Crash
-			}
-			return percolatortest.Pass
-		})
-		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
-			err := tx.Set(primary(i), []byte("1"))
-			for j := range secondaries {
-				if err == nil {
-					err = tx.Set(secondary(i, j), []byte("1"))
-				}
-			}
-			return err
-		}))
-		fixture.Eventually(t, "the death", func() bool { _ = c.Flush(ctx); return env.FaultsOf(c).Crashed() })
+		cells := []percolator.Cell{primary(i)}
+		for j := range secondaries {
+			cells = append(cells, secondary(i, j))
+		}
+		fixture.Strand(t, ctx, env, cells...)
 	}
-	loseHeaders(t, ctx, env)
+	fixture.LoseHeaders(t, ctx, env)
 	for i := range clients {
 		fixture.Put(t, ctx, env.Client, primary(i).Row, "c", "2")
 	}
 	env.Clock.Advance(fixture.PastRetention)
 	done := make(chan error, 2)
 	for range cap(done) {
-		g := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{})
+		g := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{})
 		go func() { _, err := g.Collect(ctx); done <- err }()
 	}
 	for range cap(done) {
@@ -93,7 +80,7 @@ func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 	for i := range clients {
 		fixture.WantNow(t, ctx, env.Client, primary(i), "2")
 		for j := range secondaries {
-			fixture.WantNow(t, ctx, env.Client, secondary(i, j), "1")
+			fixture.WantNow(t, ctx, env.Client, secondary(i, j), "stranded")
 		}
 	}
 	env.Audit(t, fixture.Collected)

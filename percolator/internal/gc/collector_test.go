@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -44,24 +43,14 @@ func testResumedCollectorLearnsOfTables(t *testing.T) {
 	s.Timing = env.Client.Schema().Timing
 	s.Tables = append(s.Tables, percolator.Table{Name: "new"})
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	writer := env.NewClient(fixture.ShortRetention)
-	env.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Method == percolatortest.MutateRows {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
-	})
 	secondary := percolator.Cell{Table: "new", Row: "b", Column: "c"}
-	tx := fixture.MustBegin(t, ctx, writer)
-	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "c"), []byte("v")), tx.Set(secondary, []byte("committed"))))
-	fixture.MustCommit(t, ctx, tx)
-	fixture.Must(t, writer.Flush(ctx))
+	fixture.Strand(t, ctx, env, fixture.Cell("a", "c"), secondary)
 	fresh := env.NewClient(fixture.ShortRetention)
 	fixture.Put(t, ctx, fresh, "a", "c", "w") // so that the primary's record is no longer needed for reads
 	env.Clock.Advance(fixture.PastRetention)
 
 	stop, cancel := context.WithCancel(ctx)
-	_, err := fixture.NewCollector(t, fresh, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	_, err := fixture.NewCollector(t, fresh, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionResolve {
 			cancel()
 		}
@@ -74,12 +63,12 @@ func testResumedCollectorLearnsOfTables(t *testing.T) {
 	}
 	env.Clock.Advance(2 * time.Minute) // the lease, if it was not given up
 
-	if _, err := fixture.NewCollector(t, stale, admin.CollectorConfig{}).Collect(ctx); err == nil {
+	if _, err := fixture.NewCollector(t, stale, model.CollectorConfig{}).Collect(ctx); err == nil {
 		t.Error("a collector went on that cannot learn of new tables")
 	}
 	env.Clock.Advance(2 * time.Minute)
 	fixture.Collect(t, ctx, fresh)
-	fixture.WantNow(t, ctx, env.NewClient(fixture.ShortRetention), secondary, "committed")
+	fixture.WantNow(t, ctx, env.NewClient(fixture.ShortRetention), secondary, "stranded")
 }
 
 // Run ends with its client.
@@ -89,7 +78,7 @@ func TestCollectorEndsWithItsClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	c := env.NewClient(fixture.ShortRetention)
-	g := fixture.NewCollector(t, c, admin.CollectorConfig{Interval: time.Hour})
+	g := fixture.NewCollector(t, c, model.CollectorConfig{Interval: time.Hour})
 	done := make(chan error, 1)
 	go func() { done <- g.Run(ctx) }()
 	fixture.Must(t, c.Close())
@@ -110,12 +99,7 @@ func testCollectKeepsTheContextError(t *testing.T) {
 	long := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
 	tx := fixture.MustBegin(t, ctx, long)
 	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
-	env.FaultsOf(long).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if fixture.IsCommit(r) {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
-	})
+	env.FaultsOf(long).Handle(fixture.AtMost(1, fixture.IsCommit, percolatortest.Crash))
 	tx.Commit(ctx)
 	env.Clock.Advance(fixture.PastRetention)
 	stop, cancel := context.WithCancel(ctx)
@@ -126,7 +110,7 @@ func testCollectKeepsTheContextError(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	_, err := fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(stop)
+	_, err := fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(stop)
 	fixture.WantErr(t, err, context.Canceled)
 }
 
@@ -148,7 +132,7 @@ func testCollectorPaceKeepsTheDeadline(t *testing.T) {
 	env.Clock.Advance(fixture.PastRetention)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, err := fixture.NewCollector(t, c, admin.CollectorConfig{RowsPerSecond: 1}).Collect(short)
+	_, err := fixture.NewCollector(t, c, model.CollectorConfig{RowsPerSecond: 1}).Collect(short)
 	fixture.WantErr(t, err, context.DeadlineExceeded)
 }
 
@@ -171,7 +155,7 @@ func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	env.Clock.Advance(fixture.PastRetention)
 	erasing := make(chan struct{})
 	var once sync.Once
-	g := fixture.NewCollector(t, c, admin.CollectorConfig{RowsPerSecond: 1, Lease: time.Second, Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, c, model.CollectorConfig{RowsPerSecond: 1, Lease: time.Second, Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase && col.Rows == 516 {
 			once.Do(func() { close(erasing) })
 		}
@@ -180,7 +164,7 @@ func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	go func() { _, err := g.Collect(ctx); done <- err }()
 	<-erasing // now it waits four seconds for its pace, with a lease of one
 	for {
-		_, err := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{}).Collect(ctx)
+		_, err := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{}).Collect(ctx)
 		if err == nil {
 			break
 		}
@@ -207,7 +191,7 @@ func testCollectionDrains(t *testing.T) {
 	env.Clock.Advance(fixture.PastRetention)
 	timing := c.Schema().Timing
 	var announced, drained time.Time
-	g := fixture.NewCollector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, c, model.CollectorConfig{Progress: func(col model.Collection) {
 		switch {
 		case col.Phase == model.CollectionDrain && announced.IsZero():
 			announced = time.Now()

@@ -1,15 +1,13 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -50,7 +48,7 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 			now--
 		}
 	})
-	col, err := fixture.NewCollector(t, by, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	col, err := fixture.NewCollector(t, by, model.CollectorConfig{Progress: func(col model.Collection) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch resolving = col.Phase == model.CollectionResolve; {
@@ -73,7 +71,5 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 		t.Errorf("resolved %d locks, want %d", col.Locks, 3*clients)
 	}
 	env.Audit(t, fixture.Collected)
-	if left, _ := streamsLeft(t, ctx, env); left != 0 {
-		t.Errorf("%d rows of the journal are left", left)
-	}
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 }

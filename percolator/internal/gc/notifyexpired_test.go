@@ -1,9 +1,8 @@
-package admin_test
+package gc_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -25,8 +24,6 @@ func heardSchema(s *percolator.Schema) {
 	s.Tables[0].Columns[1].NotifyExpired = true
 	s.Timing.MetaMaxAge = 40 * time.Second // or rereading it in all this virtual time is most of the work
 }
-
-var name = fixture.Name
 
 // hearing is what the observers of city and name have been told.
 type hearing struct {
@@ -93,7 +90,7 @@ func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
 	}
 	begun := time.Now()
 	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Oslo")
-	fixture.SetPeople(t, ctx, c, name, "ann", "Ann")
+	fixture.SetPeople(t, ctx, c, fixture.Name, "ann", "Ann")
 	fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 	want("puts", "ann/city=Rome, ann/name=Ann, bob/city=Bern, cid/city=Oslo")
 	time.Sleep(ttls["city"] - 10*time.Second)
@@ -142,69 +139,30 @@ func TestExpiryInterrupted(t *testing.T) {
 			}
 			t.Run(way+"/"+cycle, func(t *testing.T) {
 				t.Parallel()
-				var methods []string
-				percolatortest.Bubble(t, func(t *testing.T) {
-					methods = interruptExpiry(t, change, cycle, func(int) percolatortest.Action { return percolatortest.Pass })
+				atEveryRequest(t, way+cycle, 10, func(t *testing.T, fault func(int, string) percolatortest.Action) {
+					interruptExpiry(t, change, cycle, fault)
 				})
-				if len(methods) < 10 {
-					t.Fatalf("the cycle has %d requests: there is too little to do", len(methods))
-				}
-				for at, method := range methods {
-					for _, fault := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
-						if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
-							continue
-						}
-						if !fixture.Sampled(fmt.Sprint(way+cycle, fault, at)) {
-							continue
-						}
-						t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
-							t.Parallel()
-							percolatortest.Bubble(t, func(t *testing.T) {
-								interruptExpiry(t, change, cycle, func(seq int) percolatortest.Action {
-									if seq == at {
-										return fault
-									}
-									return percolatortest.Pass
-								})
-							})
-						})
-					}
-				}
 			})
 		}
 	}
 }
 
 // interruptExpiry has the requests of one of two cycles meet a fault, and other collectors go on.
-// It returns the methods of these requests, but for reads of the meta table, which a client makes
-// at any time.
-func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty string, fault func(seq int) percolatortest.Action) []string {
+func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty string, fault func(int, string) percolatortest.Action) {
 	env := fixture.NewCollectorEnv(t, change...)
 	ctx, h := context.Background(), &hearing{TB: t}
 	fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
 	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
-		return errors.Join(fixture.City.Set(tx, "cid", "Oslo"), name.Set(tx, "cid", "Cid"), fixture.Mail.Set(tx, "cid", "cid@x"))
+		return errors.Join(fixture.City.Set(tx, "cid", "Oslo"), fixture.Name.Set(tx, "cid", "Cid"), fixture.Mail.Set(tx, "cid", "cid@x"))
 	}))
 	h.work(ctx, env.Client)
 	h.heard()
-	var mu sync.Mutex
-	var methods []string
-	handler := func(r percolatortest.Request) percolatortest.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Table == "percolator_meta" && r.Method == percolatortest.ReadRows {
-			return percolatortest.Pass
-		}
-		methods = append(methods, r.Method)
-		return fault(len(methods) - 1)
-	}
 	cycle := func(name string) {
 		c := env.NewClient(fixture.ShortRetention)
 		if name == faulty {
-			env.FaultsOf(c).Handle(handler)
-			env.FaultsOf(c).HandleJournal(handler)
+			numbered(env, c, fault)
 		}
-		_, err := fixture.NewCollector(t, c, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
+		_, err := fixture.NewCollector(t, c, model.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
 		_ = c.Flush(ctx)
 		env.FaultsOf(c).Crash()
 		_ = c.Close()
@@ -231,14 +189,11 @@ func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty str
 	if want := "ann/city deleted, bob/city deleted, cid/city deleted"; all != want {
 		t.Errorf("observers were told of %q, want %q", all, want)
 	}
-	fixture.WantNow(t, ctx, env.Client, percolator.Cell{Table: "people", Row: "cid", Column: "name"}, "Cid")
+	fixture.WantNow(t, ctx, env.Client, fixture.Name.Cell("cid"), "Cid")
 	env.Audit(t, fixture.Collected)
 	if cells, filed := leftovers(t, ctx, env); cells != 3 || env.Client.Schema().DisableJournal == (filed > 0) { // name, its record, and its acknowledgment
 		t.Errorf("%d cells are left, and %d rows are filed", cells, filed)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	return slices.Clone(methods)
 }
 
 // What somebody puts while a collector deletes what had expired there stays, and observers hear of
@@ -270,7 +225,7 @@ func TestExpiredValueThatIsPutAnew(t *testing.T) {
 				})
 				fixture.Collect(t, ctx, env.Client)
 				h.work(ctx, env.Client)
-				fixture.WantNow(t, ctx, writer, percolator.Cell{Table: "people", Row: "ann", Column: "city"}, "Oslo")
+				fixture.WantNow(t, ctx, writer, fixture.City.Cell("ann"), "Oslo")
 				if got := h.heard(); !put || got != "ann/city=Oslo, bob/city deleted" {
 					t.Errorf("observers were told of %q", got)
 				}
@@ -291,7 +246,7 @@ func TestObserverMeetsAnExpiredValue(t *testing.T) {
 		env := fixture.NewCollectorEnv(t, expired)
 		ctx, h := context.Background(), &hearing{TB: t}
 		fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Rome")
-		fixture.SetPeople(t, ctx, env.Client, name, "ann", "Ann")
+		fixture.SetPeople(t, ctx, env.Client, fixture.Name, "ann", "Ann")
 		time.Sleep(ttls["city"] + time.Second)
 		h.work(ctx, env.Client)
 		if got := h.heard(); got != "ann/city deleted, ann/name=Ann" {

@@ -1,9 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,61 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
-
-// slowly delivers every request of a client 5 ms late. heard hears of it first, and what it
-// returns, if not nil, of the delivery.
-func slowly(env *percolatortest.Env, c *percolator.Client, heard func(percolatortest.Request) (delivered func())) {
-	slow := func(r percolatortest.Request) percolatortest.Action {
-		delivered := heard(r)
-		h := percolatortest.NewHold()
-		time.AfterFunc(5*time.Millisecond, func() {
-			if delivered != nil {
-				delivered()
-			}
-			h.Release()
-		})
-		return h
-	}
-	env.FaultsOf(c).Handle(slow)
-	env.FaultsOf(c).HandleJournal(slow)
-}
-
-// writeStreams has clients overwrite rows of their own once, so that each has streams with garbage.
-func writeStreams(t *testing.T, ctx context.Context, env *percolatortest.Env, clients, rows int) {
-	t.Helper()
-	for i := range clients {
-		c := env.NewClient(fixture.ShortRetention)
-		for range 2 {
-			for j := range rows {
-				fixture.Put(t, ctx, c, fmt.Sprintf("%d-%d", i, j), "c", "v")
-			}
-		}
-		fixture.Must(t, c.Flush(ctx))
-	}
-}
-
-// streamsLeft counts rows of the journal with entries, and headers.
-func streamsLeft(t *testing.T, ctx context.Context, env *percolatortest.Env) (rows, headers int) {
-	t.Helper()
-	fixture.Must(t, env.Store().Open("percolator_journal").ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
-		switch {
-		case len(r.Key()) == 25:
-			rows++
-		case r.Key()[0] == 0x41:
-			headers++
-		}
-		return true
-	}))
-	return rows, headers
-}
 
 // One, two and four collectors share the erasing of one cycle: each erases some of it, and what the
 // cycle reports is the sum, each version once. Together they send hardly more requests than one
@@ -116,7 +64,7 @@ func shareErasing(t *testing.T, n int) []int {
 
 	sent := make([]atomic.Int64, n)
 	var mu sync.Mutex
-	var did []admin.Collection
+	var did []model.Collection
 	var helpers sync.WaitGroup
 	help := func(sent *atomic.Int64) {
 		c := env.NewClient(fixture.ShortRetention)
@@ -131,7 +79,7 @@ func shareErasing(t *testing.T, n int) []int {
 			return nil
 		})
 		helpers.Go(func() {
-			col, err := fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(ctx)
+			col, err := fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(ctx)
 			if !errors.Is(err, percolator.ErrLocked) {
 				t.Errorf("a collector beside another: %v", err)
 			}
@@ -150,7 +98,7 @@ func shareErasing(t *testing.T, n int) []int {
 		return nil
 	})
 	var once sync.Once
-	col, err := fixture.NewCollector(t, leader, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	col, err := fixture.NewCollector(t, leader, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase {
 			erasing.Store(true)
 			once.Do(func() {
@@ -175,9 +123,7 @@ func shareErasing(t *testing.T, n int) []int {
 	}
 	fixture.WantCells(t, ctx, env, "in the end", clients*rows, 0, clients*rows, 0)
 	env.Audit(t, fixture.Collected)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 	each := make([]int, n)
 	for i := range sent {
 		each[i] = int(sent[i].Load())
@@ -205,10 +151,10 @@ func testShareOfADeadCollector(t *testing.T) {
 		return percolatortest.Pass
 	})
 	var once sync.Once
-	col, err := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{Lease: 5 * time.Second, Progress: func(col admin.Collection) {
+	col, err := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{Lease: 5 * time.Second, Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase {
 			once.Do(func() {
-				if _, err := fixture.NewCollector(t, dead, admin.CollectorConfig{Lease: time.Hour}).Collect(ctx); err == nil || !env.FaultsOf(dead).Crashed() {
+				if _, err := fixture.NewCollector(t, dead, model.CollectorConfig{Lease: time.Hour}).Collect(ctx); err == nil || !env.FaultsOf(dead).Crashed() {
 					t.Errorf("the collector did not die: %v", err)
 				}
 				time.AfterFunc(100*time.Millisecond, func() { env.Clock.Advance(time.Hour + time.Second) })
@@ -221,38 +167,6 @@ func testShareOfADeadCollector(t *testing.T) {
 	}
 	fixture.WantCells(t, ctx, env, "in the end", 24, 0, 24, 0)
 	env.Audit(t, fixture.Collected)
-}
-
-// copyRow writes a row of the journal with entries again, with a greater number, as a copy that
-// arrives now.
-func copyRow(t *testing.T, ctx context.Context, env *percolatortest.Env) (key string) {
-	t.Helper()
-	tbl := env.Store().Open("percolator_journal")
-	var batch []byte
-	fixture.Must(t, tbl.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
-		for _, it := range r["journal"] {
-			if it.Column == "journal:batch" {
-				key, batch = r.Key(), it.Value
-				return false
-			}
-		}
-		return true
-	}))
-	if batch == nil {
-		t.Fatal("the journal is empty")
-	}
-	key = key[:23] + "\x7f\x01"
-	mut := bigtable.NewMutation()
-	mut.Set("journal", "batch", 1000, batch)
-	fixture.Must(t, tbl.Apply(ctx, key, mut))
-	return key
-}
-
-func journalHas(t *testing.T, ctx context.Context, env *percolatortest.Env, key string) bool {
-	t.Helper()
-	r, err := env.Store().Open("percolator_journal").ReadRow(ctx, key)
-	fixture.Must(t, err)
-	return len(r) > 0
 }
 
 // An entry at or below the watermark that arrives while a cycle erases is not taken: its locks may
@@ -270,21 +184,21 @@ func testCollectionLeavesEntriesThatComeLate(t *testing.T) {
 	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(fixture.PastRetention)
 	late := ""
-	_, err := fixture.NewCollector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	_, err := fixture.NewCollector(t, c, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase && late == "" {
 			late = copyRow(t, ctx, env)
 		}
 	}}).Collect(ctx)
 	fixture.Must(t, err)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 1 || !journalHas(t, ctx, env, late) {
-		t.Errorf("%d rows of the journal are left, want the late one", rows)
+	fixture.WantEntries(t, ctx, env, "with the late one", 1)
+	r, err := env.Store().Open("percolator_journal").ReadRow(ctx, late)
+	if fixture.Must(t, err); len(r) == 0 {
+		t.Error("the late one has gone")
 	}
 	env.Clock.Advance(fixture.PastRetention)
 	fixture.Collect(t, ctx, c)
 	env.Audit(t, fixture.Collected)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 }
 
 // A duplicate of an append that lands when its entries have been collected brings the row back, and
@@ -312,18 +226,14 @@ func testLateDuplicateOfAnEntry(t *testing.T) {
 	if col := fixture.Collect(t, ctx, env.Client); col.Versions != 4 {
 		t.Errorf("collected %+v", col)
 	}
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "before the duplicate", 0)
 	late.Release()
-	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("no late duplicate has landed")
 	}
 	env.Clock.Advance(fixture.PastRetention)
 	fixture.Collect(t, ctx, env.Client)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "3")
 	env.Audit(t, fixture.Collected)
 }
@@ -409,10 +319,10 @@ func TestShareAboveTheWatermark(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "share-00", 1000, string(share))
 	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "state", 1000, string(state))
-	_, err = fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(ctx)
+	_, err = fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(ctx)
 	fixture.WantErr(t, err, percolator.ErrCorrupt)
 	fixture.WantCells(t, ctx, env, "above the watermark", 2, 0, 2, 0)
-	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("the entries have gone")
 	}
 }

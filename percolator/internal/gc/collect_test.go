@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -16,19 +14,9 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-	"github.com/gopercolator/percolator/tso"
 )
-
-// bothWays runs a test, in virtual time, of what must hold by the journal and by passes.
-func bothWays(t *testing.T, test func(t *testing.T, env *percolatortest.Env)) {
-	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {fixture.ByPasses}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			percolatortest.Bubble(t, func(t *testing.T) { test(t, fixture.NewCollectorEnv(t, change...)) })
-		})
-	}
-}
 
 // A reader keeps its snapshot while the cell is overwritten often, as long as its hold
 // lasts, and gets an error, never another value, when it does not.
@@ -100,19 +88,7 @@ func TestCollectionResolvesStrandedLocks(t *testing.T) {
 func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "a", "seen", "old", "b", "seen", "old")
-
-	committed := env.NewClient(fixture.ShortRetention)
-	env.FaultsOf(committed).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Method == percolatortest.MutateRows {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
-	})
-	tx := fixture.MustBegin(t, ctx, committed)
-	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "seen"), []byte("new")), tx.Set(fixture.Cell("b", "seen"), []byte("new")),
-		tx.Set(percolator.Cell{Table: "people", Row: "p", Column: "city"}, []byte("Zürich"))))
-	fixture.MustCommit(t, ctx, tx)
-	fixture.Must(t, committed.Flush(ctx))
+	fixture.Strand(t, ctx, env, fixture.Cell("a", "seen"), fixture.Cell("b", "seen"), fixture.City.Cell("p"))
 	fixture.CrashAfter(t, env, nil, "c", "d") // before its commit point
 	if n := fixture.CellsOf(t, ctx, env, "people.city", "lock"); n != 1 {
 		t.Fatalf("%d locks in the index, want 1", n)
@@ -123,12 +99,12 @@ func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) 
 		t.Errorf("collected %+v, want 5 locks resolved", col)
 	}
 	for _, r := range []string{"a", "b"} {
-		fixture.WantNow(t, ctx, c, fixture.Cell(r, "seen"), "new")
+		fixture.WantNow(t, ctx, c, fixture.Cell(r, "seen"), "stranded")
 	}
 	for _, r := range []string{"c", "d"} {
 		fixture.WantNow(t, ctx, c, fixture.Cell(r, "c"), "")
 	}
-	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Zürich:p" {
+	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "stranded:p" {
 		t.Errorf("the index lists %q", got)
 	}
 	// Of a and b one version; of c the marker that roll back placed on the primary, no older than
@@ -207,12 +183,9 @@ func testDeletionWaitsForItsObservers(t *testing.T, env *percolatortest.Env) {
 	fixture.Put(t, ctx, c, "r", "seen", "v")
 	acknowledge := func(want bool) {
 		t.Helper()
-		tx := fixture.MustBegin(t, ctx, c)
-		ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O"})
-		if err != nil || ack.Run != want {
-			t.Fatalf("Acknowledge: %+v, %v", ack, err)
+		if fixture.Acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O") != want {
+			t.Fatalf("the observer has a reason to run: %t", !want)
 		}
-		fixture.MustCommit(t, ctx, tx)
 	}
 	acknowledge(true)
 	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
@@ -228,6 +201,37 @@ func testDeletionWaitsForItsObservers(t *testing.T, env *percolatortest.Env) {
 	}
 	fixture.WantCells(t, ctx, env, "acknowledged", 0, 0, 0, 0)
 	acknowledge(false)
+}
+
+// An acknowledgment goes with its cell even where a writer of the cell died in between: its lock
+// keeps the acknowledgment in one cycle, and its marker is no reason to keep it in the next.
+func TestAcknowledgmentGoesAfterARollBack(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, env *percolatortest.Env) {
+		ctx, c := fixture.Context(t), env.Client
+		fixture.Put(t, ctx, c, "r", "seen", "v")
+		fixture.Acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
+		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
+		fixture.Acknowledge(t, ctx, c, fixture.Cell("r", "seen"), "O")
+		fixture.Must(t, c.Flush(ctx))
+		env.Clock.Advance(fixture.PastRetention)
+
+		dying := env.NewClient(fixture.ShortRetention)
+		tx := fixture.MustBegin(t, ctx, dying)
+		fixture.Must(t, tx.Set(fixture.Cell("r", "seen"), []byte("never")))
+		env.FaultsOf(dying).Handle(fixture.AtMost(1, fixture.IsCommit, percolatortest.Crash))
+		if _, err := tx.Commit(ctx); err == nil {
+			t.Fatal("the writer did not die")
+		}
+		fixture.Collect(t, ctx, c)
+		fixture.WantCells(t, ctx, env, "locked", 1, 1, 1, 0) // the acknowledgment stays
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, c)
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, c)
+		fixture.WantCells(t, ctx, env, "collected", 0, 0, 0, 0)
+		env.Audit(t, fixture.Collected)
+	})
 }
 
 // A hold that is taken while the safepoint is under way: one of them gives way, never both succeed.
@@ -250,10 +254,10 @@ func testHoldAgainstAnnouncement(t *testing.T) {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row == "meta"
 	}, announcement))
 	done := make(chan error, 1)
-	var col admin.Collection
+	var col model.Collection
 	go func() {
 		var err error
-		col, err = fixture.NewCollector(t, slow, admin.CollectorConfig{}).Collect(ctx)
+		col, err = fixture.NewCollector(t, slow, model.CollectorConfig{}).Collect(ctx)
 		done <- err
 	}()
 	announcement.Wait(t, 1)
@@ -287,29 +291,6 @@ func testHoldAgainstAnnouncement(t *testing.T) {
 	fixture.WantCells(t, ctx, env, "expired", 1, 0, 1, 0)
 }
 
-func TestHoldsRefused(t *testing.T) {
-	t.Parallel()
-	env := fixture.NewCollectorEnv(t)
-	ctx, c := fixture.Context(t), env.Client
-	now, err := env.Oracle.Next(ctx)
-	fixture.Must(t, err)
-	for name, take := range map[string]func() error{
-		"of the future":       func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, now.Add(time.Hour), 0, "")) },
-		"at a negative time":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, -1, 0, "")) },
-		"for too long":        func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, model.MaxHoldTTL+1, "")) },
-		"for less than no":    func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, -1, "")) },
-		"with a long reason":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
-		"released without ID": func() error { return admin.New(c).ReleaseHold(ctx, model.Hold{}) },
-	} {
-		if err := take(); !errors.Is(err, percolator.ErrInvalidArgument) {
-			t.Errorf("a hold %s: %v", name, err)
-		}
-	}
-	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
-		t.Errorf("holds: %v, %v", holds, err)
-	}
-}
-
 // One collector at a time; and nothing is done when nothing is old enough.
 func TestCollectorLease(t *testing.T) {
 	t.Parallel()
@@ -322,12 +303,12 @@ func testCollectorLease(t *testing.T, env *percolatortest.Env) {
 	env.Clock.Advance(fixture.PastRetention)
 	var once sync.Once
 	var second error
-	g := fixture.NewCollector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, c, model.CollectorConfig{Progress: func(col model.Collection) {
 		once.Do(func() {
 			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != model.CollectionDrain {
 				t.Errorf("the first word is %+v", col)
 			}
-			_, second = fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{}).Collect(ctx)
+			_, second = fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{}).Collect(ctx)
 		})
 	}})
 	first, err := g.Collect(ctx)
@@ -360,7 +341,7 @@ func testCorruptLockStopsCollection(t *testing.T, env *percolatortest.Env) {
 	fixture.Put(t, ctx, c, "r", "c", "w")
 	fixture.Plant(t, ctx, env, "t", "r", "lock", "x", 5000, "nonsense")
 	env.Clock.Advance(fixture.PastRetention)
-	_, err := fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(ctx)
+	_, err := fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(ctx)
 	fixture.WantErr(t, err, percolator.ErrCorrupt)
 	fixture.WantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
 	mut := bigtable.NewMutation()
@@ -368,32 +349,6 @@ func testCorruptLockStopsCollection(t *testing.T, env *percolatortest.Env) {
 	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
 	fixture.Collect(t, ctx, c)
 	fixture.WantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
-}
-
-// writeGarbage writes what a collector has to do: versions, a deletion, a stranded lock of each
-// sort, markers, and rows that must stay.
-func writeGarbage(t testing.TB, ctx context.Context, env *percolatortest.Env) (keep tso.Timestamp) {
-	t.Helper()
-	c := env.Client
-	for _, v := range []string{"1", "2", "3"} {
-		fixture.Put(t, ctx, c, "kept", "c", v, "kept", "seen", v, "gone", "c", v)
-	}
-	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("gone", "c")) }))
-	fixture.CrashAfter(t, env, nil, "rolled back", "back too")
-	fixture.CrashAfter(t, env, fixture.IsCommit, "forward", "forward too")
-	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(fixture.PastRetention)
-	return fixture.Put(t, ctx, c, "kept", "c", "4")
-}
-
-func checkCollected(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client) {
-	t.Helper()
-	for row, want := range map[string]string{"kept": "4", "gone": "", "rolled back": "", "back too": "", "forward": "crashed", "forward too": "crashed"} {
-		fixture.WantNow(t, ctx, c, fixture.Cell(row, "c"), want)
-	}
-	// kept/c twice (what snapshots between GC watermark and now see), kept/seen, and the two that
-	// were rolled forward.
-	fixture.WantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
 }
 
 // A collector that lost its lease while it was stopped continues beside its successor, and does no
@@ -413,7 +368,7 @@ func testStoppedCollectorContinues(t *testing.T, env *percolatortest.Env) {
 	}, held.Answer()))
 	done := make(chan error, 1)
 	go func() {
-		_, err := fixture.NewCollector(t, stopped, admin.CollectorConfig{}).Collect(ctx)
+		_, err := fixture.NewCollector(t, stopped, model.CollectorConfig{}).Collect(ctx)
 		done <- err
 	}()
 	held.Wait(t, 1)
@@ -452,7 +407,7 @@ func testCollectionIsResumed(t *testing.T) {
 	env.Clock.Advance(fixture.PastRetention)
 	stop, cancel := context.WithCancel(ctx)
 	var last string
-	g := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), admin.CollectorConfig{Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase && col.Table == "t" {
 			if col.Row < last {
 				t.Errorf("went from %q back to %q", last, col.Row)

@@ -1,4 +1,4 @@
-package admin_test
+package gc_test
 
 import (
 	"context"

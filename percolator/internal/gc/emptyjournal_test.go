@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"strings"
@@ -10,36 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
-
-// setJournal stores the schema of a collector's environment with or without the journal.
-func setJournal(t *testing.T, ctx context.Context, env *percolatortest.Env, without bool) {
-	t.Helper()
-	s := *env.Client.Schema()
-	s.DisableJournal = without
-	fixture.Apply(t, ctx, env, &s)
-}
-
-// wantJournal asserts how many rows with entries, headers, and cells with parked observers the
-// journal holds.
-func wantJournal(t *testing.T, ctx context.Context, env *percolatortest.Env, what string, entries, headers, parked int) {
-	t.Helper()
-	rows, found := streamsLeft(t, ctx, env)
-	listed := 0
-	fixture.Must(t, env.Store().Open("percolator_journal").ReadRows(ctx, bigtable.PrefixRange("\x40"), func(bigtable.Row) bool {
-		listed++
-		return true
-	}))
-	if rows != entries || found != headers || listed != parked {
-		t.Errorf("%s: %d rows with entries, %d headers, and %d cells with parked observers; want %d, %d and %d", what, rows, found, listed, entries, headers, parked)
-	}
-}
 
 // A journal that is turned off for good is emptied by the cycles that follow, wherever they are
 // broken off: its entries, what it lists as parked, and the headers of sessions that have ended.
@@ -62,12 +37,14 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 	fixture.Must(t, writer.Flush(ctx))
 	at := model.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Attempts: 3, Observers: []string{"O"}}
 	fixture.Must(t, other.Engine().Commits.SetObserverStates(ctx, at))
-	before, headers := streamsLeft(t, ctx, env)
-	wantJournal(t, ctx, env, "at first", before, headers, 1)
+	before := fixture.CountJournal(t, ctx, env)
+	if before.Parked != 1 {
+		t.Fatalf("at first: %+v", before)
+	}
 	setJournal(t, ctx, env, true)
 	sessions.End("session-2")
 
-	dying := env.NewClient(fixture.ShortRetention, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+	dying := sessions.Client(env, fixture.ShortRetention)
 	erased := 0
 	env.FaultsOf(dying).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
@@ -78,20 +55,19 @@ func testJournalThatIsOffIsEmptied(t *testing.T) {
 		return percolatortest.Pass
 	})
 	env.Clock.Advance(fixture.PastRetention)
-	if _, err := fixture.NewCollector(t, dying, admin.CollectorConfig{Lease: time.Second}).Collect(ctx); err == nil {
+	if _, err := fixture.NewCollector(t, dying, model.CollectorConfig{Lease: time.Second}).Collect(ctx); err == nil {
 		t.Fatal("the collector did not die")
 	}
-	if left, _ := streamsLeft(t, ctx, env); left == 0 || left == before {
-		t.Errorf("%d of %d rows are left by a collector that died among them", left, before)
+	if left := fixture.CountJournal(t, ctx, env); left.Entries == 0 || left.Entries == before.Entries {
+		t.Errorf("a collector that died among %+v has left %+v", before, left)
 	}
 	env.Clock.Advance(2 * time.Second)
-	by := env.NewClient(fixture.ShortRetention, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+	by := sessions.Client(env, fixture.ShortRetention)
 	fixture.Collect(t, ctx, by)
-	if left, kept := streamsLeft(t, ctx, env); left != 0 || kept == 0 || kept >= headers {
-		t.Errorf("%d rows with entries and %d of %d headers are left, want those of the session that lasts", left, kept, headers)
+	left := fixture.CountJournal(t, ctx, env)
+	if left != (fixture.JournalRows{Headers: left.Headers}) || left.Headers == 0 || left.Headers >= before.Headers {
+		t.Errorf("of %+v there are %+v left, want the headers of the session that lasts", before, left)
 	}
-	_, kept := streamsLeft(t, ctx, env)
-	wantJournal(t, ctx, env, "in the end", 0, kept, 0)
 
 	setJournal(t, ctx, env, false)
 	fixture.Sweep(t, ctx, by, model.SweepConfig{})
@@ -116,7 +92,7 @@ func testJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 		fixture.Put(t, ctx, env.Client, "r", "c", fmt.Sprint(i))
 	}
 	fixture.Must(t, env.Client.Flush(ctx))
-	rows, headers := streamsLeft(t, ctx, env)
+	before := fixture.CountJournal(t, ctx, env)
 	setJournal(t, ctx, env, true)
 	by := env.NewClient(fixture.ShortRetention)
 	var once sync.Once
@@ -128,10 +104,14 @@ func testJournalThatIsTurnedOnIsNotEmptied(t *testing.T) {
 	if col := fixture.Collect(t, ctx, by); col.Phase != model.CollectionDone || col.Versions != 8 {
 		t.Errorf("collected %+v", col)
 	}
-	wantJournal(t, ctx, env, "turned on meanwhile", rows, headers, 0)
+	if left := fixture.CountJournal(t, ctx, env); left != before {
+		t.Errorf("turned on meanwhile: %+v, were %+v", left, before)
+	}
 	env.Clock.Advance(fixture.PastRetention)
 	fixture.Collect(t, ctx, by) // by passes, as the journal is building
-	wantJournal(t, ctx, env, "turned on", rows, headers, 0)
+	if left := fixture.CountJournal(t, ctx, env); left != before {
+		t.Errorf("turned on: %+v, were %+v", left, before)
+	}
 }
 
 // A cycle that began by the journal, and ends by passes as that was turned off meanwhile, leaves no
@@ -157,7 +137,7 @@ func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 		return n
 	}
 	dying := env.NewClient(fixture.ShortRetention)
-	_, err := fixture.NewCollector(t, dying, admin.CollectorConfig{Lease: time.Second, Progress: func(col admin.Collection) {
+	_, err := fixture.NewCollector(t, dying, model.CollectorConfig{Lease: time.Second, Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase {
 			env.FaultsOf(dying).Crash()
 		}
@@ -171,4 +151,45 @@ func testSharesGoWithAJournalThatIsTurnedOff(t *testing.T) {
 		t.Errorf("%d shares are left by %+v", shares(), col)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", 12, 0, 12, 0)
+}
+
+// The module grants gives no right to percolator_journal where the schema disables the journal.
+// Collection goes on there, whether the table never was, or is left from before.
+func TestCollectionWithoutAJournalNeedsNoRightToIt(t *testing.T) {
+	for name, before := range map[string]bool{"never had one": false, "had one": true} {
+		t.Run(name, func(t *testing.T) {
+			percolatortest.Bubble(t, func(t *testing.T) {
+				ctx := fixture.Context(t)
+				user := emulator.Role("roles/bigtable.user")
+				server, err := emulator.Start(emulator.InMemory(), emulator.Principals(map[string]emulator.Rights{
+					"rich":   {Instance: emulator.Role("roles/bigtable.admin")},
+					"worker": {Instance: []string{"bigtable.instances.ping"}, Tables: map[string][]string{model.MetaTable: user, "t": user}},
+				}))
+				fixture.Must(t, err)
+				t.Cleanup(func() { _ = server.Close() })
+				s := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}}
+				s.DisableJournal = !before
+				fixture.Must(t, percolator.CreateSchema(ctx, "p", "i", s, server.ClientOptionsOf("rich")...))
+				if before {
+					s.DisableJournal = true
+					fixture.Must(t, percolator.CreateSchema(ctx, "p", "i", s, server.ClientOptionsOf("rich")...))
+				}
+				oracle, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
+				fixture.Must(t, err)
+				within, stop := context.WithCancel(ctx)
+				var running sync.WaitGroup
+				running.Go(func() { _ = oracle.Run(within) })
+				t.Cleanup(func() { stop(); running.Wait() })
+				c, err := percolator.NewClient(ctx, percolator.Config{Project: "p", Instance: "i", Oracle: oracle, Retention: time.Minute}, server.ClientOptionsOf("worker")...)
+				fixture.Must(t, err)
+				t.Cleanup(func() { _ = c.Close() })
+				g := fixture.NewCollector(t, c, model.CollectorConfig{})
+				for range 2 {
+					if col, err := g.Collect(ctx); err != nil {
+						t.Errorf("phase %q: %v", col.Phase, err)
+					}
+				}
+			})
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package admin_test
+package gc_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -35,7 +35,7 @@ func testCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	col, err := fixture.NewCollector(t, c, admin.CollectorConfig{Lease: time.Second}).Collect(ctx)
+	col, err := fixture.NewCollector(t, c, model.CollectorConfig{Lease: time.Second}).Collect(ctx)
 	fixture.Must(t, err)
 	if col.Versions != 2 || len(hold.Requests()) != 2 {
 		t.Errorf("collected %+v, with %d attempts lost", col, len(hold.Requests()))
@@ -71,7 +71,7 @@ func testCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := fixture.NewCollector(t, c, admin.CollectorConfig{Lease: lease}).Collect(ctx)
+		_, err := fixture.NewCollector(t, c, model.CollectorConfig{Lease: lease}).Collect(ctx)
 		done <- err
 	}()
 	var gaps []time.Duration

@@ -1,4 +1,4 @@
-package admin_test
+package gc_test
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -32,10 +30,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	fixture.Must(t, writer.Flush(ctx))
 	env.Clock.Advance(fixture.PastRetention)
 	sessions.End(writer.Engine().Locks.Sessions.Own())
-	with := func() *percolator.Client {
-		return env.NewClient(fixture.ShortRetention, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
-	}
-	by, other := with(), with()
+	by, other := sessions.Client(env, fixture.ShortRetention), sessions.Client(env, fixture.ShortRetention)
 	hold := percolatortest.NewHold()
 	env.FaultsOf(by).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
 		if strings.HasPrefix(r.Row, "\x41") && strings.HasPrefix(r.Method, "Mutate") {
@@ -45,7 +40,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	})
 	collected := make(chan error, 1)
 	go func() {
-		_, err := fixture.NewCollector(t, by, admin.CollectorConfig{}).Collect(ctx)
+		_, err := fixture.NewCollector(t, by, model.CollectorConfig{}).Collect(ctx)
 		collected <- err
 	}()
 	hold.Wait(t, 1)
