@@ -28,12 +28,17 @@ func peopleSchema(timing percolator.Timing, indexes ...string) *percolator.Schem
 	return &percolator.Schema{Tables: []percolator.Table{people, {Name: "t"}}, Timing: timing}
 }
 
+// learnSchema stores a schema and has c, and no other client, learn of it.
+func learnSchema(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, s *percolator.Schema) {
+	t.Helper()
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+}
+
 // addIndexes declares indexes on people and has c learn of them.
 func addIndexes(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, indexes ...string) {
 	t.Helper()
-	s := peopleSchema(c.Schema().Timing, indexes...)
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	learnSchema(t, ctx, env, c, peopleSchema(c.Schema().Timing, indexes...))
 	if len(c.Schema().Tables[0].Indexes) != len(indexes) {
 		t.Fatalf("the client knows %v", c.Schema().Tables)
 	}

@@ -14,13 +14,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// learnSchema applies a schema, and has c learn of it.
-func learnSchema(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, s *percolator.Schema) {
-	t.Helper()
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
-}
-
 // halfBackfilled returns an instance with 20 cells, of which a backfill has 10 in the index city.
 func halfBackfilled(t *testing.T, ctx context.Context) *percolatortest.Env {
 	t.Helper()

@@ -25,13 +25,6 @@ func mailSchema(c *percolator.Client, ttl time.Duration, indexed bool) *percolat
 	return s
 }
 
-// apply stores a schema and has c, and no other client, learn of it.
-func apply(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, s *percolator.Schema) {
-	t.Helper()
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
-}
-
 // wantMailIndexed checks that the index shows the value that the cell holds, and keeps it unique.
 func wantMailIndexed(t *testing.T, ctx context.Context, c *percolator.Client) {
 	t.Helper()
@@ -65,7 +58,7 @@ func TestIndexEntryOfAClientThatDoesNotKnowTheTTL(t *testing.T) {
 					fixture.Must(t, err)
 					fixture.WantValue(t, ctx, s, name, "")
 				}
-				apply(t, ctx, env, c, mailSchema(c, time.Minute, true))
+				learnSchema(t, ctx, env, c, mailSchema(c, time.Minute, true))
 				fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 				fixture.Must(t, fixture.Update(ctx, late, func(tx *percolator.Txn) error {
 					for _, cell := range reads {
@@ -89,7 +82,7 @@ func TestIndexEntryOfAValueThatGetsATTL(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 0, true))
 		ctx, c := context.Background(), env.Client
 		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
-		apply(t, ctx, env, c, mailSchema(c, time.Minute, true))
+		learnSchema(t, ctx, env, c, mailSchema(c, time.Minute, true))
 		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		wantMailIndexed(t, ctx, c)
 		time.Sleep(2 * time.Minute)
@@ -109,8 +102,8 @@ func TestIndexAddedAfterTheTTLWasRemoved(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, false))
 		ctx, c := context.Background(), env.Client
 		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
-		apply(t, ctx, env, c, mailSchema(c, 0, false))
-		apply(t, ctx, env, c, mailSchema(c, 0, true))
+		learnSchema(t, ctx, env, c, mailSchema(c, 0, false))
+		learnSchema(t, ctx, env, c, mailSchema(c, 0, true))
 		_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{})
 		fixture.Must(t, err)
 		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
@@ -127,7 +120,7 @@ func TestBackfillOfAnEntryThatExpiresBeforeItsCell(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, false))
 		ctx, c, late := context.Background(), env.Client, env.NewClient()
-		apply(t, ctx, env, c, mailSchema(c, 10*time.Minute, true))
+		learnSchema(t, ctx, env, c, mailSchema(c, 10*time.Minute, true))
 		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		begun := time.Now()
 		time.Sleep(5 * time.Second)
@@ -148,7 +141,7 @@ func TestBackfillOfAnEntryThatOutlivesItsCell(t *testing.T) {
 		const ttl = 10 * time.Minute
 		env := percolatortest.New(t, mailSchema(nil, ttl, false))
 		ctx, c, late := context.Background(), env.Client, env.NewClient()
-		apply(t, ctx, env, c, mailSchema(c, 0, true))
+		learnSchema(t, ctx, env, c, mailSchema(c, 0, true))
 		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		fixture.SetPeople(t, ctx, late, fixture.Mail, "ann", "ann@x")
 		filling := false

@@ -119,8 +119,8 @@ func wantParked(t *testing.T, ctx context.Context, env *percolatortest.Env, list
 // skipNotifications has an audit pass over notifications that nobody has dealt with.
 func skipNotifications(cfg *model.AuditConfig) { cfg.SkipNotifications = true }
 
-// numbered has the requests of a client handled by their numbers. Reads of the meta table have none:
-// a client makes some by itself, at any time.
+// numbered has the requests of a client handled by their numbers. Reads of the meta table have
+// none: a client makes some by itself, at any time.
 func numbered(env *percolatortest.Env, c *percolator.Client, handle func(seq int, method string) percolatortest.Action) {
 	var mu sync.Mutex
 	sent := 0
