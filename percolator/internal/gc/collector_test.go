@@ -163,8 +163,9 @@ func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { _, err := g.Collect(ctx); done <- err }()
 	<-erasing // now it waits four seconds for its pace, with a lease of one
+	other := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{})
 	for {
-		_, err := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{}).Collect(ctx)
+		_, err := other.Collect(ctx)
 		if err == nil {
 			break
 		}
