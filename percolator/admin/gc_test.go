@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -12,6 +13,11 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
+// changesHolds recognizes a request that takes, extends or releases a hold.
+func changesHolds(r percolatortest.Request) bool {
+	return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
+}
+
 // A late copy of an earlier request does not take back an extension that was acknowledged after it.
 func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 	t.Parallel()
@@ -20,19 +26,14 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 			t.Parallel()
 			env := fixture.NewCollectorEnv(t)
 			ctx, c := fixture.Context(t), env.Client
-			isHold := func(r percolatortest.Request) bool {
-				return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
-			}
 			late := percolatortest.NewHold()
-			var h model.Hold
-			var err error
 			if name == "take" {
-				env.FaultsOf(c).Handle(fixture.AtMost(1, isHold, late.Copy()))
+				env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, late.Copy()))
 			}
-			h, err = admin.New(c).TakeHold(ctx, 0, 2*time.Minute, "")
+			h, err := admin.New(c).TakeHold(ctx, 0, 2*time.Minute, "")
 			fixture.Must(t, err)
 			if name == "extend" {
-				env.FaultsOf(c).Handle(fixture.AtMost(1, isHold, late.Copy()))
+				env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, late.Copy()))
 				h, err = admin.New(c).ExtendHold(ctx, h, 2*time.Minute)
 				fixture.Must(t, err)
 			}
@@ -54,9 +55,7 @@ func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	late := percolatortest.NewHold()
-	env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
-		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
-	}, late.Copy()))
+	env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, late.Copy()))
 	h, err := admin.New(c).TakeHold(ctx, 0, model.MaxHoldTTL, "")
 	fixture.Must(t, err)
 	fixture.Must(t, admin.New(c).ReleaseHold(ctx, h))
@@ -88,11 +87,7 @@ func TestHoldsWithLostAnswers(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
-	lose := func() {
-		env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
-			return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
-		}, percolatortest.LoseAnswer))
-	}
+	lose := func() { env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, percolatortest.LoseAnswer)) }
 	lose()
 	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	fixture.Must(t, err)
@@ -159,5 +154,37 @@ func TestHoldsRefused(t *testing.T) {
 	}
 	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds: %v, %v", holds, err)
+	}
+}
+
+// TestCollectionBounds: the next safepoint is as new as the retention allows, unless a hold that
+// has not expired lies before it.
+func TestCollectionBounds(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	c := env.Client
+	b, err := admin.New(c).CollectionBounds(ctx)
+	fixture.Must(t, err)
+	if b.Next != b.Now.Add(-b.Retention) || b.HeldBy != nil || b.Safepoint != 0 || b.Watermark != 0 {
+		t.Fatalf("%+v", b)
+	}
+	h, err := admin.New(c).TakeHold(ctx, b.Next.Add(-time.Minute), time.Hour, "")
+	fixture.Must(t, err)
+	_, err = admin.New(c).TakeHold(ctx, b.Now, time.Hour, "")
+	fixture.Must(t, err)
+	b, err = admin.New(c).CollectionBounds(ctx)
+	fixture.Must(t, err)
+	if b.HeldBy == nil || b.HeldBy.ID != h.ID || b.Next != h.Timestamp-1 {
+		t.Errorf("with a hold: %+v", b)
+	}
+	_, err = admin.New(c).ExtendHold(ctx, h, time.Millisecond)
+	fixture.Must(t, err)
+	env.Clock.Advance(time.Second)
+	b, err = admin.New(c).CollectionBounds(ctx)
+	fixture.Must(t, err)
+	if b.HeldBy != nil || b.Next != b.Now.Add(-b.Retention) {
+		t.Errorf("after the hold has expired: %+v", b)
 	}
 }
