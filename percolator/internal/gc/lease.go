@@ -51,11 +51,8 @@ func decodeCollectorCell(b []byte) (st collectorCell, err error) {
 }
 
 func readCollectorState(ctx context.Context, e *engine.Engine) (st collectorCell, stored []byte, err error) {
-	cell := LeaseCell{Store: e.Store, Row: collectorRow, Column: collectorState}
-	if stored, err = cell.Read(ctx); err == nil && stored != nil {
-		st, err = decodeCollectorCell(stored)
-	}
-	return st, stored, err
+	cell := NewLeaseCell(store.MetaCell{Store: e.Store, Row: collectorRow, Column: collectorState}, 0, nil, decodeCollectorCell)
+	return cell.Read(ctx)
 }
 
 // collecting is a cycle that runs, by the holder of the gc.
@@ -64,7 +61,7 @@ type collecting struct {
 	name   string // in the lease; a new one for each time that it is taken
 	state  collectorCell
 	tables map[string]tablePosition // of all tables in this phase
-	cell   LeaseCell
+	cell   LeaseCell[collectorCell]
 }
 
 // acquire takes the lease if it is free. ErrLocked: another collector has it.
@@ -80,13 +77,13 @@ func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
 	if st.Holder != "" && st.Expires > now {
 		return nil, g.taken(st)
 	}
-	s := &collecting{Collector: g, name: uuid.NewString(), state: st, cell: g.cell(collectorState, stored)}
+	s := &collecting{Collector: g, name: uuid.NewString(), state: st, cell: leaseCell(g, collectorState, stored, decodeCollectorCell)}
 	return s, s.save(ctx)
 }
 
-// cell is a cell with a lease of this collector's length.
-func (g *Collector) cell(column string, stored []byte) LeaseCell {
-	return LeaseCell{Store: g.e.Store, Row: collectorRow, Column: column, TTL: g.cfg.Lease, Stored: stored}
+// leaseCell is a cell with a lease of this collector's length.
+func leaseCell[T any](g *Collector, column string, stored []byte, decode func([]byte) (T, error)) LeaseCell[T] {
+	return NewLeaseCell(store.MetaCell{Store: g.e.Store, Row: collectorRow, Column: column}, g.cfg.Lease, stored, decode)
 }
 
 func (g *Collector) taken(st collectorCell) error {
@@ -107,12 +104,8 @@ func (s *collecting) saveWith(ctx context.Context, shares map[string][]byte) err
 
 // store writes the state, and shares in the same request if not nil (putShares).
 func (s *collecting) store(ctx context.Context, shares map[string][]byte) error {
-	replaced, err := s.cell.Replace(ctx, s.state.encode(), func(mut *store.Mutation) { putShares(mut, shares) })
-	if err != nil || replaced {
-		return err
-	}
-	now, _, err := readCollectorState(ctx, s.e)
-	if err != nil {
+	stored, now, err := s.cell.Store(ctx, s.state.encode(), func(mut *store.Mutation) { putShares(mut, shares) })
+	if err != nil || stored {
 		return err
 	}
 	return s.taken(now)

@@ -105,7 +105,7 @@ func TestLeaseSurvivesTwoLostRenewalsOverAndOver(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
+					s := &collecting{Collector: g, name: "c", cell: leaseCell(g, collectorState, []byte("{}"), decodeCollectorCell)}
 					if err := s.save(t.Context()); err != nil {
 						t.Fatal(err)
 					}
@@ -182,7 +182,7 @@ func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
 		{model.CollectionErase, model.CollectionDone, share, map[string][]byte{}, true},
 	} {
 		clear(backend.cells)
-		s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
+		s := &collecting{Collector: g, name: "c", cell: leaseCell(g, collectorState, []byte("{}"), decodeCollectorCell)}
 		if err := s.enter(t.Context(), c.from, c.before); err != nil {
 			t.Fatal(err)
 		}

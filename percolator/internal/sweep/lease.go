@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/internal/gc"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -52,12 +53,13 @@ func decodeCell(b []byte) (c cell, err error) {
 	return c, nil
 }
 
+func leaseCell(e *engine.Engine, ttl time.Duration, stored []byte) gc.LeaseCell[cell] {
+	return gc.NewLeaseCell(store.MetaCell{Store: e.Store, Row: stateRow, Column: stateColumn}, ttl, stored, decodeCell)
+}
+
 func readState(ctx context.Context, e *engine.Engine) (c cell, stored []byte, err error) {
-	at := gc.LeaseCell{Store: e.Store, Row: stateRow, Column: stateColumn}
-	if stored, err = at.Read(ctx); err == nil && stored != nil {
-		c, err = decodeCell(stored)
-	}
-	return c, stored, err
+	at := leaseCell(e, 0, nil)
+	return at.Read(ctx)
 }
 
 // sweeping is a sweep under way, by the holder of the gc.
@@ -65,7 +67,7 @@ type sweeping struct {
 	*Sweeper
 	name  string // in the lease; a new one for each time that it is taken
 	state cell
-	cell  gc.LeaseCell
+	cell  gc.LeaseCell[cell]
 
 	found []finding // to be looked at again; only of a sweep that checks
 	held  int       // rows passed over since the position was noted last
@@ -84,7 +86,7 @@ func (w *Sweeper) acquire(ctx context.Context) (*sweeping, error) {
 	if st.Holder != "" && st.Expires > now {
 		return nil, taken(st)
 	}
-	s := &sweeping{Sweeper: w, name: uuid.NewString(), state: st, cell: gc.LeaseCell{Store: w.e.Store, Row: stateRow, Column: stateColumn, TTL: w.cfg.Lease, Stored: stored}}
+	s := &sweeping{Sweeper: w, name: uuid.NewString(), state: st, cell: leaseCell(w.e, w.cfg.Lease, stored)}
 	return s, s.save(ctx)
 }
 
@@ -103,12 +105,8 @@ func (s *sweeping) save(ctx context.Context) error {
 }
 
 func (s *sweeping) store(ctx context.Context) error {
-	replaced, err := s.cell.Replace(ctx, s.state.encode(), nil)
-	if err != nil || replaced {
-		return err
-	}
-	now, _, err := readState(ctx, s.e)
-	if err != nil {
+	stored, now, err := s.cell.Store(ctx, s.state.encode(), nil)
+	if err != nil || stored {
 		return err
 	}
 	return taken(now)
