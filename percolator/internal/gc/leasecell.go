@@ -1,8 +1,15 @@
 package gc
 
 import (
+	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/position"
+	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
 	"time"
@@ -74,6 +81,103 @@ func (c leasedCell) Replace(ctx context.Context, former, next []byte) (bool, err
 		}
 		return c.Store.CompareAndMutate(ctx, c.Row, c.Column, former, mut)
 	})
+}
+
+// LeasedState is a state that is kept together with its lease: the successor of a dead process
+// continues at what was saved last.
+type LeasedState[T any] struct {
+	What        string // that holds it: a collector
+	Row, Column string // of percolator_meta
+	Encode      func(T) []byte
+	Decode      func([]byte) (T, error)
+	Lease       func(*T) (holder *string, updated, expires *tso.Timestamp)
+}
+
+func (l LeasedState[T]) cell(e *engine.Engine, ttl time.Duration, stored []byte) LeaseCell[T] {
+	return NewLeaseCell(store.MetaCell{Store: e.Store, Row: l.Row, Column: l.Column}, ttl, stored, l.Decode)
+}
+
+// Read reads the state, whoever holds it.
+func (l LeasedState[T]) Read(ctx context.Context, e *engine.Engine) (T, error) {
+	cell := l.cell(e, 0, nil)
+	st, _, err := cell.Read(ctx)
+	return st, err
+}
+
+// Acquire takes the lease if it is free, and reads the state into st. ErrLocked: another process has
+// it.
+func (l LeasedState[T]) Acquire(ctx context.Context, e *engine.Engine, ttl time.Duration, st *T) (h Held[T], err error) {
+	now, err := e.Clock.Next(ctx)
+	if err != nil {
+		return h, err
+	}
+	h = l.held(e, ttl, st, nil)
+	*st, h.Stored, err = h.Read(ctx)
+	if err != nil {
+		return h, err
+	}
+	if holder, _, expires := l.Lease(st); *holder != "" && *expires > now {
+		return h, l.taken(*st)
+	}
+	return h, h.Save(ctx, nil)
+}
+
+func (l LeasedState[T]) held(e *engine.Engine, ttl time.Duration, st *T, stored []byte) Held[T] {
+	return Held[T]{LeaseCell: l.cell(e, ttl, stored), of: l, e: e, name: uuid.NewString(), state: st}
+}
+
+func (l LeasedState[T]) taken(now T) error {
+	holder, _, expires := l.Lease(&now)
+	return fmt.Errorf("percolator: %w: %s %s is at work, its lease ends at %v", model.ErrLocked, l.What, *holder, expires.Time())
+}
+
+// Held is a state whose lease this process has.
+type Held[T any] struct {
+	LeaseCell[T]
+
+	of    LeasedState[T]
+	e     *engine.Engine
+	name  string // in the lease; a new one for each time that it is taken
+	state *T
+}
+
+// Save writes the state and extends the lease, together with what beside (nil: nothing) changes in
+// the row.
+func (h *Held[T]) Save(ctx context.Context, beside func(*store.Mutation)) error {
+	now, until, err := h.Extend(ctx, h.e.Clock.Next)
+	if err != nil {
+		return err
+	}
+	holder, updated, expires := h.of.Lease(h.state)
+	*holder, *updated, *expires = h.name, now, until
+	return h.write(ctx, beside)
+}
+
+func (h *Held[T]) write(ctx context.Context, beside func(*store.Mutation)) error {
+	stored, now, err := h.Store(ctx, h.of.Encode(*h.state), beside)
+	if err != nil || stored {
+		return err
+	}
+	return h.of.taken(now)
+}
+
+// Keep saves the state when a third of the lease has passed.
+func (h *Held[T]) Keep(ctx context.Context) error {
+	if !h.Due() {
+		return nil
+	}
+	return h.Save(ctx, nil)
+}
+
+// Release gives the lease up. If that fails it expires.
+func (h *Held[T]) Release(ctx context.Context, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
+	defer cancel()
+	holder, _, expires := h.of.Lease(h.state)
+	*holder, *expires = "", 0
+	if err := h.write(ctx, nil); err != nil {
+		log.Debug("the lease of a "+h.of.What+" was not given up, and expires", "err", err)
+	}
 }
 
 // WhileLeased does some work, and calls keep meanwhile, as often as a lease needs it, and at the
