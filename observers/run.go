@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
@@ -248,7 +249,7 @@ func (w *Worker) logFailure(r *run, err error, kind string, panicked *PanicError
 	case panicked != nil && first:
 		w.log.Error("observers: an observer panicked", append(look, "stack", panicked.Stack)...)
 	case kind != "conflict" && first:
-		w.log.Warn("observers: an attempt failed", look...)
+		w.log.Warn("observers: an attempt failed", append(look, "cause", telemetry.Cause(err))...)
 	}
 	w.log.Debug("observers: attempt failed", append(fields, "row", j.entry.row, "err", err)...)
 }

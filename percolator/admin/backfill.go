@@ -2,6 +2,7 @@ package admin
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"context"
 	"encoding/json"
@@ -256,7 +257,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := b.save(ctx); err != nil {
-		b.e.Config.Logger.Warn("position of a backfill not saved", "index", model.IndexTable(b.table, b.ix), "error", err)
+		telemetry.Warn(b.e.Config.Logger, "position of a backfill not saved", err, "index", model.IndexTable(b.table, b.ix))
 	}
 }
 

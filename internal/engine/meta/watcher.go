@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -75,7 +73,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 	switch {
 	case known.Schema == nil:
 		return
-	case status.Code(err) == codes.NotFound:
+	case errors.Is(err, model.ErrSchemaMismatch): // its table is gone
 		found = 0
 	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
 		return
@@ -249,21 +247,27 @@ func (w *Watcher) HasWeak() bool {
 	return false
 }
 
-// KnowsTable reports whether the schema has a table. It reads the stored schema before it says no:
-// the table may be new.
-func (w *Watcher) KnowsTable(ctx context.Context, table string) bool {
-	known, err := w.HasTable(ctx, table)
-	return known && err == nil
-}
-
-// HasTable is KnowsTable with the reason for a no.
+// HasTable reports whether the schema has a table. The table may be new, so it reads the stored
+// schema before it says no, and fails where it cannot (I26).
 func (w *Watcher) HasTable(ctx context.Context, table string) (bool, error) {
-	if _, ok := w.Catalog.Load().Tables[table]; ok {
+	has := func() bool { return w.Catalog.Load().Tables[table] != nil }
+	if has() {
 		return true, nil
 	}
-	_, err := w.Refresh(ctx)
-	_, ok := w.Catalog.Load().Tables[table]
-	return ok, err
+	if _, err := w.Refresh(ctx); err != nil && !has() {
+		return false, err
+	}
+	return has(), nil
+}
+
+// RequireTable returns ErrSchemaMismatch for a table that the schema does not have, and the error
+// of HasTable where that is not known.
+func (w *Watcher) RequireTable(ctx context.Context, table string) error {
+	known, err := w.HasTable(ctx, table)
+	if err == nil && !known {
+		err = w.Catalog.Load().UnknownTable(table)
+	}
+	return err
 }
 
 // CheckTable returns ErrSchemaMismatch for a table that the schema does not declare.
