@@ -180,6 +180,6 @@ func (g *Collector) collect(ctx context.Context) (model.Collection, error) {
 
 // ReadCollection reads how far collection has come, in any process.
 func ReadCollection(ctx context.Context, e *engine.Engine) (model.Collection, error) {
-	st, _, err := readCollectorState(ctx, e)
+	st, err := collectorLease.Read(ctx, e)
 	return st.Collection, err
 }
