@@ -47,7 +47,9 @@ func (q rowQuery) filter() store.Query {
 
 // byName is the query for a row that is too wide to be read whole.
 func (q rowQuery) byName() rowQuery {
-	q.asks = byName
+	if q.asks.whole() {
+		q.asks = byName
+	}
 	return q
 }
 
