@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -37,6 +40,9 @@ type Watcher struct {
 	asOf   time.Time
 	oracle tso.Timestamp // its time at asOf, as far as this client could tell; 0: it could not
 	shared *reading      // of the callers of Known; nil: none is in flight
+
+	// learned is closed, and becomes nil, when last changes; nil: nobody waits for that.
+	learned chan struct{}
 }
 
 // Refresh reads the meta row now.
@@ -61,6 +67,10 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 		oracle = max(oracle, m.Now)
 	}
 	w.last, w.nth, w.asOf, w.oracle = m, nth, asked, oracle
+	if w.learned != nil {
+		close(w.learned)
+		w.learned = nil
+	}
 	if old.Version != m.Version && old.Version != 0 {
 		w.adopt(old, m)
 	}
@@ -75,7 +85,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 	switch {
 	case known.Schema == nil:
 		return
-	case errors.Is(err, model.ErrSchemaMismatch): // its table is gone
+	case errors.Is(err, model.ErrSchemaMismatch) && status.Code(err) == codes.NotFound: // its table is gone
 		found = 0
 	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
 		return
@@ -137,32 +147,45 @@ type reading struct {
 const sharedFor = time.Second
 
 // refreshShared is Refresh for whoever needs no more than young knowledge. At the end of an outage
-// hundreds of reads come here at once: they share one request. It outlasts the caller that began it.
+// hundreds of reads come here at once: they share one request. Any other answer serves them as well,
+// so that nobody waits for one that never comes while later callers, or Run, get theirs.
 func (w *Watcher) refreshShared(ctx context.Context) (State, error) {
-	w.mu.Lock()
-	r := w.shared
-	if r == nil || time.Since(r.begun) > sharedFor {
-		r = &reading{begun: time.Now(), ended: make(chan struct{})}
-		w.shared = r
-		go func() {
-			ctx, cancel := context.WithTimeout(w.Store.Background, w.Store.Timing.RequestLifetime)
-			defer cancel()
-			r.m, r.err = w.Refresh(ctx)
-			w.mu.Lock()
-			if w.shared == r {
-				w.shared = nil
-			}
-			w.mu.Unlock()
-			close(r.ended)
-		}()
-	}
-	w.mu.Unlock()
+	r, learned := w.share()
 	select {
 	case <-r.ended:
 		return r.m, r.err
+	case <-learned:
+		return State{}, nil
 	case <-ctx.Done():
 		return State{}, retry.WithContext(ctx, ctx.Err())
 	}
+}
+
+// share is the reading in flight, or a new one, which outlasts the caller that began it. learned is
+// closed when any request is answered.
+func (w *Watcher) share() (r *reading, learned <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.learned == nil {
+		w.learned = make(chan struct{})
+	}
+	if w.shared != nil && time.Since(w.shared.begun) <= sharedFor {
+		return w.shared, w.learned
+	}
+	r = &reading{begun: time.Now(), ended: make(chan struct{})}
+	w.shared = r
+	go func() {
+		defer close(r.ended)
+		ctx, cancel := context.WithTimeout(w.Store.Background, w.Store.Timing.RequestLifetime)
+		defer cancel()
+		r.m, r.err = w.Refresh(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.shared == r {
+			w.shared = nil
+		}
+	}()
+	return r, w.learned
 }
 
 // known is the newest knowledge, and how old it is.
