@@ -1,7 +1,9 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +28,10 @@ func TestProgramsOfAnotherFormatStop(t *testing.T) {
 
 func testProgramsOfAnotherFormatStop(t *testing.T) {
 	env := percolatortest.New(t, fixture.JournalSchema(true))
-	ctx, former := fixture.Context(t), env.NewClient()
+	var log bytes.Buffer // read when former is closed
+	ctx, former := fixture.Context(t), env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+	}))
 	open := fixture.MustBegin(t, ctx, former)
 	fixture.Must(t, open.Set(fixture.Cell("open", "seen"), []byte("1")))
 
@@ -85,6 +90,9 @@ func testProgramsOfAnotherFormatStop(t *testing.T) {
 	fixture.Must(t, write("after"))
 	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("no entry of a program of this version")
+	}
+	if fixture.Must(t, former.Close()); strings.Contains(log.String(), "restart the program") {
+		t.Errorf("another format is taken for another instance: %s", &log)
 	}
 	t.Logf("%d rows written without entries while the journal was on; %+v", len(wrote), done)
 }
