@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +89,63 @@ func TestOldKnowledgeIsReadOnce(t *testing.T) {
 			t.Errorf("known: %d, %v, want what the later request has read", m.Safepoint, err)
 		}
 	})
+}
+
+// TestSharedKnowledgeIsNeverTooOld: callers come at random, and answers take from nothing to twice
+// MetaMaxAge. Whoever gets one gets what the row held at most MetaMaxAge ago (I16).
+func TestSharedKnowledgeIsNeverTooOld(t *testing.T) {
+	for seed := range uint64(20) {
+		inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
+			r, oldest := rand.New(rand.NewPCG(seed, 1)), w.Store.Timing.MetaMaxAge
+			stop := make(chan struct{})
+			began := time.Now()
+			go func() { // the row holds the time
+				for {
+					select {
+					case of := <-rows.asked:
+						takes := time.Duration(r.Int64N(int64(2 * oldest)))
+						if r.IntN(2) == 0 {
+							takes /= 50
+						}
+						held := tso.Timestamp(time.Since(began)) + 1
+						go func() {
+							time.Sleep(takes)
+							of <- held
+						}()
+					case <-stop:
+						return
+					}
+				}
+			}()
+			var callers sync.WaitGroup
+			known := 0
+			var mu sync.Mutex
+			for i := range 300 {
+				callers.Go(func() {
+					time.Sleep(time.Duration(i) * oldest / 40)
+					m, err := w.Known(t.Context())
+					mu.Lock()
+					defer mu.Unlock()
+					switch age := time.Since(began) - time.Duration(m.Safepoint); {
+					case errors.Is(err, model.ErrSnapshotTooOld):
+					case err != nil:
+						t.Error(err)
+					case age > oldest:
+						t.Errorf("seed %d: what was read %v ago is known", seed, age)
+					default:
+						known++
+					}
+				})
+			}
+			callers.Wait()
+			if known < 100 {
+				t.Errorf("seed %d: only %d of 300 callers got an answer", seed, known)
+			}
+			synctest.Wait()
+			time.Sleep(3 * oldest) // what is in flight ends
+			close(stop)
+		})
+	}
 }
 
 // TestKnowledgeIsAsOldAsItsRequest: the row may have been read right after the request was sent, so
