@@ -2,8 +2,8 @@ package health
 
 import "time"
 
-// The thresholds. Each suits the defaults of Config and schema; those of the alert rules that depend
-// on an instance are marked FIT there.
+// The thresholds. Each suits the defaults of Config and schema; those of the alert rules that
+// depend on an instance are marked FIT there.
 const (
 	// MostLeaders of the oracle: one fenced record rules a second one out.
 	MostLeaders = 1
@@ -22,8 +22,8 @@ const (
 	// AdoptionAge is how old an unfinished entry of a dead client may be: a worker adopts its stream
 	// within seconds, and then waits for observers.
 	AdoptionAge = 10 * time.Minute
-	// JournalAge is how old any unfinished entry may be, whoever has to finish it. Observers may snooze
-	// for long.
+	// JournalAge is how old any unfinished entry may be, whoever has to finish it. Observers may
+	// snooze for long.
 	JournalAge = time.Hour
 
 	// BacklogAge is how long a change may wait for its observers. What a full queue delays, or the
@@ -44,5 +44,6 @@ const (
 // CollectionLag is for how much longer than the retention versions may be kept.
 func CollectionLag(retention time.Duration) time.Duration { return (CollectionSlow - 1) * retention }
 
-// StrandedAfter is for how long the time of a lock may have been up if it may stand for so many TTLs.
+// StrandedAfter is for how long the time of a lock may have been up if it may stand for so many
+// TTLs.
 func StrandedAfter(ttl time.Duration, ttls int) time.Duration { return time.Duration(ttls-1) * ttl }

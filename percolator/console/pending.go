@@ -50,8 +50,8 @@ type waitingColumn struct {
 	Oldest        tso.Timestamp
 }
 
-// standing returns how many locks have stood for more than so many times their time to live, and the
-// age of the oldest.
+// standing returns how many locks have stood for more than so many times their time to live, and
+// the age of the oldest.
 func (p pending) standing(now time.Time, ttls int) (n int, oldest time.Duration) {
 	for _, l := range p.lives {
 		if late := l.overdue(now); late > health.StrandedAfter(l.ttl, ttls) {

@@ -147,8 +147,8 @@ type reading struct {
 const sharedFor = time.Second
 
 // refreshShared is Refresh for whoever needs no more than young knowledge. At the end of an outage
-// hundreds of reads come here at once: they share one request. Any other answer serves them as well,
-// so that nobody waits for one that never comes while later callers, or Run, get theirs.
+// hundreds of reads come here at once: they share one request. Any other answer serves them as
+// well, so that nobody waits for one that never comes while later callers, or Run, get theirs.
 func (w *Watcher) refreshShared(ctx context.Context) (State, error) {
 	r, learned := w.share()
 	select {
