@@ -92,7 +92,8 @@ func (a *Admin) finishCollection(ctx context.Context, waiting func(time.Duration
 		if _, err = g.Collect(ctx); err == nil {
 			continue
 		}
-		if !errors.Is(err, percolator.ErrLocked) { // otherwise another collector finishes it
+		// Another collector, a transaction or a hold was in the way: the next try may succeed.
+		if !errors.Is(err, ErrLeased) && !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, percolator.ErrConflict) {
 			return err
 		}
 		if err := pause.Wait(ctx); err != nil {

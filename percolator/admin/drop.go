@@ -73,7 +73,7 @@ const (
 // next call goes on, in this or another process; concurrent calls do no harm.
 //
 // It needs the right to delete tables. Errors: ErrSchemaMismatch for other differences that
-// CreateSchema refuses; ErrLocked while there are holds, which keep snapshots of what would go;
+// CreateSchema refuses; ErrHeld while there are holds, which keep snapshots of what would go;
 // ErrImporting; ErrCorrupt for a lock or a row of the journal that cannot be understood;
 // ErrInvalidArgument; those of the store and the oracle.
 func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts DropOptions) (deleted []string, err error) {

@@ -119,8 +119,12 @@ func (a *Admin) NewCollector(cfg CollectorConfig) (*Collector, error) {
 func (c *Collector) Run(ctx context.Context) error { return c.c.Run(ctx) }
 
 // Collect runs one cycle now. It takes at least the drain, 80 s with the default Timing, unless
-// there is nothing new to collect. ErrLocked: another collector is at work, and this one has taken
-// part in its erasing as far as that was in flight (the Collection then holds the counts of its own
-// part), or a transaction that is older than the retention is still alive. The next cycle continues
-// one that failed.
+// there is nothing new to collect. If another collector holds the lease, Collect takes part in its
+// erasing instead, and returns without an error what it has erased itself: Phase is CollectionErase
+// then, and Holder the other collector.
+//
+// Errors: ErrLeased if another collector holds the lease and nothing is left for this one to erase;
+// ErrLocked if a transaction older than the retention is still alive; ErrConflict if holds were taken
+// again and again meanwhile; ErrCorrupt for a lock that cannot be resolved; those of the store. The
+// next cycle continues one that failed.
 func (c *Collector) Collect(ctx context.Context) (Collection, error) { return c.c.Collect(ctx) }

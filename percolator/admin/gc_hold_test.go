@@ -192,3 +192,27 @@ func TestResolveLockAtACommitTimestamp(t *testing.T) {
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
 }
+
+// A collector that loses every announcement to a new hold has met a conflict, not a lock.
+func TestAnnouncementsThatHoldsOvertake(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.NewClient(percolatortest.Configure(shortRetention))
+	env.Clock.Advance(afterwards)
+	now, err := env.Oracle.Next(ctx)
+	fixture.Must(t, err)
+	holds := 0
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row != "collector" {
+			holds++ // each one older than the safepoint that is about to be announced
+			_, err := admin.New(env.Client).TakeHold(ctx, now.Add(-time.Duration(holds)*time.Hour), 0, "")
+			fixture.Must(t, err)
+		}
+		return percolatortest.Pass
+	})
+	_, err = collector(t, c, admin.CollectorConfig{}).Collect(ctx)
+	fixture.WantErr(t, err, percolator.ErrConflict)
+	if errors.Is(err, percolator.ErrLocked) || holds != 8 {
+		t.Errorf("after %d holds: %v", holds, err)
+	}
+}

@@ -369,7 +369,10 @@ func testCollectorLease(t *testing.T, env *percolatortest.Env) {
 	}})
 	first, err := g.Collect(ctx)
 	fixture.Must(t, err)
-	fixture.WantErr(t, second, percolator.ErrLocked)
+	fixture.WantErr(t, second, admin.ErrLeased)
+	if errors.Is(second, percolator.ErrLocked) {
+		t.Error("no lock stood in the way:", second)
+	}
 	seen, err := admin.New(c).Collection(ctx)
 	if err != nil || seen.Phase != model.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
 		t.Errorf("the state afterwards: %+v, %v", seen, err)
@@ -459,7 +462,7 @@ func testStoppedCollectorContinues(t *testing.T, env *percolatortest.Env) {
 	fixture.Put(t, ctx, env.Client, "gone", "c", "again")
 	held.Release()
 	// It finds out by its lease, or because its request was longer under way than any may be.
-	if err := <-done; !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
+	if err := <-done; !errors.Is(err, admin.ErrLeased) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("gone", "c"), "again")

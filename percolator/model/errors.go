@@ -25,8 +25,9 @@ var (
 	// ErrConflict: another transaction won; nothing was written. Run the transaction again (Update
 	// does). errors.As with *ConflictError tells which cell.
 	ErrConflict = errors.New("conflict")
-	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends. A
-	// writer gets ErrConflict as well, and may run again. From a Collector: another one is at work.
+	// ErrLocked: the lock of another transaction stood in the way. A reader has waited for it until
+	// its context ended, a Collector for half of its lease. A writer does not wait: it gets ErrConflict
+	// as well, and may run again.
 	ErrLocked = errors.New("locked")
 	// ErrOutcomeUnknown: the context ended or the client was closed before it was known whether the
 	// transaction committed, or the collector may have removed its record. It may have committed,
@@ -68,6 +69,15 @@ var (
 	// ErrRepairing: a repair of the instance has started and has not finished, so the data may lack
 	// some of what it should hold, and hold some of what it should not. Run the repair to its end.
 	ErrRepairing = errors.New("a repair is unfinished")
+)
+
+// Errors of work on an instance that was refused for other such work.
+var (
+	// ErrLeased: another process holds the lease of collection, or of the sweep, and does the work.
+	ErrLeased = errors.New("leased by another process")
+	// ErrHeld: holds keep snapshots that show what is to be dropped. Release them, or wait until they
+	// expire.
+	ErrHeld = errors.New("held by a snapshot")
 )
 
 // Errors of a restore, an import or a repair that was refused.

@@ -26,7 +26,7 @@ func (w *world) rebuildIndex(p *process) {
 		if every = rebuildEvery; err == nil || p.ctx.Err() != nil {
 			continue
 		}
-		if errors.Is(err, percolator.ErrLocked) { // by holds
+		if errors.Is(err, admin.ErrHeld) { // by holds
 			w.work.WaitForCards()
 			every = dropEvery
 			continue
@@ -159,7 +159,7 @@ func (w *world) finishRebuild(ctx context.Context, p *process) {
 		if err = w.dropCardIndex(ctx, p); err == nil {
 			return
 		}
-		if errors.Is(err, percolator.ErrLocked) {
+		if errors.Is(err, admin.ErrHeld) {
 			w.advance(ctx, p, 2*backupHold)
 		}
 	}

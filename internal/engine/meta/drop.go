@@ -191,7 +191,7 @@ func removed(old, next *model.Schema) (names, indexes []string) {
 }
 
 // CheckDrop is the ErrSchemaMismatch of what s asks for that neither CreateSchema nor a drop
-// does, the ErrLocked of a hold, which keeps the snapshots of what would go, and the ErrImporting
+// does, the ErrHeld of a hold, which keeps the snapshots of what would go, and the ErrImporting
 // of an import that writes there: its fence would outlive the table.
 func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
 	next, err := model.Beside(m.Schema, s)
@@ -210,7 +210,7 @@ func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
 		}
 	}
 	if len(names) > 0 && m.HoldsAt(now) > 0 {
-		return fmt.Errorf("percolator: %w: %d holds keep snapshots that show what is to be dropped; release them (percolator gc hold ls)", model.ErrLocked, m.HoldsAt(now))
+		return fmt.Errorf("percolator: %w: %d holds keep snapshots that show what is to be dropped; release them (percolator gc hold ls)", model.ErrHeld, m.HoldsAt(now))
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 			return now, want, err
 		}
 	}
-	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrLocked, meta.MaxTries)
+	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrConflict, meta.MaxTries)
 }
 
 // WantedSafepoint is as new as the retention allows, and below every hold.

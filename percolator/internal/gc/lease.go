@@ -67,7 +67,7 @@ type collecting struct {
 	cell   LeaseCell
 }
 
-// acquire takes the lease if it is free. ErrLocked: another collector has it.
+// acquire takes the lease if it is free. ErrLeased: another collector has it.
 func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
 	now, err := g.e.Clock.Next(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
 		return nil, err
 	}
 	if st.Holder != "" && st.Expires > now {
-		return nil, g.taken(st)
+		return nil, &leased{st.Collection}
 	}
 	s := &collecting{Collector: g, name: uuid.NewString(), state: st, cell: g.cell(collectorState, stored)}
 	return s, s.save(ctx)
@@ -89,9 +89,14 @@ func (g *Collector) cell(column string, stored []byte) LeaseCell {
 	return LeaseCell{Store: g.e.Store, Row: collectorRow, Column: column, TTL: g.cfg.Lease, Stored: stored}
 }
 
-func (g *Collector) taken(st collectorCell) error {
-	return fmt.Errorf("percolator: %w: collector %s is at work, its lease ends at %v", model.ErrLocked, st.Holder, st.Expires.Time())
+// leased is ErrLeased with the cycle of the collector that has the lease.
+type leased struct{ cycle model.Collection }
+
+func (e *leased) Error() string {
+	return fmt.Sprintf("percolator: %v: collector %s, until %v", model.ErrLeased, e.cycle.Holder, e.cycle.Expires.Time())
 }
+
+func (e *leased) Unwrap() error { return model.ErrLeased }
 
 // save writes the state and extends the lease, from now on and not from the answer.
 func (s *collecting) save(ctx context.Context) error { return s.saveWith(ctx, nil) }
@@ -115,7 +120,7 @@ func (s *collecting) store(ctx context.Context, shares map[string][]byte) error 
 	if err != nil {
 		return err
 	}
-	return s.taken(now)
+	return &leased{now.Collection}
 }
 
 // keep saves the state when a third of the lease has passed.

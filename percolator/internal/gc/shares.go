@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,12 +174,17 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 	}
 }
 
-// help erases shares of another collector's cycle, if it has come so far.
-func (g *Collector) help(ctx context.Context) (col model.Collection, err error) {
+// help erases shares of another collector's cycle. If there is nothing to erase it returns other.
+func (g *Collector) help(ctx context.Context, other *leased) (col model.Collection, err error) {
 	if _, err := g.e.Meta.Refresh(ctx); err != nil { // for tables that were added
 		return col, err
 	}
 	did, _, err := g.takeShares(ctx, func(context.Context, []*heldShare) error { return nil })
+	if did == (tally{}) {
+		return col, cmp.Or(err, error(other))
+	}
+	c := other.cycle
+	col = model.Collection{Phase: model.CollectionErase, Safepoint: c.Safepoint, Started: c.Started, Updated: c.Updated, Holder: c.Holder, Expires: c.Expires}
 	setTally(&col, did)
 	return col, err
 }

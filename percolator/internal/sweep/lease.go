@@ -71,7 +71,7 @@ type sweeping struct {
 	held  int       // rows passed over since the position was noted last
 }
 
-// acquire takes the lease if it is free. ErrLocked: another process has it.
+// acquire takes the lease if it is free. ErrLeased: another process has it.
 func (w *Sweeper) acquire(ctx context.Context) (*sweeping, error) {
 	now, err := w.e.Clock.Next(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *Sweeper) acquire(ctx context.Context) (*sweeping, error) {
 }
 
 func taken(st cell) error {
-	return fmt.Errorf("percolator: %w: sweep %s is at work, its lease ends at %v", model.ErrLocked, st.Holder, st.Expires.Time())
+	return fmt.Errorf("percolator: %w: sweep %s, until %v", model.ErrLeased, st.Holder, st.Expires.Time())
 }
 
 // save writes the state and extends the lease, from now on and not from the answer.
