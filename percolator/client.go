@@ -164,8 +164,8 @@ func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn
 }
 
 // Snapshot opens a snapshot of now, which costs a request to the oracle, or of an earlier time
-// (AsOf, AsOfTimestamp, MaxStaleness). Errors: ErrInvalidArgument and ErrSnapshotTooOld as those
-// options say.
+// (AsOf, AsOfTimestamp, MaxStaleness, AtLeast). Errors: ErrInvalidArgument and ErrSnapshotTooOld as
+// those options say.
 func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, error) {
 	s, err := c.e.Reads.Snapshot(ctx, readOptions(opts))
 	return (*Snapshot)(s), err
