@@ -153,8 +153,12 @@ func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[Typ
 
 // ScanWith is Scan of the cells that o selects, all of which have values of the column's type;
 // where o selects no columns, of the column. So a row may hold many values of one type, in columns
-// of which a program reads ranges.
+// of which a program reads ranges. With o.Index it is ScanIndex: the newest entries first, say, and
+// so many of them.
 func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.Seq2[TypedEntry[T], error] {
+	if o.Index != "" {
+		return c.typed(r, c.indexed(o.Index, r.ScanWith(ctx, c.Table, o)))
+	}
 	if len(o.Columns)+len(o.ColumnRanges) == 0 {
 		o.Columns = []string{c.Name}
 	}
@@ -167,11 +171,6 @@ func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.
 // the type, and those of Reader.ScanIndex.
 func (c Column[T]) ScanIndex(ctx context.Context, r Reader, index string, values Range) iter.Seq2[TypedEntry[T], error] {
 	return c.typed(r, c.indexed(index, r.ScanIndex(ctx, c.Table, index, values)))
-}
-
-// ScanIndexWith is ScanIndex of what o selects: the newest entries first, say, and so many of them.
-func (c Column[T]) ScanIndexWith(ctx context.Context, r Scanner, index string, o ScanIndexOptions) iter.Seq2[TypedEntry[T], error] {
-	return c.typed(r, c.indexed(index, r.ScanIndexWith(ctx, c.Table, index, o)))
 }
 
 // indexed ends a stream at an entry of another column.

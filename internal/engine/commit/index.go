@@ -204,17 +204,17 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 }
 
 // ScanIndex merges the transaction's own entries into a scan of the index.
-func (tx *Txn) ScanIndex(ctx context.Context, table, index string, o model.ScanIndexOptions) iter.Seq2[model.Entry, error] {
+func (tx *Txn) ScanIndex(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
 	own, err := tx.ownIn(table, model.ScanOptions{})
 	if err = errors.Join(err, tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed[model.Entry](err)
 	}
-	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, index, o, func(ix model.Index, keys model.Range, stream reads.Rows) reads.Rows {
+	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, o, func(ix model.Index, keys model.Ranges, stream reads.Rows) reads.Rows {
 		mine, err := tx.ownEntries(ctx, ix, own)
 		if err != nil {
 			return reads.Failed[[]model.Entry](err)
 		}
-		mine = slices.DeleteFunc(mine, func(w Write) bool { return !model.InRange(keys, w.Cell.Row) })
+		mine = slices.DeleteFunc(mine, func(w Write) bool { return !keys.Contain(w.Cell.Row) })
 		return mergeOwn(stream, mine, o.Reverse)
 	}))
 }

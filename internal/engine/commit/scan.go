@@ -21,6 +21,9 @@ func (tx *Txn) Scan(ctx context.Context, table string, r model.Range, columns ..
 
 // ScanWith merges the transaction's own writes into a scan of the snapshot.
 func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	if o.Index != "" {
+		return tx.ScanIndex(ctx, table, o)
+	}
 	own, err := tx.ownIn(table, o)
 	if err = errors.Join(err, retry.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed[model.Entry](err)

@@ -37,6 +37,9 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 
 // ScanWith streams the entries that the options select.
 func (s *Snapshot) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	if o.Index != "" {
+		return s.ScanIndex(ctx, table, o)
+	}
 	return Entries(s.ScanRows(ctx, table, o), o.Limit)
 }
 
