@@ -48,6 +48,10 @@ type Timing = model.Timing
 // Stats are the counters of a client since NewClient.
 type Stats = model.Stats
 
+// ValidateSchema reports, without an instance, what CreateSchema refuses in any: ErrInvalidArgument for
+// names, types and times that no schema may have; ErrTooLarge for too many tables or columns.
+func ValidateSchema(s *Schema) error { return model.Validate(s) }
+
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables
 // of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
 // tables, observed columns, weak columns, indexes or Columns, that has other TTLs, or another type

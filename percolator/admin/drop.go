@@ -90,7 +90,7 @@ func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts D
 		err = fmt.Errorf("percolator: %w: DropOptions: RowsPerSecond is negative", model.ErrInvalidArgument)
 	}
 	if err == nil {
-		err = s.Validate()
+		err = model.Validate(s)
 	}
 	if err != nil {
 		return nil, err

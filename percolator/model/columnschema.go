@@ -35,16 +35,16 @@ func validateTTL(table, what string, ttl time.Duration) error {
 // MaxDeclaredColumns is how many declarations of columns a table may have.
 const MaxDeclaredColumns = 1000
 
-// prefix returns the prefix that the declaration names, if it names one.
-func (d ColumnSchema) prefix() (string, bool) { return strings.CutSuffix(d.Name, "*") }
+// prefixOf returns the prefix that the declaration names, if it names one.
+func prefixOf(d ColumnSchema) (string, bool) { return strings.CutSuffix(d.Name, "*") }
 
 // validateDeclarations checks Columns and TTL, and that a declared table declares what the rest of
 // it speaks of.
-func (t *Table) validateDeclarations() error {
+func validateDeclarations(t *Table) error {
 	if err := validateTTL(t.Name, "the table", t.TTL); err != nil {
 		return err
 	}
-	if err := t.validateNotifyExpired(); err != nil || len(t.Columns) == 0 {
+	if err := validateNotifyExpired(t); err != nil || len(t.Columns) == 0 {
 		return err
 	}
 	if len(t.Columns) > MaxDeclaredColumns {
@@ -128,7 +128,7 @@ func declarationsOf(columns []ColumnSchema) *Declarations {
 	for i := range d.columns {
 		c := &d.columns[i]
 		c.Type = cmp.Or(c.Type, TypeBytes)
-		if _, ok := c.prefix(); ok {
+		if _, ok := prefixOf(*c); ok {
 			d.prefixes = append(d.prefixes, *c)
 		} else {
 			d.exact[c.Name] = *c
@@ -181,7 +181,7 @@ func (d *Declarations) For(c ColumnSchema) (ColumnSchema, bool) {
 	if d == nil {
 		return ColumnSchema{}, false
 	}
-	if p, ok := c.prefix(); ok {
+	if p, ok := prefixOf(c); ok {
 		return d.ofPrefix(p)
 	}
 	return d.Of(c.Name)
@@ -217,7 +217,7 @@ func (d *Declarations) meant(column string) string {
 	names := make([]string, len(d.columns))
 	for i, c := range d.columns {
 		names[i] = c.Name
-		if p, isPrefix := c.prefix(); isPrefix {
+		if p, isPrefix := prefixOf(c); isPrefix {
 			names[i] = p + column[min(len(p), len(column)):]
 		}
 	}

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -108,35 +107,15 @@ type ConflictError struct {
 	// or it gave way to an Update of its own client that had lost on the cell before.
 	OtherTS tso.Timestamp
 	Locked  bool // the other transaction still holds its lock
-	gaveWay bool
-	entry   Cell // of an index, which the conflict is on; zero: it is on Cell
+	GaveWay bool // an Update of the same client that had lost on Cell before went first
 }
-
-// GaveWay is the conflict of a transaction that ended since an Update of its own client, which had
-// lost on the cell before, was to go first.
-func GaveWay(c Cell, startTS tso.Timestamp) *ConflictError {
-	return &ConflictError{Cell: c, StartTS: startTS, gaveWay: true}
-}
-
-// AtEntry returns the conflict as one on an entry of an index. The row of an entry is a value, so
-// Cell is the indexed cell.
-func AtEntry(e *ConflictError, entry Cell) *ConflictError {
-	e.entry = entry
-	return e
-}
-
-// Contested is the stored cell that a conflict is on: Cell, or an entry of an index.
-func Contested(e *ConflictError) Cell { return cmp.Or(e.entry, e.Cell) }
-
-// HasGivenWay reports whether a conflict is from GaveWay.
-func HasGivenWay(e *ConflictError) bool { return e.gaveWay }
 
 // Error names the cell and both transactions, never a value.
 func (e *ConflictError) Error() string {
 	switch {
 	case e.Locked:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d met the lock of transaction %d", e.Cell, e.StartTS, e.OtherTS)
-	case e.gaveWay:
+	case e.GaveWay:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d gave way to an Update that had lost there before", e.Cell, e.StartTS)
 	case e.OtherTS == 0:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d was rolled back after its lock had expired", e.Cell, e.StartTS)

@@ -94,8 +94,8 @@ type Index struct {
 	Unique       bool `json:",omitempty"` // two rows cannot hold the same value: ErrUnique
 }
 
-// Validate reports what is wrong with the schema, as ErrInvalidArgument.
-func (s *Schema) Validate() error {
+// Validate reports what is wrong with a schema, as ErrInvalidArgument.
+func Validate(s *Schema) error {
 	if s == nil {
 		return fmt.Errorf("percolator: %w: no schema", ErrInvalidArgument)
 	}
@@ -128,7 +128,7 @@ func ValidateStored(s *Schema) error {
 			}
 			seen[name] = true
 		}
-		if err := t.validateColumns(); err != nil {
+		if err := validateColumns(&t); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func ValidateStored(s *Schema) error {
 	return nil
 }
 
-func (t *Table) validateColumns() error {
+func validateColumns(t *Table) error {
 	seen := map[string]bool{}
 	for _, col := range slices.Concat(t.Observed, t.Weak) {
 		if err := ValidateColumn(Cell{t.Name, "", col}); err != nil {
@@ -162,7 +162,7 @@ func (t *Table) validateColumns() error {
 			return CellError(ErrInvalidArgument, Cell{t.Name, "", ix.Column}, "an index needs a name and a column that can be written")
 		}
 	}
-	return t.validateDeclarations()
+	return validateDeclarations(t)
 }
 
 // BigtableNames lists the Bigtable tables that carry t: its own and one for each index.
@@ -273,7 +273,7 @@ func SetOf(names []string) map[string]bool {
 
 // NormalizeSchema returns s in a fixed order and without the splits, which matter only at creation.
 func NormalizeSchema(s *Schema) *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal, Dropping: slices.Sorted(slices.Values(s.Dropping))}
+	out := &Schema{Tables: slices.Clone(s.Tables), Timing: normalizedTiming(s.Timing), DisableJournal: s.DisableJournal, Dropping: slices.Sorted(slices.Values(s.Dropping))}
 	for i, t := range out.Tables {
 		t.Schema = cmp.Or(t.Schema, s.Name)
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
@@ -289,7 +289,7 @@ func NormalizeSchema(s *Schema) *Schema {
 // valid UTF-8, so EncodeSchema quotes other column names as Go does.
 func EncodeSchema(s *Schema) []byte {
 	out := NormalizeSchema(s)
-	out.eachColumn(func(name string) string {
+	eachColumn(out, func(name string) string {
 		if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
 			return strconv.QuoteToASCII(name)
 		}
@@ -336,7 +336,7 @@ func DecodeSchema(b []byte) (*Schema, error) {
 		return nil, err
 	}
 	var bad error
-	s.eachColumn(func(name string) string {
+	eachColumn(s, func(name string) string {
 		if !strings.HasPrefix(name, `"`) {
 			return name
 		}
@@ -357,7 +357,7 @@ func otherFormat(format int) error {
 }
 
 // eachColumn replaces every column name; s must own its slices.
-func (s *Schema) eachColumn(f func(string) string) {
+func eachColumn(s *Schema, f func(string) string) {
 	for i := range s.Tables {
 		t := &s.Tables[i]
 		for j := range t.Observed {

@@ -14,11 +14,11 @@ func TestTablesOfASchema(t *testing.T) {
 	for i := range MaxTables - 5 {
 		s.Tables = append(s.Tables, Table{Name: fmt.Sprint("t", i)})
 	}
-	if err := s.Validate(); err != nil {
+	if err := Validate(s); err != nil {
 		t.Error(err)
 	}
 	s.Tables[0].Indexes = append(s.Tables[0].Indexes, Index{Name: "c", Column: "c"})
-	if err := s.Validate(); !errors.Is(err, ErrTooLarge) {
+	if err := Validate(s); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("one more: %v", err)
 	}
 }

@@ -97,7 +97,7 @@ func TestNotifyExpired(t *testing.T) {
 	} {
 		table.Name = "t"
 		s := &Schema{Tables: []Table{table}}
-		if err := s.Validate(); err != nil {
+		if err := Validate(s); err != nil {
 			t.Error(err)
 		}
 		stored := NewCatalog(wantRoundTrip(t, s)).Tables["t"]
@@ -142,18 +142,18 @@ func TestInvalidDeclarations(t *testing.T) {
 		"more than the most of": {Table{Columns: make([]ColumnSchema, MaxDeclaredColumns+1)}, "1001"},
 	} {
 		c.table.Name = "t"
-		err := (&Schema{Tables: []Table{c.table}}).Validate()
+		err := Validate(&Schema{Tables: []Table{c.table}})
 		if !errors.Is(err, ErrInvalidArgument) && !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want an error that says %q", name, err, c.says)
 		}
 	}
 	for _, s := range declaredSchemas() {
-		if err := s.Validate(); err != nil {
+		if err := Validate(s); err != nil {
 			t.Error(err)
 		}
 	}
 	used := Table{Name: "t", Columns: columns("item:*", "w"), Observed: []string{"item:1"}, Weak: []string{"w"}, Indexes: []Index{{Name: "ix", Column: "item:"}}}
-	if err := (&Schema{Tables: []Table{used}}).Validate(); err != nil {
+	if err := Validate(&Schema{Tables: []Table{used}}); err != nil {
 		t.Error(err)
 	}
 }

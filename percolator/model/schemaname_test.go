@@ -59,7 +59,7 @@ func TestASchemaWithANameHasItsOwnTables(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]bool{"": false, "orders": false, "search": true} {
 		s := &Schema{Name: "orders", Tables: []Table{{Name: "order"}, {Name: "x", Schema: name}}}
-		if err := s.Validate(); errors.Is(err, ErrInvalidArgument) != wrong {
+		if err := Validate(s); errors.Is(err, ErrInvalidArgument) != wrong {
 			t.Errorf("a table of %q: %v", name, err)
 		}
 	}

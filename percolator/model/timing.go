@@ -37,8 +37,8 @@ func InheritTiming(t, from Timing) Timing {
 	return Timing{cmp.Or(t.RequestLifetime, from.RequestLifetime), cmp.Or(t.MetaMaxAge, from.MetaMaxAge)}
 }
 
-// normalized is zero where t equals the default, so that equal timings have equal encodings.
-func (t Timing) normalized() Timing {
+// normalizedTiming is zero where t equals the default, so that equal timings have equal encodings.
+func normalizedTiming(t Timing) Timing {
 	if t.RequestLifetime == DefaultTiming.RequestLifetime {
 		t.RequestLifetime = 0
 	}

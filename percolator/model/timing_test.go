@@ -28,7 +28,7 @@ func TestTimingLimits(t *testing.T) {
 		{Timing{100 * time.Millisecond, 11 * time.Minute}, ErrInvalidArgument, ErrInvalidArgument},
 	} {
 		s := &Schema{Timing: c.timing}
-		if err := s.Validate(); !errors.Is(err, c.first) {
+		if err := Validate(s); !errors.Is(err, c.first) {
 			t.Errorf("%+v is %v", c.timing, err)
 		}
 		if _, err := DecodeSchema(EncodeSchema(s)); !errors.Is(err, c.stored) {

@@ -25,7 +25,7 @@ func (t *TableInfo) life(column string) ColumnSchema {
 }
 
 // validateNotifyExpired refuses a NotifyExpired of which no observer could ever hear.
-func (t *Table) validateNotifyExpired() error {
+func validateNotifyExpired(t *Table) error {
 	info := &TableInfo{Table: *t, Declared: declarationsOf(t.Columns)}
 	observed := map[string]bool{}
 	for _, col := range t.Observed {

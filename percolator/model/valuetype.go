@@ -143,10 +143,12 @@ func (t Type) Check(b []byte) error {
 		if !utf8.Valid(b) {
 			err = errors.New("not UTF-8")
 		}
-	case TypeInt64, TypeOrderedInt64, TypeTime:
-		if len(b) != 8 {
-			_, err = eightBytes(b, aType(t))
-		}
+	case TypeInt64:
+		_, err = DecodeInt64(b)
+	case TypeOrderedInt64:
+		_, err = DecodeOrderedInt64(b)
+	case TypeTime:
+		_, err = DecodeTime(b)
 	case TypeFloat64:
 		var v float64
 		if v, err = DecodeFloat64(b); err == nil {

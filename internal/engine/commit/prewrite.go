@@ -334,21 +334,20 @@ func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
 	return nil
 }
 
-// conflict completes a conflict on a cell. The caller knows an index entry by the indexed cell,
-// since the entry's row is a value.
+// conflict completes a conflict on a cell.
 func (cm *commit) conflict(c model.Cell, e model.ConflictError) error {
-	e.Cell, e.StartTS = c, cm.startTS
+	e.StartTS = cm.startTS
 	for _, rw := range cm.rows {
 		if rw.table != c.Table || rw.row != c.Row {
 			continue
 		}
 		for _, w := range rw.writes {
-			if w.Cell == c && w.Indexed != (model.Cell{}) {
-				e.Cell = w.Indexed
-				return model.AtEntry(&e, c)
+			if w.Cell == c {
+				return conflictOf(w, e)
 			}
 		}
 	}
+	e.Cell = c
 	return &e
 }
 

@@ -29,7 +29,7 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := s.Validate(); err != nil {
+	if err := model.Validate(s); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
@@ -50,7 +50,7 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 
 // ApplySchemaOn is ApplySchema on an open store.
 func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s *model.Schema) error {
-	if err := s.Validate(); err != nil {
+	if err := model.Validate(s); err != nil {
 		return err
 	}
 	if err := createMeta(ctx, tables); err != nil {

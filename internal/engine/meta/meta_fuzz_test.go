@@ -25,7 +25,7 @@ func FuzzDecodeSchema(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := model.DecodeSchema(b)
-		if err != nil || s.Validate() != nil {
+		if err != nil || model.Validate(s) != nil {
 			return
 		}
 		encoded := model.EncodeSchema(s)

@@ -64,7 +64,7 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 	if err := retry.CheckContext(ctx); err != nil {
 		return model.SchemaPlan{}, err
 	}
-	if err := s.Validate(); err != nil {
+	if err := model.Validate(s); err != nil {
 		return model.SchemaPlan{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)

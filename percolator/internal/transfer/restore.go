@@ -62,7 +62,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := s.Validate(); err != nil {
+	if err := model.Validate(s); err != nil {
 		return err
 	}
 	if err := meta.CreateMetaTable(ctx, project, instance, opts...); err != nil {
