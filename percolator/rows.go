@@ -6,8 +6,9 @@ import (
 	"iter"
 	"reflect"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/engine/reads"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Rows reads and writes rows of one table as structs of type T, each field of which is a column. It
@@ -210,7 +211,7 @@ func (r Rows[T]) decode(to *T, key string, values [][]byte) (exists bool, err er
 		}
 		exists = true
 		if err := col.decodeTo(values[i], row.FieldByIndex(col.field)); err != nil {
-			return true, model.CellError(ErrCorrupt, Cell{Table: r.table, Row: key, Column: col.name}, "%v", err)
+			return true, catalog.CellError(ErrCorrupt, Cell{Table: r.table, Row: key, Column: col.name}, "%v", err)
 		}
 	}
 	return exists, nil

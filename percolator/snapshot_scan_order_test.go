@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	scans "github.com/gopercolator/percolator/internal/engine/reads"
+
 	"pgregory.net/rapid"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -149,7 +150,7 @@ func TestScansAgainstAModel(t *testing.T) {
 
 // scanned is what found says of a scan of these cells.
 func scanned(all map[percolator.Cell]string, o percolator.ScanOptions) string {
-	rows, columns := model.SelectedRows(o), model.SelectedColumns(o)
+	rows, columns := scans.SelectedRows(o), scans.SelectedColumns(o)
 	cells := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(c percolator.Cell) bool { return !rows.Contain(c.Row) || !columns.Contain(c.Column) })
 	slices.SortFunc(cells, func(a, b percolator.Cell) int {
 		byRow := strings.Compare(a.Row, b.Row)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -256,7 +257,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := b.save(ctx); err != nil {
-		b.e.Config.Logger.Warn("position of a backfill not saved", "index", model.IndexTable(b.table, b.ix), "error", err)
+		b.e.Config.Logger.Warn("position of a backfill not saved", "index", catalog.IndexTable(b.table, b.ix), "error", err)
 	}
 }
 
@@ -266,7 +267,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		// This client has read a schema with the index, so the time runs from the moment when that
 		// was stored, or later.
 		b.opts.Progress(b.at.BackfillProgress)
-		if err := b.opts.Wait(ctx, model.DrainTime(b.e.Store.Timing)); err != nil {
+		if err := b.opts.Wait(ctx, catalog.DrainTime(b.e.Store.Timing)); err != nil {
 			return err
 		}
 		if err := b.enter(ctx, BackfillSweep); err != nil {
@@ -274,7 +275,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		}
 	}
 	if b.at.Phase == BackfillSweep {
-		w := b.walk(model.IndexTable(b.table, b.ix), model.IndexColumn, b.planSweep, b.swept)
+		w := b.walk(catalog.IndexTable(b.table, b.ix), catalog.IndexColumn, b.planSweep, b.swept)
 		if err := w.run(ctx, model.All()); err != nil {
 			return err
 		}

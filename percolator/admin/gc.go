@@ -17,17 +17,17 @@ type Collection = model.Collection
 // CollectorConfig configures a collector. The zero value is useful.
 type CollectorConfig = model.CollectorConfig
 
-// CollectionBounds tells how far collection has come and how far a cycle of this client's Collector
-// would go if it began now.
+// CollectionBounds tells how far collection has come, and how far a cycle of this client's
+// Collector would go if it started now.
 type CollectionBounds struct {
 	Now       tso.Timestamp // the oracle's present
 	Safepoint tso.Timestamp // announced: reads at or below it are refused; 0: none was yet
-	Announced tso.Timestamp // the oracle's time when it was
+	Announced tso.Timestamp // the oracle's time of that announcement
 	Watermark tso.Timestamp // nothing newer has been removed
 
 	Retention time.Duration // Config.Retention of this client, on which Next depends
-	Next      tso.Timestamp // what a cycle would announce or finish; at most Safepoint
-	HeldBy    *model.Hold   // the hold that keeps Next below the retention; may be nil
+	Next      tso.Timestamp // what a cycle would announce or finish; at least Safepoint
+	HeldBy    *model.Hold   // the hold that keeps Next below the retention; nil: none
 }
 
 // TakeHold keeps what a snapshot at ts (0: now) reads from collection for ttl (0: 1 h; at most
@@ -45,10 +45,10 @@ func (a *Admin) ExtendHold(ctx context.Context, h model.Hold, ttl time.Duration)
 	return a.e.Meta.ExtendHold(ctx, h, ttl)
 }
 
-// KeepHold extends a hold for ttl, eight times in each, until stop is called, which waits for that.
-// The context that it returns ends when the hold is gone; its cause is ErrSnapshotTooOld then.
-// Whether the hold has lasted, a last ExtendHold tells: other errors of those before pass by
-// themselves.
+// KeepHold extends h by ttl every ttl/8 until the caller calls stop, which returns when the last
+// extension has ended. held ends when the hold is gone, with the cause ErrSnapshotTooOld. KeepHold
+// tries again after other errors, so call ExtendHold once more at the end to learn whether the hold
+// has lasted.
 func (a *Admin) KeepHold(ctx context.Context, h model.Hold, ttl time.Duration) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})

@@ -8,9 +8,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/internal/sweep"
 )
 
-// Sweeper passes over all tables for whatever the journal does not lead to (docs/PROTOCOL.md, "The
-// journal"), and sees that from there on it does. Its methods may be called concurrently; there may
-// be many sweepers of one instance.
+// Sweeper searches all tables for work that the journal does not lead to (docs/PROTOCOL.md, "The
+// journal"), and adds it to the journal. Its methods may be called concurrently; there may be many
+// sweepers of one instance.
 type Sweeper struct{ s *sweep.Sweeper }
 
 // NewSweeper returns a sweeper of the client's instance. Workers (package observers) run one by

@@ -3,7 +3,6 @@ package model
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -128,21 +127,3 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Is(target error) bool {
 	return target == ErrConflict || (e.Locked && target == ErrLocked)
 }
-
-// CellError wraps a sentinel with the cell, or the column if there is no row, and what is wrong
-// with it. It never carries a value.
-func CellError(sentinel error, c Cell, format string, args ...any) error {
-	place := c.String()
-	if c.Row == "" {
-		place = c.Table + "/" + strconv.Quote(c.Column)
-	}
-	return fmt.Errorf("percolator: %s: %w: %s", place, sentinel, fmt.Sprintf(format, args...))
-}
-
-// unknownName is ErrSchemaMismatch for a name that the schema lacks. It is ErrInvalidArgument as
-// well, as the name of a column is: whoever gave it may have misspelt it.
-type unknownName struct{ error }
-
-func (e unknownName) Unwrap() error { return e.error }
-
-func (unknownName) Is(target error) bool { return target == ErrInvalidArgument }

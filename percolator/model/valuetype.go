@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/internal/values"
 )
 
 // Type is the type of the values of a column, and so how they are stored. The empty Type is
@@ -43,97 +44,6 @@ const (
 // Types are all types, in the order in which texts list them.
 var Types = []Type{TypeBytes, TypeString, TypeInt64, TypeOrderedInt64, TypeFloat64, TypeBool, TypeTime, TypeJSON}
 
-const signBit = 1 << 63
-
-// EncodeInt64 encodes a TypeInt64.
-func EncodeInt64(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
-
-// DecodeInt64 is the inverse of EncodeInt64.
-func DecodeInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an int64")
-	return int64(v), err
-}
-
-// EncodeOrderedInt64 encodes a TypeOrderedInt64.
-func EncodeOrderedInt64(v int64) []byte {
-	return binary.BigEndian.AppendUint64(nil, uint64(v)^signBit)
-}
-
-// DecodeOrderedInt64 is the inverse of EncodeOrderedInt64.
-func DecodeOrderedInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an ordered_int64")
-	return int64(v ^ signBit), err
-}
-
-// EncodeFloat64 encodes a TypeFloat64. Equal numbers, and all NaNs, have one encoding each.
-func EncodeFloat64(v float64) []byte {
-	switch {
-	case v == 0:
-		v = 0 // and not -0
-	case v != v:
-		v = math.NaN()
-	}
-	bits := math.Float64bits(v)
-	if bits&signBit != 0 {
-		bits = ^bits
-	} else {
-		bits |= signBit
-	}
-	return binary.BigEndian.AppendUint64(nil, bits)
-}
-
-// DecodeFloat64 is the inverse of EncodeFloat64.
-func DecodeFloat64(b []byte) (float64, error) {
-	bits, err := eightBytes(b, "a float64")
-	if bits&signBit != 0 {
-		bits ^= signBit
-	} else {
-		bits = ^bits
-	}
-	return math.Float64frombits(bits), err
-}
-
-// EncodeBool encodes a TypeBool.
-func EncodeBool(v bool) []byte {
-	if v {
-		return []byte{1}
-	}
-	return []byte{0}
-}
-
-// DecodeBool is the inverse of EncodeBool.
-func DecodeBool(b []byte) (bool, error) {
-	if len(b) != 1 || b[0] > 1 {
-		return false, errors.New("not a bool")
-	}
-	return b[0] == 1, nil
-}
-
-// EncodeTime encodes a TypeTime, and refuses one that nanoseconds in 64 bits cannot tell.
-func EncodeTime(v time.Time) ([]byte, error) {
-	ns := v.UnixNano()
-	if !time.Unix(0, ns).Equal(v) {
-		return nil, errors.New("not a time between the years 1678 and 2262")
-	}
-	return EncodeOrderedInt64(ns), nil
-}
-
-// DecodeTime is the inverse of EncodeTime. The time is in UTC.
-func DecodeTime(b []byte) (time.Time, error) {
-	ns, err := DecodeOrderedInt64(b)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%d bytes are not a time", len(b))
-	}
-	return time.Unix(0, ns).UTC(), nil
-}
-
-func eightBytes(b []byte, what string) (uint64, error) {
-	if len(b) != 8 {
-		return 0, fmt.Errorf("%d bytes are not %s", len(b), what)
-	}
-	return binary.BigEndian.Uint64(b), nil
-}
-
 // Check reports what keeps b from being a value of the type: nothing, for what Parse and the
 // columns of the type give. The message never quotes b.
 func (t Type) Check(b []byte) error {
@@ -144,18 +54,18 @@ func (t Type) Check(b []byte) error {
 			err = errors.New("not UTF-8")
 		}
 	case TypeInt64:
-		_, err = DecodeInt64(b)
+		_, err = values.DecodeInt64(b)
 	case TypeOrderedInt64:
-		_, err = DecodeOrderedInt64(b)
+		_, err = values.DecodeOrderedInt64(b)
 	case TypeTime:
-		_, err = DecodeTime(b)
+		_, err = values.DecodeTime(b)
 	case TypeFloat64:
 		var v float64
-		if v, err = DecodeFloat64(b); err == nil {
+		if v, err = values.DecodeFloat64(b); err == nil {
 			err = checkFloat64(v)
 		}
 	case TypeBool:
-		_, err = DecodeBool(b)
+		_, err = values.DecodeBool(b)
 	case TypeJSON:
 		if !utf8.Valid(b) || !json.Valid(b) {
 			err = errors.New("not JSON")
@@ -199,24 +109,24 @@ func (t Type) Parse(text string) (b []byte, err error) {
 	case TypeInt64, TypeOrderedInt64:
 		var v int64
 		if v, err = strconv.ParseInt(text, 10, 64); t == TypeInt64 {
-			b = EncodeInt64(v)
+			b = values.EncodeInt64(v)
 		} else {
-			b = EncodeOrderedInt64(v)
+			b = values.EncodeOrderedInt64(v)
 		}
 	case TypeFloat64:
 		var v float64
 		if v, err = strconv.ParseFloat(text, 64); v != v {
 			err = strconv.ErrSyntax // as a Float64 column refuses it
 		}
-		b = EncodeFloat64(v)
+		b = values.EncodeFloat64(v)
 	case TypeBool:
-		if b = EncodeBool(text == "true"); text != "true" && text != "false" {
+		if b = values.EncodeBool(text == "true"); text != "true" && text != "false" {
 			err = strconv.ErrSyntax
 		}
 	case TypeTime:
 		var v time.Time
 		if v, err = time.Parse(time.RFC3339Nano, text); err == nil {
-			b, err = EncodeTime(v)
+			b, err = values.EncodeTime(v)
 		}
 	default:
 		b = []byte(text)
@@ -234,22 +144,22 @@ func (t Type) Parse(text string) (b []byte, err error) {
 func (t Type) Format(b []byte) (string, error) {
 	switch t {
 	case TypeInt64:
-		v, err := DecodeInt64(b)
+		v, err := values.DecodeInt64(b)
 		return strconv.FormatInt(v, 10), err
 	case TypeOrderedInt64:
-		v, err := DecodeOrderedInt64(b)
+		v, err := values.DecodeOrderedInt64(b)
 		return strconv.FormatInt(v, 10), err
 	case TypeFloat64:
-		v, err := DecodeFloat64(b)
+		v, err := values.DecodeFloat64(b)
 		if abs := math.Abs(v); abs == 0 || 1e-6 <= abs && abs < 1e21 { // as in JSON
 			return strconv.FormatFloat(v, 'f', -1, 64), err
 		}
 		return strconv.FormatFloat(v, 'g', -1, 64), err
 	case TypeBool:
-		v, err := DecodeBool(b)
+		v, err := values.DecodeBool(b)
 		return strconv.FormatBool(v), err
 	case TypeTime:
-		v, err := DecodeTime(b)
+		v, err := values.DecodeTime(b)
 		return v.Format(time.RFC3339Nano), err
 	}
 	return string(b), t.Check(b)

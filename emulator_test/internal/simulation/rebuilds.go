@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -116,8 +117,8 @@ func (w *world) sleepThrough(p *process) {
 	if w.calm.Load() {
 		return
 	}
-	timing := model.EffectiveTiming(w.cfg.Timing)
-	drain := model.DrainTime(timing)
+	timing := catalog.EffectiveTiming(w.cfg.Timing)
+	drain := catalog.DrainTime(timing)
 	for _, sl := range w.slots {
 		if !strings.HasPrefix(sl.name, "client") {
 			continue

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -133,7 +135,7 @@ func contested(cells []model.Cell, err error) []model.Cell {
 		cells = nil
 	}
 	cells = append(slices.Clone(cells), cell)
-	slices.SortFunc(cells, model.CompareCells)
+	slices.SortFunc(cells, catalog.CompareCells)
 	return cells
 }
 

@@ -33,7 +33,7 @@ func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) 
 
 // ownIn lists the transaction's own puts and deletes that the options select.
 func (tx *Txn) ownIn(table string, o model.ScanOptions) ([]Write, error) {
-	rows, columns := model.SelectedRows(o), model.SelectedColumns(o)
+	rows, columns := reads.SelectedRows(o), reads.SelectedColumns(o)
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.done {

@@ -1,6 +1,7 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -125,7 +126,7 @@ func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.ts }
 func (s *Snapshot) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	value, err := s.getOne(ctx, c)
 	if err == nil && value == nil {
-		err = model.CellError(model.ErrNotFound, c, "no value at %d", s.ts)
+		err = catalog.CellError(model.ErrNotFound, c, "no value at %d", s.ts)
 	}
 	return value, err
 }

@@ -22,6 +22,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/values"
+
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -38,14 +41,14 @@ type Row struct {
 }
 
 // Table is a table whose rows are written or read. It is immutable.
-type Table struct{ info *model.TableInfo }
+type Table struct{ info *catalog.TableInfo }
 
 // NewTable takes the declared columns of a table.
-func NewTable(info *model.TableInfo) *Table { return &Table{info} }
+func NewTable(info *catalog.TableInfo) *Table { return &Table{info} }
 
 // TableOf is NewTable of a table of a schema. ErrSchemaMismatch: there is no such table.
 func TableOf(s *model.Schema, name string) (*Table, error) {
-	catalog := model.NewCatalog(s)
+	catalog := catalog.New(s)
 	info, ok := catalog.UserTable(name)
 	if !ok {
 		return nil, catalog.UnknownTable(name)
@@ -69,15 +72,15 @@ func decode(t model.Type, stored []byte) (v any, ok bool) {
 	case model.TypeString:
 		return string(stored), utf8.Valid(stored)
 	case model.TypeInt64:
-		v, err = model.DecodeInt64(stored)
+		v, err = values.DecodeInt64(stored)
 	case model.TypeOrderedInt64:
-		v, err = model.DecodeOrderedInt64(stored)
+		v, err = values.DecodeOrderedInt64(stored)
 	case model.TypeFloat64:
-		v, err = model.DecodeFloat64(stored)
+		v, err = values.DecodeFloat64(stored)
 	case model.TypeBool:
-		v, err = model.DecodeBool(stored)
+		v, err = values.DecodeBool(stored)
 	case model.TypeTime:
-		v, err = model.DecodeTime(stored)
+		v, err = values.DecodeTime(stored)
 	case model.TypeJSON:
 		return json.RawMessage(stored), t.Check(stored) == nil
 	default:
@@ -92,21 +95,21 @@ func encode(t model.Type, v any) ([]byte, error) {
 	case int64:
 		switch t {
 		case model.TypeInt64:
-			return model.EncodeInt64(of), nil
+			return values.EncodeInt64(of), nil
 		case model.TypeOrderedInt64:
-			return model.EncodeOrderedInt64(of), nil
+			return values.EncodeOrderedInt64(of), nil
 		}
 	case float64:
 		if t == model.TypeFloat64 {
-			return model.EncodeFloat64(of), nil
+			return values.EncodeFloat64(of), nil
 		}
 	case bool:
 		if t == model.TypeBool {
-			return model.EncodeBool(of), nil
+			return values.EncodeBool(of), nil
 		}
 	case time.Time:
 		if t == model.TypeTime {
-			return model.EncodeTime(of)
+			return values.EncodeTime(of)
 		}
 	case []byte:
 		if t == model.TypeBytes || t == model.TypeString || t == model.TypeJSON {
