@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -15,7 +16,7 @@ func ValidateRow(c model.Cell) error {
 	case c.Row == "":
 		return CellError(model.ErrInvalidArgument, c, "the row key is empty")
 	case len(c.Row) > model.MaxRowKeyBytes:
-		return CellError(model.ErrTooLarge, model.Cell{Table: c.Table, Row: c.Row[:32] + "…", Column: c.Column}, "the row key has %d bytes, the limit is %d", len(c.Row), model.MaxRowKeyBytes)
+		return CellError(model.ErrTooLarge, model.Cell{Table: c.Table, Row: text.Beginning(c.Row, 32) + "…", Column: c.Column}, "the row key has %d bytes, the limit is %d", len(c.Row), model.MaxRowKeyBytes)
 	}
 	return nil
 }
@@ -26,7 +27,7 @@ func ValidateColumn(c model.Cell) error {
 	case c.Column == "":
 		return CellError(model.ErrInvalidArgument, c, "the column is empty")
 	case len(c.Column) > model.MaxColumnBytes:
-		return CellError(model.ErrTooLarge, model.Cell{Table: c.Table, Row: c.Row, Column: c.Column[:32] + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), model.MaxColumnBytes)
+		return CellError(model.ErrTooLarge, model.Cell{Table: c.Table, Row: c.Row, Column: text.Beginning(c.Column, 32) + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), model.MaxColumnBytes)
 	case strings.Contains(c.Column, "\x00"):
 		return CellError(model.ErrInvalidArgument, c, "a column may not contain the byte 0x00")
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"context"
 	"encoding/json"
@@ -257,7 +258,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := b.save(ctx); err != nil {
-		b.e.Config.Logger.Warn("position of a backfill not saved", "index", catalog.IndexTable(b.table, b.ix), "error", err)
+		telemetry.Warn(b.e.Config.Logger, "position of a backfill not saved", err, "index", catalog.IndexTable(b.table, b.ix))
 	}
 }
 

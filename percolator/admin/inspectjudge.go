@@ -77,7 +77,9 @@ func (a *Admin) readStatuses(ctx context.Context, held []layout.LockRecord, j *j
 	for i, id := range ids {
 		g.Go(func() error {
 			got := answer{id: id}
-			if !a.e.Meta.KnowsTable(gctx, id.Primary.Table) {
+			if known, err := a.e.Meta.HasTable(gctx, id.Primary.Table); err != nil {
+				return err
+			} else if !known {
 				got.wrong = fmt.Sprintf("its primary is in table %q, which is not in the schema", id.Primary.Table)
 			} else if d, err := a.e.Locks.Status(gctx, id.Primary, id.StartTS); errors.Is(err, model.ErrCorrupt) {
 				got.wrong = err.Error()

@@ -70,10 +70,7 @@ func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
 	if err := catalog.ValidateRow(at); err != nil {
 		return err
 	}
-	if !a.e.Meta.KnowsTable(ctx, at.Table) {
-		return a.e.Meta.Catalog.Load().UnknownTable(at.Table)
-	}
-	return nil
+	return a.e.Meta.RequireTable(ctx, at.Table)
 }
 
 // inspection is one InspectRow under way.

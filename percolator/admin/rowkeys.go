@@ -21,8 +21,8 @@ func (a *Admin) RowKeys(ctx context.Context, table string, r percolator.Range, l
 	if limit < 1 || limit > MaxRowKeys {
 		return nil, false, fmt.Errorf("percolator: %w: RowKeys: a limit of %d, not 1 to %d", model.ErrInvalidArgument, limit, MaxRowKeys)
 	}
-	if !a.e.Meta.KnowsTable(ctx, table) {
-		return nil, false, a.e.Meta.Catalog.Load().UnknownTable(table)
+	if err := a.e.Meta.RequireTable(ctx, table); err != nil {
+		return nil, false, err
 	}
 	ctx = store.InBackground(ctx)
 	for {

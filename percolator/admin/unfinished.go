@@ -55,9 +55,9 @@ var unfinishedPages = store.PageSize{Rows: 512, Cells: 4096}
 // unfinished reads what q lets through of the rows of table in r, or of all tables.
 func (a *Admin) unfinished(ctx context.Context, table string, r percolator.Range, opts PendingOptions, q store.Query) iter.Seq2[journal.NamedPage, error] {
 	knows := func(table string) (bool, error) { return a.e.Meta.HasTable(ctx, table) }
-	if table != "" && !a.e.Meta.KnowsTable(ctx, table) {
-		return func(yield func(journal.NamedPage, error) bool) {
-			yield(journal.NamedPage{}, a.e.Meta.Catalog.Load().UnknownTable(table))
+	if table != "" {
+		if err := a.e.Meta.RequireTable(ctx, table); err != nil {
+			return func(yield func(journal.NamedPage, error) bool) { yield(journal.NamedPage{}, err) }
 		}
 	}
 	oneRow := r.Start != "" && r == percolator.Row(r.Start)

@@ -5,7 +5,7 @@ import (
 
 	"context"
 	"errors"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -139,7 +139,12 @@ func (w *world) bringBack(p *process) {
 		if back, _ := d.Back(); back || d.Column == "" {
 			continue
 		}
-		if err := w.addToSchema(p.ctx, p, d.Declare); err != nil {
+		at, err := p.oracle.Next(p.ctx)
+		if err == nil {
+			d.ReturnsAfter(at)
+			err = w.addToSchema(p.ctx, p, d.Declare)
+		}
+		if err != nil {
 			w.note("%s: %s does not come back: %v", p.name, d, err)
 			continue
 		}
@@ -220,15 +225,25 @@ func (w *world) checkDropped() {
 			continue
 		}
 		err := w.cluster.Visit(d.Table, func(r layout.Row) bool {
-			for _, it := range r.Items {
-				if it.Column == d.Column && !strings.HasPrefix(r.Key, workload.Anew) {
-					w.problem("%s/%q/%q holds %s at %d although the column was dropped", d.Table, r.Key, it.Column, it.Family, it.Timestamp)
-				}
-			}
+			w.checkDroppedCell(d, r)
 			return true
 		})
 		if err != nil {
 			w.problem("%v", err)
+		}
+	}
+}
+
+// checkDroppedCell looks for what is left of a column in a row. What was committed since the column
+// came back is not, although the transaction may have begun before.
+func (w *world) checkDroppedCell(d *workload.Drop, r layout.Row) {
+	returned := layout.CellTime(d.Returned())
+	since := func(it layout.Item) bool {
+		return it.Column == d.Column && it.Family == layout.WriteFamily && returned > 0 && it.Timestamp > returned
+	}
+	for _, it := range r.Items {
+		if it.Column == d.Column && !since(it) && (it.Family != layout.DataFamily || !slices.ContainsFunc(r.Items, since)) {
+			w.problem("%s/%q/%q holds %s at %d although the column was dropped", d.Table, r.Key, it.Column, it.Family, it.Timestamp)
 		}
 	}
 }

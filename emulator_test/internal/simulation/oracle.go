@@ -129,7 +129,7 @@ func (o *oracle) restart(address string, down time.Duration, prepare func(*oracl
 
 // jump moves a server's clock.
 func (o *oracle) jump(address string, by time.Duration) {
-	if s := o.at(address); s != nil {
+	if s := o.at(address); s != nil && (by > 0 || s.up.maySetBack()) {
 		s.ahead.Add(int64(by))
 	}
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Annexes are what an operator drops: tables, and a column of one that stays. Until then, and as
@@ -31,6 +33,8 @@ type Drop struct {
 	stage dropStage
 	back  bool // the column has been declared anew
 	anew  int  // acknowledged transactions that have put there since
+
+	returned tso.Timestamp // no later than when it was declared anew; 0: it was not
 }
 
 type dropStage uint8
@@ -149,6 +153,21 @@ func (d *Drop) Declare(s *percolator.Schema) {
 	if !slices.ContainsFunc(t.Columns, func(c percolator.ColumnSchema) bool { return c.Name == d.Column }) {
 		t.Columns = append(t.Columns, percolator.ColumnSchema{Name: d.Column})
 	}
+}
+
+// ReturnsAfter says that a column that was dropped is about to be declared anew, again unless it is
+// the first call.
+func (d *Drop) ReturnsAfter(at tso.Timestamp) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.returned = cmp.Or(d.returned, at)
+}
+
+// Returned is no later than when the column was declared anew; 0: it was not.
+func (d *Drop) Returned() tso.Timestamp {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.returned
 }
 
 // ComeBack says that a column that was dropped is declared anew, for good.

@@ -56,8 +56,8 @@ type Resolver struct {
 // lock may have been resolved, and even collected, since the scan: what counts is what the cell
 // holds. Errors: ErrCorrupt for a lock that contradicts the protocol, and the errors of the store.
 func (r *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolution, error) {
-	if !r.Meta.KnowsTable(ctx, l.Cell.Table) {
-		return model.LockAlive, r.Meta.Catalog.Load().UnknownTable(l.Cell.Table)
+	if err := r.Meta.RequireTable(ctx, l.Cell.Table); err != nil {
+		return model.LockAlive, err
 	}
 	if l.StartTS <= 0 {
 		return model.LockAlive, catalog.CellError(model.ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
@@ -105,7 +105,9 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	if _, err := r.Meta.CheckRepairing(ctx); err != nil {
 		return Resolved{}, err
 	}
-	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
+	if known, err := r.Meta.HasTable(ctx, l.Primary.Table); err != nil {
+		return Resolved{}, err
+	} else if !known {
 		return r.resolveOrphan(ctx, cell, l)
 	}
 	id := TxnID{l.Primary, l.StartTS}
@@ -170,7 +172,9 @@ func (r *Resolver) resolveOrphan(ctx context.Context, cell model.Cell, l layout.
 // ResolveDrained resolves a lock of a transaction that can no longer commit, since none of its
 // requests can be in flight: it waits for no owner (J6).
 func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
-	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
+	if known, err := r.Meta.HasTable(ctx, l.Primary.Table); err != nil {
+		return err
+	} else if !known {
 		_, err := r.resolveOrphan(ctx, cell, l)
 		return err
 	}

@@ -5,6 +5,7 @@ package sweep
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"cmp"
 	"context"
@@ -119,8 +120,7 @@ func (w *Sweeper) log(ctx context.Context, due bool, done model.Sweep, err error
 	case errors.Is(err, model.ErrLeased):
 		log.Debug("sweep: nothing to do here", "err", err)
 	case err != nil:
-		log.Warn("sweep stopped, and is continued later", "phase", done.Phase, "table", done.Table)
-		log.Debug("sweep stopped", "err", err)
+		telemetry.Warn(log, "sweep stopped, and is continued later", err, "phase", done.Phase, "table", done.Table)
 	case due && done.Missed.Sum() > 0:
 		log.Error("swept, and found what the journal has missed", "locks", done.Missed.Locks, "notifications", done.Missed.Notifications, "garbage", done.Missed.Garbage)
 	case due:
