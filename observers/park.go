@@ -67,11 +67,13 @@ func pendingRows(ctx context.Context, c *percolator.Client, tables []string) ite
 				yield(model.Pending{}, err)
 				return
 			}
-			rows := e.Looker.Parked(ctx, table)
-			if !e.Meta.ByJournal() {
-				rows = e.Reads.ScanPending(ctx, table, percolator.All())
-			}
-			for row, err := range rows {
+		}
+		if e.Meta.ByJournal() {
+			e.Looker.Parked(ctx, tables...)(yield)
+			return
+		}
+		for _, table := range tables {
+			for row, err := range e.Reads.ScanPending(ctx, table, percolator.All()) {
 				if !yield(row, err) || err != nil {
 					return
 				}

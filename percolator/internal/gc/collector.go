@@ -155,8 +155,8 @@ func (g *Collector) ended(col model.Collection, err error) {
 
 func (g *Collector) collect(ctx context.Context) (model.Collection, error) {
 	s, err := g.acquire(ctx)
-	if other, ok := errors.AsType[*leased](err); ok {
-		return g.help(ctx, other)
+	if errors.Is(err, model.ErrLeased) {
+		return g.help(ctx, s.state.Collection, err)
 	}
 	if err != nil {
 		return model.Collection{}, err
@@ -180,6 +180,6 @@ func (g *Collector) collect(ctx context.Context) (model.Collection, error) {
 
 // ReadCollection reads how far collection has come, in any process.
 func ReadCollection(ctx context.Context, e *engine.Engine) (model.Collection, error) {
-	st, _, err := readCollectorState(ctx, e)
+	st, err := collectorLease.Read(ctx, e)
 	return st.Collection, err
 }

@@ -139,7 +139,7 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	st, _, err := readState(ctx, w.e)
+	st, err := leased.Read(ctx, w.e)
 	return m.Journal.Building != "" || st.Phase != model.SweepDone || now.Sub(st.Started) >= w.cfg.Interval, err
 }
 
@@ -190,6 +190,6 @@ func (w *Sweeper) sweep(ctx context.Context) (model.Sweep, error) {
 
 // Read reads how far the last sweep has come, in any process.
 func Read(ctx context.Context, e *engine.Engine) (model.Sweep, error) {
-	st, _, err := readState(ctx, e)
+	st, err := leased.Read(ctx, e)
 	return st.Sweep, err
 }
