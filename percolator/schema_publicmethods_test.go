@@ -18,7 +18,7 @@ func TestMethodsOfDeclarations(t *testing.T) {
 		new(percolator.Index):  nil,
 		new(percolator.Timing): nil,
 		new(percolator.Range):  nil,
-		new(percolator.Type):   {"Check", "Format", "Parse"},
+		new(percolator.Type):   {"Check", "Decode", "Encode", "Format", "IsText", "Parse"},
 
 		new(percolator.ColumnSchema): nil,
 

@@ -3,6 +3,9 @@
 package look
 
 import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/percolator/model"
 
 	"cmp"
@@ -179,7 +182,7 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []string) error {
 	switch {
 	case x.client != nil && err != nil:
 		return err
-	case cli.ExitCode(err) == cli.ExitUsage:
+	case cli.ExitCode(err) == cli.ExitUsage && status.Code(err) != codes.NotFound: // what is not found is a finding
 		return err
 	case x.client == nil:
 		ctx, cancel := context.WithTimeout(cmd.Context(), f.Oracle.Timeout)
