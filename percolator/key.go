@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
 // Key is a row key that is made of parts. Keys sort by their first part, then by the second, and so

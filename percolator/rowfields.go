@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 
 	"google.golang.org/protobuf/proto"
 

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 
 	"google.golang.org/protobuf/proto"
 

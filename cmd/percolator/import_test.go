@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 
 	"cloud.google.com/go/bigtable"
 

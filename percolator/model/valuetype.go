@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
 // Type is the type of the values of a column, and so how they are stored. The empty Type is

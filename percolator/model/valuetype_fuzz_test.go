@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
 // FuzzOrderedEncodings: the ordered encodings give back what they got, and their bytes sort as the

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 
 	"pgregory.net/rapid"
 

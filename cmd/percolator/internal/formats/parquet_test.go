@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/values"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 
 	"github.com/parquet-go/parquet-go"
 
