@@ -95,19 +95,19 @@
 //
 // A worker runs what its own client writes if it gets to it soon. Ready cells beyond four per slot
 // are its backlog: it hands the oldest to workers with idle slots, through the oracle
-// (coordination.Handover). A cell is handed over at most twice, and is this worker's again if it
-// still stands after twice Config.Grace. Cells gathered for batches are a backlog beyond a full
-// batch per slot. An oracle that hands nothing over leaves all cells where they are.
+// (coordination.Handover). A cell is handed over at most twice; this worker takes it back if its
+// notification still stands after twice Config.Grace. Cells gathered for batches are a backlog
+// beyond a full batch per slot. An oracle that hands nothing over leaves all cells where they are.
 //
-// A worker leaves alone what it merely comes across while another worker may have it in its queue:
+// A worker leaves alone what it finds in a search while another worker may have it in its queue:
 // for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately
 // waited in this worker's queue. Cells of a session that has ended do not wait.
 //
 // # Instances without a journal
 //
 // If Schema.DisableJournal is set, or the journal is building, workers search the tables. They find
-// work within seconds after Config.Grace, on tables that take less to pass. A worker follows a
-// change of that setting while it runs.
+// work within seconds after Config.Grace, unless passing the tables takes longer. A worker follows
+// a change of that setting while it runs.
 //
 // A scanner starts in a random tablet at a random key. It locks the rows that it finds until their
 // runs end, with the oracle if that keeps row locks. Where it meets another scanner's rows it goes

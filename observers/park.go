@@ -24,7 +24,7 @@ type Parked struct {
 	Cell     percolator.Cell
 	Observer string
 	Attempts int           // of the worker that parked it
-	Reason   string        // the text of the last error, at most percolator.MaxParkedReason bytes
+	Reason   string        // the text of the last error, at most model.MaxParkedReason bytes
 	Since    time.Time     // by that worker's clock
 	Through  tso.Timestamp // of the newest notification that the observer was run for
 }

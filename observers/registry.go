@@ -193,8 +193,8 @@ func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d
 // Config.Concurrency limits them.
 func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
 
-// NeedsTables names tables of which the observer makes use. [NewWorker] reports those that the
-// schema lacks: without the option a run fails when it comes to one.
+// NeedsTables names tables that the observer uses. [NewWorker] reports those that the schema lacks;
+// without the option, a run fails when it reaches one.
 func NeedsTables(names ...string) Option {
 	return func(o *options) { o.needs = append(o.needs, names...) }
 }

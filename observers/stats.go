@@ -22,7 +22,7 @@ type Stats struct {
 	Dispatched    int64 // notifications of this client that were queued or joined a queued cell
 	Dropped       int64 // notifications of this client for which there was no room
 	Hinted        int64 // hints from other processes that were queued or joined a queued cell
-	HandedOver    int64 // cells of the backlog that others took, or itself if it had asked before
+	HandedOver    int64 // cells of the backlog that others took, or this worker when it asked for work
 	Received      int64 // cells that other workers have handed over
 	Searches      int64 // passes of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
@@ -30,16 +30,16 @@ type Stats struct {
 	LocksResolved int64 // locks of the dead that its scanners, or its client's looks, resolved
 	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
-	// Backlog is the age of the oldest notification that the scanners met in their last pass, of
-	// columns that the worker takes and apart from parked ones. StrandedFor is how long the oldest
-	// lock they met has been past its time to live. With a journal they are those that the adopter,
-	// or a look at the entries of this worker's own client, has found and is unprocessed, or could
-	// not resolve; and Backlog is at least the age of the oldest change of that client of which it
-	// does not know that all observers have run. Both are as exact as the client's estimate of the
+	// Backlog is the age of the oldest unprocessed notification, parked ones apart, of columns that
+	// the worker takes. StrandedFor is how long the oldest lock has been past its time to live.
+	// Without a journal they are what the scanners met in their last pass. With one they are what
+	// the adopter, or a look at the entries of this worker's own client, has found and could not
+	// process or resolve; and Backlog is at least the age of that client's oldest change whose
+	// observers are not known to have run. Both are as exact as the client's estimate of the
 	// oracle's time.
 	Backlog, StrandedFor time.Duration
 	// ParkedCells counts cells that only wait for a parked observer, as met in the last pass. With
-	// a journal the one worker that adopts counts what that lists as parked, every 10 s.
+	// a journal, the worker that adopts counts every 10 s what the journal lists as parked.
 	ParkedCells int
 
 	Queued, Running int // cells now: waiting for a run or a pause; being run for

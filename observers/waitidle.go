@@ -19,7 +19,7 @@ import (
 
 // Remaining counts unfinished work in the tables.
 type Remaining struct {
-	Notifications int64 // of observed and weak columns, except for parked observers alone
+	Notifications int64 // of observed and weak columns, except those that wait for parked observers alone
 	Locks         int64 // on observed cells, which may hide a missing notification
 }
 
@@ -74,9 +74,9 @@ func (r *Remaining) add(cov *coverage, row model.Pending) {
 }
 
 // WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers
-// elsewhere have nothing left to do, and the same things can escape it. Some worker has to run for
-// every observed column. If progress is not nil, it is called after each look at the tables, from
-// the calling goroutine.
+// elsewhere have nothing left to do. Worker.WaitIdle says what can escape it. Some worker has to
+// run for every observed column. If progress is not nil, it is called after each look at the
+// tables, from the calling goroutine.
 //
 // It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error) or the
 // client is closed (percolator.ErrClosed). It outlasts failures of the store.
@@ -169,8 +169,8 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, mov
 //
 // Three things can escape it: a chain of weak notifications in another process whose observers
 // write nothing, a transaction that commits later and then notifies a weak column, and what a
-// client committed that did not know that its session had ended and its stream's header was
-// deleted, until the next cycle of collection has found that stream.
+// client committed without knowing that its session had ended and its stream's header was deleted,
+// until the next cycle of collection has found that stream.
 //
 // It returns an error only if ctx ends (it wraps the context's error and says what is left) or the
 // client is closed (percolator.ErrClosed).

@@ -203,6 +203,17 @@ func TestRequestsOfScans(t *testing.T) {
 			}
 		}, want: cost{"Oracle": 1, "ReadRows range": 1}},
 		{name: "one value of an index", prepare: people, do: index("city", "Rome", 10), want: cost{"Oracle": 1, "ReadRows range": 1}},
+		{name: "two values of an index, backwards", prepare: people, do: func(g *guard) {
+			n := 0
+			o := percolator.ScanOptions{Index: "city", Rows: []percolator.Range{percolator.Row("Rome"), percolator.Row("Bern")}, Reverse: true, Limit: 20}
+			for _, err := range g.snapshot().ScanWith(g.ctx, "people", o) {
+				fixture.Must(g, err)
+				n++
+			}
+			if n != 20 {
+				g.Errorf("%d entries, want 20", n)
+			}
+		}, want: cost{"Oracle": 1, "ReadRows range": 1}},
 		{name: "one value of a unique index", prepare: people, do: index("mail", "seven@example.org", 1),
 			want: cost{"Oracle": 1, "ReadRows range": 1}},
 		{name: "a search for notifications", prepare: pending, do: func(g *guard) {

@@ -22,9 +22,8 @@ func TestMethodsOfDeclarations(t *testing.T) {
 
 		new(percolator.ColumnSchema): nil,
 
-		new(percolator.ScanOptions):      nil,
-		new(percolator.ScanIndexOptions): nil,
-		new(percolator.Cell):             {"String"},
+		new(percolator.ScanOptions): nil,
+		new(percolator.Cell):        {"String"},
 	} {
 		var got []string
 		for m := range reflect.TypeOf(v).NumMethod() {

@@ -44,7 +44,7 @@ type Engine struct {
 	Began          time.Time
 	WorkerReported atomic.Pointer[time.Time]
 
-	Config    model.Settings
+	Config    store.Settings
 	providers Providers
 
 	Store    *store.Store
@@ -76,7 +76,7 @@ type Providers struct {
 
 // Open puts an engine on a store, which it owns from then on, and reads the meta row. The caller
 // calls Start next, or Abandon.
-func Open(ctx context.Context, cfg model.Settings, to Providers, backend store.Backend) (*Engine, error) {
+func Open(ctx context.Context, cfg store.Settings, to Providers, backend store.Backend) (*Engine, error) {
 	e := &Engine{ID: uuid.NewString(), Began: time.Now(), Config: cfg, providers: to}
 	if err := e.build(backend); err != nil {
 		e.Store.Stop()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/health"
@@ -59,7 +61,7 @@ func (p *probe) progress(ctx context.Context) []health.Finding {
 	case len(keys) == 0:
 		return []health.Finding{failed("", "a read that was cut after %v has not shown how far it came (last_scanned_row_key): reads of large tables would begin again and again", took)}
 	}
-	if at := slices.IndexFunc(keys, func(key string) bool { return !model.InRange(model.Prefix(progressPrefix), key) }); at >= 0 {
+	if at := slices.IndexFunc(keys, func(key string) bool { return !catalog.InRange(model.Prefix(progressPrefix), key) }); at >= 0 {
 		return []health.Finding{failed("", "a read of rows under %q that was cut after %v names %q as passed over", progressPrefix, took, keys[at])}
 	}
 	if !slices.IsSorted(keys) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/health"
@@ -142,8 +144,8 @@ func cellQueries() (out []store.Query) {
 		all = append(all, column)
 		two := []string{column, block((i + 1) % blocks)}
 		low, high := min(two[0], two[1]), max(two[0], two[1])
-		out = append(out, store.Newest([]string{column}, at, 1), store.Newest(two, 0, 2), store.NewestIn(model.Union(model.Between(low, high), model.Row(column)), at, 2),
-			store.NewestIn(model.Union(model.Prefix(column[:8]), model.Between(high, "")), 0, 1), store.Data(store.Version{Column: column, StartTS: at}),
+		out = append(out, store.Newest([]string{column}, at, 1), store.Newest(two, 0, 2), store.NewestIn(catalog.Union(model.Between(low, high), model.Row(column)), at, 2),
+			store.NewestIn(catalog.Union(model.Prefix(column[:8]), model.Between(high, "")), 0, 1), store.Data(store.Version{Column: column, StartTS: at}),
 			store.Data(store.Version{Column: column, StartTS: at}, store.Version{Column: two[1], StartTS: at}), store.HasData(column, at+1),
 			store.HeldLock(column, at), store.HeldLock(column, at+2), store.Record(column, at), store.Record(column, at-1), store.Primary(column, at),
 			store.Conflict(two[:1], at+1, false), store.Conflict(two[:1], at+2, true), store.Conflict(two, at, false), store.Conflict(two, at+2, true),

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
@@ -257,7 +258,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := b.save(ctx); err != nil {
-		telemetry.Warn(b.e.Config.Logger, "position of a backfill not saved", err, "index", model.IndexTable(b.table, b.ix))
+		telemetry.Warn(b.e.Config.Logger, "position of a backfill not saved", err, "index", catalog.IndexTable(b.table, b.ix))
 	}
 }
 
@@ -267,7 +268,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		// This client has read a schema with the index, so the time runs from the moment when that
 		// was stored, or later.
 		b.opts.Progress(b.at.BackfillProgress)
-		if err := b.opts.Wait(ctx, model.DrainTime(b.e.Store.Timing)); err != nil {
+		if err := b.opts.Wait(ctx, catalog.DrainTime(b.e.Store.Timing)); err != nil {
 			return err
 		}
 		if err := b.enter(ctx, BackfillSweep); err != nil {
@@ -275,7 +276,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		}
 	}
 	if b.at.Phase == BackfillSweep {
-		w := b.walk(model.IndexTable(b.table, b.ix), model.IndexColumn, b.planSweep, b.swept)
+		w := b.walk(catalog.IndexTable(b.table, b.ix), catalog.IndexColumn, b.planSweep, b.swept)
 		if err := w.run(ctx, model.All()); err != nil {
 			return err
 		}

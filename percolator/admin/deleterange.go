@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
@@ -131,7 +132,7 @@ func (a *Admin) checkDeletion(table string, columns []string) error {
 	}
 	size := 0
 	for _, col := range columns {
-		if err := model.ValidateColumn(model.Cell{Table: table, Column: col}); err != nil {
+		if err := catalog.ValidateColumn(model.Cell{Table: table, Column: col}); err != nil {
 			return err
 		}
 		size += store.PatternBytes(col)

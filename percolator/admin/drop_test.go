@@ -50,7 +50,7 @@ func TestDropTable(t *testing.T) {
 
 	hold, err := a.TakeHold(ctx, 0, time.Hour, "a reader")
 	fixture.Must(t, err)
-	fixture.WantErr(t, fixture.ErrOf(a.DropFromSchema(ctx, onlyT, noWait(env))), percolator.ErrLocked)
+	fixture.WantErr(t, fixture.ErrOf(a.DropFromSchema(ctx, onlyT, noWait(env))), admin.ErrHeld)
 	fixture.Must(t, a.ReleaseHold(ctx, hold))
 	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, onlyT, env.Options()...), percolator.ErrSchemaMismatch)
 	if tables(t, ctx, env) != "people people.city people.mail t" {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"cmp"
@@ -66,7 +67,7 @@ func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
 	if at.Table == model.MetaTable {
 		return fmt.Errorf("percolator: %w: %s holds no rows of transactions", model.ErrInvalidArgument, model.MetaTable)
 	}
-	if err := model.ValidateRow(at); err != nil {
+	if err := catalog.ValidateRow(at); err != nil {
 		return err
 	}
 	return a.e.Meta.RequireTable(ctx, at.Table)

@@ -79,8 +79,8 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 // It makes one request and does not repeat it: after any other error next may have been stored, or
 // may be later. So a position must never equal an earlier one of the same name, or a delayed
 // request could take effect twice; a counter in the position is enough. The row remains for good.
-// Only if an earlier version may have stored former, as long as that is, a second request follows
-// the refusal of the first.
+// If former is so long that an earlier version may have stored it, a refusal takes a second
+// request.
 //
 // Errors: ErrInvalidArgument for the name or an empty next; ErrTooLarge for a next longer than
 // MaxLoadPosition; ErrClosed; those of the store.

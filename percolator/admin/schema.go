@@ -15,7 +15,7 @@ import (
 // Instance names an instance of Bigtable for what needs no client of it: neither an oracle nor a
 // schema.
 type Instance struct {
-	Project, ID string
+	Project, ID string                // required
 	AppProfile  string                // "": the instance's default
 	Options     []option.ClientOption // of the connection to Bigtable
 }

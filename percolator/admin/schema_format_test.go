@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -40,7 +42,7 @@ func testProgramsOfAnotherFormatStop(t *testing.T) {
 		fixture.Plant(t, ctx, env, tso.BigtableTable, "meta", "meta", "schema", 1000, schema)
 	}
 	store(strings.Replace(stored, `"Format":7`, `"Format":8`, 1))
-	since, drain := time.Now(), model.DrainTime(former.Engine().Store.Timing)
+	since, drain := time.Now(), catalog.DrainTime(former.Engine().Store.Timing)
 	if former.Engine().Meta.Journaled() {
 		t.Fatal("the client has learned of the journal before")
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -135,7 +136,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	v := &verification{e: a.e, ts: s.StartTimestamp(), table: table, ix: found.Index, of: found.Incarnation, opts: opts, report: IndexReport{Snapshot: s.StartTimestamp(), Building: st.Building}}
 	err = v.pages(ctx, table, v.ix.Column, v.cells)
 	if err == nil {
-		err = v.pages(ctx, v.of.Table, model.IndexColumn, v.entries)
+		err = v.pages(ctx, v.of.Table, catalog.IndexColumn, v.entries)
 	}
 	return v.report, err
 }
@@ -214,11 +215,11 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 	var entries []model.Cell
 	for _, e := range page {
 		// The value is older than the index, and too long for it.
-		if model.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil {
+		if catalog.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil {
 			v.found(IndexFinding{Damage: IndexMissing, Cell: e.Cell})
 			continue
 		}
-		of, entries = append(of, e), append(entries, model.IndexEntryCell(v.ix, v.table, string(e.Value), e.Cell.Row))
+		of, entries = append(of, e), append(entries, catalog.IndexEntryCell(v.ix, v.table, string(e.Value), e.Cell.Row))
 	}
 	return v.lookUp(ctx, entries, func(i int, r reads.CellResult) error {
 		if r.Value != nil && string(r.Value) == of[i].Cell.Row {
@@ -245,7 +246,7 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	var cells []model.Cell
 	var values []string
 	for _, e := range page {
-		cell, value, ok := model.DecodeIndexEntry(v.ix, v.table, e)
+		cell, value, ok := catalog.DecodeIndexEntry(v.ix, v.table, e)
 		if !ok {
 			v.corrupt(e.Cell)
 			continue

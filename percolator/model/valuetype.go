@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
 // Type is the type of the values of a column, and so how they are stored. The empty Type is
@@ -42,97 +43,6 @@ const (
 
 // Types are all types, in the order in which texts list them.
 var Types = []Type{TypeBytes, TypeString, TypeInt64, TypeOrderedInt64, TypeFloat64, TypeBool, TypeTime, TypeJSON}
-
-const signBit = 1 << 63
-
-// EncodeInt64 encodes a TypeInt64.
-func EncodeInt64(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
-
-// DecodeInt64 is the inverse of EncodeInt64.
-func DecodeInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an int64")
-	return int64(v), err
-}
-
-// EncodeOrderedInt64 encodes a TypeOrderedInt64.
-func EncodeOrderedInt64(v int64) []byte {
-	return binary.BigEndian.AppendUint64(nil, uint64(v)^signBit)
-}
-
-// DecodeOrderedInt64 is the inverse of EncodeOrderedInt64.
-func DecodeOrderedInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an ordered_int64")
-	return int64(v ^ signBit), err
-}
-
-// EncodeFloat64 encodes a TypeFloat64. Equal numbers, and all NaNs, have one encoding each.
-func EncodeFloat64(v float64) []byte {
-	switch {
-	case v == 0:
-		v = 0 // and not -0
-	case v != v:
-		v = math.NaN()
-	}
-	bits := math.Float64bits(v)
-	if bits&signBit != 0 {
-		bits = ^bits
-	} else {
-		bits |= signBit
-	}
-	return binary.BigEndian.AppendUint64(nil, bits)
-}
-
-// DecodeFloat64 is the inverse of EncodeFloat64.
-func DecodeFloat64(b []byte) (float64, error) {
-	bits, err := eightBytes(b, "a float64")
-	if bits&signBit != 0 {
-		bits ^= signBit
-	} else {
-		bits = ^bits
-	}
-	return math.Float64frombits(bits), err
-}
-
-// EncodeBool encodes a TypeBool.
-func EncodeBool(v bool) []byte {
-	if v {
-		return []byte{1}
-	}
-	return []byte{0}
-}
-
-// DecodeBool is the inverse of EncodeBool.
-func DecodeBool(b []byte) (bool, error) {
-	if len(b) != 1 || b[0] > 1 {
-		return false, errors.New("not a bool")
-	}
-	return b[0] == 1, nil
-}
-
-// EncodeTime encodes a TypeTime, and refuses one that nanoseconds in 64 bits cannot tell.
-func EncodeTime(v time.Time) ([]byte, error) {
-	ns := v.UnixNano()
-	if !time.Unix(0, ns).Equal(v) {
-		return nil, errors.New("not a time between the years 1678 and 2262")
-	}
-	return EncodeOrderedInt64(ns), nil
-}
-
-// DecodeTime is the inverse of EncodeTime. The time is in UTC.
-func DecodeTime(b []byte) (time.Time, error) {
-	ns, err := DecodeOrderedInt64(b)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%d bytes are not a time", len(b))
-	}
-	return time.Unix(0, ns).UTC(), nil
-}
-
-func eightBytes(b []byte, what string) (uint64, error) {
-	if len(b) != 8 {
-		return 0, fmt.Errorf("%d bytes are not %s", len(b), what)
-	}
-	return binary.BigEndian.Uint64(b), nil
-}
 
 // Check reports what keeps b from being a value of the type: nothing, for what Parse and the
 // columns of the type give. The message never quotes b.
@@ -186,11 +96,11 @@ var types = map[Type]*about{
 	TypeBytes:        textual("bytes", "abc", func([]byte) error { return nil }, func(b []byte) any { return b }),
 	TypeString:       textual("a string", "abc", checkUTF8, func(b []byte) any { return string(b) }),
 	TypeJSON:         textual("json", `{"a": 1}`, checkJSON, func(b []byte) any { return json.RawMessage(b) }),
-	TypeInt64:        scalar("an int64", "-12", DecodeInt64, always(EncodeInt64), parseInt64, formatInt64),
-	TypeOrderedInt64: scalar("an ordered_int64", "-12", DecodeOrderedInt64, always(EncodeOrderedInt64), parseInt64, formatInt64),
-	TypeFloat64:      scalar("a float64", "2.5", DecodeFloat64, always(EncodeFloat64), parseFloat64, formatFloat64).checked(checkFloat64),
-	TypeBool:         scalar("a bool", "true", DecodeBool, always(EncodeBool), parseBool, strconv.FormatBool),
-	TypeTime:         scalar("a time", "2026-01-31T15:04:05.25Z", DecodeTime, EncodeTime, parseTime, formatTime),
+	TypeInt64:        scalar("an int64", "-12", values.DecodeInt64, always(values.EncodeInt64), parseInt64, formatInt64),
+	TypeOrderedInt64: scalar("an ordered_int64", "-12", values.DecodeOrderedInt64, always(values.EncodeOrderedInt64), parseInt64, formatInt64),
+	TypeFloat64:      scalar("a float64", "2.5", values.DecodeFloat64, always(values.EncodeFloat64), parseFloat64, formatFloat64).checked(checkFloat64),
+	TypeBool:         scalar("a bool", "true", values.DecodeBool, always(values.EncodeBool), parseBool, strconv.FormatBool),
+	TypeTime:         scalar("a time", "2026-01-31T15:04:05.25Z", values.DecodeTime, values.EncodeTime, parseTime, formatTime),
 }
 
 var errOtherType = errors.New("not of the column's type")
@@ -270,7 +180,7 @@ func checkJSON(b []byte) error {
 // checkFloat64 refuses NaN, which equals nothing and so has no place in an index, and -0, which has
 // a second encoding of 0.
 func checkFloat64(b []byte) error {
-	v, err := DecodeFloat64(b)
+	v, err := values.DecodeFloat64(b)
 	switch {
 	case err != nil:
 		return err

@@ -3,6 +3,8 @@ package simulated_test
 import (
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -32,8 +34,8 @@ func (p *pair) columns() (out []string) {
 	return slices.Compact(out)
 }
 
-func (p *pair) ranges() model.Ranges {
-	return model.Union(model.Row(p.column()), model.Prefix(pick(p.rand, "a", "b", "hold")), model.Between("x", ""))
+func (p *pair) ranges() catalog.Ranges {
+	return catalog.Union(model.Row(p.column()), model.Prefix(pick(p.rand, "a", "b", "hold")), model.Between("x", ""))
 }
 
 func (p *pair) shaped() store.Query {

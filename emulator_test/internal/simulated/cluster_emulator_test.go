@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/status"
@@ -276,7 +278,7 @@ func (p *pair) anyRows() store.Rows {
 	case 1:
 		return store.In(model.Between(p.row(), p.row()))
 	case 2:
-		return store.Rows{Ranges: model.Union(model.Between(p.row(), p.row()), model.Row(p.row()), model.Prefix(p.row()))}
+		return store.Rows{Ranges: catalog.Union(model.Between(p.row(), p.row()), model.Row(p.row()), model.Prefix(p.row()))}
 	}
 	return store.Prefix(p.prefix)
 }

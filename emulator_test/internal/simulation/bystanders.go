@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -94,7 +95,7 @@ func (w *world) strayOnce(p *process, by *bystanders, r *rand.Rand, patient bool
 		}
 	}
 	var impatient <-chan time.Time
-	if longest := 2 * model.DrainTime(model.EffectiveTiming(w.cfg.Timing)); !patient {
+	if longest := 2 * catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)); !patient {
 		impatient = time.After(time.Duration(r.Int64N(int64(longest))))
 	}
 	select {
@@ -119,7 +120,7 @@ func (w *world) strayOnce(p *process, by *bystanders, r *rand.Rand, patient bool
 // it is, as an operator does by hand.
 func (w *world) inspect(p *process) {
 	a := admin.New(p.client)
-	rest := model.DrainTime(model.EffectiveTiming(w.cfg.Timing)) / drainLooks
+	rest := catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)) / drainLooks
 	var seen []model.Lock
 	var looked time.Time
 	for retry.Sleep(p.ctx, time.Duration(1+p.rand.Int64N(int64(inspectEvery)))) == nil {

@@ -33,7 +33,7 @@ func (w *world) dropAnnexes(p *process) {
 		if err == nil || p.ctx.Err() != nil {
 			continue
 		}
-		if errors.Is(err, percolator.ErrLocked) { // by holds
+		if errors.Is(err, admin.ErrHeld) { // by holds
 			d.Wait()
 			continue
 		}
@@ -203,7 +203,7 @@ func (w *world) finishDrop(ctx context.Context, p *process) {
 		if err = w.drop(ctx, p, d); err == nil {
 			return
 		}
-		if errors.Is(err, percolator.ErrLocked) {
+		if errors.Is(err, admin.ErrHeld) {
 			w.advance(ctx, p, 2*backupHold)
 		}
 	}

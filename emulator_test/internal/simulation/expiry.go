@@ -64,7 +64,7 @@ func (w *world) expireAll(ctx context.Context, p *process, rest func()) {
 		if err == nil && !others && done.Expired+done.Postponed == 0 {
 			break
 		}
-		others = err != nil
+		others = err != nil || done.Phase != model.CollectionDone
 		rest()
 	}
 	w.checkExpired()

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -26,7 +27,7 @@ func (w *world) rebuildIndex(p *process) {
 		if every = rebuildEvery; err == nil || p.ctx.Err() != nil {
 			continue
 		}
-		if errors.Is(err, percolator.ErrLocked) { // by holds
+		if errors.Is(err, admin.ErrHeld) { // by holds
 			w.work.WaitForCards()
 			every = dropEvery
 			continue
@@ -116,8 +117,8 @@ func (w *world) sleepThrough(p *process) {
 	if w.calm.Load() {
 		return
 	}
-	timing := model.EffectiveTiming(w.cfg.Timing)
-	drain := model.DrainTime(timing)
+	timing := catalog.EffectiveTiming(w.cfg.Timing)
+	drain := catalog.DrainTime(timing)
 	for _, sl := range w.slots {
 		if !strings.HasPrefix(sl.name, "client") {
 			continue
@@ -159,7 +160,7 @@ func (w *world) finishRebuild(ctx context.Context, p *process) {
 		if err = w.dropCardIndex(ctx, p); err == nil {
 			return
 		}
-		if errors.Is(err, percolator.ErrLocked) {
+		if errors.Is(err, admin.ErrHeld) {
 			w.advance(ctx, p, 2*backupHold)
 		}
 	}

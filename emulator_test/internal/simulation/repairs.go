@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -107,7 +108,7 @@ func (w *world) repairAndCompare(ctx context.Context, p *process, c *copies) err
 // greatest is the greatest timestamp of any cell.
 func (w *world) greatest(s *percolator.Schema) (greatest tso.Timestamp, err error) {
 	for _, t := range s.Tables {
-		for _, name := range model.BigtableNames(t) {
+		for _, name := range catalog.BigtableNames(t) {
 			verr := w.cluster.Visit(name, func(r layout.Row) bool {
 				for _, it := range r.Items {
 					greatest = max(greatest, tso.Timestamp(it.Timestamp/1000))
@@ -190,7 +191,7 @@ func (w *world) repairOnce(ctx context.Context, name string, r *rand.Rand, to ts
 	}
 	lives := time.Duration(r.Int64N(int64(repairTakes)))
 	if r.IntN(2) == 0 {
-		lives += model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
+		lives += catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing))
 	}
 	if w.cfg.intensity > 0 && !w.calm.Load() && r.IntN(2) == 0 && w.tally.add(processKilled) {
 		defer time.AfterFunc(lives, p.kill).Stop()

@@ -4,6 +4,7 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -54,7 +55,7 @@ type Committer struct {
 	Locks    *locks.Resolver
 	Reads    *reads.Reader
 	Journal  *journal.Appender
-	Config   model.Settings
+	Config   store.Settings
 
 	Warm       *WarmGoroutines // for prewrites
 	Recent     recentWrites    // for blind transactions
@@ -64,7 +65,7 @@ type Committer struct {
 // commit is the commit of one transaction.
 type commit struct {
 	c       *Committer
-	schema  *model.Catalog // by which the writes were prepared
+	schema  *catalog.Catalog // by which the writes were prepared
 	startTS tso.Timestamp
 	begun   time.Time
 	rows    []*rowWrites // the primary's row first
@@ -174,7 +175,7 @@ func (cm *commit) checkAge(ctx context.Context) error {
 }
 
 // checkSchema refuses what was done for a transaction by a schema that is known to have changed.
-func (c *Committer) checkSchema(by *model.Catalog, startTS tso.Timestamp) error {
+func (c *Committer) checkSchema(by *catalog.Catalog, startTS tso.Timestamp) error {
 	if c.Meta.Catalog.Load() != by {
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", startTS, model.ErrConflict)
 	}

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -56,9 +57,9 @@ func (rw *rowWrites) add(w *Write) error {
 	rw.names += 3*len(w.Cell.Column) + perColumn
 	switch {
 	case len(rw.writes) > model.MaxColumnsPerRow:
-		return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
+		return catalog.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
 	case rw.names > commitBytes:
-		return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes so many columns of the row, with such long names, that its commit would be a request of more than %d bytes", commitBytes)
+		return catalog.CellError(model.ErrTooLarge, w.Cell, "the transaction writes so many columns of the row, with such long names, that its commit would be a request of more than %d bytes", commitBytes)
 	}
 	return nil
 }
@@ -352,21 +353,20 @@ func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
 	return nil
 }
 
-// conflict completes a conflict on a cell. The caller knows an index entry by the indexed cell,
-// since the entry's row is a value.
+// conflict completes a conflict on a cell.
 func (cm *commit) conflict(c model.Cell, e model.ConflictError) error {
-	e.Cell, e.StartTS = c, cm.startTS
+	e.StartTS = cm.startTS
 	for _, rw := range cm.rows {
 		if rw.table != c.Table || rw.row != c.Row {
 			continue
 		}
 		for _, w := range rw.writes {
-			if w.Cell == c && w.Indexed != (model.Cell{}) {
-				e.Cell = w.Indexed
-				return model.AtEntry(&e, c)
+			if w.Cell == c {
+				return conflictOf(w, e)
 			}
 		}
 	}
+	e.Cell = c
 	return &e
 }
 

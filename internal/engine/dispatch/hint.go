@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/store"
 
 	"context"
 	"encoding/binary"
@@ -56,7 +57,7 @@ type hinter struct {
 
 // NewHinter returns a hinter that does nothing if the oracle passes no hints on or DisableHints is
 // set.
-func NewHinter(cfg model.Settings, oracle tso.Oracle, count *telemetry.Counters) *hinter {
+func NewHinter(cfg store.Settings, oracle tso.Oracle, count *telemetry.Counters) *hinter {
 	h := &hinter{count: count, name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}}
 	if !cfg.DisableHints {
 		h.service, _ = oracle.(coordination.Hints)

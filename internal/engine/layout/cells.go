@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -195,7 +197,7 @@ func (rv RowVersions) add(table, key string, item *Item) {
 		}
 	}
 	if err != nil {
-		v.Corrupt = model.CellError(model.ErrCorrupt, model.Cell{Table: table, Row: key, Column: column}, "%v", err)
+		v.Corrupt = catalog.CellError(model.ErrCorrupt, model.Cell{Table: table, Row: key, Column: column}, "%v", err)
 	}
 }
 

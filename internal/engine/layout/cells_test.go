@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -286,7 +288,7 @@ func TestAckColumnsDiffer(t *testing.T) {
 		if (AckColumn(a, b) == AckColumn(c, d)) != (a == c && b == d) {
 			t.Errorf("%q/%q and %q/%q share the column %q", a, b, c, d, AckColumn(a, b))
 		}
-		if model.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: AckColumn(a, b)}) == nil {
+		if catalog.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: AckColumn(a, b)}) == nil {
 			t.Error("a user may name an acknowledgment")
 		}
 	})

@@ -5,6 +5,8 @@ package locks
 import (
 	"context"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
@@ -43,7 +45,7 @@ type Resolver struct {
 	Clock    *timestamps.Source
 	Meta     *meta.Watcher
 	Dispatch *dispatch.Dispatcher
-	Config   model.Settings
+	Config   store.Settings
 
 	Decided  *lru.Cache[TxnID, TxnStatus] // final statuses
 	Sessions *Sessions                    // which lock owners live
@@ -58,7 +60,7 @@ func (r *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolut
 		return model.LockAlive, err
 	}
 	if l.StartTS <= 0 {
-		return model.LockAlive, model.CellError(model.ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
+		return model.LockAlive, catalog.CellError(model.ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
 	}
 	rv, err := r.Store.ReadVersions(ctx, l.Cell.Table, l.Cell.Row, store.HeldLock(l.Cell.Column, l.StartTS))
 	if err != nil {
@@ -164,7 +166,7 @@ func (r *Resolver) resolveOrphan(ctx context.Context, cell model.Cell, l layout.
 	if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
 		return r.rollBackCell(ctx, cell, l.StartTS)
 	}
-	return Resolved{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
+	return Resolved{}, catalog.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
 }
 
 // ResolveDrained resolves a lock of a transaction that can no longer commit, since none of its

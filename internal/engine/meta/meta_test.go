@@ -41,7 +41,7 @@ func inWatcherBubble(t *testing.T, f func(t *testing.T, w *meta.Watcher, rows me
 		rows := metaRows{asked: make(chan chan tso.Timestamp, 2)}
 		s := store.New(t.Context(), rows, &telemetry.Counters{})
 		s.Trace = telemetry.NewSpans(nil)
-		f(t, &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s, Oracle: new(layertest.Counter)}, Config: model.Settings{Retention: time.Hour}}, rows)
+		f(t, &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s, Oracle: new(layertest.Counter)}, Config: store.Settings{Retention: time.Hour}}, rows)
 	})
 }
 

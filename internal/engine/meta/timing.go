@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -24,7 +25,7 @@ func ProposeTiming(ctx context.Context, project, instance string, t model.Timing
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := model.CheckTiming(t); err != nil {
+	if err := catalog.CheckTiming(t); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
@@ -50,7 +51,7 @@ func ProposeTiming(ctx context.Context, project, instance string, t model.Timing
 
 func decodeTiming(b []byte) (t model.Timing, err error) {
 	if err = json.Unmarshal(b, &t); err == nil {
-		err = model.CheckStoredTiming(t)
+		err = catalog.CheckStoredTiming(t)
 	}
 	return t, err
 }

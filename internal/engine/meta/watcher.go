@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -28,8 +29,8 @@ import (
 type Watcher struct {
 	Store   *store.Store
 	Clock   *timestamps.Source
-	Config  model.Settings
-	Catalog atomic.Pointer[model.Catalog]
+	Config  store.Settings
+	Catalog atomic.Pointer[catalog.Catalog]
 
 	asked    atomic.Int64 // requests for the row
 	replaced atomic.Bool  // it was logged
@@ -99,7 +100,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 // Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its
 // knowledge only grows old.
 func (w *Watcher) Run(ctx context.Context) {
-	every := model.RefreshInterval(w.Store.Timing)
+	every := catalog.RefreshInterval(w.Store.Timing)
 	wait := every
 	for {
 		select {
@@ -269,35 +270,35 @@ func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
 
 // CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
 // it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of
-// model.ValidateStored.
+// catalog.ValidateStored.
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {
 		return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
 	}
 	if want != nil {
-		if err := model.ValidateStored(want); err != nil {
+		if err := catalog.ValidateStored(want); err != nil {
 			return err
 		}
-		want, err := model.Beside(m.Schema, want)
+		want, err := catalog.Beside(m.Schema, want)
 		if err != nil {
 			return err
 		}
-		if !model.SameButForJournal(m.Schema, want) {
+		if !catalog.SameButForJournal(m.Schema, want) {
 			return fmt.Errorf("percolator: %w: Config.Schema is not the stored schema (version %d): %s; make them equal, or leave Config.Schema nil",
 				model.ErrSchemaMismatch, m.Version, drift(m.Schema, want))
 		}
 	}
-	w.Catalog.Store(model.NewCatalog(m.Schema))
+	w.Catalog.Store(catalog.New(m.Schema))
 	// The timing comes before any other request, and never changes.
-	w.Store.Timing = model.EffectiveTiming(m.Schema.Timing)
+	w.Store.Timing = catalog.EffectiveTiming(m.Schema.Timing)
 	return nil
 }
 
 // adopt takes over a newer schema that another client has stored.
 func (w *Watcher) adopt(old, now State) {
 	if now.Schema != nil {
-		w.Catalog.Store(model.NewCatalog(now.Schema))
+		w.Catalog.Store(catalog.New(now.Schema))
 		w.Config.Logger.Info("schema changed", "from", old.Version, "to", now.Version)
 	}
 }
@@ -349,13 +350,13 @@ func (w *Watcher) CheckReadable(cell model.Cell) error {
 	if !ok {
 		return w.Catalog.Load().UnknownTable(cell.Table)
 	}
-	if err := model.ValidateRow(cell); err != nil {
+	if err := catalog.ValidateRow(cell); err != nil {
 		return err
 	}
 	return info.CheckColumn(cell)
 }
 
-// CheckType refuses to read or write a declared column as another type (model.TableInfo.CheckType).
+// CheckType refuses to read or write a declared column as another type (catalog.TableInfo.CheckType).
 func (w *Watcher) CheckType(cell model.Cell, as model.Type) error {
 	if info, ok := w.Catalog.Load().UserTable(cell.Table); ok {
 		return info.CheckType(cell, as)

@@ -4,6 +4,7 @@
 package reads
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -37,7 +38,7 @@ type Reader struct {
 	clock *timestamps.Source
 	meta  *meta.Watcher
 	locks *locks.Resolver
-	cfg   model.Settings
+	cfg   store.Settings
 
 	batch   *readBatcher
 	predict *predictor
@@ -45,7 +46,7 @@ type Reader struct {
 }
 
 // New returns a reader over the given layers.
-func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg model.Settings) *Reader {
+func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg store.Settings) *Reader {
 	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: newPredictor()}
 	r.batch = newReadBatcher(r)
 	r.policy.first, r.policy.probe = firstTrial, probeRows
@@ -347,7 +348,7 @@ func (r *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell
 		r.store.Count.LateRecords.Add(1)
 		return CellResult{Cell: cell}, nil
 	}
-	return CellResult{}, model.CellError(model.ErrCorrupt, cell, "the put record at %d names data at %d, which does not exist", w.CommitTS, w.StartTS)
+	return CellResult{}, catalog.CellError(model.ErrCorrupt, cell, "the put record at %d names data at %d, which does not exist", w.CommitTS, w.StartTS)
 }
 
 // NonNil keeps an empty value apart from absence, which is nil.

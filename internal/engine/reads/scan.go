@@ -37,6 +37,9 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 
 // ScanWith streams the entries that the options select.
 func (s *Snapshot) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	if o.Index != "" {
+		return s.ScanIndex(ctx, table, o)
+	}
 	return Entries(s.ScanRows(ctx, table, o), o.Limit)
 }
 
@@ -65,7 +68,7 @@ func Entries(rows Rows, limit int) iter.Seq2[model.Entry, error] {
 // ScanRows is ScanWith by rows, and goes on beyond the limit if it is asked for more.
 func (s *Snapshot) ScanRows(ctx context.Context, table string, o model.ScanOptions) Rows {
 	of := s.reader.meta.Incarnation(table)
-	if err := errors.Join(s.reader.meta.CheckColumns(table, o.Columns), model.CheckLimit(table, o.Limit)); err != nil {
+	if err := errors.Join(s.reader.meta.CheckColumns(table, o.Columns), CheckLimit(table, o.Limit)); err != nil {
 		return Failed[[]model.Entry](err)
 	}
 	size := 0
@@ -83,7 +86,7 @@ func (s *Snapshot) ScanRows(ctx context.Context, table string, o model.ScanOptio
 
 // selected is the rows of a scan in their order.
 func selected(o model.ScanOptions) store.Rows {
-	return store.Rows{Ranges: model.SelectedRows(o), Reverse: o.Reverse}
+	return store.Rows{Ranges: SelectedRows(o), Reverse: o.Reverse}
 }
 
 // usersColumns are the columns that are not this module's own.
@@ -91,7 +94,7 @@ var usersColumns = model.Between(model.Prefix(layout.Reserved).End, "")
 
 // scanColumnRanges is ScanRows for ranges of columns, which named columns join.
 func (s *Snapshot) scanColumnRanges(ctx context.Context, of meta.Incarnation, o model.ScanOptions) Rows {
-	columns := model.SelectedColumns(o).Within(usersColumns)
+	columns := SelectedColumns(o).Within(usersColumns)
 	size := 0
 	for _, r := range columns {
 		size += store.RangeBytes(r)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -89,7 +91,7 @@ var readFamilies = [...]string{layout.LockFamily, layout.WriteFamily, layout.Dat
 
 // newestInFilter is newestFilter for ranges of columns. They must not overlap: a cell that two of
 // them let through would count twice.
-func newestInFilter(columns model.Ranges, ts tso.Timestamp, n int) bigtable.Filter {
+func newestInFilter(columns catalog.Ranges, ts tso.Timestamp, n int) bigtable.Filter {
 	ranges := make([]bigtable.Filter, 0, len(readFamilies)*len(columns))
 	for _, family := range readFamilies {
 		for _, r := range columns {

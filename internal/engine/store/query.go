@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/binary"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -23,8 +25,8 @@ type Query struct {
 	Shape   Shape
 	Variant Variant
 
-	Columns  []string     // those that are wanted; none: all
-	Ranges   model.Ranges // of columns, in place of names
+	Columns  []string       // those that are wanted; none: all
+	Ranges   catalog.Ranges // of columns, in place of names
 	Versions []Version
 	Column   string // the only one, the first of a span or of two, or a prefix
 	Other    string // the last of a span, the second of two, or a second prefix
@@ -74,7 +76,7 @@ func Newest(columns []string, at tso.Timestamp, n int) Query {
 // NewestIn is Newest of the columns that lie in the ranges, of which there is one at least.
 //
 // Sent by reads.
-func NewestIn(columns model.Ranges, at tso.Timestamp, n int) Query {
+func NewestIn(columns catalog.Ranges, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeNewestIn, Ranges: columns, At: at, N: n}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -27,7 +29,7 @@ func FuzzQueries(f *testing.F) {
 	rows := 0
 	f.Fuzz(func(t *testing.T, a, b, other string, at uint16) {
 		for _, column := range []string{a, b, other} {
-			if model.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: column}) != nil {
+			if catalog.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: column}) != nil {
 				return
 			}
 		}
@@ -83,11 +85,11 @@ func FuzzQueries(f *testing.F) {
 			}
 		}
 		first, last := min(a, b), max(a, b)
-		for what, ranges := range map[string]model.Ranges{
-			"a range":     model.Union(model.Between(first, last), model.Row(other)),
-			"a prefix":    model.Union(model.Prefix(a)),
-			"two columns": model.Union(model.Row(a), model.Row(b)),
-			"all others":  model.Union(model.Between("", first), model.Between(last+"\x00", "")),
+		for what, ranges := range map[string]catalog.Ranges{
+			"a range":     catalog.Union(model.Between(first, last), model.Row(other)),
+			"a prefix":    catalog.Union(model.Prefix(a)),
+			"two columns": catalog.Union(model.Row(a), model.Row(b)),
+			"all others":  catalog.Union(model.Between("", first), model.Between(last+"\x00", "")),
 		} {
 			size := 0
 			for _, r := range ranges {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -98,7 +100,7 @@ func wanted(words string) (out []string) {
 // oneCell stands for any cell, without its value: the store may choose.
 const oneCell = "one"
 
-func rowsNamed(names []string) (out model.Ranges) {
+func rowsNamed(names []string) (out catalog.Ranges) {
 	for _, name := range names {
 		out = append(out, model.Row(name))
 	}
@@ -136,12 +138,12 @@ func TestQueriesMatchTheEmulator(t *testing.T) {
 		{"newest 2 at 6", Newest([]string{"a", "b"}, 6, 2), "lock:a@3=lock3 write:a@6=~5 write:a@4=~3 write:b@4=~2 data:a@5=five data:a@3=three data:b@2=two"},
 		{"newest of many columns", Newest(append(many, "b"), 4, 1), "write:b@4=~2 data:b@2=two notify:b@4"},
 		{"newest of all columns at 2", Newest(nil, 2, 1), "data:a@1=one data:b@2=two notify:ack@2"},
-		{"newest in ranges", NewestIn(model.Ranges{model.Prefix("a"), model.Row("c")}, 0, 1), "lock:a@7=lock7 write:a@8=~8 data:a@5=five"},
-		{"newest 2 in ranges at 6", NewestIn(model.Ranges{model.Row("a"), model.Between("aa", "")}, 6, 2), "lock:a@3=lock3 write:a@6=~5 write:a@4=~3 write:b@4=~2 data:a@5=five data:a@3=three data:b@2=two"},
-		{"newest in a range with reserved columns", NewestIn(model.Ranges{model.Between("", "a")}, 11, 1), "write:ack@10=~9 write:trace@3=~3"},
-		{"newest in ranges without columns", NewestIn(model.Ranges{model.Between("aa", "b"), model.Between("b\x00", "")}, 0, 1), ""},
-		{"newest in many ranges", NewestIn(model.Union(slices.Concat(rowsNamed(many), model.Ranges{model.Row("a"), model.Between("b", "c")})...), 7, 1), "lock:a@7=lock7 write:a@6=~5 write:b@4=~2 data:a@5=five data:b@2=two"},
-		{"newest in groups of ranges and one", NewestIn(model.Union(append(rowsNamed(many), model.Row("z"))...), 0, 1), ""},
+		{"newest in ranges", NewestIn(catalog.Ranges{model.Prefix("a"), model.Row("c")}, 0, 1), "lock:a@7=lock7 write:a@8=~8 data:a@5=five"},
+		{"newest 2 in ranges at 6", NewestIn(catalog.Ranges{model.Row("a"), model.Between("aa", "")}, 6, 2), "lock:a@3=lock3 write:a@6=~5 write:a@4=~3 write:b@4=~2 data:a@5=five data:a@3=three data:b@2=two"},
+		{"newest in a range with reserved columns", NewestIn(catalog.Ranges{model.Between("", "a")}, 11, 1), "write:ack@10=~9 write:trace@3=~3"},
+		{"newest in ranges without columns", NewestIn(catalog.Ranges{model.Between("aa", "b"), model.Between("b\x00", "")}, 0, 1), ""},
+		{"newest in many ranges", NewestIn(catalog.Union(slices.Concat(rowsNamed(many), catalog.Ranges{model.Row("a"), model.Between("b", "c")})...), 7, 1), "lock:a@7=lock7 write:a@6=~5 write:b@4=~2 data:a@5=five data:b@2=two"},
+		{"newest in groups of ranges and one", NewestIn(catalog.Union(append(rowsNamed(many), model.Row("z"))...), 0, 1), ""},
 		{"whole row at 2", WholeRow(2, 1), "data:a@1=one data:b@2=two notify:ack@2"},
 		{"whole row", WholeRow(0, 1), "lock:a@7=lock7 lock:b@9=lock9 write:a@8=~8 write:b@4=~2 write:ack@10=~9 write:trace@12=~12 data:a@5=five data:b@2=two notify:a@6 notify:b@4 notify:ack@2"},
 		{"a version of data", Data(Version{"a", 3}), "data:a@3=three"},
@@ -291,9 +293,9 @@ func TestRowsAreBoundedAsRangesAre(t *testing.T) {
 		want  string
 	}{
 		"all":           {Rows{}, 0, "a ab b \xff"},
-		"ranges":        {Rows{Ranges: model.Ranges{model.Row("a"), model.Between("b", "")}}, 0, "a b \xff"},
-		"ranges, empty": {Rows{Ranges: model.Ranges{model.Row("aa"), model.Between("c", "d")}}, 0, ""},
-		"some of them":  {Rows{Ranges: model.Ranges{model.Between("", "ab"), model.Between("b", "")}}, 2, "a b"},
+		"ranges":        {Rows{Ranges: catalog.Ranges{model.Row("a"), model.Between("b", "")}}, 0, "a b \xff"},
+		"ranges, empty": {Rows{Ranges: catalog.Ranges{model.Row("aa"), model.Between("c", "d")}}, 0, ""},
+		"some of them":  {Rows{Ranges: catalog.Ranges{model.Between("", "ab"), model.Between("b", "")}}, 2, "a b"},
 		"keys":          {Rows{Keys: []string{"b", "a", "none"}}, 0, "a b"},
 		"from":          {From("ab"), 0, "ab b \xff"},
 		"prefix":        {Prefix("a"), 0, "a ab"},

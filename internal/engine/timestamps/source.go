@@ -28,7 +28,7 @@ import (
 // Source gives timestamps of the oracle. Its methods may be called concurrently.
 type Source struct {
 	Store  *store.Store
-	Config model.Settings
+	Config store.Settings
 	Oracle tso.Oracle
 	ahead  startAhead  // start timestamps for Blind
 	Newest newestStamp // for MaxStaleness, and for the age of snapshots

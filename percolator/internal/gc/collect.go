@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -80,7 +81,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 			return now, want, err
 		}
 	}
-	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrLocked, meta.MaxTries)
+	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrConflict, meta.MaxTries)
 }
 
 // WantedSafepoint is as new as the retention allows, and below every hold.
@@ -97,7 +98,7 @@ func WantedSafepoint(now tso.Timestamp, retention time.Duration, live []model.Ho
 // drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make
 // young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
-	d := model.DrainTime(s.e.Store.Timing)
+	d := catalog.DrainTime(s.e.Store.Timing)
 	s.cfg.Waiting(d)
 	return s.rest(ctx, d)
 }
@@ -169,7 +170,7 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 			if err := parent.Err(); err != nil {
 				return fmt.Errorf("percolator: collection: waiting for the lock of transaction %d on %s: %w", l.StartTS, cell, err)
 			}
-			return model.CellError(model.ErrLocked, cell, "transaction %d is alive although it began before the safepoint; collection goes on when it has ended", l.StartTS)
+			return catalog.CellError(model.ErrLocked, cell, "transaction %d is alive although it began before the safepoint; collection goes on when it has ended", l.StartTS)
 		}
 	}
 }

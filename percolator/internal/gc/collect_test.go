@@ -313,7 +313,10 @@ func testCollectorLease(t *testing.T, env *percolatortest.Env) {
 	}})
 	first, err := g.Collect(ctx)
 	fixture.Must(t, err)
-	fixture.WantErr(t, second, percolator.ErrLocked)
+	fixture.WantErr(t, second, admin.ErrLeased)
+	if errors.Is(second, percolator.ErrLocked) {
+		t.Error("no lock stood in the way:", second)
+	}
 	seen, err := admin.New(c).Collection(ctx)
 	if err != nil || seen.Phase != model.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
 		t.Errorf("the state afterwards: %+v, %v", seen, err)
@@ -377,7 +380,7 @@ func testStoppedCollectorContinues(t *testing.T, env *percolatortest.Env) {
 	fixture.Put(t, ctx, env.Client, "gone", "c", "again")
 	held.Release()
 	// It finds out by its lease, or because its request was longer under way than any may be.
-	if err := <-done; !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
+	if err := <-done; !errors.Is(err, admin.ErrLeased) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("gone", "c"), "again")
@@ -426,5 +429,29 @@ func testCollectionIsResumed(t *testing.T) {
 	fixture.WantCells(t, ctx, env, "resumed", rows, 0, rows, 0)
 	if col.Safepoint < left.Safepoint {
 		t.Errorf("the GC watermark went back: %+v after %+v", col, left)
+	}
+}
+
+// A collector that loses every announcement to a new hold has met a conflict, not a lock.
+func TestAnnouncementsThatHoldsOvertake(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.NewClient(fixture.ShortRetention)
+	env.Clock.Advance(fixture.PastRetention)
+	now, err := env.Oracle.Next(ctx)
+	fixture.Must(t, err)
+	holds := 0
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row != "collector" {
+			holds++ // each one older than the safepoint that is about to be announced
+			_, err := admin.New(env.Client).TakeHold(ctx, now.Add(-time.Duration(holds)*time.Hour), 0, "")
+			fixture.Must(t, err)
+		}
+		return percolatortest.Pass
+	})
+	_, err = fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(ctx)
+	fixture.WantErr(t, err, percolator.ErrConflict)
+	if errors.Is(err, percolator.ErrLocked) || holds != 8 {
+		t.Errorf("after %d holds: %v", holds, err)
 	}
 }

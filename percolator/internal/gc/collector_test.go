@@ -170,7 +170,7 @@ func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 			break
 		}
 		slow := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil // a request has two seconds
-		if !errors.Is(err, percolator.ErrLocked) && !slow {
+		if !errors.Is(err, admin.ErrLeased) && !slow {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
@@ -21,7 +23,7 @@ import (
 // without one over all tables. It may be repeated. rowsPerSecond bounds how fast rows are read.
 func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo tso.Timestamp, rowsPerSecond int) error {
 	g := &Collector{e: e, pace: rate.NewLimiter(rate.Limit(rowsPerSecond), collectRows)}
-	primaries := model.SetOf(tables)
+	primaries := catalog.SetOf(tables)
 	if e.Meta.ByJournal() {
 		r := &resolving{Collector: g, safepoint: upTo, primaries: primaries, requests: semaphore.NewWeighted(collectParallel), seen: map[rowID]bool{}}
 		_, err := r.streams(ctx)

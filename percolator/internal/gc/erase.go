@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -91,7 +93,7 @@ func (x *eraser) removed(did *erased, versions int) {
 }
 
 // page removes the garbage of some rows of a table.
-func (x *eraser) page(ctx context.Context, info *model.TableInfo, page []layout.Row, did *erased) error {
+func (x *eraser) page(ctx context.Context, info *catalog.TableInfo, page []layout.Row, did *erased) error {
 	var muts []store.RowMutation
 	var expired []model.Cell
 	var locked []lockedCell // expired values that cannot be deleted

@@ -63,7 +63,8 @@ type collecting struct {
 	lease  Held[collectorCell]
 }
 
-// acquire takes the lease if it is free. ErrLocked: another collector has it.
+// acquire takes the lease if it is free. ErrLeased: another collector has it, and s its
+// state.
 func (g *Collector) acquire(ctx context.Context) (s *collecting, err error) {
 	s = &collecting{Collector: g}
 	s.lease, err = collectorLease.Acquire(ctx, g.e, g.cfg.Lease, &s.state)

@@ -1,10 +1,12 @@
 package gc
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/google/uuid"
+
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
@@ -104,8 +106,8 @@ func (l LeasedState[T]) Read(ctx context.Context, e *engine.Engine) (T, error) {
 	return st, err
 }
 
-// Acquire takes the lease if it is free, and reads the state into st. ErrLocked: another process
-// has it.
+// Acquire takes the lease if it is free, and reads the state into st. ErrLeased: another process has
+// it, and st is that one's state.
 func (l LeasedState[T]) Acquire(ctx context.Context, e *engine.Engine, ttl time.Duration, st *T) (h Held[T], err error) {
 	now, err := e.Clock.Next(ctx)
 	if err != nil {
@@ -119,7 +121,10 @@ func (l LeasedState[T]) Acquire(ctx context.Context, e *engine.Engine, ttl time.
 	if holder, _, expires := l.Lease(st); *holder != "" && *expires > now {
 		return h, l.taken(*st)
 	}
-	return h, h.Save(ctx, nil)
+	if err = h.Save(ctx, nil); errors.Is(err, model.ErrLeased) { // in between
+		*st, _, _ = h.Read(ctx)
+	}
+	return h, err
 }
 
 func (l LeasedState[T]) held(e *engine.Engine, ttl time.Duration, st *T, stored []byte) Held[T] {
@@ -128,7 +133,7 @@ func (l LeasedState[T]) held(e *engine.Engine, ttl time.Duration, st *T, stored 
 
 func (l LeasedState[T]) taken(now T) error {
 	holder, _, expires := l.Lease(&now)
-	return fmt.Errorf("percolator: %w: %s %s is at work, its lease ends at %v", model.ErrLocked, l.What, *holder, expires.Time())
+	return fmt.Errorf("percolator: %w: %s %s, until %v", model.ErrLeased, l.What, *holder, expires.Time())
 }
 
 // Held is a state whose lease this process has.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
@@ -31,7 +33,7 @@ type lockedCell struct {
 
 // lockedExpired lists the locks of a row that keep what has expired from being deleted or erased.
 // That of a transaction which never commits may be there for good, as no entry leads to it (J8).
-func lockedExpired(info *model.TableInfo, row string, cells layout.RowVersions, watermark tso.Timestamp) (list []lockedCell) {
+func lockedExpired(info *catalog.TableInfo, row string, cells layout.RowVersions, watermark tso.Timestamp) (list []lockedCell) {
 	for col, v := range cells {
 		if v.Corrupt != nil || !base(v, watermark).Expired(watermark) {
 			continue

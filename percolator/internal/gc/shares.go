@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,12 +175,16 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 	}
 }
 
-// help erases shares of another collector's cycle, if it has come so far.
-func (g *Collector) help(ctx context.Context) (col model.Collection, err error) {
+// help erases shares of another collector's cycle c, or returns leased if there is nothing to erase.
+func (g *Collector) help(ctx context.Context, c model.Collection, leased error) (col model.Collection, err error) {
 	if _, err := g.e.Meta.Refresh(ctx); err != nil { // for tables that were added
 		return col, err
 	}
 	did, _, err := g.takeShares(ctx, func(context.Context, []*heldShare) error { return nil })
+	if did == (tally{}) {
+		return col, cmp.Or(err, leased)
+	}
+	col = model.Collection{Phase: model.CollectionErase, Safepoint: c.Safepoint, Started: c.Started, Updated: c.Updated, Holder: c.Holder, Expires: c.Expires}
 	setTally(&col, did)
 	return col, err
 }

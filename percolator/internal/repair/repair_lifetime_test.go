@@ -1,6 +1,7 @@
 package repair_test
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 
 	"context"
@@ -126,7 +127,7 @@ func testRepairLosesNoChangeToALateErasure(t *testing.T) {
 	s := newTorn(t)
 	old := *s.Client.Schema()
 	old.Timing.MetaMaxAge = outdatedTime / 2
-	fixture.Plant(t, s.ctx, s.Env, model.MetaTable, meta.RowKey, meta.Family, "schema", 1000, string(model.EncodeSchema(&old)))
+	fixture.Plant(t, s.ctx, s.Env, model.MetaTable, meta.RowKey, meta.Family, "schema", 1000, string(catalog.EncodeSchema(&old)))
 	s.Env.Client = s.NewClient()
 	s.admin = admin.New(s.Env.Client)
 	late := s.NewClient()

@@ -67,7 +67,7 @@ type sweeping struct {
 	held  int       // rows passed over since the position was noted last
 }
 
-// acquire takes the lease if it is free. ErrLocked: another process has it.
+// acquire takes the lease if it is free. ErrLeased: another process has it.
 func (w *Sweeper) acquire(ctx context.Context) (s *sweeping, err error) {
 	s = &sweeping{Sweeper: w}
 	s.lease, err = leased.Acquire(ctx, w.e, w.cfg.Lease, &s.state)

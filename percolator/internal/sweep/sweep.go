@@ -117,7 +117,7 @@ func (w *Sweeper) log(ctx context.Context, due bool, done model.Sweep, err error
 	log := w.e.Config.Logger
 	switch {
 	case ctx.Err() != nil:
-	case errors.Is(err, model.ErrLocked):
+	case errors.Is(err, model.ErrLeased):
 		log.Debug("sweep: nothing to do here", "err", err)
 	case err != nil:
 		telemetry.Warn(log, "sweep stopped, and is continued later", err, "phase", done.Phase, "table", done.Table)
@@ -147,7 +147,7 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 // it did. Of a journal that is building it first waits for the drain, 80 s with the default Timing,
 // and at the end the journal is ready.
 //
-// Errors: ErrSchemaMismatch if the journal is disabled; ErrLocked if another sweep is at work;
+// Errors: ErrSchemaMismatch if the journal is disabled; ErrLeased if another process sweeps;
 // ErrConflict if the journal was turned off meanwhile; ErrCorrupt for an entry that cannot be
 // decoded; those of the store. The next sweep continues where this one failed.
 func (w *Sweeper) Sweep(ctx context.Context) (model.Sweep, error) {

@@ -168,7 +168,7 @@ func testSweepGoesOn(t *testing.T) {
 	}
 	w, err = admin.New(env.Client).NewSweeper(model.SweepConfig{})
 	fixture.Must(t, err)
-	fixture.WantErr(t, fixture.ErrOf(w.Sweep(ctx)), percolator.ErrLocked)
+	fixture.WantErr(t, fixture.ErrOf(w.Sweep(ctx)), admin.ErrLeased)
 	env.Clock.Advance(2 * time.Second)
 	before, err := admin.New(env.Client).Sweep(ctx)
 	fixture.Must(t, err)

@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -53,7 +54,7 @@ import (
 // MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
 // not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
 func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (model.Hold, tso.Timestamp, error) {
-	drain := model.DrainTime(e.Store.Timing)
+	drain := catalog.DrainTime(e.Store.Timing)
 	if ttl <= drain {
 		return model.Hold{}, 0, fmt.Errorf("percolator: %w: the hold of an export must last longer than %v", model.ErrInvalidArgument, drain)
 	}
@@ -137,7 +138,7 @@ func failedExport(err error) iter.Seq2[model.ExportedRow, error] {
 type exporter struct {
 	e    *engine.Engine
 	ts   tso.Timestamp
-	info *model.TableInfo
+	info *catalog.TableInfo
 }
 
 // passed reads the rows of r that q lets through.

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
@@ -48,7 +49,7 @@ func (im *Import) TakeOver(ctx context.Context, after string, waiting func(time.
 		if err := im.shutOut(ctx); err != nil {
 			return err
 		}
-		if err := wait(model.DrainTime(im.e.Store.Timing)); err != nil {
+		if err := wait(catalog.DrainTime(im.e.Store.Timing)); err != nil {
 			return err
 		}
 		im.drained = true
@@ -64,7 +65,7 @@ func (im *Import) TakeOver(ctx context.Context, after string, waiting func(time.
 		return err
 	}
 	if im.erased.Load() {
-		if err := wait(model.ArrivalTime(im.e.Store.Timing)); err != nil {
+		if err := wait(catalog.ArrivalTime(im.e.Store.Timing)); err != nil {
 			return err
 		}
 	}
@@ -84,7 +85,7 @@ type takeover struct {
 // erase removes what the import has written from start on.
 func (t *takeover) erase(ctx context.Context) error {
 	im := t.im
-	for _, name := range model.BigtableNames(im.info.Table) {
+	for _, name := range catalog.BigtableNames(im.info.Table) {
 		erase := func(ctx context.Context, rows []layout.Row) error {
 			_, err := im.erasePage(ctx, name, rows, func(ctx context.Context) error {
 				im.erased.Store(true)
@@ -154,7 +155,7 @@ func (t *takeover) restore(ctx context.Context) error {
 		if !ix.Unique {
 			continue
 		}
-		name := model.IndexTable(im.table, ix)
+		name := catalog.IndexTable(im.table, ix)
 		err := t.eachEntry(ctx, name, func(_ context.Context, entries []layout.Row) error {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -186,7 +187,7 @@ func (t *takeover) restore(ctx context.Context) error {
 				out := im.written(row)
 				out.Cells = slices.DeleteFunc(out.Cells, func(c model.ImportCell) bool {
 					return !slices.ContainsFunc(im.info.IndexesOf[c.Column], func(ix model.Index) bool {
-						entry := model.IndexEntryCell(ix, im.table, string(c.Value), row.Key)
+						entry := catalog.IndexEntryCell(ix, im.table, string(c.Value), row.Key)
 						return t.taken[entry.Table+"\x00"+entry.Row]
 					})
 				})

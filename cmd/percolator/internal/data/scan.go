@@ -104,7 +104,7 @@ func (f *scanFlags) entries(ctx context.Context, r percolator.Scanner, schema *p
 		return nil, cli.Usagef("--index shows the indexed column and no others")
 	}
 	values, err := f.values(schema, types, table)
-	return r.ScanIndexWith(ctx, table, f.index, percolator.ScanIndexOptions{Values: values, Reverse: f.reverse, Limit: limit}), err
+	return r.ScanWith(ctx, table, percolator.ScanOptions{Index: f.index, Rows: []percolator.Range{values}, Reverse: f.reverse, Limit: limit}), err
 }
 
 func NewScan() *cobra.Command {

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -35,14 +37,14 @@ type Row struct {
 }
 
 // Table is a table whose rows are written or read. It is immutable.
-type Table struct{ info *model.TableInfo }
+type Table struct{ info *catalog.TableInfo }
 
 // NewTable takes the declared columns of a table.
-func NewTable(info *model.TableInfo) *Table { return &Table{info} }
+func NewTable(info *catalog.TableInfo) *Table { return &Table{info} }
 
 // TableOf is NewTable of a table of a schema. ErrSchemaMismatch: there is no such table.
 func TableOf(s *model.Schema, name string) (*Table, error) {
-	catalog := model.NewCatalog(s)
+	catalog := catalog.New(s)
 	info, ok := catalog.UserTable(name)
 	if !ok {
 		return nil, catalog.UnknownTable(name)

@@ -1,18 +1,26 @@
-package model
+package catalog
 
 import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
+// InRange reports whether key lies in r.
+func InRange(r model.Range, key string) bool { return key >= r.Start && (r.End == "" || key < r.End) }
+
+// EmptyRange reports that no key can be in r; Bigtable refuses inverted ranges.
+func EmptyRange(r model.Range) bool { return r.End != "" && r.Start >= r.End }
+
 // Ranges are ranges in ascending order, none of which is empty or touches another.
-type Ranges []Range
+type Ranges []model.Range
 
 // Union is every key that lies in one of the ranges.
-func Union(ranges ...Range) Ranges {
+func Union(ranges ...model.Range) Ranges {
 	sorted := slices.DeleteFunc(slices.Clone(ranges), EmptyRange)
-	slices.SortFunc(sorted, func(a, b Range) int { return strings.Compare(a.Start, b.Start) })
+	slices.SortFunc(sorted, func(a, b model.Range) int { return strings.Compare(a.Start, b.Start) })
 	out := Ranges(sorted[:0])
 	for _, r := range sorted {
 		last := len(out) - 1
@@ -38,7 +46,7 @@ func (rs Ranges) behind(key string) int {
 }
 
 // Meeting is those of the ranges that share a key with r.
-func (rs Ranges) Meeting(r Range) Ranges {
+func (rs Ranges) Meeting(r model.Range) Ranges {
 	if EmptyRange(r) {
 		return nil
 	}
@@ -50,7 +58,7 @@ func (rs Ranges) Meeting(r Range) Ranges {
 }
 
 // Within is the part of the ranges that lies in r.
-func (rs Ranges) Within(r Range) Ranges {
+func (rs Ranges) Within(r model.Range) Ranges {
 	out := slices.Clone(rs.Meeting(r))
 	if len(out) == 0 {
 		return nil

@@ -1,6 +1,10 @@
-package model
+package catalog
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/gopercolator/percolator/percolator/model"
+)
 
 // IndexColumn is the one column of an index: a table whose rows are the values of the indexed
 // column, in order. Its entries are ordinary writes of the transaction that writes the column, so
@@ -20,18 +24,18 @@ const IndexColumn = "row"
 func EscapeValue(v string) string { return strings.ReplaceAll(v, "\x00", "\x00\xff") }
 
 // IndexEntryCell is where the entry of a value lives.
-func IndexEntryCell(ix Index, table, value, row string) Cell {
+func IndexEntryCell(ix model.Index, table, value, row string) model.Cell {
 	key := EscapeValue(value) + "\x00\x01"
 	if !ix.Unique {
 		key += row
 	}
-	return Cell{IndexTable(table, ix), key, IndexColumn}
+	return model.Cell{Table: IndexTable(table, ix), Row: key, Column: IndexColumn}
 }
 
 // CheckIndexEntry refuses a value for which no row key can hold an entry.
-func CheckIndexEntry(ix Index, c Cell, value []byte) error {
-	if len(IndexEntryCell(ix, c.Table, string(value), c.Row).Row) > MaxRowKeyBytes {
-		return CellError(ErrTooLarge, c, "the value makes an entry of index %q longer than %d bytes", ix.Name, MaxRowKeyBytes)
+func CheckIndexEntry(ix model.Index, c model.Cell, value []byte) error {
+	if len(IndexEntryCell(ix, c.Table, string(value), c.Row).Row) > model.MaxRowKeyBytes {
+		return CellError(model.ErrTooLarge, c, "the value makes an entry of index %q longer than %d bytes", ix.Name, model.MaxRowKeyBytes)
 	}
 	return nil
 }
@@ -51,8 +55,8 @@ func ValueOf(key string) (string, bool) {
 
 // DecodeIndexEntry reverses IndexEntryCell: it returns the cell that an entry stands for, and its
 // value. ok is false if e is not an entry of ix.
-func DecodeIndexEntry(ix Index, table string, e Entry) (cell Cell, value string, ok bool) {
+func DecodeIndexEntry(ix model.Index, table string, e model.Entry) (cell model.Cell, value string, ok bool) {
 	value, ok = ValueOf(e.Cell.Row)
-	cell = Cell{table, string(e.Value), ix.Column}
+	cell = model.Cell{Table: table, Row: string(e.Value), Column: ix.Column}
 	return cell, value, ok && ValidateRow(cell) == nil && IndexEntryCell(ix, table, value, cell.Row) == e.Cell
 }

@@ -1,10 +1,12 @@
-package model
+package catalog
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // TTLOf is how long a value of a column lives from its commit on; 0: until it is deleted. A column
@@ -17,27 +19,27 @@ func (t *TableInfo) NotifiesExpired(column string) bool {
 }
 
 // life is the declaration with the TTL of a column. That of the table has no name.
-func (t *TableInfo) life(column string) ColumnSchema {
+func (t *TableInfo) life(column string) model.ColumnSchema {
 	if d, ok := t.Declared.Of(column); ok && d.TTL != 0 {
 		return d
 	}
-	return ColumnSchema{TTL: t.TTL, NotifyExpired: t.NotifyExpired}
+	return model.ColumnSchema{TTL: t.TTL, NotifyExpired: t.NotifyExpired}
 }
 
 // validateNotifyExpired refuses a NotifyExpired of which no observer could ever hear.
-func (t *Table) validateNotifyExpired() error {
+func validateNotifyExpired(t *model.Table) error {
 	info := &TableInfo{Table: *t, Declared: declarationsOf(t.Columns)}
 	observed := map[string]bool{}
 	for _, col := range t.Observed {
 		observed[info.life(col).Name] = true
 	}
-	for _, d := range append(slices.Clone(t.Columns), ColumnSchema{TTL: t.TTL, NotifyExpired: t.NotifyExpired}) {
+	for _, d := range append(slices.Clone(t.Columns), model.ColumnSchema{TTL: t.TTL, NotifyExpired: t.NotifyExpired}) {
 		if d.NotifyExpired && (d.TTL == 0 || !observed[d.Name]) {
 			what := "the table"
 			if d.Name != "" {
 				what = fmt.Sprintf("column %q", d.Name)
 			}
-			return fmt.Errorf("percolator: table %q: %w: NotifyExpired of %s needs a TTL beside it, and an observed column with that TTL", t.Name, ErrInvalidArgument, what)
+			return fmt.Errorf("percolator: table %q: %w: NotifyExpired of %s needs a TTL beside it, and an observed column with that TTL", t.Name, model.ErrInvalidArgument, what)
 		}
 	}
 	return nil

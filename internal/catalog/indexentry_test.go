@@ -1,16 +1,18 @@
-package model
+package catalog
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Entries sort as the values do, then by row, and every value comes back.
 func TestIndexEntriesKeepTheOrderOfValues(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		ix := Index{Name: "ix", Column: "c"}
+		ix := model.Index{Name: "ix", Column: "c"}
 		v, w := anyBytes(0, 8).Draw(t, "v"), anyBytes(0, 8).Draw(t, "w")
 		r, s := anyBytes(1, 6).Draw(t, "r"), anyBytes(1, 6).Draw(t, "s")
 		a, b := IndexEntryCell(ix, "t", v, r).Row, IndexEntryCell(ix, "t", w, s).Row
@@ -33,18 +35,18 @@ func TestIndexEntriesKeepTheOrderOfValues(t *testing.T) {
 // The range of values that ScanIndex is given names exactly the entries of its values.
 func TestIndexRangesHoldExactlyTheirValues(t *testing.T) {
 	t.Parallel()
-	ix := Index{Name: "ix", Column: "c"}
+	ix := model.Index{Name: "ix", Column: "c"}
 	rapid.Check(t, func(t *rapid.T) {
 		v, row := anyBytes(0, 6).Draw(t, "v"), anyBytes(1, 6).Draw(t, "row")
 		values := rapid.OneOf(
-			rapid.Map(anyBytes(0, 6), Row),
-			rapid.Map(anyBytes(0, 3), Prefix),
-			rapid.Custom(func(t *rapid.T) Range {
-				return Between(anyBytes(0, 6).Draw(t, "from"), anyBytes(0, 6).Draw(t, "to"))
+			rapid.Map(anyBytes(0, 6), model.Row),
+			rapid.Map(anyBytes(0, 3), model.Prefix),
+			rapid.Custom(func(t *rapid.T) model.Range {
+				return model.Between(anyBytes(0, 6).Draw(t, "from"), anyBytes(0, 6).Draw(t, "to"))
 			}),
-			rapid.Just(All()),
+			rapid.Just(model.All()),
 		).Draw(t, "values")
-		keys := Range{Start: EscapeValue(values.Start), End: EscapeValue(values.End)}
+		keys := model.Range{Start: EscapeValue(values.Start), End: EscapeValue(values.End)}
 		if got, want := InRange(keys, IndexEntryCell(ix, "t", v, row).Row), InRange(values, v); got != want {
 			t.Errorf("values %q: %q in row %q is in it: %v, want %v", values, v, row, got, want)
 		}
@@ -70,18 +72,18 @@ func FuzzIndexEntry(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value, row, key, stored string) {
 		for _, unique := range []bool{false, true} {
-			ix := Index{Name: "ix", Column: "c", Unique: unique}
-			if CheckIndexEntry(ix, Cell{Table: "t", Row: row, Column: "c"}, []byte(value)) == nil && ValidateRow(Cell{Table: "t", Row: row, Column: "c"}) == nil {
+			ix := model.Index{Name: "ix", Column: "c", Unique: unique}
+			if CheckIndexEntry(ix, model.Cell{Table: "t", Row: row, Column: "c"}, []byte(value)) == nil && ValidateRow(model.Cell{Table: "t", Row: row, Column: "c"}) == nil {
 				at := IndexEntryCell(ix, "t", value, row)
-				cell, v, ok := DecodeIndexEntry(ix, "t", Entry{Cell: at, Value: []byte(row)})
-				if !ok || v != value || cell != (Cell{Table: "t", Row: row, Column: "c"}) {
+				cell, v, ok := DecodeIndexEntry(ix, "t", model.Entry{Cell: at, Value: []byte(row)})
+				if !ok || v != value || cell != (model.Cell{Table: "t", Row: row, Column: "c"}) {
 					t.Errorf("%q in row %q comes back as %q in %s, %v", value, row, v, cell, ok)
 				}
 			}
 			if a, b := IndexEntryCell(ix, "t", value, "r").Row, IndexEntryCell(ix, "t", stored, "r").Row; (a < b) != (value < stored) {
 				t.Errorf("%q and %q sort as %q and %q", value, stored, a, b)
 			}
-			foreign := Entry{Cell: Cell{Table: IndexTable("t", ix), Row: key, Column: IndexColumn}, Value: []byte(stored)}
+			foreign := model.Entry{Cell: model.Cell{Table: IndexTable("t", ix), Row: key, Column: IndexColumn}, Value: []byte(stored)}
 			if cell, v, ok := DecodeIndexEntry(ix, "t", foreign); ok && IndexEntryCell(ix, "t", v, cell.Row) != foreign.Cell {
 				t.Errorf("the key %q with row %q was taken for %q in %s", key, stored, v, cell)
 			}
