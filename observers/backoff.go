@@ -18,7 +18,7 @@ type backoff struct{ initial, limit time.Duration }
 // most limit, shortened at random by up to half so that cells that failed together separate.
 func (b backoff) pause(n int) time.Duration {
 	d := b.limit
-	if shift := n - 1; shift < 30 && b.initial<<shift < b.limit {
+	if shift := n - 1; b.initial <= b.limit>>shift { // shifted to the left, initial might overflow
 		d = b.initial << shift
 	}
 	return d - rand.N(d/2+1)

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,20 @@ func TestPausesGrowUpToTheirMaximum(t *testing.T) {
 		for range 20 {
 			if d := b.pause(n); d < nominal/2 || d > nominal {
 				t.Fatalf("pause(%d) = %v, want %v to %v", n, d, nominal/2, nominal)
+			}
+		}
+	}
+}
+
+// However long the pauses are, none overflows: a panic there would end the process.
+func TestLongPauses(t *testing.T) {
+	t.Parallel()
+	for _, b := range []backoff{
+		{17180 * time.Millisecond, time.Minute}, {time.Hour, time.Hour}, {1, math.MaxInt64 - 1}, {math.MaxInt64 - 1, math.MaxInt64 - 1}, {time.Second, 1 << 62},
+	} {
+		for n := 1; n < 200; n++ {
+			if d := b.pause(n); d < b.initial/2 || d > b.limit {
+				t.Fatalf("%v to %v: pause(%d) = %v", b.initial, b.limit, n, d)
 			}
 		}
 	}

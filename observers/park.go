@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
@@ -66,11 +67,13 @@ func pendingRows(ctx context.Context, c *percolator.Client, tables []string) ite
 				yield(model.Pending{}, err)
 				return
 			}
-			rows := e.Looker.Parked(ctx, table)
-			if !e.Meta.ByJournal() {
-				rows = e.Reads.ScanPending(ctx, table, percolator.All())
-			}
-			for row, err := range rows {
+		}
+		if e.Meta.ByJournal() {
+			e.Looker.Parked(ctx, tables...)(yield)
+			return
+		}
+		for _, table := range tables {
+			for row, err := range e.Reads.ScanPending(ctx, table, percolator.All()) {
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -132,7 +135,7 @@ func (w *Worker) park(ctx context.Context, j job, reason error) bool {
 		return false
 	}
 	j.runner.counters.parked.Add(1)
-	w.log.Warn("observers: a cell is parked", "observer", j.runner.name, "table", j.runner.table, "column", j.runner.column, "attempts", j.number, "look", "percolator notify ls "+j.runner.table)
+	w.log.Warn("observers: a cell is parked", "observer", j.runner.name, "table", j.runner.table, "column", j.runner.column, "attempts", j.number, "cause", telemetry.Cause(reason), "look", "percolator notify ls "+j.runner.table)
 	return true
 }
 
@@ -146,8 +149,7 @@ func (w *Worker) store(ctx context.Context, j job, states ...model.ObserverState
 	defer cancel()
 	w.queue.setStored(j) // also if the answer is lost
 	if err := w.engine.Commits.SetObserverStates(ctx, states...); err != nil {
-		w.log.Warn("observers: that an observer is parked, or done beside a parked one, could not be stored", "table", j.runner.table, "column", j.runner.column)
-		w.log.Debug("observers: observer states not stored", "row", j.entry.row, "err", err)
+		telemetry.Warn(w.log, "observers: that an observer is parked, or done beside a parked one, could not be stored", err, "table", j.runner.table, "column", j.runner.column)
 		return false
 	}
 	return true

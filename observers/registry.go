@@ -144,8 +144,8 @@ func (o *observer) validate() error {
 		wrong = "Collapse needs a duration that is not negative"
 	case o.concurrent < 0:
 		wrong = "MaxConcurrent needs a number that is not negative"
-	case o.timeout <= 0:
-		wrong = "Timeout needs a positive duration"
+	case o.timeout <= 0 || o.timeout > maxTimeout:
+		wrong = fmt.Sprintf("Timeout needs a positive duration of at most %v", maxTimeout)
 	case !o.batch && (o.maxCells != 0 || o.maxWait != 0):
 		wrong = "MaxCells and MaxWait are options of ObserveBatch"
 	case o.batch && (o.maxCells < 1 || o.maxCells > MaxBatchCells):
@@ -199,6 +199,9 @@ func NeedsTables(names ...string) Option {
 	return func(o *options) { o.needs = append(o.needs, names...) }
 }
 
+// maxTimeout is the longest that an attempt may take.
+const maxTimeout = 24 * time.Hour
+
 // Timeout limits one attempt, for a cell or a batch of them, from Begin to the answer of Commit. d
-// must be positive. The default is 30 s.
+// must be positive, and at most a day. The default is 30 s.
 func Timeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }

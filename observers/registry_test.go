@@ -15,17 +15,18 @@ func nothing(context.Context, *percolator.Txn, Change) error { return nil }
 func TestRegistryReportsMistakes(t *testing.T) {
 	t.Parallel()
 	for want, register := range map[string]func(*Registry){
-		"empty":       func(r *Registry) { r.Observe("", "t", "c", nothing) },
-		"0x00":        func(r *Registry) { r.Observe("a\x00b", "t", "c", nothing) },
-		"65 bytes":    func(r *Registry) { r.Observe(strings.Repeat("x", 65), "t", "c", nothing) },
-		"nil":         func(r *Registry) { r.Observe("o", "t", "c", nil) },
-		"typed nil":   func(r *Registry) { Observe(r, "typed nil", percolator.Bytes("t", "c"), nil) },
-		"twice":       func(r *Registry) { r.Observe("o", "t", "c", nothing); r.Observe("o", "t", "d", nothing) },
-		"Collapse":    func(r *Registry) { r.Observe("o", "t", "c", nothing, Collapse(-1)) },
-		"Concurrent":  func(r *Registry) { r.Observe("o", "t", "c", nothing, MaxConcurrent(-1)) },
-		"Timeout":     func(r *Registry) { r.Observe("o", "t", "c", nothing, Timeout(0)) },
-		"After needs": func(r *Registry) { r.Observe("o", "t", "c", nothing, After(0, "o")) },
-		"HeadStart":   func(r *Registry) { r.Observe("o", "t", "c", nothing, HeadStart(-1)) },
+		"empty":         func(r *Registry) { r.Observe("", "t", "c", nothing) },
+		"0x00":          func(r *Registry) { r.Observe("a\x00b", "t", "c", nothing) },
+		"65 bytes":      func(r *Registry) { r.Observe(strings.Repeat("x", 65), "t", "c", nothing) },
+		"nil":           func(r *Registry) { r.Observe("o", "t", "c", nil) },
+		"typed nil":     func(r *Registry) { Observe(r, "typed nil", percolator.Bytes("t", "c"), nil) },
+		"twice":         func(r *Registry) { r.Observe("o", "t", "c", nothing); r.Observe("o", "t", "d", nothing) },
+		"Collapse":      func(r *Registry) { r.Observe("o", "t", "c", nothing, Collapse(-1)) },
+		"Concurrent":    func(r *Registry) { r.Observe("o", "t", "c", nothing, MaxConcurrent(-1)) },
+		"Timeout":       func(r *Registry) { r.Observe("o", "t", "c", nothing, Timeout(0)) },
+		"Timeout needs": func(r *Registry) { r.Observe("o", "t", "c", nothing, Timeout(1<<62)) },
+		"After needs":   func(r *Registry) { r.Observe("o", "t", "c", nothing, After(0, "o")) },
+		"HeadStart":     func(r *Registry) { r.Observe("o", "t", "c", nothing, HeadStart(-1)) },
 	} {
 		r := NewRegistry()
 		register(r)

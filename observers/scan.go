@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -63,8 +65,7 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 			return
 		}
 		if err != nil {
-			s.log.Warn("observers: a search failed, and is repeated")
-			s.log.Debug("observers: a search failed", "err", err)
+			telemetry.Warn(s.log, "observers: a search failed, and is repeated", err)
 		}
 		timer := time.NewTimer(s.pace.Next(foundNew && err == nil && !s.queue.saturated(), read))
 		select {
@@ -167,8 +168,7 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []model.Pending) int6
 		group.Go(func() error {
 			switch r, err := w.engine.Locks.ResolveLock(ctx, l); {
 			case err != nil:
-				w.log.Warn("observers: a stranded lock could not be resolved", "table", l.Cell.Table, "column", l.Cell.Column, "corrupt", errors.Is(err, percolator.ErrCorrupt))
-				w.log.Debug("observers: a stranded lock could not be resolved", "row", l.Cell.Row, "err", err)
+				telemetry.Warn(w.log, "observers: a stranded lock could not be resolved", err, "table", l.Cell.Table, "column", l.Cell.Column)
 			case r == model.LockRolledForward, r == model.LockRolledBack:
 				resolved.Add(1)
 			}

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
@@ -117,7 +118,7 @@ func (w *Worker) reporting(ctx context.Context) {
 	interval := w.cfg.ReportInterval
 	reporter, err := membership.NewReporter(w.engine, w.name, interval)
 	if err != nil {
-		w.log.Warn("observers: this worker does not report", "err", err)
+		telemetry.Warn(w.log, "observers: this worker does not report", err)
 		return
 	}
 	reporter.Run(ctx, rand.N(interval/10+1), func() (model.WorkerReport, bool) { return w.report(), true })

@@ -23,8 +23,8 @@ const (
 	attrSource   = "percolator.source"
 )
 
-// telemetry holds a worker's instruments. A nil tracer or meter records nothing.
-type telemetry struct {
+// instruments are a worker's. A nil tracer or meter records nothing.
+type instruments struct {
 	tracer    trace.Tracer
 	meter     metric.Meter
 	durations metric.Float64Histogram
@@ -61,27 +61,27 @@ func (w *Worker) newTelemetry() (err error) {
 		tracers = w.cfg.TracerProvider
 	}
 	if tracers != nil {
-		w.telemetry.tracer = tracers.Tracer(scope)
+		w.instruments.tracer = tracers.Tracer(scope)
 	}
 	if meters == nil {
 		return nil
 	}
-	w.telemetry.meter = meters.Meter(scope)
-	w.telemetry.durations, err = w.telemetry.meter.Float64Histogram("percolator.observer.run.duration", metric.WithUnit("s"),
+	w.instruments.meter = meters.Meter(scope)
+	w.instruments.durations, err = w.instruments.meter.Float64Histogram("percolator.observer.run.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of runs, from Begin to the answer of Commit"), metric.WithExplicitBucketBoundaries(durationBuckets...))
 	if err != nil {
 		return err
 	}
-	w.telemetry.sizes, err = w.telemetry.meter.Int64Histogram("percolator.observer.batch.cells", metric.WithUnit("{cell}"),
+	w.instruments.sizes, err = w.instruments.meter.Int64Histogram("percolator.observer.batch.cells", metric.WithUnit("{cell}"),
 		metric.WithDescription("Cells of a batch that committed"), metric.WithExplicitBucketBoundaries(sizeBuckets...))
 	if err != nil {
 		return err
 	}
-	w.telemetry.series = map[*runner]map[string]metric.MeasurementOption{}
+	w.instruments.series = map[*runner]map[string]metric.MeasurementOption{}
 	for _, rn := range w.coverage.runners {
-		w.telemetry.series[rn] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, rn.name))}
+		w.instruments.series[rn] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, rn.name))}
 		for _, out := range outcomes {
-			w.telemetry.series[rn][out] = metric.WithAttributes(attribute.String(attrObserver, rn.name), attribute.String(attrOutcome, out))
+			w.instruments.series[rn][out] = metric.WithAttributes(attribute.String(attrObserver, rn.name), attribute.String(attrOutcome, out))
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (w *Worker) newTelemetry() (err error) {
 // changed the cell, and one run may handle many changes. Their commit timestamp links it to their
 // commits.
 func (w *Worker) startSpan(ctx context.Context, r *run) (context.Context, trace.Span) {
-	if w.telemetry.tracer == nil {
+	if w.instruments.tracer == nil {
 		return ctx, nil
 	}
 	newest := r.attempt[0].newest
@@ -105,14 +105,14 @@ func (w *Worker) startSpan(ctx context.Context, r *run) (context.Context, trace.
 	if r.runner.batch {
 		attributes = append(attributes, attribute.Int("percolator.cells", len(r.attempt)))
 	}
-	return w.telemetry.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(attributes...))
+	return w.instruments.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(attributes...))
 }
 
 // endSpan measures an attempt.
 func (w *Worker) endSpan(ctx context.Context, r *run, span trace.Span, started time.Time, outs []outcome) {
 	name := nameOf(outs)
-	if w.telemetry.durations != nil {
-		w.telemetry.durations.Record(ctx, time.Since(started).Seconds(), w.telemetry.series[r.runner][name])
+	if w.instruments.durations != nil {
+		w.instruments.durations.Record(ctx, time.Since(started).Seconds(), w.instruments.series[r.runner][name])
 	}
 	if span == nil {
 		return
@@ -126,8 +126,8 @@ func (w *Worker) endSpan(ctx context.Context, r *run, span trace.Span, started t
 
 // countBatch measures the size of a batch that committed.
 func (w *Worker) countBatch(ctx context.Context, rn *runner, cells int) {
-	if rn.batch && w.telemetry.sizes != nil {
-		w.telemetry.sizes.Record(ctx, int64(cells), w.telemetry.series[rn][""])
+	if rn.batch && w.instruments.sizes != nil {
+		w.instruments.sizes.Record(ctx, int64(cells), w.instruments.series[rn][""])
 	}
 }
 
@@ -164,10 +164,10 @@ func (out outcome) name() string {
 
 // registerMetrics exports Stats while the worker runs.
 func (w *Worker) registerMetrics() (unregister func(), err error) {
-	if w.telemetry.meter == nil {
+	if w.instruments.meter == nil {
 		return func() {}, nil
 	}
-	o := &metrics.Gauges{Meter: w.telemetry.meter}
+	o := &metrics.Gauges{Meter: w.instruments.meter}
 	registration, err := o.Register(w.runMetrics(o), w.findMetrics(o))
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 	return func(to metric.Observer) {
 		sizes := w.queue.runnerSizes(w.coverage)
 		for _, rn := range w.coverage.runners {
-			s, n := w.telemetry.series[rn], rn.counters.load()
+			s, n := w.instruments.series[rn], rn.counters.load()
 			to.ObserveInt64(runs, n.Runs, s[outCommitted])
 			to.ObserveInt64(runs, n.Acknowledged, s[outAcknowledged])
 			to.ObserveInt64(runs, n.Snoozes, s[outSnoozed])

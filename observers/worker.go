@@ -50,8 +50,8 @@ type Worker struct {
 
 	sightings *sightings
 
-	telemetry telemetry
-	ran       atomic.Bool
+	instruments instruments
+	ran         atomic.Bool
 	// unreachable: no hint arrives here, nor what other workers pass on or hand over.
 	unreachable atomic.Bool
 }

@@ -127,3 +127,16 @@ func TestTableOfThePrimaryDeletedBehindOurBack(t *testing.T) {
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("x", "c"), "")
 }
+
+// A client with an app profile that the instance does not have is told that, and not to create
+// tables.
+func TestAppProfileThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	_, err := percolator.NewClient(fixture.Context(t), percolator.Config{
+		Project: env.Project, Instance: env.Instance, Oracle: env.Oracle, AppProfile: "gone",
+	}, env.Options()...)
+	if fixture.WantErr(t, err, percolator.ErrInvalidArgument); errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), `no such app profile; correct`) {
+		t.Errorf("%v, want a remedy for the app profile", err)
+	}
+}

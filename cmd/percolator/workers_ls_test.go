@@ -136,7 +136,8 @@ func testNotifySession(t *testing.T) {
 	odd.Row = "b\x00\xff"
 	cl.set(map[percolator.Cell]string{cell: "secret", odd: "secret"})
 	w.idle()
-	s.run(cli.ExitOK, "notify", "wait") // parked cells do not count
+	s.run(cli.ExitOK, "notify", "wait") // parked cells do not count, and are named
+	s.run(cli.ExitFindings, "check", "--only", "observers", "--strict")
 	s.run(cli.ExitOK, "notify", "ls")
 	s.run(cli.ExitOK, "notify", "ls", "documents", "--limit", "1", "-o", "json")
 	s.run(cli.ExitOK, "notify", "retry", "--all", "--dry-run")

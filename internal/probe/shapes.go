@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -176,9 +177,9 @@ func shapesCost(c *Config) Cost {
 }
 
 // shapes compares what the store answers with what the queries are for, as reads and as predicates.
-func (p *probe) shapes(ctx context.Context) []Finding {
+func (p *probe) shapes(ctx context.Context) []health.Finding {
 	var mu sync.Mutex
-	var wrong []Finding
+	var wrong []health.Finding
 	n, seen := 0, map[store.Shape]bool{}
 	for _, c := range []struct {
 		row     *modelRow
@@ -203,7 +204,7 @@ func (p *probe) shapes(ctx context.Context) []Finding {
 			return append(wrong, stopped(err)...)
 		}
 	}
-	return elseOK(wrong, "%d queries of %d shapes, as reads and as predicates, with the bytes 0x00 to 0xff in names and values: each finds what it is for", n, len(seen))
+	return health.ElseFine(wrong, "%d queries of %d shapes, as reads and as predicates, with the bytes 0x00 to 0xff in names and values: each finds what it is for", n, len(seen))
 }
 
 // asked says what a query asks for, without bytes that a terminal might take for something.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"context"
 	"encoding/json"
@@ -146,7 +147,7 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 	st := found.State
 	b := &backfill{
 		e: a.e, table: table, ix: found.Index, life: found.Life, opts: opts,
-		position: position{a.e.Store, meta.BackfillRowPrefix + found.Table},
+		walkPosition: walkPosition{positionAt(a.e.Store, meta.BackfillRowPrefix+found.Table)},
 	}
 	if st.Building {
 		open, end := a.e.WhileOpen(ctx)
@@ -171,7 +172,7 @@ type backfill struct {
 	at      backfillCell
 	unsaved int // batches finished since the position was last saved
 	resumed bool
-	position
+	walkPosition
 }
 
 // backfillCell is the stored position.
@@ -216,13 +217,13 @@ func (b *backfill) run(ctx context.Context) (model.IndexState, error) {
 // resume takes up the position of an earlier run.
 func (b *backfill) resume(ctx context.Context) error {
 	b.at.Phase = BackfillDrain
-	v, err := b.load(ctx)
+	v, err := b.Read(ctx)
 	if err != nil || v == nil {
 		return err
 	}
 	at, err := decodeBackfillCell(v)
 	if err != nil {
-		return b.unreadable("the position of the backfill")
+		return unreadable(b.MetaCell, "the position of the backfill")
 	}
 	if at.Life == b.life {
 		b.at, b.resumed = at, true
@@ -245,7 +246,7 @@ func decodeBackfillCell(v []byte) (at backfillCell, err error) {
 
 func (b *backfill) save(ctx context.Context) error {
 	b.at.RowKey, b.at.Life, b.unsaved = []byte(b.at.Row), b.life, 0
-	return b.position.save(ctx, b.at)
+	return b.walkPosition.save(ctx, b.at)
 }
 
 // saveUnfinished spares the next run what this one has done. The caller's context may have ended.
@@ -256,7 +257,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := b.save(ctx); err != nil {
-		b.e.Config.Logger.Warn("position of a backfill not saved", "index", model.IndexTable(b.table, b.ix), "error", err)
+		telemetry.Warn(b.e.Config.Logger, "position of a backfill not saved", err, "index", model.IndexTable(b.table, b.ix))
 	}
 }
 

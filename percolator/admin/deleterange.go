@@ -2,6 +2,7 @@ package admin
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"cmp"
 	"context"
@@ -190,7 +191,7 @@ func (d *deletion) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := d.save(ctx); err != nil && !errors.Is(err, errDeletedElsewhere) {
-		d.e.Config.Logger.Warn("position of a deletion not saved", "table", d.table, "error", err)
+		telemetry.Warn(d.e.Config.Logger, "position of a deletion not saved", err, "table", d.table)
 	}
 }
 

@@ -55,7 +55,8 @@ func (s clientSource) storage(ctx context.Context) (storage, error) {
 		return storage{}, err
 	}
 	holds, err := s.Holds(ctx)
-	return storage{done, holds}, err
+	m, _ := s.c.Engine().Meta.Snapshot() // as Holds has read it
+	return storage{done, holds, m.Safepoint, m.Watermark, s.c.Engine().Config.Retention}, err
 }
 
 // oracle asks all servers at once. A server that does not answer is a part of the answer.

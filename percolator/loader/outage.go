@@ -37,7 +37,8 @@ var fatal = []error{percolator.ErrSchemaMismatch, ErrTakenOver, admin.ErrImporti
 // faultOf classifies an error of a transaction. If Write itself has returned it (own), an error
 // without a gRPC status is the item's.
 func faultOf(err error, own bool) fault {
-	if s := status.Code(err); errors.Is(err, percolator.ErrClosed) || s == codes.PermissionDenied || s == codes.Unauthenticated || s == codes.Unimplemented {
+	switch s := status.Code(err); {
+	case errors.Is(err, percolator.ErrClosed), s == codes.PermissionDenied, s == codes.Unauthenticated, s == codes.Unimplemented, s == codes.NotFound:
 		return faultFatal
 	}
 	switch {

@@ -4,7 +4,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
 
 	"context"
-	"crypto/rand"
 	"errors"
 	"iter"
 	"maps"
@@ -113,7 +112,7 @@ func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher,
 		return nil, inFuture(from.ts, now)
 	}
 	if cfg.Name != "" {
-		w.stored, w.rest = &stored{e: w.e, cfg: cfg, owner: rand.Text()}, min(cfg.rest, cfg.HoldTTL/8)
+		w.stored, w.rest = newStored(w.e, cfg), min(cfg.rest, cfg.HoldTTL/8)
 		if from, err = w.stored.claim(ctx, now); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"context"
 	"errors"
@@ -103,14 +104,15 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 		}
 		muts[i] = store.RowMutation{Table: n.Cell.Table, Row: n.Cell.Row, Mut: mut, Deadline: until, Done: func(err error) {
 			if err != nil {
-				c.Config.Logger.Warn("notification not erased; it will be found again", "table", n.Cell.Table, "column", n.Cell.Column, "error", err)
+				telemetry.Warn(c.Config.Logger, "notification not erased; it will be found again", err, "table", n.Cell.Table, "column", n.Cell.Column)
 				return
 			}
 			c.Journal.Own.Cleared(n.Cell, n.Timestamp, asked)
 		}}
 	}
+	offer := c.Bulk.Offer(ctx)
 	for part := range slices.Chunk(muts, store.RequestRows) {
-		c.Bulk.Add(ctx, part...)
+		offer.Add(part...)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"context"
 	"errors"
@@ -35,7 +36,7 @@ func (cm *commit) abort(ctx context.Context, cause error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 		defer cancel()
 		if err := cm.c.Bulk.Do(ctx, cm.erasures(false)); err != nil {
-			cm.c.Config.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", cm.primary.Cell.Table, "error", err)
+			telemetry.Warn(cm.c.Config.Logger, "erasure left to lock resolution", err, "start_ts", cm.startTS, "table", cm.primary.Cell.Table)
 		}
 	}
 	return retry.WithContext(ctx, cause)
@@ -64,7 +65,7 @@ func (cm *commit) cleanUp(ctx context.Context) error {
 	}
 	_, err := cm.rollBack(ctx)
 	if err != nil {
-		cm.c.Config.Logger.Warn("roll back left to lock resolution", "start_ts", cm.startTS, "table", cm.primary.Cell.Table, "error", err)
+		telemetry.Warn(cm.c.Config.Logger, "roll back left to lock resolution", err, "start_ts", cm.startTS, "table", cm.primary.Cell.Table)
 	}
 	return err
 }
@@ -107,7 +108,7 @@ func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 		return s, nil
 	}
 	if err := cm.c.Bulk.Do(ctx, cm.erasures(matched)); err != nil {
-		cm.c.Config.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", p.Table, "error", err)
+		telemetry.Warn(cm.c.Config.Logger, "erasure left to lock resolution", err, "start_ts", cm.startTS, "table", p.Table)
 	} else if !cm.toldWeakly { // else a look dispatches what was notified (J4)
 		cm.c.Journal.Own.RolledBack(cm.entry)
 	}

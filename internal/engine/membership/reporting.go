@@ -2,6 +2,7 @@ package membership
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"context"
 	"errors"
@@ -62,7 +63,7 @@ func keepReporting(ctx context.Context, interval, pause time.Duration, store fun
 func ReportClient(ctx context.Context, e *engine.Engine) {
 	r, err := NewReporter(e, e.ID, ReportInterval)
 	if err != nil {
-		e.Config.Logger.Warn("this client does not report", "err", err)
+		telemetry.Warn(e.Config.Logger, "this client does not report", err)
 		return
 	}
 	r.Run(ctx, ReportInterval/2+rand.N(ReportInterval/10), func() (model.WorkerReport, bool) {

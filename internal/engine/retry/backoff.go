@@ -88,6 +88,19 @@ func (t *Transient) After(ctx context.Context, err error) error {
 	return nil
 }
 
+// Transiently repeats f as long as Transient says so.
+func Transiently(ctx context.Context, f func(context.Context) error) error {
+	for again := NewTransient(); ; {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if err = again.After(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
 // isTransient tells a momentary state of the store or the oracle from an error that the caller has
 // to mend.
 func isTransient(err error) bool {

@@ -285,7 +285,7 @@ func Anything() Query { return Query{Shape: ShapeAnything} }
 // Cells is the newest version of each column of the meta family that begins with prefix, at most n
 // of them (0: all).
 //
-// Sent by admin, gc, membership, meta, repair, watch.
+// Sent by gc, membership, meta, repair, store.
 func Cells(prefix string, n int) Query { return Query{Shape: ShapeCellsOf, Column: prefix, Cells: n} }
 
 // JournalCells is the newest version of each column of the journal.

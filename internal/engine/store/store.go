@@ -227,7 +227,7 @@ func (s *Store) usable(ctx context.Context) error {
 	return nil
 }
 
-// Err names the table, and the remedy where the table or a family does not exist.
+// Err names the table, and the remedy where something that the request names does not exist.
 func (s *Store) Err(ctx context.Context, table string, err error) error {
 	if err == nil {
 		return nil
@@ -235,23 +235,31 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	if s.Background.Err() != nil {
 		return fmt.Errorf("percolator: table %q: %w: %w", table, model.ErrClosed, err)
 	}
-	switch {
-	case missingFamily(err):
-		return fmt.Errorf("percolator: table %q: %w: it lacks a column family; percolator schema apply, or CreateSchema, adds it: %w", table, model.ErrSchemaMismatch, err)
-	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; percolator schema apply, or CreateSchema, creates it: %w", table, model.ErrSchemaMismatch, err)
+	if sentinel, remedy := missing(err); sentinel != nil {
+		return fmt.Errorf("percolator: table %q: %w: %s: %w", table, sentinel, remedy, err)
 	}
 	return fmt.Errorf("percolator: table %q: %w", table, retry.WithContext(ctx, err))
 }
 
-// missingFamily tells a table that lacks a family from a missing table. Bigtable answers NotFound
-// for both; its emulator has no code for a family ("unknown family").
-func missingFamily(err error) bool {
-	switch s := status.Convert(err); s.Code() {
-	case codes.NotFound, codes.Unknown, codes.Internal:
-		return strings.Contains(s.Message(), "unknown family") || strings.Contains(s.Message(), "column family not found")
+// missing tells what Bigtable did not find, by its message: it answers NotFound for a table, a
+// family, an app profile and an instance alike. Its emulator has no code for a family. A nil
+// sentinel: nothing is missing.
+func missing(err error) (sentinel error, remedy string) {
+	st := status.Convert(err)
+	says := strings.ToLower(st.Message())
+	switch code := st.Code(); {
+	case code != codes.NotFound && code != codes.Unknown && code != codes.Internal:
+		return nil, ""
+	case strings.Contains(says, "unknown family"), strings.Contains(says, "column family not found"):
+		return model.ErrSchemaMismatch, "it lacks a column family; percolator schema apply, or CreateSchema, adds it"
+	case code != codes.NotFound:
+		return nil, ""
+	case strings.Contains(says, "app profile"):
+		return model.ErrInvalidArgument, "the instance has no such app profile; correct Config.AppProfile or Config.BackgroundAppProfile, or create it; percolator check tells whether transactions can use it"
+	case strings.Contains(says, "table"):
+		return model.ErrSchemaMismatch, "it does not exist in the instance; percolator schema apply, or CreateSchema, creates it"
 	}
-	return false
+	return model.ErrInvalidArgument, "the project or the instance does not exist; correct their names"
 }
 
 // Retry repeats an idempotent conditional request while its outcome is ambiguous, for at most the

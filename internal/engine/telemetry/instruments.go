@@ -229,21 +229,11 @@ func errorType(err error) string {
 	if err == nil {
 		return ""
 	}
-	for _, known := range []struct {
-		err  error
-		name string
-	}{
-		{model.ErrOutcomeUnknown, "outcome_unknown"}, {model.ErrConflict, "conflict"}, {model.ErrLocked, "locked"}, {model.ErrSnapshotTooOld, "snapshot_too_old"},
-		{model.ErrNotFound, "not_found"}, {model.ErrExists, "exists"}, {model.ErrUnique, "unique"}, {model.ErrSchemaMismatch, "schema_mismatch"},
-		{model.ErrTooLarge, "too_large"}, {model.ErrInvalidArgument, "invalid_argument"}, {model.ErrTxnDone, "txn_done"}, {model.ErrCorrupt, "corrupt"},
-		{model.ErrClosed, "closed"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "timeout"},
-	} {
-		if errors.Is(err, known.err) {
-			return known.name
-		}
+	if name := sentinelOf(err); name != "" {
+		return name
 	}
 	if code := status.Code(err); code != codes.Unknown {
 		return code.String()
 	}
-	return "_OTHER"
+	return otherError
 }

@@ -5,6 +5,7 @@ package gc
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"cmp"
 	"context"
@@ -109,8 +110,7 @@ func (g *Collector) Run(ctx context.Context) error {
 		case errors.Is(err, model.ErrLocked):
 			g.e.Config.Logger.Debug("collection: nothing to do here", "err", err)
 		case err != nil:
-			g.e.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
-			g.e.Config.Logger.Debug("collection stopped", "err", err)
+			telemetry.Warn(g.e.Config.Logger, "collection stopped, and is continued later", err, "phase", col.Phase, "table", col.Table)
 		default:
 			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "tombstones", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
 		}
@@ -180,6 +180,6 @@ func (g *Collector) collect(ctx context.Context) (model.Collection, error) {
 
 // ReadCollection reads how far collection has come, in any process.
 func ReadCollection(ctx context.Context, e *engine.Engine) (model.Collection, error) {
-	st, _, err := readCollectorState(ctx, e)
+	st, err := collectorLease.Read(ctx, e)
 	return st.Collection, err
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
+
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -72,7 +74,7 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 // optional is the error of something that a cycle does without if it finds what it cannot decode.
 func (s *collecting) optional(err error) error {
 	if errors.Is(err, model.ErrCorrupt) {
-		s.e.Config.Logger.Warn("collection: rows of the journal were left as they are", "err", err)
+		telemetry.Warn(s.e.Config.Logger, "collection: rows of the journal were left as they are", err)
 		return nil
 	}
 	return err

@@ -105,7 +105,8 @@ func TestLeaseSurvivesTwoLostRenewalsOverAndOver(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
+					s := &collecting{Collector: g}
+					s.lease = collectorLease.held(g.e, g.cfg.Lease, &s.state, []byte("{}"))
 					if err := s.save(t.Context()); err != nil {
 						t.Fatal(err)
 					}
@@ -182,7 +183,8 @@ func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
 		{model.CollectionErase, model.CollectionDone, share, map[string][]byte{}, true},
 	} {
 		clear(backend.cells)
-		s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
+		s := &collecting{Collector: g}
+		s.lease = collectorLease.held(g.e, g.cfg.Lease, &s.state, []byte("{}"))
 		if err := s.enter(t.Context(), c.from, c.before); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ package sweep
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 
 	"cmp"
 	"context"
@@ -119,8 +120,7 @@ func (w *Sweeper) log(ctx context.Context, due bool, done model.Sweep, err error
 	case errors.Is(err, model.ErrLocked):
 		log.Debug("sweep: nothing to do here", "err", err)
 	case err != nil:
-		log.Warn("sweep stopped, and is continued later", "phase", done.Phase, "table", done.Table)
-		log.Debug("sweep stopped", "err", err)
+		telemetry.Warn(log, "sweep stopped, and is continued later", err, "phase", done.Phase, "table", done.Table)
 	case due && done.Missed.Sum() > 0:
 		log.Error("swept, and found what the journal has missed", "locks", done.Missed.Locks, "notifications", done.Missed.Notifications, "garbage", done.Missed.Garbage)
 	case due:
@@ -139,7 +139,7 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	st, _, err := readState(ctx, w.e)
+	st, err := leased.Read(ctx, w.e)
 	return m.Journal.Building != "" || st.Phase != model.SweepDone || now.Sub(st.Started) >= w.cfg.Interval, err
 }
 
@@ -190,6 +190,6 @@ func (w *Sweeper) sweep(ctx context.Context) (model.Sweep, error) {
 
 // Read reads how far the last sweep has come, in any process.
 func Read(ctx context.Context, e *engine.Engine) (model.Sweep, error) {
-	st, _, err := readState(ctx, e)
+	st, err := leased.Read(ctx, e)
 	return st.Sweep, err
 }

@@ -69,7 +69,7 @@ func (f *scanFlags) values(schema *percolator.Schema, types cli.Types, table str
 				continue
 			}
 			cell := percolator.Cell{Table: table, Column: ix.Column}
-			if typ := types(table, ix.Column); typ == percolator.TypeBytes || typ == percolator.TypeString || typ == percolator.TypeJSON {
+			if typ := types(table, ix.Column); typ.IsText() {
 				return f.rows()
 			} else if f.prefix != "" {
 				return percolator.Range{}, cli.Usagef("the values of index %s are %s, which have no --prefix; there are --from and --to", f.index, typ)

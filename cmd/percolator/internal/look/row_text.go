@@ -1,6 +1,7 @@
 package look
 
 import (
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 
 	"fmt"
@@ -243,7 +244,7 @@ func (t rowText) observerState(p model.ObserverState) (cli.Style, string) {
 }
 
 // age of a timestamp, in its two largest units.
-func (t rowText) age(ts tso.Timestamp) string { return cli.BriefAge(t.in.Now.Sub(ts)) + " ago" }
+func (t rowText) age(ts tso.Timestamp) string { return text.Age(t.in.Now.Sub(ts)) + " ago" }
 
 // size is a number of bytes for people.
 func size(n int64) string {
