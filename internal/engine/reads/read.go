@@ -283,8 +283,7 @@ func (r *Reader) finishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 	if !settle(&out, v, ts, window, true) {
 		return r.finishOne(ctx, ts, cell, v, window)
 	}
-	err := out.Err
-	return out, err
+	return out, out.Err
 }
 
 // finishOne is finishRead where a further request is needed.
