@@ -150,8 +150,8 @@ func TestReadsPastLockRecords(t *testing.T) {
 	plain := fixture.NewEnv(t)
 	fillPeople(t, ctx, plain)
 	want := measure(t, ctx, plain)
-	forUpdate := func(times int) func(*testing.T, *percolatortest.Env) {
-		return func(t *testing.T, env *percolatortest.Env) {
+	forUpdate := func(times int) func(*testing.T, context.Context, *percolatortest.Env) {
+		return func(t *testing.T, ctx context.Context, env *percolatortest.Env) {
 			fillPeople(t, ctx, env)
 			for range times {
 				tx := fixture.MustBegin(t, ctx, env.Client)
@@ -165,11 +165,11 @@ func TestReadsPastLockRecords(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name    string
-		prepare func(t *testing.T, env *percolatortest.Env)
+		prepare func(t *testing.T, ctx context.Context, env *percolatortest.Env)
 	}{
 		{"GetForUpdate", forUpdate(1)},
 		{"GetForUpdate, five times", forUpdate(5)},
-		{"LockReads", func(t *testing.T, env *percolatortest.Env) {
+		{"LockReads", func(t *testing.T, ctx context.Context, env *percolatortest.Env) {
 			fillPeople(t, ctx, env)
 			tx := fixture.MustBegin(t, ctx, env.Client, percolator.LockReads())
 			fixture.Must(t, fixture.ErrOf(tx.GetMulti(ctx, cities()...)))
@@ -177,7 +177,7 @@ func TestReadsPastLockRecords(t *testing.T) {
 			fixture.MustCommit(t, ctx, tx)
 			fixture.Must(t, env.Client.Flush(ctx))
 		}},
-		{"Insert", func(t *testing.T, env *percolatortest.Env) {
+		{"Insert", func(t *testing.T, ctx context.Context, env *percolatortest.Env) {
 			people, err := percolator.RowOf[resident]("people")
 			fixture.Must(t, err)
 			tx := fixture.MustBegin(t, ctx, env.Client)
@@ -190,8 +190,8 @@ func TestReadsPastLockRecords(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			env := fixture.NewEnv(t)
-			tc.prepare(t, env)
+			ctx, env := fixture.Context(t), fixture.NewEnv(t)
+			tc.prepare(t, ctx, env)
 			for name, got := range measure(t, ctx, env) {
 				t.Logf("%s: %d requests and %d bytes, plain %d and %d", name, got.requests, got.bytes, want[name].requests, want[name].bytes)
 				if w := want[name]; got.requests > 2*w.requests || 10*got.bytes > 12*w.bytes {
