@@ -24,6 +24,15 @@ var (
 
 const testSuffix = "20260102t030405_0123abcd"
 
+func TestEachShapeIsAsked(t *testing.T) {
+	block := len(cellQueries()) / blocks
+	for _, e := range []effort{lineEffort, smallEffort} {
+		if block%2 == 0 && e.every%2 == 0 || block%5 == 0 && e.every%5 == 0 {
+			t.Errorf("a block has %d queries, and one of %d is asked: some shapes are left out", block, e.every)
+		}
+	}
+}
+
 // site is a strict stand-in, and a probe of it on which every line but "progress" has something to
 // check.
 type site struct {

@@ -183,16 +183,17 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 			return err
 		}
 		var entries []model.Entry
-		for _, row := range reads.SeenIn(table, page) {
-			cell := model.Cell{Table: table, Row: row.Key, Column: column}
-			res, err := v.e.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
-			switch {
-			case errors.Is(err, model.ErrCorrupt):
-				v.corrupt(cell)
-			case err != nil:
-				return err
-			case res.Value != nil:
-				entries = append(entries, model.Entry{Cell: cell, Value: res.Value})
+		rows := reads.SeenIn(table, page)
+		if err := v.e.Reads.FinishRows(ctx, v.ts, table, reads.Scanned{Rows: catalog.Union(model.All())}, rows); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			for _, res := range row.Cells {
+				if res.Err != nil {
+					v.corrupt(res.Cell)
+				} else if res.Value != nil {
+					entries = append(entries, model.Entry{Cell: res.Cell, Value: res.Value})
+				}
 			}
 		}
 		if err := v.e.Meta.CheckReadOf(ctx, v.ts, v.of); err != nil {

@@ -307,7 +307,7 @@ func (p *pair) mutation(table string) *store.Mutation {
 			}
 			m.Put(family, column, ts, nil)
 		default:
-			m.Put(family, column, ts, layout.EncodeWrite(p.at(), layout.KindPut))
+			m.Put(family, column, ts, layout.EncodeWrite(p.at(), pick(p.rand, layout.KindPut, layout.KindDelete, layout.KindLock, layout.KindRollback)))
 		}
 	}
 	return m

@@ -307,10 +307,11 @@ func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begu
 // again because every conflicting lock has been resolved, and a *ConflictError if another
 // transaction has won or is alive.
 func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) error {
-	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.Newest(columns, 0, 1))
+	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.RecordsAndLocks(columns, 1))
 	if err != nil {
 		return err
 	}
+	var met []*locks.Met
 	for _, col := range rv.Columns() {
 		v, cell := rv[col], model.Cell{Table: rw.table, Row: rw.row, Column: col}
 		if v.Corrupt != nil {
@@ -324,16 +325,20 @@ func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns [
 				cm.note(rw, touched) // the request was delivered twice
 				continue
 			}
-			s, err := cm.c.Locks.Resolve(ctx, cell, l, locks.SeenJustNow)
-			if err != nil {
-				return err
-			}
-			if s.Resolution == model.LockAlive {
-				return cm.conflict(cell, model.ConflictError{OtherTS: l.StartTS, Locked: true})
-			}
-			if s.CommitTS > cm.startTS {
-				return cm.conflict(cell, model.ConflictError{OtherTS: s.CommitTS})
-			}
+			met = append(met, &locks.Met{Cell: cell, Lock: l})
+		}
+	}
+	if err := cm.c.Locks.ResolveEach(ctx, met, locks.SeenJustNow); err != nil {
+		return err
+	}
+	for _, m := range met {
+		switch {
+		case m.Err != nil:
+			return m.Err
+		case m.Resolution == model.LockAlive:
+			return cm.conflict(m.Cell, model.ConflictError{OtherTS: m.Lock.StartTS, Locked: true})
+		case m.CommitTS > cm.startTS:
+			return cm.conflict(m.Cell, model.ConflictError{OtherTS: m.CommitTS})
 		}
 	}
 	return nil

@@ -55,6 +55,16 @@ const (
 // Changes reports whether a record of this kind decides what a reader sees.
 func (k Kind) Changes() bool { return k == KindPut || k == KindDelete }
 
+// MayChange reports whether a write record, as it is stored, is not one of a lock or rollback: it
+// changes what a reader sees, or cannot be decoded.
+func MayChange(record []byte) bool {
+	if len(record) < WriteBytes {
+		return true
+	}
+	kind := Kind(record[WriteBytes-1])
+	return kind != KindLock && kind != KindRollback
+}
+
 // WriteRecord is one cell of the write family.
 type WriteRecord struct {
 	CommitTS tso.Timestamp // the cell's timestamp; start_ts for a rollback marker

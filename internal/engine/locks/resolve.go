@@ -179,7 +179,7 @@ func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout
 		return err
 	}
 	for {
-		s, err := r.Status(ctx, l.Primary, l.StartTS)
+		s, err := r.finalOrRead(ctx, TxnID{l.Primary, l.StartTS})
 		switch {
 		case err != nil:
 			return err

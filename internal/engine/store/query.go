@@ -38,7 +38,7 @@ type Query struct {
 	Cells int           // cells of the row, or of each family; 0: all
 }
 
-// Variant is what some shapes have two of.
+// Variant is what some shapes have several of.
 type Variant uint8
 
 const (
@@ -47,6 +47,9 @@ const (
 	FirstAttempt          // of ShapeConflict and ShapeConflictSpan: every lock is another transaction's
 	WithLaterAcks         // of ShapeExported: columns are observed
 	WithData              // of ShapeChanged
+	OnlyChanges           // of ShapeNewest and ShapeWholeRow: no records of locks and rollbacks
+	ChangeRecords         // of ShapeNewest: these records alone
+	WithoutData           // of ShapeNewest: locks and records
 )
 
 // variant is v if the query is to have it.
@@ -68,9 +71,36 @@ type Version struct {
 // Newest is the newest n locks, records and data versions at or below at (0: no bound) of each of
 // the columns; of all if none is named. At most 3n cells of a column.
 //
-// Sent by admin, commit, reads.
+// Sent by admin, reads.
 func Newest(columns []string, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeNewest, Columns: columns, At: at, N: n}
+}
+
+// OnlyChanges is a query of newest versions in which records of locks and rollbacks do not count:
+// the newest record is the one that decides what a reader sees. Bigtable looks at the value of each
+// record up to that one.
+func (q Query) OnlyChanges() Query {
+	q.Variant = OnlyChanges
+	return q
+}
+
+// AllColumns reports whether a query of newest versions names no columns.
+func (q Query) AllColumns() bool { return len(q.Columns) == 0 && len(q.Ranges) == 0 }
+
+// Changes is the newest record at or below at of each of the columns (all if none is named) that
+// decides what a reader sees: at most a cell of each. Records of locks and rollbacks do not count.
+//
+// Sent by reads.
+func Changes(columns []string, at tso.Timestamp) Query {
+	return Query{Shape: ShapeNewest, Variant: ChangeRecords, Columns: columns, At: at, N: 1}
+}
+
+// RecordsAndLocks is the newest n records and locks of each of the columns: at most 2n cells of
+// one.
+//
+// Sent by admin, commit.
+func RecordsAndLocks(columns []string, n int) Query {
+	return Query{Shape: ShapeNewest, Variant: WithoutData, Columns: columns, N: n}
 }
 
 // NewestIn is Newest of the columns that lie in the ranges, of which there is one at least.
@@ -237,14 +267,6 @@ func ChangedRecords(columns []string, from, to tso.Timestamp) Query {
 // Sent by admin.
 func Records(column string, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeRecords, Column: column, At: at, N: n}
-}
-
-// RecordsAndLocks is the newest n records and locks of each of the columns: at most 2n cells of
-// one.
-//
-// Sent by admin.
-func RecordsAndLocks(columns []string, n int) Query {
-	return Query{Shape: ShapeRecordsAndLocks, Columns: columns, N: n}
 }
 
 // Inspected is the newest n versions of the columns (all if none) and of all reserved ones, at most

@@ -79,6 +79,8 @@ func FuzzQueries(f *testing.F) {
 			check("a read without bound of "+what, Newest(columns, 0, 2))
 			check("the conflict of "+what, Conflict(columns, start, false))
 			check("the conflict, at first, of "+what, Conflict(columns, start, true))
+			check("the changes of "+what, Changes(columns, start))
+			check("a read of the changes of "+what, Newest(columns, start, 1).OnlyChanges())
 			check("the records and locks of "+what, RecordsAndLocks(columns, 2))
 			if len(a)+len(b) <= model.MaxColumnBytes { // as callers bound it
 				check("the inspection of "+what, Inspected(columns, 2, 5))

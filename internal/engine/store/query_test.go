@@ -138,6 +138,9 @@ func TestQueriesMatchTheEmulator(t *testing.T) {
 		{"newest 2 at 6", Newest([]string{"a", "b"}, 6, 2), "lock:a@3=lock3 write:a@6=~5 write:a@4=~3 write:b@4=~2 data:a@5=five data:a@3=three data:b@2=two"},
 		{"newest of many columns", Newest(append(many, "b"), 4, 1), "write:b@4=~2 data:b@2=two notify:b@4"},
 		{"newest of all columns at 2", Newest(nil, 2, 1), "data:a@1=one data:b@2=two notify:ack@2"},
+		{"newest changes of a column", Newest([]string{"a"}, 0, 1).OnlyChanges(), "lock:a@7=lock7 data:a@5=five"},
+		{"newest changes of all columns", Newest(nil, 5, 1).OnlyChanges(), "lock:a@3=lock3 data:a@5=five data:b@2=two"},
+		{"changes", Changes([]string{"a", "b"}, 9), ""},
 		{"newest in ranges", NewestIn(catalog.Ranges{model.Prefix("a"), model.Row("c")}, 0, 1), "lock:a@7=lock7 write:a@8=~8 data:a@5=five"},
 		{"newest 2 in ranges at 6", NewestIn(catalog.Ranges{model.Row("a"), model.Between("aa", "")}, 6, 2), "lock:a@3=lock3 write:a@6=~5 write:a@4=~3 write:b@4=~2 data:a@5=five data:a@3=three data:b@2=two"},
 		{"newest in a range with reserved columns", NewestIn(catalog.Ranges{model.Between("", "a")}, 11, 1), "write:ack@10=~9 write:trace@3=~3"},
@@ -264,6 +267,54 @@ func nothing(family string) *Mutation {
 	m := NewMutation(1)
 	m.Erase(family, "none", 1)
 	return m
+}
+
+// A filter tells records by their ninth byte, whatever bytes stand around it: what cannot be decoded
+// is let through, for the reader to refuse.
+func TestRecordsThatChangeMatchTheEmulator(t *testing.T) {
+	t.Parallel()
+	s := newBareStore(t)
+	const at = tso.Timestamp(1 << 40)
+	records := [][]byte{nil, []byte("short"), []byte("eight by")}
+	for _, start := range []tso.Timestamp{at, at + 0x0a0a, at + 0x4c4c4c4c4c, at + 0xffff, at + 0x525252} {
+		for _, kind := range []layout.Kind{layout.KindPut, layout.KindDelete, layout.KindLock, layout.KindRollback, 'X', '\n', 0, 0xff} {
+			record := layout.EncodeWrite(start, kind)
+			records = append(records, record, append(record[:9:9], "L\n\xffR"...))
+		}
+	}
+	many := []string{"a", "b", "c", "d", "e", "f"}
+	for i, record := range records {
+		for j, column := range []string{"a", "b"} {
+			s.plant(t, "t", "r", layout.WriteFamily, column, at+tso.Timestamp(i*(j+1)), record)
+		}
+	}
+	for _, family := range []string{layout.LockFamily, layout.DataFamily, layout.NotifyFamily} {
+		s.plant(t, "t", "r", family, "a", at+9, []byte("L"))
+		s.plant(t, "t", "r", family, "b", at+9, []byte("R"))
+	}
+	all, err := s.google.table("t").ReadRow(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bound := at - 1; bound <= at+tso.Timestamp(2*len(records)); bound++ {
+		for name, q := range map[string]Query{
+			"changes of a column": Changes([]string{"a"}, bound), "changes of many": Changes(many, bound), "changes of all": Changes(nil, bound),
+			"newest of a column": Newest([]string{"b"}, bound, 1).OnlyChanges(), "newest of many": Newest(many, bound, 2).OnlyChanges(),
+			"newest of all": Newest(nil, 0, int(1+bound%64)).OnlyChanges(), "whole row": WholeRow(bound, 2).OnlyChanges(),
+			"records and locks": RecordsAndLocks(many[:1+bound%6], int(1+bound%3)),
+		} {
+			r, err := s.ReadRow(t.Context(), "t", "r", q)
+			if err != nil {
+				t.Fatalf("%s at %d: %v", name, bound, err)
+			}
+			evaluated, _ := q.Evaluate(rowOf(all).Items)
+			got, want := listed(r, true), listed(layout.Row{Items: evaluated}, true)
+			slices.Sort(got)
+			if slices.Sort(want); !slices.Equal(got, want) {
+				t.Errorf("%s at %d: %q, want %q", name, bound-at, got, want)
+			}
+		}
+	}
 }
 
 // A row with more cells than a narrow one has is cut off.
