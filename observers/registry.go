@@ -177,6 +177,7 @@ type options struct {
 	headStart  time.Duration
 	owned      ownership
 	needs      []string // tables
+	repeats    bool     // its runs are meant to cause its own next runs
 	stored     percolator.Type
 }
 

@@ -164,9 +164,12 @@ func (w *Worker) commit(ctx context.Context, r *run, tx *commit.Txn, changes []C
 		}
 		return w.failed(r, err, stageObserver)
 	}
-	if _, err := tx.Commit(ctx); err != nil {
+	notifies := tx.Notifies()
+	ts, err := tx.Commit(ctx)
+	if err != nil {
 		return w.failed(r, err, stageCommit)
 	}
+	w.followLoops(r.runner, changes, ts, notifies)
 	c.runs.Add(1)
 	c.cells.Add(int64(len(changes)))
 	w.countBatch(ctx, r.runner, len(changes))

@@ -37,6 +37,7 @@ type Worker struct {
 	log      *slog.Logger
 	coverage *coverage
 	queue    *queue
+	lineage  *lineage
 	columns  map[string][]*column // taken, by table
 	rows     *scanning.RowLocks
 	remote   *scanning.RemoteLocks
@@ -105,6 +106,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		log:      cfg.Logger,
 		coverage: cov,
 		queue:    newQueue(cfg, cov.runners),
+		lineage:  newLineage(),
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
 

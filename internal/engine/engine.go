@@ -59,6 +59,9 @@ type Engine struct {
 	Looker   *settle.Looker
 	Commits  *commit.Committer
 
+	// Loops, if set, hears of loops of observers. The client's maker sets it before anything else.
+	Loops *Loops
+
 	owner *settle.Owner
 	// settling runs the owner until stopSettling.
 	settling     sync.WaitGroup
