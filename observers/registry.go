@@ -56,6 +56,14 @@ func NewRegistry() *Registry { return &Registry{} }
 // 0x00, and unique in the registry. It is stored in the acknowledgments: under a new name, an
 // observer runs again for every cell that is notified. To observe two columns with one function,
 // register it twice under two names. [NewWorker] reports invalid arguments.
+//
+// An observer that writes what it observes, or writes what leads back to it, runs for ever: let it
+// write only what differs. From 1,000 runs in a row for one cell on, each of which caused the next
+// one, a worker takes that for a loop, unless [Repeats] is set: it warns, and pauses before each
+// further run, from Config.MinBackoff up to Config.MaxBackoff, twice as long for each 1,000 runs
+// more. In percolatortest the test fails. A cell that other transactions change meanwhile is in no
+// loop. A worker does not see loops of more than 16 runs, those through other workers or programs,
+// and those for which it is too busy: it remembers its last 16,384 runs that notified cells.
 func (r *Registry) Observe(name, table, column string, f Func, opts ...Option) {
 	o := &observer{name: name, table: table, column: column, options: options{timeout: defaultTimeout}}
 	if f != nil {
