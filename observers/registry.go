@@ -32,7 +32,7 @@ type Change struct {
 // when Func returns nil, the worker commits tx together with the acknowledgment. The worker may
 // call it again for the same change after a conflict or failure, and concurrently for different
 // cells. It should return soon after ctx ends, at the observer's [Timeout] or when the worker has
-// drained for too long.
+// drained for too long: until it does it holds one of Config.Concurrency slots (Stats.Overdue).
 type Func func(ctx context.Context, tx *percolator.Txn, ch Change) error
 
 // Registry is the set of observers in a program. Several workers may share it; a worker does not

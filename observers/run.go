@@ -141,6 +141,8 @@ func (w *Worker) attempt(ctx context.Context, r *run) (outs []outcome) {
 	ctx, cancel := context.WithTimeout(ctx, r.runner.timeout)
 	defer cancel()
 	started := time.Now()
+	r.at.begin(r, started)
+	defer w.endInFlight(r.at)
 	ctx, span := w.startSpan(ctx, r)
 	defer func() { w.endSpan(ctx, r, span, started, outs) }()
 	if r.attempt[0].entry.column.weak {

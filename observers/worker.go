@@ -48,6 +48,7 @@ type Worker struct {
 	sweeper  *admin.Sweeper
 	counters workerCounters
 	lag      lag
+	inFlight []inFlight // of each goroutine that makes attempts
 
 	sightings *sightings
 
@@ -109,6 +110,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		lineage:  newLineage(),
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
+		inFlight: make([]inFlight, cfg.Concurrency),
 
 		sightings: newSightings(),
 		places:    scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
@@ -156,10 +158,11 @@ func (w *Worker) Run(ctx context.Context) error {
 			scanners.Go(func() { w.listenOwned(ctx) })
 		}
 	}
-	for range w.cfg.Concurrency {
+	for i := range w.inFlight {
 		goroutines.Add(1)
-		go w.work(ctx, runs, &goroutines, nil)
+		go w.work(ctx, runs, &goroutines, &w.inFlight[i], nil)
 	}
+	scanners.Go(func() { w.watchOverdue(ctx) })
 	scanners.Go(func() { w.find(ctx, stop) })
 	scanners.Go(func() { w.remote.Run(ctx) })
 	if w.members != nil {
@@ -216,18 +219,18 @@ func (w *Worker) drain(cancel context.CancelFunc, goroutines *sync.WaitGroup) {
 	case <-done:
 	case <-timer.C:
 		_, running := w.queue.sizes()
-		w.log.Warn("observers: left observers behind that ignore their context", "running", running)
+		w.log.Warn("observers: left observers behind that ignore their context", "running", running, "observers", w.observersInFlight())
 	}
 }
 
 // work runs observers until the queue closes, and before that what is left of current. ctx ends
-// when the worker stops, runs when it has drained.
-func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, current *run) {
+// when the worker stops, runs when it has drained. at is for the attempts of this goroutine.
+func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, at *inFlight, current *run) {
 	defer func() {
 		// The observer ended its goroutine: runtime.Goexit, or FailNow of a test.
 		if current != nil {
 			w.endAttempt(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
-			go w.work(ctx, runs, goroutines, current)
+			go w.work(ctx, runs, goroutines, at, current)
 			return
 		}
 		goroutines.Done()
@@ -238,6 +241,7 @@ func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, cur
 			if current, open = w.queue.take(); !open {
 				return
 			}
+			current.at = at
 		}
 		inconclusive := w.perform(ctx, runs, current)
 		current = nil

@@ -95,6 +95,14 @@ func workerConcerns(st *state) (list []concern) {
 		}
 		list = append(list, concern{false, "No worker takes " + nameColumns(columns) + ".", remedy, pageObservers, "alert-percolator-no-worker"})
 	}
+	if n := st.overdue(); n > 0 {
+		verb := "have"
+		if n == 1 {
+			verb = "has"
+		}
+		list = append(list, concern{false, fmt.Sprintf("%s %s not returned after the timeout: the observer ignores its context.", plural(int(n), "run", "runs"), verb),
+			"Each holds a slot of its worker until it returns. The worker's log names the observer: have it return when its context ends; restart the process to end the run.", pageObservers, "observers-stand-still"})
+	}
 	versions := map[string]bool{}
 	for _, version := range st.Running() {
 		versions[version] = true

@@ -49,11 +49,19 @@ func clientID(r model.Report) string {
 
 func plus(a, b model.ObserverReport) model.ObserverReport {
 	return model.ObserverReport{Runs: a.Runs + b.Runs, Attempts: a.Attempts + b.Attempts, Retries: a.Retries + b.Retries,
-		Conflicts: a.Conflicts + b.Conflicts, Errors: a.Errors + b.Errors, Panics: a.Panics + b.Panics}
+		Conflicts: a.Conflicts + b.Conflicts, Errors: a.Errors + b.Errors, Panics: a.Panics + b.Panics, Overdue: a.Overdue + b.Overdue}
 }
 
 // withOwn puts what this process knows of itself in the place of what it has reported.
 func withOwn(own model.Report, reports []model.Report) []model.Report {
 	all := slices.DeleteFunc(slices.Clone(reports), func(r model.Report) bool { return r.Name == own.Name })
 	return append(all, own)
+}
+
+// overdue counts the runs that their timeouts have not ended, of all workers.
+func (st *state) overdue() (n int64) {
+	for _, c := range st.clients() {
+		n += c.Worker.Overdue
+	}
+	return n
 }
