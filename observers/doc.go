@@ -140,7 +140,7 @@
 //
 // # Limits
 //
-// A worker uses Config.Concurrency + Config.Scanners + 2 goroutines, and up to 8 more for each
+// A worker uses Config.Concurrency + Config.Scanners + 3 goroutines, and up to 8 more for each
 // scanner that resolves stranded locks. In memory it holds up to Config.QueueLength dispatched
 // cells, as many that wait for another attempt or to be collapsed, and 8 found by looks and scans
 // per concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not

@@ -48,19 +48,19 @@ type NotIdleError struct {
 
 func (e *NotIdleError) Error() string {
 	text := "observers: not idle"
-	switch {
-	case e.Queued > 0:
+	if e.Queued > 0 {
 		text += fmt.Sprintf(", %d cells are unfinished here", e.Queued)
-	case e.Failed != nil:
-		text = "observers: what is left cannot be read: " + e.Failed.Error()
-	case e.Looked.IsZero():
-		text = "observers: what is left could not be read in time"
 	}
-	if e.Failed == nil && !e.Looked.IsZero() {
+	switch {
+	case e.Failed != nil:
+		text += ", what is left cannot be read: " + e.Failed.Error()
+	case !e.Looked.IsZero():
 		text += ", " + e.Left.String()
 		if e.Left.Notifications > 0 {
 			text += " (does a worker run that takes their columns?)"
 		}
+	case e.Queued == 0:
+		text += ", what is left could not be read in time"
 	}
 	return text + e.named() + ": " + e.cause.Error()
 }
