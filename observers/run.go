@@ -2,6 +2,7 @@ package observers
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 
 	"context"
@@ -185,14 +186,12 @@ func (r *run) again() bool { return r.divided || r.attempt[0].number > 1 }
 func call(ctx context.Context, o *observer, tx *percolator.Txn, changes []Change) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &PanicError{o.name, clip(fmt.Sprint(r), 256), clip(string(debug.Stack()), 4096)}
+			err = &PanicError{o.name, text.Beginning(fmt.Sprint(r), 256), text.Beginning(string(debug.Stack()), 4096)}
 		}
 	}()
 	(*commit.Txn)(tx).Lend()
 	return o.f(ctx, tx, changes)
 }
-
-func clip(s string, n int) string { return s[:min(n, len(s))] }
 
 // stage is where an attempt failed.
 type stage uint8

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -72,11 +71,8 @@ func testMaxStalenessOfWhatWasCollected(t *testing.T) {
 	idle := env.NewClient()
 	committed := fixture.Put(t, ctx, idle, "r", "c", "v")
 	env.Clock.Advance(2 * time.Hour)
-	g, err := admin.New(env.Client).NewCollector(admin.CollectorConfig{})
-	fixture.Must(t, err)
-	_, err = g.Collect(ctx)
-	fixture.Must(t, err)
-	_, err = idle.Engine().Meta.Refresh(ctx) // as it does every now and then
+	fixture.Collect(t, ctx, env.Client)
+	_, err := idle.Engine().Meta.Refresh(ctx) // as it does every now and then
 	fixture.Must(t, err)
 	for range 2 {
 		s, err := idle.Snapshot(ctx, percolator.MaxStaleness(time.Hour))

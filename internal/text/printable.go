@@ -51,3 +51,16 @@ func JSON(text []byte) []byte {
 	}
 	return out
 }
+
+// Beginning is at most n bytes of a text, and ends with a whole character.
+func Beginning(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for back := n; back >= 0 && back > n-utf8.UTFMax; back-- {
+		if utf8.RuneStart(text[back]) {
+			return text[:back]
+		}
+	}
+	return text[:n] // it is no text
+}

@@ -47,3 +47,19 @@ func TestJSON(t *testing.T) {
 		t.Errorf("read as %q, %v", got, err)
 	}
 }
+
+func TestBeginningEndsWithAWholeCharacter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"aé", 2, "a"}, {"aé", 3, "aé"}, {"a€b", 3, "a"}, {"a€b", 4, "a€"}, {"😀", 3, ""}, {"x😀", 4, "x"},
+		{"\xff\x80\x80\x80\x80\x80", 5, "\xff\x80\x80\x80\x80"}, {"", 0, ""},
+	} {
+		if got := text.Beginning(c.text, c.n); got != c.want {
+			t.Errorf("%q to %d: %q, want %q", c.text, c.n, got, c.want)
+		}
+	}
+}

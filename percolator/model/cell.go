@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/text"
+
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -97,7 +99,7 @@ func ValidateRow(c Cell) error {
 	case c.Row == "":
 		return CellError(ErrInvalidArgument, c, "the row key is empty")
 	case len(c.Row) > MaxRowKeyBytes:
-		return CellError(ErrTooLarge, Cell{c.Table, c.Row[:32] + "…", c.Column}, "the row key has %d bytes, the limit is %d", len(c.Row), MaxRowKeyBytes)
+		return CellError(ErrTooLarge, Cell{c.Table, text.Beginning(c.Row, 32) + "…", c.Column}, "the row key has %d bytes, the limit is %d", len(c.Row), MaxRowKeyBytes)
 	}
 	return nil
 }
@@ -108,7 +110,7 @@ func ValidateColumn(c Cell) error {
 	case c.Column == "":
 		return CellError(ErrInvalidArgument, c, "the column is empty")
 	case len(c.Column) > MaxColumnBytes:
-		return CellError(ErrTooLarge, Cell{c.Table, c.Row, c.Column[:32] + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), MaxColumnBytes)
+		return CellError(ErrTooLarge, Cell{c.Table, c.Row, text.Beginning(c.Column, 32) + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), MaxColumnBytes)
 	case strings.Contains(c.Column, "\x00"):
 		return CellError(ErrInvalidArgument, c, "a column may not contain the byte 0x00")
 	}

@@ -18,7 +18,8 @@ import (
 //
 //   - A client makes only so many attempts at once. Of as many attempts as the limit allows, a
 //     quarter may conflict; if more do, it falls by half. If fewer than a sixteenth do and an
-//     attempt had to wait, it grows by a quarter.
+//     attempt had to wait, it grows by a quarter. Attempts that take much longer the more there are
+//     at once wait for a processor, or for the store: then it does not grow, and falls again.
 //   - After a conflict the next attempt waits its turn at the cells on which the Update has
 //     conflicted. Those that lost there follow one another, instead of losing to each other again.
 //     An attempt that would write a cell at which another has its turn ends before it sends its
@@ -39,6 +40,8 @@ const (
 	firstLimit     = 64    // attempts at once, to begin with
 	fewestAttempts = 16    // at once: a few contested cells must not hold up the rest
 	mostAttempts   = 16384 // at once
+	crawling       = 2     // times as long as with firstLimit attempts at once: there are too many
+	probeEvery     = 64    // samples
 	stalled        = time.Second
 
 	turnsAtOnce = 8           // of one attempt: the last cells on which its Update has conflicted
@@ -53,6 +56,13 @@ type contention struct {
 	cells    map[model.Cell]*contended
 	held     int       // turns that attempts have, of all cells
 	halved   time.Time // when the conflicts of cells last were
+
+	// quick is how long a commit took in the last sample of at most firstLimit attempts at once.
+	// Every probeEvery samples the limit falls to that for one, as transactions may have become
+	// larger; probing is what it was before, 0: it is not that one.
+	quick   time.Duration
+	samples int
+	probing int
 }
 
 // sample is of the attempts since the limit was last adapted.
@@ -60,7 +70,14 @@ type sample struct {
 	ended     int
 	conflicts int  // that ended with one
 	crowded   bool // one had to wait
+
+	earlier int           // that are still to end, and began before the limit fell
+	commits int           // that were tried
+	spent   time.Duration // by these, in Begin and Commit: what the caller does counts for nothing
 }
+
+// mean is how long a commit took; 0: none was tried.
+func (s *sample) mean() time.Duration { return s.spent / time.Duration(max(1, s.commits)) }
 
 // turns are what an attempt has at the cells on which its Update has conflicted.
 type turns struct {
@@ -77,7 +94,7 @@ type turn struct {
 
 // begin waits until an attempt may begin: the first, or another one after conflicts on cells, which
 // are sorted; or until closed is. The caller tells end how the attempt ended.
-func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []model.Cell, retry bool) (held *turns, end func(error), err error) {
+func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []model.Cell, retry bool) (held *turns, end func(time.Duration, error), err error) {
 	if err := c.awaitLongest(ctx, closed, cells); err != nil {
 		return nil, nil, err
 	}
@@ -92,12 +109,12 @@ func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []
 		c.endTurns(held)
 		return nil, nil, err
 	}
-	return held, func(err error) {
+	return held, func(spent time.Duration, err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.endAttempt(opened)
 		if !held.gaveWay.Load() {
-			c.adapt(errors.Is(err, model.ErrConflict))
+			c.adapt(spent, errors.Is(err, model.ErrConflict))
 		}
 		c.endTurns(held)
 	}, nil
@@ -201,22 +218,45 @@ func (c *contention) check(held *turns, startTS tso.Timestamp, writes []*Write) 
 	return nil
 }
 
-// adapt counts an attempt that has ended. The caller holds c.mu.
-func (c *contention) adapt(conflict bool) {
+// adapt counts an attempt that has ended, and has spent so long in Begin and Commit; 0: it tried no
+// commit. The caller holds c.mu.
+func (c *contention) adapt(spent time.Duration, conflict bool) {
 	of := &c.sample
+	if of.earlier > 0 {
+		of.earlier--
+		return
+	}
 	if of.ended++; conflict {
 		of.conflicts++
+	}
+	if spent > 0 {
+		of.commits++
+		of.spent += spent
 	}
 	limit := c.attempts.limit
 	if of.ended < limit {
 		return
 	}
+	c.samples++
+	mean := of.mean()
+	if limit <= firstLimit {
+		c.quick = mean
+	}
+	earlier := 0
 	switch {
+	case c.probing > 0:
+		c.attempts.limit, c.probing = c.probing, 0
+		c.attempts.admit()
 	case of.conflicts*4 > of.ended:
 		c.attempts.limit = max(fewestAttempts, limit/2)
-	case of.conflicts*16 < of.ended && of.crowded:
+	case limit > firstLimit && mean > crawling*c.quick:
+		c.attempts.limit = max(firstLimit, limit-limit/4)
+	case limit > firstLimit && c.samples%probeEvery == 0:
+		c.attempts.limit, c.probing = firstLimit, limit
+		earlier = c.attempts.running
+	case of.conflicts*16 < of.ended && of.crowded && mean <= crawling*c.quick*3/4:
 		c.attempts.limit = min(mostAttempts, limit+max(1, limit/4))
 		c.attempts.admit()
 	}
-	*of = sample{crowded: c.attempts.queued() > 0}
+	*of = sample{crowded: c.attempts.queued() > 0, earlier: earlier}
 }

@@ -27,7 +27,7 @@ func begins(t *testing.T, ctx context.Context, c *contention, rows ...string) ch
 	}
 	go func() {
 		if _, end, err := c.begin(ctx, nil, cells, len(cells) > 0); err == nil {
-			begun <- end
+			begun <- untimed(end)
 		} else if ctx.Err() == nil {
 			t.Error(err)
 		}
@@ -207,7 +207,7 @@ func TestLimitAdapts(t *testing.T) {
 				if berr != nil {
 					t.Fatal(berr)
 				}
-				end(err)
+				end(0, err)
 			}
 		}
 		run(1000, nil)
@@ -224,7 +224,7 @@ func TestLimitAdapts(t *testing.T) {
 			t.Fatal(err)
 		}
 		held.gaveWay.Store(true)
-		if end(conflictOn("r")); c.sample.ended != ended {
+		if end(0, conflictOn("r")); c.sample.ended != ended {
 			t.Error("an attempt that was sent into a queue counts")
 		}
 		c.sample.crowded = true
@@ -233,6 +233,66 @@ func TestLimitAdapts(t *testing.T) {
 			t.Errorf("limit %d, although others waited and none conflicts", c.attempts.limit)
 		}
 	})
+}
+
+// Free cells let the limit grow as long as commits take as long as ever. Where they wait for a
+// processor, or for the store, more attempts at once only take longer, and a hot cell waits among
+// them: then it stays where they take about twice as long.
+func TestLimitStopsWhereCommitsTakeLonger(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		takes       func(limit int) time.Duration
+		least, most int
+	}{
+		"as long as ever": {func(int) time.Duration { return 5 * time.Millisecond }, mostAttempts, mostAttempts},
+		"two processors":  {func(limit int) time.Duration { return time.Duration(limit) * 100 * time.Microsecond }, firstLimit, 3 * firstLimit},
+		"a store for 500 at once": {func(limit int) time.Duration {
+			return max(5*time.Millisecond, time.Duration(limit)*10*time.Microsecond)
+		}, 500, 1500},
+		"it tries none": {func(int) time.Duration { return 0 }, mostAttempts, mostAttempts},
+	} {
+		c := contention{attempts: gate{limit: firstLimit}}
+		for range 2_000 {
+			takes := of.takes(c.attempts.limit)
+			for range c.attempts.limit {
+				c.sample.crowded = true
+				c.adapt(takes, false)
+			}
+		}
+		if n := max(c.attempts.limit, c.probing); n < of.least || n > of.most {
+			t.Errorf("%s: limit %d, want %d to %d", name, n, of.least, of.most)
+		}
+	}
+}
+
+// Transactions that become larger take longer: the limit recovers.
+func TestLimitRecovers(t *testing.T) {
+	t.Parallel()
+	c, lowest := contention{attempts: gate{limit: firstLimit}}, mostAttempts
+	for sample := range 1_000 {
+		takes := 5 * time.Millisecond
+		if sample >= 500 {
+			takes = 50 * time.Millisecond
+		}
+		for range c.attempts.limit {
+			c.sample.crowded = true
+			c.adapt(takes, false)
+		}
+		if sample > 500 && sample < 530 {
+			lowest = min(lowest, c.attempts.limit)
+		}
+	}
+	if lowest != firstLimit {
+		t.Errorf("limit %d, soon after commits have become slow", lowest)
+	}
+	if n := max(c.attempts.limit, c.probing); n != mostAttempts {
+		t.Errorf("limit %d in the end", n)
+	}
+}
+
+// untimed ends attempts that count for no time.
+func untimed(end func(time.Duration, error)) func(error) {
+	return func(err error) { end(0, err) }
 }
 
 // Functions that wait for others' Updates wait for seconds, not for ever.
@@ -265,10 +325,11 @@ func TestGivingUpTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := contention{attempts: gate{limit: 1}}
-		_, end, err := c.begin(t.Context(), nil, nil, false)
+		_, timed, err := c.begin(t.Context(), nil, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
+		end := untimed(timed)
 		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
 			gone, next := begins(t, ctx, &c, "r"), begins(t, t.Context(), &c)
@@ -380,7 +441,7 @@ func TestCellsOfABurstAreForgotten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ends = append(ends, end)
+			ends = append(ends, untimed(end))
 		}
 		for _, end := range ends {
 			end(nil)
@@ -423,7 +484,7 @@ func takesTurn(t *testing.T, c *Committer, row string) func(error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return end
+	return untimed(end)
 }
 
 // whenQueued calls f when an Update waits.

@@ -110,8 +110,9 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 			c.Journal.Own.Cleared(n.Cell, n.Timestamp, asked)
 		}}
 	}
+	offer := c.Bulk.Offer(ctx)
 	for part := range slices.Chunk(muts, store.RequestRows) {
-		c.Bulk.Add(ctx, part...)
+		offer.Add(part...)
 	}
 	return nil
 }

@@ -168,14 +168,15 @@ func (c *Committer) ForgetObserverStates(ctx context.Context, states ...model.Ob
 	if err != nil {
 		return err // a repair notifies anew
 	}
+	offer := c.Bulk.Offer(ctx)
 	for _, s := range states {
 		if _, err := c.checkObserved(ctx, s.Cell); err != nil {
 			return err
 		}
-		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: until, Done: func(error) {}})
+		offer.Add(store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: until, Done: func(error) {}})
 		if c.Meta.Journaled() && !s.Done {
 			row, mut := journal.Unparked(s)
-			c.Bulk.Add(ctx, store.RowMutation{Table: model.JournalTable, Row: row, Mut: mut, Deadline: until, Done: func(error) {}})
+			offer.Add(store.RowMutation{Table: model.JournalTable, Row: row, Mut: mut, Deadline: until, Done: func(error) {}})
 		}
 	}
 	return nil

@@ -152,8 +152,8 @@ func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 			rows[k] = rw
 			cm.rows = append(cm.rows, rw)
 		}
-		if rw.writes = append(rw.writes, w); len(rw.writes) > model.MaxColumnsPerRow {
-			return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
+		if err := rw.add(w); err != nil {
+			return err
 		}
 	}
 	if len(writes) > 0 {

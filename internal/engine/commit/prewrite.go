@@ -43,6 +43,24 @@ type rowWrites struct {
 	table, row string
 	writes     []*Write
 	erase      []string // columns whose notify cells ≤ start_ts go with the commit (I13)
+	names      int      // bytes of the commit's request, which names each column up to three times
+}
+
+// commitBytes bounds the commit of a row, which is one request.
+const commitBytes = 64 << 20
+
+// add adds a write.
+func (rw *rowWrites) add(w *Write) error {
+	const perColumn = 3 * 64 // more than Protocol Buffers add
+	rw.writes = append(rw.writes, w)
+	rw.names += 3*len(w.Cell.Column) + perColumn
+	switch {
+	case len(rw.writes) > model.MaxColumnsPerRow:
+		return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
+	case rw.names > commitBytes:
+		return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes so many columns of the row, with such long names, that its commit would be a request of more than %d bytes", commitBytes)
+	}
+	return nil
 }
 
 // chunks cuts the writes of a row to what one request may hold, almost always one chunk; span: the

@@ -2,10 +2,13 @@ package commit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -72,6 +75,27 @@ func TestMutationsOfTheWidestRow(t *testing.T) {
 	} {
 		if n := len(layertest.Request(t, store.Anything(), mut).TrueMutations); n < 2*model.MaxColumnsPerRow || n > model.MaxMutationsPerRow {
 			t.Errorf("%s of %d columns has %d mutations, the limit is %d", name, model.MaxColumnsPerRow, n, model.MaxMutationsPerRow)
+		}
+	}
+}
+
+// The commit of a row is one request, so the names of its columns are bounded as well.
+func TestNamesOfTheWidestRow(t *testing.T) {
+	t.Parallel()
+	for name, bytes := range map[string]int{"short": 100, "long": 2000} {
+		rw, cm := rowOf(0, 0, nil), &commit{startTS: 5}
+		var err error
+		for _, w := range rowOf(model.MaxColumnsPerRow, bytes, nil).writes {
+			if err = rw.add(w); err != nil {
+				rw.writes = rw.writes[:len(rw.writes)-1]
+				break
+			}
+		}
+		if long := bytes > 1000; errors.Is(err, model.ErrTooLarge) != long {
+			t.Errorf("%s names: %v", name, err)
+		}
+		if n := proto.Size(layertest.Request(t, store.Anything(), cm.commitMutation(rw, 7))); n > commitBytes {
+			t.Errorf("%s names: the commit has %d bytes", name, n)
 		}
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// phaseTwo commits the secondaries in the background. It waits for room in the queue no longer than
-// the caller does.
+// phaseTwo commits the secondaries in the background. The caller waits for it no longer than a
+// stalled tablet may hold it up (store.Offer), and not at all when its context has ended.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 	if len(cm.rows) == 1 {
 		return
 	}
 	watch := cm.c.watchPhaseTwo(ctx, len(cm.rows)-1)
+	offer := cm.c.Bulk.Offer(ctx)
 	for rest := range slices.Chunk(cm.rows[1:], store.RequestRows) {
 		muts := make([]store.RowMutation, 0, len(rest))
 		for _, rw := range rest {
@@ -27,7 +28,7 @@ func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 				watch.rowDone(err)
 			}})
 		}
-		cm.c.Bulk.Add(ctx, muts...)
+		offer.Add(muts...)
 	}
 }
 

@@ -73,38 +73,44 @@ func (c *Committer) leastPause(attempt time.Duration) time.Duration {
 type updating struct{ c *Committer }
 
 // admit waits until an attempt may begin, after conflicts on cells, in the context that it returns.
-func (c *Committer) admit(ctx context.Context, cells []model.Cell, again bool) (within context.Context, held *turns, end func(error), err error) {
+func (c *Committer) admit(ctx context.Context, cells []model.Cell, again bool) (within context.Context, held *turns, end func(time.Duration, error), err error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return nil, nil, nil, err
 	}
 	if ctx.Value(updating{c}) != nil { // the Update around it holds what this one would wait for
-		return ctx, nil, func(error) {}, nil
+		return ctx, nil, func(time.Duration, error) {}, nil
 	}
 	held, end, err = c.contention.begin(ctx, c.Store.Background.Done(), cells, again)
 	return context.WithValue(ctx, updating{c}, true), held, end, err
 }
 
 // tracedAttempt makes the attempt n, and tells end how it ended.
-func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, end func(error)) (ts tso.Timestamp, err error) {
+func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int, end func(time.Duration, error)) (ts tso.Timestamp, err error) {
 	ended := telemetry.ErrPanicked
-	defer func() { end(ended) }()
+	var spent time.Duration
+	defer func() { end(spent, ended) }()
 	ctx, span := c.Store.Trace.Start(ctx, "percolator.attempt", "")
 	span.Count("percolator.attempt", n)
 	defer func() { span.End(ended) }()
-	ts, err = c.attempt(ctx, f, o)
+	ts, spent, err = c.attempt(ctx, f, o)
 	ended = err
 	return ts, err
 }
 
-func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (tso.Timestamp, error) {
+// attempt returns how long Begin and Commit have taken; 0: it has not come to Commit.
+func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, spent time.Duration, err error) {
+	begun := time.Now()
 	tx, err := c.Begin(ctx, o)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer tx.Rollback(ctx)
 	tx.Lend()
+	called := time.Now()
 	if err := f(ctx, tx); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return tx.Commit(ctx)
+	returned := time.Now()
+	ts, err = tx.Commit(ctx)
+	return ts, called.Sub(begun) + time.Since(returned), err
 }

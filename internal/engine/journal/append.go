@@ -348,7 +348,7 @@ func (a *Appender) row(s *stream, batch []*part) error {
 		a.store.Count.Appends.Add(1)
 		a.Own.sent(s.id, s.next, batch)
 	}
-	s.next++ // acknowledged, or it can no longer arrive
+	s.next++ // of a row that was not acknowledged the number is lost: it may still arrive (J1)
 	return err
 }
 

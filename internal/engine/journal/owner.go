@@ -18,7 +18,7 @@ import (
 //
 // Most entries are settled by what this process does anyway, without a request. For the others,
 // whose notifications another process works on or whose requests have failed, the owner looks at
-// the rows (package settle). Every row of a stream below its low position is settled.
+// the rows (package settle). Every acknowledged row of a stream below its low position is settled.
 //
 // Memory is bounded: beyond MaxOwned transactions a row of a stream is only remembered by its
 // number, and read again when it is due (due.go).

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/text"
 
 	"cmp"
 	"context"
@@ -68,7 +69,7 @@ func NewReporter(e *engine.Engine, name string, interval time.Duration) (*Report
 
 func newReport(e *engine.Engine, name string) model.Report {
 	host, _ := os.Hostname() // "" is shown as it is
-	return model.Report{Name: name, Client: e.ID, Host: host[:min(len(host), 128)], PID: os.Getpid(), Version: ModuleVersion()}
+	return model.Report{Name: name, Client: e.ID, Host: text.Beginning(host, 128), PID: os.Getpid(), Version: ModuleVersion()}
 }
 
 // OwnReport is what a client would report now, by itself or by the worker of that name. It asks

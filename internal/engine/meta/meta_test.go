@@ -43,6 +43,55 @@ func inWatcherBubble(t *testing.T, f func(t *testing.T, w *meta.Watcher, rows me
 	})
 }
 
+// TestOldKnowledgeIsReadOnce: whoever finds that it is too old shares one request, which outlasts
+// the caller that sent it. After a second it may be lost, and the next caller sends another one.
+func TestOldKnowledgeIsReadOnce(t *testing.T) {
+	inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
+		first, leave := context.WithCancel(t.Context())
+		answers := make(chan error, 600)
+		known := func(ctx context.Context, n int) {
+			for range n {
+				go func() {
+					_, err := w.Known(ctx)
+					answers <- err
+				}()
+			}
+			synctest.Wait()
+		}
+		known(first, 1)
+		known(t.Context(), 500)
+		lost := <-rows.asked
+		if n := len(rows.asked); n > 0 {
+			t.Fatalf("%d more requests for 501 reads", n)
+		}
+		leave()
+		if err := <-answers; !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that has left: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		known(t.Context(), 50)
+		(<-rows.asked) <- 7
+		for range 50 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if n := len(answers); n > 0 {
+			t.Errorf("%d of those that share the first request have an answer", n)
+		}
+		lost <- 6
+		for range 500 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		if m, err := w.Known(t.Context()); err != nil || m.Safepoint != 7 {
+			t.Errorf("known: %d, %v, want what the later request has read", m.Safepoint, err)
+		}
+	})
+}
+
 // TestKnowledgeIsAsOldAsItsRequest: the row may have been read right after the request was sent, so
 // the time until the answer came counts for the age of what it says (I16).
 func TestKnowledgeIsAsOldAsItsRequest(t *testing.T) {

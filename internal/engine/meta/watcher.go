@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -35,6 +36,7 @@ type Watcher struct {
 	nth    int64 // of those that asked, which of them last is from
 	asOf   time.Time
 	oracle tso.Timestamp // its time at asOf, as far as this client could tell; 0: it could not
+	shared *reading      // of the callers of Known; nil: none is in flight
 }
 
 // Refresh reads the meta row now.
@@ -117,9 +119,49 @@ func (w *Watcher) Known(ctx context.Context) (State, error) {
 		case tries == MaxTries:
 			return m, fmt.Errorf("percolator: %w: %d answers with the safepoint were older than %v when they arrived", model.ErrSnapshotTooOld, tries, oldest)
 		}
-		if m, err := w.Refresh(ctx); err != nil {
+		if m, err := w.refreshShared(ctx); err != nil {
 			return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", model.ErrSnapshotTooOld, oldest, err)
 		}
+	}
+}
+
+// reading is a Refresh whose outcome several callers share.
+type reading struct {
+	begun time.Time
+	ended chan struct{}
+	m     State
+	err   error
+}
+
+// sharedFor is how long callers join a reading: one that takes longer may have got lost.
+const sharedFor = time.Second
+
+// refreshShared is Refresh for whoever needs no more than young knowledge. At the end of an outage
+// hundreds of reads come here at once: they share one request. It outlasts the caller that began it.
+func (w *Watcher) refreshShared(ctx context.Context) (State, error) {
+	w.mu.Lock()
+	r := w.shared
+	if r == nil || time.Since(r.begun) > sharedFor {
+		r = &reading{begun: time.Now(), ended: make(chan struct{})}
+		w.shared = r
+		go func() {
+			ctx, cancel := context.WithTimeout(w.Store.Background, w.Store.Timing.RequestLifetime)
+			defer cancel()
+			r.m, r.err = w.Refresh(ctx)
+			w.mu.Lock()
+			if w.shared == r {
+				w.shared = nil
+			}
+			w.mu.Unlock()
+			close(r.ended)
+		}()
+	}
+	w.mu.Unlock()
+	select {
+	case <-r.ended:
+		return r.m, r.err
+	case <-ctx.Done():
+		return State{}, retry.WithContext(ctx, ctx.Err())
 	}
 }
 

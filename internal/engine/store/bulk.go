@@ -23,7 +23,7 @@ import (
 // of one that does not answer wait, and no others.
 const (
 	slotTimeout = time.Second
-	bulkQueue   = 16384         // rows waiting or in flight; a committer that finds it full waits
+	bulkQueue   = 16384         // rows with a place: waiting or in flight
 	tabletMost  = bulkQueue / 4 // of them, those of one tablet
 )
 
@@ -52,6 +52,8 @@ type BulkWriter struct {
 	ctx   context.Context
 	store *Store
 	Slots chan struct{} // one element for each row waiting or in flight
+
+	postponed *semaphore.Weighted // rows that wait for a place in the background
 
 	mu      sync.Mutex
 	tables  map[string]*TabletQueues[RowMutation] // guarded by mu
@@ -82,27 +84,8 @@ type bulkEpoch struct {
 
 // NewBulkWriter sends until ctx ends.
 func NewBulkWriter(ctx context.Context, s *Store) *BulkWriter {
-	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), tables: map[string]*TabletQueues[RowMutation]{},
+	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), postponed: semaphore.NewWeighted(postponedMost), tables: map[string]*TabletQueues[RowMutation]{},
 		tablets: map[tabletID]*bulkTablet{}, epoch: &bulkEpoch{done: make(chan struct{})}}
-}
-
-// Add queues mutations; those of one table are sent together as far as they fit. It waits while
-// the queue, or the tablet's share of it, is full, at most until ctx ends or a mutation's deadline.
-func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
-	ready := muts[:0:0]
-	for _, m := range muts {
-		if m.tablet = b.tabletOf(m); !b.tryPlace(m.tablet) {
-			b.enqueue(ready) // what waits for a place may be waiting for these
-			ready = ready[:0:0]
-			if err := b.awaitPlace(ctx, m); err != nil {
-				b.leaveTablet(m.tablet)
-				m.Done(err)
-				continue
-			}
-		}
-		ready = append(ready, m)
-	}
-	b.enqueue(ready)
 }
 
 // tabletOf is the tablet of a row, which has one user more.
@@ -117,12 +100,6 @@ func (b *BulkWriter) tabletOf(m RowMutation) *bulkTablet {
 	}
 	t.users++
 	return t
-}
-
-func (b *BulkWriter) leaveTablet(t *bulkTablet) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.drop(t)
 }
 
 // drop takes a user away; the caller holds b.mu.
@@ -164,17 +141,17 @@ func (b *BulkWriter) enqueue(muts []RowMutation) {
 	b.mu.Unlock()
 	if closed {
 		for _, m := range muts {
-			b.givePlace(m.tablet)
-			b.leaveTablet(m.tablet)
-			m.Done(model.ErrClosed)
+			b.finish(m, model.ErrClosed)
 		}
 	}
 }
 
 // push appends to the queue of a table; the caller holds b.mu.
 func (b *BulkWriter) push(m RowMutation) {
-	m.epoch = b.epoch
-	m.epoch.open++
+	if m.epoch == nil {
+		m.epoch = b.epoch
+		m.epoch.open++
+	}
 	m.load = m.Mut.load(m.Row)
 	t := b.tables[m.Table]
 	if t == nil {
@@ -191,34 +168,6 @@ func (b *BulkWriter) begin(t *TabletQueues[RowMutation]) {
 		b.senders.Add(1)
 		go b.drain(slot)
 	}
-}
-
-// awaitPlace waits for a place in the tablet's share first: who waits for that takes none of the
-// queue.
-func (b *BulkWriter) awaitPlace(ctx context.Context, m RowMutation) error {
-	ctx, cancel := context.WithDeadline(ctx, m.Deadline)
-	defer cancel()
-	stop := context.AfterFunc(b.ctx, cancel)
-	defer stop()
-	err := m.tablet.rows.Acquire(ctx, 1)
-	if err == nil {
-		select {
-		case b.Slots <- struct{}{}:
-			return nil
-		case <-ctx.Done():
-			m.tablet.rows.Release(1)
-			err = ctx.Err()
-		}
-	}
-	if b.ctx.Err() != nil {
-		return model.ErrClosed
-	}
-	return err
-}
-
-func (b *BulkWriter) givePlace(t *bulkTablet) {
-	<-b.Slots
-	t.rows.Release(1)
 }
 
 type bulkSlot = Slot[RowMutation]
@@ -244,9 +193,9 @@ func (b *BulkWriter) take(slot *bulkSlot) []RowMutation {
 	return batch
 }
 
-// leave lets another sender start: the request in this slot takes too long. It stays after Close,
+// leaveSlot lets another sender start: the request in this slot takes too long. It stays after Close,
 // to answer those that wait.
-func (b *BulkWriter) leave(slot *bulkSlot) {
+func (b *BulkWriter) leaveSlot(slot *bulkSlot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || !slot.Leave() {
@@ -314,7 +263,7 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 		}
 	}
 	ctx, cancel := context.WithDeadline(b.ctx, deadline)
-	table, leave := slot.queues.Table, func() { b.leave(slot) }
+	table, leave := slot.queues.Table, func() { b.leaveSlot(slot) }
 	b.store.Metrics.Batch(ctx, telemetry.OpMutateRows, table, len(rows))
 	stuck := time.AfterFunc(slotTimeout, leave)
 	errs, err := b.store.MutateRows((&Attempts{Again: leave, applied: applied}).Watch(ctx), table, rows, muts)
@@ -334,14 +283,22 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 	return again
 }
 
+// finish answers a mutation that has a place.
 func (b *BulkWriter) finish(m RowMutation, err error) {
 	m.Done(err)
 	b.givePlace(m.tablet)
+	b.leave(m)
+}
+
+// leave ends what the writer knows of a mutation.
+func (b *BulkWriter) leave(m RowMutation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drop(m.tablet)
-	m.epoch.open--
-	m.epoch.closeIfDone()
+	if m.epoch != nil {
+		m.epoch.open--
+		m.epoch.closeIfDone()
+	}
 }
 
 func (e *bulkEpoch) closeIfDone() {
@@ -388,7 +345,7 @@ func (b *BulkWriter) Do(ctx context.Context, muts []RowMutation) error {
 	for i := range muts {
 		muts[i].Done = func(err error) { errs <- err }
 	}
-	b.Add(ctx, muts...)
+	b.place(ctx, muts)
 	var first error
 	for range muts {
 		select {

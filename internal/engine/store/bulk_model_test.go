@@ -100,7 +100,7 @@ func TestBulkWriterLosesNothing(t *testing.T) {
 								left.Add(-1)
 							}})
 						}
-						w.Add(ctx, muts...)
+						w.Offer(ctx).Add(muts...)
 						cancel()
 					}
 				})

@@ -50,15 +50,15 @@ func TestSlotOfABulkRequestIsGivenBackOnce(t *testing.T) {
 	slot.Take()
 	b.senders.Add(1)
 	b.drain(slot) // there is nothing more to send
-	b.leave(slot) // as the timer of a request does that has just ended
+	b.leaveSlot(slot) // as the timer of a request does that has just ended
 	if table.inFlight != 0 {
 		t.Errorf("%d requests are under way", table.inFlight)
 	}
 	b.push(RowMutation{Table: "t", Row: "r", Mut: NewMutation(1)})
 	slot = table.Next()
 	slot.Take()
-	b.leave(slot)
-	b.leave(slot)
+	b.leaveSlot(slot)
+	b.leaveSlot(slot)
 	if table.inFlight != 0 {
 		t.Errorf("%d requests are under way", table.inFlight)
 	}

@@ -165,7 +165,14 @@ func (s *Slot[T]) Take() []T {
 		return nil
 	}
 	n := s.queues.fit(of.waiting)
-	batch := of.waiting[:n:n]
+	if n == len(of.waiting) {
+		batch := of.waiting
+		of.waiting = nil
+		return batch
+	}
+	// What waits must not keep alive what was sent.
+	batch := slices.Clone(of.waiting[:n])
+	clear(of.waiting[:n])
 	of.waiting = of.waiting[n:]
 	return batch
 }

@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"sync"
@@ -12,7 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -43,7 +41,7 @@ func benchCollection(b *testing.B, pace int, byPasses bool) {
 	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}
 	s.DisableJournal = byPasses
-	env := percolatortest.New(b, s, percolatortest.Configure(shortRetention))
+	env := percolatortest.New(b, s, fixture.ShortRetention)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for version := range 3 {
@@ -57,12 +55,12 @@ func benchCollection(b *testing.B, pace int, byPasses bool) {
 		}
 		fixture.Must(b, env.Client.Flush(ctx))
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 
 	load := startTransactions(b, ctx, env)
 	var resolveBegan, eraseBegan time.Time
 	var alone, before float64
-	g := collector(b, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{RowsPerSecond: pace, Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(b, env.NewClient(fixture.ShortRetention), model.CollectorConfig{RowsPerSecond: pace, Progress: func(col model.Collection) {
 		switch {
 		case col.Phase == model.CollectionDrain && before == 0: // only the load is at work
 			before = 1
@@ -103,7 +101,7 @@ type transactions struct {
 func startTransactions(b *testing.B, ctx context.Context, env *percolatortest.Env) *transactions {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &transactions{cancel: cancel}
-	c := env.NewClient(percolatortest.Configure(shortRetention))
+	c := env.NewClient(fixture.ShortRetention)
 	for w := range 4 {
 		l.goroutine.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {

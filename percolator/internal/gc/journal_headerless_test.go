@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"testing"
 
@@ -10,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -18,18 +17,18 @@ import (
 func TestHeaderlessStreamsAreListedDuringAHold(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
-		env := newCollectorEnv(t)
+		env := fixture.NewCollectorEnv(t)
 		ctx := fixture.Context(t)
 		_, err := admin.New(env.Client).TakeHold(ctx, 0, model.MaxHoldTTL, "")
 		fixture.Must(t, err)
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, env.Client)
-		c := env.NewClient(percolatortest.Configure(shortRetention))
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, env.Client)
+		c := env.NewClient(fixture.ShortRetention)
 		fixture.Put(t, ctx, c, "r", "seen", "v")
 		env.FaultsOf(c).Crash()
-		loseHeaders(t, ctx, env)
+		fixture.LoseHeaders(t, ctx, env)
 		for range 2 { // the first may have to end a cycle
-			collect(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)))
+			fixture.Collect(t, ctx, env.NewClient(fixture.ShortRetention))
 		}
 		s := env.NewClient().Engine().Store
 		with, err := journal.Streams(ctx, s)
@@ -50,38 +49,26 @@ func TestCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 }
 
 func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	const clients, secondaries = 8, 5
 	primary := func(i int) percolator.Cell { return fixture.Cell(fmt.Sprint("primary-", i), "c") }
 	secondary := func(i, j int) percolator.Cell { return fixture.Cell(fmt.Sprint("secondary-", i, "-", j), "c") }
 	for i := range clients {
-		c := env.NewClient(percolatortest.Configure(shortRetention))
-		env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if r.Method == percolatortest.MutateRows {
-				return percolatortest.Crash
-			}
-			return percolatortest.Pass
-		})
-		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
-			err := tx.Set(primary(i), []byte("1"))
-			for j := range secondaries {
-				if err == nil {
-					err = tx.Set(secondary(i, j), []byte("1"))
-				}
-			}
-			return err
-		}))
-		fixture.Eventually(t, "the death", func() bool { _ = c.Flush(ctx); return env.FaultsOf(c).Crashed() })
+		cells := []percolator.Cell{primary(i)}
+		for j := range secondaries {
+			cells = append(cells, secondary(i, j))
+		}
+		fixture.Strand(t, ctx, env, cells...)
 	}
-	loseHeaders(t, ctx, env)
+	fixture.LoseHeaders(t, ctx, env)
 	for i := range clients {
 		fixture.Put(t, ctx, env.Client, primary(i).Row, "c", "2")
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	done := make(chan error, 2)
 	for range cap(done) {
-		g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{})
+		g := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{})
 		go func() { _, err := g.Collect(ctx); done <- err }()
 	}
 	for range cap(done) {
@@ -89,12 +76,12 @@ func testCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
 			t.Logf("a collector: %v", err)
 		}
 	}
-	collect(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)))
+	fixture.Collect(t, ctx, env.NewClient(fixture.ShortRetention))
 	for i := range clients {
 		fixture.WantNow(t, ctx, env.Client, primary(i), "2")
 		for j := range secondaries {
-			fixture.WantNow(t, ctx, env.Client, secondary(i, j), "1")
+			fixture.WantNow(t, ctx, env.Client, secondary(i, j), "stranded")
 		}
 	}
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 }

@@ -1,4 +1,4 @@
-package admin_test
+package gc_test
 
 import (
 	"context"
@@ -10,10 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"cloud.google.com/go/bigtable"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -35,10 +31,10 @@ func expiringSchema(s *percolator.Schema) {
 
 // expiring runs a test, in virtual time, with values that expire, by the journal and by passes.
 func expiring(t *testing.T, test func(t *testing.T, env *percolatortest.Env)) {
-	for name, change := range map[string][]func(*percolator.Schema){"journal": {expiringSchema}, "passes": {expiringSchema, byPasses}} {
+	for name, change := range map[string][]func(*percolator.Schema){"journal": {expiringSchema}, "passes": {expiringSchema, fixture.ByPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			percolatortest.Bubble(t, func(t *testing.T) { test(t, newCollectorEnv(t, change...)) })
+			percolatortest.Bubble(t, func(t *testing.T) { test(t, fixture.NewCollectorEnv(t, change...)) })
 		})
 	}
 }
@@ -51,16 +47,7 @@ func leftovers(t testing.TB, ctx context.Context, env *percolatortest.Env) (cell
 			cells += fixture.CellsOf(t, ctx, env, table, family)
 		}
 	}
-	return cells, journalKeys(t, ctx, env, "\x42", "\x43")
-}
-
-func journalKeys(t testing.TB, ctx context.Context, env *percolatortest.Env, from, to string) (n int) {
-	t.Helper()
-	err := env.Store().Open("percolator_journal").ReadRows(ctx, bigtable.NewRange(from, to), func(bigtable.Row) bool { n++; return true })
-	if status.Code(err) != codes.NotFound { // without a journal there is no such table
-		fixture.Must(t, err)
-	}
-	return n
+	return cells, fixture.CountJournal(t, ctx, env).Filed
 }
 
 // A value is seen by snapshots before its commit timestamp plus its time to live, and by no others
@@ -89,26 +76,24 @@ func TestTimeToLive(t *testing.T) {
 		}{{at, "ann@x"}, {at.Add(ttls["mail"]) - 1, "ann@x"}, {at.Add(ttls["mail"]), ""}} {
 			s, err := c.Snapshot(ctx, percolator.AsOfTimestamp(edge.ts))
 			fixture.Must(t, err)
-			fixture.WantValue(t, ctx, s, percolator.Cell{Table: "people", Row: "ann", Column: "mail"}, edge.want)
+			fixture.WantValue(t, ctx, s, fixture.Mail.Cell("ann"), edge.want)
 		}
 		// Absence: another row takes the unique value, and Insert succeeds.
 		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "ann@x") }))
 		_, err = put("mail", "ann@z", (*percolator.Txn).Insert)
 		fixture.Must(t, err)
 		for range 3 { // the entries go, and the values of name stay
-			time.Sleep(afterwards)
-			collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
+			fixture.Collect(t, ctx, c)
 		}
 		s, err := c.Snapshot(ctx)
 		fixture.Must(t, err)
-		fixture.WantValue(t, ctx, s, percolator.Cell{Table: "people", Row: "ann", Column: "name"}, "Ann")
-		entries := journalKeys(t, ctx, env, "", "\x40")
-		_, filed := leftovers(t, ctx, env)
-		if journaled := !c.Schema().DisableJournal; journaled && (filed == 0 || entries > 0) {
-			t.Errorf("%d rows are filed, and %d entries are left", filed, entries)
+		fixture.WantValue(t, ctx, s, fixture.Name.Cell("ann"), "Ann")
+		if n := fixture.CountJournal(t, ctx, env); !c.Schema().DisableJournal && (n.Filed == 0 || n.Entries > 0) {
+			t.Errorf("%+v: want rows that are filed, and no entries", n)
 		}
 		time.Sleep(ttls["name"])
-		collect(t, ctx, c)
+		fixture.Collect(t, ctx, c)
 		if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
 			t.Errorf("%d cells are left, and %d rows are filed", cells, filed)
 		}
@@ -190,7 +175,7 @@ func TestTimeToLiveAgainstAModel(t *testing.T) {
 			time.Sleep(time.Duration(dice.IntN(int(20 * time.Second))))
 			switch n := dice.IntN(10); {
 			case n == 0:
-				collect(t, ctx, c)
+				fixture.Collect(t, ctx, c)
 			case n < 8:
 				cell := percolator.Cell{Table: "people", Row: fmt.Sprint("row", dice.IntN(4)), Column: columns[dice.IntN(3)]}
 				v := version{value: fmt.Sprint(cell.Row, "-", dice.IntN(2)), deleted: dice.IntN(4) == 0} // the same value now and then
@@ -212,76 +197,12 @@ func TestTimeToLiveAgainstAModel(t *testing.T) {
 		}
 		for range 3 {
 			time.Sleep(30 * time.Minute)
-			collect(t, ctx, c)
+			fixture.Collect(t, ctx, c)
 		}
 		if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
 			t.Errorf("in the end %d cells are left, and %d rows are filed", cells, filed)
 		}
 	})
-}
-
-// A value expires as well when its client dies behind the commit point, and another one rolls the
-// lock forward (I27).
-func TestTimeToLiveOfAnAbandonedCommit(t *testing.T) {
-	t.Parallel()
-	s := &percolator.Schema{}
-	expiringSchema(s)
-	env := percolatortest.New(t, s)
-	ctx, dead := fixture.Context(t), env.NewClient()
-	env.FaultsOf(dead).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Method == "MutateRows" && strings.HasPrefix(r.Table, "people") {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
-	})
-	fixture.Must(t, fixture.Update(ctx, dead, func(tx *percolator.Txn) error {
-		return errors.Join(fixture.Mail.Set(tx, "ann", "ann@x"), fixture.Mail.Set(tx, "bob", "bob@x"))
-	}))
-	_ = dead.Flush(ctx)
-	env.FaultsOf(dead).Crash()
-	look := func() string {
-		s, err := env.Client.Snapshot(ctx)
-		fixture.Must(t, err)
-		var seen []string
-		for e, err := range s.Scan(ctx, "people", percolator.All()) {
-			fixture.Must(t, err)
-			seen = append(seen, string(e.Value))
-			if e.Expires != e.CommitTS.Add(ttls["mail"]) {
-				t.Errorf("committed at %v, expires at %v", e.CommitTS.Time(), e.Expires.Time())
-			}
-		}
-		for e, err := range s.ScanIndex(ctx, "people", "mail", percolator.All()) {
-			fixture.Must(t, err)
-			seen = append(seen, string(e.Value))
-		}
-		return strings.Join(seen, " ")
-	}
-	if seen := look(); seen != "ann@x bob@x ann@x bob@x" {
-		t.Errorf("at first: %q", seen)
-	}
-	env.Clock.Advance(ttls["mail"])
-	if seen := look(); seen != "" {
-		t.Errorf("in the end: %q", seen)
-	}
-}
-
-// A value that is put again lives anew, and so does its entry in an index (I27).
-func TestTimeToLiveOfAValueThatIsPutAgain(t *testing.T) {
-	t.Parallel()
-	s := &percolator.Schema{}
-	expiringSchema(s)
-	env := percolatortest.New(t, s)
-	ctx, c := fixture.Context(t), env.Client
-	for range 2 {
-		setPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
-		env.Clock.Advance(ttls["mail"] * 2 / 3)
-	}
-	wantRight(t, ctx, c, "mail")
-	fixture.WantErr(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "ann@x") }), percolator.ErrUnique)
-
-	// Without a time to live the entry would end before the cell.
-	s.Tables[0].TTL, s.Tables[0].Columns = 0, []percolator.ColumnSchema{{Name: "mail"}, {Name: "city", TTL: time.Hour}, {Name: "name"}}
-	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...), percolator.ErrSchemaMismatch)
 }
 
 // The entry of a value goes while somebody holds a lock on its cell, and never commits. The value
@@ -290,57 +211,28 @@ func TestTimeToLiveBeneathALock(t *testing.T) {
 	t.Parallel()
 	expiring(t, func(t *testing.T, env *percolatortest.Env) {
 		ctx, c := context.Background(), env.Client
-		cell := percolator.Cell{Table: "people", Row: "ann", Column: "name"}
+		cell := fixture.Name.Cell("ann")
 		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(cell, []byte("Ann")) }))
-		time.Sleep(afterwards)
+		time.Sleep(fixture.PastRetention)
 		dying := env.NewClient()
-		env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if fixture.IsCommit(r) {
-				return percolatortest.Crash
-			}
-			return percolatortest.Pass
-		})
+		env.FaultsOf(dying).Handle(fixture.AtMost(1, fixture.IsCommit, percolatortest.Crash))
 		tx := fixture.MustBegin(t, ctx, dying)
 		fixture.Must(t, tx.Set(cell, []byte("Eve")))
 		if _, err := tx.Commit(ctx); err == nil {
 			t.Fatal("it committed")
 		}
 		for range 3 { // the entry of the value goes, then that of the lock
-			collect(t, ctx, c)
-			time.Sleep(afterwards)
+			fixture.Collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
 		}
 		fixture.WantValue(t, ctx, fixture.MustBegin(t, ctx, c), cell, "Ann")
 		time.Sleep(ttls["name"])
 		for range 3 {
-			time.Sleep(afterwards)
-			collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
+			fixture.Collect(t, ctx, c)
 		}
 		if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
 			t.Errorf("%d cells and %d rows that are filed are left", cells, filed)
-		}
-	})
-}
-
-// The entries of an index say when the values expire, as those of a scan do.
-func TestScanIndexSaysWhenValuesExpire(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, func(t *testing.T) {
-		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, true))
-		ctx, c := context.Background(), env.Client
-		setMail(t, ctx, c, "ann", "ann@x")
-		s, err := c.Snapshot(ctx)
-		fixture.Must(t, err)
-		var byScan, byIndex percolator.Entry
-		for e, err := range s.Scan(ctx, "people", percolator.All()) {
-			fixture.Must(t, err)
-			byScan = e
-		}
-		for e, err := range s.ScanIndex(ctx, "people", "mail", percolator.All()) {
-			fixture.Must(t, err)
-			byIndex = e
-		}
-		if byScan.Expires == 0 || byIndex.Expires != byScan.Expires {
-			t.Errorf("by the scan it expires at %d, by the index at %d", byScan.Expires, byIndex.Expires)
 		}
 	})
 }

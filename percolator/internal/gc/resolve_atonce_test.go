@@ -1,15 +1,13 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -22,16 +20,16 @@ func TestCollectorResolvesStreamsAtOnce(t *testing.T) {
 }
 
 func testCollectorResolvesStreamsAtOnce(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	const clients, rows = 24, 3
 	writeStreams(t, ctx, env, clients, rows)
 	for i := range clients {
 		fixture.CrashAfter(t, env, fixture.IsCommit, fmt.Sprintf("dead-%d", i), fmt.Sprintf("dead-%d-a", i), fmt.Sprintf("dead-%d-b", i), fmt.Sprintf("dead-%d-c", i))
 	}
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 
-	by := env.NewClient(percolatortest.Configure(shortRetention))
+	by := env.NewClient(fixture.ShortRetention)
 	var mu sync.Mutex
 	var resolving bool
 	var begun, ended time.Time
@@ -50,7 +48,7 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 			now--
 		}
 	})
-	col, err := collector(t, by, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	col, err := fixture.NewCollector(t, by, model.CollectorConfig{Progress: func(col model.Collection) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch resolving = col.Phase == model.CollectionResolve; {
@@ -72,8 +70,6 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 	if col.Locks != 3*clients {
 		t.Errorf("resolved %d locks, want %d", col.Locks, 3*clients)
 	}
-	env.Audit(t, collected)
-	if left, _ := streamsLeft(t, ctx, env); left != 0 {
-		t.Errorf("%d rows of the journal are left", left)
-	}
+	env.Audit(t, fixture.Collected)
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 }

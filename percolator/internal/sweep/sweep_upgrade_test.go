@@ -1,8 +1,6 @@
-package admin_test
+package sweep_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -52,7 +51,7 @@ func (b *bank) open() {
 
 // run works until ctx ends.
 func (b *bank) run(ctx context.Context, work func(ctx context.Context, c *percolator.Client) error, count *int) {
-	c := b.NewClient(percolatortest.Configure(shortRetention))
+	c := b.NewClient(fixture.ShortRetention)
 	b.done.Go(func() {
 		for ; ctx.Err() == nil; time.Sleep(fixture.Of(0, 400*time.Millisecond)) {
 			switch err := work(b.ctx, c); {
@@ -129,7 +128,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 }
 
 func testUpgradeUnderLoad(t *testing.T) {
-	env := percolatortest.New(t, bankSchema(true), percolatortest.Configure(shortRetention),
+	env := percolatortest.New(t, bankSchema(true), fixture.ShortRetention,
 		percolatortest.Emulator(emulator.OnDisks(&emulator.Disks{Latency: 5 * time.Millisecond}))) // or the load takes no time
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -184,10 +183,10 @@ func testUpgradeUnderLoad(t *testing.T) {
 		}
 		more("transfers with a journal")
 		crash(10*round + 1)
-		env.Clock.Advance(afterwards)
+		env.Clock.Advance(fixture.PastRetention)
 		more("transfers after a while")
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, env.Client)
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, env.Client)
 		if round == 1 {
 			fixture.Apply(t, ctx, env, bankSchema(true))
 			crash(10*round + 2)
@@ -222,10 +221,10 @@ func testUpgradeUnderLoad(t *testing.T) {
 	fixture.Must(t, <-worked)
 
 	env.Clock.Advance(2 * time.Hour)
-	collect(t, ctx, env.Client)
+	fixture.Collect(t, ctx, env.Client)
 	if done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{}); done.Missed.Sum() != 0 {
 		t.Errorf("missed: %+v", done)
 	}
-	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+	env.Audit(t, fixture.Collected)
 	t.Logf("%d transfers, %d checks", b.transfers, b.reads)
 }

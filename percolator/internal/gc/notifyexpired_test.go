@@ -1,11 +1,8 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -27,8 +24,6 @@ func heardSchema(s *percolator.Schema) {
 	s.Tables[0].Columns[1].NotifyExpired = true
 	s.Timing.MetaMaxAge = 40 * time.Second // or rereading it in all this virtual time is most of the work
 }
-
-var name = percolator.String("people", "name")
 
 // hearing is what the observers of city and name have been told.
 type hearing struct {
@@ -76,10 +71,10 @@ func (h *hearing) heard() string {
 // from a deletion (I30). Of what was put anew, or deleted, before it expired, it hears that alone.
 func TestObserversHearOfWhatExpires(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, byPasses}} {
+	for name, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, fixture.ByPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			percolatortest.Bubble(t, func(t *testing.T) { hearOfWhatExpires(t, newCollectorEnv(t, change...)) })
+			percolatortest.Bubble(t, func(t *testing.T) { hearOfWhatExpires(t, fixture.NewCollectorEnv(t, change...)) })
 		})
 	}
 }
@@ -94,36 +89,36 @@ func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
 		}
 	}
 	begun := time.Now()
-	setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Oslo")
-	setPeople(t, ctx, c, name, "ann", "Ann")
-	setPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Oslo")
+	fixture.SetPeople(t, ctx, c, fixture.Name, "ann", "Ann")
+	fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 	want("puts", "ann/city=Rome, ann/name=Ann, bob/city=Bern, cid/city=Oslo")
 	time.Sleep(ttls["city"] - 10*time.Second)
-	setPeople(t, ctx, c, fixture.City, "bob", "Rome")
+	fixture.SetPeople(t, ctx, c, fixture.City, "bob", "Rome")
 	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.City.Delete(tx, "cid") }))
 	want("changes", "bob/city=Rome, cid/city deleted")
 	time.Sleep(11 * time.Second)
-	collect(t, ctx, c)
+	fixture.Collect(t, ctx, c)
 	want("expired, and still seen by earlier snapshots", "")
-	if got := people(t, ctx, c); got != "ann/name bob/city" {
+	if got := fixture.ListPeople(t, ctx, c); got != "ann/name bob/city" {
 		t.Errorf("there is %s", got)
 	}
-	time.Sleep(time.Until(begun.Add(ttls["city"] + time.Minute + afterwards))) // times are filed by the minute
-	col := collect(t, ctx, c)
+	time.Sleep(time.Until(begun.Add(ttls["city"] + time.Minute + fixture.PastRetention))) // times are filed by the minute
+	col := fixture.Collect(t, ctx, c)
 	want("the first ones have expired", "ann/city deleted")
 	if col.Expired != 1 {
 		t.Errorf("%d values were deleted", col.Expired)
 	}
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 	for range 3 {
 		time.Sleep(2 * time.Minute)
-		collect(t, ctx, c)
+		fixture.Collect(t, ctx, c)
 	}
 	want("all have expired", "bob/city deleted")
 	time.Sleep(ttls["name"])
 	for range 3 {
 		time.Sleep(2 * time.Minute)
-		collect(t, ctx, c)
+		fixture.Collect(t, ctx, c)
 	}
 	want("so has name", "")
 	if cells, filed := leftovers(t, ctx, env); cells+filed != 0 {
@@ -137,76 +132,37 @@ func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
 // once (I27, I30, J11).
 func TestExpiryInterrupted(t *testing.T) {
 	t.Parallel()
-	for way, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, byPasses}} {
+	for way, change := range map[string][]func(*percolator.Schema){"journal": {heardSchema}, "passes": {heardSchema, fixture.ByPasses}} {
 		for _, cycle := range []string{"file", "erase"} {
 			if way == "passes" && cycle == "file" {
 				continue
 			}
 			t.Run(way+"/"+cycle, func(t *testing.T) {
 				t.Parallel()
-				var methods []string
-				percolatortest.Bubble(t, func(t *testing.T) {
-					methods = interruptExpiry(t, change, cycle, func(int) percolatortest.Action { return percolatortest.Pass })
+				atEveryRequest(t, way+cycle, 10, func(t *testing.T, fault func(int, string) percolatortest.Action) {
+					interruptExpiry(t, change, cycle, fault)
 				})
-				if len(methods) < 10 {
-					t.Fatalf("the cycle has %d requests: there is too little to do", len(methods))
-				}
-				for at, method := range methods {
-					for _, fault := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
-						if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
-							continue
-						}
-						if !fixture.Sampled(fmt.Sprint(way+cycle, fault, at)) {
-							continue
-						}
-						t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
-							t.Parallel()
-							percolatortest.Bubble(t, func(t *testing.T) {
-								interruptExpiry(t, change, cycle, func(seq int) percolatortest.Action {
-									if seq == at {
-										return fault
-									}
-									return percolatortest.Pass
-								})
-							})
-						})
-					}
-				}
 			})
 		}
 	}
 }
 
 // interruptExpiry has the requests of one of two cycles meet a fault, and other collectors go on.
-// It returns the methods of these requests, but for reads of the meta table, which a client makes
-// at any time.
-func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty string, fault func(seq int) percolatortest.Action) []string {
-	env := newCollectorEnv(t, change...)
+func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty string, fault func(int, string) percolatortest.Action) {
+	env := fixture.NewCollectorEnv(t, change...)
 	ctx, h := context.Background(), &hearing{TB: t}
-	setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
+	fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
 	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
-		return errors.Join(fixture.City.Set(tx, "cid", "Oslo"), name.Set(tx, "cid", "Cid"), fixture.Mail.Set(tx, "cid", "cid@x"))
+		return errors.Join(fixture.City.Set(tx, "cid", "Oslo"), fixture.Name.Set(tx, "cid", "Cid"), fixture.Mail.Set(tx, "cid", "cid@x"))
 	}))
 	h.work(ctx, env.Client)
 	h.heard()
-	var mu sync.Mutex
-	var methods []string
-	handler := func(r percolatortest.Request) percolatortest.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Table == "percolator_meta" && r.Method == percolatortest.ReadRows {
-			return percolatortest.Pass
-		}
-		methods = append(methods, r.Method)
-		return fault(len(methods) - 1)
-	}
 	cycle := func(name string) {
-		c := env.NewClient(percolatortest.Configure(shortRetention))
+		c := env.NewClient(fixture.ShortRetention)
 		if name == faulty {
-			env.FaultsOf(c).Handle(handler)
-			env.FaultsOf(c).HandleJournal(handler)
+			numbered(env, c, fault)
 		}
-		_, err := collector(t, c, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
+		_, err := fixture.NewCollector(t, c, model.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
 		_ = c.Flush(ctx)
 		env.FaultsOf(c).Crash()
 		_ = c.Close()
@@ -217,30 +173,27 @@ func interruptExpiry(t *testing.T, change []func(*percolator.Schema), faulty str
 			t.Errorf("%s: %v", name, err)
 		}
 		time.Sleep(31 * time.Second) // its lease
-		collect(t, ctx, env.Client)
+		fixture.Collect(t, ctx, env.Client)
 	}
-	time.Sleep(afterwards)
+	time.Sleep(fixture.PastRetention)
 	cycle("file")
 	time.Sleep(ttls["city"] + time.Minute) // which is how exactly times are filed
 	cycle("erase")
 	h.work(ctx, env.Client)
 	for range 3 { // what was left to later cycles
-		time.Sleep(afterwards)
-		collect(t, ctx, env.Client)
+		time.Sleep(fixture.PastRetention)
+		fixture.Collect(t, ctx, env.Client)
 		h.work(ctx, env.Client)
 	}
 	all := h.heard()
 	if want := "ann/city deleted, bob/city deleted, cid/city deleted"; all != want {
 		t.Errorf("observers were told of %q, want %q", all, want)
 	}
-	fixture.WantNow(t, ctx, env.Client, percolator.Cell{Table: "people", Row: "cid", Column: "name"}, "Cid")
-	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+	fixture.WantNow(t, ctx, env.Client, fixture.Name.Cell("cid"), "Cid")
+	env.Audit(t, fixture.Collected)
 	if cells, filed := leftovers(t, ctx, env); cells != 3 || env.Client.Schema().DisableJournal == (filed > 0) { // name, its record, and its acknowledgment
 		t.Errorf("%d cells are left, and %d rows are filed", cells, filed)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	return slices.Clone(methods)
 }
 
 // What somebody puts while a collector deletes what had expired there stays, and observers hear of
@@ -254,25 +207,25 @@ func TestExpiredValueThatIsPutAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			percolatortest.Bubble(t, func(t *testing.T) {
-				env := newCollectorEnv(t, heardSchema)
+				env := fixture.NewCollectorEnv(t, heardSchema)
 				ctx, h, writer := context.Background(), &hearing{TB: t}, env.NewClient()
-				setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
+				fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Bern")
 				h.work(ctx, env.Client)
-				time.Sleep(afterwards)
-				collect(t, ctx, env.Client)
+				time.Sleep(fixture.PastRetention)
+				fixture.Collect(t, ctx, env.Client)
 				h.heard()
 				time.Sleep(ttls["city"] + time.Minute)
 				put := false
 				env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
 					if !put && r.Table == "people" && moment(r) {
 						put = true
-						setPeople(t, ctx, writer, fixture.City, "ann", "Oslo")
+						fixture.SetPeople(t, ctx, writer, fixture.City, "ann", "Oslo")
 					}
 					return percolatortest.Pass
 				})
-				collect(t, ctx, env.Client)
+				fixture.Collect(t, ctx, env.Client)
 				h.work(ctx, env.Client)
-				fixture.WantNow(t, ctx, writer, percolator.Cell{Table: "people", Row: "ann", Column: "city"}, "Oslo")
+				fixture.WantNow(t, ctx, writer, fixture.City.Cell("ann"), "Oslo")
 				if got := h.heard(); !put || got != "ann/city=Oslo, bob/city deleted" {
 					t.Errorf("observers were told of %q", got)
 				}
@@ -290,23 +243,23 @@ func TestObserverMeetsAnExpiredValue(t *testing.T) {
 		s.Tables[0].Observed = []string{"city", "name"}
 	}
 	percolatortest.Bubble(t, func(t *testing.T) {
-		env := newCollectorEnv(t, expired)
+		env := fixture.NewCollectorEnv(t, expired)
 		ctx, h := context.Background(), &hearing{TB: t}
-		setPeople(t, ctx, env.Client, fixture.City, "ann", "Rome")
-		setPeople(t, ctx, env.Client, name, "ann", "Ann")
+		fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Rome")
+		fixture.SetPeople(t, ctx, env.Client, fixture.Name, "ann", "Ann")
 		time.Sleep(ttls["city"] + time.Second)
 		h.work(ctx, env.Client)
 		if got := h.heard(); got != "ann/city deleted, ann/name=Ann" {
 			t.Errorf("observers were told of %q", got)
 		}
 		for range 3 {
-			time.Sleep(afterwards + time.Minute)
-			collect(t, ctx, env.Client)
+			time.Sleep(fixture.PastRetention + time.Minute)
+			fixture.Collect(t, ctx, env.Client)
 		}
 		h.work(ctx, env.Client)
 		if got := h.heard(); got != "" {
 			t.Errorf("when the value was collected observers were told of %q", got)
 		}
-		env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+		env.Audit(t, fixture.Collected)
 	})
 }

@@ -1,19 +1,20 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -24,28 +25,28 @@ func TestHeadersGoWithTheirSessions(t *testing.T) {
 }
 
 func testHeadersGoWithTheirSessions(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar
-	writer, by := sessions.Client(env), env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
+	writer, by := sessions.Client(env), sessions.Client(env, fixture.ShortRetention)
 	fixture.Put(t, ctx, writer, "r", "c", "v")
 	fixture.Must(t, writer.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by)
-	if rows, headers := streamsLeft(t, ctx, env); rows != 0 || headers != 1 {
-		t.Errorf("while the session lasts: %d rows and %d headers, want the header alone", rows, headers)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by)
+	if n := fixture.CountJournal(t, ctx, env); n != (fixture.JournalRows{Headers: 1}) {
+		t.Errorf("while the session lasts: %+v, want the header alone", n)
 	}
 	fixture.Put(t, ctx, writer, "r", "c", "w") // in the same stream
 	fixture.Must(t, writer.Flush(ctx))
 	sessions.End("session-1")
-	collect(t, ctx, by)
-	if rows, headers := streamsLeft(t, ctx, env); rows != 1 || headers != 1 {
-		t.Errorf("with an entry above the safepoint: %d rows and %d headers, want both", rows, headers)
+	fixture.Collect(t, ctx, by)
+	if n := fixture.CountJournal(t, ctx, env); n != (fixture.JournalRows{Entries: 1, Headers: 1}) {
+		t.Errorf("with an entry above the safepoint: %+v, want both", n)
 	}
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by)
-	if rows, headers := streamsLeft(t, ctx, env); rows+headers != 0 {
-		t.Errorf("after the session: %d rows and %d headers", rows, headers)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by)
+	if n := fixture.CountJournal(t, ctx, env); n != (fixture.JournalRows{}) {
+		t.Errorf("after the session: %+v", n)
 	}
 }
 
@@ -57,40 +58,25 @@ func TestStreamWithoutAHeader(t *testing.T) {
 }
 
 func testStreamWithoutAHeader(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
-	if rows, headers := streamsLeft(t, ctx, env); rows != 0 || headers == 0 {
-		t.Errorf("%d rows and %d headers are left", rows, headers)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
+	if n := fixture.CountJournal(t, ctx, env); n.Entries != 0 || n.Headers == 0 {
+		t.Errorf("%+v are left", n)
 	}
-	loseHeaders(t, ctx, env)
+	fixture.LoseHeaders(t, ctx, env)
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	fixture.Must(t, c.Flush(ctx))
-	if rows, _ := streamsLeft(t, ctx, env); rows != 1 {
-		t.Errorf("%d rows with entries, want 1", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "without a header", 1)
 	env.Audit(t)
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Versions != 2 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Versions != 2 {
 		t.Errorf("collected %+v, want the first version and its record", col)
 	}
-	env.Audit(t, collected)
-}
-
-// loseHeaders erases the headers of all streams.
-func loseHeaders(t *testing.T, ctx context.Context, env *percolatortest.Env) {
-	t.Helper()
-	journal := env.Store().Open("percolator_journal")
-	var keys []string
-	fixture.Must(t, journal.ReadRows(ctx, bigtable.PrefixRange("\x41"), func(r bigtable.Row) bool { keys = append(keys, r.Key()); return true }))
-	gone := bigtable.NewMutation()
-	gone.DeleteRow()
-	for _, key := range keys {
-		fixture.Must(t, journal.Apply(ctx, key, gone))
-	}
+	env.Audit(t, fixture.Collected)
 }
 
 // A notification older than the safepoint is one that the journal should have led to before: it is
@@ -101,35 +87,33 @@ func TestCollectionDispatchesWhatWasMissed(t *testing.T) {
 }
 
 func testCollectionDispatchesWhatWasMissed(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "seen", "v")
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	var told []percolator.Cell
 	defer c.Engine().Dispatch.HandleNotify(func(n model.Notification) bool {
 		told = append(told, n.Cell)
 		return true
 	})()
-	if col := collect(t, ctx, c); col.Dispatched != 1 || len(told) != 1 || told[0] != fixture.Cell("r", "seen") {
+	if col := fixture.Collect(t, ctx, c); col.Dispatched != 1 || len(told) != 1 || told[0] != fixture.Cell("r", "seen") {
 		t.Errorf("dispatched %v, collected %+v", told, col)
 	}
-	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("the entry of the notification has gone")
 	}
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 	snap, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("r", "seen"), snap.StartTimestamp()))
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Dispatched != 0 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Dispatched != 0 {
 		t.Errorf("collected %+v", col)
 	}
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 }
 
 // A record that cannot be decoded does not stop a cycle; the entry that names its row stays until
@@ -140,7 +124,7 @@ func TestCorruptRecordKeepsItsEntry(t *testing.T) {
 }
 
 func testCorruptRecordKeepsItsEntry(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	for _, v := range []string{"1", "2"} {
 		fixture.Put(t, ctx, c, "r", "c", v)
@@ -148,22 +132,20 @@ func testCorruptRecordKeepsItsEntry(t *testing.T) {
 	}
 	fixture.Must(t, c.Flush(ctx))
 	fixture.Plant(t, ctx, env, "t", "r", "write", "x", 5000, "nonsense")
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Corrupt != 1 || col.Versions != 4 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, c); col.Corrupt != 1 || col.Versions != 4 {
 		t.Errorf("collected %+v, want both cells, and one that is corrupt", col)
 	}
-	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("the entries of the row have gone")
 	}
 	mut := bigtable.NewMutation()
 	mut.DeleteCellsInColumn("write", "x")
 	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
-	env.Audit(t, collected)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
+	env.Audit(t, fixture.Collected)
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 }
 
 // A row of the journal that cannot be decoded stops the cycle before its watermark: what it names
@@ -174,15 +156,15 @@ func TestCorruptRowOfTheJournalStopsCollection(t *testing.T) {
 }
 
 func testCorruptRowOfTheJournalStopsCollection(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	fixture.Must(t, c.Flush(ctx))
 	key := copyRow(t, ctx, env)
 	fixture.Plant(t, ctx, env, "percolator_journal", key, "journal", "batch", 1000, "nonsense")
-	env.Clock.Advance(afterwards)
-	fixture.WantErr(t, fixture.ErrOf(collector(t, c, admin.CollectorConfig{}).Collect(ctx)), percolator.ErrCorrupt)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.WantErr(t, fixture.ErrOf(fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(ctx)), percolator.ErrCorrupt)
 	bounds, err := admin.New(c).CollectionBounds(ctx)
 	if err != nil || bounds.Watermark != 0 {
 		t.Errorf("%+v, %v", bounds, err)
@@ -197,7 +179,7 @@ func TestCollectionErasesStrayStates(t *testing.T) {
 }
 
 func testCollectionErasesStrayStates(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	at := fixture.Cell("r", "seen")
 	ts := fixture.Put(t, ctx, c, "r", "seen", "v", "s", "seen", "v")
@@ -210,24 +192,10 @@ func testCollectionErasesStrayStates(t *testing.T) {
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, at, snap.StartTimestamp())) // and the worker dies
 	fixture.Must(t, c.Flush(ctx))
 	wantParked(t, ctx, env, 2, 3) // beside the notification of s
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
 	wantParked(t, ctx, env, 1, 2)
-	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
-}
-
-// wantParked asserts how many rows of the journal list parked observers, and how many cells the
-// notify family of table t has.
-func wantParked(t *testing.T, ctx context.Context, env *percolatortest.Env, listed, cells int) {
-	t.Helper()
-	n := 0
-	fixture.Must(t, env.Store().Open("percolator_journal").ReadRows(ctx, bigtable.PrefixRange("\x40"), func(bigtable.Row) bool {
-		n++
-		return true
-	}))
-	if got := fixture.CellsOf(t, ctx, env, "t", "notify"); n != listed || got != cells {
-		t.Errorf("%d rows of the journal list parked observers, beside %d notify cells; want %d and %d", n, got, listed, cells)
-	}
+	env.Audit(t, fixture.Collected, skipNotifications)
 }
 
 // Transactions of some clients, some of which die at any request, weak notifications among them; a
@@ -249,7 +217,7 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 	clients := 0
 	var c *percolator.Client
 	renew := func() {
-		c = env.NewClient(percolatortest.Configure(shortRetention))
+		c = env.NewClient(fixture.ShortRetention)
 		clients++
 		if clients%2 == 0 {
 			dies := 10 + rnd.IntN(60)
@@ -285,11 +253,11 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 			env.Clock.Advance(fixture.LockTTL)
 		}
 	}
-	env.Clock.Advance(afterwards)
-	by := env.NewClient(percolatortest.Configure(shortRetention))
+	env.Clock.Advance(fixture.PastRetention)
+	by := env.NewClient(fixture.ShortRetention)
 	_ = c.Flush(ctx)
-	collect(t, ctx, by)
-	env.Audit(t, collected)
+	fixture.Collect(t, ctx, by)
+	env.Audit(t, fixture.Collected)
 	for i := range 8 { // what is notified: whatever else there was goes with the next cycle
 		snap, err := by.Snapshot(ctx)
 		fixture.Must(t, err)
@@ -298,15 +266,13 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 		}
 	}
 	fixture.Must(t, by.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, by)
-	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, by)
+	env.Audit(t, fixture.Collected, skipNotifications)
 	if by.Schema().DisableJournal {
 		return
 	}
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 { // a living client may have written a header again
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "in the end", 0) // a living client may have written a header again
 }
 
 // A row that stands among those of a stream and has no number stops a cycle before the watermark is
@@ -317,12 +283,12 @@ func TestForeignRowAmongThoseOfAStream(t *testing.T) {
 }
 
 func testForeignRowAmongThoseOfAStream(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	table := env.Store().Open("percolator_journal")
 	var foreign string
 	var batch []byte
@@ -339,13 +305,71 @@ func testForeignRowAmongThoseOfAStream(t *testing.T) {
 	fixture.Must(t, table.Apply(ctx, foreign, mut))
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	col, err := collector(t, c, admin.CollectorConfig{}).Collect(limited)
+	col, err := fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(limited)
 	if fixture.WantErr(t, err, percolator.ErrCorrupt); col.Phase != model.CollectionResolve {
 		t.Errorf("stopped at %+v", col)
 	}
 	mut = bigtable.NewMutation()
 	mut.DeleteRow()
 	fixture.Must(t, table.Apply(ctx, foreign, mut))
-	collect(t, ctx, c)
+	fixture.Collect(t, ctx, c)
 	fixture.WantCells(t, ctx, env, "collected", 1, 0, 1, 0)
+}
+
+// A row of the journal may begin with entries above the safepoint: another one in it is below, and
+// leads to garbage (J6).
+func TestCollectionReadsRowsOfMixedAge(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testCollectionReadsRowsOfMixedAge)
+}
+
+func testCollectionReadsRowsOfMixedAge(t *testing.T) {
+	env := fixture.NewCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	fixture.Put(t, ctx, c, "r", "c", "2")
+	fixture.Must(t, c.Flush(ctx))
+	fixture.EmptyJournal(t, ctx, env)
+	old, err := c.Engine().Clock.Next(ctx)
+	fixture.Must(t, err)
+	env.Clock.Advance(fixture.Retention / 2)
+	young, err := c.Engine().Clock.Next(ctx)
+	fixture.Must(t, err)
+
+	hold := percolatortest.NewHold()
+	env.FaultsOf(c).HandleJournal(func(percolatortest.Request) percolatortest.Action { return hold })
+	var all []*journal.Append
+	for n := range 3 * journal.MaxStreams { // those that find no stream free share a row
+		e := &model.JournalEntry{StartTS: young, Rows: []model.JournalName{{Table: "t", Key: "other"}}}
+		if n == 2*journal.MaxStreams {
+			e = &model.JournalEntry{StartTS: old, Rows: []model.JournalName{{Table: "t", Key: "r"}}}
+		}
+		a, err := c.Engine().Journal.Append(ctx, e)
+		fixture.Must(t, err)
+		all = append(all, a)
+	}
+	hold.Release()
+	for _, a := range all {
+		fixture.Must(t, a.Wait(ctx))
+	}
+	streams, err := journal.Streams(ctx, c.Engine().Store)
+	fixture.Must(t, err)
+	mixed := false
+	for _, st := range streams {
+		for rows, err := range journal.ReadStream(ctx, c.Engine().Store, st.ID, 1, 100) {
+			fixture.Must(t, err)
+			for _, row := range rows {
+				at := slices.IndexFunc(row.Entries, func(e model.JournalEntry) bool { return e.StartTS == old })
+				mixed = mixed || at > 0
+			}
+		}
+	}
+	if !mixed {
+		t.Fatal("the entry below the safepoint has a row of its own")
+	}
+
+	env.Clock.Advance(fixture.Retention/2 + 5*time.Second)
+	if col := fixture.Collect(t, ctx, c); col.Safepoint < old || col.Safepoint >= young || col.Versions != 2 {
+		t.Errorf("collected %+v, want the first version and its record", col)
+	}
 }

@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -38,27 +36,22 @@ func TestCollectorSuspendedAfterAnyRequest(t *testing.T) {
 }
 
 func suspendCollection(t *testing.T, at int) int {
-	env := newCollectorEnv(t, func(s *percolator.Schema) { s.Timing.RequestLifetime = time.Second })
+	env := fixture.NewCollectorEnv(t, func(s *percolator.Schema) { s.Timing.RequestLifetime = time.Second })
 	ctx := fixture.Context(t)
 	writeGarbage(t, ctx, env)
-	first, second := env.NewClient(percolatortest.Configure(shortRetention)), env.NewClient(percolatortest.Configure(shortRetention))
+	first, second := env.NewClient(fixture.ShortRetention), env.NewClient(fixture.ShortRetention)
 	var sent atomic.Int64
 	paused := make(chan struct{}, 1)
-	handler := func(r percolatortest.Request) percolatortest.Action {
-		if r.Table == "percolator_meta" && r.Method == percolatortest.ReadRows {
-			return percolatortest.Pass
-		}
-		if sent.Add(1)-1 == int64(at) {
+	numbered(env, first, func(seq int, _ string) percolatortest.Action {
+		if sent.Add(1); seq == at {
 			env.FaultsOf(first).Pause()
 			paused <- struct{}{}
 		}
 		return percolatortest.Pass
-	}
-	env.FaultsOf(first).Handle(handler)
-	env.FaultsOf(first).HandleJournal(handler)
+	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := collector(t, first, admin.CollectorConfig{Lease: time.Second}).Collect(ctx)
+		_, err := fixture.NewCollector(t, first, model.CollectorConfig{Lease: time.Second}).Collect(ctx)
 		done <- err
 	}()
 	if at >= 0 {
@@ -70,7 +63,7 @@ func suspendCollection(t *testing.T, at int) int {
 		env.Clock.Advance(1100 * time.Millisecond)
 		other := make(chan error, 1)
 		go func() {
-			_, err := collector(t, second, admin.CollectorConfig{Lease: time.Second}).Collect(ctx)
+			_, err := fixture.NewCollector(t, second, model.CollectorConfig{Lease: time.Second}).Collect(ctx)
 			other <- err
 		}()
 		fixture.Put(t, ctx, env.Client, "gone", "c", "again", "back too", "seen", "x")
@@ -95,16 +88,16 @@ func suspendCollection(t *testing.T, at int) int {
 		want["gone"], want["forward"], want["later"], want["later too"] = "again", "", "crashed", "crashed"
 	}
 	for range 2 {
-		last := env.NewClient(percolatortest.Configure(shortRetention))
+		last := env.NewClient(fixture.ShortRetention)
 		for row, v := range want {
 			fixture.WantNow(t, ctx, last, fixture.Cell(row, "c"), v)
 		}
 		for row := range want { // a marker of a process that was stopped has no entry (J8)
 			fixture.Put(t, ctx, last, row, "other", "x")
 		}
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, last)
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, last)
 	}
-	env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
+	env.Audit(t, fixture.Collected, skipNotifications)
 	return int(sent.Load())
 }

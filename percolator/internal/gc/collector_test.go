@@ -1,8 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -25,9 +24,9 @@ func TestResumedCollectorLearnsOfTables(t *testing.T) {
 }
 
 func testResumedCollectorLearnsOfTables(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
-	stale := env.NewClient(percolatortest.Configure(shortRetention))
+	stale := env.NewClient(fixture.ShortRetention)
 	var blind atomic.Bool
 	blind.Store(true)
 	env.FaultsOf(stale).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -44,24 +43,14 @@ func testResumedCollectorLearnsOfTables(t *testing.T) {
 	s.Timing = env.Client.Schema().Timing
 	s.Tables = append(s.Tables, percolator.Table{Name: "new"})
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	writer := env.NewClient(percolatortest.Configure(shortRetention))
-	env.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Method == percolatortest.MutateRows {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
-	})
 	secondary := percolator.Cell{Table: "new", Row: "b", Column: "c"}
-	tx := fixture.MustBegin(t, ctx, writer)
-	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "c"), []byte("v")), tx.Set(secondary, []byte("committed"))))
-	fixture.MustCommit(t, ctx, tx)
-	fixture.Must(t, writer.Flush(ctx))
-	fresh := env.NewClient(percolatortest.Configure(shortRetention))
+	fixture.Strand(t, ctx, env, fixture.Cell("a", "c"), secondary)
+	fresh := env.NewClient(fixture.ShortRetention)
 	fixture.Put(t, ctx, fresh, "a", "c", "w") // so that the primary's record is no longer needed for reads
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 
 	stop, cancel := context.WithCancel(ctx)
-	_, err := collector(t, fresh, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	_, err := fixture.NewCollector(t, fresh, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionResolve {
 			cancel()
 		}
@@ -74,22 +63,22 @@ func testResumedCollectorLearnsOfTables(t *testing.T) {
 	}
 	env.Clock.Advance(2 * time.Minute) // the lease, if it was not given up
 
-	if _, err := collector(t, stale, admin.CollectorConfig{}).Collect(ctx); err == nil {
+	if _, err := fixture.NewCollector(t, stale, model.CollectorConfig{}).Collect(ctx); err == nil {
 		t.Error("a collector went on that cannot learn of new tables")
 	}
 	env.Clock.Advance(2 * time.Minute)
-	collect(t, ctx, fresh)
-	fixture.WantNow(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)), secondary, "committed")
+	fixture.Collect(t, ctx, fresh)
+	fixture.WantNow(t, ctx, env.NewClient(fixture.ShortRetention), secondary, "stranded")
 }
 
 // Run ends with its client.
 func TestCollectorEndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	c := env.NewClient(percolatortest.Configure(shortRetention))
-	g := collector(t, c, admin.CollectorConfig{Interval: time.Hour})
+	c := env.NewClient(fixture.ShortRetention)
+	g := fixture.NewCollector(t, c, model.CollectorConfig{Interval: time.Hour})
 	done := make(chan error, 1)
 	go func() { done <- g.Run(ctx) }()
 	fixture.Must(t, c.Close())
@@ -105,19 +94,14 @@ func TestCollectKeepsTheContextError(t *testing.T) {
 }
 
 func testCollectKeepsTheContextError(t *testing.T) {
-	env := newCollectorEnv(t, byPasses) // which wait for the living
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses) // which wait for the living
 	ctx, c := fixture.Context(t), env.Client
 	long := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
 	tx := fixture.MustBegin(t, ctx, long)
 	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
-	env.FaultsOf(long).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if fixture.IsCommit(r) {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
-	})
+	env.FaultsOf(long).Handle(fixture.AtMost(1, fixture.IsCommit, percolatortest.Crash))
 	tx.Commit(ctx)
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	stop, cancel := context.WithCancel(ctx)
 	var reads atomic.Int64
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -126,7 +110,7 @@ func testCollectKeepsTheContextError(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	_, err := collector(t, c, admin.CollectorConfig{}).Collect(stop)
+	_, err := fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(stop)
 	fixture.WantErr(t, err, context.Canceled)
 }
 
@@ -137,7 +121,7 @@ func TestCollectorPaceKeepsTheDeadline(t *testing.T) {
 }
 
 func testCollectorPaceKeepsTheDeadline(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	tx := fixture.MustBegin(t, ctx, c)
 	for i := range 600 {
@@ -145,10 +129,10 @@ func testCollectorPaceKeepsTheDeadline(t *testing.T) {
 	}
 	fixture.MustCommit(t, ctx, tx)
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, err := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1}).Collect(short)
+	_, err := fixture.NewCollector(t, c, model.CollectorConfig{RowsPerSecond: 1}).Collect(short)
 	fixture.WantErr(t, err, context.DeadlineExceeded)
 }
 
@@ -160,7 +144,7 @@ func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 }
 
 func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses)
 	ctx, c := fixture.Context(t), env.Client
 	tx := fixture.MustBegin(t, ctx, c)
 	for i := range 516 {
@@ -168,10 +152,10 @@ func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	}
 	fixture.MustCommit(t, ctx, tx)
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	erasing := make(chan struct{})
 	var once sync.Once
-	g := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1, Lease: time.Second, Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, c, model.CollectorConfig{RowsPerSecond: 1, Lease: time.Second, Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase && col.Rows == 516 {
 			once.Do(func() { close(erasing) })
 		}
@@ -179,8 +163,9 @@ func testCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { _, err := g.Collect(ctx); done <- err }()
 	<-erasing // now it waits four seconds for its pace, with a lease of one
+	other := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{})
 	for {
-		_, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{}).Collect(ctx)
+		_, err := other.Collect(ctx)
 		if err == nil {
 			break
 		}
@@ -201,13 +186,13 @@ func TestCollectionDrains(t *testing.T) {
 }
 
 func testCollectionDrains(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	timing := c.Schema().Timing
 	var announced, drained time.Time
-	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	g := fixture.NewCollector(t, c, model.CollectorConfig{Progress: func(col model.Collection) {
 		switch {
 		case col.Phase == model.CollectionDrain && announced.IsZero():
 			announced = time.Now()

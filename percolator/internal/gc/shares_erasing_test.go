@@ -1,9 +1,6 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,63 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
-
-// slowly delivers every request of a client 5 ms late. heard hears of it first, and what it
-// returns, if not nil, of the delivery.
-func slowly(env *percolatortest.Env, c *percolator.Client, heard func(percolatortest.Request) (delivered func())) {
-	slow := func(r percolatortest.Request) percolatortest.Action {
-		delivered := heard(r)
-		h := percolatortest.NewHold()
-		time.AfterFunc(5*time.Millisecond, func() {
-			if delivered != nil {
-				delivered()
-			}
-			h.Release()
-		})
-		return h
-	}
-	env.FaultsOf(c).Handle(slow)
-	env.FaultsOf(c).HandleJournal(slow)
-}
-
-// writeStreams has clients overwrite rows of their own once, so that each has streams with garbage.
-func writeStreams(t *testing.T, ctx context.Context, env *percolatortest.Env, clients, rows int) {
-	t.Helper()
-	for i := range clients {
-		c := env.NewClient(percolatortest.Configure(shortRetention))
-		for range 2 {
-			for j := range rows {
-				fixture.Put(t, ctx, c, fmt.Sprintf("%d-%d", i, j), "c", "v")
-			}
-		}
-		fixture.Must(t, c.Flush(ctx))
-	}
-}
-
-// streamsLeft counts rows of the journal with entries, and headers.
-func streamsLeft(t *testing.T, ctx context.Context, env *percolatortest.Env) (rows, headers int) {
-	t.Helper()
-	fixture.Must(t, env.Store().Open("percolator_journal").ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
-		switch {
-		case len(r.Key()) == 25:
-			rows++
-		case r.Key()[0] == 0x41:
-			headers++
-		}
-		return true
-	}))
-	return rows, headers
-}
-
-func collected(cfg *model.AuditConfig) { cfg.Collected = true }
 
 // One, two and four collectors share the erasing of one cycle: each erases some of it, and what the
 // cycle reports is the sum, each version once. Together they send hardly more requests than one
@@ -110,18 +56,18 @@ func TestCollectorsShareTheErasing(t *testing.T) {
 
 // shareErasing has n collectors erase one cycle, and counts the requests by which each does.
 func shareErasing(t *testing.T, n int) []int {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	const clients, rows = 24, 4 // more shares than collectors, however streams fall into shards
 	writeStreams(t, ctx, env, clients, rows)
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 
 	sent := make([]atomic.Int64, n)
 	var mu sync.Mutex
-	var did []admin.Collection
+	var did []model.Collection
 	var helpers sync.WaitGroup
 	help := func(sent *atomic.Int64) {
-		c := env.NewClient(percolatortest.Configure(shortRetention))
+		c := env.NewClient(fixture.ShortRetention)
 		claimed := make(chan struct{})
 		var once sync.Once
 		slowly(env, c, func(r percolatortest.Request) func() {
@@ -133,7 +79,7 @@ func shareErasing(t *testing.T, n int) []int {
 			return nil
 		})
 		helpers.Go(func() {
-			col, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
+			col, err := fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(ctx)
 			if !errors.Is(err, percolator.ErrLocked) {
 				t.Errorf("a collector beside another: %v", err)
 			}
@@ -143,7 +89,7 @@ func shareErasing(t *testing.T, n int) []int {
 		})
 		<-claimed
 	}
-	leader := env.NewClient(percolatortest.Configure(shortRetention))
+	leader := env.NewClient(fixture.ShortRetention)
 	var erasing atomic.Bool
 	slowly(env, leader, func(r percolatortest.Request) func() {
 		if erasing.Load() && r.Table != "percolator_meta" {
@@ -152,7 +98,7 @@ func shareErasing(t *testing.T, n int) []int {
 		return nil
 	})
 	var once sync.Once
-	col, err := collector(t, leader, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	col, err := fixture.NewCollector(t, leader, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase {
 			erasing.Store(true)
 			once.Do(func() {
@@ -176,10 +122,8 @@ func shareErasing(t *testing.T, n int) []int {
 		t.Errorf("collected %+v, of that the others %+v", col, did)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", clients*rows, 0, clients*rows, 0)
-	env.Audit(t, collected)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	env.Audit(t, fixture.Collected)
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 	each := make([]int, n)
 	for i := range sent {
 		each[i] = int(sent[i].Load())
@@ -195,11 +139,11 @@ func TestShareOfADeadCollector(t *testing.T) {
 }
 
 func testShareOfADeadCollector(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	writeStreams(t, ctx, env, 6, 4)
-	env.Clock.Advance(afterwards)
-	dead := env.NewClient(percolatortest.Configure(shortRetention))
+	env.Clock.Advance(fixture.PastRetention)
+	dead := env.NewClient(fixture.ShortRetention)
 	env.FaultsOf(dead).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
 			return percolatortest.Crash // it has erased garbage, and forgotten no entry
@@ -207,10 +151,10 @@ func testShareOfADeadCollector(t *testing.T) {
 		return percolatortest.Pass
 	})
 	var once sync.Once
-	col, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Lease: 5 * time.Second, Progress: func(col admin.Collection) {
+	col, err := fixture.NewCollector(t, env.NewClient(fixture.ShortRetention), model.CollectorConfig{Lease: 5 * time.Second, Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase {
 			once.Do(func() {
-				if _, err := collector(t, dead, admin.CollectorConfig{Lease: time.Hour}).Collect(ctx); err == nil || !env.FaultsOf(dead).Crashed() {
+				if _, err := fixture.NewCollector(t, dead, model.CollectorConfig{Lease: time.Hour}).Collect(ctx); err == nil || !env.FaultsOf(dead).Crashed() {
 					t.Errorf("the collector did not die: %v", err)
 				}
 				time.AfterFunc(100*time.Millisecond, func() { env.Clock.Advance(time.Hour + time.Second) })
@@ -222,39 +166,7 @@ func testShareOfADeadCollector(t *testing.T) {
 		t.Errorf("the cycle ended in %+v", col)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", 24, 0, 24, 0)
-	env.Audit(t, collected)
-}
-
-// copyRow writes a row of the journal with entries again, with a greater number, as a copy that
-// arrives now.
-func copyRow(t *testing.T, ctx context.Context, env *percolatortest.Env) (key string) {
-	t.Helper()
-	tbl := env.Store().Open("percolator_journal")
-	var batch []byte
-	fixture.Must(t, tbl.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
-		for _, it := range r["journal"] {
-			if it.Column == "journal:batch" {
-				key, batch = r.Key(), it.Value
-				return false
-			}
-		}
-		return true
-	}))
-	if batch == nil {
-		t.Fatal("the journal is empty")
-	}
-	key = key[:23] + "\x7f\x01"
-	mut := bigtable.NewMutation()
-	mut.Set("journal", "batch", 1000, batch)
-	fixture.Must(t, tbl.Apply(ctx, key, mut))
-	return key
-}
-
-func journalHas(t *testing.T, ctx context.Context, env *percolatortest.Env, key string) bool {
-	t.Helper()
-	r, err := env.Store().Open("percolator_journal").ReadRow(ctx, key)
-	fixture.Must(t, err)
-	return len(r) > 0
+	env.Audit(t, fixture.Collected)
 }
 
 // An entry at or below the watermark that arrives while a cycle erases is not taken: its locks may
@@ -265,28 +177,28 @@ func TestCollectionLeavesEntriesThatComeLate(t *testing.T) {
 }
 
 func testCollectionLeavesEntriesThatComeLate(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	fixture.Put(t, ctx, c, "r", "c", "w")
 	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	late := ""
-	_, err := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	_, err := fixture.NewCollector(t, c, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase && late == "" {
 			late = copyRow(t, ctx, env)
 		}
 	}}).Collect(ctx)
 	fixture.Must(t, err)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 1 || !journalHas(t, ctx, env, late) {
-		t.Errorf("%d rows of the journal are left, want the late one", rows)
+	fixture.WantEntries(t, ctx, env, "with the late one", 1)
+	r, err := env.Store().Open("percolator_journal").ReadRow(ctx, late)
+	if fixture.Must(t, err); len(r) == 0 {
+		t.Error("the late one has gone")
 	}
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
-	env.Audit(t, collected)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
+	env.Audit(t, fixture.Collected)
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 }
 
 // A duplicate of an append that lands when its entries have been collected brings the row back, and
@@ -297,9 +209,9 @@ func TestLateDuplicateOfAnEntry(t *testing.T) {
 }
 
 func testLateDuplicateOfAnEntry(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
-	writer, late := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
+	writer, late := env.NewClient(fixture.ShortRetention), percolatortest.NewHold()
 	env.FaultsOf(writer).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows || r.Method == percolatortest.MutateRow {
 			return late.Copy()
@@ -310,24 +222,20 @@ func testLateDuplicateOfAnEntry(t *testing.T) {
 		fixture.Put(t, ctx, writer, "r", "c", v)
 	}
 	fixture.Must(t, writer.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, env.Client); col.Versions != 4 {
+	env.Clock.Advance(fixture.PastRetention)
+	if col := fixture.Collect(t, ctx, env.Client); col.Versions != 4 {
 		t.Errorf("collected %+v", col)
 	}
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	fixture.WantEntries(t, ctx, env, "before the duplicate", 0)
 	late.Release()
-	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("no late duplicate has landed")
 	}
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, env.Client)
-	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
-		t.Errorf("%d rows of the journal are left", rows)
-	}
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, env.Client)
+	fixture.WantEntries(t, ctx, env, "in the end", 0)
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "3")
-	env.Audit(t, collected)
+	env.Audit(t, fixture.Collected)
 }
 
 var manyRows = flag.Int("collector.clean", 100_000, "how many clean rows there are in the larger table of TestCollectionCostsTheChange")
@@ -362,13 +270,13 @@ func testCollectionCostsTheChange(t *testing.T) {
 // have changed.
 func costOfCollection(t *testing.T, clean, changed int) (read, requests int) {
 	t.Helper()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	fixture.FillLongAgo(t, ctx, env, "t", clean)
 	fixture.Fill(t, ctx, env, "t", changed)
-	env.Clock.Advance(afterwards)
-	by := env.NewClient(percolatortest.Configure(shortRetention))
-	if col := collect(t, ctx, by); col.Rows != int64(changed) || col.Versions != 2*int64(changed) {
+	env.Clock.Advance(fixture.PastRetention)
+	by := env.NewClient(fixture.ShortRetention)
+	if col := fixture.Collect(t, ctx, by); col.Rows != int64(changed) || col.Versions != 2*int64(changed) {
 		t.Errorf("among %d rows: collected %+v", clean, col)
 	}
 	for _, r := range env.FaultsOf(by).Requests() {
@@ -388,7 +296,7 @@ func costOfCollection(t *testing.T, clean, changed int) (read, requests int) {
 // than the meta row, erases nothing.
 func TestShareAboveTheWatermark(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
@@ -411,10 +319,10 @@ func TestShareAboveTheWatermark(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "share-00", 1000, string(share))
 	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "state", 1000, string(state))
-	_, err = collector(t, c, admin.CollectorConfig{}).Collect(ctx)
+	_, err = fixture.NewCollector(t, c, model.CollectorConfig{}).Collect(ctx)
 	fixture.WantErr(t, err, percolator.ErrCorrupt)
 	fixture.WantCells(t, ctx, env, "above the watermark", 2, 0, 2, 0)
-	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("the entries have gone")
 	}
 }

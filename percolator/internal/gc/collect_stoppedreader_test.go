@@ -1,4 +1,4 @@
-package admin_test
+package gc_test
 
 import (
 	"context"
@@ -41,12 +41,12 @@ func TestReaderStoppedWithALockInItsHand(t *testing.T) {
 }
 
 func testReaderStoppedWithALockInItsHand(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	env.Clock.Stop()
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "old")
 	oracle := &stoppingOracle{stopped: make(chan struct{}), goOn: make(chan struct{})}
-	reader := env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(oracle.configure))
+	reader := env.NewClient(fixture.ShortRetention, percolatortest.Configure(oracle.configure))
 	tx := fixture.MustBegin(t, ctx, c)
 	fixture.Must(t, tx.Delete(fixture.Cell("r", "c")))
 	hold := percolatortest.NewHold()
@@ -71,7 +71,7 @@ func testReaderStoppedWithALockInItsHand(t *testing.T) {
 	hold.Release()
 	fixture.Must(t, <-committed)
 	env.Clock.Advance(45 * time.Second)
-	collect(t, ctx, c)
+	fixture.Collect(t, ctx, c)
 	close(oracle.goOn)
 	if v := <-got; v != "" {
 		t.Errorf("a cell that was deleted before the snapshot reads %q", v)

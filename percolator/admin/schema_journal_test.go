@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"context"
 	"testing"
 
 	"cloud.google.com/go/bigtable"
@@ -12,14 +11,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
-
-// journalRows counts the rows of the journal that hold entries.
-func journalRows(t testing.TB, ctx context.Context, env *percolatortest.Env) (n int) {
-	t.Helper()
-	fixture.Must(t, env.Store().Open(model.JournalTable).ReadRows(ctx, bigtable.InfiniteRange(""), func(bigtable.Row) bool { n++; return true },
-		bigtable.RowFilter(bigtable.ColumnFilter("batch"))))
-	return n
-}
 
 // TestJournalTurnedOnAndOff: a new instance has a journal that is complete. Turned off it is
 // forgotten, and turned on again it is built again; the clients that run learn of either.
@@ -37,9 +28,7 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 		t.Errorf("a new instance has the journal %+v, disabled: %v", stored.Journal, stored.Schema.DisableJournal)
 	}
 	fixture.Put(t, ctx, c, "r", "c", "1")
-	if n := journalRows(t, ctx, env); n != 1 {
-		t.Errorf("%d entries of a transaction", n)
-	}
+	fixture.WantEntries(t, ctx, env, "of a transaction", 1)
 
 	if plan, words := changesOf(t, ctx, env, fixture.JournalSchema(true)); words != "journal removed" || plan.Refused() != nil {
 		t.Errorf("planned %q, %v", words, plan.Refused())
@@ -50,9 +39,7 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 	}
 	fixture.Eventually(t, "the client knows that there is no journal", func() bool { return !c.Engine().Meta.Journaled() })
 	fixture.Put(t, ctx, c, "r", "c", "2")
-	if n := journalRows(t, ctx, env); n != 1 {
-		t.Errorf("%d entries after the journal was turned off", n)
-	}
+	fixture.WantEntries(t, ctx, env, "turned off", 1)
 
 	if plan, words := changesOf(t, ctx, env, fixture.JournalSchema(false)); words != "journal added" || plan.Refused() != nil || !plan.Changes[0].Backfill {
 		t.Errorf("planned %q, %v", words, plan.Refused())
@@ -63,9 +50,7 @@ func testJournalTurnedOnAndOff(t *testing.T) {
 	}
 	fixture.Eventually(t, "the client knows of the journal", c.Engine().Meta.Journaled)
 	fixture.Put(t, ctx, c, "r", "c", "3")
-	if n := journalRows(t, ctx, env); n != 2 {
-		t.Errorf("%d entries after the journal was turned on", n)
-	}
+	fixture.WantEntries(t, ctx, env, "turned on again", 2)
 	if c.Engine().Meta.ByJournal() {
 		t.Error("a journal is relied on that is building")
 	}
@@ -97,9 +82,7 @@ func TestJournalOfAnInstanceWithoutOne(t *testing.T) {
 		t.Errorf("%+v", stored)
 	}
 	fixture.Put(t, ctx, env.NewClient(with(fixture.JournalSchema(true))), "r", "c", "1")
-	if n := journalRows(t, ctx, env); n != 1 {
-		t.Errorf("%d entries", n)
-	}
+	fixture.WantEntries(t, ctx, env, "of a client that has the former schema", 1)
 }
 
 // TestLostJournal: an instance whose table of the journal is gone has it built again.

@@ -64,7 +64,7 @@ func testProgramsOfAnotherFormatStop(t *testing.T) {
 	_, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)
 	wantRefused("a program that starts", err)
 	wantRefused("CreateSchema", percolator.CreateSchema(ctx, env.Project, env.Instance, fixture.JournalSchema(false), env.Options()...))
-	if n := journalRows(t, ctx, env); n != 0 || len(wrote) == 0 {
+	if n := fixture.CountJournal(t, ctx, env).Entries; n != 0 || len(wrote) == 0 {
 		t.Errorf("%d entries of %d rows", n, len(wrote))
 	}
 
@@ -83,7 +83,7 @@ func testProgramsOfAnotherFormatStop(t *testing.T) {
 		}
 	}
 	fixture.Must(t, write("after"))
-	if journalRows(t, ctx, env) == 0 {
+	if fixture.CountJournal(t, ctx, env).Entries == 0 {
 		t.Error("no entry of a program of this version")
 	}
 	t.Logf("%d rows written without entries while the journal was on; %+v", len(wrote), done)

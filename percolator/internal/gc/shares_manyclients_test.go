@@ -1,17 +1,13 @@
-package admin_test
+package gc_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -29,16 +25,16 @@ func TestCollectionAfterThousandsOfClients(t *testing.T) {
 		t.Run(fmt.Sprint(streams), func(t *testing.T) {
 			t.Parallel()
 			percolatortest.Bubble(t, func(t *testing.T) {
-				env := newCollectorEnv(t)
+				env := fixture.NewCollectorEnv(t)
 				ctx, c := fixture.Context(t), env.Client
 				fixture.Put(t, ctx, c, "r", "c", "old")
 				fixture.CopyStreams(t, ctx, env, streams)
 				fixture.Put(t, ctx, c, "r", "c", "new")
-				g := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1_000_000})
+				g := fixture.NewCollector(t, c, model.CollectorConfig{RowsPerSecond: 1_000_000})
 				for cycle := 1; ; cycle++ {
-					env.Clock.Advance(afterwards)
+					env.Clock.Advance(fixture.PastRetention)
 					fixture.Must(t, fixture.ErrOf(g.Collect(ctx)))
-					left, _ := streamsLeft(t, ctx, env)
+					left := fixture.CountJournal(t, ctx, env).Entries
 					if (left == 0) != (cycle >= cycles) {
 						t.Errorf("after %d cycles %d rows of streams are left", cycle, left)
 					}
@@ -46,7 +42,7 @@ func TestCollectionAfterThousandsOfClients(t *testing.T) {
 						break
 					}
 				}
-				env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+				env.Audit(t, fixture.Collected)
 			})
 		})
 	}
@@ -65,28 +61,17 @@ func metaCell(t testing.TB, ctx context.Context, env *percolatortest.Env, row, c
 	return nil
 }
 
-// plantMeta writes cells of a row of percolator_meta as a client of any version may have written
-// them.
-func plantMeta(t testing.TB, ctx context.Context, env *percolatortest.Env, row string, cells map[string][]byte) {
-	t.Helper()
-	mut := bigtable.NewMutation()
-	for column, value := range cells {
-		mut.Set("meta", column, 1000, value)
-	}
-	fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, row, mut))
-}
-
 // An instance that is stuck, because a collector of an earlier version has stored a share that it
 // could not replace, or a state, gets free by itself (J10).
 func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
-		env := newCollectorEnv(t)
+		env := fixture.NewCollectorEnv(t)
 		ctx, c := fixture.Context(t), env.Client
 		fixture.Put(t, ctx, c, "r", "c", "old")
 		fixture.Put(t, ctx, c, "r", "c", "new")
-		env.Clock.Advance(afterwards)
-		g := collector(t, c, admin.CollectorConfig{})
+		env.Clock.Advance(fixture.PastRetention)
+		g := fixture.NewCollector(t, c, model.CollectorConfig{})
 		fixture.Must(t, fixture.ErrOf(g.Collect(ctx)))
 
 		m, err := c.Engine().Meta.Refresh(ctx)
@@ -113,10 +98,11 @@ func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 		if min(len(shares), len(state)) < 11_000 {
 			t.Fatalf("%d and %d bytes are not too long", len(shares), len(state))
 		}
-		plantMeta(t, ctx, env, "collector", map[string][]byte{"state": state, "share-07": shares})
+		fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "state", 1000, string(state))
+		fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "share-07", 1000, string(shares))
 
 		fixture.Put(t, ctx, c, "r", "c", "newer")
-		env.Clock.Advance(afterwards)
+		env.Clock.Advance(fixture.PastRetention)
 		col, err := g.Collect(ctx)
 		if err != nil || col.Phase != model.CollectionDone || col.Versions == 0 {
 			t.Errorf("%+v, %v", col, err)
@@ -124,6 +110,6 @@ func TestCollectionThatAnEarlierVersionHasStuck(t *testing.T) {
 		if b := metaCell(t, ctx, env, "collector", "share-07"); b != nil {
 			t.Errorf("a share of %d bytes is left", len(b))
 		}
-		env.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+		env.Audit(t, fixture.Collected)
 	})
 }

@@ -1,4 +1,4 @@
-package admin_test
+package gc_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -19,11 +19,11 @@ func TestCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 }
 
 func testCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "old")
 	fixture.Put(t, ctx, c, "r", "c", "new")
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	renewals, hold := 0, percolatortest.NewHold()
 	defer hold.Drop()
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -35,7 +35,7 @@ func testCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	col, err := collector(t, c, admin.CollectorConfig{Lease: time.Second}).Collect(ctx)
+	col, err := fixture.NewCollector(t, c, model.CollectorConfig{Lease: time.Second}).Collect(ctx)
 	fixture.Must(t, err)
 	if col.Versions != 2 || len(hold.Requests()) != 2 {
 		t.Errorf("collected %+v, with %d attempts lost", col, len(hold.Requests()))
@@ -50,10 +50,10 @@ func TestCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
 }
 
 func testCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	const lease = time.Second
 	var mu sync.Mutex
 	var renewals []time.Time
@@ -71,7 +71,7 @@ func testCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := collector(t, c, admin.CollectorConfig{Lease: lease}).Collect(ctx)
+		_, err := fixture.NewCollector(t, c, model.CollectorConfig{Lease: lease}).Collect(ctx)
 		done <- err
 	}()
 	var gaps []time.Duration

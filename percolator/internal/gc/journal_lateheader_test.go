@@ -1,4 +1,4 @@
-package admin_test
+package gc_test
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -24,18 +22,15 @@ func TestARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 }
 
 func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	var sessions fixture.Registrar
 	writer := sessions.Client(env)
 	fixture.Put(t, ctx, writer, "r", "c", "1")
 	fixture.Must(t, writer.Flush(ctx))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	sessions.End(writer.Engine().Locks.Sessions.Own())
-	with := func() *percolator.Client {
-		return env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = sessions.Oracle(cfg.Oracle) }))
-	}
-	by, other := with(), with()
+	by, other := sessions.Client(env, fixture.ShortRetention), sessions.Client(env, fixture.ShortRetention)
 	hold := percolatortest.NewHold()
 	env.FaultsOf(by).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
 		if strings.HasPrefix(r.Row, "\x41") && strings.HasPrefix(r.Method, "Mutate") {
@@ -45,7 +40,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	})
 	collected := make(chan error, 1)
 	go func() {
-		_, err := collector(t, by, admin.CollectorConfig{}).Collect(ctx)
+		_, err := fixture.NewCollector(t, by, model.CollectorConfig{}).Collect(ctx)
 		collected <- err
 	}()
 	hold.Wait(t, 1)
@@ -54,7 +49,7 @@ func testARowThatComesWhileItsHeaderGoesIsAdopted(t *testing.T) {
 	hold.Release()
 	fixture.Must(t, <-collected)
 	env.Clock.Advance(5 * time.Second)
-	collect(t, ctx, by)
+	fixture.Collect(t, ctx, by)
 	var found atomic.Bool
 	t.Cleanup(other.Engine().Looker.HandleFound(func() settle.Found {
 		return func(_ context.Context, _ model.Pending, n model.Notification, _ settle.Sight) bool {
