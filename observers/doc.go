@@ -52,6 +52,9 @@
 // sequence. The lock of another transaction, which may have died, parks nothing: the worker tries
 // until it is gone.
 //
+// An observer whose runs cause each other without end fails nothing: the worker warns of it and slows
+// it down ([Registry.Observe]).
+//
 // An observer that cannot do its work yet returns [Snooze]. The worker calls it again later and
 // does not count a failure.
 //
@@ -137,13 +140,14 @@
 //
 // # Limits
 //
-// A worker uses Config.Concurrency + Config.Scanners + 2 goroutines, and up to 8 more for each
+// A worker uses Config.Concurrency + Config.Scanners + 3 goroutines, and up to 8 more for each
 // scanner that resolves stranded locks. In memory it holds up to Config.QueueLength dispatched
 // cells, as many that wait for another attempt or to be collapsed, and 8 found by looks and scans
 // per concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not
 // fit; the notification stays in the table, and is found again when there is room. It remembers up
-// to 8,192 finished cells, as many with a parked observer, as many that it leaves alone, and up to
-// Config.QueueLength that it has handed over lately. A parked observer takes up to 1 KiB in its
+// to 8,192 finished cells, as many with a parked observer, as many that it leaves alone, as many in
+// loops ([Registry.Observe]), up to Config.QueueLength that it has handed over lately, and 16,384 runs
+// that notified cells, twice. A parked observer takes up to 1 KiB in its
 // row, and a little of each scan. A worker keeps rows locked while a scanner works on their page,
 // and while a cell waits for its first attempt or runs, but for at most 20 s.
 package observers

@@ -1,16 +1,15 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Stats counts what a worker has done since NewWorker, and what it has in hand. The counts are
@@ -60,6 +59,9 @@ type ObserverStats struct {
 	Snoozes      int64 // attempts that postponed the change (Snooze)
 	Retries      int64 // attempts after a failed one for the same change, halves included
 	Parked       int64 // times that this worker parked a cell (ListParked lists those parked now)
+	// Overdue are the attempts in flight now that have not returned 5 s after their Timeout, as the
+	// observer ignores its context. Each holds one of Config.Concurrency until it returns.
+	Overdue int64
 }
 
 // counters are an ObserverStats being counted.
@@ -95,8 +97,10 @@ func (w *Worker) Stats() Stats {
 	s.Queued, s.Running = w.queue.sizes()
 	seen := w.behind()
 	s.Backlog, s.StrandedFor, s.ParkedCells = seen.notification, seen.lock, seen.parked
+	overdue := w.overdueRuns()
 	for _, rn := range w.coverage.runners {
 		o := rn.counters.load()
+		o.Overdue = int64(overdue[rn])
 		s.Observers[rn.name] = o
 		s.Runs += o.Runs
 		s.Cells += o.Cells
@@ -108,6 +112,7 @@ func (w *Worker) Stats() Stats {
 		s.Snoozes += o.Snoozes
 		s.Retries += o.Retries
 		s.Parked += o.Parked
+		s.Overdue += o.Overdue
 	}
 	return s
 }
@@ -154,5 +159,6 @@ func (s Stats) Report() model.WorkerReport {
 func (o ObserverStats) report() model.ObserverReport {
 	return model.ObserverReport{
 		Runs: o.Runs, Attempts: o.Attempts, Retries: o.Retries, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics,
+		Overdue: o.Overdue,
 	}
 }

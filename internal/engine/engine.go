@@ -4,8 +4,6 @@
 package engine
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +23,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
@@ -58,6 +57,9 @@ type Engine struct {
 	Journal  *journal.Appender
 	Looker   *settle.Looker
 	Commits  *commit.Committer
+
+	// Loops, if set, hears of loops of observers. The client's maker sets it before anything else.
+	Loops *Loops
 
 	owner *settle.Owner
 	// settling runs the owner until stopSettling.

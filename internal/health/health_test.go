@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -71,6 +72,30 @@ func TestCheckCollection(t *testing.T) {
 		}
 		if !cmp.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestOverdueRuns(t *testing.T) {
+	t.Parallel()
+	report := func(overdue int64, observers ...string) (r model.Report) {
+		r.Worker.Overdue, r.Worker.Observers = overdue, map[string]model.ObserverReport{"fine": {Runs: 1}}
+		for _, o := range observers {
+			r.Worker.Observers[o] = model.ObserverReport{Overdue: 1}
+		}
+		return r
+	}
+	for want, reports := range map[string][]model.Report{
+		"": {report(0)},
+		"1 run has not returned after the timeout, of a":                   {report(0), report(1, "a")},
+		"5 runs have not returned after the timeout, of \"b\\n\", a, c, …": {report(3, "c", "a", "b\n"), report(2, "d", "a")},
+	} {
+		got := ""
+		for _, f := range Overdue(reports) {
+			got += f.Saw
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -32,6 +32,9 @@ const (
 	// MostParked: a parked cell stays until somebody retries or drops it.
 	MostParked = 0
 
+	// MostOverdue: a run that ignores its timeout holds a slot of its worker for as long as it likes.
+	MostOverdue = 0
+
 	// CollectionSlow is how many times the retention versions may be old: a cycle begins every twelfth
 	// of it, and takes the drain and its pass.
 	CollectionSlow = 2

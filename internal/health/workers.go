@@ -110,16 +110,41 @@ func Untaken(s *model.Schema, live []model.WorkerInfo) (out []Finding) {
 	return out
 }
 
-// columnsNamed is how many columns of a table a finding names.
-const columnsNamed = 3
+// Overdue looks for observers whose runs their timeouts have not ended.
+func Overdue(reports []model.Report) []Finding {
+	var n int64
+	names := map[string]bool{}
+	for _, r := range reports {
+		n += r.Worker.Overdue
+		for name, o := range r.Worker.Observers {
+			if o.Overdue > 0 {
+				names[text.Shown(name)] = true
+			}
+		}
+	}
+	if n <= MostOverdue {
+		return nil
+	}
+	return []Finding{{Level: Warning, Remedy: listWorkers, Runbook: "alert-percolator-observer-overdue",
+		Saw:    counted(int(n), "run has", "runs have") + " not returned after the timeout, of " + listed(slices.Sorted(maps.Keys(names)), mostNamed),
+		Advice: "Each holds a slot of its worker: have the observer return when its context ends; a restart of the process ends the run."}}
+}
+
+// mostNamed is how many columns of a table, or observers, a finding names.
+const mostNamed = 3
 
 func columnsOf(table string, columns []string) string {
 	if len(columns) == 1 {
 		return fmt.Sprintf("the column %s of %s", columns[0], table)
 	}
-	named := strings.Join(columns[:min(len(columns), columnsNamed)], ", ")
-	if len(columns) > columnsNamed {
+	return fmt.Sprintf("%d columns of %s (%s)", len(columns), table, listed(columns, mostNamed))
+}
+
+// listed names the first of many.
+func listed(names []string, most int) string {
+	named := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
 		named += ", …"
 	}
-	return fmt.Sprintf("%d columns of %s (%s)", len(columns), table, named)
+	return named
 }

@@ -1,16 +1,15 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/internal/health"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"bytes"
 	"context"
 	"errors"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/observers/exportqueue"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

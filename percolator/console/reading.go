@@ -1,13 +1,12 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/internal/health"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"time"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

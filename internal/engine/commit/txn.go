@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/engine/retry"
@@ -93,6 +92,13 @@ func (tx *Txn) StartTimestamp() tso.Timestamp {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	return tx.snap.StartTimestamp()
+}
+
+// Notifies reports whether the transaction, if it commits, notifies any cell.
+func (tx *Txn) Notifies() bool {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	return len(tx.weak) > 0 || slices.ContainsFunc(tx.order, func(w *Write) bool { return w.observed })
 }
 
 // Lend is called before a function gets the transaction. From then on the lender alone commits it

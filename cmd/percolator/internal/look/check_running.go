@@ -1,9 +1,6 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/internal/health"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"iter"
 	"slices"
@@ -11,8 +8,10 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -145,7 +144,7 @@ func checkObservers(ctx context.Context, x *checker) []health.Finding {
 		return cannot(err)
 	}
 	_, parked := Parked(ctx, x.client, x.now())
-	out := slices.Concat(health.Untaken(x.client.Schema(), r.workers), health.Backlog(health.OldestReported(r.reports)), parked)
+	out := slices.Concat(health.Untaken(x.client.Schema(), r.workers), health.Backlog(health.OldestReported(r.reports)), health.Overdue(r.reports), parked)
 	n := 0
 	for _, t := range x.client.Schema().Tables {
 		n += len(t.Observed) + len(t.Weak)
