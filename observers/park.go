@@ -1,16 +1,15 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -6,13 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/store"
-
 	"cloud.google.com/go/bigtable"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )

@@ -7,7 +7,6 @@ import (
 	"reflect"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/internal/engine/reads"
 )
 

@@ -3,10 +3,9 @@ package percolator
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator/model"
 )

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	scans "github.com/gopercolator/percolator/internal/engine/reads"
-
 	"pgregory.net/rapid"
 
+	scans "github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"

@@ -6,10 +6,9 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog/values"
-
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/catalog/values"
-
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )

@@ -11,15 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-	"github.com/gopercolator/percolator/internal/catalog/values"
-
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/data"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"

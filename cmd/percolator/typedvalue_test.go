@@ -4,10 +4,9 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/catalog/values"
-
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )

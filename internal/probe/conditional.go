@@ -1,9 +1,6 @@
 package probe
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/health"
-
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 )
 
 // setting is a mutation that sets a cell of the family meta.

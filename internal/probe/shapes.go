@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/health"

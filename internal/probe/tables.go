@@ -1,9 +1,6 @@
 package probe
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/health"
-
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/health"
 )
 
 // Bounds of scratch tables.

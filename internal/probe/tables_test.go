@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
-
 	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/emulator"

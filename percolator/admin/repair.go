@@ -1,11 +1,10 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"github.com/gopercolator/percolator/percolator/internal/repair"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Repair brings the instance to what it was at opts.To. It is for tables whose rows were copied at

@@ -1,11 +1,10 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"github.com/gopercolator/percolator/percolator/internal/sweep"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Sweeper searches all tables for work that the journal does not lead to (docs/PROTOCOL.md, "The

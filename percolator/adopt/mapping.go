@@ -6,11 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"cloud.google.com/go/bigtable"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )

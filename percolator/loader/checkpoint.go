@@ -1,9 +1,6 @@
 package loader
 
 import (
-	"github.com/gopercolator/percolator/internal/position"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -11,8 +8,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/position"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // saveTimeout bounds the last save of a stopped load, which only spares repetition.

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
 )
 
 // Report is what became of an episode.

@@ -1,13 +1,13 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/catalog"
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // lull is a time in which no session begins a transaction, and after which the oracle's time has

@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"

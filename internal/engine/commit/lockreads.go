@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 )

@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator/model"

@@ -1,9 +1,6 @@
 package dispatch
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/engine/store"
-
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -12,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"

@@ -1,12 +1,11 @@
 package journal
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

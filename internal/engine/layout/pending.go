@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

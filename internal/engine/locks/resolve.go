@@ -5,10 +5,9 @@ package locks
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"

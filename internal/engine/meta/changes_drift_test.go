@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

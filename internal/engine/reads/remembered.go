@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -3,8 +3,6 @@
 package retry
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Backoff waits with jitter around a doubling interval, so that contenders that were woken together

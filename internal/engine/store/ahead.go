@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"errors"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/emulatorhost"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

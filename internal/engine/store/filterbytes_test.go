@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
 	"github.com/gopercolator/percolator/percolator/model"

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"

@@ -1,18 +1,17 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/internal/catalog"
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"

@@ -4,11 +4,10 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/store"

@@ -1,14 +1,13 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

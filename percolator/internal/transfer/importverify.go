@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/capacity"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/testing/fixture"

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/catalog/values"
-
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"

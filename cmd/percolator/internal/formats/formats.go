@@ -20,7 +20,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/internal/catalog"
-
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/catalog/values"
-
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -1,15 +1,14 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/internal/health"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"bytes"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,9 +1,6 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/internal/health"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // checker is what checks work with, and what several of them need.

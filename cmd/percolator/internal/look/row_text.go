@@ -1,17 +1,16 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/internal/text"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
