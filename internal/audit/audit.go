@@ -49,7 +49,7 @@ func Run(ctx context.Context, read Source, cfg model.AuditConfig) (*model.AuditR
 	return a.report, nil
 }
 
-// auditor is an audit under way.
+// auditor is a running audit.
 type auditor struct {
 	cfg     model.AuditConfig
 	report  *model.AuditReport

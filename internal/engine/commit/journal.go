@@ -9,7 +9,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// journal begins to append the transaction's entry, which travels while the prewrites do.
+// journal begins to append the transaction's entry, which is sent while the prewrites are.
 func (cm *commit) journal(ctx context.Context) (err error) {
 	if !cm.schema.Schema.DisableJournal {
 		cm.appended = time.Now()
@@ -70,7 +70,7 @@ type Announcement struct {
 // timestamp of the notify cells, the age. So all requests end within a lifetime of the moment in
 // which others may first read the entry, and a process that was suspended in between sends nothing.
 func (c *Committer) Announce(ctx context.Context, rows []model.JournalName) (a Announcement, err error) {
-	begun := time.Now()
+	started := time.Now()
 	if a.Deadline, err = c.Meta.CheckRepairing(ctx); err != nil {
 		return a, err
 	}
@@ -91,7 +91,7 @@ func (c *Committer) Announce(ctx context.Context, rows []model.JournalName) (a A
 	if a.TS, err = c.Clock.Next(ctx); err != nil {
 		return a, err
 	}
-	return a, c.checkAge(*oldest, begun)
+	return a, c.checkAge(*oldest, started)
 }
 
 // Done says that the announced notifications of cells were written.

@@ -117,7 +117,7 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 }
 
 // traceTime returns the timestamp of the traces that the erasure of weak notifications has to
-// leave, as an export may be under way (I21); 0: none. Expired holds count as long as they are
+// leave, as an export may be running (I21); 0: none. Expired holds count as long as they are
 // stored, since a stored hold can be extended.
 func (c *Committer) traceTime(ctx context.Context) (tso.Timestamp, error) {
 	m, err := c.Meta.Known(ctx)

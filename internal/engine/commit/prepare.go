@@ -61,7 +61,7 @@ func (tx *Txn) restart(ctx context.Context) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	tx.snap, tx.begun, tx.ahead = reads.ForTxn(tx.c.Reads, ts), asked, false
+	tx.snap, tx.started, tx.ahead = reads.ForTxn(tx.c.Reads, ts), asked, false
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (tx *Txn) prepareOnce(ctx context.Context, writes []*Write, weak []model.Ce
 	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes[own:]); err != nil {
 		return nil, err
 	}
-	cm := &commit{c: tx.c, schema: schema, startTS: tx.StartTimestamp(), begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: tx.c, schema: schema, startTS: tx.StartTimestamp(), started: tx.started, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err := cm.group(writes, tx.erase); err != nil {
 		return nil, err
 	}

@@ -304,7 +304,7 @@ func (cm *commit) lock(w *Write) []byte {
 
 // now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic
 // time since the client asked for it.
-func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
+func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.started)) }
 
 // resolveConflicts looks at what refused a prewrite. It returns nil if the request should be sent
 // again because every conflicting lock has been resolved, or is gone already (seen is false), and a

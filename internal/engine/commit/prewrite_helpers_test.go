@@ -75,7 +75,7 @@ func commitOf(t *testing.T, backend store.Backend, rows, parallel int) *commit {
 	}
 	c := &Committer{Store: s, Config: store.Settings{LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: parallel},
 		Meta: &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s}}, Locks: &locks.Resolver{Sessions: sessions}}
-	cm := &commit{c: c, startTS: firstTS, begun: time.Now(), inFlight: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: c, startTS: firstTS, started: time.Now(), inFlight: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
 	for i := range rows {
 		row := fmt.Sprint(i)
 		w := &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: row, Column: "c"}, Value: []byte("v")}
