@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -28,6 +29,14 @@ type BigtableConfig struct {
 	// requests at once. 0: what option.WithGRPCConnectionPool says, otherwise 10. Connections that
 	// the caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
 	Connections int
+
+	// KeepaliveTime is how long a connection may be quiet before the client asks whether it is
+	// alive, with or without requests in flight, and KeepaliveTimeout how long the server may take
+	// to answer: without an answer the connection is closed, and its requests go to others. A
+	// connection that swallows everything (a host that died, a NAT that forgot) costs the requests
+	// on it that long. 0: 30 s and 10 s, unless a gRPC dial option says otherwise. KeepaliveTime is
+	// at least 10 s; a negative one turns it off. An emulator's connections have none.
+	KeepaliveTime, KeepaliveTimeout time.Duration
 
 	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. false: the
 	// version decides; 1.58.0 keeps the size fixed as well.
@@ -54,7 +63,7 @@ func (cfg BigtableConfig) google() bigtable.ClientConfig {
 
 // options are first, the caller's, and what Connections adds.
 func (cfg BigtableConfig) options(first option.ClientOption, callers []option.ClientOption) []option.ClientOption {
-	opts := append([]option.ClientOption{first}, callers...)
+	opts := slices.Concat([]option.ClientOption{first}, callers, store.Keepalive(cfg.KeepaliveTime, cfg.KeepaliveTimeout))
 	if cfg.Connections > 0 {
 		opts = append(opts, option.WithGRPCConnectionPool(cfg.Connections))
 	}
@@ -158,6 +167,10 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, bad("Project and Config.Instance", "set")
 	case cfg.Bigtable.Connections < 0:
 		return cfg, bad("Bigtable.Connections", "0 or positive")
+	case cfg.Bigtable.KeepaliveTime > 0 && cfg.Bigtable.KeepaliveTime < 10*time.Second:
+		return cfg, bad("Bigtable.KeepaliveTime", "negative, 0 or at least 10 s")
+	case cfg.Bigtable.KeepaliveTimeout < 0:
+		return cfg, bad("Bigtable.KeepaliveTimeout", "0 or positive")
 	case cfg.LockTTL < 100*time.Millisecond || cfg.LockTTL > time.Hour:
 		return cfg, bad("LockTTL", "between 100 ms and 1 h")
 	case cfg.Retention < time.Minute:

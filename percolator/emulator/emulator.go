@@ -3,14 +3,17 @@ package emulator
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
+	"time"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"cloud.google.com/go/bigtable/bttest"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 )
 
 // maxMessageSize bounds one request and one response, in bytes: what the Bigtable client allows
@@ -82,6 +85,7 @@ func prepare(opts []Option) (*Server, error) {
 	bt, err := bttest.NewServerWithListener(l,
 		grpc.MaxRecvMsgSize(maxMessageSize),
 		grpc.MaxSendMsgSize(maxMessageSize),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(recoverUnary, g.unary),
 		grpc.ChainStreamInterceptor(recoverStream, g.stream),
 	)
@@ -118,6 +122,8 @@ func Connect(addr string) []option.ClientOption {
 			grpc.MaxCallSendMsgSize(maxMessageSize),
 			grpc.MaxCallRecvMsgSize(maxMessageSize),
 		)),
+		// Google's emulator closes connections that ask more often than every 5 minutes.
+		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: math.MaxInt64})),
 	}
 	if os.Getenv("BIGTABLE_EMULATOR_HOST") != "" {
 		// The client dials that by itself and prefers the connection to any endpoint: take it away

@@ -1,0 +1,162 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
+)
+
+// traffic makes transactions at a rate, and keeps how long each took.
+type traffic struct {
+	t      *testing.T
+	client *percolator.Client
+	every  time.Duration
+
+	mu      sync.Mutex
+	took    []time.Duration // of those that began since the last call of since
+	failed  []error
+	waiting sync.WaitGroup
+	stop    context.CancelFunc
+	n       int
+}
+
+// startTraffic begins; every transaction reads a cell and writes two rows.
+func startTraffic(t *testing.T, client *percolator.Client, every time.Duration) *traffic {
+	ctx, stop := context.WithCancel(fixture.Context(t))
+	l := &traffic{t: t, client: client, every: every, stop: stop}
+	l.waiting.Go(func() {
+		for tick := time.NewTicker(every); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				l.n++
+				i := l.n
+				l.waiting.Go(func() { l.one(i) })
+			}
+		}
+	})
+	return l
+}
+
+func (l *traffic) one(i int) {
+	started := time.Now()
+	_, err := l.client.Update(fixture.Context(l.t), func(ctx context.Context, tx *percolator.Txn) error {
+		if _, err := tx.Get(ctx, fixture.Cell(fmt.Sprint("a", i), "c")); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+			return err
+		}
+		if err := tx.Set(fixture.Cell(fmt.Sprint("a", i), "c"), []byte("v")); err != nil {
+			return err
+		}
+		return tx.Set(fixture.Cell(fmt.Sprint("b", i), "c"), []byte("v"))
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.took = append(l.took, time.Since(started))
+	if err != nil {
+		l.failed = append(l.failed, err)
+	}
+}
+
+// figures are of the transactions that have ended since the last call.
+func (l *traffic) figures() (n int, p99, longest time.Duration, failed []error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	took := slices.Sorted(slices.Values(l.took))
+	failed, l.took, l.failed = l.failed, nil, nil
+	if n = len(took); n == 0 {
+		return 0, 0, 0, failed
+	}
+	return n, took[n*99/100], took[n-1], failed
+}
+
+// end waits for what is in flight.
+func (l *traffic) end() {
+	l.stop()
+	l.waiting.Wait()
+}
+
+// pooled is a client with ten connections to an emulator, through a proxy whose first connections
+// may be silent from the start.
+func pooled(t *testing.T, cfg percolator.BigtableConfig, silent int) (*percolator.Client, *fixture.Proxy) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real connections, in real time")
+	}
+	em, err := emulator.Start()
+	fixture.Must(t, err)
+	t.Cleanup(func() { _ = em.Close() })
+	oracle := fixture.NewEnv(t).Oracle
+	fixture.Must(t, percolator.CreateSchema(fixture.Context(t), "p", "i", fixture.Schema(), em.ClientOptions()...))
+	proxy := fixture.NewProxy(t, em.Addr(), silent)
+	cfg.Connections = 10
+	client, err := percolator.NewClient(fixture.Context(t), percolator.Config{Project: "p", Instance: "i", Oracle: oracle, Bigtable: cfg}, emulator.Connect(proxy.Addr())...)
+	fixture.Must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client, proxy
+}
+
+// oneOfTen is how long a transaction may take while one connection of ten is silent.
+const oneOfTen = 15 * time.Second
+
+// One of ten connections swallows everything: no transaction fails, none takes long, and once
+// keepalive has found it nothing waits for it.
+func TestSilentConnection(t *testing.T) {
+	t.Parallel()
+	client, proxy := pooled(t, percolator.BigtableConfig{KeepaliveTime: 10 * time.Second, KeepaliveTimeout: 3 * time.Second}, 0)
+	l := startTraffic(t, client, 20*time.Millisecond)
+	defer l.end()
+	time.Sleep(time.Second)
+	l.figures()
+	proxy.Silence(proxy.Len() / 2)
+	time.Sleep(20 * time.Second)
+	if n, p99, longest, failed := l.figures(); longest > oneOfTen || len(failed) > 0 {
+		t.Errorf("beside a silent connection %d transactions took up to %v, p99 %v; %d failed: %v", n, longest, p99, len(failed), errors.Join(failed...))
+	}
+	time.Sleep(3 * time.Second)
+	if n, p99, longest, failed := l.figures(); p99 > time.Second || len(failed) > 0 {
+		t.Errorf("after its end %d transactions took up to %v, p99 %v; %d failed: %v", n, longest, p99, len(failed), errors.Join(failed...))
+	}
+}
+
+// A client starts although one of ten connections is silent from the start.
+func TestStartWithASilentConnection(t *testing.T) {
+	t.Parallel()
+	started := time.Now()
+	client, _ := pooled(t, percolator.BigtableConfig{}, 1)
+	if took := time.Since(started); took > oneOfTen {
+		t.Errorf("the client took %v to start", took)
+	}
+	l := startTraffic(t, client, 20*time.Millisecond)
+	time.Sleep(time.Second)
+	l.end()
+	if n, _, longest, failed := l.figures(); n == 0 || len(failed) > 0 {
+		t.Errorf("%d transactions took up to %v; %d failed: %v", n, longest, len(failed), errors.Join(failed...))
+	}
+}
+
+// All connections are reset at once, several times: no transaction fails.
+func TestConnectionsReset(t *testing.T) {
+	t.Parallel()
+	client, proxy := pooled(t, percolator.BigtableConfig{}, 0)
+	l := startTraffic(t, client, 5*time.Millisecond)
+	defer l.end()
+	for range 5 {
+		time.Sleep(300 * time.Millisecond)
+		proxy.Reset()
+	}
+	time.Sleep(300 * time.Millisecond)
+	l.end()
+	if n, p99, longest, failed := l.figures(); n == 0 || longest > oneOfTen || len(failed) > 0 {
+		t.Errorf("%d transactions took up to %v, p99 %v; %d failed: %v", n, longest, p99, len(failed), errors.Join(failed...))
+	}
+}
