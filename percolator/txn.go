@@ -72,7 +72,8 @@ func (tx *Txn) ScanWith(ctx context.Context, table string, o ScanOptions) iter.S
 	return tx.t().ScanWith(ctx, table, o)
 }
 
-// ScanIndex is Snapshot.ScanIndex with the transaction's own writes merged in.
+// ScanIndex is Snapshot.ScanIndex with the transaction's own writes merged in, as Scan does. It
+// reads the old value of each cell that the transaction has written in the indexed column, once.
 func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error] {
 	return tx.t().ScanIndex(ctx, table, ScanOptions{Index: index, Rows: []Range{values}})
 }

@@ -134,7 +134,7 @@ func (tx *Txn) seal() (writes []*Write, weak []model.Cell, err error) {
 		weak = append(weak, c)
 	}
 	// A finished transaction does not need its writes, and a large one frees memory.
-	tx.writes = nil
+	tx.writes, tx.sorted, tx.indexes = nil, nil, nil
 	return tx.order, weak, nil
 }
 

@@ -2,13 +2,10 @@ package commit
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -153,11 +150,16 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		}
 		cell := catalog.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row)
 		if w := byCell[cell]; w != nil && w.Kind == layout.KindPut && string(w.Value) != ch.cell.Row {
-			return nil, catalog.CellError(model.ErrUnique, ch.cell, "the transaction gives %s the same value in index %q", model.Cell{Table: ch.cell.Table, Row: string(w.Value), Column: ch.cell.Column}, ch.ix.Name)
+			return nil, sameValue(ch.ix, ch.cell, string(w.Value))
 		}
 		put(&Write{Cell: cell, Kind: layout.KindPut, Value: []byte(ch.cell.Row), Indexed: ch.cell, Life: ch.life})
 	}
 	return out, nil
+}
+
+// sameValue is the ErrUnique of a cell to which the transaction gives the value of another row.
+func sameValue(ix model.Index, c model.Cell, row string) error {
+	return catalog.CellError(model.ErrUnique, c, "the transaction gives %s the same value in index %q", model.Cell{Table: c.Table, Row: row, Column: c.Column}, ix.Name)
 }
 
 // checkUnique reads the entries that the transaction is about to take. indexEntries has turned
@@ -202,44 +204,4 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 		return catalog.CellError(model.ErrUnique, of[i].cell, "%s holds this value in index %q", holder, of[i].ix.Name)
 	}
 	return nil
-}
-
-// ScanIndex merges the transaction's own entries into a scan of the index.
-func (tx *Txn) ScanIndex(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
-	own, err := tx.ownIn(table, model.ScanOptions{})
-	if err = errors.Join(err, tx.mayRead(model.Cell{Table: table})); err != nil {
-		return reads.Failed[model.Entry](err)
-	}
-	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, o, func(ix model.Index, keys catalog.Ranges, stream reads.Rows) reads.Rows {
-		mine, err := tx.ownEntries(ctx, ix, own)
-		if err != nil {
-			return reads.Failed[[]model.Entry](err)
-		}
-		mine = slices.DeleteFunc(mine, func(w Write) bool { return !keys.Contain(w.Cell.Row) })
-		return mergeOwn(stream, mine, o.Reverse)
-	}))
-}
-
-// ownEntries lists the entries of one index that the transaction's writes would make or remove.
-func (tx *Txn) ownEntries(ctx context.Context, ix model.Index, own []Write) ([]Write, error) {
-	var writes []*Write
-	for i := range own {
-		if own[i].Cell.Column == ix.Column {
-			writes = append(writes, &own[i])
-		}
-	}
-	changes, err := tx.indexChanges(ctx, writes)
-	if err != nil {
-		return nil, err
-	}
-	changes = slices.DeleteFunc(changes, func(ch indexChange) bool { return ch.ix != ix })
-	entries, err := indexEntries(changes)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Write, len(entries))
-	for i, e := range entries {
-		out[i] = *e
-	}
-	return out, nil
 }

@@ -39,8 +39,7 @@ func (tx *Txn) lockRead(cells ...model.Cell) error {
 	for _, c := range lockable {
 		if tx.writes[c] == nil {
 			w := &Write{Cell: c, Kind: layout.KindLock}
-			tx.writes[c] = w // at once: a call may name a cell twice
-			tx.order = append(tx.order, w)
+			tx.add(w) // at once: a call may name a cell twice
 			size += w.size()
 		}
 	}

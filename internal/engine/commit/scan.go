@@ -30,23 +30,6 @@ func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) 
 	return tx.locking(reads.Entries(mergeOwn(tx.snap.ScanRows(ctx, table, o), own, o.Reverse), o.Limit))
 }
 
-// ownIn lists the transaction's own puts and deletes that the options select.
-func (tx *Txn) ownIn(table string, o model.ScanOptions) ([]Write, error) {
-	rows, columns := reads.SelectedRows(o), reads.SelectedColumns(o)
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	if tx.done {
-		return nil, errTxnDone()
-	}
-	var own []Write
-	for _, w := range tx.order {
-		if w.Kind.Changes() && w.Cell.Table == table && rows.Contain(w.Cell.Row) && columns.Contain(w.Cell.Column) {
-			own = append(own, *w)
-		}
-	}
-	return own, nil
-}
-
 // mergeOwn lays a transaction's own writes over a stream of rows of one table, in key order or
 // against it. It sorts the writes.
 func mergeOwn(stream reads.Rows, own []Write, reverse bool) reads.Rows {

@@ -41,6 +41,10 @@ type Txn struct {
 	// Notify cells ≤ start_ts that go with their row's acknowledgment (I13).
 	erase map[model.Cell]bool
 	bytes int
+
+	// What scans keep; nil until then.
+	sorted  *ownWrites                 // of order
+	indexes map[model.Cell][]*ownIndex // by cell without row
 }
 
 // Write is one buffered write.
@@ -52,6 +56,7 @@ type Write struct {
 	observed bool
 	Indexed  model.Cell // for an index entry: the cell that the caller wrote
 	Life     layout.Lifetime
+	place    int // in Txn.order
 }
 
 // size is what the write counts towards MaxTxnBytes.
@@ -237,13 +242,21 @@ func (tx *Txn) Put(w *Write) error {
 	}
 	tx.bytes += size
 	if old == nil {
-		tx.writes[w.Cell] = w
-		tx.order = append(tx.order, w)
+		tx.add(w)
+		tx.changed(w)
 		return nil
 	}
-	w.insert = w.insert || old.insert
+	w.insert, w.place = w.insert || old.insert, old.place
 	*old = *w
+	tx.changed(old)
 	return nil
+}
+
+// add buffers the first write of a cell; the caller holds tx.mu.
+func (tx *Txn) add(w *Write) {
+	w.place = len(tx.order)
+	tx.writes[w.Cell] = w
+	tx.order = append(tx.order, w)
 }
 
 // own returns the transaction's own write of c, if that decides what Get answers.

@@ -47,9 +47,10 @@ func (r *Resolver) together(ctx context.Context, met []*Met, decide func(context
 	}
 	for _, m := range met {
 		of := byTxn[m.id()]
-		if of[0] != m {
+		if of == nil { // already in order
 			continue
 		}
+		delete(byTxn, m.id())
 		for i := range of {
 			if of[i].Cell == of[i].Lock.Primary {
 				of[0], of[i] = of[i], of[0]
