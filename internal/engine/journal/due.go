@@ -1,10 +1,7 @@
 package journal
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/tso"
@@ -26,27 +23,36 @@ const (
 	maxDoubled = 8 // times that the interval doubles: to about eight hours
 )
 
-// DueRow is a row of a stream that is looked at, with what of its entries is.
+// DueRow is a row of a stream that is looked at, or a piece of a range, with what of its entries
+// is.
 type DueRow struct {
 	*OwnRow
-	Unread bool      // its entries have to be read
+	Unread bool      // the entries of Seq to Last have to be read
 	Open   []*Append // else they are these, but for those that another row stands for
 }
 
-// Outcome is what a look at a row has led to.
+// Outcome is what a look has led to.
 type Outcome struct {
-	Settled  []*Append            // of a remembered row
-	Left     []model.JournalEntry // of an unread row: what is not settled
-	Progress bool                 // it has led to something, and the next look follows soon
+	Settled  []*Append // of a remembered row
+	Progress bool      // the same: it has led to something, and the next look follows soon
+	Left     []LeftRow // of a piece: its unsettled rows, in order
 }
 
-// Due takes the rows that are to be looked at now, at most most of them, the one that has been due
-// longest first. The caller ends each with Looked or Postponed.
-func (o *Owner) Due(now time.Time, most int) (due []DueRow) {
+// LeftRow is a row of a piece, with the entries that a look has not settled.
+type LeftRow struct {
+	StreamRow
+	Progress bool // as that of Outcome
+}
+
+// Due takes the rows that are to be looked at now, and pieces of ranges, at most most of them, the
+// one that has been due longest first. A piece that is more than one row names, with these, at most
+// names rows of tables. The caller, one at a time, ends each with Looked or Postponed.
+func (o *Owner) Due(now time.Time, most, names int) (due []DueRow) {
+	o.hasten()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(due) < most && o.due.Len() > 0 && !o.due.First().due.After(now) {
-		row := o.due.Pop()
+		row := o.cut(o.due.First(), names)
 		d := DueRow{OwnRow: row, Unread: row.state == rowUnread}
 		for _, w := range row.open {
 			if w.in[0] == row {
@@ -65,42 +71,35 @@ func (o *Owner) Looked(d DueRow, out Outcome) {
 	for _, w := range out.Settled {
 		o.settle(w)
 	}
-	row := d.OwnRow
-	if row.state == rowUnread {
+	switch row := d.OwnRow; row.state {
+	case rowSettled:
+	case rowUnread:
 		o.readAgain(row, out.Left)
-	}
-	if row.state == rowSettled {
-		return
-	}
-	if row.looks++; out.Progress {
-		row.looks = 0
-	}
-	o.schedule(row, time.Now())
-}
-
-// readAgain notes the entries that an unread row holds unsettled: none settles it, and those that
-// there is room for are remembered. The caller holds o.mu.
-func (o *Owner) readAgain(row *OwnRow, left []model.JournalEntry) {
-	switch {
-	case len(left) == 0:
-		o.remove(row)
-	case o.owned+len(left) <= MaxOwned:
-		row.state = rowRemembered
-		o.named -= row.unread
-		row.unread = 0
-		for i := range left {
-			o.hold(row, &Append{entry: &left[i]})
-		}
+	default:
+		row.looks = next(row.looks, out.Progress)
+		o.schedule(row, time.Now())
 	}
 }
 
-// Postponed ends a look that could not be made: the row becomes due as it has before.
-func (o *Owner) Postponed(d DueRow) {
+// next is how many looks in succession have led to nothing, after one more.
+func next(looks int, progress bool) int {
+	if progress {
+		return 0
+	}
+	return looks + 1
+}
+
+// Postponed ends a look that could not be made: the row becomes due as it has before. The rows of a
+// piece that are apart are read one by one then: one of them cannot be decoded, and keeps no other.
+func (o *Owner) Postponed(d DueRow, apart bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if d.state != rowSettled {
-		o.schedule(d.OwnRow, time.Now())
+	if d.state == rowSettled {
+		return
 	}
+	d.apart = apart
+	o.schedule(d.OwnRow, time.Now())
+	o.narrow(o.streams[d.Stream])
 }
 
 // Again reports whether an unsettled entry is to be appended again: it has been unsettled for long
@@ -121,6 +120,7 @@ func (o *Owner) Copied(w, to *Append) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	to.copied, to.found = w.copied+1, w.found
+	o.gauge(to)
 	if w.state == entrySettled {
 		o.settle(to)
 		return
@@ -138,24 +138,6 @@ func (o *Owner) CommitTS(w *Append) (ts tso.Timestamp, inPhaseTwo bool) {
 	return w.commitTS, w.unfinished > 0
 }
 
-// Hurry makes every row due that holds an unprocessed notification, as if it had never been looked
-// at: a worker had no room for it, and has now.
-func (o *Owner) Hurry() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := time.Now()
-	for _, row := range o.due.All() {
-		if row.state == rowUnread || slices.ContainsFunc(row.open, func(w *Append) bool { return w.found.Notified != 0 || len(w.cells) > 0 }) {
-			row.looks, row.due = 0, now
-		}
-	}
-	o.due.Init()
-	select {
-	case o.Hurried <- struct{}{}:
-	default:
-	}
-}
-
 // schedule has a row looked at some time after from. The caller holds o.mu.
 func (o *Owner) schedule(row *OwnRow, from time.Time) {
 	after := lookAfter(row.looks)
@@ -164,34 +146,14 @@ func (o *Owner) schedule(row *OwnRow, from time.Time) {
 		after += rand.N(after / 8) // not always beside the same others
 		o.rested = max(o.rested, o.named)
 	}
-	row.due = from.Add(after)
+	row.due, row.hurries = from.Add(after), o.hurries
 	o.due.Push(row)
 }
 
 // leastRest is how long rows rest between looks, so that these do not exceed OwnerRows.
 func (o *Owner) leastRest() time.Duration { return time.Duration(o.named) * time.Second / OwnerRows }
 
-// unname notes that n names need no look any more. Once those are most of what the rows rest for,
-// they rest for less. The caller holds o.mu.
-func (o *Owner) unname(n int) {
-	if o.named -= n; o.named > o.rested/2 {
-		return
-	}
-	o.rested = o.named
-	now := time.Now()
-	for _, row := range o.due.All() {
-		if latest := now.Add(max(lookAfter(row.looks), o.leastRest())); row.looks > 0 && row.due.After(latest) {
-			row.due = latest
-		}
-	}
-	o.due.Init()
-}
-
 // lookAfter is how long a row rests that was looked at so often.
 func lookAfter(looks int) time.Duration {
 	return min(FirstLook<<min(looks, 12), rarestLook)
 }
-
-// Before and Placed are for Owner.due.
-func (r *OwnRow) Before(other *OwnRow) bool { return r.due.Before(other.due) }
-func (r *OwnRow) Placed(at int)             { r.place = at }

@@ -23,12 +23,13 @@ func TestAStragglerIsLookedAtSoonOnceTheOthersAreSettled(t *testing.T) {
 		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
 	}
 	now := time.Now()
-	for _, l := range o.Due(now.Add(2*FirstLook), 2000) {
+	for _, l := range o.Due(now.Add(2*FirstLook), 2000, 1000) {
 		o.Looked(l, Outcome{})
 	}
 	for _, w := range entries[:1000] {
 		o.RolledBack(w)
 	}
+	o.Due(now, 1, 1000)
 	if o.named != 1 || o.due.Len() != 1 {
 		t.Fatalf("%d names, %d rows are due", o.named, o.due.Len())
 	}

@@ -20,10 +20,12 @@ import (
 // whose notifications another process works on or whose requests have failed, the owner looks at
 // the rows (package settle). Every acknowledged row of a stream below its low position is settled.
 //
-// Memory is bounded: beyond MaxOwned transactions a row of a stream is only remembered by its
-// number, and read again when it is due (due.go).
+// Memory is bounded: beyond MaxOwned transactions only the numbers of rows are remembered, as
+// ranges, and read again when they are due (ranges.go). No critical section visits more than a few
+// hundred items, or what one row, transaction or cell holds: commits take the same lock.
 
-// MaxOwned is how many unsettled transactions a client remembers.
+// MaxOwned is how many unsettled transactions a client remembers, each once for every row of a
+// stream that holds it.
 const MaxOwned = 50_000
 
 // Owner keeps what a client knows of its own entries. It is safe for concurrent use.
@@ -31,11 +33,19 @@ type Owner struct {
 	// Hurried receives when [Owner.Hurry] has made rows due.
 	Hurried chan struct{}
 
-	mu      sync.Mutex
-	streams map[StreamID]*ownStream
-	cells   map[model.Cell][]waiting // for the end of a notification
-	owned   int                      // entries that remembered rows hold, once for each row
-	due     ordered.Heap[*OwnRow]    // unsettled rows, but those that are looked at
+	mu         sync.Mutex
+	limit      int // MaxOwned, but in tests
+	streams    map[StreamID]*ownStream
+	cells      map[model.Cell][]*waiting // for the end of a notification
+	owned      int                       // entries that remembered rows hold, once for each row
+	remembered int                       // rows
+	due        ordered.Heap[*OwnRow]     // unsettled rows, but those that are looked at
+	hasty      haste                     // for the next call of Due
+	hurries    int                       // so far
+
+	notifying map[column]*earliest // commit timestamps of cells
+	oldest    earliest             // start timestamps of entries in remembered rows
+	found     [3]earliest          // Backlog of the same
 
 	appended uint64 // rows of tables that entries have named
 	named    int    // of these by unsettled entries
@@ -46,44 +56,11 @@ type Owner struct {
 type waiting struct {
 	*Append
 	since time.Time // the notification was written
+	mark  mark      // in Owner.notifying
 }
 
-// ownStream is a stream that this client has appended to.
-type ownStream struct {
-	rows    []*OwnRow // in order; the first is not settled
-	settled int       // of rows
-	next    uint64    // above every acknowledged row
-	low     uint64    // as it was written last; 0: that may not have arrived
-	ended   bool      // nothing will be appended to it
-}
-
-// OwnRow is a row of an own stream that was not settled when it was acknowledged.
-type OwnRow struct {
-	Stream StreamID
-	Seq    uint64
-	Sent   time.Time // acknowledged
-
-	state  rowState
-	open   []*Append // its unsettled entries, while it is remembered
-	unread int       // rows of tables that its entries name, while it is unread
-	looks  int       // in succession that led to nothing
-	due    time.Time // for the next look
-	place  int       // in Owner.due; -1: it is looked at, or settled
-}
-
-// rowState is what is in memory of a row.
-type rowState uint8
-
-const (
-	// rowRemembered: its unsettled entries are, of which there are some. The row is settled with the
-	// last of them.
-	rowRemembered rowState = iota
-	// rowUnread: only its number, as there was no room for its entries. A look reads them: it
-	// settles the row, or remembers it if there is room then.
-	rowUnread
-	// rowSettled: nothing; it stands in its stream until the rows before it are settled.
-	rowSettled
-)
+// column is one of a table.
+type column struct{ table, name string }
 
 // ownEntry is what the owner knows of an entry. Owner.mu guards it.
 type ownEntry struct {
@@ -94,6 +71,9 @@ type ownEntry struct {
 	cells      []model.Cell  // that carry its notifications, as far as phase two has written them
 	copied     int           // how often the entry was appended before
 	found      Backlog       // by the last look
+
+	started mark    // in Owner.oldest, while a row holds it
+	marks   [3]mark // in Owner.found, likewise
 }
 
 // entryState is what has become of an entry's transaction.
@@ -114,7 +94,15 @@ const (
 
 // NewOwner knows of no entry.
 func NewOwner() *Owner {
-	return &Owner{Hurried: make(chan struct{}, 1), streams: map[StreamID]*ownStream{}, cells: map[model.Cell][]waiting{}}
+	return &Owner{Hurried: make(chan struct{}, 1), limit: MaxOwned, streams: map[StreamID]*ownStream{},
+		cells: map[model.Cell][]*waiting{}, notifying: map[column]*earliest{}}
+}
+
+// Limit has n transactions remembered in place of MaxOwned.
+func (o *Owner) Limit(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.limit = n
 }
 
 // sent notes a row that the store has acknowledged.
@@ -127,8 +115,8 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 		o.streams[id] = s
 	}
 	s.next = seq + 1
-	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now()}
-	if o.owned >= MaxOwned {
+	row := newRow(id, seq, time.Now())
+	if o.owned >= o.limit || len(s.ranges) >= maxRanges {
 		row.state = rowUnread
 	}
 	for _, p := range parts {
@@ -141,22 +129,29 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 			o.hold(row, p.of)
 		}
 	}
-	if row.state == rowRemembered && len(row.open) == 0 {
-		return
-	}
+	row.largest = row.unread
 	o.named += row.unread
-	s.rows = append(s.rows, row)
-	o.schedule(row, row.Sent)
+	switch {
+	case row.state == rowRemembered && len(row.open) == 0:
+	case row.state == rowUnread && s.last.takes(row):
+		s.last.take(row)
+	default:
+		o.insert(row, nil)
+		o.schedule(row, row.Sent)
+		o.narrow(s)
+	}
 }
 
 // hold notes that a row holds an unsettled entry. The caller holds o.mu.
 func (o *Owner) hold(row *OwnRow, w *Append) {
-	if len(w.in) == 0 {
-		o.named += len(w.entry.Rows)
-	}
 	row.open = append(row.open, w)
 	w.in = append(w.in, row)
 	o.owned++
+	if len(w.in) == 1 {
+		o.named += len(w.entry.Rows)
+		o.oldest.set(&w.started, w.entry.StartTS)
+		o.gauge(w)
+	}
 }
 
 // Committed says that the transaction committed at ts: rows are left to phase two, and cells carry
@@ -183,7 +178,13 @@ func (o *Owner) await(w *Append, cells []model.Cell) {
 		return
 	}
 	for _, c := range cells {
-		o.cells[c] = append(o.cells[c], waiting{w, time.Now()})
+		x := &waiting{Append: w, since: time.Now()}
+		o.cells[c] = append(o.cells[c], x)
+		of := column{c.Table, c.Column}
+		if o.notifying[of] == nil {
+			o.notifying[of] = &earliest{}
+		}
+		o.notifying[of].set(&x.mark, w.commitTS)
 	}
 }
 
@@ -225,27 +226,36 @@ func (o *Owner) RolledBack(w *Append) {
 func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	gone := func(w waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
-	waited := slices.Clone(o.cells[c])
-	// Delete all at once, because a cell may have many.
-	if o.cells[c] = slices.DeleteFunc(o.cells[c], gone); len(o.cells[c]) == 0 {
-		delete(o.cells, c)
-	}
-	for _, w := range waited {
-		if gone(w) {
-			o.clear(w.Append, c)
-			o.check(w.Append)
+	gone := func(w *waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
+	var cleared []*Append
+	for _, x := range o.cells[c] {
+		if gone(x) {
+			x.cells = slices.DeleteFunc(x.cells, func(other model.Cell) bool { return other == c })
+			cleared = append(cleared, x.Append)
 		}
+	}
+	// Delete all at once, because a cell may have many.
+	o.endWaiting(c, func(x *waiting) bool { return !slices.Contains(x.cells, c) })
+	for _, w := range cleared {
+		o.check(w)
 	}
 }
 
-// clear ends the waiting of a transaction for a cell. The caller holds o.mu.
-func (o *Owner) clear(w *Append, c model.Cell) {
-	same := func(x model.Cell) bool { return x == c }
-	w.cells = slices.DeleteFunc(w.cells, same)
-	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x waiting) bool { return x.Append == w })
-	if len(o.cells[c]) == 0 {
+// endWaiting ends the waiting for a cell of those that over accepts. The caller holds o.mu.
+func (o *Owner) endWaiting(c model.Cell, over func(*waiting) bool) {
+	of := column{c.Table, c.Column}
+	left := slices.DeleteFunc(o.cells[c], func(x *waiting) bool {
+		if !over(x) {
+			return false
+		}
+		o.notifying[of].set(&x.mark, 0)
+		return true
+	})
+	if o.cells[c] = left; len(left) == 0 {
 		delete(o.cells, c)
+	}
+	if h := o.notifying[of]; h != nil && h.Len() == 0 {
+		delete(o.notifying, of)
 	}
 }
 
@@ -263,11 +273,14 @@ func (o *Owner) settle(w *Append) {
 	}
 	w.state = entrySettled
 	if len(w.in) > 0 {
+		o.oldest.set(&w.started, 0)
+		o.gauge(w)
 		o.unname(len(w.entry.Rows))
+		for _, c := range w.cells {
+			o.endWaiting(c, func(x *waiting) bool { return x.Append == w })
+		}
 	}
-	for _, c := range slices.Clone(w.cells) {
-		o.clear(w, c)
-	}
+	w.cells = nil
 	for _, row := range w.in {
 		if at := slices.Index(row.open, w); at >= 0 {
 			row.open = slices.Delete(row.open, at, at+1)
@@ -280,34 +293,6 @@ func (o *Owner) settle(w *Append) {
 	w.in = nil
 }
 
-// remove notes that a row is settled. The caller holds o.mu.
-func (o *Owner) remove(row *OwnRow) {
-	if row.state == rowSettled {
-		return
-	}
-	row.state = rowSettled
-	if row.place >= 0 {
-		o.due.Remove(row.place)
-	}
-	o.unname(row.unread)
-	o.streams[row.Stream].trim()
-}
-
-// trim forgets settled rows: the first ones at once, others when they are most of all.
-func (s *ownStream) trim() {
-	s.settled++
-	n := 0
-	for n < len(s.rows) && s.rows[n].state == rowSettled {
-		s.rows[n] = nil
-		n++
-	}
-	s.rows = s.rows[n:]
-	if s.settled -= n; s.settled > len(s.rows)/2 {
-		s.rows = slices.Clone(slices.DeleteFunc(s.rows, func(r *OwnRow) bool { return r.state == rowSettled }))
-		s.settled = 0
-	}
-}
-
 // Low returns the position below which all of a stream is settled, for streams in which it has
 // moved since the last call. One caller at a time writes them, and reports those that are lost.
 func (o *Owner) Low() map[StreamID]uint64 {
@@ -316,13 +301,13 @@ func (o *Owner) Low() map[StreamID]uint64 {
 	moved := map[StreamID]uint64{}
 	for id, s := range o.streams {
 		low := s.next
-		if len(s.rows) > 0 {
-			low = s.rows[0].Seq
+		if s.first != nil {
+			low = s.first.Seq
 		}
 		switch {
 		case low > s.low:
 			s.low, moved[id] = low, low
-		case s.ended && len(s.rows) == 0:
+		case s.ended && s.first == nil:
 			delete(o.streams, id) // its position was written by the last call's caller
 		}
 	}
@@ -361,21 +346,4 @@ func (o *Owner) Owns(id StreamID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.streams[id] != nil
-}
-
-// OldestNotified is the earliest timestamp at which a transaction of this client has notified
-// something unprocessed, and something of that which takes accepts; 0: there is none. It visits
-// everything owned, so it is for gauges.
-func (o *Owner) OldestNotified(takes func(model.Cell) bool) (oldest, taken tso.Timestamp) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for c, list := range o.cells {
-		accepted := takes(c)
-		for _, w := range list {
-			if oldest = Earliest(oldest, w.commitTS); accepted {
-				taken = Earliest(taken, w.commitTS)
-			}
-		}
-	}
-	return oldest, taken
 }

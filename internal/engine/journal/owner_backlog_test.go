@@ -25,11 +25,11 @@ func TestBacklogCostsABoundedRate(t *testing.T) {
 		var looked []int // rows of tables in each second
 		second := func() {
 			n := 0
-			for _, l := range o.Due(time.Now(), *backlog) {
-				n += perRow * perEntry
+			for _, l := range o.Due(time.Now(), *backlog, 1000) {
+				n += perRow * perEntry * l.size()
 				var out Outcome
-				if l.Unread {
-					out.Left = make([]model.JournalEntry, perRow)
+				for seq := l.Seq; l.Unread && seq <= l.Last; seq++ {
+					out.Left = append(out.Left, LeftRow{StreamRow: StreamRow{seq, entriesOf(perRow, perEntry)}})
 				}
 				o.Looked(l, out)
 			}
@@ -41,9 +41,9 @@ func TestBacklogCostsABoundedRate(t *testing.T) {
 		}
 		for seq := uint64(1); sent < *backlog; seq++ {
 			var parts []*part
-			for range perRow {
-				e := &model.JournalEntry{StartTS: tso.Timestamp(seq), Rows: make([]model.JournalName, perEntry)}
-				parts = append(parts, &part{entry: e, of: &Append{entry: e}})
+			for _, e := range entriesOf(perRow, perEntry) {
+				e.StartTS = tso.Timestamp(seq)
+				parts = append(parts, &part{entry: &e, of: &Append{entry: &e}})
 			}
 			o.sent("stream", seq, parts)
 			if sent += perRow; sent*perEntry%each < perRow*perEntry {
@@ -79,6 +79,14 @@ func TestBacklogCostsABoundedRate(t *testing.T) {
 		}
 		t.Logf("%d entries in %d rows of the journal: %d rows in the busiest ten seconds, %d a second later; %d remembered, %d KiB", sent, sent/perRow, busy, later, o.owned, used>>10)
 	})
+}
+
+// entriesOf is n entries that name so many rows each.
+func entriesOf(n, names int) (entries []model.JournalEntry) {
+	for range n {
+		entries = append(entries, model.JournalEntry{StartTS: 1, Rows: make([]model.JournalName, names)})
+	}
+	return entries
 }
 
 func sum(list []int) (n int) {

@@ -38,7 +38,7 @@ func TestLowFollowsTheFirstUnsettledRow(t *testing.T) {
 	}
 	o.RolledBack(entries[4])
 	o.RolledBack(entries[3])
-	if got := low(o); got != 11 || o.owned != 0 || o.due.Len() != 0 || len(o.streams["stream"].rows) != 0 {
+	if got := low(o); got != 11 || o.owned != 0 || o.due.Len() != 0 || o.streams["stream"].first != nil {
 		t.Errorf("it is %d, want 11; %d are owned, %d due", got, o.owned, o.due.Len())
 	}
 }
@@ -91,19 +91,19 @@ func TestRowsAreDueEverMoreRarely(t *testing.T) {
 	t.Parallel()
 	o, _ := owned(3)
 	begun := time.Now()
-	if due := o.Due(begun.Add(FirstLook-time.Second), 10); len(due) != 0 {
+	if due := o.Due(begun.Add(FirstLook-time.Second), 10, 1000); len(due) != 0 {
 		t.Errorf("%d rows are due at once", len(due))
 	}
-	due := o.Due(begun.Add(FirstLook+time.Second), 2)
+	due := o.Due(begun.Add(FirstLook+time.Second), 2, 1000)
 	if len(due) != 2 || due[0].Seq != 1 || due[1].Seq != 2 || due[0].Unread || len(due[0].Open) != 1 {
 		t.Fatalf("due are %+v", due)
 	}
 	o.Looked(due[0], Outcome{})
 	o.Looked(due[1], Outcome{Settled: due[1].Open})
-	if due := o.Due(begun.Add(FirstLook+time.Second), 10); len(due) != 1 || due[0].Seq != 3 {
+	if due := o.Due(begun.Add(FirstLook+time.Second), 10, 1000); len(due) != 1 || due[0].Seq != 3 {
 		t.Errorf("then %+v", due)
 	}
-	if due := o.Due(begun.Add(3*FirstLook), 10); len(due) != 1 || due[0].Seq != 1 {
+	if due := o.Due(begun.Add(3*FirstLook), 10, 1000); len(due) != 1 || due[0].Seq != 1 {
 		t.Errorf("then %+v", due)
 	}
 	last := time.Duration(0)
@@ -161,21 +161,22 @@ func TestRowsBeyondTheLimitAreRead(t *testing.T) {
 	o.owned += MaxOwned
 	e := &model.JournalEntry{StartTS: 2}
 	o.sent("stream", 2, []*part{{entry: e, of: &Append{entry: e}}})
-	due := o.Due(time.Now().Add(time.Hour), 10)
+	left := []LeftRow{{StreamRow: StreamRow{2, []model.JournalEntry{*e}}}}
+	due := o.Due(time.Now().Add(time.Hour), 10, 1000)
 	if len(due) != 2 || due[0].Unread || !due[1].Unread {
 		t.Fatalf("due are %+v", due)
 	}
-	o.Looked(due[1], Outcome{Left: []model.JournalEntry{*e}})
-	if due[1].state != rowUnread {
+	o.Looked(due[1], Outcome{Left: left})
+	if last := o.streams["stream"].last; last.Seq != 2 || last.state != rowUnread {
 		t.Error("it is remembered although there is no room")
 	}
 	o.owned -= MaxOwned
 	o.RolledBack(entries[0])
-	due = o.Due(time.Now().Add(time.Hour), 10)
+	due = o.Due(time.Now().Add(time.Hour), 10, 1000)
 	for _, l := range due {
-		o.Looked(l, Outcome{Left: []model.JournalEntry{*e}})
-		if l.state != rowRemembered || o.owned != 1 {
-			t.Errorf("row %d, and %d entries, are remembered", l.Seq, o.owned)
+		o.Looked(l, Outcome{Left: left})
+		if last := o.streams["stream"].last; last.Seq != 2 || last.state != rowRemembered || o.owned != 1 {
+			t.Errorf("row %d, and %d entries, are remembered", last.Seq, o.owned)
 		}
 	}
 	if o.Hurry(); len(o.Hurried) != 1 {
@@ -201,7 +202,7 @@ func TestNotificationsBeyondMaxOwnedAreNotRemembered(t *testing.T) {
 		t.Errorf("%d notifications are remembered, want at most %d", n, MaxOwned)
 	}
 	later := time.Now().Add(FirstLook + time.Minute)
-	for due := o.Due(later, 100); len(due) > 0; due = o.Due(later, 100) {
+	for due := o.Due(later, 100, 1000); len(due) > 0; due = o.Due(later, 100, 1000) {
 		for _, l := range due {
 			o.Looked(l, Outcome{Settled: l.Open}) // all is settled
 		}
@@ -250,7 +251,7 @@ func TestACopyBeyondMaxOwnedWaitsForNoCell(t *testing.T) {
 	o.sent("stream", 2, []*part{{entry: to.entry, of: to}})
 	o.Copied(entries[0], to)
 	o.owned -= MaxOwned
-	for _, l := range o.Due(time.Now().Add(time.Hour), 10) {
+	for _, l := range o.Due(time.Now().Add(time.Hour), 10, 1000) {
 		o.Looked(l, Outcome{}) // another process has dealt with it
 	}
 	if got := low(o); got != 3 || o.owned != 0 {

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -20,7 +21,8 @@ const (
 
 	// lately is how many ticks an average of what a client appends spans.
 	lately = 10
-	// lookRows is how many rows a look reads, unless one row of a stream names more.
+	// lookRows is how many rows a look reads, those of streams among them, unless one row of a stream
+	// names more.
 	lookRows = 1000
 )
 
@@ -97,11 +99,12 @@ func (o *Owner) runOnce(ctx context.Context) {
 	}
 }
 
-// dueRow is a row that is looked at: as many items as entries.
+// dueRow is a row, or a piece of a range, that is looked at.
 type dueRow struct {
 	journal.DueRow
 	items   []Item
-	entries []*journal.Append // none: the row was read
+	entries []*journal.Append // those of the items, unless they were read
+	seqs    []uint64          // else the rows of the items, in order
 }
 
 // look looks at some rows of streams at once, and reports whether more may be due.
@@ -136,20 +139,20 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 func (o *Owner) take(ctx context.Context) (rows []dueRow, err error) {
 	named := 0
 	for named < lookRows {
-		next := o.Journal.Own.Due(o.now(), 1)
+		next := o.Journal.Own.Due(o.now(), 1, lookRows-named)
 		if len(next) == 0 {
 			break
 		}
 		row := dueRow{DueRow: next[0]}
 		if err = o.read(ctx, &row); err != nil {
-			o.Journal.Own.Postponed(row.DueRow)
+			o.Journal.Own.Postponed(row.DueRow, errors.Is(err, model.ErrCorrupt))
 			break
 		}
 		rows = append(rows, row)
 		for _, it := range row.items {
 			named += len(it.Rows)
 		}
-		named++ // the row itself
+		named += int(row.Last - row.Seq + 1) // the rows themselves
 	}
 	spend(o.pace, o.now(), named)
 	return rows, err
@@ -169,10 +172,15 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 		}
 		return nil
 	}
-	rows, err := journal.ReadRows(ctx, o.Looker.Store, row.Stream, []uint64{row.Seq})
+	numbers := make([]uint64, row.Last-row.Seq+1)
+	for i := range numbers {
+		numbers[i] = row.Seq + uint64(i)
+	}
+	rows, err := journal.ReadRows(ctx, o.Looker.Store, row.Stream, numbers)
 	for _, r := range rows {
 		for _, e := range r.Entries {
 			row.items = append(row.items, Item{JournalEntry: e, Read: row.Sent})
+			row.seqs = append(row.seqs, r.Seq)
 		}
 	}
 	return err
@@ -182,22 +190,37 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 // It notes what was found of these; after an error nothing that was found does not say that there
 // is nothing.
 func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Outcome, left []*journal.Append) {
+	if row.Unread {
+		return journal.Outcome{Left: row.left(results)}, nil
+	}
 	for i, r := range results {
 		out.Progress = out.Progress || r.Progress
-		switch {
-		case r.Settled && row.Unread:
-		case r.Settled:
+		if r.Settled {
 			out.Settled = append(out.Settled, row.entries[i])
-		case row.Unread:
-			out.Left = append(out.Left, row.items[i].JournalEntry)
-		default:
-			if err == nil || r.Notified != 0 || r.Expired != 0 {
-				o.Journal.Own.Found(row.entries[i], r.Backlog)
-			}
-			left = append(left, row.entries[i])
+			continue
 		}
+		if err == nil || r.Notified != 0 || r.Expired != 0 {
+			o.Journal.Own.Found(row.entries[i], r.Backlog)
+		}
+		left = append(left, row.entries[i])
 	}
 	return out, left
+}
+
+// left is what of a piece is not settled.
+func (row *dueRow) left(results []Result) (left []journal.LeftRow) {
+	for i, r := range results {
+		if r.Settled {
+			continue
+		}
+		if n := len(left); n == 0 || left[n-1].Seq != row.seqs[i] {
+			left = append(left, journal.LeftRow{StreamRow: journal.StreamRow{Seq: row.seqs[i]}})
+		}
+		of := &left[len(left)-1]
+		of.Entries = append(of.Entries, row.items[i].JournalEntry)
+		of.Progress = of.Progress || r.Progress
+	}
+	return left
 }
 
 // again appends those entries again that have been unsettled for long.
