@@ -163,8 +163,8 @@ var emptyAnswers = map[string]answer{
 	"ScanWith in reverse": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
 		return ofScan(c, r.ScanWith(ctx, c.Table, percolator.ScanOptions{Reverse: true}))
 	},
-	"ScanIndexWith": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
-		return ofScan(c, r.ScanIndexWith(ctx, c.Table, "plain", percolator.ScanIndexOptions{Values: percolator.Exactly(nil), Reverse: true}))
+	"ScanWith of an index": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
+		return ofScan(c, r.ScanWith(ctx, c.Table, percolator.ScanOptions{Index: "plain", Rows: []percolator.Range{percolator.Exactly(nil)}, Reverse: true}))
 	},
 	"Column.GetMulti": func(ctx context.Context, r percolator.Scanner, c percolator.Cell) ([]byte, error) {
 		values, err := percolator.Bytes(c.Table, c.Column).GetMulti(ctx, r, c.Row)

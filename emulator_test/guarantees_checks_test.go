@@ -1,14 +1,13 @@
 package emulator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // guaranteeCheck is what came out of the check of one property.

@@ -1,8 +1,6 @@
 package emulator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )

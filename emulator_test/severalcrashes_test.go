@@ -1,8 +1,6 @@
 package emulator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"flag"
 	"fmt"
@@ -205,5 +203,5 @@ func (m *mortals) judge(c *percolator.Client) {
 		}
 	}
 	fixture.WantNow(m, m.ctx, c, fixture.Cell("a", "poked"), "last5")
-	m.env.Audit(m, func(cfg *model.AuditConfig) { cfg.Collected = true })
+	m.env.Audit(m, fixture.Collected)
 }

@@ -1,14 +1,13 @@
 package emulator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"math/rand/v2"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // collect runs one cycle after the other. Before each the oracle's clock jumps over the retention,

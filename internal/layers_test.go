@@ -27,7 +27,7 @@ var floors = [][]string{
 }
 
 // below is what the engine stands on.
-var below = []string{"tso", "percolator/model", "internal/emulatorhost", "internal/ordered", "internal/text"}
+var below = []string{"tso", "percolator/model", "internal/catalog", "internal/emulatorhost", "internal/ordered", "internal/text"}
 
 // onTop use what programs use, percolator and percolator/admin, and nothing of the engine.
 var onTop = []string{

@@ -120,20 +120,20 @@ func calledName(call *ast.CallExpr) string {
 func TestComparedLockTimes(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]int{
-		"now > l.Placed.Add(l.TTL) || hasEnded(l.Session)":       1,
-		"now.Sub(l.Placed) > l.TTL":                              1,
-		"now <= it.StartTS.Add(l.Config.LockTTL)":                1,
-		"now.Sub(l.StartTS) - l.TTL":                             1,
-		"max(oldest, p.now.Sub(l.Placed)-l.TTL)":                 1,
-		"LockInspection{Expires: by.Placed.Add(by.TTL)}":         1,
-		"l.Placed.Sub(l.StartTS) > l.Age+l.TTL && other(l)":      1,
-		"cmp.Compare(a.Placed, b.Placed)":                        1,
-		"append(lives, lockLife{placed: l.Placed, ttl: l.TTL})":  0,
-		"Lock{StartTS: l.StartTS, Placed: l.Placed, TTL: ttl}":   0,
-		"Unplaced(it.StartTS, l.Config.LockTTL, it.Session)":     0,
-		"l.Dead(now, hasEnded)":                                  0,
-		"l.Overdue(now) > 2*l.TTL":                               0,
-		"model.CompareCells(l.Primary, cell) && l.StartTS == ts": 0,
+		"now > l.Placed.Add(l.TTL) || hasEnded(l.Session)":         1,
+		"now.Sub(l.Placed) > l.TTL":                                1,
+		"now <= it.StartTS.Add(l.Config.LockTTL)":                  1,
+		"now.Sub(l.StartTS) - l.TTL":                               1,
+		"max(oldest, p.now.Sub(l.Placed)-l.TTL)":                   1,
+		"LockInspection{Expires: by.Placed.Add(by.TTL)}":           1,
+		"l.Placed.Sub(l.StartTS) > l.Age+l.TTL && other(l)":        1,
+		"cmp.Compare(a.Placed, b.Placed)":                          1,
+		"append(lives, lockLife{placed: l.Placed, ttl: l.TTL})":    0,
+		"Lock{StartTS: l.StartTS, Placed: l.Placed, TTL: ttl}":     0,
+		"Unplaced(it.StartTS, l.Config.LockTTL, it.Session)":       0,
+		"l.Dead(now, hasEnded)":                                    0,
+		"l.Overdue(now) > 2*l.TTL":                                 0,
+		"catalog.CompareCells(l.Primary, cell) && l.StartTS == ts": 0,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nvar _ = "+code, parser.SkipObjectResolution)
 		if err != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// After delays runs of an observer until others, by name, are idle: a cell that is due, or a
-// batch, does not start while this worker has a cell of theirs that is queued, waits for its
-// [Collapse], [MaxWait] or After, or runs. So what many runs upstream write to one cell costs one
-// run, however slow they are. A run starts all the same when a cell of it has been due for limit,
-// which must be positive. A cell is due when its Collapse or pause has ended.
+// After delays runs of an observer until others, by name, are idle: a cell that is due, or a batch,
+// does not start while this worker has a cell of theirs that is queued, waits for its [Collapse],
+// [MaxWait] or After, or runs. So what many runs upstream write to one cell costs one run, however
+// slow they are. A run starts anyway once one of its cells has been due for limit, which must be
+// positive. A cell is due when its Collapse or pause has ended.
 //
 // Cells of theirs that have failed or snoozed count only while they run, and parked ones do not
 // count, so that a bad cell upstream delays nothing by its pauses. Name all observers upstream, not

@@ -32,9 +32,9 @@ type BatchFunc func(ctx context.Context, tx *percolator.Txn, changes []Change) e
 // and runs each of them at once in a transaction of its own, and so on. So of n cells a bad one
 // costs about 2·log2(n) runs more, the others are done, and it fails alone: only then does the
 // failure count, as one of a [Func] does (Config.MaxAttempts). A cell that has failed alone runs
-// alone until it succeeds. A batch that fails as the store does not answer, or of which no one
-// knows whether it has committed, stays whole and is repeated after a pause. [Snooze] postpones all
-// changes of the call.
+// alone until it succeeds. If the store did not answer, or the outcome of the commit is unknown,
+// the batch stays whole and the worker repeats it after a pause. [Snooze] postpones all changes of
+// the call.
 //
 // A bisection that has taken longer than log2(n)+2 timeouts ends: then the rest run cell by cell.
 func (r *Registry) ObserveBatch(name, table, column string, f BatchFunc, opts ...Option) {

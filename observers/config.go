@@ -33,8 +33,8 @@ type Config struct {
 	ScanInterval time.Duration
 	// MaxAttempts is the number of attempts at a change after which the worker parks the cell. An
 	// attempt does not count if the store was unreachable before the observer was called or during
-	// the commit. A cell is not parked because of the lock of another transaction, which may have
-	// died: it is tried again for as long as that lock lasts. 0: 20.
+	// the commit. The lock of another transaction, which may have died, never parks a cell: the
+	// worker tries again for as long as that lock lasts. 0: 20.
 	MaxAttempts int
 	// DrainTimeout is how long Run waits for runs in flight when its context ends; then it cancels
 	// them. 0: 10 s.
@@ -45,21 +45,21 @@ type Config struct {
 	// by up to half. After a conflict it is at most MaxBackoff/10: another transaction made
 	// progress, so the next attempt is likely to succeed. 0: 10 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
-	// Grace is how long a notification may stand, beyond the Collapse, MaxWait and After of its
-	// observers, before this worker runs for it if it comes across it in a search and another
-	// worker may have it in its queue. Cells that it has handed over have twice that time. What was
-	// lost with a process that died does not wait. 0: 5 s; negative: it runs for whatever it comes
-	// across.
+	// Grace is how long this worker leaves alone a notification that it finds in a search, as
+	// another worker may have it in its queue. The time counts after the Collapse, MaxWait and
+	// After of the observers. It is twice as long for cells that this worker has handed over, and 0
+	// for what a dead process has left. 0: 5 s; negative: the worker runs whatever it finds.
 	Grace time.Duration
 	// QueueLength bounds how many directly dispatched cells wait in memory; the journal leads to
 	// the rest, or a scan without one. 0: 65,536, which take 20 MB and their row keys.
 	QueueLength int
-	// DisableDispatch leaves to the journal, or to the scan without one, what this process's own
-	// client writes and what clients of other processes hint at. It is for comparison.
+	// DisableDispatch keeps the worker from running at once what its own client writes and what
+	// other clients hint at: it finds them by the journal, or without one by a scan. It is for
+	// comparison.
 	DisableDispatch bool
 	// Columns are the columns that this worker takes. Each needs an observer; observers of other
-	// columns do not run here. nil: every observed and weak column of the schema; of the schemas
-	// with tables of its observers, where the instance has several.
+	// columns do not run here. nil: every observed and weak column of the schema; where several
+	// schemas share the instance, of those schemas that have a table with an observer here.
 	Columns []Column
 
 	// RowLocks keeps the scanners of different workers apart, where there is no journal or it is

@@ -33,7 +33,10 @@ func (c *column) cell(row string) percolator.Cell {
 // runner is what a worker keeps for one observer.
 type runner struct {
 	*observer
+	of       *column
 	counters counters
+	// warnedOfLoop is when the worker last warned of a loop of its runs, in nanoseconds; 0: never.
+	warnedOfLoop atomic.Int64
 
 	// The rest is guarded by queue.mu.
 
@@ -119,7 +122,7 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 		c := Column{o.table, o.column}
 		switch col := cov.taken[c]; {
 		case col != nil:
-			rn := &runner{observer: o}
+			rn := &runner{observer: o, of: col}
 			cov.runners = append(cov.runners, rn)
 			col.runners = append(col.runners, rn)
 			col.names = append(col.names, o.name)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -97,13 +98,7 @@ func workBesideADrop(t *testing.T, by finding) {
 	if by == byJournal {
 		for range 2 {
 			time.Sleep(65 * time.Second)
-			c, err := admin.New(e.client).NewCollector(admin.CollectorConfig{})
-			if err == nil {
-				_, err = c.Collect(e.ctx)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fixture.Collect(t, e.ctx, e.client)
 		}
 		if left := e.pending(); len(left) > 0 {
 			t.Errorf("notifications are left in %v", left)

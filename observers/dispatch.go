@@ -1,14 +1,13 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/dispatch"
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"

@@ -1,8 +1,6 @@
 package observers_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/dispatch"
-
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"

@@ -52,6 +52,9 @@
 // sequence. The lock of another transaction, which may have died, parks nothing: the worker tries
 // until it is gone.
 //
+// An observer whose runs cause each other without end fails nothing: the worker warns of it and slows
+// it down ([Registry.Observe]).
+//
 // An observer that cannot do its work yet returns [Snooze]. The worker calls it again later and
 // does not count a failure.
 //
@@ -95,19 +98,19 @@
 //
 // A worker runs what its own client writes if it gets to it soon. Ready cells beyond four per slot
 // are its backlog: it hands the oldest to workers with idle slots, through the oracle
-// (coordination.Handover). A cell is handed over at most twice, and is this worker's again if it
-// still stands after twice Config.Grace. Cells gathered for batches are a backlog beyond a full
-// batch per slot. An oracle that hands nothing over leaves all cells where they are.
+// (coordination.Handover). A cell is handed over at most twice; this worker takes it back if its
+// notification still stands after twice Config.Grace. Cells gathered for batches are a backlog
+// beyond a full batch per slot. An oracle that hands nothing over leaves all cells where they are.
 //
-// A worker leaves alone what it merely comes across while another worker may have it in its queue:
+// A worker leaves alone what it finds in a search while another worker may have it in its queue:
 // for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately
 // waited in this worker's queue. Cells of a session that has ended do not wait.
 //
 // # Instances without a journal
 //
 // If Schema.DisableJournal is set, or the journal is building, workers search the tables. They find
-// work within seconds after Config.Grace, on tables that take less to pass. A worker follows a
-// change of that setting while it runs.
+// work within seconds after Config.Grace, unless passing the tables takes longer. A worker follows
+// a change of that setting while it runs.
 //
 // A scanner starts in a random tablet at a random key. It locks the rows that it finds until their
 // runs end, with the oracle if that keeps row locks. Where it meets another scanner's rows it goes
@@ -137,13 +140,14 @@
 //
 // # Limits
 //
-// A worker uses Config.Concurrency + Config.Scanners + 2 goroutines, and up to 8 more for each
+// A worker uses Config.Concurrency + Config.Scanners + 3 goroutines, and up to 8 more for each
 // scanner that resolves stranded locks. In memory it holds up to Config.QueueLength dispatched
 // cells, as many that wait for another attempt or to be collapsed, and 8 found by looks and scans
 // per concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not
 // fit; the notification stays in the table, and is found again when there is room. It remembers up
-// to 8,192 finished cells, as many with a parked observer, as many that it leaves alone, and up to
-// Config.QueueLength that it has handed over lately. A parked observer takes up to 1 KiB in its
+// to 8,192 finished cells, as many with a parked observer, as many that it leaves alone, as many in
+// loops ([Registry.Observe]), up to Config.QueueLength that it has handed over lately, and 16,384 runs
+// that notified cells, twice. A parked observer takes up to 1 KiB in its
 // row, and a little of each scan. A worker keeps rows locked while a scanner works on their page,
 // and while a cell waits for its first attempt or runs, but for at most 20 s.
 package observers

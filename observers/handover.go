@@ -1,15 +1,14 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/dispatch"
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )

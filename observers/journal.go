@@ -1,12 +1,12 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -31,7 +31,7 @@ func (w *Worker) find(ctx context.Context, stop context.CancelCauseFunc) {
 		}
 		for w.engine.Meta.Journaled() == journaled && w.engine.Meta.ByJournal() == complete {
 			// The client learns of a change at this interval.
-			if retry.Sleep(ctx, model.RefreshInterval(w.engine.Store.Timing)) != nil {
+			if retry.Sleep(ctx, catalog.RefreshInterval(w.engine.Store.Timing)) != nil {
 				break
 			}
 		}

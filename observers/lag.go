@@ -1,13 +1,12 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/settle"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

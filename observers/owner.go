@@ -12,16 +12,16 @@ import (
 // fold: one worker runs all cells of the column, and the others leave them to it. It concerns all
 // observers of the column.
 //
-// Every worker derives from the list of live workers who that is. So it takes a request to
-// percolator_meta every 1 to 10 s, and no agreement: while the list changes, two workers may run
-// for a cell, and conflict as they would without the option. Workers pass notifications on to the
-// owner through the oracle. What it does not run for longer than Config.Grace any worker may run.
+// Every worker derives that owner from the list of live workers, which it reads from
+// percolator_meta every 1 to 10 s. While the list changes, two workers may run for one cell; they
+// conflict, as without the option. Workers pass notifications on to the owner through the oracle.
+// Any worker may run what the owner has left for longer than Config.Grace.
 func OneWorker() Option { return func(o *options) { o.owned = max(o.owned, byColumn) } }
 
-// OneWorkerPerCell is for an observer that many workers have reason to run for the same cell, such
-// as one of a weak column that collapses: for each cell it is one worker that runs, whichever of
-// them was notified. Otherwise each of them would wait and run by itself. The rest is as with
-// [OneWorker], which prevails on a column.
+// OneWorkerPerCell assigns each cell to one worker, whichever worker was notified. It is for an
+// observer that many workers would run for the same cell, such as one of a weak column with
+// [Collapse]: each of them would wait, and run by itself. The rest is as with [OneWorker], which
+// takes precedence on a column.
 func OneWorkerPerCell() Option { return func(o *options) { o.owned = max(o.owned, byCell) } }
 
 // ownership is what has one worker.

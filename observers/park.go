@@ -1,16 +1,15 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -24,7 +23,7 @@ type Parked struct {
 	Cell     percolator.Cell
 	Observer string
 	Attempts int           // of the worker that parked it
-	Reason   string        // the text of the last error, at most percolator.MaxParkedReason bytes
+	Reason   string        // the text of the last error, at most model.MaxParkedReason bytes
 	Since    time.Time     // by that worker's clock
 	Through  tso.Timestamp // of the newest notification that the observer was run for
 }
@@ -67,11 +66,13 @@ func pendingRows(ctx context.Context, c *percolator.Client, tables []string) ite
 				yield(model.Pending{}, err)
 				return
 			}
-			rows := e.Looker.Parked(ctx, table)
-			if !e.Meta.ByJournal() {
-				rows = e.Reads.ScanPending(ctx, table, percolator.All())
-			}
-			for row, err := range rows {
+		}
+		if e.Meta.ByJournal() {
+			e.Looker.Parked(ctx, tables...)(yield)
+			return
+		}
+		for _, table := range tables {
+			for row, err := range e.Reads.ScanPending(ctx, table, percolator.All()) {
 				if !yield(row, err) || err != nil {
 					return
 				}

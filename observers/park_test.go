@@ -1,8 +1,6 @@
 package observers_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -331,5 +330,19 @@ func TestNotParkedForALock(t *testing.T) {
 				t.Error("the observer has not run")
 			}
 		})
+	}
+}
+
+// What is parked in several tables is listed once by the journal.
+func TestListParkedReadsTheListOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in"}}, percolator.Table{Name: "u", Observed: []string{"in"}}, percolator.Table{Name: "v", Weak: []string{"w"}})
+	c := e.NewClient()
+	before := len(e.FaultsOf(c).JournalRequests())
+	for p, err := range observers.ListParked(e.ctx, c) {
+		t.Errorf("listed %v, %v", p, err)
+	}
+	if n := len(e.FaultsOf(c).JournalRequests()) - before; n != 1 {
+		t.Errorf("%d requests to the journal, want 1", n)
 	}
 }

@@ -1,8 +1,6 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"

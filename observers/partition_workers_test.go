@@ -1,13 +1,12 @@
 package observers_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/membership"
-
 	"context"
 	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"

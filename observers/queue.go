@@ -2,7 +2,6 @@ package observers
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -40,6 +39,7 @@ type queue struct {
 	started uint64
 
 	memory   memory
+	loops    loops
 	handOver handOver
 	delay    queueDelay
 	pauses   pauses
@@ -70,6 +70,7 @@ func newQueue(cfg Config, runners []*runner) *queue {
 		room:     newRoom(cfg),
 		retries:  retries{limit: max(1, cfg.Concurrency/2)},
 		memory:   newMemory(),
+		loops:    newLoops(),
 		handOver: newHandOver(cfg),
 		pauses: pauses{
 			failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
@@ -226,12 +227,11 @@ func (q *queue) forget(e *entry) {
 	}
 }
 
-// awaitEmpty waits until nothing is queued, waiting or running.
+// awaitEmpty waits until nothing is queued, waiting or running, or until ctx ends.
 func (q *queue) awaitEmpty(ctx context.Context) (started uint64, err error) {
 	for {
 		q.mu.Lock()
-		n := q.room.cells()
-		if n == 0 {
+		if q.room.cells() == 0 {
 			defer q.mu.Unlock()
 			return q.started, nil
 		}
@@ -239,7 +239,7 @@ func (q *queue) awaitEmpty(ctx context.Context) (started uint64, err error) {
 		q.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("observers: %d cells are unfinished: %w", n, ctx.Err())
+			return 0, ctx.Err()
 		case <-wake:
 		}
 	}

@@ -32,7 +32,7 @@ type Change struct {
 // when Func returns nil, the worker commits tx together with the acknowledgment. The worker may
 // call it again for the same change after a conflict or failure, and concurrently for different
 // cells. It should return soon after ctx ends, at the observer's [Timeout] or when the worker has
-// drained for too long.
+// drained for too long: until it does it holds one of Config.Concurrency slots (Stats.Overdue).
 type Func func(ctx context.Context, tx *percolator.Txn, ch Change) error
 
 // Registry is the set of observers in a program. Several workers may share it; a worker does not
@@ -56,6 +56,14 @@ func NewRegistry() *Registry { return &Registry{} }
 // 0x00, and unique in the registry. It is stored in the acknowledgments: under a new name, an
 // observer runs again for every cell that is notified. To observe two columns with one function,
 // register it twice under two names. [NewWorker] reports invalid arguments.
+//
+// An observer that writes what it observes, or writes what leads back to it, runs for ever: let it
+// write only what differs. From 1,000 runs in a row for one cell on, each of which caused the next
+// one, a worker takes that for a loop, unless [Repeats] is set: it warns, and pauses before each
+// further run, from Config.MinBackoff up to Config.MaxBackoff, twice as long for each 1,000 runs
+// more. In percolatortest the test fails. A cell that other transactions change meanwhile is in no
+// loop. A worker does not see loops of more than 16 runs, those through other workers or programs,
+// and those for which it is too busy: it remembers its last 16,384 runs that notified cells.
 func (r *Registry) Observe(name, table, column string, f Func, opts ...Option) {
 	o := &observer{name: name, table: table, column: column, options: options{timeout: defaultTimeout}}
 	if f != nil {
@@ -177,6 +185,7 @@ type options struct {
 	headStart  time.Duration
 	owned      ownership
 	needs      []string // tables
+	repeats    bool     // its runs are meant to cause its own next runs
 	stored     percolator.Type
 }
 
@@ -193,8 +202,8 @@ func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d
 // Config.Concurrency limits them.
 func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
 
-// NeedsTables names tables of which the observer makes use. [NewWorker] reports those that the
-// schema lacks: without the option a run fails when it comes to one.
+// NeedsTables names tables that the observer uses. [NewWorker] reports those that the schema lacks;
+// without the option, a run fails when it reaches one.
 func NeedsTables(names ...string) Option {
 	return func(o *options) { o.needs = append(o.needs, names...) }
 }

@@ -1,10 +1,6 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-	"github.com/gopercolator/percolator/internal/text"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // A goroutine takes a run and makes attempts at it: transactions in which it calls the observer. It
@@ -142,6 +141,8 @@ func (w *Worker) attempt(ctx context.Context, r *run) (outs []outcome) {
 	ctx, cancel := context.WithTimeout(ctx, r.runner.timeout)
 	defer cancel()
 	started := time.Now()
+	r.at.begin(r, started)
+	defer w.endInFlight(r.at)
 	ctx, span := w.startSpan(ctx, r)
 	defer func() { w.endSpan(ctx, r, span, started, outs) }()
 	if r.attempt[0].entry.column.weak {
@@ -165,9 +166,12 @@ func (w *Worker) commit(ctx context.Context, r *run, tx *commit.Txn, changes []C
 		}
 		return w.failed(r, err, stageObserver)
 	}
-	if _, err := tx.Commit(ctx); err != nil {
+	notifies := tx.Notifies()
+	ts, err := tx.Commit(ctx)
+	if err != nil {
 		return w.failed(r, err, stageCommit)
 	}
+	w.followLoops(r.runner, changes, ts, notifies)
 	c.runs.Add(1)
 	c.cells.Add(int64(len(changes)))
 	w.countBatch(ctx, r.runner, len(changes))

@@ -19,6 +19,7 @@ func HeadStart(d time.Duration) Option { return func(o *options) { o.headStart =
 // schedule moves a counted entry that is in no list to where it belongs now.
 func (q *queue) schedule(e *entry, now time.Time) {
 	q.recount(e, now)
+	q.slowDown(e)
 	due, ok := e.earliest(now)
 	switch {
 	case !ok:

@@ -1,16 +1,15 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Stats counts what a worker has done since NewWorker, and what it has in hand. The counts are
@@ -22,7 +21,7 @@ type Stats struct {
 	Dispatched    int64 // notifications of this client that were queued or joined a queued cell
 	Dropped       int64 // notifications of this client for which there was no room
 	Hinted        int64 // hints from other processes that were queued or joined a queued cell
-	HandedOver    int64 // cells of the backlog that others took, or itself if it had asked before
+	HandedOver    int64 // cells of the backlog that others took, or this worker when it asked for work
 	Received      int64 // cells that other workers have handed over
 	Searches      int64 // passes of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
@@ -30,16 +29,16 @@ type Stats struct {
 	LocksResolved int64 // locks of the dead that its scanners, or its client's looks, resolved
 	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
-	// Backlog is the age of the oldest notification that the scanners met in their last pass, of
-	// columns that the worker takes and apart from parked ones. StrandedFor is how long the oldest
-	// lock they met has been past its time to live. With a journal they are those that the adopter,
-	// or a look at the entries of this worker's own client, has found and is unprocessed, or could
-	// not resolve; and Backlog is at least the age of the oldest change of that client of which it
-	// does not know that all observers have run. Both are as exact as the client's estimate of the
+	// Backlog is the age of the oldest unprocessed notification, parked ones apart, of columns that
+	// the worker takes. StrandedFor is how long the oldest lock has been past its time to live.
+	// Without a journal they are what the scanners met in their last pass. With one they are what
+	// the adopter, or a look at the entries of this worker's own client, has found and could not
+	// process or resolve; and Backlog is at least the age of that client's oldest change whose
+	// observers are not known to have run. Both are as exact as the client's estimate of the
 	// oracle's time.
 	Backlog, StrandedFor time.Duration
 	// ParkedCells counts cells that only wait for a parked observer, as met in the last pass. With
-	// a journal the one worker that adopts counts what that lists as parked, every 10 s.
+	// a journal, the worker that adopts counts every 10 s what the journal lists as parked.
 	ParkedCells int
 
 	Queued, Running int // cells now: waiting for a run or a pause; being run for
@@ -60,6 +59,9 @@ type ObserverStats struct {
 	Snoozes      int64 // attempts that postponed the change (Snooze)
 	Retries      int64 // attempts after a failed one for the same change, halves included
 	Parked       int64 // times that this worker parked a cell (ListParked lists those parked now)
+	// Overdue are the attempts in flight now that have not returned 5 s after their Timeout, as the
+	// observer ignores its context. Each holds one of Config.Concurrency until it returns.
+	Overdue int64
 }
 
 // counters are an ObserverStats being counted.
@@ -95,8 +97,10 @@ func (w *Worker) Stats() Stats {
 	s.Queued, s.Running = w.queue.sizes()
 	seen := w.behind()
 	s.Backlog, s.StrandedFor, s.ParkedCells = seen.notification, seen.lock, seen.parked
+	overdue := w.overdueRuns()
 	for _, rn := range w.coverage.runners {
 		o := rn.counters.load()
+		o.Overdue = int64(overdue[rn])
 		s.Observers[rn.name] = o
 		s.Runs += o.Runs
 		s.Cells += o.Cells
@@ -108,6 +112,7 @@ func (w *Worker) Stats() Stats {
 		s.Snoozes += o.Snoozes
 		s.Retries += o.Retries
 		s.Parked += o.Parked
+		s.Overdue += o.Overdue
 	}
 	return s
 }
@@ -154,5 +159,6 @@ func (s Stats) Report() model.WorkerReport {
 func (o ObserverStats) report() model.ObserverReport {
 	return model.ObserverReport{
 		Runs: o.Runs, Attempts: o.Attempts, Retries: o.Retries, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics,
+		Overdue: o.Overdue,
 	}
 }

@@ -22,6 +22,7 @@ type run struct {
 	attempts [][]job // those of the attempts that are left, the next one last
 	divided  bool    // an attempt has failed, and its jobs were divided among further ones
 	until    time.Time
+	at       *inFlight // of that goroutine
 }
 
 // job is one cell of a run: the task that runs, as it was when the run started.

@@ -180,9 +180,10 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 	retries := o.Counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
 	parkings := o.Counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
 	running := o.Gauge("percolator.observer.running", "{run}", "Runs in flight")
+	overdue := o.Gauge("percolator.observer.overdue", "{run}", "Runs that have not returned 5 s after their timeout, as the observer ignores its context")
 	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their run or their pause")
 	return func(to metric.Observer) {
-		sizes := w.queue.runnerSizes(w.coverage)
+		sizes, late := w.queue.runnerSizes(w.coverage), w.overdueRuns()
 		for _, rn := range w.coverage.runners {
 			s, n := w.instruments.series[rn], rn.counters.load()
 			to.ObserveInt64(runs, n.Runs, s[outCommitted])
@@ -194,6 +195,7 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 			to.ObserveInt64(retries, n.Retries, s[""])
 			to.ObserveInt64(parkings, n.Parked, s[""])
 			to.ObserveInt64(running, int64(sizes[rn].running), s[""])
+			to.ObserveInt64(overdue, int64(late[rn]), s[""])
 			to.ObserveInt64(queued, int64(sizes[rn].queued), s[""])
 		}
 	}

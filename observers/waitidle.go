@@ -1,86 +1,30 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Remaining counts unfinished work in the tables.
-type Remaining struct {
-	Notifications int64 // of observed and weak columns, except for parked observers alone
-	Locks         int64 // on observed cells, which may hide a missing notification
-}
-
-// String describes r for people.
-func (r Remaining) String() string {
-	return fmt.Sprintf("left: notifications %d, locks on observed cells %d", r.Notifications, r.Locks)
-}
-
-// Remains counts unfinished work in all observed tables of the client's schema. It reads their
-// notifications and locks, with one request for each 1,024 rows that have any, and changes nothing.
-// Errors are the store's and the context's.
-func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
-	left, _, err := remaining(ctx, c)
-	return left, err
-}
-
-func remaining(ctx context.Context, c *percolator.Client) (left Remaining, s *settle.Survey, err error) {
-	cov, err := cover(c.Schema(), nil, []Column{})
-	if err != nil {
-		return left, nil, err
-	}
-	if c.Engine().Meta.ByJournal() {
-		s, err = c.Engine().Looker.Survey(ctx, func(row model.Pending) { left.add(cov, row) })
-		if err != nil {
-			return left, nil, fmt.Errorf("observers: what is left: %w", err)
-		}
-		return left, s, nil
-	}
-	for _, table := range cov.tables {
-		for row, err := range c.Engine().Reads.ScanPending(store.InBackground(ctx), table, percolator.All()) {
-			if err != nil {
-				return left, nil, fmt.Errorf("observers: what is left of table %q: %w", table, err)
-			}
-			left.add(cov, row)
-		}
-	}
-	return left, nil, nil
-}
-
-// add counts what is unfinished in a row.
-func (r *Remaining) add(cov *coverage, row model.Pending) {
-	for _, n := range row.Notified {
-		if cov.observed[Column{row.Table, n.Cell.Column}] && !row.OnlyParked(n) {
-			r.Notifications++
-		}
-	}
-	for _, l := range row.Locks {
-		if l.Observed {
-			r.Locks++
-		}
-	}
-}
-
 // WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers
-// elsewhere have nothing left to do, and the same things can escape it. Some worker has to run for
-// every observed column. If progress is not nil, it is called after each look at the tables, from
-// the calling goroutine.
+// elsewhere have nothing left to do. Worker.WaitIdle says what can escape it. Some worker has to
+// run for every observed column. If progress is not nil, it is called after each look at the
+// tables, from the calling goroutine.
 //
-// It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error) or the
-// client is closed (percolator.ErrClosed). It outlasts failures of the store.
+// It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error and names
+// some cells) or the client is closed (percolator.ErrClosed). It outlasts failures of the store.
 func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
+	caller := ctx
+	ctx, stop := c.Engine().UntilLoop(ctx)
+	defer stop()
 	pause := retry.NewBackoff(idlePause, maxIdlePause)
 	var last NotIdleError
 	for {
@@ -88,66 +32,43 @@ func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
 			return err
-		case err == nil && left == (Remaining{}) && !moved:
+		case err == nil && left.none() && !moved:
 			return nil
 		case err != nil && ctx.Err() == nil:
 			last.Failed = err
 		case err == nil:
-			last = NotIdleError{Left: left, Looked: time.Now()}
+			last = left.notIdle()
 			if progress != nil {
-				progress(left)
+				progress(left.Remaining)
 			}
 		}
-		if last.cause = pause.Wait(ctx); last.cause != nil {
+		if pause.Wait(ctx) != nil {
+			last.cause = endOf(caller, ctx)
 			return &last
 		}
 	}
 }
 
-// NotIdleError is what WaitIdle returns when its context ends: what was left at the last look. It
-// wraps the context's error and Failed.
-type NotIdleError struct {
-	Left   Remaining
-	Looked time.Time // when that was; zero: it never saw all tables
-	Failed error     // what a later look failed with; nil: none did
-
-	cause error
-}
-
-func (e *NotIdleError) Error() string {
-	text := "observers: not idle, " + e.Left.String()
-	if e.Left.Notifications > 0 {
-		text += " (does a worker run that takes their columns?)"
+// endOf is why waiting has ended: its caller's context has, or the context made of it.
+func endOf(caller, ctx context.Context) error {
+	if err := caller.Err(); err != nil {
+		return err
 	}
-	switch {
-	case e.Failed != nil:
-		text = "observers: what is left cannot be read: " + e.Failed.Error()
-	case e.Looked.IsZero():
-		text = "observers: what is left could not be read in time"
-	}
-	return text + ": " + e.cause.Error()
-}
-
-// Unwrap returns the context's error, and Failed if it is set.
-func (e *NotIdleError) Unwrap() []error {
-	if e.Failed == nil {
-		return []error{e.cause}
-	}
-	return []error{e.cause, e.Failed}
+	return context.Cause(ctx)
 }
 
 // lookForWork counts what is left, and reports whether anything was written meanwhile.
-func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, moved bool, err error) {
+func lookForWork(ctx context.Context, c *percolator.Client) (left tally, moved bool, err error) {
 	before, err := c.Engine().Clock.Next(ctx)
 	if err != nil {
 		return left, false, err
 	}
 	left, s, err := remaining(ctx, c)
-	if err == nil && left == (Remaining{}) && s != nil && s.Twice {
+	if err == nil && left.none() && s != nil && s.Twice {
 		left, _, err = remaining(ctx, c)
 	}
 	switch {
-	case err != nil || left != (Remaining{}):
+	case err != nil || !left.none():
 	case s != nil:
 		moved, err = c.Engine().Looker.Moved(ctx, s)
 	default:
@@ -169,34 +90,43 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, mov
 //
 // Three things can escape it: a chain of weak notifications in another process whose observers
 // write nothing, a transaction that commits later and then notifies a weak column, and what a
-// client committed that did not know that its session had ended and its stream's header was
-// deleted, until the next cycle of collection has found that stream.
+// client committed without knowing that its session had ended and its stream's header was deleted,
+// until the next cycle of collection has found that stream.
 //
-// It returns an error only if ctx ends (it wraps the context's error and says what is left) or the
-// client is closed (percolator.ErrClosed).
+// It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error and names
+// some cells) or the client is closed (percolator.ErrClosed).
 func (w *Worker) WaitIdle(ctx context.Context) error {
+	caller := ctx
+	ctx, stop := w.engine.UntilLoop(ctx)
+	defer stop()
 	pauses := backoff{idlePause, maxIdlePause}
 	failures := 0
+	var last NotIdleError
 	for {
 		started, err := w.queue.awaitEmpty(ctx)
 		if err != nil {
-			return err
+			return w.notIdle(last, endOf(caller, ctx))
 		}
 		changed := w.queue.changed()
 		left, moved, err := w.search(ctx)
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
 			return err
-		case err == nil && !moved && left == remains{} && w.queue.emptySince(started):
+		case err != nil && ctx.Err() == nil:
+			last.Failed = err
+		case err == nil && !moved && left.none() && w.queue.emptySince(started):
 			return nil
-		case err == nil && !moved && left.elsewhere == 0:
+		case err == nil:
+			last = left.notIdle()
+		}
+		if err == nil && !moved && !left.forOthers() {
 			failures = 0 // what was left is in the queue by now
 			continue
 		}
 		failures++
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("observers: not idle, %s: %w", left, ctx.Err()), err)
+			return w.notIdle(last, endOf(caller, ctx))
 		case <-changed:
 		case <-time.After(pauses.pause(failures)):
 		}
@@ -204,13 +134,13 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 }
 
 // search looks once at all unfinished work, and reports whether any was written meanwhile.
-func (w *Worker) search(ctx context.Context) (left remains, moved bool, err error) {
+func (w *Worker) search(ctx context.Context) (left tally, moved bool, err error) {
 	if w.engine.Meta.ByJournal() {
 		left, s, err := w.surveyed(ctx)
-		if err == nil && left == (remains{}) && s.Twice {
+		if err == nil && left.none() && s.Twice {
 			left, _, err = w.surveyed(ctx)
 		}
-		if err == nil && left == (remains{}) {
+		if err == nil && left.none() {
 			moved, err = w.engine.Looker.Moved(ctx, s)
 		}
 		return left, moved, err
@@ -219,7 +149,7 @@ func (w *Worker) search(ctx context.Context) (left remains, moved bool, err erro
 	if err == nil {
 		left, err = w.sweepAll(ctx)
 	}
-	if err == nil && left == (remains{}) {
+	if err == nil && left.none() {
 		moved, err = movedSince(ctx, w.engine, before)
 	}
 	return left, moved, err
@@ -241,18 +171,8 @@ const (
 	maxIdlePause = time.Second
 )
 
-// remains counts the unfinished work that a sweep found.
-type remains struct {
-	here      int // taken into this worker's queue
-	elsewhere int // for others to do, or in flight
-}
-
-func (r remains) String() string {
-	return fmt.Sprintf("%d cells queued here, %d notifications or locks for others", r.here, r.elsewhere)
-}
-
 // sweepAll goes once through all observed tables, queues dirty cells and resolves stranded locks.
-func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
+func (w *Worker) sweepAll(ctx context.Context) (left tally, err error) {
 	// Phase two of this client's commits writes notifications.
 	if err := w.flush(ctx); err != nil {
 		return left, err
@@ -280,7 +200,7 @@ func (w *Worker) flush(ctx context.Context) error {
 
 // count adds the unfinished work in rows, which were read after the queue was at asOf, to
 // left.
-func (w *Worker) count(ctx context.Context, rows []model.Pending, asOf uint64, left *remains) {
+func (w *Worker) count(ctx context.Context, rows []model.Pending, asOf uint64, left *tally) {
 	w.resolveStranded(ctx, rows)
 	for _, row := range rows {
 		states := w.statesOf(row)
@@ -292,16 +212,17 @@ func (w *Worker) count(ctx context.Context, rows []model.Pending, asOf uint64, l
 			case parked:
 			case accepted, joined, known:
 				left.here++
+				left.add(n.Cell)
 			default:
 				// Another worker may have parked an observer that this one does not have.
 				if !row.OnlyParked(n) {
-					left.elsewhere++
+					left.add(n.Cell)
 				}
 			}
 		}
 		for _, l := range row.Locks {
 			if l.Observed {
-				left.elsewhere++
+				left.Locks++
 			}
 		}
 	}
@@ -309,7 +230,7 @@ func (w *Worker) count(ctx context.Context, rows []model.Pending, asOf uint64, l
 
 // surveyed is a survey by the journal in place of a sweep over the tables: what it finds is queued
 // here, or counted as left for others.
-func (w *Worker) surveyed(ctx context.Context) (left remains, s *settle.Survey, err error) {
+func (w *Worker) surveyed(ctx context.Context) (left tally, s *settle.Survey, err error) {
 	if err := w.flush(ctx); err != nil {
 		return left, nil, err
 	}

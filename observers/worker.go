@@ -1,10 +1,6 @@
 package observers
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
-	"github.com/gopercolator/percolator/internal/engine/membership"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -37,6 +35,7 @@ type Worker struct {
 	log      *slog.Logger
 	coverage *coverage
 	queue    *queue
+	lineage  *lineage
 	columns  map[string][]*column // taken, by table
 	rows     *scanning.RowLocks
 	remote   *scanning.RemoteLocks
@@ -47,6 +46,7 @@ type Worker struct {
 	sweeper  *admin.Sweeper
 	counters workerCounters
 	lag      lag
+	inFlight []inFlight // of each goroutine that makes attempts
 
 	sightings *sightings
 
@@ -105,8 +105,10 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		log:      cfg.Logger,
 		coverage: cov,
 		queue:    newQueue(cfg, cov.runners),
+		lineage:  newLineage(),
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
+		inFlight: make([]inFlight, cfg.Concurrency),
 
 		sightings: newSightings(),
 		places:    scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
@@ -154,10 +156,11 @@ func (w *Worker) Run(ctx context.Context) error {
 			scanners.Go(func() { w.listenOwned(ctx) })
 		}
 	}
-	for range w.cfg.Concurrency {
+	for i := range w.inFlight {
 		goroutines.Add(1)
-		go w.work(ctx, runs, &goroutines, nil)
+		go w.work(ctx, runs, &goroutines, &w.inFlight[i], nil)
 	}
+	scanners.Go(func() { w.watchOverdue(ctx) })
 	scanners.Go(func() { w.find(ctx, stop) })
 	scanners.Go(func() { w.remote.Run(ctx) })
 	if w.members != nil {
@@ -214,18 +217,18 @@ func (w *Worker) drain(cancel context.CancelFunc, goroutines *sync.WaitGroup) {
 	case <-done:
 	case <-timer.C:
 		_, running := w.queue.sizes()
-		w.log.Warn("observers: left observers behind that ignore their context", "running", running)
+		w.log.Warn("observers: left observers behind that ignore their context", "running", running, "observers", w.observersInFlight())
 	}
 }
 
 // work runs observers until the queue closes, and before that what is left of current. ctx ends
-// when the worker stops, runs when it has drained.
-func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, current *run) {
+// when the worker stops, runs when it has drained. at is for the attempts of this goroutine.
+func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, at *inFlight, current *run) {
 	defer func() {
 		// The observer ended its goroutine: runtime.Goexit, or FailNow of a test.
 		if current != nil {
 			w.endAttempt(runs, current, current.all(w.failed(current, errGoexit, stageObserver)))
-			go w.work(ctx, runs, goroutines, current)
+			go w.work(ctx, runs, goroutines, at, current)
 			return
 		}
 		goroutines.Done()
@@ -236,6 +239,7 @@ func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, cur
 			if current, open = w.queue.take(); !open {
 				return
 			}
+			current.at = at
 		}
 		inconclusive := w.perform(ctx, runs, current)
 		current = nil

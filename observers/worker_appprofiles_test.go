@@ -1,8 +1,6 @@
 package observers_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/store"
-
 	"context"
 	"errors"
 	"iter"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"

@@ -201,13 +201,7 @@ func TestForgetObserverCleansUp(t *testing.T) {
 func (e *env) collect() {
 	e.Helper()
 	e.Clock.Advance(25 * time.Hour)
-	g, err := admin.New(e.client).NewCollector(admin.CollectorConfig{})
-	if err != nil {
-		e.Fatal(err)
-	}
-	if _, err := g.Collect(e.ctx); err != nil {
-		e.Fatal(err)
-	}
+	fixture.Collect(e, e.ctx, e.client)
 }
 
 // acks counts the stored acknowledgments of an observer.

@@ -22,11 +22,10 @@ func TestWorkersCollect(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
-		short := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute })
 		e := &env{t, percolatortest.New(t, &percolator.Schema{
 			Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}},
 			Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second},
-		}, short), ctx, nil, byJournal}
+		}, fixture.ShortRetention), ctx, nil, byJournal}
 		e.client = e.Client
 		versions := func() (n int) {
 			err := e.Store().Open("t").ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
@@ -40,7 +39,7 @@ func TestWorkersCollect(t *testing.T) {
 		}
 		r := observers.NewRegistry()
 		r.Observe("nothing", "t", "c", func(context.Context, *percolator.Txn, observers.Change) error { return nil })
-		idle, _ := e.start(e.NewClient(short), r, observers.Config{DisableCollection: true, Collector: admin.CollectorConfig{Interval: time.Second}})
+		idle, _ := e.start(e.NewClient(fixture.ShortRetention), r, observers.Config{DisableCollection: true, Collector: admin.CollectorConfig{Interval: time.Second}})
 		for range 10 {
 			e.set(e.client, "r", "c", "v")
 		}
@@ -50,7 +49,7 @@ func TestWorkersCollect(t *testing.T) {
 			t.Errorf("a worker that must not collect did: %+v, %v", state, err)
 		}
 		for range 3 {
-			e.start(e.NewClient(short), r, observers.Config{Collector: admin.CollectorConfig{Interval: time.Second}})
+			e.start(e.NewClient(fixture.ShortRetention), r, observers.Config{Collector: admin.CollectorConfig{Interval: time.Second}})
 		}
 		for versions() != 1 {
 			if ctx.Err() != nil {

@@ -28,15 +28,12 @@ type Cell = model.Cell
 // Entry is one cell with its value in a snapshot.
 type Entry = model.Entry
 
-// Range is a half-open range [Start, End) of row keys, of values for ScanIndex, or of column names
-// for ScanWith. An empty End is unbounded; the zero Range is everything.
+// Range is a half-open range [Start, End) of row keys, of values of an index, or of column
+// names. An empty End is unbounded; the zero Range is everything.
 type Range = model.Range
 
-// ScanOptions select the cells that ScanWith reads, by row and by column.
+// ScanOptions select the cells that ScanWith reads: by row and by column, or by index.
 type ScanOptions = model.ScanOptions
-
-// ScanIndexOptions select the entries that ScanIndexWith reads.
-type ScanIndexOptions = model.ScanIndexOptions
 
 // All is every row.
 func All() Range { return model.All() }

@@ -12,7 +12,7 @@ import (
 func TestMessagesNameTheRow(t *testing.T) {
 	t.Parallel()
 	s := &percolator.Schema{Tables: []percolator.Table{{Name: "web.pages"}}}
-	if err := s.Validate(); err != nil {
+	if err := percolator.ValidateSchema(s); err != nil {
 		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 		return
 	}

@@ -1,8 +1,6 @@
 package percolator
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"os"
@@ -15,16 +13,17 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Client runs transactions on one Bigtable instance. A process needs one. All methods may be
-// called concurrently. It has goroutines and connections of its own until Close: a client that can
-// no longer be closed, because nothing refers to it, says so once in Config.Logger.
+// Client runs transactions on one Bigtable instance. A process needs one. All methods may be called
+// concurrently. Close ends its goroutines and connections; a client that becomes unreachable
+// without Close logs one warning (Config.Logger).
 //
-// It is a handle, to which neither the engine nor what works on the engine (transactions,
-// snapshots, workers) refers.
+// Transactions, snapshots and workers stay usable as long as they are referred to, whatever becomes
+// of the Client itself.
 type Client struct {
 	e      *engine.Engine
 	dialed *tso.Client // the oracle, when NewClient dialed it
@@ -50,7 +49,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	defer cancel()
 	endpoint := new(store.Endpoint)
 	profiles := store.AppProfiles{Transactions: cfg.AppProfile, Background: cfg.BackgroundAppProfile}
-	backend, err := store.ConnectWith(ctx, cfg.Project, cfg.Instance, profiles, store.BigtableConfig(cfg.Bigtable), append([]option.ClientOption{endpoint.Option()}, opts...))
+	backend, err := store.ConnectWith(ctx, cfg.Project, cfg.Instance, profiles, cfg.Bigtable.google(), cfg.Bigtable.options(endpoint.Option(), opts))
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +120,9 @@ func (c *Client) Schema() *Schema { return c.e.Meta.Catalog.Load().Schema }
 // Stats returns the client's counters, read one after the other.
 func (c *Client) Stats() Stats { return c.e.Stats() }
 
-// Flush waits until phase two of everything committed before the call is over, or until ctx ends.
+// Flush waits until phase two of everything committed before the call is done, or until ctx ends.
 // Phase two gives up a row that Bigtable has refused for 30 s: it logs the row and leaves its locks
-// to lock resolution. Such a row counts as over.
+// to lock resolution. Such a row counts as done.
 func (c *Client) Flush(ctx context.Context) error {
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
@@ -155,17 +154,17 @@ func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 // reached. An error of f rolls the transaction back and is returned unchanged; an ErrConflict from
 // f counts as a conflict. Update never retries ErrOutcomeUnknown.
 //
-// A client makes only so many attempts at once, as many as conflicts allow, and those that have
-// conflicted on a cell follow one another; other Updates wait (Stats.Contention). An Update within
-// f, with f's context or one made from it, does not. Where no attempt ends for a second, as when
-// functions wait for other Updates in other ways, the limit doubles.
+// Conflicts lower how many attempts a client makes at once, and attempts that have conflicted on a
+// cell run one after the other. Other Updates wait meanwhile (Stats.Contention). An Update that f
+// calls with its own context, or one derived from it, never waits. If no attempt ends for a second,
+// for instance because functions wait for other Updates, the limit doubles.
 func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, opts ...TxnOption) (tso.Timestamp, error) {
 	return c.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error { return f(ctx, (*Txn)(tx)) }, txnOptions(opts))
 }
 
 // Snapshot opens a snapshot of now, which costs a request to the oracle, or of an earlier time
-// (AsOf, AsOfTimestamp, MaxStaleness). Errors: ErrInvalidArgument and ErrSnapshotTooOld as those
-// options say.
+// (AsOf, AsOfTimestamp, MaxStaleness, AtLeast). Errors: ErrInvalidArgument and ErrSnapshotTooOld as
+// those options say.
 func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, error) {
 	s, err := c.e.Reads.Snapshot(ctx, readOptions(opts))
 	return (*Snapshot)(s), err

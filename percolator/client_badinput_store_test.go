@@ -1,8 +1,6 @@
 package percolator_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/store"
-
 	"context"
 	"errors"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"

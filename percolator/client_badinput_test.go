@@ -1,10 +1,6 @@
 package percolator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/internal/engine/store"
-
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +11,11 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

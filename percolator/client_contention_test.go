@@ -1,8 +1,6 @@
 package percolator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"encoding/binary"
 	"errors"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // burst is how Updates went that each add to a row of their own and to one of a few shared ones.

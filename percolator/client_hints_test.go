@@ -1,8 +1,6 @@
 package percolator_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/dispatch"
-
 	"context"
 	"errors"
 	"slices"
@@ -10,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -16,7 +17,7 @@ func (c Column[T]) Cell(row string) Cell { return Cell{Table: c.Table, Row: row,
 func (c Column[T]) Decode(row string, b []byte) (T, error) {
 	v, err := c.decode(b)
 	if err != nil {
-		return v, model.CellError(ErrCorrupt, c.Cell(row), "%v", err)
+		return v, catalog.CellError(ErrCorrupt, c.Cell(row), "%v", err)
 	}
 	return v, nil
 }
@@ -136,7 +137,7 @@ func (c Column[T]) encoded(row string, v T) ([]byte, error) {
 
 // unencodable is the error of a value that has no bytes.
 func unencodable(c Cell, err error) error {
-	return model.CellError(ErrInvalidArgument, c, "the value cannot be encoded: %v", err)
+	return catalog.CellError(ErrInvalidArgument, c, "the value cannot be encoded: %v", err)
 }
 
 // Delete buffers a deletion, as Txn.Delete does.
@@ -151,10 +152,14 @@ func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[Typ
 	return c.typed(r, r.Scan(ctx, c.Table, rows, c.Name))
 }
 
-// ScanWith is Scan of the cells that o selects, all of which have values of the column's type;
-// where o selects no columns, of the column. So a row may hold many values of one type, in columns
-// of which a program reads ranges.
+// ScanWith scans the cells that o selects and decodes each as the column's type. If o selects no
+// columns, it scans this column. So a row may hold many values of one type, in columns of which a
+// program reads ranges. With o.Index it is ScanIndex: the newest entries first, say, and so many of
+// them.
 func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.Seq2[TypedEntry[T], error] {
+	if o.Index != "" {
+		return c.typed(r, c.indexed(o.Index, r.ScanWith(ctx, c.Table, o)))
+	}
 	if len(o.Columns)+len(o.ColumnRanges) == 0 {
 		o.Columns = []string{c.Name}
 	}
@@ -169,17 +174,12 @@ func (c Column[T]) ScanIndex(ctx context.Context, r Reader, index string, values
 	return c.typed(r, c.indexed(index, r.ScanIndex(ctx, c.Table, index, values)))
 }
 
-// ScanIndexWith is ScanIndex of what o selects: the newest entries first, say, and so many of them.
-func (c Column[T]) ScanIndexWith(ctx context.Context, r Scanner, index string, o ScanIndexOptions) iter.Seq2[TypedEntry[T], error] {
-	return c.typed(r, c.indexed(index, r.ScanIndexWith(ctx, c.Table, index, o)))
-}
-
 // indexed ends a stream at an entry of another column.
 func (c Column[T]) indexed(index string, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range entries {
 			if err == nil && e.Cell.Column != c.Name {
-				e, err = Entry{}, model.CellError(ErrInvalidArgument, e.Cell, "index %q is not over column %q", index, c.Name)
+				e, err = Entry{}, catalog.CellError(ErrInvalidArgument, e.Cell, "index %q is not over column %q", index, c.Name)
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -196,8 +196,8 @@ func (c Column[T]) Exactly(v T) (Range, error) {
 }
 
 // Between is the half-open range from ≤ value < to in an index over the column, whose bytes must
-// sort as its values do: String, OrderedInt64, Float64, Bool and Time. For one bound only
-// makes the other of Start and End the empty string. Errors: ErrInvalidArgument if a bound cannot
+// sort as its values do: String, OrderedInt64, Float64, Bool and Time. For a range with one bound,
+// set Start or End of the result to the empty string. Errors: ErrInvalidArgument if a bound cannot
 // be encoded.
 func (c Column[T]) Between(from, to T) (Range, error) {
 	start, err := c.encoded("", from)

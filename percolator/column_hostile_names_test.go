@@ -235,3 +235,16 @@ func TestHostileNamesConflictWithThemselvesOnly(t *testing.T) {
 		}
 	}
 }
+
+// The name of an observer becomes part of a column, so it cannot hold the byte that separates its
+// parts.
+func TestAcknowledgeRefusesNames(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	for _, name := range []string{"", "a\x00b"} {
+		tx := fixture.MustBegin(t, ctx, env.Client)
+		fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), name, []string{name})), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O", name})), percolator.ErrInvalidArgument)
+	}
+}

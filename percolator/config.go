@@ -9,8 +9,9 @@ import (
 	"cloud.google.com/go/bigtable"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -28,20 +29,41 @@ type BigtableConfig struct {
 	// the caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
 	Connections int
 
-	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. Version
-	// 1.58.0 has that switched off by itself.
+	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. false: the
+	// version decides; 1.58.0 keeps the size fixed as well.
 	DisableDynamicChannelPool bool
 
 	// DisableConnectionRecycler keeps the pool from replacing connections that are a week old.
 	DisableConnectionRecycler bool
 
 	// DirectAccess makes the client connect to Bigtable past Google's front ends where it can, on
-	// Google Cloud. The environment variable CBT_ENABLE_DIRECTPATH takes precedence.
+	// Google Cloud. false: through them. The environment variable CBT_ENABLE_DIRECTPATH takes
+	// precedence.
 	DirectAccess bool
 }
 
-// Config configures a client. Project and Instance name the Bigtable instance (any name will do on
-// an emulator); the zero value of every other field is useful.
+// google is the configuration as Google's client takes it.
+func (cfg BigtableConfig) google() bigtable.ClientConfig {
+	return bigtable.ClientConfig{
+		MetricsProvider:           cfg.MetricsProvider,
+		DisableDynamicChannelPool: cfg.DisableDynamicChannelPool,
+		DisableConnectionRecycler: cfg.DisableConnectionRecycler,
+		DisableDirectAccess:       !cfg.DirectAccess,
+	}
+}
+
+// options are first, the caller's, and what Connections adds.
+func (cfg BigtableConfig) options(first option.ClientOption, callers []option.ClientOption) []option.ClientOption {
+	opts := append([]option.ClientOption{first}, callers...)
+	if cfg.Connections > 0 {
+		opts = append(opts, option.WithGRPCConnectionPool(cfg.Connections))
+	}
+	return opts
+}
+
+// Config configures a client. Project and Instance are required and name the Bigtable instance (any
+// name will do on an emulator). The zero value of every other field is useful: what a field named
+// Disable… concerns is on by default.
 type Config struct {
 	Project, Instance string
 
@@ -50,12 +72,11 @@ type Config struct {
 	// would not exclude each other.
 	AppProfile string
 
-	// BackgroundAppProfile, if set, is the app profile, of a low priority, for what reads much
-	// while no transaction waits: looks and adoption by the journal, sweeps, or without a
-	// journal the workers' scans for notifications and locks; collection, exports and restores,
-	// backfills and verifications of indexes, and the lists of package admin. It must route to the
-	// same cluster as AppProfile and allow single-row transactions as well. It costs a second pool
-	// of connections. "": AppProfile.
+	// BackgroundAppProfile, if set, is the app profile for what reads much while no transaction
+	// waits: looks and adoption by the journal, sweeps, collection, exports, restores, backfills
+	// and verifications of indexes, the lists of package admin, and, without a journal, the
+	// workers' scans. Give it a low priority. It must route to the same cluster as AppProfile and
+	// allow single-row transactions as well. It costs a second pool of connections. "": AppProfile.
 	BackgroundAppProfile string
 
 	// Bigtable tunes Google's client: its metrics, its connections, direct access. The zero value
@@ -148,8 +169,8 @@ func (cfg Config) withDefaults() (Config, error) {
 }
 
 // settings is the part of the configuration that the engine needs.
-func (cfg Config) settings() model.Settings {
-	return model.Settings{
+func (cfg Config) settings() store.Settings {
+	return store.Settings{
 		Project: cfg.Project, Instance: cfg.Instance, LockTTL: cfg.LockTTL, Retention: cfg.Retention, MaxParallelism: cfg.MaxParallelism,
 		DisableBatching: cfg.DisableBatching, DisablePrefetch: cfg.DisablePrefetch, DisableHints: cfg.DisableHints, Logger: cfg.Logger,
 	}

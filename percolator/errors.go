@@ -18,8 +18,8 @@ var (
 	// ErrConflict: another transaction won; nothing was written. Run the transaction again, as
 	// Update does. A *ConflictError names the cell.
 	ErrConflict = model.ErrConflict
-	// ErrLocked: a live transaction holds the cell. A reader waits for it until its context ends; a
-	// writer gets ErrConflict as well and may run again. From a collector: another one is at work.
+	// ErrLocked: the lock of another transaction stood in the way. A reader has waited for it until
+	// its context ended. A writer does not wait: it gets ErrConflict as well, and may run again.
 	ErrLocked = model.ErrLocked
 	// ErrOutcomeUnknown: the transaction may have committed, may commit later, or may never have
 	// committed: the context ended or the client was closed before the store said which, or the

@@ -143,7 +143,7 @@ func ExampleKey() {
 }
 
 // An index over a time gives the newest rows first.
-func ExampleColumn_ScanIndexWith() {
+func ExampleColumn_ScanWith_index() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client, stop := connect(ctx, &percolator.Schema{Tables: []percolator.Table{{Name: "tasks", Indexes: []percolator.Index{{Name: "by-due", Column: "due"}}}}})
@@ -162,7 +162,7 @@ func ExampleColumn_ScanIndexWith() {
 		if err != nil {
 			return err
 		}
-		for task, err := range due.ScanIndexWith(ctx, s, "by-due", percolator.ScanIndexOptions{Values: thisWeek, Reverse: true, Limit: 2}) {
+		for task, err := range due.ScanWith(ctx, s, percolator.ScanOptions{Index: "by-due", Rows: []percolator.Range{thisWeek}, Reverse: true, Limit: 2}) {
 			if err != nil {
 				return err
 			}

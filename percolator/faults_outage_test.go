@@ -1,8 +1,6 @@
 package percolator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"strings"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

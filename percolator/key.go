@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
 // Key is a row key that is made of parts. Keys sort by their first part, then by the second, and so
@@ -159,7 +159,7 @@ func parseKeyText(text string, v reflect.Value) (err error) {
 		var b []byte
 		var f float64
 		if b, err = hex.DecodeString(text); err == nil {
-			f, err = model.DecodeFloat64(b)
+			f, err = values.DecodeFloat64(b)
 		}
 		v.SetFloat(f)
 	case v.Kind() == reflect.Bool:

@@ -11,9 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 type customer string
@@ -167,7 +167,7 @@ func TestKeysSort(t *testing.T) {
 		}
 		n := rapid.IntRange(1, len(kinds)).Draw(t, "prefix")
 		begins := slices.CompareFunc(a[:n], b[:n], comparePart) == 0
-		if model.InRange(percolator.Prefix(key(a[:n])), kb) != begins {
+		if catalog.InRange(percolator.Prefix(key(a[:n])), kb) != begins {
 			t.Errorf("the prefix %v of %v contains %v: %v", a[:n], a, b, !begins)
 		}
 		into, back := make([]any, len(kinds)), make([]any, len(kinds))

@@ -50,12 +50,12 @@ func Blind() TxnOption { return txnOption(func(o *commit.TxnOptions) { o.Blind =
 // this transaction reads.
 //
 // The cost: a cell that is read is prewritten and committed like one that is written. It counts
-// towards MaxTxnBytes: the read returns ErrTooLarge and buffers none of its locks, or the scan ends
-// before the entry, and the transaction stays usable. It counts towards MaxColumnsPerRow: Commit
-// returns ErrTooLarge. Two transactions that read one cell under LockReads conflict with each
-// other. A transaction that only read commits for real, and its Commit can return ErrConflict. Not
-// locked are prefetched columns, weak columns, which no transaction writes, and what an
-// acknowledgment reads.
+// towards MaxTxnBytes: a read beyond that returns ErrTooLarge and buffers none of its locks, a scan
+// ends before the entry, and the transaction stays usable. It counts towards MaxColumnsPerRow:
+// beyond that Commit returns ErrTooLarge. Two transactions that read one cell under LockReads
+// conflict with each other. A transaction that only read commits for real, and its Commit can
+// return ErrConflict. LockReads does not lock prefetched columns, weak columns (no transaction
+// writes them), or what an acknowledgment reads.
 //
 // Together with Blind it is ErrInvalidArgument.
 func LockReads() TxnOption { return txnOption(func(o *commit.TxnOptions) { o.LockReads = true }) }
@@ -72,17 +72,33 @@ func AsOfTimestamp(ts tso.Timestamp) ReadOption {
 }
 
 // MaxStaleness lets the snapshot be as old as d. The client reads at the newest timestamp that it
-// has got from the oracle for any purpose, if it asked for that one within d by this process's
-// clock, and otherwise asks for a new one: also where collection has passed that timestamp, or an
-// import or the backfill of an index has ended since. So a busy client reads without a round trip
-// to the oracle.
+// has received from the oracle for any purpose, if it requested that one at most d ago by this
+// process's clock. Otherwise it requests a new one; so it does if collection has passed that
+// timestamp, or an import or the backfill of an index has ended since. So a busy client reads
+// without a round trip to the oracle.
 //
 // The snapshot contains everything that any client committed more than d ago, and all that this
 // client had committed by the time of the call. Two such snapshots of one client are in order;
 // those of two clients need not be. 0 asks for a new timestamp. A negative d, or one together with
 // AsOf, is ErrInvalidArgument.
 func MaxStaleness(d time.Duration) ReadOption {
-	return readOption(func(o *reads.ReadOptions) { o.Staleness = d })
+	return readOption(func(o *reads.ReadOptions) { o.Staleness, o.Bounded = d, true })
+}
+
+// AtLeast reads a snapshot that is not older than ts, a commit timestamp that Update or Commit has
+// returned in this or another process: it contains that transaction and all that committed before
+// it. So whoever hands ts over with a request, such as in a cookie, reads their own writes anywhere.
+// ts 0 stands for no commit and changes nothing.
+//
+// The client reads at the newest timestamp that it has got from the oracle, without a request, if
+// that is ts or greater; otherwise it asks the oracle for a new one, with one request. The snapshot
+// may be as old as ts, unless MaxStaleness bounds its age as well: then both hold.
+//
+// A commit timestamp is never in the oracle's future. A ts that is, because another oracle gave it
+// or a program made it up, is ErrInvalidArgument, at once. So is a negative ts, or one together with
+// AsOf.
+func AtLeast(ts tso.Timestamp) ReadOption {
+	return readOption(func(o *reads.ReadOptions) { o.AtLeast = ts })
 }
 
 func txnOptions(opts []TxnOption) (o commit.TxnOptions) {

@@ -1,14 +1,15 @@
 package percolator_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"errors"
+	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -92,6 +93,17 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 				fixture.Must(g, fixture.FirstError(g.snapshot().Scan(g.ctx, "t", percolator.Prefix("row-"))))
 			},
 			want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 1, "CheckAndMutateRow": 10}},
+		{name: "10 dead locks of one transaction", prepare: func(g *guard) { g.dead(append([]string{"first"}, rowNames(10)...)...) },
+			do:   func(g *guard) { g.all(g.snapshot(), cellsIn("c", rowNames(10)...)...) },
+			want: cost{"Oracle": 2, "ReadRows 10": 2, "ReadRows 1": 1, "CheckAndMutateRow": 11}},
+		{name: "a scan, past 10 dead locks, the primary's among them", prepare: func(g *guard) { g.dead(rowNames(10)...) },
+			do: func(g *guard) {
+				fixture.Must(g, fixture.FirstError(g.snapshot().Scan(g.ctx, "t", percolator.Prefix("row-"))))
+			},
+			want: cost{"Oracle": 2, "ReadRows range": 1, "ReadRows 1": 1, "ReadRows 10": 1, "CheckAndMutateRow": 10}},
+		{name: "10 locked columns of a dead transaction, that another writes", prepare: func(g *guard) { g.deadRow(10) },
+			do:   func(g *guard) { g.commit(func(tx *percolator.Txn) error { return g.setColumns(tx, 10) }) },
+			want: cost{"Oracle": 3, "ReadRows 1": 2, "CheckAndMutateRow": 14}},
 		{name: "ResolveLock of a dead lock on its primary", prepare: func(g *guard) { g.dead("r") }, do: func(g *guard) {
 			page, err := g.c.Engine().Reads.ReadPending(g.ctx, "t", percolator.Row("r"), 1, 0)
 			fixture.Must(g, err)
@@ -100,6 +112,107 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 			}
 		}, want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 2, "CheckAndMutateRow": 1}},
 	})
+}
+
+// The locks of a page are resolved in parallel, and their transaction is decided once.
+func TestLocksOfAPageAreResolvedTogether(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
+	g := &guard{T: t, env: env, ctx: fixture.Context(t), c: env.NewClient()}
+	const rows, together = 60, 32
+	g.dead(rowNames(rows)...)
+	hold := percolatortest.NewHold()
+	faults := env.FaultsOf(g.c)
+	marked := fixture.AtMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.CheckAndMutateRow }, hold)
+	faults.Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method != percolatortest.CheckAndMutateRow || marked(r) != percolatortest.Pass {
+			return percolatortest.Pass
+		}
+		return hold
+	})
+	done := make(chan error, 1)
+	go func() { done <- fixture.FirstError(g.snapshot().Scan(g.ctx, "t", percolator.All())) }()
+	hold.Wait(t, together)
+	hold.Release()
+	fixture.Must(t, <-done)
+	want := cost{"Oracle": 2, "ReadRows range": 1, "ReadRows 1": 1, fmt.Sprint("ReadRows ", rows): 1, "CheckAndMutateRow": rows}
+	if got := costOf(faults.Requests()); !maps.Equal(got, want) {
+		t.Errorf("sent %v\nwant %v", got, want)
+	}
+}
+
+// Whoever waits for a live transaction looks at one of its cells.
+func TestWaitForALiveTransactionOfManyRows(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
+	g := &guard{T: t, env: env, ctx: fixture.Context(t), c: env.NewClient()}
+	const rows = 60
+	other := env.NewClient(percolatortest.Configure(longTTL))
+	hold := percolatortest.NewHold()
+	env.FaultsOf(other).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if fixture.IsCommit(r) {
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	tx := fixture.MustBegin(t, g.ctx, other)
+	fixture.Must(t, g.set(tx, rowNames(rows)...))
+	ended := make(chan error, 1)
+	go func() { ended <- fixture.ErrOf(tx.Commit(g.ctx)) }()
+	hold.Wait(t, 1)
+	found := make(chan int, 1)
+	go func() {
+		n := 0
+		for range g.snapshot().Scan(g.ctx, "t", percolator.All()) {
+			n++
+		}
+		found <- n
+	}()
+	faults := env.FaultsOf(g.c)
+	fixture.Eventually(t, "the scan has looked again", func() bool { return costOf(faults.Requests())["ReadRows 1"] >= 5 })
+	waiting := costOf(faults.Requests())
+	for kind := range waiting {
+		if kind != "Oracle" && kind != "ReadRows 1" && kind != "ReadRows range" {
+			t.Errorf("while it waited it sent %v", waiting)
+		}
+	}
+	if waiting["ReadRows range"] != 1 {
+		t.Errorf("while it waited it sent %v", waiting)
+	}
+	hold.Release()
+	fixture.Must(t, <-ended)
+	if n := <-found; n != 0 && n != rows {
+		t.Errorf("the scan found %d of %d rows", n, rows)
+	}
+}
+
+// deadRow is dead for columns of the row r.
+func (g *guard) deadRow(columns int) {
+	g.Helper()
+	dying := g.env.NewClient()
+	faults := g.env.FaultsOf(dying)
+	faults.Handle(func(r percolatortest.Request) percolatortest.Action {
+		if fixture.IsCommit(r) {
+			faults.Crash()
+		}
+		return percolatortest.Pass
+	})
+	tx := fixture.MustBegin(g, g.ctx, dying)
+	fixture.Must(g, g.setColumns(tx, columns))
+	if _, err := tx.Commit(g.ctx); err == nil {
+		g.Fatal("a client that had crashed has committed")
+	}
+	g.env.Clock.Advance(fixture.LockTTL)
+}
+
+// setColumns writes columns of the row r.
+func (g *guard) setColumns(tx *percolator.Txn, n int) error {
+	for i := range n {
+		if err := tx.Set(fixture.Cell("r", fmt.Sprint("c", i)), []byte("v")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // failsTogether is fails for a transaction of two rows, whose prewrites are held until both have

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -152,7 +154,7 @@ func rowField(f reflect.StructField) (col rowColumn, isKey bool, err error) {
 		}
 		return col, true, err
 	}
-	if err := model.ValidateColumn(Cell{Column: name}); err != nil {
+	if err := catalog.ValidateColumn(Cell{Column: name}); err != nil {
 		return col, false, fmt.Errorf("%q cannot be the name of a column", name)
 	}
 	col = rowColumn{name: name, field: f.Index}
@@ -183,7 +185,7 @@ func codecOf(t reflect.Type, asJSON, ordered bool) (rowCodec, bool) {
 		return rowCodec{model.TypeJSON, func(v reflect.Value) ([]byte, error) { return encodeJSON(v.Interface()) },
 			func(b []byte, v reflect.Value) error { return decodeJSON(b, v.Addr().Interface()) }}, !ordered && k != reflect.Chan && k != reflect.Func
 	case t == typeOfTime:
-		return codecFor(model.TypeTime, model.EncodeTime, model.DecodeTime, func(v reflect.Value) time.Time { return v.Interface().(time.Time) },
+		return codecFor(model.TypeTime, values.EncodeTime, values.DecodeTime, func(v reflect.Value) time.Time { return v.Interface().(time.Time) },
 			func(v reflect.Value, t time.Time) { v.Set(reflect.ValueOf(t)) }), plain
 	case isMessage(t):
 		return rowCodec{"", func(v reflect.Value) ([]byte, error) { return encodeProto(v.Addr().Interface().(proto.Message)) },
@@ -196,13 +198,13 @@ func codecOf(t reflect.Type, asJSON, ordered bool) (rowCodec, bool) {
 		return codecFor("", same, same, reflect.Value.Bytes, reflect.Value.SetBytes), plain
 	case k >= reflect.Int && k <= reflect.Int64:
 		if ordered {
-			return codecOfInt(model.TypeOrderedInt64, model.EncodeOrderedInt64, model.DecodeOrderedInt64), true
+			return codecOfInt(model.TypeOrderedInt64, values.EncodeOrderedInt64, values.DecodeOrderedInt64), true
 		}
-		return codecOfInt(model.TypeInt64, model.EncodeInt64, model.DecodeInt64), true
+		return codecOfInt(model.TypeInt64, values.EncodeInt64, values.DecodeInt64), true
 	case k == reflect.Float64:
-		return codecFor(model.TypeFloat64, encodeFloat64, model.DecodeFloat64, reflect.Value.Float, reflect.Value.SetFloat), plain
+		return codecFor(model.TypeFloat64, encodeFloat64, values.DecodeFloat64, reflect.Value.Float, reflect.Value.SetFloat), plain
 	case k == reflect.Bool:
-		return codecFor(model.TypeBool, infallible(model.EncodeBool), model.DecodeBool, reflect.Value.Bool, reflect.Value.SetBool), plain
+		return codecFor(model.TypeBool, infallible(values.EncodeBool), values.DecodeBool, reflect.Value.Bool, reflect.Value.SetBool), plain
 	}
 	return rowCodec{}, false
 }

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"reflect"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/reads"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Rows reads and writes rows of one table as structs of type T, each field of which is a column. It
@@ -73,12 +73,13 @@ func (r Rows[T]) Scan(ctx context.Context, from Reader, keys Range) iter.Seq2[T,
 }
 
 // ScanWith is Scan of the rows that o selects, which may come from the last to the first and to a
-// limit. Errors: ErrInvalidArgument if o selects columns, which are those of T; and those of Scan.
+// limit. Errors: ErrInvalidArgument if o selects columns, which are those of T, or an index; and
+// those of Scan.
 func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter.Seq2[T, error] {
-	if len(o.Columns)+len(o.ColumnRanges) > 0 {
+	if len(o.Columns)+len(o.ColumnRanges) > 0 || o.Index != "" {
 		return func(yield func(T, error) bool) {
 			var none T
-			yield(none, fmt.Errorf("percolator: scan of table %q: %w: the columns are those of %T", r.table, ErrInvalidArgument, none))
+			yield(none, fmt.Errorf("percolator: scan of table %q: %w: the columns are those of %T, without an index", r.table, ErrInvalidArgument, none))
 		}
 	}
 	o.Columns = r.names()
@@ -209,7 +210,7 @@ func (r Rows[T]) decode(to *T, key string, values [][]byte) (exists bool, err er
 		}
 		exists = true
 		if err := col.decodeTo(values[i], row.FieldByIndex(col.field)); err != nil {
-			return true, model.CellError(ErrCorrupt, Cell{Table: r.table, Row: key, Column: col.name}, "%v", err)
+			return true, catalog.CellError(ErrCorrupt, Cell{Table: r.table, Row: key, Column: col.name}, "%v", err)
 		}
 	}
 	return exists, nil

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -48,6 +49,10 @@ type Timing = model.Timing
 // Stats are the counters of a client since NewClient.
 type Stats = model.Stats
 
+// ValidateSchema reports, without an instance, what CreateSchema refuses in any: ErrInvalidArgument for
+// names, types and times that no schema may have; ErrTooLarge for too many tables or columns.
+func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
+
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables
 // of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
 // tables, observed columns, weak columns, indexes or Columns, that has other TTLs, or another type
@@ -57,10 +62,10 @@ type Stats = model.Stats
 // CreateSchema sets no native garbage collection: an age policy would compare the oracle's
 // timestamps with Bigtable's clock.
 //
-// A new instance has a journal, complete at once, unless DisableJournal is set. An instance without
-// one gets it when DisableJournal is not set: it is building until a sweep has ended
-// (admin.Sweeper). With DisableJournal set the journal of an instance is turned off. Programs whose
-// Config.Schema differs from the stored one in that alone work on.
+// A new instance has a journal, complete at once, unless DisableJournal is set. A later
+// CreateSchema without DisableJournal adds a journal, which is building until a sweep has ended
+// (admin.Sweeper); one with DisableJournal turns the journal off. Programs whose Config.Schema
+// differs from the stored one in DisableJournal alone keep working.
 //
 // An index that is added together with its table is ready at once. One that is added to a table of
 // the stored schema, empty or not, is building at first: writers maintain it, ScanIndex refuses it,
@@ -72,8 +77,8 @@ type Stats = model.Stats
 //
 // A writer that has not yet seen the new schema omits its notifications and index entries. Clients
 // re-read the schema, adopt additions, and refuse to commit on knowledge older than
-// Timing.MetaMaxAge. So additions to tables in use are in force that long after CreateSchema has
-// returned.
+// Timing.MetaMaxAge. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge
+// after CreateSchema has returned.
 //
 // Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store;
 // admin.ErrImporting for another TTL in a table into which an import is unfinished.

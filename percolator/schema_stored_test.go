@@ -17,7 +17,7 @@ func TestSchemaKeepsColumnsThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"\xff"}, Weak: []string{"\xfe"},
 		Indexes: []percolator.Index{{Name: "ix", Column: "\xfd"}}}}}
-	if err := schema.Validate(); err != nil {
+	if err := percolator.ValidateSchema(schema); err != nil {
 		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 		return
 	}

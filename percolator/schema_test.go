@@ -36,12 +36,12 @@ func TestInvalidSchemas(t *testing.T) {
 		"an index of a weak one": table(percolator.Table{Name: "t", Weak: []string{"c"}, Indexes: []percolator.Index{{Name: "ix", Column: "c"}}}),
 		"a bad index name":       table(percolator.Table{Name: "t", Indexes: []percolator.Index{{Name: "a/b", Column: "c"}}}),
 	} {
-		if err := s.Validate(); !errors.Is(err, percolator.ErrInvalidArgument) && !errors.Is(err, percolator.ErrTooLarge) {
+		if err := percolator.ValidateSchema(s); !errors.Is(err, percolator.ErrInvalidArgument) && !errors.Is(err, percolator.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	fixture.Must(t, fixture.Schema().Validate())
-	fixture.Must(t, (&percolator.Schema{}).Validate())
+	fixture.Must(t, percolator.ValidateSchema(fixture.Schema()))
+	fixture.Must(t, percolator.ValidateSchema(&percolator.Schema{}))
 }
 
 func TestCreateSchemaAgainAndFurther(t *testing.T) {

@@ -34,10 +34,10 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r Range, columns ...s
 	return s.r().Scan(ctx, table, r, columns...)
 }
 
-// ScanWith is Scan of the cells that o selects, of several ranges of rows and of ranges of columns.
-// The entries come in row order, then column order, each once. Errors are those of Scan:
-// ErrSchemaMismatch (unknown table), ErrInvalidArgument (names), ErrTooLarge (ScanOptions has the
-// limits), ErrSnapshotTooOld, and ErrLocked with the context's error.
+// ScanWith is Scan, or ScanIndex, of the cells that o selects, each once. Errors are those of Scan and
+// ScanIndex: ErrSchemaMismatch (unknown table or index), ErrInvalidArgument (names; a limit below 0;
+// columns of an index), ErrTooLarge (ScanOptions has the limits), ErrSnapshotTooOld, and ErrLocked
+// with the context's error.
 func (s *Snapshot) ScanWith(ctx context.Context, table string, o ScanOptions) iter.Seq2[Entry, error] {
 	return s.r().ScanWith(ctx, table, o)
 }
@@ -47,12 +47,5 @@ func (s *Snapshot) ScanWith(ctx context.Context, table string, o ScanOptions) it
 // ErrSchemaMismatch if the table has no such index, if the index is still building, or if it was
 // dropped since the scan began; ErrSnapshotTooOld if the snapshot is older than the complete index.
 func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error] {
-	return s.r().ScanIndex(ctx, table, index, ScanIndexOptions{Values: values})
-}
-
-// ScanIndexWith is ScanIndex of what o selects, which may come from the last entry to the first:
-// values descend, and so do the rows of one value. Errors: those of ScanIndex, and
-// ErrInvalidArgument for a limit below 0.
-func (s *Snapshot) ScanIndexWith(ctx context.Context, table, index string, o ScanIndexOptions) iter.Seq2[Entry, error] {
-	return s.r().ScanIndex(ctx, table, index, o)
+	return s.r().ScanIndex(ctx, table, ScanOptions{Index: index, Rows: []Range{values}})
 }

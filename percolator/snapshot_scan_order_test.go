@@ -11,10 +11,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	scans "github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -53,7 +53,9 @@ func TestReverseAndLimit(t *testing.T) {
 	}
 	for _, r := range []percolator.Scanner{snap, tx} {
 		fixture.WantErr(t, fixture.FirstError(r.ScanWith(ctx, "t", percolator.ScanOptions{Limit: -1})), percolator.ErrInvalidArgument)
-		fixture.WantErr(t, fixture.FirstError(r.ScanIndexWith(ctx, "people", "city", percolator.ScanIndexOptions{Limit: -1})), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.FirstError(r.ScanWith(ctx, "people", percolator.ScanOptions{Index: "city", Limit: -1})), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.FirstError(r.ScanWith(ctx, "people", percolator.ScanOptions{Index: "city", Columns: []string{"city"}})), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.FirstError(r.ScanWith(ctx, "people", percolator.ScanOptions{Index: "none"})), percolator.ErrSchemaMismatch)
 	}
 	for range tx.ScanWith(ctx, "t", percolator.ScanOptions{Reverse: true}) {
 		break // in the middle of its own row
@@ -71,8 +73,9 @@ func TestIndexInReverseAndToALimit(t *testing.T) {
 	fixture.Must(t, err)
 	tx := fixture.MustBegin(t, ctx, env.Client)
 	fixture.Must(t, errors.Join(fixture.City.Delete(tx, "cid"), fixture.City.Set(tx, "bob", "Zug"), fixture.City.Set(tx, "eve", "Oslo")))
-	list := func(r percolator.Scanner, o percolator.ScanIndexOptions) (out string) {
-		for e, err := range fixture.City.ScanIndexWith(ctx, r, "city", o) {
+	list := func(r percolator.Scanner, o percolator.ScanOptions) (out string) {
+		o.Index = "city"
+		for e, err := range fixture.City.ScanWith(ctx, r, o) {
 			fixture.Must(t, err)
 			out += e.Value + ":" + e.Cell.Row + " "
 		}
@@ -81,15 +84,18 @@ func TestIndexInReverseAndToALimit(t *testing.T) {
 	rome, err := fixture.City.Exactly("Rome")
 	fixture.Must(t, err)
 	for name, c := range map[string]struct {
-		o             percolator.ScanIndexOptions
+		o             percolator.ScanOptions
 		snapshot, own string
 	}{
-		"reverse":         {percolator.ScanIndexOptions{Reverse: true}, "Rome:cid Rome:ann Oslo:dan Bern:bob ", "Zug:bob Rome:ann Oslo:eve Oslo:dan "},
-		"limit":           {percolator.ScanIndexOptions{Limit: 2}, "Bern:bob Oslo:dan ", "Oslo:dan Oslo:eve "},
-		"both":            {percolator.ScanIndexOptions{Reverse: true, Limit: 2}, "Rome:cid Rome:ann ", "Zug:bob Rome:ann "},
-		"one value":       {percolator.ScanIndexOptions{Values: rome, Reverse: true}, "Rome:cid Rome:ann ", "Rome:ann "},
-		"a prefix":        {percolator.ScanIndexOptions{Values: percolator.Prefix("O"), Reverse: true, Limit: 1}, "Oslo:dan ", "Oslo:eve "},
-		"up to one value": {percolator.ScanIndexOptions{Values: percolator.Between("", "P"), Reverse: true}, "Oslo:dan Bern:bob ", "Oslo:eve Oslo:dan "},
+		"reverse":         {percolator.ScanOptions{Reverse: true}, "Rome:cid Rome:ann Oslo:dan Bern:bob ", "Zug:bob Rome:ann Oslo:eve Oslo:dan "},
+		"limit":           {percolator.ScanOptions{Limit: 2}, "Bern:bob Oslo:dan ", "Oslo:dan Oslo:eve "},
+		"both":            {percolator.ScanOptions{Reverse: true, Limit: 2}, "Rome:cid Rome:ann ", "Zug:bob Rome:ann "},
+		"one value":       {percolator.ScanOptions{Rows: []percolator.Range{rome}, Reverse: true}, "Rome:cid Rome:ann ", "Rome:ann "},
+		"a prefix":        {percolator.ScanOptions{Rows: []percolator.Range{percolator.Prefix("O")}, Reverse: true, Limit: 1}, "Oslo:dan ", "Oslo:eve "},
+		"several values":  {percolator.ScanOptions{Rows: []percolator.Range{rome, percolator.Between("B", "C"), rome}}, "Bern:bob Rome:ann Rome:cid ", "Rome:ann "},
+		"some of several": {percolator.ScanOptions{Rows: []percolator.Range{percolator.Prefix("O"), percolator.Between("Z", "")}, Reverse: true, Limit: 2}, "Oslo:dan ", "Zug:bob Oslo:eve "},
+		"no value":        {percolator.ScanOptions{Rows: []percolator.Range{percolator.Between("P", "P")}}, "", ""},
+		"up to one value": {percolator.ScanOptions{Rows: []percolator.Range{percolator.Between("", "P")}, Reverse: true}, "Oslo:dan Bern:bob ", "Oslo:eve Oslo:dan "},
 	} {
 		if got := list(snap, c.o); got != c.snapshot {
 			t.Errorf("%s: %s, want %s", name, got, c.snapshot)
@@ -143,7 +149,7 @@ func TestScansAgainstAModel(t *testing.T) {
 
 // scanned is what found says of a scan of these cells.
 func scanned(all map[percolator.Cell]string, o percolator.ScanOptions) string {
-	rows, columns := model.SelectedRows(o), model.SelectedColumns(o)
+	rows, columns := scans.SelectedRows(o), scans.SelectedColumns(o)
 	cells := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(c percolator.Cell) bool { return !rows.Contain(c.Row) || !columns.Contain(c.Column) })
 	slices.SortFunc(cells, func(a, b percolator.Cell) int {
 		byRow := strings.Compare(a.Row, b.Row)

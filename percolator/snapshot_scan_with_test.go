@@ -11,11 +11,11 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -183,7 +183,7 @@ func TestColumnRangeOfAWideRow(t *testing.T) {
 	if got := costOf(env.FaultsOf(env.Client).Requests()); got.String() != "1 × ReadRows range" {
 		t.Errorf("sent %v", got)
 	}
-	row, err := env.Client.Engine().Store.ReadRow(ctx, "t", "wide", store.NewestIn(model.Union(ranges...), snap.StartTimestamp(), 1))
+	row, err := env.Client.Engine().Store.ReadRow(ctx, "t", "wide", store.NewestIn(catalog.Union(ranges...), snap.StartTimestamp(), 1))
 	fixture.Must(t, err)
 	if len(row.Items) != 2*22 { // a record and a value each
 		t.Errorf("%d cells travelled", len(row.Items))

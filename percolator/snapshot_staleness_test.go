@@ -9,8 +9,8 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // A snapshot that may be stale costs no request to the oracle while the client has a timestamp that
@@ -72,14 +72,11 @@ func testMaxStalenessOfWhatWasCollected(t *testing.T) {
 	idle := env.NewClient()
 	committed := fixture.Put(t, ctx, idle, "r", "c", "v")
 	env.Clock.Advance(2 * time.Hour)
-	g, err := admin.New(env.Client).NewCollector(admin.CollectorConfig{})
+	fixture.Collect(t, ctx, env.Client)
+	_, err := idle.Engine().Meta.Refresh(ctx) // as it does every now and then
 	fixture.Must(t, err)
-	_, err = g.Collect(ctx)
-	fixture.Must(t, err)
-	_, err = idle.Engine().Meta.Refresh(ctx) // as it does every now and then
-	fixture.Must(t, err)
-	for range 2 {
-		s, err := idle.Snapshot(ctx, percolator.MaxStaleness(time.Hour))
+	for _, stale := range []percolator.ReadOption{percolator.AtLeast(committed), percolator.MaxStaleness(time.Hour), percolator.AtLeast(committed)} {
+		s, err := idle.Snapshot(ctx, stale)
 		fixture.Must(t, err)
 		fixture.WantValue(t, ctx, s, fixture.Cell("r", "c"), "v")
 		if at := s.StartTimestamp(); at.Sub(committed) < 2*time.Hour {
@@ -114,4 +111,64 @@ func TestMaxStalenessReadsOwnCommits(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A snapshot at least of a commit that was handed over costs one request to the oracle if the client
+// knows no timestamp from there on, and none otherwise; MaxStaleness bounds its age as well.
+func TestAtLeast(t *testing.T) {
+	t.Parallel()
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
+	c, other := env.Client, env.NewClient()
+	at := fixture.Cell("r", "c")
+	view := func(what, want string, requests int, opts ...percolator.ReadOption) tso.Timestamp {
+		t.Helper()
+		before := fixture.Tally(env, c)["Oracle"]
+		s, err := c.Snapshot(ctx, opts...)
+		fixture.Must(t, err)
+		fixture.WantValue(t, ctx, s, at, want)
+		if n := fixture.Tally(env, c)["Oracle"] - before; n != requests {
+			t.Errorf("%s: %d requests to the oracle, want %d", what, n, requests)
+		}
+		return s.StartTimestamp()
+	}
+	mine := fixture.Put(t, ctx, c, "r", "c", "mine")
+	view("the own commit", "mine", 0, percolator.AtLeast(mine))
+	theirs := fixture.Put(t, ctx, other, "r", "c", "theirs")
+	view("an earlier commit", "mine", 0, percolator.AtLeast(mine), percolator.MaxStaleness(time.Hour))
+	first := view("another's commit", "theirs", 1, percolator.MaxStaleness(time.Hour), percolator.AtLeast(theirs))
+	if again := view("another's commit again", "theirs", 0, percolator.AtLeast(theirs)); again != first || first < theirs {
+		t.Errorf("snapshots at %d and %d of a commit at %d", first, again, theirs)
+	}
+	view("the snapshot's own timestamp", "theirs", 0, percolator.AtLeast(first))
+	later := fixture.Put(t, ctx, other, "r", "c", "later")
+	view("what may be 1 ns old", "later", 1, percolator.AtLeast(mine), percolator.MaxStaleness(1))
+	fixture.Put(t, ctx, other, "r", "c", "last")
+	view("what may not be old", "last", 1, percolator.MaxStaleness(0), percolator.AtLeast(later))
+	view("no commit", "last", 1, percolator.AtLeast(0))
+}
+
+// AtLeast refuses what no commit timestamp can be, and does not wait for it to come.
+func TestAtLeastOfTheFuture(t *testing.T) {
+	t.Parallel()
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
+	now := fixture.Put(t, ctx, env.Client, "r", "c", "v")
+	for _, c := range []struct {
+		name     string
+		opts     []percolator.ReadOption
+		requests int
+	}{
+		{"the future", []percolator.ReadOption{percolator.AtLeast(now.Add(time.Minute))}, 1},
+		{"the future, stale", []percolator.ReadOption{percolator.AtLeast(now.Add(time.Minute)), percolator.MaxStaleness(time.Hour)}, 1},
+		{"negative", []percolator.ReadOption{percolator.AtLeast(-1)}, 0},
+		{"with AsOf", []percolator.ReadOption{percolator.AtLeast(now), percolator.AsOfTimestamp(now)}, 0},
+	} {
+		before := fixture.Tally(env, env.Client)["Oracle"]
+		_, err := env.Client.Snapshot(ctx, c.opts...)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
+		if n := fixture.Tally(env, env.Client)["Oracle"] - before; n != c.requests {
+			t.Errorf("%s: %d requests to the oracle, want %d", c.name, n, c.requests)
+		}
+	}
 }

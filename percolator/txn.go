@@ -74,12 +74,7 @@ func (tx *Txn) ScanWith(ctx context.Context, table string, o ScanOptions) iter.S
 
 // ScanIndex is Snapshot.ScanIndex with the transaction's own writes merged in.
 func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error] {
-	return tx.t().ScanIndex(ctx, table, index, ScanIndexOptions{Values: values})
-}
-
-// ScanIndexWith is Snapshot.ScanIndexWith with the transaction's own writes merged in.
-func (tx *Txn) ScanIndexWith(ctx context.Context, table, index string, o ScanIndexOptions) iter.Seq2[Entry, error] {
-	return tx.t().ScanIndex(ctx, table, index, o)
+	return tx.t().ScanIndex(ctx, table, ScanOptions{Index: index, Rows: []Range{values}})
 }
 
 // Commit makes the buffered writes visible, all or none, and returns the commit timestamp. For a

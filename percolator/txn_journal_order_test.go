@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -182,4 +183,22 @@ func testCommitsWithoutTheJournalAbort(t *testing.T) {
 	fixture.Put(t, ctx, dead, "b", "c", "2")
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("b", "c"), "2")
 	env.Audit(t)
+}
+
+// Parking is stored in the row only once the journal lists it: what is parked there and nowhere
+// listed nobody would find.
+func TestParkedIsListedFirst(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.NewClient()
+	ts := fixture.Put(t, ctx, c, "r", "seen", "v")
+	fixture.Must(t, c.Flush(ctx))
+	env.FaultsOf(c).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.Crash })
+	err := c.Engine().Commits.SetObserverStates(ctx, model.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "O", Through: ts, Observers: []string{"O"}})
+	if err == nil || !env.FaultsOf(c).Crashed() {
+		t.Fatalf("the client did not die: %v", err)
+	}
+	if listed, cells := fixture.CountJournal(t, ctx, env).Parked, fixture.CellsOf(t, ctx, env, "t", "notify"); listed != 0 || cells != 1 {
+		t.Errorf("the journal lists %d parked observers, beside %d notify cells; want 0 and 1", listed, cells)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -24,8 +25,8 @@ type Column[T any] struct {
 
 // NewColumn is a column of values that encode turns into bytes, and decode back. Both may be called
 // concurrently. An error of encode becomes part of the ErrInvalidArgument of a write, one of decode
-// part of the ErrCorrupt of a read: neither may tell the value. decode may keep its argument, and
-// encode gives its result away.
+// part of the ErrCorrupt of a read: neither error may contain the value. decode may keep its
+// argument; encode must not keep its result.
 func NewColumn[T any](table, column string, encode func(T) ([]byte, error), decode func([]byte) (T, error)) Column[T] {
 	return Column[T]{table, column, encode, decode, ""}
 }
@@ -43,39 +44,39 @@ func String(table, column string) Column[string] {
 // Int64 is a column of integers, stored as 8 bytes big-endian, the encoding of Bigtable's own
 // counters. In an index negative numbers come after all others; OrderedInt64 has them in order.
 func Int64(table, column string) Column[int64] {
-	return Column[int64]{table, column, infallible(model.EncodeInt64), model.DecodeInt64, model.TypeInt64}
+	return Column[int64]{table, column, infallible(values.EncodeInt64), values.DecodeInt64, model.TypeInt64}
 }
 
 // OrderedInt64 is a column of integers that sort in an index: 8 bytes big-endian with the sign bit
 // flipped.
 func OrderedInt64(table, column string) Column[int64] {
-	return Column[int64]{table, column, infallible(model.EncodeOrderedInt64), model.DecodeOrderedInt64, model.TypeOrderedInt64}
+	return Column[int64]{table, column, infallible(values.EncodeOrderedInt64), values.DecodeOrderedInt64, model.TypeOrderedInt64}
 }
 
 // Float64 is a column of numbers that sort in an index: the 8 bytes of IEEE 754, big-endian, with
 // all bits of a negative number flipped and the sign bit of the others. -0 is stored as 0, and NaN
 // is refused with ErrInvalidArgument.
 func Float64(table, column string) Column[float64] {
-	return Column[float64]{table, column, encodeFloat64, model.DecodeFloat64, model.TypeFloat64}
+	return Column[float64]{table, column, encodeFloat64, values.DecodeFloat64, model.TypeFloat64}
 }
 
 func encodeFloat64(v float64) ([]byte, error) {
 	if v != v {
 		return nil, errors.New("it is not a number")
 	}
-	return model.EncodeFloat64(v), nil
+	return values.EncodeFloat64(v), nil
 }
 
 // Bool is a column of one byte, 0 or 1.
 func Bool(table, column string) Column[bool] {
-	return Column[bool]{table, column, infallible(model.EncodeBool), model.DecodeBool, model.TypeBool}
+	return Column[bool]{table, column, infallible(values.EncodeBool), values.DecodeBool, model.TypeBool}
 }
 
 // Time is a column of times that sort in an index: the nanoseconds since 1970 as an OrderedInt64.
 // The years are 1678 to 2262; other times, such as the zero Time, are refused with
 // ErrInvalidArgument. What is read is in UTC.
 func Time(table, column string) Column[time.Time] {
-	return Column[time.Time]{table, column, model.EncodeTime, model.DecodeTime, model.TypeTime}
+	return Column[time.Time]{table, column, values.EncodeTime, values.DecodeTime, model.TypeTime}
 }
 
 // infallible is an encoding that takes every value.

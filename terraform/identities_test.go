@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
@@ -249,7 +250,7 @@ func TestProbeKnowsTheRoles(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range report.Results[0].Findings {
-				if t.Log(f.Saw); f.Level != probe.OK {
+				if t.Log(f.Saw); f.Level != health.OK {
 					t.Errorf("%s: %s", f.Level, f.Saw)
 				}
 			}

@@ -29,7 +29,7 @@ const (
 // ServerConfig configures a [Server]. The zero value is useful.
 type ServerConfig struct {
 	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls
-	// it from many goroutines. A lease ends by this clock, or by one of Uptime, whichever shows
+	// it from many goroutines. A lease ends by whichever of this clock and the two of Uptime shows
 	// most.
 	Now func() time.Time
 
@@ -57,12 +57,14 @@ type ServerConfig struct {
 	// Credentials secure the connections of clients, see [TLSFiles]. nil: plaintext.
 	Credentials credentials.TransportCredentials
 
-	// AllowPlaintext permits plaintext on addresses other than loopback.
+	// AllowPlaintext permits plaintext on addresses other than loopback. false: Serve refuses it
+	// with ErrInvalidArgument.
 	AllowPlaintext bool
 
-	// MaxConnections is how many clients may be connected at once; more wait to be accepted. Those
-	// of an address that has its share (PeerShare) are closed instead, and so are those above 512,
-	// and its share of them, that have not completed their handshake. 0: 4,096.
+	// MaxConnections is how many connections may be open at once; further ones wait to be accepted.
+	// An address has PeerShare percent of them: the server closes what exceeds that. Of connections
+	// that have not completed their handshake it keeps 512, and PeerShare percent of these for one
+	// address, and closes the rest. 0: 4,096.
 	MaxConnections int
 
 	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client]
@@ -71,19 +73,19 @@ type ServerConfig struct {
 	MaxStreams int
 
 	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
-	// with the status RESOURCE_EXHAUSTED. 0: 16,384. A call counts until its answer is written:
-	// where the peer does not read it, for 10 s, when the server closes the connection. Large
-	// answers that are not written yet may have 8 MiB; the server refuses more as well. Calls that
-	// wait for hints and watchers of its health do not count; there may be as many, and 4,096 and
-	// 1,024 at most.
+	// with the status RESOURCE_EXHAUSTED. 0: 16,384. A call counts until its answer is written; if
+	// the peer does not read it, the server closes the connection after 10 s. Large answers that
+	// are not written yet may have 8 MiB together; beyond that the server refuses calls, too. Calls
+	// that wait for hints, and watchers of its health, are counted apart: MaxCalls of each, at most
+	// 4,096 and 1,024.
 	MaxCalls int
 
-	// PeerShare is how many percent of what there is one peer may take, so that none shuts the
-	// others out. 0: 25; from 1 to 100. A peer is an identity: what the certificate that it has
-	// proven to own is for, or its service account with ALTS. Without one it is an address, or an
-	// IPv6 network of 64 bits; connections, and the 16 MiB that the server reads in a second, are
-	// shared out by addresses always. Choose more if most clients share an identity, or come
-	// through one address. Callers in the server's process have no share, but the whole.
+	// PeerShare is how many percent of each limit one peer may take, so that none shuts the others
+	// out. 0: 25; from 1 to 100. A peer is an identity: that of its verified client certificate, or
+	// its service account with ALTS. A client without one is an address, or an IPv6 network of 64
+	// bits. Connections, and the 16 MiB that the server reads in a second, are always divided by
+	// address. Choose more if most clients share an identity, or come through one address. Callers
+	// in the server's own process may take all.
 	PeerShare int
 
 	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS

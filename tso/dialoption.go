@@ -62,10 +62,10 @@ func WithPlaintext() DialOption {
 	return func(o *dialOptions) { o.plaintext = true }
 }
 
-// WithTimeout sets for how long a request goes on to ask servers, when the caller's context ends
-// later. Default: 10 s. A caller that arrives while a request is failing waits for its end, and as
-// long again for its own. Make it longer than the servers' lease, so that callers wait for a change
-// of leader.
+// WithTimeout sets how long a request keeps trying servers if its context does not end earlier.
+// Default: 10 s. A caller that arrives while an earlier request is failing waits for that one to
+// end, and then as long again for its own. Make it longer than the servers' lease, so that callers
+// wait for a change of leader.
 func WithTimeout(d time.Duration) DialOption {
 	return func(o *dialOptions) { o.timeout = d }
 }

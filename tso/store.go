@@ -135,7 +135,9 @@ type memory struct {
 
 func newMemory(st recordState) *memory { return &memory{state: st, sessions: map[string]struct{}{}} }
 
-func (m *memory) store() Store { return store{&record.Store[Timestamp]{Backend: m, Name: "in memory"}} }
+func (m *memory) store() Store {
+	return store{&record.Store[Timestamp]{Backend: m, Name: "default", Table: "memory"}}
+}
 
 func (m *memory) Read(context.Context) (recordState, error) {
 	m.mu.Lock()

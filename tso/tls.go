@@ -35,8 +35,8 @@ type TLSFiles struct {
 	Cert, Key string
 
 	// CA holds the authorities that this side trusts. With it, a server demands from every client a
-	// certificate that one of them has signed (mutual TLS). A client without it trusts the
-	// authorities of its system.
+	// certificate that one of them has signed (mutual TLS). "": a server asks clients for none, a
+	// client trusts the authorities of its system.
 	CA string
 
 	// ServerName is what the certificate of the server has to be for. "": the host in the address

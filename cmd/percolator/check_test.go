@@ -1,10 +1,6 @@
 package main
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/internal/engine/membership"
-
 	"context"
 	"os"
 	"path/filepath"
@@ -16,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )

@@ -10,9 +10,9 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // How rows are divided into files is random in the emulator.
@@ -35,7 +35,7 @@ func testImportOfExport(t *testing.T) {
 	for i := range 3 {
 		row := fmt.Sprint("r", i)
 		cl.set(map[percolator.Cell]string{
-			{Table: "reviews", Row: row, Column: "stars"}:    string(model.EncodeInt64(int64(i))),
+			{Table: "reviews", Row: row, Column: "stars"}:    string(values.EncodeInt64(int64(i))),
 			{Table: "reviews", Row: row, Column: "text"}:     "text of " + row,
 			{Table: "reviews", Row: row, Column: "tag:\xff"}: "\x00",
 		})

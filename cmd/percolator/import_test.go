@@ -17,9 +17,10 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/data"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -126,7 +127,7 @@ columns:
 
 	// Parquet whose columns do not fit: nothing is imported, and the table stays open.
 	var b bytes.Buffer
-	other, _ := model.NewCatalog(&percolator.Schema{Tables: []percolator.Table{{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "price", Type: percolator.TypeString}}}}}).UserTable("copy")
+	other, _ := catalog.New(&percolator.Schema{Tables: []percolator.Table{{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "price", Type: percolator.TypeString}}}}}).UserTable("copy")
 	if err := formats.NewTable(other).NewParquetWriter(&b).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -134,10 +135,10 @@ columns:
 
 	// Parquet, with a row whose number is none.
 	b.Reset()
-	info, _ := model.NewCatalog(importSchema).UserTable("copy")
+	info, _ := catalog.New(importSchema).UserTable("copy")
 	w := formats.NewTable(info).NewParquetWriter(&b)
 	for i, price := range []float64{2.5, math.Copysign(0, -1), math.NaN()} {
-		cells := []formats.Cell{{Column: "age", Value: model.EncodeInt64(int64(i))}, {Column: "price", Value: model.EncodeFloat64(price)}}
+		cells := []formats.Cell{{Column: "age", Value: values.EncodeInt64(int64(i))}, {Column: "price", Value: values.EncodeFloat64(price)}}
 		if _, err := w.Write(formats.Row{Key: fmt.Sprint(i), Cells: cells}); err != nil {
 			t.Fatal(err)
 		}

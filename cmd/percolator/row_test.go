@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"strconv"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 func TestRowSession(t *testing.T) {

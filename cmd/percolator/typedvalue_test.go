@@ -6,8 +6,8 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/golden"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -31,7 +31,7 @@ func testTypedSession(t *testing.T) {
 	stock := func(row, column string) percolator.Cell {
 		return percolator.Cell{Table: "stock", Row: row, Column: column}
 	}
-	good := string(model.EncodeOrderedInt64(7))
+	good := string(values.EncodeOrderedInt64(7))
 	cl.set(map[percolator.Cell]string{stock("bolts", "onhand"): good, stock("nuts", "onhand"): "12", stock("nuts", "colour"): "red", stock("pins", "onhand"): "100"})
 	s := session{c: cl}
 	s.run(cli.ExitFindings, "schema", "diff", typedSchema)

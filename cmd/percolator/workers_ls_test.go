@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/membership"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -136,7 +135,8 @@ func testNotifySession(t *testing.T) {
 	odd.Row = "b\x00\xff"
 	cl.set(map[percolator.Cell]string{cell: "secret", odd: "secret"})
 	w.idle()
-	s.run(cli.ExitOK, "notify", "wait") // parked cells do not count
+	s.run(cli.ExitOK, "notify", "wait") // parked cells do not count, and are named
+	s.run(cli.ExitFindings, "check", "--only", "observers", "--strict")
 	s.run(cli.ExitOK, "notify", "ls")
 	s.run(cli.ExitOK, "notify", "ls", "documents", "--limit", "1", "-o", "json")
 	s.run(cli.ExitOK, "notify", "retry", "--all", "--dry-run")

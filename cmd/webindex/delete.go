@@ -7,11 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
 	"github.com/gopercolator/percolator/cmd/webindex/summary"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 var errMissing = errors.New("some of the pages were not in the store")

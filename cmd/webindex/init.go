@@ -6,9 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator/admin"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newInitCommand(a *app) *cobra.Command {

@@ -6,9 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // errBadInput makes the exit status 1 after everything that could be loaded was loaded. What was

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
-
-	"github.com/gopercolator/percolator/cmd/webindex/index"
 )
 
 // localStore is a Bigtable emulator and an oracle in this process, with clients of both.

@@ -16,14 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
-
-	"github.com/gopercolator/percolator/cmd/webindex/index"
-	"github.com/gopercolator/percolator/cmd/webindex/webtest"
-	"github.com/gopercolator/percolator/internal/text"
 )
 
 // webindex runs the program and returns its exit status and what it printed.

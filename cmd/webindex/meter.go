@@ -3,10 +3,9 @@ package main
 import (
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/load"
 	"github.com/gopercolator/percolator/cmd/webindex/summary"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // meter measures a piece of work: how long it took, and what the clients counted meanwhile.

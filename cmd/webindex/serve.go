@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/search"
 	"github.com/gopercolator/percolator/internal/serve/exporters"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // searchConnections is how many connections the search page has at once.

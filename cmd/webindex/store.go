@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/internal/serve/exporters"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // target names a store that is running.

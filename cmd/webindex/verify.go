@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/summary"
 	"github.com/gopercolator/percolator/cmd/webindex/verify"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // maxListed is how many differences are printed. The others are counted.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/gopercolator/percolator/percolator/admin"
-
 	"context"
 	"errors"
 	"log/slog"
@@ -13,16 +11,16 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/verify"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
-
-	"github.com/gopercolator/percolator/cmd/webindex/index"
-	"github.com/gopercolator/percolator/cmd/webindex/load"
-	"github.com/gopercolator/percolator/cmd/webindex/verify"
 )
 
 // TestRestoredIndexPassesVerify backs the index up, restores it into another instance, and has

@@ -8,11 +8,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/observers"
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/summary"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // workers run the observers of the index until stop is called.

@@ -19,11 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
-
-	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 )
 
 // asProgram makes this binary the program itself.

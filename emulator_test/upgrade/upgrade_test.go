@@ -4,8 +4,6 @@
 package upgrade
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"flag"
 	"fmt"
@@ -22,6 +20,7 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

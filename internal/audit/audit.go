@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -85,7 +86,7 @@ type auditedTable struct {
 // know prepares the tables of the schema.
 func (a *auditor) know() {
 	for _, t := range a.cfg.Schema.Tables {
-		at := &auditedTable{name: t.Name, observed: map[string][]string{}, indexed: map[string][]*auditedIndex{}, weak: model.SetOf(t.Weak)}
+		at := &auditedTable{name: t.Name, observed: map[string][]string{}, indexed: map[string][]*auditedIndex{}, weak: catalog.SetOf(t.Weak)}
 		for _, col := range t.Observed {
 			at.observed[col] = a.cfg.Observers[[2]string{t.Name, col}]
 		}

@@ -1,8 +1,6 @@
 package audit_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )

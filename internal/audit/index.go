@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -56,7 +57,7 @@ func (a *auditor) compareIndexes() {
 		return
 	}
 	for _, ix := range a.indexes {
-		if st := a.filled[model.IndexTable(ix.table, ix.Index)]; !st.Building && at >= st.Since {
+		if st := a.filled[catalog.IndexTable(ix.table, ix.Index)]; !st.Building && at >= st.Since {
 			a.compareIndex(ix, at)
 		}
 	}

@@ -4,8 +4,6 @@
 package engine
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +23,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
@@ -44,7 +43,7 @@ type Engine struct {
 	Began          time.Time
 	WorkerReported atomic.Pointer[time.Time]
 
-	Config    model.Settings
+	Config    store.Settings
 	providers Providers
 
 	Store    *store.Store
@@ -58,6 +57,9 @@ type Engine struct {
 	Journal  *journal.Appender
 	Looker   *settle.Looker
 	Commits  *commit.Committer
+
+	// Loops, if set, hears of loops of observers. The client's maker sets it before anything else.
+	Loops *Loops
 
 	owner *settle.Owner
 	// settling runs the owner until stopSettling.
@@ -76,7 +78,7 @@ type Providers struct {
 
 // Open puts an engine on a store, which it owns from then on, and reads the meta row. The caller
 // calls Start next, or Abandon.
-func Open(ctx context.Context, cfg model.Settings, to Providers, backend store.Backend) (*Engine, error) {
+func Open(ctx context.Context, cfg store.Settings, to Providers, backend store.Backend) (*Engine, error) {
 	e := &Engine{ID: uuid.NewString(), Began: time.Now(), Config: cfg, providers: to}
 	if err := e.build(backend); err != nil {
 		e.Store.Stop()

@@ -1,8 +1,6 @@
 package probe
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 )
 
 // setting is a mutation that sets a cell of the family meta.
@@ -46,7 +46,7 @@ func (p *probe) values(ctx context.Context, row string) (map[string]string, erro
 
 // missingRow: the predicate finds nothing, and the branch for that is applied; then it finds
 // something.
-func (p *probe) missingRow(ctx context.Context) (out []Finding) {
+func (p *probe) missingRow(ctx context.Context) (out []health.Finding) {
 	const row = "missing-row"
 	put := func(value string) *store.Mutation { return putting(layout.MetaFamily, "c", value) }
 	for i, c := range []struct {
@@ -71,7 +71,7 @@ func (p *probe) missingRow(ctx context.Context) (out []Finding) {
 			out = append(out, failed("", "conditional mutation %d of a row that was missing: matched %v, then the cell is %q; want %v, %q", i+1, matched, got["c"], c.matched, c.want))
 		}
 	}
-	return elseOK(out, "4 conditional mutations: each branch was applied when it should, and a branch that is missing changed nothing")
+	return health.ElseFine(out, "4 conditional mutations: each branch was applied when it should, and a branch that is missing changed nothing")
 }
 
 func winnerCost(c *Config) Cost {
@@ -81,7 +81,7 @@ func winnerCost(c *Config) Cost {
 
 // oneWinner: contenders for a cell each set it if it is missing, all at once. All cells are in one
 // row.
-func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
+func (p *probe) oneWinner(ctx context.Context) (out []health.Finding) {
 	const row = "one-winner"
 	slots, contenders := p.effort.slots, p.effort.contenders
 	var mu sync.Mutex
@@ -124,18 +124,18 @@ func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
 	if undecided > 0 {
 		out = append(out, unable(fmt.Errorf("of %d cells every outcome is ambiguous, and none has a winner", undecided))...)
 	}
-	return elseOK(out, "%d concurrent conditional mutations on one row in %v (%.0f/s), %d for each of %d cells: each has one winner, %d outcomes were ambiguous",
+	return health.ElseFine(out, "%d concurrent conditional mutations on one row in %v (%.0f/s), %d for each of %d cells: each has one winner, %d outcomes were ambiguous",
 		slots*contenders, took.Round(resolution), float64(slots*contenders)/max(took.Seconds(), 1e-6), contenders, slots, doubtful)
 }
 
 // clusterRouting: a conditional mutation under a profile that routes to several clusters.
-func (p *probe) clusterRouting(ctx context.Context) []Finding {
+func (p *probe) clusterRouting(ctx context.Context) []health.Finding {
 	profile, err := p.anywhere(ctx)
 	if err != nil {
-		return notChecked("looking for an app profile that routes to several clusters: %v", err)
+		return health.Unchecked("looking for an app profile that routes to several clusters: %v", err)
 	}
 	if profile == "" {
-		return notChecked("no app profile that routes to several clusters is known (--several-clusters PROFILE)")
+		return health.Unchecked("no app profile that routes to several clusters is known (--several-clusters PROFILE)")
 	}
 	opts := slices.Concat(p.meter.options(), []option.ClientOption{option.WithGRPCConnectionPool(1)}, p.Options)
 	data, err := dataClient(ctx, p.Project, p.Instance, profile, opts)
@@ -146,9 +146,9 @@ func (p *probe) clusterRouting(ctx context.Context) []Finding {
 	err = data.Open(p.table).Apply(ctx, "cluster-routing", bigtable.NewCondMutation(bigtable.PassAllFilter(), nil, setting("c", 1000, "v")))
 	switch code := status.Code(err); code {
 	case codes.FailedPrecondition, codes.InvalidArgument:
-		return okay("app profile %q refuses conditional mutations: %v", profile, code)
+		return health.Fine("app profile %q refuses conditional mutations: %v", profile, code)
 	case codes.OK:
-		return []Finding{failed(fmt.Sprintf("gcloud bigtable app-profiles delete %s --project=%s --instance=%s", profile, p.Project, p.Instance),
+		return []health.Finding{failed(fmt.Sprintf("gcloud bigtable app-profiles delete %s --project=%s --instance=%s", profile, p.Project, p.Instance),
 			"app profile %q routes to several clusters, and applies conditional mutations", profile)}
 	}
 	return stopped(err)

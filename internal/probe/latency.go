@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -22,8 +23,6 @@ const (
 	bulkRows   = 10              // of MutateRows
 	rateLimit  = 5 * time.Second // of counting timestamps
 
-	// ClockTolerance is how far timestamps may be from this machine's clock.
-	ClockTolerance = time.Minute
 )
 
 func latencyCost(c *Config) Cost {
@@ -32,7 +31,7 @@ func latencyCost(c *Config) Cost {
 }
 
 // latency measures one operation after the other.
-func (p *probe) latency(ctx context.Context) (out []Finding) {
+func (p *probe) latency(ctx context.Context) (out []health.Finding) {
 	const row = "latency"
 	var rows []string
 	var muts []*store.Mutation
@@ -62,9 +61,9 @@ func (p *probe) latency(ctx context.Context) (out []Finding) {
 			took[i] = p.now().Sub(begun)
 		}
 		slices.Sort(took)
-		f := Finding{Level: OK, Saw: fmt.Sprintf("%s: p50 %v, p99 %v of %d", op.name, quantile(took, 50), quantile(took, 99), len(took))}
+		f := health.Found(health.OK, "", "%s: p50 %v, p99 %v of %d", op.name, quantile(took, 50), quantile(took, 99), len(took))
 		if quantile(took, 99) > p.MaxLatency {
-			f.Level, f.Saw = Failed, f.Saw+fmt.Sprintf(", more than %v", p.MaxLatency)
+			f.Level, f.Saw = health.Failed, f.Saw+fmt.Sprintf(", more than %v", p.MaxLatency)
 		}
 		out = append(out, f)
 	}
@@ -77,12 +76,12 @@ func quantile(sorted []time.Duration, percent int) time.Duration {
 }
 
 // oracle compares timestamps with each other and with the clock, and counts them.
-func (p *probe) oracle(ctx context.Context) (out []Finding) {
+func (p *probe) oracle(ctx context.Context) (out []health.Finding) {
 	if p.Oracle == nil {
 		if p.OracleErr != nil {
 			return unable(p.OracleErr)
 		}
-		return notChecked("no oracle is given (--tso)")
+		return health.Unchecked("no oracle is given (--tso)")
 	}
 	var offset, nearest time.Duration // of the answer that came soonest
 	var last tso.Timestamp
@@ -124,17 +123,17 @@ func (p *probe) oracle(ctx context.Context) (out []Finding) {
 		return nil
 	})
 	if errors.Is(err, errOrder) {
-		return []Finding{failed("percolator tso raise --to now+1m --fence", "%v", err)}
+		return []health.Finding{failed("percolator tso raise --to now+1m --fence", "%v", err)}
 	}
 	if err != nil {
 		return stopped(err)
 	}
 	rate := float64(len(seen)) / time.Since(begun).Seconds()
-	if ahead := tso.Timestamp(highest.Load()).Time().Sub(p.now()); ahead > ClockTolerance {
+	if ahead := tso.Timestamp(highest.Load()).Time().Sub(p.now()); ahead > health.ClockTolerance {
 		offset = ahead
 	}
-	if offset.Abs() > ClockTolerance {
-		return []Finding{failed("percolator tso status", "timestamps are %v off this machine's clock", offset.Round(time.Millisecond))}
+	if offset.Abs() > health.ClockTolerance {
+		return []health.Finding{failed("percolator tso status", "timestamps are %v off this machine's clock", offset.Round(time.Millisecond))}
 	}
-	return okay("timestamps increase; %v off this machine's clock (± %v); %.0f timestamps/s from %d callers at once, over %d", offset.Round(resolution), (nearest / 2).Round(resolution), rate, parallel, len(seen))
+	return health.Fine("timestamps increase; %v off this machine's clock (± %v); %.0f timestamps/s from %d callers at once, over %d", offset.Round(resolution), (nearest / 2).Round(resolution), rate, parallel, len(seen))
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -74,7 +75,7 @@ type Line struct {
 	Name, About string
 	cost        func(c *Config) Cost // at most
 	limit       time.Duration
-	run         func(p *probe, ctx context.Context) []Finding
+	run         func(p *probe, ctx context.Context) []health.Finding
 }
 
 const (
@@ -207,7 +208,7 @@ func (p *probe) prove(ctx context.Context, l Line, created error) (r Result) {
 	p.meter.allow(l.cost(&p.Config))
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			r.Findings = []Finding{failed("", "it panicked: %v", panicked)}
+			r.Findings = []health.Finding{failed("", "it panicked: %v", panicked)}
 		}
 		if p.meter.exhausted() {
 			r.Findings = append(r.Findings, unable(errExhausted)...)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -249,17 +250,17 @@ func TestWrongStandInsAreFound(t *testing.T) {
 			s.start(t)
 			levels, r := s.levels(t)
 			for _, l := range r.Results {
-				want := OK
+				want := health.OK
 				switch {
 				case l.Name == w.line:
-					want = Failed
+					want = health.Failed
 				case l.Name == "progress" && s.disks == nil:
-					want = NotChecked
+					want = health.NotChecked
 				}
 				if levels[l.Name] != want {
 					t.Errorf("%s: %+v, want %q", l.Name, l.Findings, want)
-				} else if want == Failed {
-					t.Logf("%s: %s", l.Name, l.Findings[slices.IndexFunc(l.Findings, func(f Finding) bool { return f.Level == Failed })].Saw)
+				} else if want == health.Failed {
+					t.Logf("%s: %s", l.Name, l.Findings[slices.IndexFunc(l.Findings, func(f health.Finding) bool { return f.Level == health.Failed })].Saw)
 				}
 			}
 		})

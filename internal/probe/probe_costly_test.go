@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/health"
 )
 
 // TestWhatCostsMore: what a caller has to ask for, within what is announced for it.
@@ -16,10 +18,10 @@ func TestWhatCostsMore(t *testing.T) {
 	s.effort = &lineEffort
 	s.Lines, s.LargeValues, s.ProgressBytes, s.ProgressWithin = []string{"sizes", "progress"}, true, 5<<20, 20*time.Second
 	levels, r := s.levels(t)
-	if saw := r.Results[0].Findings[0].Saw; levels["sizes"] != OK || !strings.Contains(saw, "104857600 bytes of a value (104857601: InvalidArgument)") {
+	if saw := r.Results[0].Findings[0].Saw; levels["sizes"] != health.OK || !strings.Contains(saw, "104857600 bytes of a value (104857601: InvalidArgument)") {
 		t.Errorf("sizes: %+v", r.Results[0])
 	}
-	if saw := r.Results[1].Findings[0].Saw; levels["progress"] != NotChecked || !strings.Contains(saw, "a read of 5242880 bytes that finds nothing ended") {
+	if saw := r.Results[1].Findings[0].Saw; levels["progress"] != health.NotChecked || !strings.Contains(saw, "a read of 5242880 bytes that finds nothing ended") {
 		t.Errorf("progress: %+v", r.Results[1])
 	}
 	most := Announce(s.Config)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/testing/emulators"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -27,12 +28,12 @@ func TestGcloudEmulator(t *testing.T) {
 	s.Options, s.SeveralClusters = emulator.Connect(e.Addr), ""
 	levels, r := s.levels(t)
 	for _, l := range r.Results {
-		want := OK
+		want := health.OK
 		switch l.Name {
 		case "sizes", "missing-family": // it has no limits, and applies mutations up to the first bad one
-			want = Failed
+			want = health.Failed
 		case "identities", "cluster-routing", "progress":
-			want = NotChecked
+			want = health.NotChecked
 		}
 		if levels[l.Name] != want {
 			t.Errorf("%s: %+v, want %q", l.Name, l.Findings, want)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -53,7 +54,7 @@ func testAStoreOutOfReachHasNoDefect(t *testing.T) {
 				return false, nil
 			})
 			s.start(t)
-			if levels, r := s.levels(t); asked.Load() > 0 && levels[line] != NotChecked {
+			if levels, r := s.levels(t); asked.Load() > 0 && levels[line] != health.NotChecked {
 				t.Errorf("%s, conditional %v: %+v", line, conditional, r.Results[0].Findings)
 			}
 		}
@@ -68,7 +69,7 @@ func TestIdentityOutOfReach(t *testing.T) {
 	s.start(t)
 	s.Identities = s.Identities[:1]
 	s.Identities[0].Options = append(answer(func(*btpb.PingAndWarmRequest, any) (bool, error) { return false, errAway }), s.Identities[0].Options...)
-	if levels, r := s.levels(t); levels["identities"] != NotChecked {
+	if levels, r := s.levels(t); levels["identities"] != health.NotChecked {
 		t.Errorf("%+v", r.Results[0].Findings)
 	}
 }
@@ -104,7 +105,7 @@ func TestFindingsSurviveTheEndOfALine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if levels := levelsOf(r); levels[line] != Failed {
+		if levels := levelsOf(r); levels[line] != health.Failed {
 			t.Errorf("%s: %+v", line, r.Results[0].Findings)
 		}
 	}
@@ -116,8 +117,8 @@ func TestNobodyWins(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lost bool // by one contender
-		want Level
-	}{"all are ambiguous": {false, NotChecked}, "one has lost": {true, Failed}} {
+		want health.Level
+	}{"all are ambiguous": {false, health.NotChecked}, "one has lost": {true, health.Failed}} {
 		s := newSite(t)
 		s.Lines = []string{"one-winner"}
 		var asked atomic.Int64
@@ -149,7 +150,7 @@ func TestAReadThatFindsNothingIsTorn(t *testing.T) {
 	})
 	s.start(t)
 	levels, r := s.levels(t)
-	if saw := r.Results[0].Findings[0].Saw; levels["torn-reads"] != Failed || !strings.Contains(saw, "120 of 120 reads") {
+	if saw := r.Results[0].Findings[0].Saw; levels["torn-reads"] != health.Failed || !strings.Contains(saw, "120 of 120 reads") {
 		t.Error(saw)
 	}
 }
@@ -160,7 +161,7 @@ func TestProgressOfNothing(t *testing.T) {
 	s := newSite(t)
 	s.Lines, s.ProgressBytes, s.ProgressWithin = []string{"progress"}, progressRow-1, 1
 	s.start(t)
-	if levels, r := s.levels(t); levels["progress"] != NotChecked {
+	if levels, r := s.levels(t); levels["progress"] != health.NotChecked {
 		t.Errorf("%+v", r.Results[0].Findings)
 	}
 }
@@ -176,7 +177,7 @@ func TestTimestampsAreAnnounced(t *testing.T) {
 		return ts
 	})
 	s.start(t)
-	if levels, r := s.levels(t); levels[oracleLine] != OK || asked.Load() == 0 || int(asked.Load()) > Announce(s.Config).Timestamps {
+	if levels, r := s.levels(t); levels[oracleLine] != health.OK || asked.Load() == 0 || int(asked.Load()) > Announce(s.Config).Timestamps {
 		t.Errorf("%d timestamps of %d: %+v", asked.Load(), Announce(s.Config).Timestamps, r.Results[0])
 	}
 	s.Lines = []string{"missing-row"}
@@ -197,7 +198,7 @@ func TestTheClockIsComparedToTheEnd(t *testing.T) {
 		return ts
 	})
 	s.start(t)
-	if levels, r := s.levels(t); levels[oracleLine] != Failed {
+	if levels, r := s.levels(t); levels[oracleLine] != health.Failed {
 		t.Errorf("%+v", r.Results[0])
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -22,6 +23,15 @@ var (
 )
 
 const testSuffix = "20260102t030405_0123abcd"
+
+func TestEachShapeIsAsked(t *testing.T) {
+	block := len(cellQueries()) / blocks
+	for _, e := range []effort{lineEffort, smallEffort} {
+		if block%2 == 0 && e.every%2 == 0 || block%5 == 0 && e.every%5 == 0 {
+			t.Errorf("a block has %d queries, and one of %d is asked: some shapes are left out", block, e.every)
+		}
+	}
+}
 
 // site is a strict stand-in, and a probe of it on which every line but "progress" has something to
 // check.
@@ -114,7 +124,7 @@ func (s *site) start(t *testing.T) *emulator.Server {
 }
 
 // levels runs the probe and returns the worst level of each line.
-func (s *site) levels(t *testing.T) (map[string]Level, Report) {
+func (s *site) levels(t *testing.T) (map[string]health.Level, Report) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -125,15 +135,12 @@ func (s *site) levels(t *testing.T) (map[string]Level, Report) {
 	return levelsOf(r), r
 }
 
-func levelsOf(r Report) map[string]Level {
-	order := []Level{OK, NotChecked, Warning, Failed}
-	out := map[string]Level{}
+func levelsOf(r Report) map[string]health.Level {
+	out := map[string]health.Level{}
 	for _, l := range r.Results {
-		out[l.Name] = OK
+		out[l.Name] = health.OK
 		for _, f := range l.Findings {
-			if slices.Index(order, f.Level) > slices.Index(order, out[l.Name]) {
-				out[l.Name] = f.Level
-			}
+			out[l.Name] = health.Worst(out[l.Name], f.Level)
 		}
 	}
 	return out
@@ -161,7 +168,7 @@ func TestEveryLinePasses(t *testing.T) {
 		if l.Name != most.Lines[i+1].Name {
 			t.Errorf("line %d is %s, announced as %s", i, l.Name, most.Lines[i+1].Name)
 		}
-		if levels[l.Name] != OK {
+		if levels[l.Name] != health.OK {
 			t.Errorf("%s: %+v", l.Name, l.Findings)
 		}
 		if at := most.Lines[i+1].Sent; l.Sent.Requests > at.Requests || l.Sent.Bytes > at.Bytes || at.Requests > 0 && l.Sent.Requests == 0 {

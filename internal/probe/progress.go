@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -25,9 +27,9 @@ func progressCost(c *Config) Cost {
 }
 
 // progress reads rows that the filter keeps back, until a deadline.
-func (p *probe) progress(ctx context.Context) []Finding {
+func (p *probe) progress(ctx context.Context) []health.Finding {
 	if p.ProgressBytes < progressRow {
-		return notChecked("nothing was written for a read that takes longer than %v; --progress-bytes 536870912 would write 512 MiB in some 140 requests", p.ProgressWithin)
+		return health.Unchecked("nothing was written for a read that takes longer than %v; --progress-bytes 536870912 would write 512 MiB in some 140 requests", p.ProgressWithin)
 	}
 	value := make([]byte, progressRow)
 	for at := int64(0); at < p.ProgressBytes/progressRow; at += progressRows {
@@ -51,18 +53,18 @@ func (p *probe) progress(ctx context.Context) []Finding {
 	took := time.Since(begun).Round(time.Millisecond)
 	switch {
 	case err == nil:
-		return notChecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let the deadline cut it",
+		return health.Unchecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let the deadline cut it",
 			p.ProgressBytes, took)
 	case limited.Err() == nil || ctx.Err() != nil:
 		return stopped(err)
 	case len(keys) == 0:
-		return []Finding{failed("", "a read that was cut after %v has not shown how far it came (last_scanned_row_key): reads of large tables would begin again and again", took)}
+		return []health.Finding{failed("", "a read that was cut after %v has not shown how far it came (last_scanned_row_key): reads of large tables would begin again and again", took)}
 	}
-	if at := slices.IndexFunc(keys, func(key string) bool { return !model.InRange(model.Prefix(progressPrefix), key) }); at >= 0 {
-		return []Finding{failed("", "a read of rows under %q that was cut after %v names %q as passed over", progressPrefix, took, keys[at])}
+	if at := slices.IndexFunc(keys, func(key string) bool { return !catalog.InRange(model.Prefix(progressPrefix), key) }); at >= 0 {
+		return []health.Finding{failed("", "a read of rows under %q that was cut after %v names %q as passed over", progressPrefix, took, keys[at])}
 	}
 	if !slices.IsSorted(keys) {
-		return []Finding{failed("", "a read that was cut after %v names its progress in the order %q", took, keys)}
+		return []health.Finding{failed("", "a read that was cut after %v names its progress in the order %q", took, keys)}
 	}
-	return okay("a read that was cut after %v has shown its progress %d times, at last %q", took, len(keys), keys[len(keys)-1])
+	return health.Fine("a read that was cut after %v has shown its progress %d times, at last %q", took, len(keys), keys[len(keys)-1])
 }

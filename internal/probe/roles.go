@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -68,9 +69,9 @@ func identitiesCost(c *Config) (cost Cost) {
 	return cost
 }
 
-func (p *probe) identities(ctx context.Context) (out []Finding) {
+func (p *probe) identities(ctx context.Context) (out []health.Finding) {
 	if len(p.Identities) == 0 {
-		return notChecked("no identity is given (--identity ROLE=SERVICE_ACCOUNT)")
+		return health.Unchecked("no identity is given (--identity ROLE=SERVICE_ACCOUNT)")
 	}
 	for _, i := range p.Identities {
 		out = append(out, p.identity(ctx, i)...)
@@ -86,7 +87,7 @@ type attempt struct {
 	err  error
 }
 
-func (p *probe) identity(ctx context.Context, i Identity) (out []Finding) {
+func (p *probe) identity(ctx context.Context, i Identity) (out []health.Finding) {
 	name := strings.TrimSpace(i.Role.Name + " " + i.Name)
 	if i.Err != nil {
 		return unable(fmt.Errorf("%s: %w", name, i.Err))
@@ -98,7 +99,7 @@ func (p *probe) identity(ctx context.Context, i Identity) (out []Finding) {
 		err = data.PingAndWarm(ctx)
 	}
 	if status.Code(err) == codes.PermissionDenied {
-		return []Finding{failed(p.policyCommand(), "%s cannot connect: %v", name, err)}
+		return []health.Finding{failed(p.policyCommand(), "%s cannot connect: %v", name, err)}
 	} else if err != nil {
 		return unable(fmt.Errorf("%s, to connect: %w", name, err))
 	}
@@ -134,7 +135,7 @@ func (p *probe) identity(ctx context.Context, i Identity) (out []Finding) {
 			out = append(out, unable(fmt.Errorf("%s, to %s: %w", name, a.what, a.err))...)
 		}
 	}
-	return elseOK(out, "%s connects; requests that were served as they should be: %d, refused as they should be: %d", name, may, mayNot)
+	return health.ElseFine(out, "%s connects; requests that were served as they should be: %d, refused as they should be: %d", name, may, mayNot)
 }
 
 func (p *probe) ignoring(code codes.Code, err error) error {

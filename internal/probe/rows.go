@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -24,7 +25,7 @@ func tornCost(c *Config) Cost {
 
 // tornReads reads a row beside writers that each set all of its cells to one value, by each kind of
 // mutation in turn.
-func (p *probe) tornReads(ctx context.Context) []Finding {
+func (p *probe) tornReads(ctx context.Context) []health.Finding {
 	const row = "torn-reads"
 	var columns []string
 	for i := range tornColumns {
@@ -76,16 +77,16 @@ func (p *probe) tornReads(ctx context.Context) []Finding {
 		return stopped(err)
 	}
 	if torn.Load() > 0 {
-		return []Finding{failed("", "%d of %d reads saw a part of what one mutation wrote, beside %d writers", torn.Load(), reads, writes)}
+		return []health.Finding{failed("", "%d of %d reads saw a part of what one mutation wrote, beside %d writers", torn.Load(), reads, writes)}
 	}
-	return okay("%d reads beside %d mutations of %d cells saw %d changes, and each all of its mutation", reads, writes, 2*tornColumns, changes.Load())
+	return health.Fine("%d reads beside %d mutations of %d cells saw %d changes, and each all of its mutation", reads, writes, 2*tornColumns, changes.Load())
 }
 
 // rewrittenRounds is how often each way of writing is tried.
 const rewrittenRounds = 6
 
 // rewritten writes a version, erases it, and writes it again: in requests of their own, and in one.
-func (p *probe) rewritten(ctx context.Context) (out []Finding) {
+func (p *probe) rewritten(ctx context.Context) (out []health.Finding) {
 	const row = "rewritten-versions"
 	for round := range rewrittenRounds {
 		column, old, again := fmt.Sprint("c", round), []byte("old"), []byte(fmt.Sprint("new", round))
@@ -123,14 +124,14 @@ func (p *probe) rewritten(ctx context.Context) (out []Finding) {
 			out = append(out, failed("", "version %d, erased and written again as %q: a read finds %d cells", ts, again, len(r.Items)))
 		}
 	}
-	return elseOK(out, "%d versions were erased and written again at their timestamps, by each kind of mutation, and all are there", rewrittenRounds)
+	return health.ElseFine(out, "%d versions were erased and written again at their timestamps, by each kind of mutation, and all are there", rewrittenRounds)
 }
 
 // lastOf9999 is the last timestamp whose cells lie in the year 9999.
 const lastOf9999 = tso.Timestamp(253_402_300_799_999)
 
 // farTimestamps writes versions around the end of the year 9999, today's, and the last one of all.
-func (p *probe) farTimestamps(ctx context.Context) (out []Finding) {
+func (p *probe) farTimestamps(ctx context.Context) (out []health.Finding) {
 	row := &modelRow{key: "far-timestamps"}
 	today, end := tso.At(p.now()), tso.At(time.Date(2095, 12, 31, 0, 0, 0, 0, time.UTC))
 	all := []tso.Timestamp{end, today, lastOf9999 + 1, lastOf9999}
@@ -160,7 +161,7 @@ func (p *probe) farTimestamps(ctx context.Context) (out []Finding) {
 			out = append(out, failed("", "%s: %s", asked(q), differs))
 		}
 	}
-	return elseOK(out, "versions of %s (today's), and up to %s: %d queries find them", yearOf(today), yearOf(end), len(queries))
+	return health.ElseFine(out, "versions of %s (today's), and up to %s: %d queries find them", yearOf(today), yearOf(end), len(queries))
 }
 
 // yearOf says what time Bigtable takes a cell's timestamp for.

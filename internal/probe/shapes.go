@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -81,6 +83,9 @@ func keyOf(what string) string {
 	return key.String()
 }
 
+// kinds are those of the records in turn.
+var kinds = [...]layout.Kind{layout.KindPut, layout.KindLock, layout.KindDelete, layout.KindRollback}
+
 // cellsRow has three versions of each name in each family of a user's table, and one of each decoy.
 func cellsRow() *modelRow {
 	r := &modelRow{key: keyOf("cells")}
@@ -90,7 +95,7 @@ func cellsRow() *modelRow {
 			r.put(layout.DataFamily, name, ts, []byte(block(i)+fmt.Sprint(ts)))
 			r.put(layout.LockFamily, name, ts, []byte(block(blocks-1-i)))
 			r.put(layout.NotifyFamily, name, ts, []byte{})
-			r.put(layout.WriteFamily, name, ts, layout.EncodeWrite(2*start-ts, layout.KindPut))
+			r.put(layout.WriteFamily, name, ts, layout.EncodeWrite(2*start-ts, kinds[(int(ts)+i)%len(kinds)]))
 		}
 		for _, ts := range []tso.Timestamp{start - 1, start, start + 1} {
 			put(name, ts)
@@ -141,8 +146,9 @@ func cellQueries() (out []store.Query) {
 		all = append(all, column)
 		two := []string{column, block((i + 1) % blocks)}
 		low, high := min(two[0], two[1]), max(two[0], two[1])
-		out = append(out, store.Newest([]string{column}, at, 1), store.Newest(two, 0, 2), store.NewestIn(model.Union(model.Between(low, high), model.Row(column)), at, 2),
-			store.NewestIn(model.Union(model.Prefix(column[:8]), model.Between(high, "")), 0, 1), store.Data(store.Version{Column: column, StartTS: at}),
+		out = append(out, store.Newest([]string{column}, at, 1), store.Newest(two, 0, 2), store.NewestIn(catalog.Union(model.Between(low, high), model.Row(column)), at, 2),
+			store.Newest(two, at, 2).OnlyChanges(), store.Newest(nil, at, 2).OnlyChanges(), store.WholeRow(at, 2).OnlyChanges(), store.Changes(two, at),
+			store.NewestIn(catalog.Union(model.Prefix(column[:8]), model.Between(high, "")), 0, 1), store.Data(store.Version{Column: column, StartTS: at}),
 			store.Data(store.Version{Column: column, StartTS: at}, store.Version{Column: two[1], StartTS: at}), store.HasData(column, at+1),
 			store.HeldLock(column, at), store.HeldLock(column, at+2), store.Record(column, at), store.Record(column, at-1), store.Primary(column, at),
 			store.Conflict(two[:1], at+1, false), store.Conflict(two[:1], at+2, true), store.Conflict(two, at, false), store.Conflict(two, at+2, true),
@@ -151,7 +157,7 @@ func cellQueries() (out []store.Query) {
 			store.WrittenSince(at), store.RecordsFrom(at-1, at+1), store.Changed(two, at, at+2), store.ChangedRecords(nil, at-1, at), store.Locks(at), store.Exported(at, i%2 == 0), store.Weak(at), store.WholeRow(at, 3),
 			store.PendingUpTo(at, 1), store.PendingUpTo(at+1, 2))
 	}
-	return append(out, store.Newest(all, startOf(blocks/2), 2), store.Newest(nil, 0, 1), store.Conflict(all, startOf(blocks/2), false),
+	return append(out, store.Newest(all, startOf(blocks/2), 2), store.Newest(all, 0, 2).OnlyChanges(), store.Changes(all, startOf(blocks/2)), store.RecordsAndLocks(all, 1), store.Newest(nil, 0, 1), store.Conflict(all, startOf(blocks/2), false),
 		store.Conflict([]string{"none"}, 1, true), store.Pending(), store.AllLocks(), store.Garbage(), store.History(), store.Anything(), store.Locks(0),
 		store.Inspected(nil, 1, 7), store.Inspected(all, 3, 1000))
 }
@@ -173,9 +179,9 @@ func shapesCost(c *Config) Cost {
 }
 
 // shapes compares what the store answers with what the queries are for, as reads and as predicates.
-func (p *probe) shapes(ctx context.Context) []Finding {
+func (p *probe) shapes(ctx context.Context) []health.Finding {
 	var mu sync.Mutex
-	var wrong []Finding
+	var wrong []health.Finding
 	n, seen := 0, map[store.Shape]bool{}
 	for _, c := range []struct {
 		row     *modelRow
@@ -200,7 +206,7 @@ func (p *probe) shapes(ctx context.Context) []Finding {
 			return append(wrong, stopped(err)...)
 		}
 	}
-	return elseOK(wrong, "%d queries of %d shapes, as reads and as predicates, with the bytes 0x00 to 0xff in names and values: each finds what it is for", n, len(seen))
+	return health.ElseFine(wrong, "%d queries of %d shapes, as reads and as predicates, with the bytes 0x00 to 0xff in names and values: each finds what it is for", n, len(seen))
 }
 
 // asked says what a query asks for, without bytes that a terminal might take for something.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -84,7 +85,7 @@ func sizesCost(c *Config) (cost Cost) {
 // refusals are the codes of a request that is refused for what it is.
 var refusals = []codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted}
 
-func (p *probe) sizes(ctx context.Context) (out []Finding) {
+func (p *probe) sizes(ctx context.Context) (out []health.Finding) {
 	t := p.data.Open(p.table)
 	var seen []string
 	for _, s := range sizesOf(&p.Config) {
@@ -107,11 +108,11 @@ func (p *probe) sizes(ctx context.Context) (out []Finding) {
 	if !p.LargeValues {
 		seen = append(seen, "values not tried (--large-values)")
 	}
-	return elseOK(out, "accepted, and refused just beyond: %s", strings.Join(seen, ", "))
+	return health.ElseFine(out, "accepted, and refused just beyond: %s", strings.Join(seen, ", "))
 }
 
 // missingFamily sends mutations of which one names a family that the table lacks, by each kind.
-func (p *probe) missingFamily(ctx context.Context) (out []Finding) {
+func (p *probe) missingFamily(ctx context.Context) (out []health.Finding) {
 	const row = "missing-family"
 	m := putting(layout.MetaFamily, "c", "v")
 	m.Put("none", "c", 1, []byte("v"))
@@ -139,5 +140,5 @@ func (p *probe) missingFamily(ctx context.Context) (out []Finding) {
 	if len(got) > 0 {
 		out = append(out, failed("", "a mutation of a family that does not exist was applied in part: %v", got))
 	}
-	return elseOK(out, "a mutation and a conditional one were refused (%s), and nothing of them was applied", strings.Join(seen, ", "))
+	return health.ElseFine(out, "a mutation and a conditional one were refused (%s), and nothing of them was applied", strings.Join(seen, ", "))
 }

@@ -1,8 +1,6 @@
 package probe
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/health"
 )
 
 // Bounds of scratch tables.
@@ -82,7 +82,7 @@ func (p *probe) remove(ctx context.Context) Result {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 	defer cancel()
 	p.meter.allow(removeCost)
-	var out []Finding
+	var out []health.Finding
 	if p.createErr != nil {
 		out = append(out, failed("", "creating %s: %v", p.table, p.createErr))
 	}
@@ -106,7 +106,7 @@ func (p *probe) remove(ctx context.Context) Result {
 			out = append(out, failed(p.dropCommand(name), "%s is still there after its removal", name))
 		case when == nil:
 		case !p.old(when[1]):
-			out = append(out, Finding{Level: Warning, Saw: fmt.Sprintf("%s is of a run that is not over, or crashed less than %v ago", name, LeftoverAge), Remedy: p.dropCommand(name)})
+			out = append(out, health.Finding{Level: health.Warning, Saw: fmt.Sprintf("%s is of a run that is not over, or crashed less than %v ago", name, LeftoverAge), Remedy: p.dropCommand(name)})
 		case len(leftovers) < maxLeftovers:
 			if _, err := p.drop(ctx, name); err != nil {
 				out = append(out, failed(p.dropCommand(name), "removing %s, which a run has left: %v", name, err))
@@ -115,9 +115,9 @@ func (p *probe) remove(ctx context.Context) Result {
 		}
 	}
 	if len(leftovers) > 0 {
-		out = append(out, okay("removed what crashed runs have left: %s", strings.Join(leftovers, ", "))...)
+		out = append(out, health.Fine("removed what crashed runs have left: %s", strings.Join(leftovers, ", "))...)
 	}
-	return Result{scratchTables, elseOK(out, "created and removed: %s", strings.Join(removed, ", ")), p.meter.line()}
+	return Result{scratchTables, health.ElseFine(out, "created and removed: %s", strings.Join(removed, ", ")), p.meter.line()}
 }
 
 // removeCost is also of repetitions.

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
-	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
-	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
-
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -43,25 +43,25 @@ func TestTablesAreRemovedWhateverHappens(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(s *site, interrupt func())
-		want    map[string]Level
+		want    map[string]health.Level
 	}{
 		"a line panics": {func(s *site, _ func()) {
 			s.between = unary(on("missing-row", func(context.Context) { panic("a mistake") }))
-		}, map[string]Level{"missing-row": Failed, "one-winner": OK}},
+		}, map[string]health.Level{"missing-row": health.Failed, "one-winner": health.OK}},
 		"a goroutine panics": {func(s *site, _ func()) {
 			s.between = unary(on("one-winner", func(context.Context) { panic("a mistake") }))
-		}, map[string]Level{"one-winner": Failed, "missing-row": OK, "latency": OK}},
+		}, map[string]health.Level{"one-winner": health.Failed, "missing-row": health.OK, "latency": health.OK}},
 		"interrupted": {func(s *site, interrupt func()) {
 			s.Say = func(line string) {
 				if line == "torn-reads" {
 					interrupt()
 				}
 			}
-		}, map[string]Level{"one-winner": OK, "torn-reads": NotChecked, "oracle": NotChecked, scratchTables: OK}},
+		}, map[string]health.Level{"one-winner": health.OK, "torn-reads": health.NotChecked, "oracle": health.NotChecked, scratchTables: health.OK}},
 		"it takes too long": {func(s *site, _ func()) {
 			s.MaxTime, s.Lines = 3*time.Second, []string{"missing-row", "one-winner", "oracle"}
 			s.between = unary(on("one-winner", func(ctx context.Context) { <-ctx.Done() }))
-		}, map[string]Level{"missing-row": OK, "one-winner": NotChecked, "oracle": NotChecked, scratchTables: OK}},
+		}, map[string]health.Level{"missing-row": health.OK, "one-winner": health.NotChecked, "oracle": health.NotChecked, scratchTables: health.OK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +83,7 @@ func TestTablesAreRemovedWhateverHappens(t *testing.T) {
 				}
 				for _, l := range r.Results {
 					for _, f := range l.Findings {
-						if c.want[l.Name] == NotChecked && !f.Unable {
+						if c.want[l.Name] == health.NotChecked && !f.Unable {
 							t.Errorf("%s: %+v counts as checked", l.Name, f)
 						}
 					}
@@ -135,7 +135,7 @@ func TestLeftoversOfRunsThatAreOverAreRemoved(t *testing.T) {
 		}
 	}
 	levels, r := s.levels(t)
-	if levels[scratchTables] != Warning {
+	if levels[scratchTables] != health.Warning {
 		t.Errorf("%+v", r.Results)
 	}
 	var saw string
@@ -205,7 +205,7 @@ func TestRemovalIsRepeated(t *testing.T) {
 			return invoke(ctx, method, req, reply, cc, opts...)
 		})
 		server := s.start(t)
-		if levels, r := s.levels(t); levels[scratchTables] != OK || !strings.Contains(r.Results[1].Findings[0].Saw, testSuffix) {
+		if levels, r := s.levels(t); levels[scratchTables] != health.OK || !strings.Contains(r.Results[1].Findings[0].Saw, testSuffix) {
 			t.Errorf("%s: %+v", name, r.Results[1])
 		}
 		alone(t, server)

@@ -1,8 +1,6 @@
 package scanning
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"hash/fnv"
 	"sync"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
 

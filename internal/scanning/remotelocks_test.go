@@ -1,14 +1,14 @@
 package scanning
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // lossyLocks locks, and its answer is lost or out of bounds.

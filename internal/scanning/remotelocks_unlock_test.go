@@ -1,11 +1,11 @@
 package scanning
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // slowUnlock holds a request that unlocks back, once it was sent.

@@ -1,9 +1,9 @@
 package scanning
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"sync"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Row names a row.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -35,7 +36,7 @@ func (s *slowSource) ReadPage(_ context.Context, table string, r percolator.Rang
 	for i := range 1000 {
 		key := strconv.Itoa(1000 + i)[1:]
 		switch {
-		case !model.InRange(r, key):
+		case !catalog.InRange(r, key):
 		case s.now.Sub(begun) >= Turn:
 			return Page{More: true, Next: key}, nil
 		default:

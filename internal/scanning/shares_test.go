@@ -1,8 +1,6 @@
 package scanning
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // The shares of all workers cover every table, whatever the bounds; a key is in one share, unless

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -35,12 +36,12 @@ func (a *Admin) SampleRowKeys(ctx context.Context, table string) ([]string, erro
 
 // EncodeSchema returns the stored form of a schema: JSON in a fixed order, without Splits. Equal
 // schemas have equal encodings.
-func EncodeSchema(s *percolator.Schema) []byte { return model.EncodeSchema(s) }
+func EncodeSchema(s *percolator.Schema) []byte { return catalog.EncodeSchema(s) }
 
 // DecodeSchema is the inverse of EncodeSchema. ErrSchemaMismatch: b is of another format, which the
 // error names with the remedy. ErrCorrupt: CreateSchema would not store b.
 func DecodeSchema(b []byte) (*percolator.Schema, error) {
-	s, err := model.DecodeSchema(b)
+	s, err := catalog.DecodeSchema(b)
 	switch {
 	case errors.Is(err, model.ErrSchemaMismatch):
 		return nil, err

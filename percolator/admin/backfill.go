@@ -1,19 +1,19 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -147,7 +147,7 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 	st := found.State
 	b := &backfill{
 		e: a.e, table: table, ix: found.Index, life: found.Life, opts: opts,
-		position: position{a.e.Store, meta.BackfillRowPrefix + found.Table},
+		walkPosition: walkPosition{positionAt(a.e.Store, meta.BackfillRowPrefix+found.Table)},
 	}
 	if st.Building {
 		open, end := a.e.WhileOpen(ctx)
@@ -172,7 +172,7 @@ type backfill struct {
 	at      backfillCell
 	unsaved int // batches finished since the position was last saved
 	resumed bool
-	position
+	walkPosition
 }
 
 // backfillCell is the stored position.
@@ -217,13 +217,13 @@ func (b *backfill) run(ctx context.Context) (model.IndexState, error) {
 // resume takes up the position of an earlier run.
 func (b *backfill) resume(ctx context.Context) error {
 	b.at.Phase = BackfillDrain
-	v, err := b.load(ctx)
+	v, err := b.Read(ctx)
 	if err != nil || v == nil {
 		return err
 	}
 	at, err := decodeBackfillCell(v)
 	if err != nil {
-		return b.unreadable("the position of the backfill")
+		return unreadable(b.MetaCell, "the position of the backfill")
 	}
 	if at.Life == b.life {
 		b.at, b.resumed = at, true
@@ -246,7 +246,7 @@ func decodeBackfillCell(v []byte) (at backfillCell, err error) {
 
 func (b *backfill) save(ctx context.Context) error {
 	b.at.RowKey, b.at.Life, b.unsaved = []byte(b.at.Row), b.life, 0
-	return b.position.save(ctx, b.at)
+	return b.walkPosition.save(ctx, b.at)
 }
 
 // saveUnfinished spares the next run what this one has done. The caller's context may have ended.
@@ -257,7 +257,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := b.save(ctx); err != nil {
-		telemetry.Warn(b.e.Config.Logger, "position of a backfill not saved", err, "index", model.IndexTable(b.table, b.ix))
+		telemetry.Warn(b.e.Config.Logger, "position of a backfill not saved", err, "index", catalog.IndexTable(b.table, b.ix))
 	}
 }
 
@@ -267,7 +267,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		// This client has read a schema with the index, so the time runs from the moment when that
 		// was stored, or later.
 		b.opts.Progress(b.at.BackfillProgress)
-		if err := b.opts.Wait(ctx, model.DrainTime(b.e.Store.Timing)); err != nil {
+		if err := b.opts.Wait(ctx, catalog.DrainTime(b.e.Store.Timing)); err != nil {
 			return err
 		}
 		if err := b.enter(ctx, BackfillSweep); err != nil {
@@ -275,7 +275,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		}
 	}
 	if b.at.Phase == BackfillSweep {
-		w := b.walk(model.IndexTable(b.table, b.ix), model.IndexColumn, b.planSweep, b.swept)
+		w := b.walk(catalog.IndexTable(b.table, b.ix), catalog.IndexColumn, b.planSweep, b.swept)
 		if err := w.run(ctx, model.All()); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 	timing := percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: 20 * time.Second}
 	env := percolatortest.New(t, peopleSchema(timing))
 	ctx, c := fixture.Context(t), env.Client
-	setPeople(t, ctx, c, fixture.City, "ann", "Rome")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome")
 	addIndexes(t, ctx, env, c, "city")
 	env.FaultsOf(c).Forget()
 	broken := errors.New("broken off")
@@ -55,7 +55,7 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 	if waited != 3 {
 		t.Errorf("waited %d times", waited)
 	}
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 }
 
 // A client that cannot learn of the index goes on writing as long as it may, and the backfill
@@ -95,10 +95,10 @@ func testBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
 	before := wrote.Load()
 	_, err := admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{})
 	fixture.Must(t, err)
-	report := wantRight(t, ctx, c, "city")
+	report := fixture.WantIndex(t, ctx, c, "city")
 	wg.Wait()
 	t.Logf("%d writes without the index after it was added", wrote.Load()-before)
-	if again := wantRight(t, ctx, c, "city"); again.Cells != report.Cells || report.Cells != min(wrote.Load(), 50) {
+	if again := fixture.WantIndex(t, ctx, c, "city"); again.Cells != report.Cells || report.Cells != min(wrote.Load(), 50) {
 		t.Errorf("%d writes without the index, %d cells at the end of the backfill and %d later", wrote.Load(), report.Cells, again.Cells)
 	}
 	if len(ignorant.Schema().Tables[0].Indexes) != 0 {
@@ -111,29 +111,29 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 	t.Parallel()
 	for name, mix := range map[string]func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) (after func()){
 		"rows without entries": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, ignorant, fixture.City, "new", "Rome", "ann", "Oslo")
+			fixture.SetPeople(t, ctx, ignorant, fixture.City, "new", "Rome", "ann", "Oslo")
 			return nil
 		},
 		"an entry whose cell was changed": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, knows, fixture.City, "ann", "Paris", "new", "Paris")
-			setPeople(t, ctx, knows, fixture.Mail, "ann", "p@x", "new", "q@x")
-			setPeople(t, ctx, ignorant, fixture.City, "ann", "Oslo", "new", "Rome")
-			setPeople(t, ctx, ignorant, fixture.Mail, "ann", "q@x", "new", "p@x")
+			fixture.SetPeople(t, ctx, knows, fixture.City, "ann", "Paris", "new", "Paris")
+			fixture.SetPeople(t, ctx, knows, fixture.Mail, "ann", "p@x", "new", "q@x")
+			fixture.SetPeople(t, ctx, ignorant, fixture.City, "ann", "Oslo", "new", "Rome")
+			fixture.SetPeople(t, ctx, ignorant, fixture.Mail, "ann", "q@x", "new", "p@x")
 			return nil
 		},
 		"an entry whose cell was deleted, and its value taken": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, knows, fixture.City, "ann", "Paris")
-			setPeople(t, ctx, knows, fixture.Mail, "ann", "p@x")
+			fixture.SetPeople(t, ctx, knows, fixture.City, "ann", "Paris")
+			fixture.SetPeople(t, ctx, knows, fixture.Mail, "ann", "p@x")
 			fixture.Must(t, fixture.Update(ctx, ignorant, func(tx *percolator.Txn) error {
 				return errors.Join(fixture.City.Delete(tx, "ann"), fixture.Mail.Delete(tx, "ann"))
 			}))
-			setPeople(t, ctx, knows, fixture.Mail, "new", "p@x") // a true entry in the place of a false one
+			fixture.SetPeople(t, ctx, knows, fixture.Mail, "new", "p@x") // a true entry in the place of a false one
 			return nil
 		},
 		"an entry that is true again": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, knows, fixture.Mail, "ann", "p@x")
-			setPeople(t, ctx, ignorant, fixture.Mail, "ann", "q@x")
-			setPeople(t, ctx, ignorant, fixture.Mail, "ann", "p@x")
+			fixture.SetPeople(t, ctx, knows, fixture.Mail, "ann", "p@x")
+			fixture.SetPeople(t, ctx, ignorant, fixture.Mail, "ann", "q@x")
+			fixture.SetPeople(t, ctx, ignorant, fixture.Mail, "ann", "p@x")
 			return nil
 		},
 		"a commit under way, delivered in the drain": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
@@ -168,7 +168,7 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 			t.Parallel()
 			env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 			ctx, c, ignorant := fixture.Context(t), env.Client, env.NewClient()
-			setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
+			fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
 			addIndexes(t, ctx, env, c, "city", "mail")
 			after := mix(t, ctx, env, c, ignorant)
 			for _, index := range []string{"city", "mail"} {
@@ -177,8 +177,8 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 			if after != nil {
 				after()
 			}
-			wantRight(t, ctx, c, "city")
-			wantRight(t, ctx, c, "mail")
+			fixture.WantIndex(t, ctx, c, "city")
+			fixture.WantIndex(t, ctx, c, "mail")
 			if len(ignorant.Schema().Tables[0].Indexes) != 0 {
 				t.Error("the client knows the index: the test shows nothing")
 			}

@@ -71,10 +71,10 @@ func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolator
 		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("m%d@x", i))
 	}
 	stranger := env.NewClient() // does not know the index
-	setPeople(t, ctx, stranger, fixture.Mail, pairs[4:10]...)
+	fixture.SetPeople(t, ctx, stranger, fixture.Mail, pairs[4:10]...)
 	addIndexes(t, ctx, env, victim, "mail")
-	setPeople(t, ctx, victim, fixture.Mail, append(pairs[:4:4], pairs[10:]...)...)
-	setPeople(t, ctx, stranger, fixture.Mail, "false", "true@x", fixture.Key(1), "one@x")
+	fixture.SetPeople(t, ctx, victim, fixture.Mail, append(pairs[:4:4], pairs[10:]...)...)
+	fixture.SetPeople(t, ctx, stranger, fixture.Mail, "false", "true@x", fixture.Key(1), "one@x")
 	addIndexes(t, ctx, env, env.Client, "mail")
 
 	vctx, giveUp := context.WithCancel(ctx)
@@ -108,7 +108,7 @@ func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolator
 	env.Clock.Advance(fixture.LockTTL)
 	resumed, err := admin.New(env.Client).BackfillIndex(ctx, "people", "mail", opts)
 	fixture.Must(t, err)
-	if report := wantRight(t, ctx, env.Client, "mail"); report.Cells != 6 {
+	if report := fixture.WantIndex(t, ctx, env.Client, "mail"); report.Cells != 6 {
 		t.Errorf("%d cells", report.Cells)
 	}
 	if resumed.Resumed && resumed.Phase != admin.BackfillReady {
@@ -125,7 +125,7 @@ func TestBackfillResumesWhereItWas(t *testing.T) {
 	for i := range 400 {
 		pairs = append(pairs, fixture.Key(i)+"\xff", "somewhere")
 	}
-	setPeople(t, ctx, c, fixture.City, pairs...)
+	fixture.SetPeople(t, ctx, c, fixture.City, pairs...)
 	addIndexes(t, ctx, env, c, "city")
 	opts := atOnce
 	opts.RowsPerTransaction, opts.Concurrency = 10, 1
@@ -150,7 +150,7 @@ func TestBackfillResumesWhereItWas(t *testing.T) {
 	if n := fixture.Tally(env, c)["CheckAndMutateRow"]; n == 0 || n > 120 {
 		t.Errorf("%d conditional mutations for the last 100 rows", n)
 	}
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 }
 
 // A batch that is held up does not stop the others at once, but the position never passes it.
@@ -162,7 +162,7 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 	for i := range 200 {
 		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("%03d@x", i))
 	}
-	setPeople(t, ctx, env.Client, fixture.Mail, pairs...)
+	fixture.SetPeople(t, ctx, env.Client, fixture.Mail, pairs...)
 	addIndexes(t, ctx, env, victim, "mail")
 	addIndexes(t, ctx, env, env.Client, "mail")
 	hold := percolatortest.NewHold()
@@ -185,7 +185,7 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 	// The held batch is the 11th, and there may be 32 at a time that are not finished in order.
 	fixture.Eventually(t, "the others go on", func() bool { return committed(83) })
 	for i := range 10 { // time for as many batches
-		setPeople(t, ctx, env.Client, fixture.City, fixture.Key(i), "Rome")
+		fixture.SetPeople(t, ctx, env.Client, fixture.City, fixture.Key(i), "Rome")
 	}
 	if committed(84) {
 		t.Error("the others run ahead without end")
@@ -201,7 +201,7 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 	if !report.Resumed {
 		t.Errorf("%+v", report)
 	}
-	wantRight(t, ctx, env.Client, "mail")
+	fixture.WantIndex(t, ctx, env.Client, "mail")
 }
 
 // A position that cannot be read is not guessed.
@@ -237,9 +237,9 @@ func TestBackfillRefusesWhatIsCorrupt(t *testing.T) {
 			t.Parallel()
 			env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 			ctx, client := fixture.Context(t), env.Client
-			setPeople(t, ctx, client, fixture.City, "ann", "Rome")
+			fixture.SetPeople(t, ctx, client, fixture.City, "ann", "Rome")
 			addIndexes(t, ctx, env, client, "city")
-			setPeople(t, ctx, client, fixture.City, "bob", "Bern")
+			fixture.SetPeople(t, ctx, client, fixture.City, "bob", "Bern")
 			if c.family == "data" {
 				plantCommitted(t, ctx, env, c.table, c.row, c.column, c.value)
 			} else {
@@ -252,7 +252,7 @@ func TestBackfillRefusesWhatIsCorrupt(t *testing.T) {
 			}
 			eraseRow(t, ctx, env, c.table, c.row)
 			fixture.Must(t, fixture.ErrOf(admin.New(client).BackfillIndex(ctx, "people", "city", atOnce)))
-			wantRight(t, ctx, client, "city")
+			fixture.WantIndex(t, ctx, client, "city")
 		})
 	}
 }
@@ -266,9 +266,9 @@ func TestIndexAddedToAnEmptyTableThatExists(t *testing.T) {
 	s := peopleSchema(percolator.Timing{}, "city")
 	s.Tables = append(s.Tables, percolator.Table{Name: "new", Indexes: []percolator.Index{{Name: "ix", Column: "c"}}})
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	setPeople(t, ctx, stranger, fixture.City, "ann", "Rome")
+	fixture.SetPeople(t, ctx, stranger, fixture.City, "ann", "Rome")
 	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 	snap, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
 	fixture.Must(t, fixture.FirstError(snap.ScanIndex(ctx, "new", "ix", percolator.All()))) // came with its table
@@ -280,7 +280,7 @@ func TestIndexAddedToAnEmptyTableThatExists(t *testing.T) {
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
 	c = env.NewClient()
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 	fixture.WantErr(t, fixture.FirstError(snap.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
 	report, err := admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)
 	fixture.Must(t, err)
@@ -294,8 +294,8 @@ func TestBackfillEndsWhileTheSchemaChanges(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c := fixture.Context(t), env.NewClient()
-	setPeople(t, ctx, c, fixture.City, "ann", "Rome")
-	setPeople(t, ctx, c, fixture.Mail, "ann", "a@x")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome")
+	fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "a@x")
 	addIndexes(t, ctx, env, c, "city")
 	hold := percolatortest.NewHold()
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -311,14 +311,14 @@ func TestBackfillEndsWhileTheSchemaChanges(t *testing.T) {
 	hold.Release()
 	fixture.Must(t, <-done)
 	for _, client := range []*percolator.Client{c, env.Client, env.NewClient()} {
-		wantRight(t, ctx, client, "city")
+		fixture.WantIndex(t, ctx, client, "city")
 		s, err := client.Snapshot(ctx)
 		fixture.Must(t, err)
 		fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
 	}
 	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).BackfillIndex(ctx, "people", "mail", atOnce)))
-	wantRight(t, ctx, c, "city")
-	wantRight(t, ctx, c, "mail")
+	fixture.WantIndex(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "mail")
 }
 
 // A value that is older than the index may be too long for it.
@@ -327,7 +327,7 @@ func TestBackfillOfValuesTooLong(t *testing.T) {
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c := fixture.Context(t), env.Client
 	long := strings.Repeat("secret", 1000)
-	setPeople(t, ctx, c, fixture.City, "ann", long, "bob", "Bern")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", long, "bob", "Bern")
 	early := fixture.MustBegin(t, ctx, c)
 	fixture.Must(t, fixture.City.Set(early, "cid", long)) // nobody knows of the index yet
 	addIndexes(t, ctx, env, c, "city")
@@ -343,9 +343,9 @@ func TestBackfillOfValuesTooLong(t *testing.T) {
 	if report.Missing != 2 || report.Damaged() != 2 {
 		t.Errorf("%+v", report)
 	}
-	setPeople(t, ctx, c, fixture.City, "ann", "short")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "short")
 	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 	for _, r := range env.FaultsOf(c).Requests() { // the emulator would take it
 		if len(r.Row) > percolator.MaxRowKeyBytes {
 			t.Errorf("a row key of %d bytes", len(r.Row))
@@ -357,7 +357,7 @@ func TestBackfillRefuses(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c := fixture.Context(t), env.Client
-	setPeople(t, ctx, c, fixture.City, "ann", "Rome")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome")
 	addIndexes(t, ctx, env, c, "city")
 	for _, opts := range []admin.BackfillOptions{{Concurrency: -1}, {Concurrency: 65}, {RowsPerTransaction: -1}, {RowsPerTransaction: 1001}, {Pause: -1}} {
 		fixture.WantErr(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)

@@ -18,7 +18,7 @@ func TestMaxStalenessBesideABackfill(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	idle := env.NewClient()
-	setPeople(t, ctx, env.Client, percolator.String("people", "city"), "ann", "Oslo")
+	fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Oslo")
 	fixture.Must(t, fixture.ErrOf(idle.Snapshot(ctx))) // its newest timestamp
 	addIndexes(t, ctx, env, env.Client, "city")
 	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).BackfillIndex(ctx, "people", "city", atOnce)))

@@ -28,12 +28,17 @@ func peopleSchema(timing percolator.Timing, indexes ...string) *percolator.Schem
 	return &percolator.Schema{Tables: []percolator.Table{people, {Name: "t"}}, Timing: timing}
 }
 
+// learnSchema stores a schema and has c, and no other client, learn of it.
+func learnSchema(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, s *percolator.Schema) {
+	t.Helper()
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+}
+
 // addIndexes declares indexes on people and has c learn of them.
 func addIndexes(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, indexes ...string) {
 	t.Helper()
-	s := peopleSchema(c.Schema().Timing, indexes...)
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	learnSchema(t, ctx, env, c, peopleSchema(c.Schema().Timing, indexes...))
 	if len(c.Schema().Tables[0].Indexes) != len(indexes) {
 		t.Fatalf("the client knows %v", c.Schema().Tables)
 	}
@@ -42,56 +47,13 @@ func addIndexes(t testing.TB, ctx context.Context, env *percolatortest.Env, c *p
 // atOnce takes the drain for over: for tests in which nobody is left who does not know the index.
 var atOnce = admin.BackfillOptions{Wait: func(context.Context, time.Duration) error { return nil }}
 
-// setPeople commits one column of many rows, given as row, value, and waits for phase two.
-func setPeople(t testing.TB, ctx context.Context, c *percolator.Client, col percolator.Column[string], pairs ...string) tso.Timestamp {
-	t.Helper()
-	ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		for i := 0; i < len(pairs); i += 2 {
-			if err := col.Set(tx, pairs[i], pairs[i+1]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	fixture.Must(t, err)
-	fixture.Must(t, c.Flush(ctx))
-	return ts
-}
-
-// wantRight verifies an index now and compares it with a scan of the table.
-func wantRight(t testing.TB, ctx context.Context, c *percolator.Client, index string) admin.IndexReport {
-	t.Helper()
-	report, err := admin.New(c).VerifyIndex(ctx, "people", index, admin.VerifyIndexOptions{})
-	fixture.Must(t, err)
-	if report.Damaged() != 0 || report.Building || report.Cells != report.Entries {
-		t.Errorf("index %s: %+v", index, report)
-	}
-	s, err := c.Snapshot(ctx)
-	fixture.Must(t, err)
-	var byTable, byIndex []string
-	for e, err := range s.Scan(ctx, "people", percolator.All(), index) {
-		fixture.Must(t, err)
-		byTable = append(byTable, fmt.Sprintf("%q:%q", e.Value, e.Cell.Row))
-	}
-	for e, err := range s.ScanIndex(ctx, "people", index, percolator.All()) {
-		fixture.Must(t, err)
-		byIndex = append(byIndex, fmt.Sprintf("%q:%q", e.Value, e.Cell.Row))
-	}
-	slices.Sort(byTable)
-	slices.Sort(byIndex)
-	if !slices.Equal(byTable, byIndex) {
-		t.Errorf("the table holds %v and index %s says %v", byTable, index, byIndex)
-	}
-	return report
-}
-
 func TestIndexIsReadOnceItIsBackfilled(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c := fixture.Context(t), env.Client
 	other := env.NewClient()
-	before := setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Rome", "eve", "")
-	setPeople(t, ctx, c, percolator.String("people", "name"), "fay", "no city")
+	before := fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Rome", "eve", "")
+	fixture.SetPeople(t, ctx, c, fixture.Name, "fay", "no city")
 	addIndexes(t, ctx, env, c, "city")
 
 	// While it is being built writers maintain it, and nobody reads it.
@@ -126,7 +88,7 @@ func TestIndexIsReadOnceItIsBackfilled(t *testing.T) {
 	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != ":eve Bern:dan Oslo:bob Rome:ann" {
 		t.Errorf("afterwards %q", got)
 	}
-	wantRight(t, ctx, other, "city") // which has heard nothing, and asks
+	fixture.WantIndex(t, ctx, other, "city") // which has heard nothing, and asks
 	if row, err := env.Store().Open("percolator_meta").ReadRow(ctx, "backfill:people.city"); err != nil || row != nil {
 		t.Errorf("the position is still there: %v, %v", row, err)
 	}
@@ -175,7 +137,7 @@ func testBackfillBesideWriters(t *testing.T) {
 	for i := range 200 {
 		pairs = append(pairs, fixture.Key(i), fmt.Sprint("city", i%7))
 	}
-	setPeople(t, ctx, c, fixture.City, pairs...)
+	fixture.SetPeople(t, ctx, c, fixture.City, pairs...)
 
 	var stop atomic.Bool
 	var writes atomic.Int64
@@ -231,8 +193,8 @@ func testBackfillBesideWriters(t *testing.T) {
 	both.Wait()
 	for range 3 {
 		progress(20)
-		wantRight(t, ctx, c, "city")
-		wantRight(t, ctx, c, "mail")
+		fixture.WantIndex(t, ctx, c, "city")
+		fixture.WantIndex(t, ctx, c, "mail")
 	}
 }
 
@@ -242,7 +204,7 @@ func TestBackfillMeetsAWriter(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c, writer := fixture.Context(t), env.Client, env.NewClient()
-	setPeople(t, ctx, c, fixture.Mail, "ann", "a@x", "bob", "b@x", "cid", "c@x", "dan", "d@x")
+	fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "a@x", "bob", "b@x", "cid", "c@x", "dan", "d@x")
 	addIndexes(t, ctx, env, c, "mail")
 	fixture.Must(t, fixture.ErrOf(admin.New(writer).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{}))) // it learns of the index
 	hold := percolatortest.NewHold()
@@ -266,7 +228,7 @@ func TestBackfillMeetsAWriter(t *testing.T) {
 	if r.report.Conflicts == 0 {
 		t.Errorf("no conflict: %+v", r.report)
 	}
-	wantRight(t, ctx, c, "mail")
+	fixture.WantIndex(t, ctx, c, "mail")
 	if got := fixture.ListIndexNow(t, ctx, c, "mail", percolator.All()); got != "a@x:eve x@x:dan y@x:cid z@x:ann" {
 		t.Errorf("the index says %q", got)
 	}
@@ -280,7 +242,7 @@ func TestTwoBackfillsAtOnce(t *testing.T) {
 	for i := range 150 {
 		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("m%d@x", i))
 	}
-	setPeople(t, ctx, env.Client, fixture.Mail, pairs...)
+	fixture.SetPeople(t, ctx, env.Client, fixture.Mail, pairs...)
 	addIndexes(t, ctx, env, env.Client, "mail")
 	var wg sync.WaitGroup
 	for range 3 {
@@ -296,7 +258,7 @@ func TestTwoBackfillsAtOnce(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	if report := wantRight(t, ctx, env.Client, "mail"); report.Cells != 150 {
+	if report := fixture.WantIndex(t, ctx, env.Client, "mail"); report.Cells != 150 {
 		t.Errorf("%+v", report)
 	}
 }

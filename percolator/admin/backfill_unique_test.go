@@ -30,7 +30,7 @@ func TestBackfillOfAUniqueIndexMeetsDuplicates(t *testing.T) {
 				t.Parallel()
 				env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 				ctx, c := fixture.Context(t), env.Client
-				setPeople(t, ctx, c, fixture.Mail, "a", "a@x", "b1", secret, "b2", secret, "b3", secret, "c", "c@x")
+				fixture.SetPeople(t, ctx, c, fixture.Mail, "a", "a@x", "b1", secret, "b2", secret, "b3", secret, "c", "c@x")
 				addIndexes(t, ctx, env, c, "mail")
 				opts := atOnce
 				opts.RowsPerTransaction = rows
@@ -44,13 +44,13 @@ func TestBackfillOfAUniqueIndexMeetsDuplicates(t *testing.T) {
 					fixture.Must(t, err)
 					fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
 					if i == 0 {
-						setPeople(t, ctx, c, fixture.Mail, row, "other@x")
+						fixture.SetPeople(t, ctx, c, fixture.Mail, row, "other@x")
 					} else {
 						fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Delete(tx, row) }))
 					}
 				}
 				fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "mail", opts)))
-				wantRight(t, ctx, c, "mail")
+				fixture.WantIndex(t, ctx, c, "mail")
 				if got := fixture.ListIndexNow(t, ctx, c, "mail", percolator.Row(secret)); got != secret+":"+fix.left {
 					t.Errorf("the index says %q", got)
 				}
@@ -87,13 +87,13 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 			t.Parallel()
 			env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 			ctx, client := fixture.Context(t), env.Client
-			setPeople(t, ctx, client, fixture.Mail, "old1", "v", "old2", "v")
+			fixture.SetPeople(t, ctx, client, fixture.Mail, "old1", "v", "old2", "v")
 			stranger := env.NewClient()
 			addIndexes(t, ctx, env, client, "mail")
 			for _, s := range c.steps {
 				if s.row == "false" { // its entry stays behind
-					setPeople(t, ctx, client, fixture.Mail, "false", s.value)
-					setPeople(t, ctx, stranger, fixture.Mail, "false", "elsewhere")
+					fixture.SetPeople(t, ctx, client, fixture.Mail, "false", s.value)
+					fixture.SetPeople(t, ctx, stranger, fixture.Mail, "false", "elsewhere")
 					continue
 				}
 				err := fixture.Update(ctx, client, func(tx *percolator.Txn) error {
@@ -136,7 +136,7 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 				return err
 			}))
 			fixture.Must(t, fixture.ErrOf(admin.New(client).BackfillIndex(ctx, "people", "mail", atOnce)))
-			wantRight(t, ctx, client, "mail")
+			fixture.WantIndex(t, ctx, client, "mail")
 			for _, e := range strings.Fields(fixture.ListIndexNow(t, ctx, client, "mail", percolator.All())) {
 				if !strings.HasSuffix(e, ":false") {
 					got = append(got, e)
@@ -156,9 +156,9 @@ func TestWriterWhoseEntryWasAnothersMeetsTheBackfill(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c := fixture.Context(t), env.Client
-	setPeople(t, ctx, c, fixture.Mail, "old", "v")
+	fixture.SetPeople(t, ctx, c, fixture.Mail, "old", "v")
 	addIndexes(t, ctx, env, c, "mail")
-	setPeople(t, ctx, c, fixture.Mail, "new", "v")
+	fixture.SetPeople(t, ctx, c, fixture.Mail, "new", "v")
 	slow := env.NewClient()
 	tx := fixture.MustBegin(t, ctx, slow)
 	fixture.Must(t, fixture.Mail.Set(tx, "old", "w"))
@@ -177,5 +177,5 @@ func TestWriterWhoseEntryWasAnothersMeetsTheBackfill(t *testing.T) {
 	fixture.WantErr(t, fixture.ErrOf(tx.Commit(ctx)), percolator.ErrConflict)
 	hold.Release()
 	fixture.Must(t, <-done)
-	wantRight(t, ctx, c, "mail")
+	fixture.WantIndex(t, ctx, c, "mail")
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -90,7 +91,7 @@ func lastRunCommitted(v *layout.Versions) tso.Timestamp {
 // checkObserver checks an observer's name.
 func checkObserver(at model.Cell, observer string) error {
 	if observer == "" || strings.Contains(observer, "\x00") {
-		return model.CellError(model.ErrInvalidArgument, at, "an observer's name is empty or contains the byte 0x00")
+		return catalog.CellError(model.ErrInvalidArgument, at, "an observer's name is empty or contains the byte 0x00")
 	}
 	return nil
 }

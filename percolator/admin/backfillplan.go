@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -16,8 +17,8 @@ func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []mode
 	cells, values := make([]model.Cell, len(entries)), make([]string, len(entries))
 	for i, e := range entries {
 		var ok bool
-		if cells[i], values[i], ok = model.DecodeIndexEntry(b.ix, b.table, e); !ok {
-			return nil, model.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q; its key has %d bytes", b.ix.Name, len(e.Cell.Row))
+		if cells[i], values[i], ok = catalog.DecodeIndexEntry(b.ix, b.table, e); !ok {
+			return nil, catalog.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q; its key has %d bytes", b.ix.Name, len(e.Cell.Row))
 		}
 	}
 	found, err := b.e.Reads.ReadCells(ctx, tx.StartTimestamp(), cells, len(cells))
@@ -38,10 +39,10 @@ func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []mode
 func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error) {
 	entries := make([]model.Cell, len(cells))
 	for i, e := range cells {
-		if err := model.CheckIndexEntry(b.ix, e.Cell, e.Value); err != nil {
+		if err := catalog.CheckIndexEntry(b.ix, e.Cell, e.Value); err != nil {
 			return nil, err
 		}
-		entries[i] = model.IndexEntryCell(b.ix, b.table, string(e.Value), e.Cell.Row)
+		entries[i] = catalog.IndexEntryCell(b.ix, b.table, string(e.Value), e.Cell.Row)
 	}
 	found, err := b.e.Reads.ReadCells(ctx, tx.StartTimestamp(), entries, len(entries))
 	if err != nil {
@@ -72,7 +73,7 @@ func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.E
 // checkOwner is asked about a cell whose entry names another one, owner.
 func (b *backfill) checkOwner(ctx context.Context, tx *commit.Txn, e model.Entry, owner model.Cell) error {
 	if !b.ix.Unique {
-		return model.CellError(model.ErrCorrupt, e.Cell, "the entry in index %q names another row", b.ix.Name)
+		return catalog.CellError(model.ErrCorrupt, e.Cell, "the entry in index %q names another row", b.ix.Name)
 	}
 	holds, err := b.e.Reads.HoldsValue(ctx, tx.StartTimestamp(), owner, string(e.Value))
 	if err == nil && holds {
@@ -82,5 +83,5 @@ func (b *backfill) checkOwner(ctx context.Context, tx *commit.Txn, e model.Entry
 }
 
 func (b *backfill) duplicate(a, other model.Cell) error {
-	return model.CellError(model.ErrUnique, a, "%s holds the same value, and index %q is unique; change one of the two and run BackfillIndex again", other, b.ix.Name)
+	return catalog.CellError(model.ErrUnique, a, "%s holds the same value, and index %q is unique; change one of the two and run BackfillIndex again", other, b.ix.Name)
 }

@@ -1,14 +1,14 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -25,9 +25,9 @@ import (
 // Until the hold is released nothing is collected, and weak notifications leave traces. ttl is as
 // for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
 //
-// It finishes a collection that is under way, which may take a drain (RequestLifetime and
-// MetaMaxAge of Schema.Timing and a little more, 80 s by default), and waits for two more. It tells
-// waiting, if that is not nil, before each wait how long all that are left take. If it fails it
+// It finishes a collection that has started, which may take a drain (RequestLifetime and MetaMaxAge
+// of Schema.Timing and a little more, 80 s by default), and waits for two more. Before each wait it
+// calls waiting, unless that is nil, with the time that all remaining waits take. If it fails it
 // releases the hold.
 func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h model.Hold, to tso.Timestamp, err error) {
 	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
@@ -64,7 +64,7 @@ func (a *Admin) settle(ctx context.Context, waiting func(time.Duration)) (to tso
 	if waiting == nil {
 		waiting = func(time.Duration) {}
 	}
-	d := model.DrainTime(a.e.Store.Timing)
+	d := catalog.DrainTime(a.e.Store.Timing)
 	if err := a.finishCollection(ctx, func(left time.Duration) { waiting(left + 2*d) }); err != nil {
 		return 0, err
 	}
@@ -92,7 +92,8 @@ func (a *Admin) finishCollection(ctx context.Context, waiting func(time.Duration
 		if _, err = g.Collect(ctx); err == nil {
 			continue
 		}
-		if !errors.Is(err, percolator.ErrLocked) { // otherwise another collector finishes it
+		// Another collector, a transaction or a hold was in the way: the next try may succeed.
+		if !errors.Is(err, ErrLeased) && !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, percolator.ErrConflict) {
 			return err
 		}
 		if err := pause.Wait(ctx); err != nil {

@@ -1,9 +1,6 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -13,7 +10,9 @@ import (
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/position"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -23,11 +22,11 @@ import (
 // seen: so a late request changes nothing, be it that the deletion is over and another one for the
 // same cells has begun.
 type deletePosition struct {
-	position
+	position.Position[deleteCell]
+	row     string
 	at      deleteCell
 	life    meta.Life
-	stored  []byte // as far as is known; nil: nothing
-	unsaved int    // batches that are done since the position was saved
+	unsaved int // batches that are done since the position was saved
 }
 
 // deleteCell is what is stored.
@@ -57,19 +56,16 @@ func newDeletePosition(s *store.Store, table string, rows model.Range, columns [
 		cells = append(append(cells, 0), c...)
 	}
 	sum := sha256.Sum256(cells)
-	return deletePosition{position: position{s, meta.DeletionRowPrefix + table + ":" + hex.EncodeToString(sum[:16])}}
-}
-
-// read returns what is stored; nil: nothing.
-func (p *deletePosition) read(ctx context.Context) (v []byte, at deleteCell, err error) {
-	v, err = p.load(ctx)
-	if err != nil || v == nil {
-		return v, at, err
-	}
-	if at, err = decodeDeleteCell(v); err != nil {
-		err = p.unreadable("the position of the deletion")
-	}
-	return v, at, err
+	at := positionAt(s, meta.DeletionRowPrefix+table+":"+hex.EncodeToString(sum[:16]))
+	return deletePosition{row: at.Row, Position: position.Position[deleteCell]{
+		Cell: at, Seq: func(c *deleteCell) *int64 { return &c.Seq }, Try: retry.Transiently, Encode: deleteCell.encode,
+		Decode: func(v []byte) (c deleteCell, err error) {
+			if c, err = decodeDeleteCell(v); err != nil {
+				err = unreadable(at, "the position of the deletion")
+			}
+			return c, err
+		},
+	}}
 }
 
 func decodeDeleteCell(v []byte) (at deleteCell, err error) {
@@ -83,79 +79,51 @@ func decodeDeleteCell(v []byte) (at deleteCell, err error) {
 	return at, nil
 }
 
-// next is at as it is to be stored.
-func (p *deletePosition) next() []byte {
-	p.at.Seq++
-	p.at.RowKey = []byte(p.at.Row)
-	b, err := json.Marshal(p.at)
-	if err != nil {
-		panic(err) // integers, strings and bytes always marshal
-	}
-	return b
+func (c deleteCell) encode() ([]byte, error) {
+	c.RowKey = []byte(c.Row)
+	return json.Marshal(c)
 }
 
 // claim takes up the deletion of these cells that has begun in the table's life, or begins one.
 func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error {
 	own := rand.Text()
-	for again := retry.NewTransient(); ; {
-		v, at, err := p.read(ctx)
-		if err == nil && v != nil && !at.Done && at.Life == p.life {
-			p.stored, p.at = v, at
-			p.at.Resumed = at.ID != own // otherwise the answer to an earlier attempt was lost
-			return nil
-		}
-		if err == nil {
-			p.at = deleteCell{DeleteProgress: DeleteProgress{Before: before}, ID: own, Seq: at.Seq, Life: p.life}
-			if _, err = p.store.CompareAndSet(ctx, p.row, positionColumn, v, p.next()); err == nil {
-				continue // stored, or overtaken: see which
+	return retry.Transiently(ctx, func(ctx context.Context) error {
+		for {
+			at, stored, err := p.Read(ctx)
+			if err != nil {
+				return err
 			}
+			p.Adopt(at, stored)
+			if stored != nil && !at.Done && at.Life == p.life {
+				p.at = at
+				p.at.Resumed = at.ID != own // otherwise the answer to an earlier attempt was lost
+				return nil
+			}
+			p.at = deleteCell{DeleteProgress: DeleteProgress{Before: before}, ID: own, Life: p.life}
+			p.Number(&p.at)
+			next, err := p.Encode(p.at)
+			if err == nil {
+				_, err = p.Cell.Replace(ctx, stored, next)
+			}
+			if err != nil {
+				return err
+			} // stored, or overtaken: see which
 		}
-		if err := again.After(ctx, err); err != nil {
-			return err
-		}
-	}
+	})
 }
 
 // save stores the position, unless a run beside this one has come further.
 func (p *deletePosition) save(ctx context.Context) error {
 	p.unsaved = 0
-	for again := retry.NewTransient(); ; {
-		next := p.next()
-		replaced, err := p.store.CompareAndSet(ctx, p.row, positionColumn, p.stored, next)
-		if err == nil && replaced {
-			p.stored = next
-			return nil
+	return p.Save(ctx, p.at, func(now deleteCell, _ bool) (saved bool, err error) {
+		switch {
+		case now.ID != p.at.ID:
+			return false, fmt.Errorf("percolator: %w: the position of the deletion in row %q of %s is not its own any more; call it again", errPositionLost, p.row, model.MetaTable)
+		case now.Done && !p.at.Done:
+			return false, errDeletedElsewhere
 		}
-		saved := false
-		if err == nil {
-			saved, err = p.compare(ctx, next)
-		}
-		if saved {
-			return nil
-		}
-		if err == nil {
-			continue
-		}
-		if err := again.After(ctx, err); err != nil {
-			return err
-		}
-	}
-}
-
-// compare looks at what is stored in place of what this run has stored last. It reports whether
-// there is nothing left to save: it is next, of an attempt without an answer, or further on.
-func (p *deletePosition) compare(ctx context.Context, next []byte) (saved bool, err error) {
-	v, now, err := p.read(ctx)
-	switch {
-	case err != nil:
-		return false, err
-	case now.ID != p.at.ID:
-		return false, fmt.Errorf("percolator: %w: the position of the deletion in row %q of %s is not its own any more; call it again", errPositionLost, p.row, model.MetaTable)
-	case now.Done && !p.at.Done:
-		return false, errDeletedElsewhere
-	}
-	p.stored, p.at.Seq = v, max(p.at.Seq, now.Seq)
-	return bytes.Equal(v, next) || now.Done || !p.at.Done && now.Row > p.at.Row, nil
+		return now.Done || !p.at.Done && now.Row > p.at.Row, nil
+	})
 }
 
 // finish stores that the deletion has come to its end.

@@ -1,9 +1,6 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-
 	"cmp"
 	"context"
 	"errors"
@@ -12,10 +9,13 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -131,7 +131,7 @@ func (a *Admin) checkDeletion(table string, columns []string) error {
 	}
 	size := 0
 	for _, col := range columns {
-		if err := model.ValidateColumn(model.Cell{Table: table, Column: col}); err != nil {
+		if err := catalog.ValidateColumn(model.Cell{Table: table, Column: col}); err != nil {
 			return err
 		}
 		size += store.PatternBytes(col)

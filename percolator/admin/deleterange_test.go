@@ -28,7 +28,7 @@ func town(t testing.TB, ctx context.Context, c *percolator.Client) {
 	t.Helper()
 	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 		for _, row := range strings.Fields("a m0 m1 m2 m3 m4 m5 m6 m7 m8 m9 z") {
-			err := errors.Join(fixture.City.Set(tx, row, "Rome"), fixture.Mail.Set(tx, row, row+"@x"), percolator.String("people", "name").Set(tx, row, row))
+			err := errors.Join(fixture.City.Set(tx, row, "Rome"), fixture.Mail.Set(tx, row, row+"@x"), fixture.Name.Set(tx, row, row))
 			if err != nil {
 				return err
 			}
@@ -36,19 +36,6 @@ func town(t testing.TB, ctx context.Context, c *percolator.Client) {
 		return nil
 	}))
 	fixture.Must(t, c.Flush(ctx))
-}
-
-// people lists the cells of the table as row/column.
-func people(t testing.TB, ctx context.Context, c *percolator.Client, opts ...percolator.ReadOption) string {
-	t.Helper()
-	s, err := c.Snapshot(ctx, opts...)
-	fixture.Must(t, err)
-	var cells []string
-	for e, err := range s.Scan(ctx, "people", percolator.All()) {
-		fixture.Must(t, err)
-		cells = append(cells, e.Cell.Row+"/"+e.Cell.Column)
-	}
-	return strings.Join(cells, " ")
 }
 
 const edges = "a/city a/mail a/name z/city z/mail z/name"
@@ -60,14 +47,14 @@ func TestDeleteRange(t *testing.T) {
 	town(t, ctx, c)
 	before, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
-	whole := people(t, ctx, c)
+	whole := fixture.ListPeople(t, ctx, c)
 	a := admin.New(c)
 
 	dry := small
 	dry.DryRun = true
 	p, err := a.DeleteRange(ctx, "people", percolator.Prefix("m"), dry)
-	if fixture.Must(t, err); p.Deleted != 30 || people(t, ctx, c) != whole {
-		t.Errorf("dry run: %+v, and the table holds %s", p, people(t, ctx, c))
+	if fixture.Must(t, err); p.Deleted != 30 || fixture.ListPeople(t, ctx, c) != whole {
+		t.Errorf("dry run: %+v, and the table holds %s", p, fixture.ListPeople(t, ctx, c))
 	}
 	only := small
 	only.Columns = []string{"name", "mail", "name"}
@@ -79,26 +66,26 @@ func TestDeleteRange(t *testing.T) {
 	p, err = a.DeleteRange(ctx, "people", percolator.Prefix("m"), small)
 	fixture.Must(t, err)
 	fixture.Must(t, c.Flush(ctx))
-	if p.Deleted != 20 || p.Resumed || p.Kept != 0 || people(t, ctx, c) != edges {
-		t.Errorf("%+v, and the table holds %s", p, people(t, ctx, c))
+	if p.Deleted != 20 || p.Resumed || p.Kept != 0 || fixture.ListPeople(t, ctx, c) != edges {
+		t.Errorf("%+v, and the table holds %s", p, fixture.ListPeople(t, ctx, c))
 	}
 	if n := fixture.CellsOf(t, ctx, env, "people", "notify") - notified; n != 10 {
 		t.Errorf("%d notifications of 10 deletions of an observed column", n)
 	}
-	wantRight(t, ctx, c, "mail")
-	wantRight(t, ctx, c, "city")
-	if then := people(t, ctx, c, percolator.AsOfTimestamp(before.StartTimestamp())); then != whole {
+	fixture.WantIndex(t, ctx, c, "mail")
+	fixture.WantIndex(t, ctx, c, "city")
+	if then := fixture.ListPeople(t, ctx, c, percolator.AsOfTimestamp(before.StartTimestamp())); then != whole {
 		t.Errorf("an earlier snapshot shows %s", then)
 	}
 
 	// A deletion that has come to its end is not taken up.
-	setPeople(t, ctx, c, fixture.City, "m5", "Bern")
+	fixture.SetPeople(t, ctx, c, fixture.City, "m5", "Bern")
 	p, err = a.DeleteRange(ctx, "people", percolator.Prefix("m"), small)
 	if fixture.Must(t, err); p.Deleted != 1 || p.Resumed {
 		t.Errorf("once more: %+v", p)
 	}
 	p, err = a.DeleteRange(ctx, "people", percolator.All(), admin.DeleteOptions{})
-	if fixture.Must(t, err); p.Deleted != 6 || people(t, ctx, c) != "" {
+	if fixture.Must(t, err); p.Deleted != 6 || fixture.ListPeople(t, ctx, c) != "" {
 		t.Errorf("everything: %+v", p)
 	}
 }
@@ -163,18 +150,18 @@ func keepWhatIsWrittenSince(t *testing.T) {
 		done <- err
 	}()
 	row := held.Wait(t, 1)[0].Row
-	setPeople(t, ctx, writer, fixture.City, row, "Bern", "m8", "Oslo")
-	setPeople(t, ctx, writer, percolator.String("people", "name"), "m77", "new")
+	fixture.SetPeople(t, ctx, writer, fixture.City, row, "Bern", "m8", "Oslo")
+	fixture.SetPeople(t, ctx, writer, fixture.Name, "m77", "new")
 	held.Release()
 	fixture.Must(t, <-done)
-	if want := "a/city a/mail a/name " + row + "/city m77/name m8/city z/city z/mail z/name"; people(t, ctx, writer) != want {
-		t.Errorf("the table holds %s, not %s", people(t, ctx, writer), want)
+	if want := "a/city a/mail a/name " + row + "/city m77/name m8/city z/city z/mail z/name"; fixture.ListPeople(t, ctx, writer) != want {
+		t.Errorf("the table holds %s, not %s", fixture.ListPeople(t, ctx, writer), want)
 	}
 	if p.Deleted != 28 || p.Kept != 3 || p.Conflicts == 0 {
 		t.Errorf("%+v", p)
 	}
-	wantRight(t, ctx, writer, "city")
-	wantRight(t, ctx, writer, "mail")
+	fixture.WantIndex(t, ctx, writer, "city")
+	fixture.WantIndex(t, ctx, writer, "mail")
 }
 
 // A row that has more cells than a transaction deletes.
@@ -198,7 +185,7 @@ func TestDeleteRangeOfAWideRow(t *testing.T) {
 		return percolatortest.Pass
 	})
 	p, err := admin.New(c).DeleteRange(ctx, "people", percolator.All(), admin.DeleteOptions{CellsPerTransaction: 10})
-	if fixture.Must(t, err); p.Deleted != 25 || writes != 3 || people(t, ctx, c) != "" {
+	if fixture.Must(t, err); p.Deleted != 25 || writes != 3 || fixture.ListPeople(t, ctx, c) != "" {
 		t.Errorf("%+v, in %d transactions", p, writes)
 	}
 }
@@ -223,8 +210,8 @@ func TestDeleteRangeDoesNotTakeUpWhatIsOver(t *testing.T) {
 	late.Release()
 	town(t, ctx, c)
 	p, err := admin.New(c).DeleteRange(ctx, "people", percolator.Prefix("m"), small)
-	if fixture.Must(t, err); p.Resumed || p.Deleted != 30 || people(t, ctx, c) != edges {
-		t.Errorf("%+v, and the table holds %s", p, people(t, ctx, c))
+	if fixture.Must(t, err); p.Resumed || p.Deleted != 30 || fixture.ListPeople(t, ctx, c) != edges {
+		t.Errorf("%+v, and the table holds %s", p, fixture.ListPeople(t, ctx, c))
 	}
 }
 
@@ -289,7 +276,7 @@ func deleteWithFault(t *testing.T, at func(kind string) bool, fault percolatorte
 	}
 	env.FaultsOf(victim).Crash()
 	env.Clock.Advance(fixture.LockTTL)
-	setPeople(t, ctx, env.Client, fixture.City, "m9", "Bern", "m95", "Oslo")
+	fixture.SetPeople(t, ctx, env.Client, fixture.City, "m9", "Bern", "m95", "Oslo")
 	second, err := admin.New(env.Client).DeleteRange(ctx, "people", percolator.Prefix("m"), small)
 	fixture.Must(t, err)
 	want := edges
@@ -299,11 +286,11 @@ func deleteWithFault(t *testing.T, at func(kind string) bool, fault percolatorte
 			t.Errorf("begun at %d and resumed at %d", first.Before, second.Before)
 		}
 	}
-	if now := people(t, ctx, env.Client); now != want {
+	if now := fixture.ListPeople(t, ctx, env.Client); now != want {
 		t.Errorf("resumed: %t; the table holds %s", second.Resumed, now)
 	}
-	wantRight(t, ctx, env.Client, "city")
-	wantRight(t, ctx, env.Client, "mail")
+	fixture.WantIndex(t, ctx, env.Client, "city")
+	fixture.WantIndex(t, ctx, env.Client, "mail")
 }
 
 // Two that delete the same cells at once are one deletion.
@@ -331,8 +318,8 @@ func TestDeleteRangeTwiceAtOnce(t *testing.T) {
 	<-waiting
 	fixture.Must(t, fixture.ErrOf(admin.New(other).DeleteRange(ctx, "people", percolator.Prefix("m"), small)))
 	fixture.Must(t, <-done)
-	if one.Before == 0 || people(t, ctx, other) != edges {
-		t.Errorf("%+v; the table holds %s", one, people(t, ctx, other))
+	if one.Before == 0 || fixture.ListPeople(t, ctx, other) != edges {
+		t.Errorf("%+v; the table holds %s", one, fixture.ListPeople(t, ctx, other))
 	}
-	wantRight(t, ctx, other, "city")
+	fixture.WantIndex(t, ctx, other, "city")
 }

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -11,7 +9,9 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/internal/gc"
@@ -21,10 +21,11 @@ import (
 
 // DropOptions configures DropFromSchema. The zero value is useful.
 type DropOptions struct {
-	// ClientOptions are those of the connection by which tables of Bigtable are deleted.
+	// ClientOptions are those of the connection that deletes tables of Bigtable. nil: none.
 	ClientOptions []option.ClientOption
-	// DeleteTable deletes a table of Bigtable, by its name in the instance, if it is there: where
-	// others have the permission bigtable.tables.delete. nil: by a connection with ClientOptions.
+	// DeleteTable deletes the Bigtable table of that name if it exists. Set it where another
+	// identity has the permission bigtable.tables.delete. nil: DropFromSchema deletes tables
+	// itself, through a connection with ClientOptions.
 	DeleteTable func(ctx context.Context, name string) error
 	// RowsPerSecond bounds how fast rows are read in which locks may have to be resolved. 0: 5,000.
 	// Cells of columns are deleted as DeleteRange does by default.
@@ -48,11 +49,11 @@ const (
 	DropDelete  DropPhase = "delete"  // the tables of Bigtable
 )
 
-// DropFromSchema drops the tables, the indexes and the declared columns that the stored schema of
-// that name has and s lacks, with everything in them, for good; and that a column is observed or
-// weak. It adds nothing: CreateSchema does. It returns the names of the tables of Bigtable that it
-// has deleted, and the columns, as TABLE:COLUMN, whose cells it has. If there is nothing to drop it
-// returns at once.
+// DropFromSchema compares s with the stored schema of the same name. It drops for good, with
+// everything in them, the tables, indexes and declared columns that s lacks; columns that s does
+// not list as observed or weak no longer are. It adds nothing: CreateSchema does. It returns the
+// names of the Bigtable tables that it has deleted, and, as TABLE:COLUMN, the columns whose cells
+// it has deleted. If there is nothing to drop it returns at once.
 //
 // A column is dropped by its own name, from a table that goes on declaring others, and its cells
 // are deleted in transactions: earlier snapshots show them. A column that was observed or weak
@@ -73,7 +74,7 @@ const (
 // next call goes on, in this or another process; concurrent calls do no harm.
 //
 // It needs the right to delete tables. Errors: ErrSchemaMismatch for other differences that
-// CreateSchema refuses; ErrLocked while there are holds, which keep snapshots of what would go;
+// CreateSchema refuses; ErrHeld while there are holds, which keep snapshots of what would go;
 // ErrImporting; ErrCorrupt for a lock or a row of the journal that cannot be understood;
 // ErrInvalidArgument; those of the store and the oracle.
 func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts DropOptions) (deleted []string, err error) {
@@ -90,7 +91,7 @@ func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts D
 		err = fmt.Errorf("percolator: %w: DropOptions: RowsPerSecond is negative", model.ErrInvalidArgument)
 	}
 	if err == nil {
-		err = s.Validate()
+		err = catalog.Validate(s)
 	}
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func (a *Admin) drop(ctx context.Context, s *percolator.Schema, opts DropOptions
 	columns := m.DroppedColumns()
 	if len(dropping)+len(columns) > 0 {
 		opts.Progress(DropDrain)
-		if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
+		if err := opts.Wait(ctx, catalog.DrainTime(a.e.Store.Timing)); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +153,7 @@ func (a *Admin) beginDrop(ctx context.Context, s *percolator.Schema, now tso.Tim
 		}
 		if len(closed) > 0 {
 			opts.Progress(DropClose)
-			if err := opts.Wait(ctx, model.DrainTime(a.e.Store.Timing)); err != nil {
+			if err := opts.Wait(ctx, catalog.DrainTime(a.e.Store.Timing)); err != nil {
 				return nil, err
 			}
 		}

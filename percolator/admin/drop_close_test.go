@@ -17,7 +17,7 @@ func TestBackfillThatEndsWhileItsIndexIsBeingDropped(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c, reader := fixture.Context(t), env.Client, env.NewClient()
-	setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
 	addIndexes(t, ctx, env, c, "city")
 	scan := func() error {
 		s, err := reader.Snapshot(ctx)
@@ -49,7 +49,7 @@ func TestBackfillThatEndsWhileItsIndexIsBeingDropped(t *testing.T) {
 				fixture.Must(t, scan())
 			}
 		case phase == admin.DropDrain: // no writer that knows maintains it
-			setPeople(t, ctx, c, fixture.City, "ann", "Oslo")
+			fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Oslo")
 			fixture.WantErr(t, scan(), percolator.ErrSchemaMismatch)
 		}
 		return nil

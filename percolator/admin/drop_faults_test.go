@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -106,16 +105,16 @@ func (p droppedParts) schema() *percolator.Schema {
 // dropAt has the first request of a drop for which at says so meet a fault.
 func dropAt(t *testing.T, parts droppedParts, at func(kind string) bool, fault percolatortest.Action) {
 	percolatortest.Bubble(t, func(t *testing.T) {
-		env := newCollectorEnv(t, func(s *percolator.Schema) { s.Tables = droppedParts{}.schema().Tables })
+		env := fixture.NewCollectorEnv(t, func(s *percolator.Schema) { s.Tables = droppedParts{}.schema().Tables })
 		ctx, next := context.Background(), parts.schema()
 		next.Timing = env.Client.Schema().Timing
 		town(t, ctx, env.Client)
 		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 			return tx.Notify(percolator.Cell{Table: "people", Row: "a", Column: "poke"})
 		}))
-		acknowledge(t, ctx, env.Client, fixture.City.Cell("m3"), "O")
-		strand(t, ctx, env, percolator.Cell{Table: "gone", Row: "row", Column: "c"}, fixture.Cell("one", "c"), fixture.City.Cell("m1"))
-		strand(t, ctx, env, fixture.City.Cell("m2"), fixture.Cell("two", "c"))
+		fixture.Acknowledge(t, ctx, env.Client, fixture.City.Cell("m3"), "O")
+		fixture.Strand(t, ctx, env, percolator.Cell{Table: "gone", Row: "row", Column: "c"}, fixture.Cell("one", "c"), fixture.City.Cell("m1"))
+		fixture.Strand(t, ctx, env, fixture.City.Cell("m2"), fixture.Cell("two", "c"))
 		before, err := env.Client.Snapshot(ctx)
 		fixture.Must(t, err)
 		f := newDropFault(env, at, fault)
@@ -129,28 +128,6 @@ func dropAt(t *testing.T, parts droppedParts, at func(kind string) bool, fault p
 		time.Sleep(fixture.LockTTL)
 		checkDropEnded(t, ctx, env, parts, next, before.StartTimestamp())
 	})
-}
-
-// strand commits cells, the first of which is the primary, for a client that dies at once.
-func strand(t testing.TB, ctx context.Context, env *percolatortest.Env, cells ...percolator.Cell) {
-	t.Helper()
-	dead := env.NewClient()
-	committed := false
-	env.FaultsOf(dead).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if committed {
-			return percolatortest.Crash
-		}
-		committed = fixture.IsCommit(r)
-		return percolatortest.Pass
-	})
-	fixture.Must(t, fixture.Update(ctx, dead, func(tx *percolator.Txn) (err error) {
-		for _, c := range cells {
-			err = errors.Join(err, tx.Set(c, []byte("stranded")))
-		}
-		return err
-	}))
-	_ = dead.Flush(ctx)
-	env.FaultsOf(dead).Crash()
 }
 
 // dropFault has one request of a client that drops something meet a fault.
@@ -227,7 +204,7 @@ func (f *dropFault) idle(is bool) {
 // checkDropEnded calls the drop again, and looks for what it has left, and what it should have.
 func checkDropEnded(t testing.TB, ctx context.Context, env *percolatortest.Env, parts droppedParts, next *percolator.Schema, before tso.Timestamp) {
 	t.Helper()
-	c := env.NewClient(percolatortest.Configure(shortRetention))
+	c := env.NewClient(fixture.ShortRetention)
 	opts := admin.DropOptions{ClientOptions: env.Options()}
 	fixture.Must(t, fixture.ErrOf(admin.New(c).DropFromSchema(ctx, next, opts)))
 	deleted, err := admin.New(c).DropFromSchema(ctx, next, opts)
@@ -248,17 +225,17 @@ func checkDropEnded(t testing.TB, ctx context.Context, env *percolatortest.Env, 
 	if now := tables(t, ctx, env); now != wantTables {
 		t.Errorf("the tables are %s, not %s", now, wantTables)
 	}
-	whole := people(t, ctx, c, percolator.AsOfTimestamp(before))
+	whole := fixture.ListPeople(t, ctx, c, percolator.AsOfTimestamp(before))
 	want := whole
 	if parts.column {
 		want = strings.Join(slices.DeleteFunc(strings.Fields(whole), func(cell string) bool { return strings.HasSuffix(cell, "/city") }), " ")
 	}
-	if now := people(t, ctx, c); now != want || len(strings.Fields(whole)) != 36 {
+	if now := fixture.ListPeople(t, ctx, c); now != want || len(strings.Fields(whole)) != 36 {
 		t.Errorf("there are %s; before the drop there were %s", now, whole)
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("one", "c"), "stranded")
 	fixture.WantNow(t, ctx, c, fixture.Cell("two", "c"), "stranded")
-	wantRight(t, ctx, c, "name")
+	fixture.WantIndex(t, ctx, c, "name")
 	if parts.column {
 		checkColumnForgotten(t, ctx, env, c, next)
 	}
@@ -268,8 +245,8 @@ func checkDropEnded(t testing.TB, ctx context.Context, env *percolatortest.Env, 
 func checkColumnForgotten(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, next *percolator.Schema) {
 	t.Helper()
 	for range 2 {
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, c)
+		env.Clock.Advance(fixture.PastRetention)
+		fixture.Collect(t, ctx, c)
 	}
 	fixture.Must(t, env.Store().Open("people").ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
 		for family, items := range r {
@@ -335,7 +312,7 @@ func TestDropOfAColumnBesideAnEarlierDeletion(t *testing.T) {
 	env.Clock.Advance(fixture.LockTTL)
 	town(t, ctx, env.Client)
 	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).DropFromSchema(ctx, droppedParts{column: true}.schema(), noWait(env))))
-	if left := people(t, ctx, env.Client); strings.Contains(left, "/city") {
+	if left := fixture.ListPeople(t, ctx, env.Client); strings.Contains(left, "/city") {
 		t.Errorf("the drop has left %s", left)
 	}
 }
@@ -369,7 +346,7 @@ func TestDropOfAColumnThatHasComeBack(t *testing.T) {
 			if fixture.Must(t, err); len(deleted) > 0 {
 				t.Errorf("deleted: %v", deleted)
 			}
-			if now := people(t, ctx, env.NewClient()); strings.Count(now, "/city") != 12 {
+			if now := fixture.ListPeople(t, ctx, env.NewClient()); strings.Count(now, "/city") != 12 {
 				t.Errorf("of the new column there are %s", now)
 			}
 			stored, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ReadSchema(ctx)

@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -23,12 +22,12 @@ const manyPeople = 100
 // cityEnv is an instance with many people, each in a city of its own, which an index knows.
 func cityEnv(t testing.TB, ctx context.Context) *percolatortest.Env {
 	t.Helper()
-	env := newCollectorEnv(t, func(s *percolator.Schema) { s.Tables = peopleSchema(percolator.Timing{}, "city").Tables })
+	env := fixture.NewCollectorEnv(t, func(s *percolator.Schema) { s.Tables = peopleSchema(percolator.Timing{}, "city").Tables })
 	var pairs []string
 	for i := range manyPeople {
 		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("city %03d", i))
 	}
-	setPeople(t, ctx, env.Client, fixture.City, pairs...)
+	fixture.SetPeople(t, ctx, env.Client, fixture.City, pairs...)
 	return env
 }
 
@@ -70,7 +69,7 @@ func begin(t testing.TB, stream iter.Seq2[percolator.Entry, error]) (rest func()
 func whenAnnounced(t testing.TB, ctx context.Context, c *percolator.Client, f func()) {
 	t.Helper()
 	stop, cancel := context.WithCancel(ctx)
-	_, err := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+	_, err := fixture.NewCollector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		if col.Phase == model.CollectionDrain && stop.Err() == nil {
 			f()
 			cancel()
@@ -87,7 +86,7 @@ func comesBack(t testing.TB, ctx context.Context, env *percolatortest.Env, witho
 	c := env.Client
 	without.Timing = c.Schema().Timing
 	fixture.Must(t, fixture.ErrOf(admin.New(c).DropFromSchema(ctx, without, admin.DropOptions{ClientOptions: env.Options()})))
-	time.Sleep(afterwards)
+	time.Sleep(fixture.PastRetention)
 	learn()
 	whenAnnounced(t, ctx, c, func() {
 		addIndexes(t, ctx, env, c, "city")
@@ -166,7 +165,7 @@ func TestIndexScanByOldKnowledge(t *testing.T) {
 		blind.Store(true)
 		_, err := admin.New(c).DropFromSchema(ctx, peopleSchema(c.Schema().Timing), admin.DropOptions{ClientOptions: env.Options()})
 		fixture.Must(t, err)
-		time.Sleep(afterwards)
+		time.Sleep(fixture.PastRetention)
 		whenAnnounced(t, ctx, c, func() { addIndexes(t, ctx, env, c, "city") })
 		for _, want := range []error{percolator.ErrSnapshotTooOld, percolator.ErrSchemaMismatch} {
 			s, err := reader.Snapshot(ctx)
@@ -215,7 +214,7 @@ func TestIndexScanBesideADrop(t *testing.T) {
 			if drains++; drains != 2 {
 				return nil
 			}
-			setPeople(t, ctx, c, fixture.City, "newcomer", "city 100")
+			fixture.SetPeople(t, ctx, c, fixture.City, "newcomer", "city 100")
 			s, err := reader.Snapshot(ctx)
 			fixture.Must(t, err)
 			blind.Store(false)

@@ -16,19 +16,19 @@ import (
 // may commit, no index has its name (I26).
 func TestNameOfADroppedIndexRests(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, peopleSchema(percolator.Timing{}, "city"), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, peopleSchema(percolator.Timing{}, "city"), fixture.ShortRetention)
 	ctx, c := fixture.Context(t), env.Client
-	setPeople(t, ctx, c, fixture.City, "ann", "Rome")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome")
 	fixture.Must(t, fixture.ErrOf(admin.New(c).DropFromSchema(ctx, peopleSchema(c.Schema().Timing), noWait(env))))
 	again := peopleSchema(c.Schema().Timing, "city")
 	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, again, env.Options()...), percolator.ErrSchemaMismatch)
 	again.Tables[0].Indexes[0].Name = "town"
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, again, env.Options()...))
 	fixture.Must(t, fixture.ErrOf(admin.New(c).DropFromSchema(ctx, peopleSchema(c.Schema().Timing), noWait(env))))
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	whenAnnounced(t, ctx, c, func() { addIndexes(t, ctx, env, c, "city") })
 	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 }
 
 // A read begins by old knowledge, in which its table is there, and is held up until the table has
@@ -70,9 +70,9 @@ func TestUniqueValueByOldKnowledge(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()
-		env := newCollectorEnv(t, func(s *percolator.Schema) { s.Tables = peopleSchema(percolator.Timing{}, "mail").Tables })
+		env := fixture.NewCollectorEnv(t, func(s *percolator.Schema) { s.Tables = peopleSchema(percolator.Timing{}, "mail").Tables })
 		c := env.Client
-		setPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		writer, blind := metaBlind(env)
 		blind.Store(true)
 		drains := 0
@@ -80,9 +80,9 @@ func TestUniqueValueByOldKnowledge(t *testing.T) {
 		opts.Wait = func(ctx context.Context, d time.Duration) error {
 			time.Sleep(d)
 			if drains++; drains == 2 {
-				setPeople(t, ctx, c, fixture.Mail, "ann", "other@x")
+				fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "other@x")
 				blind.Store(false)
-				setPeople(t, ctx, writer, fixture.Mail, "bob", "ann@x")
+				fixture.SetPeople(t, ctx, writer, fixture.Mail, "bob", "ann@x")
 			}
 			return nil
 		}

@@ -14,20 +14,13 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// learnSchema applies a schema, and has c learn of it.
-func learnSchema(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, s *percolator.Schema) {
-	t.Helper()
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
-}
-
 // halfBackfilled returns an instance with 20 cells, of which a backfill has 10 in the index city.
 func halfBackfilled(t *testing.T, ctx context.Context) *percolatortest.Env {
 	t.Helper()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	c := env.Client
 	for i := range 20 {
-		setPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
+		fixture.SetPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
 	}
 	addIndexes(t, ctx, env, c, "city")
 	broken, stop := context.WithCancel(ctx)
@@ -50,10 +43,10 @@ func stepwise(progress func(admin.BackfillProgress)) admin.BackfillOptions {
 // dropCity drops the index, and applies a schema when its name has rested.
 func dropCity(t testing.TB, ctx context.Context, env *percolatortest.Env, next *percolator.Schema) {
 	t.Helper()
-	c := env.NewClient(percolatortest.Configure(shortRetention))
+	c := env.NewClient(fixture.ShortRetention)
 	_, err := admin.New(c).DropFromSchema(ctx, peopleSchema(c.Schema().Timing), noWait(env))
 	fixture.Must(t, err)
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	whenAnnounced(t, ctx, c, func() { learnSchema(t, ctx, env, env.Client, next) })
 }
 
@@ -69,7 +62,7 @@ func TestBackfillOfAnIndexThatWasDroppedAndAddedAgain(t *testing.T) {
 	if report.Resumed || report.Cells != 20 {
 		t.Errorf("%+v", report)
 	}
-	wantRight(t, ctx, env.Client, "city")
+	fixture.WantIndex(t, ctx, env.Client, "city")
 }
 
 // A backfill lives through the drop of its index, which is added again: it does not say that the
@@ -95,7 +88,7 @@ func TestBackfillBesideADropOfItsIndex(t *testing.T) {
 	if report.Resumed {
 		t.Errorf("%+v", report)
 	}
-	wantRight(t, ctx, env.Client, "city")
+	fixture.WantIndex(t, ctx, env.Client, "city")
 }
 
 // The Bigtable table of an index is lost while the index is building. What was in it has to be
@@ -111,7 +104,7 @@ func TestBackfillOfAnIndexWhoseTableWasLost(t *testing.T) {
 		fixture.Must(t, a.DeleteTable(ctx, "people.city"))
 		addIndexes(t, ctx, env, env.Client, "city")
 		fixture.Must(t, fixture.ErrOf(admin.New(env.Client).BackfillIndex(ctx, "people", "city", atOnce)))
-		wantRight(t, ctx, env.Client, "city")
+		fixture.WantIndex(t, ctx, env.Client, "city")
 	})
 }
 
@@ -125,13 +118,13 @@ func TestBackfillObserverOfAColumnThatIsObservedAgain(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		const n = 20
-		env := newCollectorEnv(t, func(s *percolator.Schema) {
+		env := fixture.NewCollectorEnv(t, func(s *percolator.Schema) {
 			onlyPeople(s)
 			s.Tables[0].Observed = nil
 		})
 		ctx, c := context.Background(), env.Client
 		for i := range n {
-			setPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
+			fixture.SetPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
 		}
 		observed := &percolator.Schema{Timing: c.Schema().Timing}
 		onlyPeople(observed)
@@ -147,8 +140,8 @@ func TestBackfillObserverOfAColumnThatIsObservedAgain(t *testing.T) {
 		_, err := admin.New(c).DropFromSchema(ctx, plain, noWait(env))
 		fixture.Must(t, err)
 		for range 3 {
-			time.Sleep(afterwards)
-			collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
+			fixture.Collect(t, ctx, c)
 		}
 		if left := fixture.CellsOf(t, ctx, env, "people", "notify"); left > 0 {
 			t.Fatalf("%d notifications are left", left)
@@ -169,11 +162,11 @@ func TestDeleteRangeInATableThatWasDroppedAndCreatedAgain(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		const n = 20
 		people := func(s *percolator.Schema) { s.Tables = []percolator.Table{{Name: "people"}, {Name: "t"}} }
-		env := newCollectorEnv(t, people)
+		env := fixture.NewCollectorEnv(t, people)
 		ctx, c := context.Background(), env.Client
 		fill := func() {
 			for i := range n {
-				setPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
+				fixture.SetPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
 			}
 		}
 		fill()
@@ -189,8 +182,8 @@ func TestDeleteRangeInATableThatWasDroppedAndCreatedAgain(t *testing.T) {
 		_, err := admin.New(c).DropFromSchema(ctx, &percolator.Schema{Timing: c.Schema().Timing, Tables: both.Tables[1:]}, noWait(env))
 		fixture.Must(t, err)
 		for range 3 {
-			time.Sleep(afterwards)
-			collect(t, ctx, c)
+			time.Sleep(fixture.PastRetention)
+			fixture.Collect(t, ctx, c)
 		}
 		learnSchema(t, ctx, env, c, both)
 		fill()
@@ -216,7 +209,7 @@ func TestBackfillObserverBesideADropOfItsColumn(t *testing.T) {
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, c := fixture.Context(t), env.Client
 	for i := range 20 {
-		setPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
+		fixture.SetPeople(t, ctx, c, fixture.City, fmt.Sprintf("p%02d", i), "Rome")
 	}
 	observed, plain := &percolator.Schema{Timing: c.Schema().Timing}, peopleSchema(c.Schema().Timing)
 	observed.Tables = append(observed.Tables, percolator.Table{Name: "people", Observed: []string{"city"}}, percolator.Table{Name: "t"})

@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -51,7 +50,7 @@ func TestDropTable(t *testing.T) {
 
 	hold, err := a.TakeHold(ctx, 0, time.Hour, "a reader")
 	fixture.Must(t, err)
-	fixture.WantErr(t, fixture.ErrOf(a.DropFromSchema(ctx, onlyT, noWait(env))), percolator.ErrLocked)
+	fixture.WantErr(t, fixture.ErrOf(a.DropFromSchema(ctx, onlyT, noWait(env))), admin.ErrHeld)
 	fixture.Must(t, a.ReleaseHold(ctx, hold))
 	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, env.Instance, onlyT, env.Options()...), percolator.ErrSchemaMismatch)
 	if tables(t, ctx, env) != "people people.city people.mail t" {
@@ -108,7 +107,7 @@ func TestDropIndex(t *testing.T) {
 		t.Errorf("deleted: %v, phases %v", deleted, phases)
 	}
 	town(t, ctx, c)
-	wantRight(t, ctx, c, "city")
+	fixture.WantIndex(t, ctx, c, "city")
 	if tables(t, ctx, env) != "people people.city t" {
 		t.Errorf("tables: %s", tables(t, ctx, env))
 	}
@@ -288,7 +287,7 @@ func TestDropColumns(t *testing.T) {
 }
 
 func dropColumns(t *testing.T, interruptedAt admin.DropPhase) {
-	env := newCollectorEnv(t, func(s *percolator.Schema) { s.Tables = columnsSchema().Tables })
+	env := fixture.NewCollectorEnv(t, func(s *percolator.Schema) { s.Tables = columnsSchema().Tables })
 	ctx, c := context.Background(), env.Client
 	town(t, ctx, c)
 	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
@@ -348,8 +347,8 @@ func dropColumns(t *testing.T, interruptedAt admin.DropPhase) {
 		t.Errorf("%+v is left to do", plan)
 	}
 	for range 2 {
-		time.Sleep(afterwards)
-		collect(t, ctx, c)
+		time.Sleep(fixture.PastRetention)
+		fixture.Collect(t, ctx, c)
 	}
 	if n := fixture.CellsOf(t, ctx, env, "people", "notify"); n != 0 {
 		t.Errorf("%d notifications are left", n)

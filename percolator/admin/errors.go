@@ -17,6 +17,15 @@ var (
 	ErrRepairing = model.ErrRepairing
 )
 
+// Other work on the instance stands in the way.
+var (
+	// ErrLeased: another process holds the lease of collection, or of the sweep, and does the work.
+	ErrLeased = model.ErrLeased
+	// ErrHeld: holds keep snapshots that show what is to be dropped. Release them (ReleaseHold), or
+	// wait until they expire.
+	ErrHeld = model.ErrHeld
+)
+
 // A restore, an import or a repair was refused.
 var (
 	// ErrNotEmpty: a restore needs empty tables, an import an empty one.

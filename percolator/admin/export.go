@@ -1,13 +1,12 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"iter"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -17,17 +17,17 @@ type Collection = model.Collection
 // CollectorConfig configures a collector. The zero value is useful.
 type CollectorConfig = model.CollectorConfig
 
-// CollectionBounds tells how far collection has come and how far a cycle of this client's Collector
-// would go if it began now.
+// CollectionBounds tells how far collection has come, and how far a cycle of this client's
+// Collector would go if it started now.
 type CollectionBounds struct {
 	Now       tso.Timestamp // the oracle's present
 	Safepoint tso.Timestamp // announced: reads at or below it are refused; 0: none was yet
-	Announced tso.Timestamp // the oracle's time when it was
+	Announced tso.Timestamp // the oracle's time of that announcement
 	Watermark tso.Timestamp // nothing newer has been removed
 
 	Retention time.Duration // Config.Retention of this client, on which Next depends
-	Next      tso.Timestamp // what a cycle would announce or finish; at most Safepoint
-	HeldBy    *model.Hold   // the hold that keeps Next below the retention; may be nil
+	Next      tso.Timestamp // what a cycle would announce or finish; at least Safepoint
+	HeldBy    *model.Hold   // the hold that keeps Next below the retention; nil: none
 }
 
 // TakeHold keeps what a snapshot at ts (0: now) reads from collection for ttl (0: 1 h; at most
@@ -45,10 +45,10 @@ func (a *Admin) ExtendHold(ctx context.Context, h model.Hold, ttl time.Duration)
 	return a.e.Meta.ExtendHold(ctx, h, ttl)
 }
 
-// KeepHold extends a hold for ttl, eight times in each, until stop is called, which waits for that.
-// The context that it returns ends when the hold is gone; its cause is ErrSnapshotTooOld then.
-// Whether the hold has lasted, a last ExtendHold tells: other errors of those before pass by
-// themselves.
+// KeepHold extends h by ttl every ttl/8 until the caller calls stop, which returns when the last
+// extension has ended. held ends when the hold is gone, with the cause ErrSnapshotTooOld. KeepHold
+// tries again after other errors, so call ExtendHold once more at the end to learn whether the hold
+// has lasted.
 func (a *Admin) KeepHold(ctx context.Context, h model.Hold, ttl time.Duration) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -119,8 +119,12 @@ func (a *Admin) NewCollector(cfg CollectorConfig) (*Collector, error) {
 func (c *Collector) Run(ctx context.Context) error { return c.c.Run(ctx) }
 
 // Collect runs one cycle now. It takes at least the drain, 80 s with the default Timing, unless
-// there is nothing new to collect. ErrLocked: another collector is at work, and this one has taken
-// part in its erasing as far as that was in flight (the Collection then holds the counts of its own
-// part), or a transaction that is older than the retention is still alive. The next cycle continues
-// one that failed.
+// there is nothing new to collect. If another collector holds the lease, Collect takes part in its
+// erasing instead, and returns without an error what it has erased itself: Phase is CollectionErase
+// then, and Holder the other collector.
+//
+// Errors: ErrLeased if another collector holds the lease and nothing is left for this one to erase;
+// ErrLocked if a transaction older than the retention is still alive; ErrConflict if holds were taken
+// again and again meanwhile; ErrCorrupt for a lock that cannot be resolved; those of the store. The
+// next cycle continues one that failed.
 func (c *Collector) Collect(ctx context.Context) (Collection, error) { return c.c.Collect(ctx) }

@@ -1,332 +1,142 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
-	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-	"github.com/gopercolator/percolator/tso"
 )
 
-// retention of these tests' clients, and a step of the oracle's clock that leaves it behind.
-const (
-	retention  = time.Minute
-	afterwards = retention + 5*time.Second
-)
-
-func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
-
-// newCollectorEnv is newEnv with a drain that tests can wait for. A client re-reads the meta row a
-// few times in each MetaMaxAge: shorter ones would make that most of what many clients at once do.
-func newCollectorEnv(t testing.TB, change ...func(*percolator.Schema)) *percolatortest.Env {
-	t.Helper()
-	s := fixture.Schema()
-	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 10 * time.Second}
-	for _, f := range change {
-		f(s)
-	}
-	return percolatortest.New(t, s, percolatortest.Configure(shortRetention))
+// changesHolds recognizes a request that takes, extends or releases a hold.
+func changesHolds(r percolatortest.Request) bool {
+	return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 }
 
-// byPasses has collection pass over all tables.
-func byPasses(s *percolator.Schema) { s.DisableJournal = true }
-
-// bothWays runs a test, in virtual time, of what must hold by the journal and by passes.
-func bothWays(t *testing.T, test func(t *testing.T, env *percolatortest.Env)) {
-	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {byPasses}} {
+// A late copy of an earlier request does not take back an extension that was acknowledged after it.
+func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"take", "extend"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			percolatortest.Bubble(t, func(t *testing.T) { test(t, newCollectorEnv(t, change...)) })
+			env := fixture.NewCollectorEnv(t)
+			ctx, c := fixture.Context(t), env.Client
+			late := percolatortest.NewHold()
+			if name == "take" {
+				env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, late.Copy()))
+			}
+			h, err := admin.New(c).TakeHold(ctx, 0, 2*time.Minute, "")
+			fixture.Must(t, err)
+			if name == "extend" {
+				env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, late.Copy()))
+				h, err = admin.New(c).ExtendHold(ctx, h, 2*time.Minute)
+				fixture.Must(t, err)
+			}
+			long, err := admin.New(c).ExtendHold(ctx, h, 24*time.Hour)
+			fixture.Must(t, err)
+			late.Release()
+			holds, err := admin.New(c).Holds(ctx)
+			fixture.Must(t, err)
+			if len(holds) != 1 || holds[0].Expires != long.Expires {
+				t.Errorf("the hold was acknowledged until %v, stored is until %v", long.Expires.Time(), holds[0].Expires.Time())
+			}
 		})
 	}
 }
 
-func collector(t testing.TB, c *percolator.Client, cfg admin.CollectorConfig) *admin.Collector {
-	t.Helper()
-	g, err := admin.New(c).NewCollector(cfg)
-	fixture.Must(t, err)
-	return g
-}
-
-func collect(t testing.TB, ctx context.Context, c *percolator.Client) admin.Collection {
-	t.Helper()
-	col, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
-	fixture.Must(t, err)
-	return col
-}
-
-// A reader keeps its snapshot while the cell is overwritten often, as long as its hold
-// lasts, and gets an error, never another value, when it does not.
-func TestPinnedReader(t *testing.T) {
-	fixture.Long(t)
+// A late copy of TakeHold does not bring a released hold back.
+func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 	t.Parallel()
-	bothWays(t, testPinnedReader)
-}
-
-func testPinnedReader(t *testing.T, env *percolatortest.Env) {
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
-	fixture.Put(t, ctx, c, "r", "c", "before")
-	fixture.Put(t, ctx, c, "r", "c", "pinned")
-	pinned, err := c.Snapshot(ctx)
+	late := percolatortest.NewHold()
+	env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, late.Copy()))
+	h, err := admin.New(c).TakeHold(ctx, 0, model.MaxHoldTTL, "")
 	fixture.Must(t, err)
-	hold, err := admin.New(c).TakeHold(ctx, pinned.StartTimestamp(), 0, "a long report")
-	fixture.Must(t, err)
-	versions := fixture.Of(1000, 200)
-	for i := range versions {
-		fixture.Put(t, ctx, c, "r", "c", fmt.Sprint(i))
+	fixture.Must(t, admin.New(c).ReleaseHold(ctx, h))
+	late.Release()
+	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("after the release: %v, %v", holds, err)
 	}
-	newest := fmt.Sprint(versions - 1)
-	unpinned, err := c.Snapshot(ctx)
-	fixture.Must(t, err)
-	env.Clock.Advance(afterwards)
-
-	if col := collect(t, ctx, c); col.Safepoint != hold.Timestamp-1 || col.Versions != 2 {
-		t.Errorf("collected %+v, want the first version and its record, up to %d", col, hold.Timestamp-1)
-	}
-	other := env.NewClient(percolatortest.Configure(shortRetention))
-	late, err := other.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
-	fixture.Must(t, err) // beyond the retention, but held
-	patient := env.NewClient()
-	below, err := patient.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
-	fixture.Must(t, err) // within its own, longer retention: only the safepoint ends it
-	for _, s := range []*percolator.Snapshot{pinned, late, below} {
-		fixture.WantValue(t, ctx, s, fixture.Cell("r", "c"), "pinned")
-	}
-	fixture.WantValue(t, ctx, unpinned, fixture.Cell("r", "c"), newest)
-	fixture.WantCells(t, ctx, env, "held", versions+1, 0, versions+1, 0)
-
-	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
-	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
-	if col := collect(t, ctx, c); col.Versions != 2*int64(versions) {
-		t.Errorf("collected %+v", col)
-	}
-	fixture.WantCells(t, ctx, env, "released", 1, 0, 1, 0)
-	for _, s := range []*percolator.Snapshot{late, unpinned, below} {
-		_, err = s.Get(ctx, fixture.Cell("other row", "c")) // what it has read is in its cache
-		fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
-		fixture.WantErr(t, fixture.FirstError(s.Scan(ctx, "t", percolator.All())), percolator.ErrSnapshotTooOld)
-	}
-	_, err = c.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
-	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
-	_, err = admin.New(c).TakeHold(ctx, pinned.StartTimestamp(), 0, "")
-	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
-	_, err = admin.New(c).ExtendHold(ctx, hold, 0)
-	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
-	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), newest)
 }
 
-// Locks that are older than the retention are resolved by their primaries before anything is
-// removed, in tables of indexes as well.
-func TestCollectionResolvesStrandedLocks(t *testing.T) {
+// ExtendHold changes when a hold expires and nothing else, whatever the caller's value says.
+func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
 	t.Parallel()
-	bothWays(t, testCollectionResolvesStrandedLocks)
-}
-
-func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) {
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
-	fixture.Put(t, ctx, c, "a", "seen", "old", "b", "seen", "old")
-
-	committed := env.NewClient(percolatortest.Configure(shortRetention))
-	env.FaultsOf(committed).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Method == percolatortest.MutateRows {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
-	})
-	tx := fixture.MustBegin(t, ctx, committed)
-	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "seen"), []byte("new")), tx.Set(fixture.Cell("b", "seen"), []byte("new")),
-		tx.Set(percolator.Cell{Table: "people", Row: "p", Column: "city"}, []byte("Zürich"))))
-	fixture.MustCommit(t, ctx, tx)
-	fixture.Must(t, committed.Flush(ctx))
-	fixture.CrashAfter(t, env, nil, "c", "d") // before its commit point
-	if n := fixture.CellsOf(t, ctx, env, "people.city", "lock"); n != 1 {
-		t.Fatalf("%d locks in the index, want 1", n)
-	}
-
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Locks != 5 {
-		t.Errorf("collected %+v, want 5 locks resolved", col)
-	}
-	for _, r := range []string{"a", "b"} {
-		fixture.WantNow(t, ctx, c, fixture.Cell(r, "seen"), "new")
-	}
-	for _, r := range []string{"c", "d"} {
-		fixture.WantNow(t, ctx, c, fixture.Cell(r, "c"), "")
-	}
-	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Zürich:p" {
-		t.Errorf("the index lists %q", got)
-	}
-	// Of a and b one version; of c the marker that roll back placed on the primary, no older than
-	// the lock: gone as well.
-	fixture.WantCells(t, ctx, env, "collected", 2, 0, 2, 4)
-}
-
-// Phase two of a transaction arrives when its lock has been resolved, the cell deleted, and all of
-// that collected. The record that it leaves has no data: it is read as absence, counted, and
-// removed by the next cycle.
-func TestPhaseTwoLandsAfterCollection(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testPhaseTwoLandsAfterCollection)
-}
-
-func testPhaseTwoLandsAfterCollection(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
-	ctx, c := fixture.Context(t), env.Client
-	slow := env.NewClient(percolatortest.Configure(shortRetention))
-	held := percolatortest.NewHold()
-	env.FaultsOf(slow).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows }, held))
-	tx := fixture.MustBegin(t, ctx, slow)
-	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "c"), []byte("v")), tx.Set(fixture.Cell("b", "seen"), []byte("v"))))
-	fixture.MustCommit(t, ctx, tx)
-	held.Wait(t, 1)
-	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("b", "seen")) }))
-	clear, err := c.Snapshot(ctx)
+	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	fixture.Must(t, err)
-	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), clear.StartTimestamp()))
-	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 1 || col.Postponed != 0 {
-		t.Errorf("collected %+v, want the deleted cell gone", col)
-	}
-	fixture.WantCells(t, ctx, env, "collected", 1, 0, 1, 0)
-
-	held.Release()
-	fixture.WantCells(t, ctx, env, "late", 1, 0, 2, 1)
-	fixture.WantNow(t, ctx, c, fixture.Cell("b", "seen"), "")
-	fixture.Must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-		n := 0
-		for _, err := range s.Scan(ctx, "t", percolator.All()) {
-			fixture.Must(t, err)
-			n++
-		}
-		if n != 1 {
-			t.Errorf("a scan finds %d cells", n)
-		}
-		return nil
-	}))
-	if n := c.Stats().LateRecords; n != 2 {
-		t.Errorf("counted %d late records, want 2", n)
-	}
-	// Its notification finds no change to run for.
-	tx = fixture.MustBegin(t, ctx, c)
-	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("b", "seen"), "O", []string{"O"})
-	if err != nil || ack.Run || !ack.Finished {
-		t.Errorf("Acknowledge: %+v, %v", ack, err)
-	}
-	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), tx.StartTimestamp()))
-	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
-	fixture.WantCells(t, ctx, env, "collected again", 1, 0, 1, 0)
-}
-
-// A deletion stays until every observer has seen it; then the tombstone goes with its
-// acknowledgments.
-func TestDeletionWaitsForItsObservers(t *testing.T) {
-	t.Parallel()
-	bothWays(t, testDeletionWaitsForItsObservers)
-}
-
-func testDeletionWaitsForItsObservers(t *testing.T, env *percolatortest.Env) {
-	ctx, c := fixture.Context(t), env.Client
-	fixture.Put(t, ctx, c, "r", "seen", "v")
-	acknowledge := func(want bool) {
-		t.Helper()
-		tx := fixture.MustBegin(t, ctx, c)
-		ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O"})
-		if err != nil || ack.Run != want {
-			t.Fatalf("Acknowledge: %+v, %v", ack, err)
-		}
-		fixture.MustCommit(t, ctx, tx)
-	}
-	acknowledge(true)
-	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 {
-		t.Errorf("collected %+v, want the deletion postponed", col)
-	}
-	fixture.WantCells(t, ctx, env, "behind", 0, 0, 2, 1) // the deletion and the acknowledgment of the put
-	acknowledge(true)
-	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Tombstones != 1 {
-		t.Errorf("collected %+v, want the cell gone", col)
-	}
-	fixture.WantCells(t, ctx, env, "acknowledged", 0, 0, 0, 0)
-	acknowledge(false)
-}
-
-// A hold that is taken while the safepoint is under way: one of them gives way, never both succeed.
-func TestHoldAgainstAnnouncement(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testHoldAgainstAnnouncement)
-}
-
-func testHoldAgainstAnnouncement(t *testing.T) {
-	env := newCollectorEnv(t)
-	ctx, c := fixture.Context(t), env.Client
-	fixture.Put(t, ctx, c, "r", "c", "v")
-	snap, err := c.Snapshot(ctx)
+	_, err = admin.New(c).ExtendHold(ctx, model.Hold{ID: h.ID}, 0)
+	holds, herr := admin.New(c).Holds(ctx)
+	fixture.Must(t, herr)
 	fixture.Must(t, err)
-	fixture.Put(t, ctx, c, "r", "c", "w")
-	env.Clock.Advance(afterwards)
-	slow := env.NewClient(percolatortest.Configure(shortRetention))
-	announcement := percolatortest.NewHold()
-	env.FaultsOf(slow).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
-		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row == "meta"
-	}, announcement))
-	done := make(chan error, 1)
-	var col admin.Collection
-	go func() {
-		var err error
-		col, err = collector(t, slow, admin.CollectorConfig{}).Collect(ctx)
-		done <- err
-	}()
-	announcement.Wait(t, 1)
-	_, err = admin.New(c).TakeHold(ctx, snap.StartTimestamp(), time.Hour, "in time")
-	fixture.Must(t, err)
-	announcement.Release()
-	fixture.Must(t, <-done)
-	if col.Safepoint >= snap.StartTimestamp() {
-		t.Errorf("collected up to %d, the hold is at %d", col.Safepoint, snap.StartTimestamp())
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).ExtendHold(ctx, model.Hold{}, 0)), percolator.ErrInvalidArgument)
+	if len(holds) != 1 || holds[0].Timestamp != h.Timestamp {
+		t.Errorf("ExtendHold(ID only) = %v moved the hold from %d to %+v", err, h.Timestamp, holds)
 	}
-	fixture.WantValue(t, ctx, snap, fixture.Cell("r", "c"), "v")
+}
 
-	// Holds expire by the oracle's clock.
+// A request for a hold whose answer is lost is repeated, and succeeds once.
+func TestHoldsWithLostAnswers(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	lose := func() { env.FaultsOf(c).Handle(fixture.AtMost(1, changesHolds, percolatortest.LoseAnswer)) }
+	lose()
+	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
+	fixture.Must(t, err)
+	lose()
+	longer, err := admin.New(c).ExtendHold(ctx, h, 2*time.Hour)
+	fixture.Must(t, err)
 	holds, err := admin.New(c).Holds(ctx)
-	if err != nil || len(holds) != 1 || holds[0].Reason != "in time" {
-		t.Fatalf("holds: %v, %v", holds, err)
+	if err != nil || len(holds) != 1 || holds[0] != longer || longer.Expires <= h.Expires {
+		t.Errorf("holds: %v, %v", holds, err)
 	}
-	longer, err := admin.New(c).ExtendHold(ctx, holds[0], 2*time.Hour)
-	fixture.Must(t, err)
-	env.Clock.Advance(time.Hour + time.Minute)
-	if col := collect(t, ctx, c); col.Safepoint >= snap.StartTimestamp() {
-		t.Errorf("the extended hold did not last: collected up to %d", col.Safepoint)
-	}
-	env.Clock.Advance(time.Hour)
-	if col := collect(t, ctx, c); col.Safepoint <= longer.Timestamp {
-		t.Errorf("an expired hold holds: collected up to %d", col.Safepoint)
-	}
+	lose()
+	fixture.Must(t, admin.New(c).ReleaseHold(ctx, h))
 	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
-	fixture.WantCells(t, ctx, env, "expired", 1, 0, 1, 0)
+}
+
+func TestHoldsAndCollectionAfterClose(t *testing.T) {
+	t.Parallel()
+	env := fixture.NewCollectorEnv(t)
+	ctx := fixture.Context(t)
+	c := env.NewClient(fixture.ShortRetention)
+	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
+	fixture.Must(t, err)
+	g := fixture.NewCollector(t, c, admin.CollectorConfig{})
+	fixture.Must(t, c.Close())
+	for name, f := range map[string]func() error{
+		"ReleaseHold": func() error { return admin.New(c).ReleaseHold(ctx, h) },
+		"ExtendHold":  func() error { return fixture.ErrOf(admin.New(c).ExtendHold(ctx, h, 0)) },
+		"TakeHold":    func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, 0, "")) },
+		"Holds":       func() error { return fixture.ErrOf(admin.New(c).Holds(ctx)) },
+		"Collection":  func() error { return fixture.ErrOf(admin.New(c).Collection(ctx)) },
+		"Collect":     func() error { return fixture.ErrOf(g.Collect(ctx)) },
+		"BackfillIndex": func() error {
+			return fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{}))
+		},
+		"VerifyIndex": func() error {
+			return fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{}))
+		},
+	} {
+		if err := f(); !errors.Is(err, percolator.ErrClosed) && !(name == "BackfillIndex" && err == nil) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
+	}
 }
 
 func TestHoldsRefused(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client
 	now, err := env.Oracle.Next(ctx)
 	fixture.Must(t, err)
@@ -347,166 +157,34 @@ func TestHoldsRefused(t *testing.T) {
 	}
 }
 
-// One collector at a time; and nothing is done when nothing is old enough.
-func TestCollectorLease(t *testing.T) {
+// TestCollectionBounds: the next safepoint is as new as the retention allows, unless a hold that
+// has not expired lies before it.
+func TestCollectionBounds(t *testing.T) {
 	t.Parallel()
-	bothWays(t, testCollectorLease)
-}
-
-func testCollectorLease(t *testing.T, env *percolatortest.Env) {
-	ctx, c := fixture.Context(t), env.Client
-	fixture.Put(t, ctx, c, "r", "c", "v")
-	env.Clock.Advance(afterwards)
-	var once sync.Once
-	var second error
-	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		once.Do(func() {
-			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != model.CollectionDrain {
-				t.Errorf("the first word is %+v", col)
-			}
-			_, second = collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{}).Collect(ctx)
-		})
-	}})
-	first, err := g.Collect(ctx)
-	fixture.Must(t, err)
-	fixture.WantErr(t, second, percolator.ErrLocked)
-	seen, err := admin.New(c).Collection(ctx)
-	if err != nil || seen.Phase != model.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
-		t.Errorf("the state afterwards: %+v, %v", seen, err)
-	}
-	// With a hold right above the GC watermark the safepoint cannot move: there is no cycle.
-	_, err = admin.New(c).TakeHold(ctx, first.Safepoint+1, 0, "")
-	fixture.Must(t, err)
-	before := len(env.FaultsOf(c).Requests())
-	again, err := g.Collect(ctx)
-	fixture.Must(t, err)
-	if n := len(env.FaultsOf(c).Requests()) - before; again.Started != first.Started || n > 10 {
-		t.Errorf("with nothing to do %d requests were sent: %+v", n, again)
-	}
-}
-
-// A lock that cannot be judged stops collection before it removes what the lock may depend on.
-func TestCorruptLockStopsCollection(t *testing.T) {
-	t.Parallel()
-	bothWays(t, testCorruptLockStopsCollection)
-}
-
-func testCorruptLockStopsCollection(t *testing.T, env *percolatortest.Env) {
-	ctx, c := fixture.Context(t), env.Client
-	fixture.Put(t, ctx, c, "r", "c", "v")
-	fixture.Put(t, ctx, c, "r", "c", "w")
-	fixture.Plant(t, ctx, env, "t", "r", "lock", "x", 5000, "nonsense")
-	env.Clock.Advance(afterwards)
-	_, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
-	fixture.WantErr(t, err, percolator.ErrCorrupt)
-	fixture.WantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
-	mut := bigtable.NewMutation()
-	mut.DeleteCellsInColumn("lock", "x")
-	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
-	collect(t, ctx, c)
-	fixture.WantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
-}
-
-// writeGarbage writes what a collector has to do: versions, a deletion, a stranded lock of each
-// sort, markers, and rows that must stay.
-func writeGarbage(t testing.TB, ctx context.Context, env *percolatortest.Env) (keep tso.Timestamp) {
-	t.Helper()
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
 	c := env.Client
-	for _, v := range []string{"1", "2", "3"} {
-		fixture.Put(t, ctx, c, "kept", "c", v, "kept", "seen", v, "gone", "c", v)
+	b, err := admin.New(c).CollectionBounds(ctx)
+	fixture.Must(t, err)
+	if b.Next != b.Now.Add(-b.Retention) || b.HeldBy != nil || b.Safepoint != 0 || b.Watermark != 0 {
+		t.Fatalf("%+v", b)
 	}
-	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("gone", "c")) }))
-	fixture.CrashAfter(t, env, nil, "rolled back", "back too")
-	fixture.CrashAfter(t, env, fixture.IsCommit, "forward", "forward too")
-	fixture.Must(t, c.Flush(ctx))
-	env.Clock.Advance(afterwards)
-	return fixture.Put(t, ctx, c, "kept", "c", "4")
-}
-
-func checkCollected(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client) {
-	t.Helper()
-	for row, want := range map[string]string{"kept": "4", "gone": "", "rolled back": "", "back too": "", "forward": "crashed", "forward too": "crashed"} {
-		fixture.WantNow(t, ctx, c, fixture.Cell(row, "c"), want)
+	h, err := admin.New(c).TakeHold(ctx, b.Next.Add(-time.Minute), time.Hour, "")
+	fixture.Must(t, err)
+	_, err = admin.New(c).TakeHold(ctx, b.Now, time.Hour, "")
+	fixture.Must(t, err)
+	b, err = admin.New(c).CollectionBounds(ctx)
+	fixture.Must(t, err)
+	if b.HeldBy == nil || b.HeldBy.ID != h.ID || b.Next != h.Timestamp-1 {
+		t.Errorf("with a hold: %+v", b)
 	}
-	// kept/c twice (what snapshots between GC watermark and now see), kept/seen, and the two that
-	// were rolled forward.
-	fixture.WantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
-}
-
-// A collector that lost its lease while it was stopped continues beside its successor, and does no
-// harm.
-func TestStoppedCollectorContinues(t *testing.T) {
-	t.Parallel()
-	bothWays(t, testStoppedCollectorContinues)
-}
-
-func testStoppedCollectorContinues(t *testing.T, env *percolatortest.Env) {
-	ctx := fixture.Context(t)
-	writeGarbage(t, ctx, env)
-	stopped := env.NewClient(percolatortest.Configure(shortRetention))
-	held := percolatortest.NewHold()
-	env.FaultsOf(stopped).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { // its first erasure
-		return r.Method == percolatortest.MutateRows && r.Table == "t"
-	}, held.Answer()))
-	done := make(chan error, 1)
-	go func() {
-		_, err := collector(t, stopped, admin.CollectorConfig{}).Collect(ctx)
-		done <- err
-	}()
-	held.Wait(t, 1)
-	env.Clock.Advance(2 * time.Minute)
-	collect(t, ctx, env.Client)
-	fixture.Put(t, ctx, env.Client, "gone", "c", "again")
-	held.Release()
-	// It finds out by its lease, or because its request was longer under way than any may be.
-	if err := <-done; !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	fixture.WantNow(t, ctx, env.Client, fixture.Cell("gone", "c"), "again")
-	fixture.WantNow(t, ctx, env.Client, fixture.Cell("kept", "c"), "4")
-}
-
-// More rows than a page: the position moves forward only, and a successor goes on where the first
-// one was.
-func TestCollectionIsResumed(t *testing.T) {
-	fixture.Long(t)
-	t.Parallel()
-	percolatortest.Bubble(t, testCollectionIsResumed)
-}
-
-func testCollectionIsResumed(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
-	ctx, c := fixture.Context(t), env.Client
-	const rows = 1500
-	for range 2 {
-		tx := fixture.MustBegin(t, ctx, c)
-		for i := range rows {
-			fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
-		}
-		fixture.MustCommit(t, ctx, tx)
-		fixture.Must(t, c.Flush(ctx))
-	}
-	env.Clock.Advance(afterwards)
-	stop, cancel := context.WithCancel(ctx)
-	var last string
-	g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == model.CollectionErase && col.Table == "t" {
-			if col.Row < last {
-				t.Errorf("went from %q back to %q", last, col.Row)
-			}
-			last = col.Row
-			cancel()
-		}
-	}})
-	_, err := g.Collect(stop)
-	fixture.WantErr(t, err, context.Canceled)
-	left, err := admin.New(c).Collection(ctx)
-	if err != nil || left.Phase != model.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
-		t.Fatalf("left behind: %+v, %v", left, err)
-	}
-	col := collect(t, ctx, c)
-	fixture.WantCells(t, ctx, env, "resumed", rows, 0, rows, 0)
-	if col.Safepoint < left.Safepoint {
-		t.Errorf("the GC watermark went back: %+v after %+v", col, left)
+	_, err = admin.New(c).ExtendHold(ctx, h, time.Millisecond)
+	fixture.Must(t, err)
+	env.Clock.Advance(time.Second)
+	b, err = admin.New(c).CollectionBounds(ctx)
+	fixture.Must(t, err)
+	if b.HeldBy != nil || b.Next != b.Now.Add(-b.Retention) {
+		t.Errorf("after the hold has expired: %+v", b)
 	}
 }

@@ -120,7 +120,7 @@ func (r RowInspection) Empty() bool { return len(r.Columns) == 0 }
 type ColumnInspection struct {
 	Column         string
 	Observed, Weak bool            // in the schema
-	Type           percolator.Type // as Admin.ColumnType tells it
+	Type           percolator.Type // as declared; TypeBytes if it is not
 	Versions       []VersionInspection
 	More           bool // older versions exist beyond InspectOptions.Versions
 	Reader         ReaderView
@@ -132,7 +132,7 @@ type ColumnInspection struct {
 // paper.
 type VersionInspection struct {
 	Timestamp tso.Timestamp    // 0 if no transaction has it; see Undecodable
-	Data      *DataInspection  // nil: there is none, as for all of these
+	Data      *DataInspection  // nil: none; so are Lock and Write
 	Lock      *LockInspection  // an uncommitted transaction holds the cell, or did
 	Write     *WriteInspection // a commit, or the marker of a roll back
 	Notify    bool             // observers may need to run
@@ -156,8 +156,8 @@ type DataInspection struct {
 type WriteInspection struct {
 	Kind    string        // "put", "delete", "lock" or "rollback"
 	StartTS tso.Timestamp // of its transaction: where its data is
-	// DataMissing says that it is a put whose data is not stored: damage, or below
-	// RowInspection.Mark what is left of a late commit.
+	// DataMissing says that the data of a put is not stored. Below RowInspection.Watermark a late
+	// commit leaves that behind; above it is damage.
 	DataMissing bool
 }
 
@@ -211,7 +211,7 @@ type ReaderView struct {
 	Reason   string // with ReaderCorrupt and ReaderTooOld, without any value
 }
 
-// LockState is what a lock stands for, once its primary has been looked at.
+// LockState is what a lock stands for, as its primary tells.
 type LockState string
 
 // The states of a lock.
@@ -245,8 +245,8 @@ type LockInspection struct {
 	CommitTS tso.Timestamp // with LockStateCommitted
 	// Age is how long ago the transaction began, by the oracle's clock, when the lock was judged.
 	Age time.Duration
-	// Expires is when the lock may be judged dead by its TTL. Only the primary is refreshed, so
-	// that its lock's time counts where it has one.
+	// Expires is when others may judge the transaction dead by its TTL: that of the primary's lock,
+	// which alone is refreshed, or of this lock if the primary has none.
 	Expires tso.Timestamp
 	// PrimaryLocked says that the primary holds the transaction's lock. An undecided transaction
 	// without it has not yet prewritten its primary, or has lost it.
@@ -255,8 +255,7 @@ type LockInspection struct {
 	Reason        string // with LockStateUndecodable: what is wrong, without any value
 }
 
-// Overdue is for how long, when the lock was judged, the time had been up by which its transaction
-// is judged, which is that of Expires. Below 0 there was time left.
+// Overdue is how long before the judgment Expires had passed. Below 0 it had not.
 func (l LockInspection) Overdue() time.Duration { return l.StartTS.Add(l.Age).Sub(l.Expires) }
 
 // IsPrimary reports whether the lock is on its transaction's primary.
@@ -267,10 +266,10 @@ func (l LockInspection) Resolvable() bool {
 	return l.State == LockStateCommitted || l.State == LockStateRolledBack || l.State == LockStateDead
 }
 
-// LockOptions is which locks ListLocks lists. The zero value lists all.
+// LockOptions selects the locks that ListLocks lists. The zero value lists all.
 type LockOptions struct {
 	// OlderThan leaves out the locks of transactions that began less than this ago, by the oracle's
-	// clock.
+	// clock. 0: none.
 	OlderThan time.Duration
 	PendingOptions
 }

@@ -1,23 +1,22 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"iter"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// ListLocks streams, by table and row, the locks that stand in r of table, which may be that of an
-// index, or "" for all of them, with what they stand for. Like ListPending it goes by the journal,
-// unless opts says otherwise. It reads the primaries of what it finds; it changes nothing:
-// ResolveLock resolves LockInspection.Lock. A lock is judged shortly after it was read, and may be
-// gone when it is returned.
+// ListLocks streams, by table and row, the locks in range r of a table, each with the status of its
+// transaction. table may be that of an index; "" stands for all tables and indexes. It finds locks
+// by the journal, as ListPending does, unless opts.Scan is set. It reads the primaries of what it
+// finds and changes nothing: ResolveLock resolves LockInspection.Lock. A lock is judged shortly
+// after it was read, and may be gone when it is returned.
 //
 // Errors: those of ListPending and of the oracle, ErrInvalidArgument for a negative age. Locks that
 // cannot be decoded are listed, not errors.

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -10,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -66,7 +66,7 @@ func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
 	if at.Table == model.MetaTable {
 		return fmt.Errorf("percolator: %w: %s holds no rows of transactions", model.ErrInvalidArgument, model.MetaTable)
 	}
-	if err := model.ValidateRow(at); err != nil {
+	if err := catalog.ValidateRow(at); err != nil {
 		return err
 	}
 	return a.e.Meta.RequireTable(ctx, at.Table)

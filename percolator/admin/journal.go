@@ -1,14 +1,13 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"iter"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -65,8 +64,8 @@ func (a *Admin) JournalStreams(ctx context.Context, most int) (list []JournalStr
 	return list, more, nil
 }
 
-// JournalRows streams the rows of a stream, those that are still there, from a number on; 0: from
-// its first one. Rows that cannot be decoded are listed, not errors. ErrInvalidArgument: stream is
+// JournalRows streams those rows of a stream that are still stored, from number from on; 0: from
+// the first one. Rows that cannot be decoded are listed, not errors. ErrInvalidArgument: stream is
 // not the id of one.
 func (a *Admin) JournalRows(ctx context.Context, stream string, from uint64) iter.Seq2[JournalRow, error] {
 	return func(yield func(JournalRow, error) bool) {
@@ -94,10 +93,10 @@ type NamedIn struct {
 // MaxEntriesSearched is how many rows of the journal EntriesOf reads at most.
 const MaxEntriesSearched = 20_000
 
-// EntriesOf finds the entries that name a row, those that are settled with the others until they
-// are collected. The journal has no index by rows, so it reads the streams, at most
-// MaxEntriesSearched of their rows; all tells whether that was all of them. What cannot be decoded
-// is passed over.
+// EntriesOf finds the entries of the journal that name a row: unsettled ones, and settled ones
+// until they are collected. The journal has no index by rows, so it reads the streams, at most
+// MaxEntriesSearched of their rows; all tells whether that was all of them. It skips what it cannot
+// decode.
 func (a *Admin) EntriesOf(ctx context.Context, table, row string) (found []NamedIn, all bool, err error) {
 	ctx = store.InBackground(ctx)
 	read := 0

@@ -54,7 +54,7 @@ func TestLockOfANewTableBesideASilentSchema(t *testing.T) {
 			return fixture.FirstError(admin.New(c).ListPending(ctx, "later", percolator.All(), admin.PendingOptions{}))
 		},
 		"Collect": func(ctx context.Context, c *percolator.Client, lock model.Lock) error {
-			return fixture.ErrOf(collector(t, c, admin.CollectorConfig{}).Collect(ctx))
+			return fixture.ErrOf(fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(ctx))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

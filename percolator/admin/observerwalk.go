@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -69,8 +68,8 @@ func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
 // observerWalk is one run of BackfillObserver or ForgetObserver.
 type observerWalk struct {
 	e *engine.Engine
-	position
-	undone   position // of the opposite walk, which has to begin anew after this one
+	walkPosition
+	undone   walkPosition // of the opposite walk, which has to begin anew after this one
 	table    string
 	column   string // the observed one
 	observer string
@@ -118,7 +117,7 @@ func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column
 		return nil, err
 	}
 	of := table + "\x00" + column + "\x00" + observer
-	return &observerWalk{e: a.e, table: table, column: column, observer: observer, life: m.LifeOfObserved(table, column), opts: opts, position: position{a.e.Store, what + of}, undone: position{a.e.Store, undoes + of}}, nil
+	return &observerWalk{e: a.e, table: table, column: column, observer: observer, life: m.LifeOfObserved(table, column), opts: opts, walkPosition: walkPosition{positionAt(a.e.Store, what+of)}, undone: walkPosition{positionAt(a.e.Store, undoes+of)}}, nil
 }
 
 // run goes from where an earlier run ended to the end of the table.
@@ -228,13 +227,13 @@ type walkCell struct {
 }
 
 func (w *observerWalk) resume(ctx context.Context) error {
-	v, err := w.load(ctx)
+	v, err := w.Read(ctx)
 	if err != nil || v == nil {
 		return err
 	}
 	var at walkCell
 	if err := json.Unmarshal(v, &at); err != nil {
-		return w.unreadable("a position")
+		return unreadable(w.MetaCell, "a position")
 	}
 	if at.Life == w.life {
 		w.at = at.ObserverProgress
@@ -254,14 +253,14 @@ func (w *observerWalk) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.position.forget(ctx)
+	return w.walkPosition.forget(ctx)
 }
 
 func (w *observerWalk) save(ctx context.Context) error {
 	if w.opts.DryRun {
 		return nil
 	}
-	return w.position.save(ctx, walkCell{w.at, []byte(w.at.Row), w.life})
+	return w.walkPosition.save(ctx, walkCell{w.at, []byte(w.at.Row), w.life})
 }
 
 // lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In

@@ -1,28 +1,28 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// position is a row of percolator_meta that holds how far a run has come, so that the next run goes
-// on there after a crash.
+// walkPosition is a row of percolator_meta that holds how far a backfill or an observer walk has
+// come, so that the next run goes on there after a crash.
 //
-// A backfill or an observer walk saves its position without a condition: a run beside it, or a late
-// duplicate of a request, can only put the position back, and everything before any position that
-// was ever saved is done for good, as long as what it is for lives (meta/lives.go). A loader
-// replaces only a position that it has seen.
-type position struct {
-	store *store.Store
-	row   string
+// It is saved without a condition: a run beside it, or a late duplicate of a request, can only put
+// the position back, and everything before any position that was ever saved is done for good, as
+// long as what it is for lives (meta/lives.go). A deletion, and a loader, replaces only a position
+// that it has seen (package position).
+type walkPosition struct{ store.MetaCell }
+
+func positionAt(s *store.Store, row string) store.MetaCell {
+	return store.MetaCell{Store: s, Row: row, Column: positionColumn}
 }
 
 const (
@@ -31,36 +31,27 @@ const (
 	loadRowPrefix = meta.LoadRowPrefix
 )
 
-// load returns what is stored; nil: nothing.
-func (p position) load(ctx context.Context) ([]byte, error) {
-	row, err := p.store.ReadRow(ctx, model.MetaTable, p.row, store.Cells("", 0))
-	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
-		return nil, err
-	}
-	return row.Of(layout.MetaFamily)[0].Value, nil
-}
-
 // save stores at as JSON.
-func (p position) save(ctx context.Context, at any) error {
+func (p walkPosition) save(ctx context.Context, at any) error {
 	v, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, positionColumn, store.MetaTimestamp, v)
-	return p.store.Mutate(ctx, model.MetaTable, p.row, mut)
+	return p.Store.Mutate(ctx, model.MetaTable, p.Row, mut)
 }
 
 // forget erases the row.
-func (p position) forget(ctx context.Context) error {
+func (p walkPosition) forget(ctx context.Context) error {
 	mut := store.NewMutation(2)
 	mut.EraseRow()
-	return p.store.Mutate(ctx, model.MetaTable, p.row, mut)
+	return p.Store.Mutate(ctx, model.MetaTable, p.Row, mut)
 }
 
 // unreadable is the error for a position that cannot be decoded.
-func (p position) unreadable(what string) error {
-	return fmt.Errorf("percolator: %w: %s in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, what, model.MetaTable, p.row)
+func unreadable(c store.MetaCell, what string) error {
+	return fmt.Errorf("percolator: %w: %s in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, what, model.MetaTable, c.Row)
 }
 
 const (
@@ -76,7 +67,7 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 	if err := a.checkLoad(ctx, name); err != nil {
 		return nil, err
 	}
-	stored, err := position{a.e.Store, loadRowPrefix + name}.load(ctx)
+	stored, err := positionAt(a.e.Store, loadRowPrefix+name).Read(ctx)
 	return store.ComparedBytes(stored), err
 }
 
@@ -87,8 +78,8 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 // It makes one request and does not repeat it: after any other error next may have been stored, or
 // may be later. So a position must never equal an earlier one of the same name, or a delayed
 // request could take effect twice; a counter in the position is enough. The row remains for good.
-// Only if an earlier version may have stored former, as long as that is, a second request follows
-// the refusal of the first.
+// If former is so long that an earlier version may have stored it, a refusal takes a second
+// request.
 //
 // Errors: ErrInvalidArgument for the name or an empty next; ErrTooLarge for a next longer than
 // MaxLoadPosition; ErrClosed; those of the store.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -118,7 +119,7 @@ func TestLongLoadPositions(t *testing.T) {
 		if n == 1 {
 			continue
 		}
-		plantMeta(t, ctx, env, "load:load", map[string][]byte{"state": position(n, "former")})
+		fixture.Plant(t, ctx, env, "percolator_meta", "load:load", "meta", "state", 1000, string(position(n, "former")))
 		want(position(n, "former"))
 		save(next, position(n, "3"), percolator.ErrConflict)
 		last = position(n, "former")

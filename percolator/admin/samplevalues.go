@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
@@ -25,7 +26,7 @@ const (
 // ValueSample is what SampleValues has looked at in a table.
 type ValueSample struct {
 	Table  string
-	Places int // of the table, between keys at which it is cut, at whose beginnings rows were read
+	Places int // of the table where rows were read
 	Rows   int
 	Values int // of the columns that get a type
 	// Findings are the columns with something that the new schema does not allow, by name: at most
@@ -59,7 +60,7 @@ func (in Instance) SampleValues(ctx context.Context, plan model.SchemaPlan, s *p
 	}
 	defer bt.Close()
 	st := store.New(context.WithoutCancel(ctx), bt, &telemetry.Counters{})
-	was, is := model.NewCatalog(plan.Stored.Schema), model.NewCatalog(s)
+	was, is := catalog.New(plan.Stored.Schema), catalog.New(s)
 	samples := make([]ValueSample, len(tables))
 	for i, table := range tables {
 		sampler := sampler{ValueSample: ValueSample{Table: table}, was: was.Tables[table].Declared, is: is.Tables[table].Declared}
@@ -87,7 +88,7 @@ func typedTables(plan model.SchemaPlan) (tables []string) {
 
 type sampler struct {
 	ValueSample
-	was, is *model.Declarations
+	was, is *catalog.Declarations
 }
 
 func (s *sampler) read(ctx context.Context, st *store.Store) error {

@@ -1,21 +1,20 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // Instance names an instance of Bigtable for what needs no client of it: neither an oracle nor a
 // schema.
 type Instance struct {
-	Project, ID string
+	Project, ID string                // required
 	AppProfile  string                // "": the instance's default
 	Options     []option.ClientOption // of the connection to Bigtable
 }

@@ -22,7 +22,7 @@ func TestServedTimestamp(t *testing.T) {
 
 func testServedTimestamp(t *testing.T) {
 	ctx := fixture.Context(t)
-	env := newCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t)
 	served := func() tso.Timestamp {
 		t.Helper()
 		ts, err := admin.Instance{Project: env.Project, ID: env.Instance, Options: env.Options()}.ServedTimestamp(ctx)
@@ -42,7 +42,7 @@ func testServedTimestamp(t *testing.T) {
 	fixture.Must(t, err)
 	env.Clock.Advance(3 * time.Hour) // so that there is something to announce below the hold
 	fixture.Must(t, admin.New(env.Client).ReleaseHold(ctx, hold))
-	collect(t, ctx, env.Client)
+	fixture.Collect(t, ctx, env.Client)
 	if ts := served(); ts.Sub(before) < 3*time.Hour {
 		t.Errorf("%d after a collection, which began %v after %d", ts, ts.Sub(before), before)
 	}

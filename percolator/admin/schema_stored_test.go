@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -105,37 +104,5 @@ func testPlanSchema(t *testing.T) {
 	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
 	if _, got := changesOf(t, ctx, env, grown); got != "" {
 		t.Errorf("after CreateSchema: %q", got)
-	}
-}
-
-// TestCollectionBounds: the next safepoint is as new as the retention allows, unless a hold that
-// has not expired lies before it.
-func TestCollectionBounds(t *testing.T) {
-	t.Parallel()
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	defer cancel()
-	c := env.Client
-	b, err := admin.New(c).CollectionBounds(ctx)
-	fixture.Must(t, err)
-	if b.Next != b.Now.Add(-b.Retention) || b.HeldBy != nil || b.Safepoint != 0 || b.Watermark != 0 {
-		t.Fatalf("%+v", b)
-	}
-	h, err := admin.New(c).TakeHold(ctx, b.Next.Add(-time.Minute), time.Hour, "")
-	fixture.Must(t, err)
-	_, err = admin.New(c).TakeHold(ctx, b.Now, time.Hour, "")
-	fixture.Must(t, err)
-	b, err = admin.New(c).CollectionBounds(ctx)
-	fixture.Must(t, err)
-	if b.HeldBy == nil || b.HeldBy.ID != h.ID || b.Next != h.Timestamp-1 {
-		t.Errorf("with a hold: %+v", b)
-	}
-	_, err = admin.New(c).ExtendHold(ctx, h, time.Millisecond)
-	fixture.Must(t, err)
-	env.Clock.Advance(time.Second)
-	b, err = admin.New(c).CollectionBounds(ctx)
-	fixture.Must(t, err)
-	if b.HeldBy != nil || b.Next != b.Now.Add(-b.Retention) {
-		t.Errorf("after the hold has expired: %+v", b)
 	}
 }

@@ -1,16 +1,15 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"github.com/gopercolator/percolator/percolator/internal/sweep"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// Sweeper passes over all tables for whatever the journal does not lead to (docs/PROTOCOL.md, "The
-// journal"), and sees that from there on it does. Its methods may be called concurrently; there may
-// be many sweepers of one instance.
+// Sweeper searches all tables for work that the journal does not lead to (docs/PROTOCOL.md, "The
+// journal"), and adds it to the journal. Its methods may be called concurrently; there may be many
+// sweepers of one instance.
 type Sweeper struct{ s *sweep.Sweeper }
 
 // NewSweeper returns a sweeper of the client's instance. Workers (package observers) run one by
@@ -26,7 +25,7 @@ func (s *Sweeper) Run(ctx context.Context) error { return s.s.Run(ctx) }
 
 // Sweep sweeps now and returns what it did. Of a journal that is building it first waits for the
 // drain, 80 s with the default Timing, and at the end the journal is ready. Errors:
-// ErrSchemaMismatch if the schema disables the journal; ErrLocked if another sweep is at work;
+// ErrSchemaMismatch if the schema disables the journal; ErrLeased if another process sweeps;
 // ErrConflict if the journal was turned off meanwhile; ErrCorrupt for an entry that cannot be
 // decoded; those of the store. The next sweep continues one that failed, in this or another
 // process.

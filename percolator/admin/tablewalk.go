@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/reads"
@@ -134,10 +135,11 @@ func (w *tableWalk) read(ctx context.Context, r model.Range, limit int) (walkBat
 		return walkBatch{}, err
 	}
 	b := walkBatch{tx: tx, rows: r, end: r.End}
-	page, err := w.e.Store.ReadPage(ctx, w.table, r, w.query(tx.StartTimestamp()), store.PageSize{Rows: limit, Bytes: reads.ScanPages.Bytes})
+	q := w.query(tx.StartTimestamp())
+	page, err := w.e.Store.ReadPage(ctx, w.table, r, q, store.PageSize{Rows: limit, Bytes: reads.ScanPages.Bytes})
 	rows := reads.SeenIn(w.table, page)
 	if err == nil {
-		err = w.e.Reads.FinishPage(ctx, tx.StartTimestamp(), w.table, rows)
+		err = w.e.Reads.FinishPage(ctx, tx.StartTimestamp(), w.table, reads.Scanned{Rows: catalog.Union(r), AllColumns: q.AllColumns()}, rows)
 	}
 	if err == nil {
 		err = w.e.Meta.CheckRead(ctx, tx.StartTimestamp(), w.table)

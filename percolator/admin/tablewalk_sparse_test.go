@@ -1,22 +1,14 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
-
-	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -26,14 +18,11 @@ import (
 const sparseRows = 60
 
 // newSparseEnv fills table t with rows that nobody looks for.
-func newSparseEnv(t *testing.T, ctx context.Context, change ...func(*percolator.Schema)) *percolatortest.Env {
+func newSparseEnv(t *testing.T, ctx context.Context) *percolatortest.Env {
 	t.Helper()
 	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second}
-	for _, f := range change {
-		f(s)
-	}
-	env := percolatortest.New(t, s, fixture.CutReads(sparseRows), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, s, fixture.CutReads(sparseRows))
 	fixture.Fill(t, ctx, env, "t", 10*sparseRows)
 	return env
 }
@@ -80,29 +69,6 @@ func TestSparseReads(t *testing.T) {
 	}
 }
 
-// TestSparseExport: so does an export of a table of which few rows existed then.
-func TestSparseExport(t *testing.T) {
-	t.Parallel()
-	ctx := fixture.Context(t)
-	s := fixture.Schema()
-	env := percolatortest.New(t, s, fixture.CutReads(sparseRows))
-	fixture.Put(t, ctx, env.Client, fixture.Key(1), "c", "v", fixture.Key(10*sparseRows-1), "c", "v")
-	at, err := env.Oracle.Next(ctx)
-	fixture.Must(t, err)
-	fixture.Fill(t, ctx, env, "t", 10*sparseRows)
-	got := ""
-	for row, err := range transfer.ExportRows(ctx, env.Client.Engine(), at, "t", percolator.All()) {
-		fixture.Must(t, err)
-		got += row.Row + " "
-	}
-	if want := fixture.Key(1) + " " + fixture.Key(10*sparseRows-1) + " "; got != want {
-		t.Errorf("exported %q, want %q", got, want)
-	}
-	for row, err := range transfer.ExportWeak(ctx, env.Client.Engine(), at, "t", percolator.All()) {
-		t.Errorf("a weak notification of %q, %v", row.Row, err)
-	}
-}
-
 // TestSparseWalks: what walks through a table saves how far it has come without finding anything.
 func TestSparseWalks(t *testing.T) {
 	t.Parallel()
@@ -137,7 +103,7 @@ func TestSparseBackfillOfAnIndex(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := percolatortest.New(t, peopleSchema(shortTiming), fixture.CutReads(sparseRows))
 	fixture.Fill(t, ctx, env, "people", 10*sparseRows)
-	setPeople(t, ctx, env.Client, fixture.City, fixture.Key(7), "Bonn", fixture.Key(10*sparseRows-1), "Ulm")
+	fixture.SetPeople(t, ctx, env.Client, fixture.City, fixture.Key(7), "Bonn", fixture.Key(10*sparseRows-1), "Ulm")
 	addIndexes(t, ctx, env, env.Client, "city")
 	empty, options := 0, atOnce
 	options.Progress = func(p admin.BackfillProgress) {
@@ -154,106 +120,5 @@ func TestSparseBackfillOfAnIndex(t *testing.T) {
 	}
 	if got, want := fixture.ListIndexNow(t, ctx, env.Client, "city", percolator.All()), "Bonn:"+fixture.Key(7)+" Ulm:"+fixture.Key(10*sparseRows-1); got != want {
 		t.Errorf("the index holds %q, want %q", got, want)
-	}
-}
-
-// TestSparseCollection: the collector comes through a table without locks, and saves how far it has
-// come although it finds none.
-func TestSparseCollection(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testSparseCollection)
-}
-
-func testSparseCollection(t *testing.T) {
-	ctx := fixture.Context(t)
-	env := newSparseEnv(t, ctx, byPasses)
-	fixture.Fill(t, ctx, env, "t", sparseRows) // garbage
-	last := fixture.Key(10*sparseRows - 1)
-	fixture.CrashAfter(t, env, nil, last)
-	env.Clock.Advance(afterwards + fixture.LockTTL)
-	progress := ""
-	col, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == model.CollectionResolve && col.Table == "t" && col.Locks == 0 {
-			progress = max(progress, col.Row)
-		}
-	}}).Collect(ctx)
-	if err != nil || col.Locks != 1 || col.Rows < 10*sparseRows || col.Versions < sparseRows {
-		t.Errorf("%+v, %v", col, err)
-	}
-	if progress < fixture.Key(sparseRows) {
-		t.Errorf("it came to %q before it found a lock", progress)
-	}
-}
-
-// TestCollectionOfASmallTableBesideALargeOne: while the collector waits for one table, it erases
-// what is garbage in the others.
-func TestCollectionOfASmallTableBesideALargeOne(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testCollectionOfASmallTableBesideALargeOne)
-}
-
-func testCollectionOfASmallTableBesideALargeOne(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
-	ctx := fixture.Context(t)
-	for i := range 3 {
-		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
-			fixture.Must(t, tx.Set(fixture.Cell("r", "c"), fmt.Append(nil, i)))
-			return tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "c"}, fmt.Append(nil, i))
-		}))
-		fixture.Must(t, env.Client.Flush(ctx))
-	}
-	env.Clock.Advance(afterwards)
-	var mu sync.Mutex
-	phase := model.CollectionPhase("")
-	c, held := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
-	env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return phase == model.CollectionErase && r.Method == percolatortest.ReadRows && r.Table == "t"
-	}, held.Answer()))
-	done := make(chan error, 1)
-	go func() {
-		_, err := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
-			mu.Lock()
-			defer mu.Unlock()
-			phase = col.Phase
-		}}).Collect(ctx)
-		done <- err
-	}()
-	held.Wait(t, 1)
-	fixture.Eventually(t, "erased what is garbage in u", func() bool { return fixture.CellsOf(t, ctx, env, "u", "write") == 1 })
-	held.Release()
-	fixture.Must(t, <-done)
-	fixture.WantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
-}
-
-// TestCollectionBesideATableThatFails: a table that cannot be read keeps no garbage in the others,
-// and ends the cycle with its error.
-func TestCollectionBesideATableThatFails(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testCollectionBesideATableThatFails)
-}
-
-func testCollectionBesideATableThatFails(t *testing.T) {
-	env := newCollectorEnv(t, byPasses)
-	ctx := fixture.Context(t)
-	const rows = 1200 // several pages
-	for range 2 {
-		fixture.Fill(t, ctx, env, "u", rows)
-	}
-	env.Clock.Advance(afterwards)
-	tables, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
-	fixture.Must(t, err)
-	defer func() { _ = tables.Close() }()
-	_, err = collector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
-		if col.Phase == model.CollectionErase && col.Page == "" {
-			fixture.Must(t, tables.DeleteTable(ctx, "t"))
-		}
-	}}).Collect(ctx)
-	if !errors.Is(err, percolator.ErrSchemaMismatch) {
-		t.Errorf("the cycle ended with %v", err)
-	}
-	if left := fixture.CellsOf(t, ctx, env, "u", "write"); left != rows {
-		t.Errorf("%d records are left in the other table, want %d", left, rows)
 	}
 }

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"iter"
 
@@ -10,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Lists of unfinished work go by the journal: they read the rows that its unsettled entries name,
@@ -17,21 +16,22 @@ import (
 // does not lead to only a scan finds: a lock of a transaction that was never going to commit (J8),
 // a notification of a column no longer observed, and what something else has written.
 
-// PendingOptions is which rows with unfinished work ListPending and ListLocks look for. The zero
+// PendingOptions says how ListPending and ListLocks look for rows with unfinished work. The zero
 // value goes by the journal and lists all.
 type PendingOptions struct {
 	// Scan passes over all rows of the range, and so finds what the journal does not lead to. It
-	// costs as much as the range is large. Without a journal a list always does.
+	// costs as much as the range is large. false: by the journal, if there is one.
 	Scan bool
 	// Enough ends the list of each table soon after so many of its rows. 0: the list has all.
 	Enough int
 }
 
 // ListPending streams, by table and row, the rows of table in r that carry notify or lock cells, as
-// far as unsettled entries of the journal name them; table "" stands for all tables and their
-// indexes. It reads a single row in any case. Without a journal, or while it is being built, it is
-// [Admin.ScanPending]. Errors: ErrSchemaMismatch for a table that is not in the schema, ErrCorrupt
-// for a row of the journal that cannot be decoded, the store's, and the context's.
+// far as unsettled entries of the journal name them. table "" stands for all tables and their
+// indexes. A range of one row is read whatever the journal says. Without a journal, or while it is
+// being built, it is [Admin.ScanPending]. Errors: ErrSchemaMismatch for a table that is not in the
+// schema, ErrCorrupt for a row of the journal that cannot be decoded, the store's, and the
+// context's.
 func (a *Admin) ListPending(ctx context.Context, table string, r percolator.Range, opts PendingOptions) iter.Seq2[model.Pending, error] {
 	return func(yield func(model.Pending, error) bool) {
 		for page, err := range a.unfinished(store.InBackground(ctx), table, r, opts, store.Pending()) {

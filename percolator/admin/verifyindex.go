@@ -1,16 +1,16 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -135,7 +135,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	v := &verification{e: a.e, ts: s.StartTimestamp(), table: table, ix: found.Index, of: found.Incarnation, opts: opts, report: IndexReport{Snapshot: s.StartTimestamp(), Building: st.Building}}
 	err = v.pages(ctx, table, v.ix.Column, v.cells)
 	if err == nil {
-		err = v.pages(ctx, v.of.Table, model.IndexColumn, v.entries)
+		err = v.pages(ctx, v.of.Table, catalog.IndexColumn, v.entries)
 	}
 	return v.report, err
 }
@@ -182,16 +182,17 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 			return err
 		}
 		var entries []model.Entry
-		for _, row := range reads.SeenIn(table, page) {
-			cell := model.Cell{Table: table, Row: row.Key, Column: column}
-			res, err := v.e.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
-			switch {
-			case errors.Is(err, model.ErrCorrupt):
-				v.corrupt(cell)
-			case err != nil:
-				return err
-			case res.Value != nil:
-				entries = append(entries, model.Entry{Cell: cell, Value: res.Value})
+		rows := reads.SeenIn(table, page)
+		if err := v.e.Reads.FinishRows(ctx, v.ts, table, reads.Scanned{Rows: catalog.Union(model.All())}, rows); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			for _, res := range row.Cells {
+				if res.Err != nil {
+					v.corrupt(res.Cell)
+				} else if res.Value != nil {
+					entries = append(entries, model.Entry{Cell: res.Cell, Value: res.Value})
+				}
 			}
 		}
 		if err := v.e.Meta.CheckReadOf(ctx, v.ts, v.of); err != nil {
@@ -214,11 +215,11 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 	var entries []model.Cell
 	for _, e := range page {
 		// The value is older than the index, and too long for it.
-		if model.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil {
+		if catalog.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil {
 			v.found(IndexFinding{Damage: IndexMissing, Cell: e.Cell})
 			continue
 		}
-		of, entries = append(of, e), append(entries, model.IndexEntryCell(v.ix, v.table, string(e.Value), e.Cell.Row))
+		of, entries = append(of, e), append(entries, catalog.IndexEntryCell(v.ix, v.table, string(e.Value), e.Cell.Row))
 	}
 	return v.lookUp(ctx, entries, func(i int, r reads.CellResult) error {
 		if r.Value != nil && string(r.Value) == of[i].Cell.Row {
@@ -245,7 +246,7 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	var cells []model.Cell
 	var values []string
 	for _, e := range page {
-		cell, value, ok := model.DecodeIndexEntry(v.ix, v.table, e)
+		cell, value, ok := catalog.DecodeIndexEntry(v.ix, v.table, e)
 		if !ok {
 			v.corrupt(e.Cell)
 			continue

@@ -165,7 +165,7 @@ func TestVerifyIndexOverManyPages(t *testing.T) {
 	for i := range rows {
 		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("%d@x", i*31%rows))
 	}
-	setPeople(t, ctx, c, fixture.Mail, pairs...)
+	fixture.SetPeople(t, ctx, c, fixture.Mail, pairs...)
 	for i := 0; i < rows; i += 7 {
 		eraseRow(t, ctx, env, "people.mail", pairs[2*i+1]+terminator)
 	}
@@ -195,7 +195,7 @@ func TestVerifyIndexMeetsLocks(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx, c := fixture.Context(t), env.Client
-	setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
+	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
 	for _, is := range []func(percolatortest.Request) bool{nil, fixture.IsCommit} { // before the commit point, and right after it
 		writer := env.NewClient()
 		tx := fixture.MustBegin(t, ctx, writer)
@@ -213,7 +213,7 @@ func TestVerifyIndexMeetsLocks(t *testing.T) {
 		}
 		fixture.Eventually(t, "the crash", func() bool { writer.Flush(ctx); return env.FaultsOf(writer).Crashed() })
 		env.Clock.Advance(fixture.LockTTL)
-		wantRight(t, ctx, c, "city")
+		fixture.WantIndex(t, ctx, c, "city")
 	}
 	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:bob Oslo:ann Oslo:new" {
 		t.Errorf("the index says %q", got)

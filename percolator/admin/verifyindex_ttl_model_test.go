@@ -79,10 +79,10 @@ func testIndexAgainstTable(t *testing.T, seed uint64) {
 	ended := run(2 * time.Minute)
 	if dice.IntN(2) == 0 {
 		ttl = time.Duration(1+dice.IntN(3)) * 50 * time.Second
-		apply(t, ctx, env, clients[dice.IntN(3)], mailSchema(c, ttl, false))
+		learnSchema(t, ctx, env, clients[dice.IntN(3)], mailSchema(c, ttl, false))
 	}
 	time.Sleep(time.Duration(dice.IntN(60)) * time.Second)
-	apply(t, ctx, env, clients[dice.IntN(3)], mailSchema(c, ttl, true))
+	learnSchema(t, ctx, env, clients[dice.IntN(3)], mailSchema(c, ttl, true))
 	if _, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{}); err != nil && !errors.Is(err, percolator.ErrUnique) {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func testIndexAgainstTable(t *testing.T, seed uint64) {
 		case 0:
 			if ttl > 0 || dice.IntN(2) == 0 {
 				ttl = time.Duration(1+dice.IntN(4)) * 40 * time.Second
-				apply(t, ctx, env, clients[dice.IntN(3)], mailSchema(c, ttl, true))
+				learnSchema(t, ctx, env, clients[dice.IntN(3)], mailSchema(c, ttl, true))
 			}
 			for range 20 { // before all clients know
 				write(dice, clients[dice.IntN(3)])

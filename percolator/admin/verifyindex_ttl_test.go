@@ -25,19 +25,6 @@ func mailSchema(c *percolator.Client, ttl time.Duration, indexed bool) *percolat
 	return s
 }
 
-// apply stores a schema and has c, and no other client, learn of it.
-func apply(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, s *percolator.Schema) {
-	t.Helper()
-	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
-}
-
-func setMail(t testing.TB, ctx context.Context, c *percolator.Client, row, value string) {
-	t.Helper()
-	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, row, value) }))
-	fixture.Must(t, c.Flush(ctx))
-}
-
 // wantMailIndexed checks that the index shows the value that the cell holds, and keeps it unique.
 func wantMailIndexed(t *testing.T, ctx context.Context, c *percolator.Client) {
 	t.Helper()
@@ -71,8 +58,8 @@ func TestIndexEntryOfAClientThatDoesNotKnowTheTTL(t *testing.T) {
 					fixture.Must(t, err)
 					fixture.WantValue(t, ctx, s, name, "")
 				}
-				apply(t, ctx, env, c, mailSchema(c, time.Minute, true))
-				setMail(t, ctx, c, "ann", "ann@x")
+				learnSchema(t, ctx, env, c, mailSchema(c, time.Minute, true))
+				fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 				fixture.Must(t, fixture.Update(ctx, late, func(tx *percolator.Txn) error {
 					for _, cell := range reads {
 						if _, err := tx.Get(ctx, cell); err != nil && !errors.Is(err, percolator.ErrNotFound) {
@@ -94,12 +81,12 @@ func TestIndexEntryOfAValueThatGetsATTL(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 0, true))
 		ctx, c := context.Background(), env.Client
-		setMail(t, ctx, c, "ann", "ann@x")
-		apply(t, ctx, env, c, mailSchema(c, time.Minute, true))
-		setMail(t, ctx, c, "ann", "ann@x")
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+		learnSchema(t, ctx, env, c, mailSchema(c, time.Minute, true))
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		wantMailIndexed(t, ctx, c)
 		time.Sleep(2 * time.Minute)
-		setMail(t, ctx, c, "bob", "ann@x") // a unique value
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "bob", "ann@x") // a unique value
 		report, err := admin.New(c).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{})
 		if err != nil || report.Damaged() != 0 || report.Entries != 1 {
 			t.Errorf("%+v, %v", report, err)
@@ -114,12 +101,12 @@ func TestIndexAddedAfterTheTTLWasRemoved(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, false))
 		ctx, c := context.Background(), env.Client
-		setMail(t, ctx, c, "ann", "ann@x")
-		apply(t, ctx, env, c, mailSchema(c, 0, false))
-		apply(t, ctx, env, c, mailSchema(c, 0, true))
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+		learnSchema(t, ctx, env, c, mailSchema(c, 0, false))
+		learnSchema(t, ctx, env, c, mailSchema(c, 0, true))
 		_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{})
 		fixture.Must(t, err)
-		setMail(t, ctx, c, "ann", "ann@x")
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		wantMailIndexed(t, ctx, c)
 		time.Sleep(11 * time.Minute)
 		wantMailIndexed(t, ctx, c)
@@ -133,11 +120,11 @@ func TestBackfillOfAnEntryThatExpiresBeforeItsCell(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := percolatortest.New(t, mailSchema(nil, 10*time.Minute, false))
 		ctx, c, late := context.Background(), env.Client, env.NewClient()
-		apply(t, ctx, env, c, mailSchema(c, 10*time.Minute, true))
-		setMail(t, ctx, c, "ann", "ann@x")
+		learnSchema(t, ctx, env, c, mailSchema(c, 10*time.Minute, true))
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
 		begun := time.Now()
 		time.Sleep(5 * time.Second)
-		setMail(t, ctx, late, "ann", "ann@x")
+		fixture.SetPeople(t, ctx, late, fixture.Mail, "ann", "ann@x")
 		_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{})
 		fixture.Must(t, err)
 		wantMailIndexed(t, ctx, c)
@@ -154,9 +141,9 @@ func TestBackfillOfAnEntryThatOutlivesItsCell(t *testing.T) {
 		const ttl = 10 * time.Minute
 		env := percolatortest.New(t, mailSchema(nil, ttl, false))
 		ctx, c, late := context.Background(), env.Client, env.NewClient()
-		apply(t, ctx, env, c, mailSchema(c, 0, true))
-		setMail(t, ctx, c, "ann", "ann@x")
-		setMail(t, ctx, late, "ann", "ann@x")
+		learnSchema(t, ctx, env, c, mailSchema(c, 0, true))
+		fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
+		fixture.SetPeople(t, ctx, late, fixture.Mail, "ann", "ann@x")
 		filling := false
 		report, err := admin.New(c).BackfillIndex(ctx, "people", "mail", admin.BackfillOptions{Progress: func(p admin.BackfillProgress) {
 			if p.Phase == admin.BackfillFill && !filling {

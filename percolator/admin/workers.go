@@ -1,11 +1,10 @@
 package admin
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Workers lists the live workers: those whose lease lasts and whose session has not ended, as far

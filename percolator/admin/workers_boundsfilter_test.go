@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

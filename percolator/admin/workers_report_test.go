@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )

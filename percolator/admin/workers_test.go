@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

@@ -1,8 +1,6 @@
 package adopt_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/adopt"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )

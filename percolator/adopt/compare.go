@@ -1,8 +1,6 @@
 package adopt
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"bytes"
 	"context"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )

@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -126,7 +127,7 @@ func (m *Mapping) filter(at time.Time) bigtable.Filter {
 type table struct {
 	*Mapping
 	name string
-	info *model.TableInfo
+	info *catalog.TableInfo
 }
 
 // of prepares the mapping for a table of the client.
@@ -134,7 +135,7 @@ func (m *Mapping) of(client *percolator.Client, name string) (*table, error) {
 	if err := m.validate(); err != nil {
 		return nil, err
 	}
-	catalog := model.NewCatalog(client.Schema())
+	catalog := catalog.New(client.Schema())
 	info, ok := catalog.UserTable(name)
 	if !ok {
 		return nil, catalog.UnknownTable(name)
@@ -158,7 +159,7 @@ func (t *table) row(r bigtable.Row) (model.ImportRow, error) {
 				}
 				value, err := t.value(c, name, it.Value)
 				if err != nil {
-					return out, model.CellError(percolator.ErrInvalidArgument, percolator.Cell{Table: t.name, Row: out.Row, Column: name}, "the cell %s:%s of the plain table: %v", family, qualifier, err)
+					return out, catalog.CellError(percolator.ErrInvalidArgument, percolator.Cell{Table: t.name, Row: out.Row, Column: name}, "the cell %s:%s of the plain table: %v", family, qualifier, err)
 				}
 				out.Cells = append(out.Cells, model.ImportCell{Column: name, Value: value})
 			}

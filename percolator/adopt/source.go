@@ -1,8 +1,6 @@
 package adopt
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"iter"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // pageRows is how many rows of the plain table one request reads.

@@ -1,8 +1,6 @@
 package backup
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"bufio"
 	"bytes"
 	"context"
@@ -20,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/gopercolator/percolator/percolator/backup/backuppb"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // rowTag begins each row: field 1 of a Chunk, of a type with a length.

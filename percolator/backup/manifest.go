@@ -1,8 +1,6 @@
 package backup
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,10 +1,6 @@
 package backup
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +12,8 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

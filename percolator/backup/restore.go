@@ -1,10 +1,6 @@
 package backup
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -14,6 +10,8 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // RestoreOptions is how Restore works. The zero value is useful.

@@ -1,13 +1,12 @@
 package backup_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-
-	"cloud.google.com/go/bigtable"
 )
 
 // A stalled restore writes nothing more once its tables were emptied, it was abandoned, and the
@@ -105,10 +106,7 @@ func testSecondRestoreRevivesNothing(t *testing.T) {
 	must(t, err)
 	must(t, u.Flush(ctx))
 	env.Clock.Advance(3 * 24 * time.Hour)
-	col, err := admin.New(u).NewCollector(admin.CollectorConfig{})
-	must(t, err)
-	_, err = col.Collect(ctx)
-	must(t, err)
+	fixture.Collect(t, ctx, u)
 	if got := contents(t, u); len(got) > 0 {
 		t.Fatalf("%d left", len(got))
 	}

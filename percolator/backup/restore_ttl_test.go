@@ -1,8 +1,6 @@
 package backup_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -57,11 +56,7 @@ func testValuesThatExpireAreRestored(t *testing.T) {
 	must(t, err)
 	collect := func(after time.Duration) admin.Collection {
 		time.Sleep(after)
-		g, err := tools.NewCollector(admin.CollectorConfig{})
-		must(t, err)
-		col, err := g.Collect(ctx)
-		must(t, err)
-		return col
+		return fixture.Collect(t, ctx, c)
 	}
 	collect(90 * time.Minute) // the entries of the sweep go
 	if got := contents(t, c); len(got) != 2 || got[told] != "v" {

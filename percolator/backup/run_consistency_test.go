@@ -1,8 +1,6 @@
 package backup_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -120,19 +119,11 @@ func testCollectionDuringTheBackup(t *testing.T) {
 			}
 			set(t, env.Client, after)
 			env.Clock.Advance(5 * model.MaxHoldTTL / 7) // 5 days
-			collect(t, env)
+			fixture.Collect(t, testContext(t), env.Client)
 		})
 	}
 	run(t, env.Client, store, opts)
 	equal(t, contents(t, restored(t, env, store)), before)
-}
-
-func collect(t *testing.T, env *percolatortest.Env) {
-	t.Helper()
-	g, err := admin.New(env.Client).NewCollector(admin.CollectorConfig{})
-	must(t, err)
-	_, err = g.Collect(testContext(t))
-	must(t, err)
 }
 
 // If the hold has ended, the backup says so and is not completed; a restart begins with a new
@@ -175,7 +166,7 @@ func TestHoldEnds(t *testing.T) {
 				} else {
 					expect(t, err, context.Canceled)
 					env.Clock.Advance(24 * model.MaxHoldTTL / 7) // beyond its 6 hours
-					collect(t, env)
+					fixture.Collect(t, testContext(t), env.Client)
 				}
 				_, err = backup.Run(testContext(t), env.Client, store, small)
 				expect(t, err, backup.ErrHoldGone)

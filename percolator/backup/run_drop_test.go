@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -38,8 +39,5 @@ func testBackupBesideADrop(t *testing.T) {
 	}
 	back := restored(t, env, store)
 	equal(t, contents(t, back), want)
-	g, err := admin.New(back).NewCollector(admin.CollectorConfig{})
-	must(t, err)
-	_, err = g.Collect(testContext(t))
-	must(t, err)
+	fixture.Collect(t, testContext(t), back)
 }

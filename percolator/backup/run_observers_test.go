@@ -1,8 +1,6 @@
 package backup_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +12,12 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -237,7 +237,7 @@ func testTracesOfWeakNotifications(t *testing.T) {
 	}
 	must(t, admin.New(c).ReleaseHold(ctx, h))
 	env.Clock.Advance(2 * time.Hour)
-	collect(t, env)
+	fixture.Collect(t, testContext(t), env.Client)
 	if written() {
 		t.Error("the trace was not collected")
 	}
@@ -336,7 +336,7 @@ func testPendingDeletionCollected(t *testing.T) {
 	opts.Progress = func(backup.Progress) {
 		once.Do(func() {
 			acknowledge(t, c, "r", "one", "two")
-			collect(t, env)
+			fixture.Collect(t, testContext(t), env.Client)
 		})
 	}
 	_ = ctx

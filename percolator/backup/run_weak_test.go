@@ -53,7 +53,7 @@ func testWeakNotificationsByJournal(t *testing.T) {
 	dropped, retried, unparked := park("dropped"), park("retried"), park("unparked")
 	must(t, writer.Close())
 	env.Clock.Advance(2 * time.Hour)
-	collect(t, env)
+	fixture.Collect(t, testContext(t), env.Client)
 	for _, row := range []string{"dropped", "parked", "retried", "unparked"} {
 		if found, _, err := tools.EntriesOf(ctx, "docs", row); err != nil || len(found) > 0 {
 			t.Fatalf("entries that name %s: %+v, %v", row, found, err)
@@ -72,7 +72,7 @@ func testWeakNotificationsByJournal(t *testing.T) {
 	must(t, c.Flush(ctx))
 	notify(t, c, "after")
 	env.Clock.Advance(2 * time.Hour)
-	collect(t, env)
+	fixture.Collect(t, testContext(t), env.Client)
 	must(t, transfer.AwaitWeak(ctx, c.Engine()))
 	reader := env.NewClient()
 	var got []string

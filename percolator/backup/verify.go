@@ -1,8 +1,6 @@
 package backup
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // verifyConcurrency is how many chunks Verify has in memory.

@@ -1,142 +1,83 @@
 package console
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/internal/health"
+	"github.com/gopercolator/percolator/observers/exportqueue"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // concern is something that an operator should look at, and what to do about it.
 type concern struct {
-	Urgent bool // data does not move, or cannot be trusted
-	Text   string
-	Remedy string
-	Page   string // where to see more
+	health.Finding
 
-	Runbook string // the anchor of what to do; "": none
+	Page string // where to see more
+}
+
+// Urgent tells that data does not move, or cannot be trusted.
+func (c concern) Urgent() bool { return c.Level == health.Failed }
+
+// Text is what was seen, as a sentence.
+func (c concern) Text() string {
+	first, size := utf8.DecodeRuneInString(c.Saw)
+	return string(unicode.ToUpper(first)) + c.Saw[size:] + "."
 }
 
 // RunbookLink is the address of what to do; "" for none.
 func (c concern) RunbookLink() string { return runbookLink(c.Runbook) }
 
-// Ages beyond which something needs attention.
-const (
-	lateNotification = time.Minute
-	lateCollection   = 3 * time.Hour
-)
-
 // concerns lists what is wrong, the urgent first.
-func concerns(st *state, now time.Time) []concern {
-	list := slices.Concat(oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), letterConcerns(st, st.now(st.Letters.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st))
-	urgent := slices.DeleteFunc(slices.Clone(list), func(c concern) bool { return !c.Urgent })
-	return append(urgent, slices.DeleteFunc(list, func(c concern) bool { return c.Urgent })...)
-}
-
-func oracleConcerns(st *state) (list []concern) {
-	if !st.Oracle.Known() || len(st.Oracle.Value) == 0 {
-		return nil
+func concerns(st *state, now time.Time) (list []concern) {
+	found := func(page string, all ...[]health.Finding) {
+		for _, f := range slices.Concat(all...) {
+			if f.Level == health.Warning || f.Level == health.Failed {
+				list = append(list, concern{f, page})
+			}
+		}
 	}
-	leads := false
+	walked := st.now(st.Pending.At) // most of what the walk found is gone since
+	var servers []health.OracleServer
 	for _, s := range st.Oracle.Value {
-		leads = leads || s.Leading
-		if s.Failed != nil {
-			list = append(list, concern{false, "Server " + s.Address + " of the oracle does not answer.", "Is it running, and reachable from here?", pageOracle, "alert-percolator-oracle-no-spare"})
-		} else if !s.Ready && !s.Leading {
-			list = append(list, concern{false, "Server " + s.Address + " of the oracle is not ready: " + s.Reason + ".", "Its log says more.", pageOracle, "alert-percolator-oracle-no-spare"})
-		}
+		servers = append(servers, s.health())
 	}
-	if !leads {
-		list = append(list, concern{true, "No server of the oracle leads: no transaction can begin or commit.", "percolator tso status", pageOracle, "alert-percolator-oracle-without-leader"})
+	found(pageOracle, health.Oracle(servers))
+	found(pageObservers, st.Pending.Value.waiting(walked, st.Processes.Value))
+	found(pageLocks, st.Pending.Value.stranded(walked))
+	found(pageObservers, letterFindings(st.Letters.Value, st.now(st.Letters.At)), st.untaken())
+	found(pageWorkers, health.Agreement(st.workers()), health.Overdue(st.Processes.Value))
+	if st.Storage.Value.announced != 0 { // a console may stand beside an instance that is new
+		found(pageStorage, st.Storage.Value.health(tso.At(now)).Findings())
 	}
+	list = append(list, sourceConcerns(st)...)
+	slices.SortStableFunc(list, func(a, b concern) int { return cmp.Compare(urgency(b), urgency(a)) })
 	return list
 }
 
-// pendingConcerns judges ages as of the walk that found the notifications: most of them are gone
-// since.
-func pendingConcerns(st *state, now time.Time) (list []concern) {
-	p := st.Pending.Value
-	if age := since(now, p.Oldest); age > lateNotification {
-		remedy := "Look for an observer that fails or a worker that is missing; add workers if all of them are busy."
-		list = append(list, concern{false, "A notification has been waiting for " + formatDuration(age) + ".", remedy, pageObservers, "alert-percolator-notification-backlog"})
+func urgency(c concern) int {
+	if c.Urgent() {
+		return 1
 	}
-	if n := p.ParkedCells; n > 0 {
-		verb := "are"
-		if n == 1 {
-			verb = "is"
-		}
-		list = append(list, concern{false, fmt.Sprintf("%s %s parked: the observer failed too often.", plural(n, "cell", "cells"), verb),
-			"Read the reason, remove the cause, retry.", pageObservers, "alert-percolator-parked-rows"})
-	}
-	if n, oldest := p.expired(now); n > 0 {
-		list = append(list, concern{false, fmt.Sprintf("%s older than the time to live, the oldest %s.", plural(n, "lock is", "locks are"), formatDuration(oldest)),
-			"The next reader of the cell resolves it, and so do the client that left it and workers; percolator locks resolve does it now.", pageLocks, "alert-percolator-stuck-locks"})
-	}
-	if n := len(p.Corrupt); n > 0 {
-		list = append(list, concern{true, plural(n, "notification or lock", "notifications or locks") + " cannot be decoded.",
-			"Something else has written to the tables. Look at the rows before anything is changed.", pageObservers, "something-is-corrupt"})
-	}
-	return list
+	return 0
 }
 
-func letterConcerns(st *state, now time.Time) (list []concern) {
-	for _, c := range st.Letters.Value {
-		text := fmt.Sprintf("The receiver of the queue %s has refused %s for good, the oldest %s ago.", c.Queue, refused(c), formatDuration(since(now, c.Oldest)))
-		list = append(list, concern{false, text, "Read the reasons, remove the cause, retry.", pageObservers, "dead-letters"})
+func letterFindings(counts []exportqueue.DeadLetterCount, now time.Time) (out []health.Finding) {
+	for _, c := range counts {
+		out = append(out, health.Letters(c.Table, c.Queue, c.Letters, c.More, since(now, c.Oldest)))
 	}
-	return list
-}
-
-func workerConcerns(st *state) (list []concern) {
-	if columns := st.untaken(); len(columns) > 0 {
-		remedy := "Their notifications wait: start a worker with their observers."
-		if len(st.workers()) == 0 {
-			remedy = "No worker runs: start one."
-		}
-		list = append(list, concern{false, "No worker takes " + nameColumns(columns) + ".", remedy, pageObservers, "alert-percolator-no-worker"})
-	}
-	versions := map[string]bool{}
-	for _, version := range st.Running() {
-		versions[version] = true
-	}
-	if len(versions) > 1 {
-		list = append(list, concern{false, "Workers run different versions.", "Fine during a roll-out; finish it otherwise.", pageWorkers, ""})
-	}
-	return list
-}
-
-// namedColumns is how many columns a concern names.
-const namedColumns = 4
-
-func nameColumns(columns []waitingColumn) string {
-	var names []string
-	for _, c := range columns[:min(len(columns), namedColumns)] {
-		names = append(names, "the column "+shown(c.Column)+" of "+c.Table)
-	}
-	text := strings.Join(names, ", ")
-	if more := len(columns) - namedColumns; more > 0 {
-		text += " and " + plural(more, "other column", "other columns")
-	}
-	return text
-}
-
-func storageConcerns(st *state, now time.Time) (list []concern) {
-	s := st.Storage.Value
-	if s.Safepoint != 0 && since(now, s.Safepoint) > lateCollection {
-		text := "Versions older than " + formatDuration(since(now, s.Safepoint)) + " have not been collected."
-		list = append(list, concern{false, text, "A hold may keep them, or no worker collects.", pageStorage, "alert-percolator-collection-lag"})
-	}
-	if s.Corrupt > 0 {
-		list = append(list, concern{true, "Collection met " + plural(int(s.Corrupt), "cell", "cells") + " that cannot be decoded.", "They were left as they are. The log of the collector names them.", pageStorage, "something-is-corrupt"})
-	}
-	return list
+	return out
 }
 
 // sourceConcerns lists the sources that did not answer, so that what the page shows of them is old.
 func sourceConcerns(st *state) (list []concern) {
 	for _, s := range st.sources() {
 		if s.Failed != nil {
-			list = append(list, concern{false, "The last look at " + s.Name + " failed: " + firstLine(s.Failed) + ".", "What is shown of it is older.", "", ""})
+			list = append(list, concern{Finding: health.Finding{Level: health.Warning, Saw: "the last look at " + s.Name + " failed: " + firstLine(s.Failed), Advice: "What is shown of it is older."}})
 		}
 	}
 	return list

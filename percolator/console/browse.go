@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -36,7 +37,7 @@ func (h *Handler) browse(ctx context.Context, p *rowPage, after string) error {
 	}
 	p.Browsed = &browsed{Keys: keys}
 	if more {
-		p.Browsed.Next = "row?" + url.Values{"table": {p.Table}, "row": {p.Key}, "browse": {"1"}, "after": {shown(keys[len(keys)-1])}}.Encode()
+		p.Browsed.Next = "row?" + url.Values{"table": {p.Table}, "row": {p.Key}, "browse": {"1"}, "after": {text.Shown(keys[len(keys)-1])}}.Encode()
 	}
 	return nil
 }

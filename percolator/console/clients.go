@@ -1,12 +1,12 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // client is a client in all its reports together: its workers report the same Stats, which count
@@ -49,7 +49,7 @@ func clientID(r model.Report) string {
 
 func plus(a, b model.ObserverReport) model.ObserverReport {
 	return model.ObserverReport{Runs: a.Runs + b.Runs, Attempts: a.Attempts + b.Attempts, Retries: a.Retries + b.Retries,
-		Conflicts: a.Conflicts + b.Conflicts, Errors: a.Errors + b.Errors, Panics: a.Panics + b.Panics}
+		Conflicts: a.Conflicts + b.Conflicts, Errors: a.Errors + b.Errors, Panics: a.Panics + b.Panics, Overdue: a.Overdue + b.Overdue}
 }
 
 // withOwn puts what this process knows of itself in the place of what it has reported.

@@ -1,10 +1,6 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/internal/engine/membership"
-
 	"context"
 	"fmt"
 	"regexp"
@@ -12,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

@@ -1,13 +1,13 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // contendedLine is a contended cell in all clients together.

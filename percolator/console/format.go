@@ -13,16 +13,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// shown makes a row key or a column readable, as the command line does: as it is, or in Go's
-// quotes.
-func shown(key string) string {
-	unreadable := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }
-	if key == "" || strings.HasPrefix(key, `"`) || strings.ContainsFunc(key, unreadable) {
-		return strconv.Quote(key)
-	}
-	return key
-}
-
 // fromShown is a key that was typed or that a form sends back.
 func fromShown(text string) (string, error) {
 	if !strings.HasPrefix(text, `"`) {

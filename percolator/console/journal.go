@@ -1,11 +1,10 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -16,8 +17,8 @@ func (p *page) LockList() listed[admin.LockInspection] {
 	type lock = admin.LockInspection
 	return arrange(pageLocks, p.Query, p.Locks.Value.Locks, []column[lock]{
 		{Key: "table", Title: "Table", Text: func(l lock) string { return l.Cell.Table }, Groups: true},
-		{Key: "row", Title: "Row", Text: func(l lock) string { return shown(l.Cell.Row) }},
-		{Key: "column", Title: "Column", Text: func(l lock) string { return shown(l.Cell.Column) }},
+		{Key: "row", Title: "Row", Text: func(l lock) string { return text.Shown(l.Cell.Row) }},
+		{Key: "column", Title: "Column", Text: func(l lock) string { return text.Shown(l.Cell.Column) }},
 		{Key: "state", Title: "State", Text: func(l lock) string { return string(l.State) }, Groups: true},
 		{Key: "age", Title: "Age", Text: func(l lock) string { return formatDuration(l.Age) }, Order: func(a, b lock) int { return cmp.Compare(a.Age, b.Age) }},
 		{Key: "kind", Title: "Kind", Text: func(l lock) string { return l.Kind }},
@@ -30,9 +31,9 @@ func (p *page) LockList() listed[admin.LockInspection] {
 func (p *page) ParkedList() listed[observers.Parked] {
 	type parked = observers.Parked
 	return arrange(pageObservers, p.Query, p.Pending.Value.Parked, []column[parked]{
-		{Key: "observer", Title: "Observer", Text: func(o parked) string { return shown(o.Observer) }, Groups: true},
-		{Key: "row", Title: "Row", Text: func(o parked) string { return shown(o.Cell.Row) }},
-		{Key: "column", Title: "Table, column", Text: func(o parked) string { return o.Cell.Table + " " + shown(o.Cell.Column) }, Groups: true},
+		{Key: "observer", Title: "Observer", Text: func(o parked) string { return text.Shown(o.Observer) }, Groups: true},
+		{Key: "row", Title: "Row", Text: func(o parked) string { return text.Shown(o.Cell.Row) }},
+		{Key: "column", Title: "Table, column", Text: func(o parked) string { return o.Cell.Table + " " + text.Shown(o.Cell.Column) }, Groups: true},
 		{Key: "reason", Title: "Reason", Text: func(o parked) string { return cmp.Or(o.Reason, "–") }, Groups: true},
 		{Key: "attempts", Title: "Attempts", Text: func(o parked) string { return strconv.Itoa(o.Attempts) }, Order: func(a, b parked) int { return cmp.Compare(a.Attempts, b.Attempts) }},
 		{Key: "since", Title: "Since", Text: func(parked) string { return "" }, Order: func(a, b parked) int { return b.Since.Compare(a.Since) }},

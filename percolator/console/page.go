@@ -1,8 +1,6 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"bytes"
 	"cmp"
 	"maps"
@@ -12,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

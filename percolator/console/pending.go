@@ -1,15 +1,15 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -19,13 +19,15 @@ type pending struct {
 	Columns     []waitingColumn
 	Parked      []observers.Parked
 	ParkedCells int
+	parkedSince time.Time // the oldest of them
 	Corrupt     []percolator.Cell
 	Locks       int
 	Oldest      tso.Timestamp // the oldest notification that needs work; 0: none
 	Waiting     int           // notifications that are not merely parked
 	More        []string      // tables with more rows than were counted
 
-	lives []lockLife // of the first MaxCounted locks
+	lives  []lockLife // of the first MaxCounted locks
+	schema *percolator.Schema
 }
 
 // lockLife is what of a lock tells its age, and whether it is dead: few bytes, for many locks.
@@ -47,14 +49,29 @@ type waitingColumn struct {
 	Oldest        tso.Timestamp
 }
 
-// expired returns how many locks have outlived their time to live, and the age of the oldest.
-func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
+// standing returns how many locks have stood for more than so many times their time to live, and
+// the age of the oldest.
+func (p pending) standing(now time.Time, ttls int) (n int, oldest time.Duration) {
 	for _, l := range p.lives {
-		if late := l.overdue(now); late > 0 {
+		if late := l.overdue(now); late > health.StrandedAfter(l.ttl, ttls) {
 			n, oldest = n+1, max(oldest, late+l.ttl)
 		}
 	}
 	return n, oldest
+}
+
+// stranded judges the locks.
+func (p pending) stranded(now time.Time) (out []health.Finding) {
+	if n, oldest := p.standing(now, health.StrandedTTLs); n > 0 {
+		out = append(out, health.StrandedLocks(n, health.StrandedTTLs, oldest))
+	}
+	return append(out, health.Corrupt(len(p.Corrupt))...)
+}
+
+// waiting judges the notifications. Workers see all of them, the walk only the first rows.
+func (p pending) waiting(now time.Time, reports []model.Report) []health.Finding {
+	return append(health.Backlog(max(since(now, p.Oldest), health.OldestReported(reports))),
+		health.Parked(p.ParkedCells, len(p.More) > 0, now.Sub(p.parkedSince))...)
 }
 
 // countLimit is for how long a walk counts before it says what it has.
@@ -89,7 +106,7 @@ type tally struct {
 }
 
 func newTally(s *percolator.Schema) *tally {
-	t := new(tally)
+	t := &tally{found: pending{schema: s}}
 	for _, table := range s.Tables {
 		for _, name := range slices.Sorted(slices.Values(slices.Concat(table.Observed, table.Weak))) {
 			t.column(table.Name, name).Weak = slices.Contains(table.Weak, name)
@@ -127,6 +144,9 @@ func (t *tally) add(row model.Pending) {
 func (t *tally) addNotification(col *waitingColumn, row model.Pending, n model.Notification) {
 	p := &t.found
 	for _, s := range row.Parked(n) {
+		if p.ParkedCells == 0 || s.Since.Before(p.parkedSince) {
+			p.parkedSince = s.Since
+		}
 		if p.ParkedCells++; len(p.Parked) < MaxListed {
 			p.Parked = append(p.Parked, parked(s))
 		}

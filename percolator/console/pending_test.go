@@ -1,13 +1,12 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -45,7 +44,7 @@ func TestPendingIsBounded(t *testing.T) {
 	if p.ParkedCells != rows || len(p.Parked) != MaxListed || len(p.Corrupt) != MaxListed || p.Locks != rows {
 		t.Errorf("%d parked, %d listed, %d corrupt, %d locks", p.ParkedCells, len(p.Parked), len(p.Corrupt), p.Locks)
 	}
-	if n, oldest := p.expired(at.Time().Add(time.Minute)); n != rows || oldest != time.Minute {
+	if n, oldest := p.standing(at.Time().Add(time.Minute), 1); n != rows || oldest != time.Minute {
 		t.Errorf("%d locks are late, the oldest %v", n, oldest)
 	}
 }

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"bytes"
 	"context"
 	"errors"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/observers/exportqueue"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -250,7 +249,7 @@ func TestNoWorkerTakesAColumn(t *testing.T) {
 	inBubbleWith(t, 0, &fakeSource{workers: []model.WorkerInfo{worker}}, func(t *testing.T, h *Handler, src *fakeSource) {
 		watch(h, pageOverview)
 		time.Sleep(10 * time.Second)
-		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes the column recount of documents.") {
+		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes the column recount of documents: notifications wait.") {
 			t.Errorf("the overview does not name the column that nobody takes:\n%s", body)
 		}
 		if body := get(t, h, "/workers"); strings.Contains(body, "No worker has announced itself") {
@@ -260,7 +259,7 @@ func TestNoWorkerTakesAColumn(t *testing.T) {
 		src.workers = nil
 		src.mu.Unlock()
 		time.Sleep(10 * time.Second)
-		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes the column contents of documents, the column recount of documents.") || !strings.Contains(body, "No worker runs: start one.") {
+		if body := get(t, h, "/"); !strings.Contains(body, "No worker takes 2 columns of documents (contents, recount): notifications wait.") || !strings.Contains(body, "No worker runs: start one.") {
 			t.Errorf("10 s after the worker has left:\n%s", body)
 		}
 		if body := get(t, h, "/workers"); !strings.Contains(body, "No worker has announced itself") {

@@ -1,12 +1,11 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"time"
 
 	"github.com/gopercolator/percolator/observers/exportqueue"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // requestLimit bounds what one source may take.

@@ -1,13 +1,12 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"encoding/json"
 	"math"
 	"testing"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -161,11 +160,11 @@ func TestRateOfANewClient(t *testing.T) {
 // What a worker counts becomes the report of this process without losing anything that is shown.
 func TestOwnWorker(t *testing.T) {
 	t.Parallel()
-	o := observers.ObserverStats{Runs: 1, Attempts: 2, Conflicts: 3, Errors: 4, Panics: 5}
+	o := observers.ObserverStats{Runs: 1, Attempts: 2, Conflicts: 3, Errors: 4, Panics: 5, Overdue: 9}
 	r := observers.Stats{
 		ObserverStats: o, Queued: 6, Running: 7, Backlog: 8 * time.Millisecond, Observers: map[string]observers.ObserverStats{"x": o},
 	}.Report()
-	if r.Runs != 1 || r.Attempts != 2 || r.Conflicts != 3 || r.Errors != 4 || r.Panics != 5 || r.Queued != 6 || r.Running != 7 || r.BacklogMillis != 8 ||
+	if r.Runs != 1 || r.Attempts != 2 || r.Conflicts != 3 || r.Errors != 4 || r.Panics != 5 || r.Overdue != 9 || r.Queued != 6 || r.Running != 7 || r.BacklogMillis != 8 ||
 		r.Observers["x"] != r.ObserverReport {
 		t.Errorf("%+v", r)
 	}

@@ -1,12 +1,12 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"time"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -56,7 +56,21 @@ func (st *state) now(local time.Time) time.Time {
 type storage struct {
 	admin.Collection
 
-	Holds []model.Hold
+	Holds     []model.Hold
+	announced tso.Timestamp // the safepoint
+	watermark tso.Timestamp // nothing newer has been removed
+	retention time.Duration // of this client
+}
+
+// health is what is judged of it.
+func (s storage) health(now tso.Timestamp) health.Collection {
+	c := health.Collection{Now: now, Safepoint: s.announced, Watermark: s.watermark, Retention: s.retention, Corrupt: s.Corrupt}
+	for _, h := range s.Holds {
+		if h.Expires > now && (c.HeldBy == nil || h.Timestamp < c.HeldBy.Timestamp) {
+			c.HeldBy = &h
+		}
+	}
+	return c
 }
 
 // oracleServer is what a server of the oracle says about itself.
@@ -70,6 +84,11 @@ type oracleServer struct {
 	HighWater        tso.Timestamp
 	Served           int64
 	StoreAnsweredAgo time.Duration // negative: never
+}
+
+// health is what of it is judged.
+func (s oracleServer) health() health.OracleServer {
+	return health.OracleServer{Address: s.Address, Failed: s.Failed, Leading: s.Leading, Ready: s.Ready, Reason: s.Reason, Silence: s.StoreAnsweredAgo}
 }
 
 // State is what the server does, in a word or two.

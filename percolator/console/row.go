@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -29,7 +30,7 @@ func browseLink(table string) string {
 
 // rowLink is the address of the inspector for a row.
 func rowLink(table, row string) string {
-	return "row?" + url.Values{"table": {table}, "row": {shown(row)}}.Encode()
+	return "row?" + url.Values{"table": {table}, "row": {text.Shown(row)}}.Encode()
 }
 
 // showRow inspects a row. It resolves no lock that it meets.

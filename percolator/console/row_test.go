@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -30,7 +31,7 @@ func TestRowShowsVersionsAndLocks(t *testing.T) {
 	c.set("first", document(odd, "contents"))
 	c.set("the second", document(odd, "contents"))
 	c.strand(time.Hour, percolator.Cell{Table: "words", Row: "primary", Column: "p"}, document(odd, "title"))
-	body := get(t, h, rowOf("documents", shown(odd)))
+	body := get(t, h, rowOf("documents", text.Shown(odd)))
 	for _, want := range []string{
 		"observed", "5 bytes", "10 bytes", "a reader finds a value of 10 bytes", "notified", "alive", "a reader waits for the lock",
 		`row?row=primary&amp;table=words`, "not committed", `&lt;b&gt;\x00&amp;`,
@@ -109,8 +110,8 @@ func TestAsOf(t *testing.T) {
 func TestShownAndBack(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"plain", "", `"quoted"`, "a b", "\x00ack\x00index\x00c", "é", "\xff", "<script>", "\u202e"} {
-		if got, err := fromShown(shown(key)); got != key || err != nil {
-			t.Errorf("%q is shown as %s, which is %q (%v)", key, shown(key), got, err)
+		if got, err := fromShown(text.Shown(key)); got != key || err != nil {
+			t.Errorf("%q is shown as %s, which is %q (%v)", key, text.Shown(key), got, err)
 		}
 	}
 }

@@ -31,17 +31,26 @@ func TestLinksOfChartsAndConcerns(t *testing.T) {
 			t.Errorf("the chart %s leads to %q and %q", c.ID, c.Page, c.Runbook)
 		}
 	}
-	source, err := os.ReadFile("attention.go")
+	sources, err := filepath.Glob(filepath.Join("..", "..", "internal", "health", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	anchors := regexp.MustCompile(`page[A-Z]\w+, "([^"]+)"\}`).FindAllStringSubmatch(string(source), -1)
-	if len(anchors) < 8 {
-		t.Errorf("%d concerns lead to the runbook", len(anchors))
+	found := map[string]bool{}
+	for _, name := range sources {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?:Runbook: |noSpare = |Runbook = .*)"([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
+			found[m[1]] = true
+		}
 	}
-	for _, m := range anchors {
-		if !known(m[1]) {
-			t.Errorf("a concern leads to %q", m[1])
+	if len(found) < 9 {
+		t.Errorf("findings lead to %v", found)
+	}
+	for anchor := range found {
+		if !known(anchor) {
+			t.Errorf("a finding leads to %q", anchor)
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/health"
 )
 
 // publish makes a snapshot of what is known and tells those who wait for it. That of a hurried poll
@@ -50,21 +50,11 @@ func (p *poller) sample(next *snapshot) sample {
 	p.rates.sample(&s)
 	if st.Pending.Known() && st.Pending.Failed == nil {
 		found, at := st.Pending.Value, st.now(st.Pending.At)
-		expired, _ := found.expired(at)
+		expired, _ := found.standing(at, 1)
 		s.Values[waiting], s.Values[parkedCells], s.Values[expiredLocks] = float64(found.Waiting), float64(found.ParkedCells), float64(expired)
-		s.Values[waitingAge] = max(since(at, found.Oldest), backlog(st.Processes.Value)).Seconds()
+		s.Values[waitingAge] = max(since(at, found.Oldest), health.OldestReported(st.Processes.Value)).Seconds()
 	}
 	return s
-}
-
-// backlog is the age of the oldest notification that any scanner or adopter has met, whoever takes
-// it: they see everything, the poll only the first rows.
-func backlog(reports []model.Report) (oldest time.Duration) {
-	for _, r := range reports {
-		millis := max(r.Worker.BacklogMillis, r.Worker.OldestMillis)
-		oldest = max(oldest, time.Duration(millis)*time.Millisecond)
-	}
-	return oldest
 }
 
 // next waits for a snapshot that will do, until ctx ends, and returns the newest in any case; nil:

@@ -1,17 +1,15 @@
 package console
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/internal/engine/membership"
-
 	"context"
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -55,7 +53,8 @@ func (s clientSource) storage(ctx context.Context) (storage, error) {
 		return storage{}, err
 	}
 	holds, err := s.Holds(ctx)
-	return storage{done, holds}, err
+	m, _ := s.c.Engine().Meta.Snapshot() // as Holds has read it
+	return storage{done, holds, m.Safepoint, m.Watermark, s.c.Engine().Config.Retention}, err
 }
 
 // oracle asks all servers at once. A server that does not answer is a part of the answer.

@@ -13,6 +13,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 //go:embed assets templates
@@ -55,7 +57,7 @@ func newViews() (*views, error) {
 func functions(version string) template.FuncMap {
 	return template.FuncMap{
 		"asset":    func(name string) string { return "assets/" + version + "/" + name },
-		"shown":    shown,
+		"shown":    text.Shown,
 		"duration": formatDuration,
 		"count":    grouped,
 		"count64":  func(n int) string { return grouped(int64(n)) },

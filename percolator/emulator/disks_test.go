@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"math"
@@ -16,9 +17,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"encoding/base64"
-
 	"google.golang.org/protobuf/proto"
 )
 

@@ -3,8 +3,6 @@
 package loader_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"flag"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

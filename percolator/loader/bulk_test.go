@@ -1,10 +1,6 @@
 package loader_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +17,9 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -502,7 +500,7 @@ func testBulkBesideCollection(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Must(t, e.Client.Flush(e.ctx))
 	collect()
-	e.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
+	e.Audit(t, fixture.Collected)
 	if r.Since == 0 {
 		t.Error("since when?")
 	}

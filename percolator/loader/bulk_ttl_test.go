@@ -1,8 +1,6 @@
 package loader_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +69,7 @@ func testBulkOfValuesThatExpire(t *testing.T) {
 		return expiring, others
 	}
 	time.Sleep(2 * retention)
-	e.collect() // the entries go, and the values stay
+	fixture.Collect(e, e.ctx, e.Client) // the entries go, and the values stay
 	if expiring, others := seen(); expiring != n+n/2 || others != n {
 		t.Errorf("%d values that expire, and %d others", expiring, others)
 	}
@@ -87,7 +85,7 @@ func testBulkOfValuesThatExpire(t *testing.T) {
 	}
 	for range 3 {
 		time.Sleep(2 * retention)
-		e.collect()
+		fixture.Collect(e, e.ctx, e.Client)
 		p, d := e.observed()
 		puts, deletions = puts+p, deletions+d
 	}
@@ -99,14 +97,7 @@ func testBulkOfValuesThatExpire(t *testing.T) {
 	if want := fmt.Sprint(n, n, n/2, 0, 0); left != want {
 		t.Errorf("cells of data and records, and of entries, %s are left, want %s", left, want)
 	}
-	e.Audit(t, func(cfg *model.AuditConfig) { cfg.Collected = true })
-}
-
-func (e *env) collect() {
-	e.Helper()
-	g, err := admin.New(e.Client).NewCollector(admin.CollectorConfig{})
-	fixture.Must(e, err)
-	fixture.Must(e, fixture.ErrOf(g.Collect(e.ctx)))
+	e.Audit(t, fixture.Collected)
 }
 
 // observed runs the observer of column c until there is nothing to do.
@@ -199,7 +190,7 @@ func importForLong(t *testing.T, meanwhile func(*env)) (*env, loader.BulkReport,
 			for i := range longRows {
 				if i == longRows/2 {
 					time.Sleep(ttl + 2*retention)
-					e.collect()
+					fixture.Collect(e, e.ctx, e.Client)
 					meanwhile(e)
 				}
 				if !yield(rowOf(name("r", i)), nil) {

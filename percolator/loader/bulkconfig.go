@@ -1,14 +1,13 @@
 package loader
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 )
 
 // MaxSourceBytes is how long BulkConfig.Source may be.

@@ -1,8 +1,6 @@
 package loader
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,8 +8,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/position"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // saveTimeout bounds the last save of a stopped load, which only spares repetition.
@@ -33,54 +33,69 @@ type record struct {
 // checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at
 // a time.
 type checkpoint struct {
-	admin  *admin.Admin
-	name   string
-	owner  string
-	seq    int64
-	stored []byte // as far as is known
+	name  string
+	owner string
+	cell  position.Position[record]
+}
+
+// savedCell is the cell of a load, as its client sees it.
+type savedCell struct {
+	admin *admin.Admin
+	name  string
+}
+
+func (c savedCell) Read(ctx context.Context) ([]byte, error) {
+	return c.admin.LoadPosition(ctx, c.name)
+}
+
+func (c savedCell) Replace(ctx context.Context, former, next []byte) (bool, error) {
+	err := c.admin.SaveLoadPosition(ctx, c.name, former, next)
+	if errors.Is(err, percolator.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // openCheckpoint takes the load over, and returns where an earlier loader stopped; after one that
 // anew lets begin anew, that is the beginning.
 func openCheckpoint(ctx context.Context, a *admin.Admin, name string, anew func(record) bool, o *outage) (c *checkpoint, at record, err error) {
-	c = &checkpoint{admin: a, name: name, owner: rand.Text()}
+	c = &checkpoint{name: name, owner: rand.Text(), cell: position.Position[record]{
+		Cell: savedCell{a, name}, Seq: func(r *record) *int64 { return &r.Seq }, Decode: decodeRecord,
+		Encode: func(r record) ([]byte, error) { return json.Marshal(r) },
+	}}
 	if name == "" {
 		return c, at, nil
 	}
 	err = o.try(ctx, func(ctx context.Context) error {
-		for {
-			at, err = c.claim(ctx, anew)
-			// On a conflict the former owner has just saved another position.
-			if !errors.Is(err, percolator.ErrConflict) {
+		for claimed := false; !claimed; { // else the former owner has just saved another position
+			if at, claimed, err = c.claim(ctx, anew); err != nil {
 				return err
 			}
 		}
+		return nil
 	})
-	c.seq = at.Seq
 	return c, at, err
 }
 
 // claim stores the position again under this loader's name.
-func (c *checkpoint) claim(ctx context.Context, anew func(record) bool) (at record, err error) {
-	stored, err := c.admin.LoadPosition(ctx, c.name)
+func (c *checkpoint) claim(ctx context.Context, anew func(record) bool) (at record, claimed bool, err error) {
+	at, stored, err := c.cell.Read(ctx)
 	if err != nil {
-		return at, err
+		return at, false, err
 	}
-	if stored != nil {
-		if at, err = decodeRecord(stored); err != nil {
-			return at, err
-		}
-	}
+	c.cell.Adopt(at, stored)
 	if anew(at) {
-		at = record{Seq: at.Seq}
+		at = record{}
 	}
-	at.Seq, at.Owner = at.Seq+1, c.owner
-	next, err := json.Marshal(at)
+	at.Owner = c.owner
+	c.cell.Number(&at)
+	next, err := c.cell.Encode(at)
 	if err != nil {
-		return at, err
+		return at, false, err
 	}
-	c.stored = next
-	return at, c.admin.SaveLoadPosition(ctx, c.name, stored, next)
+	claimed, err = c.cell.Cell.Replace(ctx, stored, next)
+	c.cell.Stored = next
+	return at, claimed, err
 }
 
 // save stores r, and tries again after transient errors. ErrTakenOver: another loader has begun
@@ -89,49 +104,16 @@ func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 	if c.name == "" {
 		return nil
 	}
-	c.seq++
-	r.Seq, r.Owner = c.seq, c.owner
-	next, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return o.try(ctx, func(ctx context.Context) error {
-		for {
-			err := c.admin.SaveLoadPosition(ctx, c.name, c.stored, next)
-			if err == nil {
-				c.stored = next
-			}
-			if err == nil || !errors.Is(err, percolator.ErrConflict) {
-				return err
-			}
-			// An earlier request of this loader may have been applied without an answer, also this
-			// one.
-			if done, err := c.look(ctx, next); done || err != nil {
-				return err
-			}
+	r.Owner, c.cell.Try = c.owner, o.try
+	return c.cell.Save(ctx, r, func(now record, there bool) (bool, error) {
+		switch {
+		case !there:
+			return false, fmt.Errorf("load %q: %w: a repair has removed its position, and maybe some of what was loaded; begin anew", c.name, percolator.ErrConflict)
+		case now.Owner != c.owner:
+			return false, fmt.Errorf("load %q: %w", c.name, ErrTakenOver)
 		}
+		return false, nil
 	})
-}
-
-// look reads the stored position. It reports whether that is next, and fails unless it is this
-// loader's.
-func (c *checkpoint) look(ctx context.Context, next []byte) (done bool, err error) {
-	now, err := c.admin.LoadPosition(ctx, c.name)
-	switch {
-	case err != nil:
-		return false, err
-	case now == nil:
-		return false, fmt.Errorf("load %q: %w: a repair has removed its position, and maybe some of what was loaded; begin anew", c.name, percolator.ErrConflict)
-	}
-	r, err := decodeRecord(now)
-	if err != nil {
-		return false, err
-	}
-	if r.Owner != c.owner {
-		return false, fmt.Errorf("load %q: %w", c.name, ErrTakenOver)
-	}
-	c.stored = now
-	return string(now) == string(next), nil
 }
 
 func decodeRecord(b []byte) (r record, err error) {

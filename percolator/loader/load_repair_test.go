@@ -1,8 +1,6 @@
 package loader_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"iter"
@@ -12,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // A load that lives through a repair ends: what it had loaded above the timestamp is gone, and so

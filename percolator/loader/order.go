@@ -1,10 +1,10 @@
 package loader
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"maps"
 	"sync"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // order turns transactions that end in any order into a position. The position passes an item only

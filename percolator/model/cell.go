@@ -1,16 +1,13 @@
 // Package model declares the types that percolator, its tools and its engine share: cells, ranges,
-// schemas, locks, notifications, holds, plans, reports and errors, and the encodings of typed
-// values. Programs name most of them by package percolator; tools, what package admin takes and
-// returns. It knows neither the store nor the layout of a cell in it.
+// schemas, locks, notifications, holds, plans, reports and errors. Programs name most of them by
+// package percolator; tools, what package admin takes and returns. It knows neither the store nor the
+// layout of a cell in it.
 package model
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/gopercolator/percolator/internal/text"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -85,39 +82,4 @@ func Prefix(p string) Range {
 		end[len(end)-1]++
 	}
 	return Range{Start: p, End: string(end)}
-}
-
-// InRange reports whether key lies in r.
-func InRange(r Range, key string) bool { return key >= r.Start && (r.End == "" || key < r.End) }
-
-// EmptyRange reports that no key can be in r; Bigtable refuses inverted ranges.
-func EmptyRange(r Range) bool { return r.End != "" && r.Start >= r.End }
-
-// ValidateRow checks Bigtable's limits on row keys.
-func ValidateRow(c Cell) error {
-	switch {
-	case c.Row == "":
-		return CellError(ErrInvalidArgument, c, "the row key is empty")
-	case len(c.Row) > MaxRowKeyBytes:
-		return CellError(ErrTooLarge, Cell{c.Table, text.Beginning(c.Row, 32) + "…", c.Column}, "the row key has %d bytes, the limit is %d", len(c.Row), MaxRowKeyBytes)
-	}
-	return nil
-}
-
-// ValidateColumn checks a user's column name. Reserved columns begin with 0x00.
-func ValidateColumn(c Cell) error {
-	switch {
-	case c.Column == "":
-		return CellError(ErrInvalidArgument, c, "the column is empty")
-	case len(c.Column) > MaxColumnBytes:
-		return CellError(ErrTooLarge, Cell{c.Table, c.Row, text.Beginning(c.Column, 32) + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), MaxColumnBytes)
-	case strings.Contains(c.Column, "\x00"):
-		return CellError(ErrInvalidArgument, c, "a column may not contain the byte 0x00")
-	}
-	return nil
-}
-
-// CompareCells orders cells by table, row and column.
-func CompareCells(a, b Cell) int {
-	return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Row, b.Row), strings.Compare(a.Column, b.Column))
 }

@@ -1,10 +1,8 @@
 package model
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -25,8 +23,9 @@ var (
 	// ErrConflict: another transaction won; nothing was written. Run the transaction again (Update
 	// does). errors.As with *ConflictError tells which cell.
 	ErrConflict = errors.New("conflict")
-	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends. A
-	// writer gets ErrConflict as well, and may run again. From a Collector: another one is at work.
+	// ErrLocked: the lock of another transaction stood in the way. A reader has waited for it until
+	// its context ended, a Collector for half of its lease. A writer does not wait: it gets ErrConflict
+	// as well, and may run again.
 	ErrLocked = errors.New("locked")
 	// ErrOutcomeUnknown: the context ended or the client was closed before it was known whether the
 	// transaction committed, or the collector may have removed its record. It may have committed,
@@ -70,6 +69,15 @@ var (
 	ErrRepairing = errors.New("a repair is unfinished")
 )
 
+// Errors of work on an instance that was refused for other such work.
+var (
+	// ErrLeased: another process holds the lease of collection, or of the sweep, and does the work.
+	ErrLeased = errors.New("leased by another process")
+	// ErrHeld: holds keep snapshots that show what is to be dropped. Release them, or wait until they
+	// expire.
+	ErrHeld = errors.New("held by a snapshot")
+)
+
 // Errors of a restore, an import or a repair that was refused.
 var (
 	// ErrNotEmpty: a restore needs empty tables, an import an empty one.
@@ -98,35 +106,15 @@ type ConflictError struct {
 	// or it gave way to an Update of its own client that had lost on the cell before.
 	OtherTS tso.Timestamp
 	Locked  bool // the other transaction still holds its lock
-	gaveWay bool
-	entry   Cell // of an index, which the conflict is on; zero: it is on Cell
+	GaveWay bool // an Update of the same client that had lost on Cell before went first
 }
-
-// GaveWay is the conflict of a transaction that ended since an Update of its own client, which had
-// lost on the cell before, was to go first.
-func GaveWay(c Cell, startTS tso.Timestamp) *ConflictError {
-	return &ConflictError{Cell: c, StartTS: startTS, gaveWay: true}
-}
-
-// AtEntry returns the conflict as one on an entry of an index. The row of an entry is a value, so
-// Cell is the indexed cell.
-func AtEntry(e *ConflictError, entry Cell) *ConflictError {
-	e.entry = entry
-	return e
-}
-
-// Contested is the stored cell that a conflict is on: Cell, or an entry of an index.
-func Contested(e *ConflictError) Cell { return cmp.Or(e.entry, e.Cell) }
-
-// HasGivenWay reports whether a conflict is from GaveWay.
-func HasGivenWay(e *ConflictError) bool { return e.gaveWay }
 
 // Error names the cell and both transactions, never a value.
 func (e *ConflictError) Error() string {
 	switch {
 	case e.Locked:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d met the lock of transaction %d", e.Cell, e.StartTS, e.OtherTS)
-	case e.gaveWay:
+	case e.GaveWay:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d gave way to an Update that had lost there before", e.Cell, e.StartTS)
 	case e.OtherTS == 0:
 		return fmt.Sprintf("percolator: conflict on %s: transaction %d was rolled back after its lock had expired", e.Cell, e.StartTS)
@@ -139,21 +127,3 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Is(target error) bool {
 	return target == ErrConflict || (e.Locked && target == ErrLocked)
 }
-
-// CellError wraps a sentinel with the cell, or the column if there is no row, and what is wrong
-// with it. It never carries a value.
-func CellError(sentinel error, c Cell, format string, args ...any) error {
-	place := c.String()
-	if c.Row == "" {
-		place = c.Table + "/" + strconv.Quote(c.Column)
-	}
-	return fmt.Errorf("percolator: %s: %w: %s", place, sentinel, fmt.Sprintf(format, args...))
-}
-
-// unknownName is ErrSchemaMismatch for a name that the schema lacks. It is ErrInvalidArgument as
-// well, as the name of a column is: whoever gave it may have misspelt it.
-type unknownName struct{ error }
-
-func (e unknownName) Unwrap() error { return e.error }
-
-func (unknownName) Is(target error) bool { return target == ErrInvalidArgument }

@@ -66,4 +66,5 @@ type ObserverReport struct {
 	Conflicts int64 `json:"conflicts,omitempty"`
 	Errors    int64 `json:"errors,omitempty"`
 	Panics    int64 `json:"panics,omitempty"`
+	Overdue   int64 `json:"overdue,omitempty"` // attempts in flight that their timeout has not ended
 }

@@ -1,21 +1,22 @@
 package model
 
-import "fmt"
-
 // MaxColumnRanges is how many ranges of columns a scan names, named columns and all, once those
 // that overlap or touch are one.
 const MaxColumnRanges = 100
 
 // ScanOptions select the cells that ScanWith reads: those in one of the rows, and in a column that
 // is named or lies in one of the ranges. Without Rows they are of all rows, without both Columns
-// and ColumnRanges of all columns. Ranges may overlap and come in any order; an empty one selects
+// and ColumnRanges of all columns. Ranges may overlap and come in any order; an empty range selects
 // nothing, and is not the same as none.
 //
+// With Index the scan reads that index of the table, as ScanIndex does: Rows are ranges of values,
+// and the entries come in the order of values, then rows. Columns and ColumnRanges must be empty.
+//
 // With Reverse the rows come from the last key to the first; the columns of a row ascend as ever.
-// Limit ends the scan after so many rows of which it has given an entry; 0 is no limit, and less is
-// ErrInvalidArgument. A scan with a limit asks for no more rows than it lacks, or for as many as it
-// has found without an entry if those are more. What a transaction has written itself counts like
-// the rest.
+// Of an index, values descend, and so do the rows of one value. Limit ends the scan after so many
+// rows that have an entry, of an index after so many entries; below 0 it is ErrInvalidArgument. A
+// scan with a limit asks for no more rows than it lacks, or for as many as it has found without an
+// entry if those are more. A transaction's own writes count like the rest.
 //
 // Cost: one request names up to 512 ranges of rows (480 KiB), so a few ranges cost as many requests
 // as one that has as many rows; Bigtable passes over what lies in the ranges, and skips the rest.
@@ -28,45 +29,10 @@ const MaxColumnRanges = 100
 // there may be MaxColumnRanges, and each takes 3 times the bytes of its two bounds and 24 more.
 // Beyond that: ErrTooLarge, before anything is sent.
 type ScanOptions struct {
-	Rows         []Range  // ranges of row keys; none: all rows
+	Index        string   // "": the rows of the table
+	Rows         []Range  // ranges of row keys, or of values of Index; none: all
 	Columns      []string // names of columns
 	ColumnRanges []Range  // ranges of names of columns; neither these nor Columns: all columns
-	Reverse      bool     // rows from the last key to the first, columns in order
-	Limit        int      // of rows that have an entry; 0: none
-}
-
-// ScanIndexOptions select what ScanIndexWith reads: the entries of an index whose value lies in
-// Values, of all values if that is the zero Range.
-type ScanIndexOptions struct {
-	Values  Range
-	Reverse bool // from the last entry to the first
-	Limit   int  // of entries; 0: none
-}
-
-// CheckLimit refuses a limit below 0.
-func CheckLimit(table string, limit int) error {
-	if limit < 0 {
-		return fmt.Errorf("percolator: scan of table %q: %w: the limit is %d", table, ErrInvalidArgument, limit)
-	}
-	return nil
-}
-
-// SelectedRows is the keys of the rows.
-func SelectedRows(o ScanOptions) Ranges {
-	if len(o.Rows) == 0 {
-		return Ranges{All()}
-	}
-	return Union(o.Rows...)
-}
-
-// SelectedColumns is the names of the columns.
-func SelectedColumns(o ScanOptions) Ranges {
-	if len(o.Columns)+len(o.ColumnRanges) == 0 {
-		return Ranges{All()}
-	}
-	all := make([]Range, 0, len(o.Columns)+len(o.ColumnRanges))
-	for _, name := range o.Columns {
-		all = append(all, Row(name))
-	}
-	return Union(append(all, o.ColumnRanges...)...)
+	Reverse      bool     // rows from the last to the first, columns in order
+	Limit        int      // of rows that have an entry, or of entries of Index; 0: none
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
 // Type is the type of the values of a column, and so how they are stored. The empty Type is
@@ -43,129 +44,146 @@ const (
 // Types are all types, in the order in which texts list them.
 var Types = []Type{TypeBytes, TypeString, TypeInt64, TypeOrderedInt64, TypeFloat64, TypeBool, TypeTime, TypeJSON}
 
-const signBit = 1 << 63
-
-// EncodeInt64 encodes a TypeInt64.
-func EncodeInt64(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
-
-// DecodeInt64 is the inverse of EncodeInt64.
-func DecodeInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an int64")
-	return int64(v), err
-}
-
-// EncodeOrderedInt64 encodes a TypeOrderedInt64.
-func EncodeOrderedInt64(v int64) []byte {
-	return binary.BigEndian.AppendUint64(nil, uint64(v)^signBit)
-}
-
-// DecodeOrderedInt64 is the inverse of EncodeOrderedInt64.
-func DecodeOrderedInt64(b []byte) (int64, error) {
-	v, err := eightBytes(b, "an ordered_int64")
-	return int64(v ^ signBit), err
-}
-
-// EncodeFloat64 encodes a TypeFloat64. Equal numbers, and all NaNs, have one encoding each.
-func EncodeFloat64(v float64) []byte {
-	switch {
-	case v == 0:
-		v = 0 // and not -0
-	case v != v:
-		v = math.NaN()
-	}
-	bits := math.Float64bits(v)
-	if bits&signBit != 0 {
-		bits = ^bits
-	} else {
-		bits |= signBit
-	}
-	return binary.BigEndian.AppendUint64(nil, bits)
-}
-
-// DecodeFloat64 is the inverse of EncodeFloat64.
-func DecodeFloat64(b []byte) (float64, error) {
-	bits, err := eightBytes(b, "a float64")
-	if bits&signBit != 0 {
-		bits ^= signBit
-	} else {
-		bits = ^bits
-	}
-	return math.Float64frombits(bits), err
-}
-
-// EncodeBool encodes a TypeBool.
-func EncodeBool(v bool) []byte {
-	if v {
-		return []byte{1}
-	}
-	return []byte{0}
-}
-
-// DecodeBool is the inverse of EncodeBool.
-func DecodeBool(b []byte) (bool, error) {
-	if len(b) != 1 || b[0] > 1 {
-		return false, errors.New("not a bool")
-	}
-	return b[0] == 1, nil
-}
-
-// EncodeTime encodes a TypeTime, and refuses one that nanoseconds in 64 bits cannot tell.
-func EncodeTime(v time.Time) ([]byte, error) {
-	ns := v.UnixNano()
-	if !time.Unix(0, ns).Equal(v) {
-		return nil, errors.New("not a time between the years 1678 and 2262")
-	}
-	return EncodeOrderedInt64(ns), nil
-}
-
-// DecodeTime is the inverse of EncodeTime. The time is in UTC.
-func DecodeTime(b []byte) (time.Time, error) {
-	ns, err := DecodeOrderedInt64(b)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%d bytes are not a time", len(b))
-	}
-	return time.Unix(0, ns).UTC(), nil
-}
-
-func eightBytes(b []byte, what string) (uint64, error) {
-	if len(b) != 8 {
-		return 0, fmt.Errorf("%d bytes are not %s", len(b), what)
-	}
-	return binary.BigEndian.Uint64(b), nil
-}
-
 // Check reports what keeps b from being a value of the type: nothing, for what Parse and the
 // columns of the type give. The message never quotes b.
-func (t Type) Check(b []byte) error {
-	var err error
-	switch t {
-	case TypeString:
-		if !utf8.Valid(b) {
-			err = errors.New("not UTF-8")
-		}
-	case TypeInt64, TypeOrderedInt64, TypeTime:
-		if len(b) != 8 {
-			_, err = eightBytes(b, aType(t))
-		}
-	case TypeFloat64:
-		var v float64
-		if v, err = DecodeFloat64(b); err == nil {
-			err = checkFloat64(v)
-		}
-	case TypeBool:
-		_, err = DecodeBool(b)
-	case TypeJSON:
-		if !utf8.Valid(b) || !json.Valid(b) {
-			err = errors.New("not JSON")
-		}
+func (t Type) Check(b []byte) error { return t.about().check(b) }
+
+// Decode is a value as Go has it: []byte, string, int64, float64, bool, time.Time in UTC, or
+// json.RawMessage. The error is that of Check, but for a NaN or -0 that is stored all the same.
+func (t Type) Decode(b []byte) (any, error) { return t.about().decode(b) }
+
+// Encode is the inverse of Decode, and takes text as []byte, too. The error holds nothing of v.
+func (t Type) Encode(v any) ([]byte, error) { return t.about().encode(v) }
+
+// Parse encodes the text form of a value. Errors name the type and an example, never the text.
+func (t Type) Parse(text string) ([]byte, error) {
+	a := t.about()
+	b, err := a.parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("give %s, for example %s", a.named, a.example)
 	}
-	return err
+	return b, nil
+}
+
+// Format is the text form of a value, which Parse takes. Times are in UTC. Bytes are their own text
+// form, UTF-8 or not. The error is that of Decode.
+func (t Type) Format(b []byte) (string, error) { return t.about().format(b) }
+
+// IsText reports whether a value is its own text form, and so may be cut.
+func (t Type) IsText() bool { return t.about().isText }
+
+// about is what there is to know of a type.
+type about struct {
+	named, example string // with its article; a text that parse takes
+	isText         bool
+
+	check  func([]byte) error
+	decode func([]byte) (any, error)
+	encode func(any) ([]byte, error)
+	parse  func(string) ([]byte, error)
+	format func([]byte) (string, error)
+}
+
+func (t Type) about() *about {
+	if a, ok := types[t]; ok {
+		return a
+	}
+	return types[TypeBytes]
+}
+
+// types has an entry for each of Types.
+var types = map[Type]*about{
+	TypeBytes:        textual("bytes", "abc", func([]byte) error { return nil }, func(b []byte) any { return b }),
+	TypeString:       textual("a string", "abc", checkUTF8, func(b []byte) any { return string(b) }),
+	TypeJSON:         textual("json", `{"a": 1}`, checkJSON, func(b []byte) any { return json.RawMessage(b) }),
+	TypeInt64:        scalar("an int64", "-12", values.DecodeInt64, always(values.EncodeInt64), parseInt64, formatInt64),
+	TypeOrderedInt64: scalar("an ordered_int64", "-12", values.DecodeOrderedInt64, always(values.EncodeOrderedInt64), parseInt64, formatInt64),
+	TypeFloat64:      scalar("a float64", "2.5", values.DecodeFloat64, always(values.EncodeFloat64), parseFloat64, formatFloat64).checked(checkFloat64),
+	TypeBool:         scalar("a bool", "true", values.DecodeBool, always(values.EncodeBool), parseBool, strconv.FormatBool),
+	TypeTime:         scalar("a time", "2026-01-31T15:04:05.25Z", values.DecodeTime, values.EncodeTime, parseTime, formatTime),
+}
+
+var errOtherType = errors.New("not of the column's type")
+
+// textual is a type whose values are their own text form.
+func textual(named, example string, check func([]byte) error, value func([]byte) any) *about {
+	return &about{
+		named: named, example: example, isText: true, check: check,
+		decode: func(b []byte) (any, error) { return value(b), check(b) },
+		encode: func(v any) (b []byte, err error) {
+			switch of := v.(type) {
+			case []byte:
+				b = of
+			case string:
+				b = []byte(of)
+			case json.RawMessage:
+				b = of
+			default:
+				return nil, errOtherType
+			}
+			return b, check(b)
+		},
+		parse:  func(text string) ([]byte, error) { return []byte(text), check([]byte(text)) },
+		format: func(b []byte) (string, error) { return string(b), check(b) },
+	}
+}
+
+// scalar is a type whose values have the type T in Go.
+func scalar[T any](
+	named, example string, decode func([]byte) (T, error), encode func(T) ([]byte, error), parse func(string) (T, error), format func(T) string,
+) *about {
+	return &about{
+		named: named, example: example,
+		check:  func(b []byte) error { _, err := decode(b); return err },
+		decode: func(b []byte) (any, error) { return decode(b) },
+		encode: func(v any) ([]byte, error) {
+			if of, ok := v.(T); ok {
+				return encode(of)
+			}
+			return nil, errOtherType
+		},
+		parse: func(text string) ([]byte, error) {
+			v, err := parse(text)
+			if err != nil {
+				return nil, err
+			}
+			return encode(v)
+		},
+		format: func(b []byte) (string, error) { v, err := decode(b); return format(v), err },
+	}
+}
+
+func (a *about) checked(check func([]byte) error) *about {
+	a.check = check
+	return a
+}
+
+// always is an encoding that takes every value.
+func always[T any](encode func(T) []byte) func(T) ([]byte, error) {
+	return func(v T) ([]byte, error) { return encode(v), nil }
+}
+
+func checkUTF8(b []byte) error {
+	if !utf8.Valid(b) {
+		return errors.New("not UTF-8")
+	}
+	return nil
+}
+
+func checkJSON(b []byte) error {
+	if !utf8.Valid(b) || !json.Valid(b) {
+		return errors.New("not JSON")
+	}
+	return nil
 }
 
 // checkFloat64 refuses NaN, which equals nothing and so has no place in an index, and -0, which has
 // a second encoding of 0.
-func checkFloat64(v float64) error {
+func checkFloat64(b []byte) error {
+	v, err := values.DecodeFloat64(b)
 	switch {
+	case err != nil:
+		return err
 	case v != v:
 		return errors.New("NaN is not a number")
 	case v == 0 && math.Signbit(v):
@@ -174,81 +192,32 @@ func checkFloat64(v float64) error {
 	return nil
 }
 
-// examples are texts that Parse takes.
-var examples = map[Type]string{
-	TypeBytes: "abc", TypeString: "abc", TypeInt64: "-12", TypeOrderedInt64: "-12", TypeFloat64: "2.5",
-	TypeBool: "true", TypeTime: "2026-01-31T15:04:05.25Z", TypeJSON: `{"a": 1}`,
+func parseInt64(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+
+func formatInt64(v int64) string { return strconv.FormatInt(v, 10) }
+
+func parseFloat64(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if v != v {
+		err = strconv.ErrSyntax // as a Float64 column refuses it
+	}
+	return v, err
 }
 
-// aType is the type with its article.
-func aType(t Type) string {
-	switch t {
-	case TypeInt64, TypeOrderedInt64:
-		return "an " + string(t)
-	case TypeBytes, TypeJSON:
-		return string(t)
+func formatFloat64(v float64) string {
+	if abs := math.Abs(v); abs == 0 || 1e-6 <= abs && abs < 1e21 { // as in JSON
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	return "a " + string(t)
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// Parse encodes the text form of a value. Errors name the type and an example, never the text.
-func (t Type) Parse(text string) (b []byte, err error) {
-	switch t {
-	case TypeInt64, TypeOrderedInt64:
-		var v int64
-		if v, err = strconv.ParseInt(text, 10, 64); t == TypeInt64 {
-			b = EncodeInt64(v)
-		} else {
-			b = EncodeOrderedInt64(v)
-		}
-	case TypeFloat64:
-		var v float64
-		if v, err = strconv.ParseFloat(text, 64); v != v {
-			err = strconv.ErrSyntax // as a Float64 column refuses it
-		}
-		b = EncodeFloat64(v)
-	case TypeBool:
-		if b = EncodeBool(text == "true"); text != "true" && text != "false" {
-			err = strconv.ErrSyntax
-		}
-	case TypeTime:
-		var v time.Time
-		if v, err = time.Parse(time.RFC3339Nano, text); err == nil {
-			b, err = EncodeTime(v)
-		}
-	default:
-		b = []byte(text)
-		err = t.Check(b)
+func parseBool(text string) (bool, error) {
+	if text != "true" && text != "false" {
+		return false, strconv.ErrSyntax
 	}
-	if err != nil {
-		return nil, fmt.Errorf("give %s, for example %s", aType(t), examples[t])
-	}
-	return b, nil
+	return text == "true", nil
 }
 
-// Format is the text form of a value, which Parse takes. Times are in UTC. Bytes are their own text
-// form, UTF-8 or not. The error is that of Check, but for a NaN or -0 that is stored all the same:
-// those have a text.
-func (t Type) Format(b []byte) (string, error) {
-	switch t {
-	case TypeInt64:
-		v, err := DecodeInt64(b)
-		return strconv.FormatInt(v, 10), err
-	case TypeOrderedInt64:
-		v, err := DecodeOrderedInt64(b)
-		return strconv.FormatInt(v, 10), err
-	case TypeFloat64:
-		v, err := DecodeFloat64(b)
-		if abs := math.Abs(v); abs == 0 || 1e-6 <= abs && abs < 1e21 { // as in JSON
-			return strconv.FormatFloat(v, 'f', -1, 64), err
-		}
-		return strconv.FormatFloat(v, 'g', -1, 64), err
-	case TypeBool:
-		v, err := DecodeBool(b)
-		return strconv.FormatBool(v), err
-	case TypeTime:
-		v, err := DecodeTime(b)
-		return v.Format(time.RFC3339Nano), err
-	}
-	return string(b), t.Check(b)
-}
+func parseTime(text string) (time.Time, error) { return time.Parse(time.RFC3339Nano, text) }
+
+func formatTime(v time.Time) string { return v.Format(time.RFC3339Nano) }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
 // FuzzOrderedEncodings: the ordered encodings give back what they got, and their bytes sort as the
@@ -20,21 +22,21 @@ func FuzzOrderedEncodings(f *testing.F) {
 		f.Add(int64(math.Float64bits(pair[0])), int64(math.Float64bits(pair[1])))
 	}
 	f.Fuzz(func(t *testing.T, a, b int64) {
-		same(t, TypeOrderedInt64, cmp.Compare(a, b), EncodeOrderedInt64(a), EncodeOrderedInt64(b))
-		if v, err := DecodeOrderedInt64(EncodeOrderedInt64(a)); v != a || err != nil {
+		same(t, TypeOrderedInt64, cmp.Compare(a, b), values.EncodeOrderedInt64(a), values.EncodeOrderedInt64(b))
+		if v, err := values.DecodeOrderedInt64(values.EncodeOrderedInt64(a)); v != a || err != nil {
 			t.Errorf("%d is decoded to %d, %v", a, v, err)
 		}
-		if v, err := DecodeInt64(EncodeInt64(a)); v != a || err != nil || binary.BigEndian.Uint64(EncodeInt64(a)) != uint64(a) {
+		if v, err := values.DecodeInt64(values.EncodeInt64(a)); v != a || err != nil || binary.BigEndian.Uint64(values.EncodeInt64(a)) != uint64(a) {
 			t.Errorf("%d is decoded to %d, %v", a, v, err)
 		}
 		ta, tb := time.Unix(0, a), time.Unix(0, b)
 		same(t, TypeTime, ta.Compare(tb), encodeTime(t, ta), encodeTime(t, tb))
-		if v, err := DecodeTime(encodeTime(t, ta)); !v.Equal(ta) || err != nil || v.Location() != time.UTC {
+		if v, err := values.DecodeTime(encodeTime(t, ta)); !v.Equal(ta) || err != nil || v.Location() != time.UTC {
 			t.Errorf("%v is decoded to %v, %v", ta, v, err)
 		}
 		fa, fb := math.Float64frombits(uint64(a)), math.Float64frombits(uint64(b))
-		same(t, TypeFloat64, compareFloats(fa, fb), EncodeFloat64(fa), EncodeFloat64(fb))
-		if v, err := DecodeFloat64(EncodeFloat64(fa)); v != fa && !(v != v && fa != fa) || err != nil {
+		same(t, TypeFloat64, compareFloats(fa, fb), values.EncodeFloat64(fa), values.EncodeFloat64(fb))
+		if v, err := values.DecodeFloat64(values.EncodeFloat64(fa)); v != fa && !(v != v && fa != fa) || err != nil {
 			t.Errorf("%v is decoded to %v, %v", fa, v, err)
 		}
 	})
@@ -62,18 +64,46 @@ func same(t *testing.T, typ Type, want int, a, b []byte) {
 
 func encodeTime(t *testing.T, v time.Time) []byte {
 	t.Helper()
-	b, err := EncodeTime(v)
+	b, err := values.EncodeTime(v)
 	if err != nil {
 		t.Errorf("%v: %v", v, err)
 	}
 	return b
 }
 
+// Every type has all that is to know of it, and what it decodes to it encodes to the same bytes.
+func TestTypesAreComplete(t *testing.T) {
+	t.Parallel()
+	if len(types) != len(Types) {
+		t.Errorf("%d of %d types are in the table", len(types), len(Types))
+	}
+	for _, typ := range Types {
+		if types[typ] == nil {
+			t.Errorf("%s is not in the table", typ)
+			continue
+		}
+		b, err := typ.Parse(types[typ].example)
+		if err != nil || typ.Check(b) != nil {
+			t.Errorf("%s: the example: %v, %v", typ, err, typ.Check(b))
+		}
+		v, err := typ.Decode(b)
+		if err != nil {
+			t.Errorf("%s: %v", typ, err)
+		}
+		if again, err := typ.Encode(v); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%s: %x, decoded and encoded %x: %v", typ, b, again, err)
+		}
+		if _, err := typ.Encode(struct{}{}); err == nil {
+			t.Errorf("%s encodes anything", typ)
+		}
+	}
+}
+
 // FuzzValueText: whatever is of a type has a text from which the same value is parsed, whatever is
 // parsed is of the type, and no error quotes the text.
 func FuzzValueText(f *testing.F) {
 	for i, typ := range Types {
-		f.Add(uint8(i), examples[typ], []byte(examples[typ]))
+		f.Add(uint8(i), typ.about().example, []byte(typ.about().example))
 	}
 	for i, text := range []string{"", "\xff", "9223372036854775808", "1e400", "NaN", "-0", "TRUE", "2263-01-01T00:00:00Z", "1677-01-01T00:00:00Z", "2026-01-31T15:04:05+14:00", "{", `"` + "\xff" + `"`} {
 		for j := range Types {
@@ -116,7 +146,7 @@ func checkText(t *testing.T, typ Type, b []byte) {
 func TestFloat64sThatNobodyWrites(t *testing.T) {
 	t.Parallel()
 	for text, stored := range map[string][]byte{
-		"NaN": EncodeFloat64(math.NaN()), "NaN of other bits": {0, 1, 2, 3, 4, 5, 6, 7}, "-0": {0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"NaN": values.EncodeFloat64(math.NaN()), "NaN of other bits": {0, 1, 2, 3, 4, 5, 6, 7}, "-0": {0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 	} {
 		if err := TypeFloat64.Check(stored); err == nil {
 			t.Errorf("%s is of the type", text)
@@ -126,7 +156,7 @@ func TestFloat64sThatNobodyWrites(t *testing.T) {
 		}
 	}
 	for _, v := range []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), -math.MaxFloat64, math.SmallestNonzeroFloat64} {
-		if err := TypeFloat64.Check(EncodeFloat64(v)); err != nil {
+		if err := TypeFloat64.Check(values.EncodeFloat64(v)); err != nil {
 			t.Errorf("%v: %v", v, err)
 		}
 	}
@@ -136,7 +166,7 @@ func TestFloat64sThatNobodyWrites(t *testing.T) {
 func TestTimesOutOfRange(t *testing.T) {
 	t.Parallel()
 	for _, v := range []time.Time{{}, time.Date(1677, 9, 21, 0, 12, 43, 0, time.UTC), time.Date(2262, 4, 11, 23, 47, 17, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		if b, err := EncodeTime(v); err == nil {
+		if b, err := values.EncodeTime(v); err == nil {
 			t.Errorf("%v is %x", v, b)
 		}
 	}

@@ -1,8 +1,6 @@
 package percolatortest
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"strings"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/audit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Audit reads the raw tables of the environment and fails the test for everything in them that

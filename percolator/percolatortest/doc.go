@@ -32,6 +32,12 @@
 // CheckAndMutateRow) appears again. A [Hold] keeps requests back until the test releases them, even
 // long after the caller has given up.
 //
+// # Observers
+//
+// A test whose observers cause their own runs without end fails by name once a worker of the
+// environment has seen 1,000 of them (observers.Registry.Observe). Then WaitIdle of its workers and
+// clients returns an error.
+//
 // # Processes
 //
 // A test that kills processes starts its environment with [Listen] and hands [Env.Location] to a

@@ -1,8 +1,6 @@
 package percolatortest
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Dump prints a table as Figure 4 of the paper does: a block for each column, in it the rows, their

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -38,6 +39,7 @@ type Env struct {
 	mu      sync.Mutex
 	clients int
 	faults  map[*percolator.Client]*Faults
+	loops   *engine.Loops
 
 	store     func() *bigtable.Client
 	inspector func() *percolator.Client
@@ -71,6 +73,7 @@ func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
 
 func newEnv(t testing.TB, project, instance string) *Env {
 	e := &Env{Project: project, Instance: instance, t: t, faults: make(map[*percolator.Client]*Faults)}
+	e.loops = e.newLoops()
 	e.store = sync.OnceValue(e.openStore)
 	e.inspector = sync.OnceValue(func() *percolator.Client { return e.newClient(e.Oracle, e.Options()) })
 	return e
@@ -129,6 +132,7 @@ func (e *Env) newClient(oracle tso.Oracle, opts []option.ClientOption, configure
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
+	c.Engine().Loops = e.loops
 	e.cleanUp(func() {
 		if err := c.Close(); err != nil {
 			e.t.Logf("percolatortest: closing a client: %v", err)

@@ -95,7 +95,7 @@ func Parse(text []byte) (*percolator.Schema, error) {
 	}
 	s, err := file.schema()
 	if err == nil {
-		err = s.Validate()
+		err = percolator.ValidateSchema(s)
 	}
 	return s, err
 }

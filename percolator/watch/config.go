@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"errors"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
@@ -151,7 +152,7 @@ func (w *watcher) written(table string, row layout.Row, of map[tso.Timestamp]*tx
 				if c.unread = at < 0; !c.unread {
 					c.Value = v.Data[at].Value
 				} else if values {
-					err = model.CellError(percolator.ErrCorrupt, c.Cell, "the value of transaction %d is missing", start)
+					err = catalog.CellError(percolator.ErrCorrupt, c.Cell, "the value of transaction %d is missing", start)
 				}
 			}
 			list = append(list, c)
@@ -241,7 +242,7 @@ func (w *watcher) value(ctx context.Context, c *change) error {
 		if err := w.check(ctx); err != nil { // it may have been collected
 			return err
 		}
-		return model.CellError(percolator.ErrCorrupt, c.Cell, "the value of transaction %d is missing", c.StartTS)
+		return catalog.CellError(percolator.ErrCorrupt, c.Cell, "the value of transaction %d is missing", c.StartTS)
 	}
 	c.Value, c.unread = items[0].Value, false
 	return nil

@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )

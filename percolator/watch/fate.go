@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"maps"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,18 +1,18 @@
 package watch
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/position"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -48,17 +48,33 @@ type stored struct {
 	cfg   Config
 	owner string
 
-	at      record // as stored
-	bytes   []byte
+	cell    position.Position[record]
+	at      record   // as stored
 	pending Position // dealt with, and not stored
 	saved   time.Time
 	held    time.Time // when the hold was taken or extended last
 }
 
+func newStored(e *engine.Engine, cfg Config) *stored {
+	s := &stored{e: e, cfg: cfg, owner: rand.Text()}
+	s.cell = position.Position[record]{
+		Cell: store.MetaCell{Store: e.Store, Row: meta.WatchRowPrefix + cfg.Name, Column: stateColumn},
+		Seq:  func(r *record) *int64 { return &r.Seq }, Try: retry.Transiently, Encode: record.encode, Decode: s.decode,
+	}
+	return s
+}
+
+func (s *stored) decode(b []byte) (r record, err error) {
+	if json.Unmarshal(b, &r) != nil || r.Owner == "" {
+		return r, fmt.Errorf("watch: %w: the position of %q cannot be read; restart it", percolator.ErrCorrupt, s.cfg.Name)
+	}
+	return r, nil
+}
+
 // claim takes the name over and returns where to begin.
 func (s *stored) claim(ctx context.Context, now tso.Timestamp) (Position, error) {
 	for tries := 0; ; tries++ {
-		found, b, err := s.load(ctx)
+		found, b, err := s.cell.Read(ctx)
 		if err != nil {
 			return Position{}, err
 		}
@@ -70,27 +86,13 @@ func (s *stored) claim(ctx context.Context, now tso.Timestamp) (Position, error)
 		} else if s.cfg.From.ts != 0 {
 			return Position{}, fmt.Errorf("watch: %w: %q has a position; begin there, or restart it", percolator.ErrInvalidArgument, s.cfg.Name)
 		}
-		s.at, s.bytes = found, b
+		s.at = found
+		s.cell.Adopt(found, b)
 		// On ErrTakenOver the former owner may have just saved another position.
 		if err := s.hold(ctx, begin); !errors.Is(err, ErrTakenOver) || tries == meta.MaxTries {
 			return begin, err
 		}
 	}
-}
-
-func (s *stored) row() string { return meta.WatchRowPrefix + s.cfg.Name }
-
-// load returns what is stored; nil: nothing.
-func (s *stored) load(ctx context.Context) (r record, b []byte, err error) {
-	row, err := s.e.Store.ReadRow(ctx, model.MetaTable, s.row(), store.Cells("", 0))
-	if err != nil || row.Missing() {
-		return r, nil, err
-	}
-	b = row.Of(layout.MetaFamily)[0].Value
-	if json.Unmarshal(b, &r) != nil || r.Owner == "" {
-		return r, nil, fmt.Errorf("watch: %w: the position of %q cannot be read; restart it", percolator.ErrCorrupt, s.cfg.Name)
-	}
-	return r, b, nil
 }
 
 // hold protects a position and stores it.
@@ -128,40 +130,20 @@ func (s *stored) release(ctx context.Context, h model.Hold) {
 	_ = s.e.Meta.ReleaseHold(ctx, h) // it expires otherwise
 }
 
-// save stores a record. ErrTakenOver: another watcher has stored one.
+// save stores a record. ErrTakenOver: another watcher has stored one; what this one has stored
+// before is its first attempt, or one that it has given up.
 func (s *stored) save(ctx context.Context, next record) error {
-	next.Seq, next.Owner = s.at.Seq+1, s.owner
-	b, err := next.encode()
-	if err != nil {
-		return err
+	next.Owner = s.owner
+	err := s.cell.Save(ctx, next, func(now record, _ bool) (bool, error) {
+		if now.Owner != s.owner {
+			return false, fmt.Errorf("watch: %q: %w", s.cfg.Name, ErrTakenOver)
+		}
+		return false, nil
+	})
+	if err == nil {
+		s.at, s.pending, s.saved = next, Position{}, time.Now()
 	}
-	for again := retry.NewTransient(); ; {
-		swapped, err := s.e.Store.CompareAndSet(ctx, s.row(), stateColumn, s.bytes, b)
-		// The stored position is another watcher's, this one's first attempt, or one it has given
-		// up.
-		if err == nil && !swapped {
-			var now record
-			var found []byte
-			now, found, err = s.load(ctx)
-			switch {
-			case err != nil || string(found) == string(b):
-			case now.Owner != s.owner:
-				return fmt.Errorf("watch: %q: %w", s.cfg.Name, ErrTakenOver)
-			default:
-				next.Seq, s.bytes = now.Seq+1, found
-				if b, err = next.encode(); err == nil {
-					continue
-				}
-			}
-		}
-		if err == nil {
-			s.at, s.bytes, s.pending, s.saved = next, b, Position{}, time.Now()
-			return nil
-		}
-		if err = again.After(ctx, err); err != nil {
-			return err
-		}
-	}
+	return err
 }
 
 // handled notes that the consumer has dealt with everything up to a position.

@@ -1,10 +1,7 @@
 package watch
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
-	"crypto/rand"
 	"errors"
 	"iter"
 	"maps"
@@ -14,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -113,7 +111,7 @@ func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher,
 		return nil, inFuture(from.ts, now)
 	}
 	if cfg.Name != "" {
-		w.stored, w.rest = &stored{e: w.e, cfg: cfg, owner: rand.Text()}, min(cfg.rest, cfg.HoldTTL/8)
+		w.stored, w.rest = newStored(w.e, cfg), min(cfg.rest, cfg.HoldTTL/8)
 		if from, err = w.stored.claim(ctx, now); err != nil {
 			return nil, err
 		}

@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-
-	"github.com/gopercolator/percolator/cmd/webindex/index"
-	"github.com/gopercolator/percolator/cmd/webindex/page"
-	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 )
 
 // A fold reads where the links of many pages lead with few requests: one for each page would take

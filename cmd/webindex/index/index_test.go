@@ -10,13 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-
-	"github.com/gopercolator/percolator/cmd/webindex/index"
-	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 )
 
 const (

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
-
-	"github.com/gopercolator/percolator/cmd/webindex/index"
-	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 )
 
 // A process that dies at any request of a merge loses no posting, and brings none back: the next

@@ -10,11 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // checkInstant checks what has to hold in every snapshot, whatever the observers are doing: each

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/observers"
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // A page with many short links, each of which is redirected to a long URL: where its rank goes does

@@ -7,10 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gopercolator/percolator/cmd/webindex/page"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-
-	"github.com/gopercolator/percolator/cmd/webindex/page"
 )
 
 // facts are what a captured response says, by itself, about its URL.

@@ -4,10 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gopercolator/percolator/cmd/webindex/page"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-
-	"github.com/gopercolator/percolator/cmd/webindex/page"
 )
 
 // reroute runs when URLs redirect elsewhere than before, or begin or cease to redirect. All pages

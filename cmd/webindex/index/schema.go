@@ -1,9 +1,8 @@
 package index
 
 import (
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // The tables.

@@ -7,11 +7,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // However segments are merged, a term is found where the last change says. At rest a part has few

@@ -14,13 +14,12 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
-
 	"github.com/gopercolator/percolator/cmd/webindex/crawl"
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/load"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // BenchmarkLoad compares loading a crawl one by one – read a page, commit its transaction, read

@@ -12,12 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/loader"
-
 	"github.com/gopercolator/percolator/cmd/webindex/crawl"
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/loader"
 )
 
 const (

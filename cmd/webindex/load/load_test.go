@@ -13,14 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
-
 	"github.com/gopercolator/percolator/cmd/webindex/crawl"
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/load"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // record is a WARC record of an HTML page.

@@ -7,11 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // version is a response that was stored for a URL at some time.

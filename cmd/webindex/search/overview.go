@@ -10,11 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Limits of what the start page says.

@@ -7,10 +7,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // Limits of one query, so that none is slow.

@@ -20,11 +20,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/search"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

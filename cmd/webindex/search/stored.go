@@ -7,10 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // maxStoredLinks is how many links of a stored page are shown.

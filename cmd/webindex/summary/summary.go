@@ -5,10 +5,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // Summary is what was done for one input, or by one command. Every number was counted where the

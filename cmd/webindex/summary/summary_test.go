@@ -8,10 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/load"
 	"github.com/gopercolator/percolator/cmd/webindex/summary"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 func TestLatencyByNearestRank(t *testing.T) {

@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // accounts reads what is stored of ranks. Those that are in order are compared later, with what

@@ -6,9 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // clusters compares members and canonical URLs. What is found is crossed off, and what is left at

@@ -6,10 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // documents reads every raw response, compares what the observers noted about the page alone, and

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // links compares the inverted links and redirects. What is expected is brought into the order of

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // postings compares the terms under which each document is found. Segments are by term; so what

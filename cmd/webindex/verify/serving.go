@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/page"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // serving compares what the search page shows: exactly the canonical documents.

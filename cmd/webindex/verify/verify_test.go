@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
-
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/verify"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 const (

@@ -11,13 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/observers"
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
-
 	"github.com/gopercolator/percolator/cmd/webindex/crawl"
 	"github.com/gopercolator/percolator/cmd/webindex/index"
 	"github.com/gopercolator/percolator/cmd/webindex/verify"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // limit is how long a test may wait for one thing. It is only reached when something is broken.

@@ -3,6 +3,7 @@ package simulated_test
 import (
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -32,8 +33,8 @@ func (p *pair) columns() (out []string) {
 	return slices.Compact(out)
 }
 
-func (p *pair) ranges() model.Ranges {
-	return model.Union(model.Row(p.column()), model.Prefix(pick(p.rand, "a", "b", "hold")), model.Between("x", ""))
+func (p *pair) ranges() catalog.Ranges {
+	return catalog.Union(model.Row(p.column()), model.Prefix(pick(p.rand, "a", "b", "hold")), model.Between("x", ""))
 }
 
 func (p *pair) shaped() store.Query {
@@ -41,8 +42,11 @@ func (p *pair) shaped() store.Query {
 	bound := pick(p.rand, at, 0)
 	return pick(p.rand, []func() store.Query{
 		func() store.Query { return store.Newest(p.columns(), bound, n) },
+		func() store.Query { return store.Newest(p.columns(), bound, n).OnlyChanges() },
+		func() store.Query { return store.Changes(p.columns(), at+1) },
 		func() store.Query { return store.NewestIn(p.ranges(), bound, n) },
 		func() store.Query { return store.WholeRow(bound, n) },
+		func() store.Query { return store.WholeRow(bound, n).OnlyChanges() },
 		func() store.Query { return store.Data(store.Version{Column: column, StartTS: at}) },
 		func() store.Query {
 			return store.Data(store.Version{Column: column, StartTS: at}, store.Version{Column: column, StartTS: at + 1})
@@ -64,9 +68,7 @@ func (p *pair) shaped() store.Query {
 		func() store.Query { return store.Exported(at+1, flag) },
 		func() store.Query { return store.Weak(at + 1) },
 		func() store.Query { return store.Records(column, at+1, n) },
-		func() store.Query {
-			return store.RecordsAndLocks([]string{min(column, other), max(column, other) + "x"}, n)
-		},
+		func() store.Query { return store.RecordsAndLocks(p.columns(), n) },
 		func() store.Query { return store.Inspected(p.columns(), n, n) },
 		store.Anything,
 		store.History,

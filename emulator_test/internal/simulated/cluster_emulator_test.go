@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/emulators"
@@ -276,7 +277,7 @@ func (p *pair) anyRows() store.Rows {
 	case 1:
 		return store.In(model.Between(p.row(), p.row()))
 	case 2:
-		return store.Rows{Ranges: model.Union(model.Between(p.row(), p.row()), model.Row(p.row()), model.Prefix(p.row()))}
+		return store.Rows{Ranges: catalog.Union(model.Between(p.row(), p.row()), model.Row(p.row()), model.Prefix(p.row()))}
 	}
 	return store.Prefix(p.prefix)
 }
@@ -305,7 +306,7 @@ func (p *pair) mutation(table string) *store.Mutation {
 			}
 			m.Put(family, column, ts, nil)
 		default:
-			m.Put(family, column, ts, layout.EncodeWrite(p.at(), layout.KindPut))
+			m.Put(family, column, ts, layout.EncodeWrite(p.at(), pick(p.rand, layout.KindPut, layout.KindDelete, layout.KindLock, layout.KindRollback)))
 		}
 	}
 	return m

@@ -1,8 +1,6 @@
 package simulated_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // often is a rate at which a kind happens to some requests, and not to others.

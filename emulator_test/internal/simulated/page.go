@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // page is what a table answers at one instant: the first of the rows that were asked for.
@@ -73,7 +73,7 @@ func (t *table) pageOfKeys(p *page, keys []string, q *store.Query, limit int, h 
 	return nil
 }
 
-func (t *table) pageOfRanges(p *page, ranges model.Ranges, q *store.Query, limit int, h hash) error {
+func (t *table) pageOfRanges(p *page, ranges catalog.Ranges, q *store.Query, limit int, h hash) error {
 	end, err := t.enter(p, ranges[0].Start)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (t *table) pageOfRanges(p *page, ranges model.Ranges, q *store.Query, limit
 }
 
 // pageDownRanges is pageOfRanges from the last key to the first.
-func (t *table) pageDownRanges(p *page, ranges model.Ranges, q *store.Query, limit int, h hash) error {
+func (t *table) pageDownRanges(p *page, ranges catalog.Ranges, q *store.Query, limit int, h hash) error {
 	p.tablet = t.tabletBelow(ranges[len(ranges)-1].End)
 	if err := t.away(p.tablet); err != nil {
 		return err

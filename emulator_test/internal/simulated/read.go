@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -34,8 +35,8 @@ func (c *Connection) ReadRows(ctx context.Context, table string, rows store.Rows
 	rd := &reading{conn: c, ctx: ctx, table: table, query: &q, limit: limit, passed: passed, visit: visit}
 	if rd.keys = rows.Keys != nil; rd.keys {
 		rd.left.Keys = ascending(rows.Keys)
-	} else if rd.left = (store.Rows{Ranges: model.Union(rows.Ranges...), Reverse: rows.Reverse}); len(rows.Ranges) == 0 {
-		rd.left.Ranges = model.Ranges{{}}
+	} else if rd.left = (store.Rows{Ranges: catalog.Union(rows.Ranges...), Reverse: rows.Reverse}); len(rows.Ranges) == 0 {
+		rd.left.Ranges = catalog.Ranges{{}}
 	}
 	return c.repeat(ctx, attempts, rd.attempt)
 }

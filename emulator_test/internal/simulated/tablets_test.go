@@ -1,8 +1,6 @@
 package simulated_test
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"slices"
 	"sync/atomic"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 )
 

@@ -1,14 +1,14 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -94,7 +94,7 @@ func (w *world) strayOnce(p *process, by *bystanders, r *rand.Rand, patient bool
 		}
 	}
 	var impatient <-chan time.Time
-	if longest := 2 * model.DrainTime(model.EffectiveTiming(w.cfg.Timing)); !patient {
+	if longest := 2 * catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)); !patient {
 		impatient = time.After(time.Duration(r.Int64N(int64(longest))))
 	}
 	select {
@@ -119,7 +119,7 @@ func (w *world) strayOnce(p *process, by *bystanders, r *rand.Rand, patient bool
 // it is, as an operator does by hand.
 func (w *world) inspect(p *process) {
 	a := admin.New(p.client)
-	rest := model.DrainTime(model.EffectiveTiming(w.cfg.Timing)) / drainLooks
+	rest := catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)) / drainLooks
 	var seen []model.Lock
 	var looked time.Time
 	for retry.Sleep(p.ctx, time.Duration(1+p.rand.Int64N(int64(inspectEvery)))) == nil {

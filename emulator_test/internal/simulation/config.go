@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Faults says how many there are.
@@ -118,8 +118,8 @@ func (cfg Config) detail() (e episode, err error) {
 		}
 	}
 	e.store = simulated.Config{Seed: cfg.Seed, Tablets: simulated.Tablets{Most: 1 + r.IntN(5)}, Requests: new(atomic.Int64)}
-	timing := model.EffectiveTiming(e.Timing)
-	e.store.Tablets.Longest = []time.Duration{0, 0, timing.RequestLifetime, 2 * model.DrainTime(timing)}[newDice(cfg.Seed).next("tablets").IntN(4)]
+	timing := catalog.EffectiveTiming(e.Timing)
+	e.store.Tablets.Longest = []time.Duration{0, 0, timing.RequestLifetime, 2 * catalog.DrainTime(timing)}[newDice(cfg.Seed).next("tablets").IntN(4)]
 	if e.intensity > 0 {
 		e.store.Latency.Tail = 0.01 * r.Float64()
 		e.store.Disks.Speed = []int64{0, 0, 1 << 20, 64 << 20}[r.IntN(4)]

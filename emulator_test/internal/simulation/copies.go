@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -13,6 +11,8 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -98,7 +98,7 @@ func (w *world) awaitCopies(ctx context.Context) {
 
 // waitFor waits until something has happened, for as long as that may take.
 func (w *world) waitFor(ctx context.Context, happened func() bool) {
-	drain := model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
+	drain := catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing))
 	for until := time.Now().Add(6 * drain); !happened() && !w.calm.Load() && time.Now().Before(until); {
 		if retry.Sleep(ctx, 100*time.Millisecond) != nil {
 			return
@@ -149,7 +149,7 @@ func (w *world) leaveLocks(ctx context.Context, r *rand.Rand) {
 	if w.cfg.intensity == 0 || w.calm.Load() {
 		return
 	}
-	drain := model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
+	drain := catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing))
 	for _, sl := range w.slots {
 		switch d := 2*drain + time.Duration(r.Int64N(int64(2*drain))); {
 		case strings.HasPrefix(sl.name, "worker"):

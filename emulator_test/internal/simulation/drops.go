@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -33,7 +32,7 @@ func (w *world) dropAnnexes(p *process) {
 		if err == nil || p.ctx.Err() != nil {
 			continue
 		}
-		if errors.Is(err, percolator.ErrLocked) { // by holds
+		if errors.Is(err, admin.ErrHeld) { // by holds
 			d.Wait()
 			continue
 		}
@@ -203,7 +202,7 @@ func (w *world) finishDrop(ctx context.Context, p *process) {
 		if err = w.drop(ctx, p, d); err == nil {
 			return
 		}
-		if errors.Is(err, percolator.ErrLocked) {
+		if errors.Is(err, admin.ErrHeld) {
 			w.advance(ctx, p, 2*backupHold)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
-	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/internal/catalog"
 )
 
 // Report is what became of an episode.
@@ -171,5 +171,5 @@ func (w *world) end() {
 	if took := time.Since(begun); took > stopWithin {
 		w.problem("after the last fault, processes took %v to end", took)
 	}
-	time.Sleep(model.EffectiveTiming(w.cfg.Timing).RequestLifetime) // what was late has arrived
+	time.Sleep(catalog.EffectiveTiming(w.cfg.Timing).RequestLifetime) // what was late has arrived
 }

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"maps"
 	"slices"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -64,7 +63,7 @@ func (w *world) expireAll(ctx context.Context, p *process, rest func()) {
 		if err == nil && !others && done.Expired+done.Postponed == 0 {
 			break
 		}
-		others = err != nil
+		others = err != nil || done.Phase != model.CollectionDone
 		rest()
 	}
 	w.checkExpired()

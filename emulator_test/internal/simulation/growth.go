@@ -1,16 +1,15 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // growth is how far operators have come who make the schema grow. It outlives them.
@@ -81,7 +80,7 @@ func (w *world) fill(ctx context.Context, p *process, step workload.Growth) erro
 		_, err := a.BackfillIndex(ctx, table, name, admin.BackfillOptions{RowsPerTransaction: 3, Concurrency: 2, SaveEvery: 1})
 		return err
 	}
-	if err := retry.Sleep(ctx, model.DrainTime(model.EffectiveTiming(w.cfg.Timing))); err != nil {
+	if err := retry.Sleep(ctx, catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing))); err != nil {
 		return err
 	}
 	table, column, observer := step.Observer()

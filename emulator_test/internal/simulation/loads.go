@@ -1,12 +1,11 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // load runs one load after the other, and goes on with that of a process that died.

@@ -1,14 +1,13 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // lull is a time in which no session begins a transaction, and after which the oracle's time has
@@ -56,7 +55,7 @@ func (l *lull) wait(ctx context.Context) error {
 // when they go on after it.
 func (w *world) await(ctx context.Context) {
 	r := w.dice.next("lulls")
-	drain := model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
+	drain := catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing))
 	every := 1 + w.cfg.Transactions/lulls
 	for next := every; w.history.Len() < w.cfg.Transactions && time.Since(w.begun) < longest; time.Sleep(100 * time.Millisecond) {
 		if w.history.Len() >= next {

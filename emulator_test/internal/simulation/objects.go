@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"bytes"
 	"context"
 	"errors"
@@ -14,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 

@@ -1,13 +1,12 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"math/rand/v2"
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator/model"
 )

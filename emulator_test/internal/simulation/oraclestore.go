@@ -1,13 +1,12 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/coordination"
 )

@@ -1,12 +1,12 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // oracleWeather hands the oracle over from server to server, and suspends their machines, until ctx

@@ -1,14 +1,14 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // outages are until when the receivers of the outbox are away, by partition.

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -26,7 +26,7 @@ func (w *world) rebuildIndex(p *process) {
 		if every = rebuildEvery; err == nil || p.ctx.Err() != nil {
 			continue
 		}
-		if errors.Is(err, percolator.ErrLocked) { // by holds
+		if errors.Is(err, admin.ErrHeld) { // by holds
 			w.work.WaitForCards()
 			every = dropEvery
 			continue
@@ -116,8 +116,8 @@ func (w *world) sleepThrough(p *process) {
 	if w.calm.Load() {
 		return
 	}
-	timing := model.EffectiveTiming(w.cfg.Timing)
-	drain := model.DrainTime(timing)
+	timing := catalog.EffectiveTiming(w.cfg.Timing)
+	drain := catalog.DrainTime(timing)
 	for _, sl := range w.slots {
 		if !strings.HasPrefix(sl.name, "client") {
 			continue
@@ -159,7 +159,7 @@ func (w *world) finishRebuild(ctx context.Context, p *process) {
 		if err = w.dropCardIndex(ctx, p); err == nil {
 			return
 		}
-		if errors.Is(err, percolator.ErrLocked) {
+		if errors.Is(err, admin.ErrHeld) {
 			w.advance(ctx, p, 2*backupHold)
 		}
 	}

@@ -1,10 +1,6 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
-	"github.com/gopercolator/percolator/percolator/loader"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +10,13 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/internal/audit"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -107,7 +106,7 @@ func (w *world) repairAndCompare(ctx context.Context, p *process, c *copies) err
 // greatest is the greatest timestamp of any cell.
 func (w *world) greatest(s *percolator.Schema) (greatest tso.Timestamp, err error) {
 	for _, t := range s.Tables {
-		for _, name := range model.BigtableNames(t) {
+		for _, name := range catalog.BigtableNames(t) {
 			verr := w.cluster.Visit(name, func(r layout.Row) bool {
 				for _, it := range r.Items {
 					greatest = max(greatest, tso.Timestamp(it.Timestamp/1000))
@@ -190,7 +189,7 @@ func (w *world) repairOnce(ctx context.Context, name string, r *rand.Rand, to ts
 	}
 	lives := time.Duration(r.Int64N(int64(repairTakes)))
 	if r.IntN(2) == 0 {
-		lives += model.DrainTime(model.EffectiveTiming(w.cfg.Timing))
+		lives += catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing))
 	}
 	if w.cfg.intensity > 0 && !w.calm.Load() && r.IntN(2) == 0 && w.tally.add(processKilled) {
 		defer time.AfterFunc(lives, p.kill).Stop()

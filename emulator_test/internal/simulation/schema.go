@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -48,7 +49,7 @@ func storedSchema(ctx context.Context, p *process) (*model.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return model.NormalizeSchema(model.WithDropping(m.Schema, nil)), nil
+	return catalog.NormalizeSchema(catalog.WithDropping(m.Schema, nil)), nil
 }
 
 // firstSchema is the schema that an episode begins with.

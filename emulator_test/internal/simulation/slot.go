@@ -1,12 +1,12 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // slot holds a process and its work, and starts another one in the place of one that was killed.

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // weather makes the faults that are not those of single requests, until ctx ends.

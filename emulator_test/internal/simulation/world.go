@@ -10,10 +10,10 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // world is an episode under way: a store, an oracle, and processes that use them.
@@ -81,7 +81,7 @@ func newWorld(cfg episode) (*world, error) {
 	if cfg.rebuildsFirst {
 		w.work.WaitForCards()
 	}
-	w.conduct.timing = model.EffectiveTiming(cfg.Timing)
+	w.conduct.timing = catalog.EffectiveTiming(cfg.Timing)
 	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
 		w.unrecorded.note(process, table, row, changes)
 		w.conduct.applied(changes)

@@ -21,8 +21,8 @@ var ofPeople = []index{{people, "mail", true}, {people, "city", false}}
 // scanIndex scans a range of values.
 func (r Reader) scanIndex(ctx context.Context, ix index, from, to string) ([]history.Entry, error) {
 	var es []history.Entry
-	o := percolator.ScanIndexOptions{Values: percolator.Between(from, to), Reverse: r.StartTimestamp()%2 == 0}
-	for e, err := range r.ScanIndexWith(ctx, ix.table, ix.name, o) {
+	o := percolator.ScanOptions{Index: ix.name, Rows: []percolator.Range{percolator.Between(from, to)}, Reverse: r.StartTimestamp()%2 == 0}
+	for e, err := range r.ScanWith(ctx, ix.table, o) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err

@@ -63,6 +63,16 @@ func (f *freshness) toldTo(client *percolator.Client) tso.Timestamp {
 	return f.told[client]
 }
 
+// toldToAny is the greatest timestamp that any client was told.
+func (f *freshness) toldToAny() (ts tso.Timestamp) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, told := range f.told {
+		ts = max(ts, told)
+	}
+	return ts
+}
+
 // How stale a snapshot may be: some are younger than what a client has at hand, some beyond the
 // retention.
 const (
@@ -100,14 +110,19 @@ func (s *Session) viewNotOlder(ctx context.Context, d time.Duration) {
 }
 
 // viewWithin reads some cells. What others had committed before the time that the snapshot may be
-// stale, and what this client had, is in it.
+// stale, what this client had, and now and then what any had, is in it.
 func (s *Session) viewWithin(ctx context.Context, rec *history.Txn, d time.Duration, cells []percolator.Cell) error {
 	moment, told := s.fresh.before(time.Now().Add(-d)), s.fresh.toldTo(s.Client)
+	var least tso.Timestamp
+	if d%2 == 1 { // no random number of its own, which would change those after it
+		least = s.fresh.toldToAny()
+		told = max(told, least)
+	}
 	return s.view(ctx, rec, func(ctx context.Context, snap *percolator.Snapshot) error {
 		ts := snap.StartTimestamp()
 		rec.StartedSince(ts, moment)
 		if ts < told {
-			rec.Broken("with MaxStaleness %v the snapshot is of %d, and the client knew of %d", d, ts, told)
+			rec.Broken("with MaxStaleness %v, AtLeast %d, the snapshot is of %d, and should be of %d", d, least, ts, told)
 		}
 		s.fresh.tell(s.Client, ts)
 		r := Reader{Scanner: snap, rec: rec}
@@ -116,5 +131,5 @@ func (s *Session) viewWithin(ctx context.Context, rec *history.Txn, d time.Durat
 		}
 		_, err := r.cells(ctx, cells...)
 		return err
-	}, percolator.MaxStaleness(d))
+	}, percolator.MaxStaleness(d), percolator.AtLeast(least))
 }

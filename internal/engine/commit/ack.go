@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -78,11 +79,11 @@ func (tx *Txn) mayAcknowledge(c model.Cell, observer string, observers []string)
 	case err != nil:
 		return err
 	case !info.IsObserved[c.Column]:
-		return model.CellError(model.ErrSchemaMismatch, c, "the column is not observed in the schema")
+		return catalog.CellError(model.ErrSchemaMismatch, c, "the column is not observed in the schema")
 	case slices.ContainsFunc(observers, func(o string) bool { return o == "" || strings.Contains(o, "\x00") }):
-		return model.CellError(model.ErrInvalidArgument, c, "an observer's name is empty or contains the byte 0x00")
+		return catalog.CellError(model.ErrInvalidArgument, c, "an observer's name is empty or contains the byte 0x00")
 	case !slices.Contains(observers, observer):
-		return model.CellError(model.ErrInvalidArgument, c, "observer %q is not among the column's observers", observer)
+		return catalog.CellError(model.ErrInvalidArgument, c, "observer %q is not among the column's observers", observer)
 	}
 	return nil
 }

@@ -4,8 +4,6 @@
 package commit
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +13,13 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
@@ -54,7 +54,7 @@ type Committer struct {
 	Locks    *locks.Resolver
 	Reads    *reads.Reader
 	Journal  *journal.Appender
-	Config   model.Settings
+	Config   store.Settings
 
 	Warm       *WarmGoroutines // for prewrites
 	Recent     recentWrites    // for blind transactions
@@ -64,7 +64,7 @@ type Committer struct {
 // commit is the commit of one transaction.
 type commit struct {
 	c       *Committer
-	schema  *model.Catalog // by which the writes were prepared
+	schema  *catalog.Catalog // by which the writes were prepared
 	startTS tso.Timestamp
 	begun   time.Time
 	rows    []*rowWrites // the primary's row first
@@ -174,7 +174,7 @@ func (cm *commit) checkAge(ctx context.Context) error {
 }
 
 // checkSchema refuses what was done for a transaction by a schema that is known to have changed.
-func (c *Committer) checkSchema(by *model.Catalog, startTS tso.Timestamp) error {
+func (c *Committer) checkSchema(by *catalog.Catalog, startTS tso.Timestamp) error {
 	if c.Meta.Catalog.Load() != by {
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", startTS, model.ErrConflict)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -32,10 +33,39 @@ func (e *contended) end(opened int) {
 	e.turns.admit()
 }
 
+// entryConflict is a conflict on an entry of an index. The row of an entry is a value, so
+// ConflictError.Cell is the indexed cell.
+type entryConflict struct {
+	*model.ConflictError
+	entry model.Cell
+}
+
+func (e *entryConflict) Unwrap() error { return e.ConflictError }
+
+// conflictOf is e as the conflict of a write.
+func conflictOf(w *Write, e model.ConflictError) error {
+	if e.Cell = w.Indexed; e.Cell != (model.Cell{}) {
+		return &entryConflict{&e, w.Cell}
+	}
+	e.Cell = w.Cell
+	return &e
+}
+
+// conflictCell is the stored cell that a conflict is on; false: err is none.
+func conflictCell(err error) (model.Cell, bool) {
+	if e, ok := errors.AsType[*entryConflict](err); ok {
+		return e.entry, true
+	}
+	if e, ok := errors.AsType[*model.ConflictError](err); ok {
+		return e.Cell, true
+	}
+	return model.Cell{}, false
+}
+
 // note remembers a conflict.
 func (c *contention) note(err error) {
-	var conflict *model.ConflictError
-	if !errors.As(err, &conflict) {
+	on, ok := conflictCell(err)
+	if !ok {
 		return
 	}
 	c.mu.Lock()
@@ -48,7 +78,7 @@ func (c *contention) note(err error) {
 			}
 		}
 	}
-	c.cell(model.Contested(conflict)).conflicts++
+	c.cell(on).conflicts++
 }
 
 // cell returns what is known of a cell. The least contended of some cells without a queue makes
@@ -96,19 +126,15 @@ func shownName(cell model.Cell) string {
 
 // contested adds the cell of a conflict to the last ones of an Update, which are sorted.
 func contested(cells []model.Cell, err error) []model.Cell {
-	var conflict *model.ConflictError
-	if !errors.As(err, &conflict) {
-		return cells
-	}
-	cell := model.Contested(conflict)
-	if cell == (model.Cell{}) || slices.Contains(cells, cell) {
+	cell, ok := conflictCell(err)
+	if !ok || cell == (model.Cell{}) || slices.Contains(cells, cell) {
 		return cells
 	}
 	if len(cells) == turnsAtOnce {
 		cells = nil
 	}
 	cells = append(slices.Clone(cells), cell)
-	slices.SortFunc(cells, model.CompareCells)
+	slices.SortFunc(cells, catalog.CompareCells)
 	return cells
 }
 

@@ -210,10 +210,7 @@ func (c *contention) check(held *turns, startTS tso.Timestamp, writes []*Write) 
 			continue
 		}
 		held.gaveWay.Store(true)
-		if w.Indexed != (model.Cell{}) {
-			return model.AtEntry(model.GaveWay(w.Indexed, startTS), w.Cell)
-		}
-		return model.GaveWay(w.Cell, startTS)
+		return conflictOf(w, model.ConflictError{StartTS: startTS, GaveWay: true})
 	}
 	return nil
 }

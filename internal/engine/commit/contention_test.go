@@ -169,7 +169,7 @@ func TestCommitsRespectTurns(t *testing.T) {
 		}
 		turn := <-begins(t, t.Context(), &c, "r")
 		var conflict *model.ConflictError
-		if err := c.check(none, 9, write("r")); !errors.As(err, &conflict) || !errors.Is(err, model.ErrConflict) || conflict.Cell.Row != "r" || conflict.StartTS != 9 || conflict.OtherTS != 0 || conflict.Locked || !model.HasGivenWay(conflict) {
+		if err := c.check(none, 9, write("r")); !errors.As(err, &conflict) || !errors.Is(err, model.ErrConflict) || conflict.Cell.Row != "r" || conflict.StartTS != 9 || conflict.OtherTS != 0 || conflict.Locked || !conflict.GaveWay {
 			t.Errorf("%v, want the conflict of the cell", err)
 		}
 		for name, err := range map[string]error{

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -83,13 +84,13 @@ func (tx *Txn) indexChange(ix model.Index, w *Write, old []byte) (indexChange, e
 	ch := indexChange{ix: ix, cell: w.Cell, life: w.Life}
 	ch.careful = ix.Unique && !tx.c.Meta.IndexState(ix, w.Cell.Table).Complete(tx.StartTimestamp())
 	// A value older than the index may be too long.
-	if old != nil && model.CheckIndexEntry(ix, w.Cell, old) == nil {
+	if old != nil && catalog.CheckIndexEntry(ix, w.Cell, old) == nil {
 		s := string(old)
 		ch.old = &s
 	}
 	if w.Kind == layout.KindPut {
 		// The value may have been buffered before the index was known.
-		if err := model.CheckIndexEntry(ix, w.Cell, w.Value); err != nil {
+		if err := catalog.CheckIndexEntry(ix, w.Cell, w.Value); err != nil {
 			return ch, err
 		}
 		s := string(w.Value)
@@ -105,7 +106,7 @@ func (tx *Txn) findForeign(ctx context.Context, changes []indexChange) error {
 	var of []*indexChange
 	for i := range changes {
 		if ch := &changes[i]; ch.careful && ch.old != nil {
-			cells, of = append(cells, model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row)), append(of, ch)
+			cells, of = append(cells, catalog.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row)), append(of, ch)
 		}
 	}
 	if len(cells) == 0 {
@@ -138,7 +139,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		if ch.old == nil {
 			continue
 		}
-		w := &Write{Cell: model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row), Kind: layout.KindDelete, Indexed: ch.cell}
+		w := &Write{Cell: catalog.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row), Kind: layout.KindDelete, Indexed: ch.cell}
 		if ch.foreign { // conflicts with any writer of the entry, a backfill above all
 			if w.Kind = layout.KindLock; byCell[w.Cell] != nil {
 				continue
@@ -150,9 +151,9 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		if ch.new == nil {
 			continue
 		}
-		cell := model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row)
+		cell := catalog.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row)
 		if w := byCell[cell]; w != nil && w.Kind == layout.KindPut && string(w.Value) != ch.cell.Row {
-			return nil, model.CellError(model.ErrUnique, ch.cell, "the transaction gives %s the same value in index %q", model.Cell{Table: ch.cell.Table, Row: string(w.Value), Column: ch.cell.Column}, ch.ix.Name)
+			return nil, catalog.CellError(model.ErrUnique, ch.cell, "the transaction gives %s the same value in index %q", model.Cell{Table: ch.cell.Table, Row: string(w.Value), Column: ch.cell.Column}, ch.ix.Name)
 		}
 		put(&Write{Cell: cell, Kind: layout.KindPut, Value: []byte(ch.cell.Row), Indexed: ch.cell, Life: ch.life})
 	}
@@ -165,14 +166,14 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 	released := map[model.Cell]bool{}
 	for _, ch := range changes {
 		if ch.ix.Unique && ch.old != nil && !ch.foreign {
-			released[model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row)] = true
+			released[catalog.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row)] = true
 		}
 	}
 	var cells []model.Cell
 	var of []indexChange
 	for _, ch := range changes {
 		if ch.ix.Unique && ch.new != nil {
-			if cell := model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row); !released[cell] {
+			if cell := catalog.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row); !released[cell] {
 				cells, of = append(cells, cell), append(of, ch)
 			}
 		}
@@ -198,23 +199,23 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 				continue // left by a client that did not know the index
 			}
 		}
-		return model.CellError(model.ErrUnique, of[i].cell, "%s holds this value in index %q", holder, of[i].ix.Name)
+		return catalog.CellError(model.ErrUnique, of[i].cell, "%s holds this value in index %q", holder, of[i].ix.Name)
 	}
 	return nil
 }
 
 // ScanIndex merges the transaction's own entries into a scan of the index.
-func (tx *Txn) ScanIndex(ctx context.Context, table, index string, o model.ScanIndexOptions) iter.Seq2[model.Entry, error] {
+func (tx *Txn) ScanIndex(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
 	own, err := tx.ownIn(table, model.ScanOptions{})
 	if err = errors.Join(err, tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed[model.Entry](err)
 	}
-	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, index, o, func(ix model.Index, keys model.Range, stream reads.Rows) reads.Rows {
+	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, o, func(ix model.Index, keys catalog.Ranges, stream reads.Rows) reads.Rows {
 		mine, err := tx.ownEntries(ctx, ix, own)
 		if err != nil {
 			return reads.Failed[[]model.Entry](err)
 		}
-		mine = slices.DeleteFunc(mine, func(w Write) bool { return !model.InRange(keys, w.Cell.Row) })
+		mine = slices.DeleteFunc(mine, func(w Write) bool { return !keys.Contain(w.Cell.Row) })
 		return mergeOwn(stream, mine, o.Reverse)
 	}))
 }

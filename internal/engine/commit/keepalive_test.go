@@ -117,7 +117,7 @@ func testRefreshes(t *testing.T, slow time.Duration, plan []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Committer{Store: s, Config: model.Settings{LockTTL: ttl}, Locks: &locks.Resolver{Sessions: sessions}}
+	c := &Committer{Store: s, Config: store.Settings{LockTTL: ttl}, Locks: &locks.Resolver{Sessions: sessions}}
 	s.Conditional.Note(slow)
 	r.dies = r.begun.Add(c.lockTTL())
 	cm := &commit{c: c, startTS: firstTS, begun: r.begun, primary: &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: "r", Column: "c"}}}
@@ -143,7 +143,7 @@ func TestLockTTLFollowsRequests(t *testing.T) {
 		s := store.New(context.Background(), r, &telemetry.Counters{})
 		defer s.Stop()
 		s.Trace = telemetry.NewSpans(nil)
-		c := &Committer{Store: s, Config: model.Settings{LockTTL: 10 * time.Second}}
+		c := &Committer{Store: s, Config: store.Settings{LockTTL: 10 * time.Second}}
 		for _, step := range []struct{ request, pause, ttl time.Duration }{
 			{0, 0, 10 * time.Second},
 			{2 * time.Second, 0, 10 * time.Second},

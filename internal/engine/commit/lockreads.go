@@ -3,6 +3,7 @@ package commit
 import (
 	"iter"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -48,7 +49,7 @@ func (tx *Txn) lockRead(cells ...model.Cell) error {
 			delete(tx.writes, w.Cell)
 		}
 		tx.order = tx.order[:before]
-		return model.CellError(model.ErrTooLarge, lockable[0], "the transaction would buffer more than %d bytes with locks on the %d cells that it reads", model.MaxTxnBytes, len(lockable))
+		return catalog.CellError(model.ErrTooLarge, lockable[0], "the transaction would buffer more than %d bytes with locks on the %d cells that it reads", model.MaxTxnBytes, len(lockable))
 	}
 	tx.bytes += size
 	return nil

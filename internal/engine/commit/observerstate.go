@@ -1,15 +1,15 @@
 package commit
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -50,7 +50,7 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...model.Obser
 	mut := store.NewMutation(2)
 	for _, s := range states {
 		if s.Cell != cell || s.Observer == "" || strings.Contains(s.Observer, "\x00") {
-			return model.CellError(model.ErrInvalidArgument, cell, "states of several cells, or an observer's name that is empty or contains the byte 0x00")
+			return catalog.CellError(model.ErrInvalidArgument, cell, "states of several cells, or an observer's name that is empty or contains the byte 0x00")
 		}
 		mut.Put(layout.NotifyFamily, layout.StateColumn(s), s.Through, layout.EncodeObserverState(s))
 	}
@@ -132,7 +132,7 @@ func (c *Committer) DropParked(ctx context.Context, s model.ObserverState) error
 	}, TxnOptions{})
 	switch {
 	case errors.Is(err, errChangedSince):
-		return model.CellError(model.ErrConflict, s.Cell, "it changed at %d, after observer %q was parked at %d; workers try it again", changed, s.Observer, s.Through)
+		return catalog.CellError(model.ErrConflict, s.Cell, "it changed at %d, after observer %q was parked at %d; workers try it again", changed, s.Observer, s.Through)
 	case err != nil:
 		return err
 	}
@@ -183,7 +183,7 @@ func (c *Committer) ForgetObserverStates(ctx context.Context, states ...model.Ob
 }
 
 // checkObserved refuses a cell that can have no observer.
-func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.TableInfo, error) {
+func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*catalog.TableInfo, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.
 	case !ok:
 		return nil, c.Meta.Catalog.Load().UnknownTable(cell.Table)
 	case !info.IsObserved[cell.Column] && !info.IsWeak[cell.Column]:
-		return nil, model.CellError(model.ErrSchemaMismatch, cell, "the column is neither observed nor weak in the schema")
+		return nil, catalog.CellError(model.ErrSchemaMismatch, cell, "the column is neither observed nor weak in the schema")
 	}
 	return info, ctx.Err()
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -93,14 +94,14 @@ func (tx *Txn) prepareOnce(ctx context.Context, writes []*Write, weak []model.Ce
 
 // observe decides which writes notify, and when values expire, by the schema as it is now: it may
 // have changed since they were buffered.
-func observe(schema *model.Catalog, writes []*Write) error {
+func observe(schema *catalog.Catalog, writes []*Write) error {
 	for _, w := range writes {
 		info, ok := schema.UserTable(w.Cell.Table)
 		switch {
 		case !ok:
 			return schema.UnknownTable(w.Cell.Table)
 		case info.IsWeak[w.Cell.Column]:
-			return model.CellError(model.ErrSchemaMismatch, w.Cell, "the column has become weak: it can only be notified")
+			return catalog.CellError(model.ErrSchemaMismatch, w.Cell, "the column has become weak: it can only be notified")
 		}
 		w.observed = info.IsObserved[w.Cell.Column] && w.Kind.Changes()
 		if w.Kind == layout.KindPut {
@@ -130,7 +131,7 @@ func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
 	}
 	for i, v := range values {
 		if v != nil {
-			return model.CellError(model.ErrExists, cells[i], "Insert found a value at %d", tx.StartTimestamp())
+			return catalog.CellError(model.ErrExists, cells[i], "Insert found a value at %d", tx.StartTimestamp())
 		}
 	}
 	return nil

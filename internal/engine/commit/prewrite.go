@@ -1,8 +1,6 @@
 package commit
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"slices"
@@ -10,8 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -56,9 +56,9 @@ func (rw *rowWrites) add(w *Write) error {
 	rw.names += 3*len(w.Cell.Column) + perColumn
 	switch {
 	case len(rw.writes) > model.MaxColumnsPerRow:
-		return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
+		return catalog.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
 	case rw.names > commitBytes:
-		return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes so many columns of the row, with such long names, that its commit would be a request of more than %d bytes", commitBytes)
+		return catalog.CellError(model.ErrTooLarge, w.Cell, "the transaction writes so many columns of the row, with such long names, that its commit would be a request of more than %d bytes", commitBytes)
 	}
 	return nil
 }
@@ -306,10 +306,11 @@ func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begu
 // again because every conflicting lock has been resolved, and a *ConflictError if another
 // transaction has won or is alive.
 func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) error {
-	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.Newest(columns, 0, 1))
+	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.RecordsAndLocks(columns, 1))
 	if err != nil {
 		return err
 	}
+	var met []*locks.Met
 	for _, col := range rv.Columns() {
 		v, cell := rv[col], model.Cell{Table: rw.table, Row: rw.row, Column: col}
 		if v.Corrupt != nil {
@@ -323,16 +324,20 @@ func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns [
 				cm.note(rw, touched) // the request was delivered twice
 				continue
 			}
-			s, err := cm.c.Locks.Resolve(ctx, cell, l, locks.SeenJustNow)
-			if err != nil {
-				return err
-			}
-			if s.Resolution == model.LockAlive {
-				return cm.conflict(cell, model.ConflictError{OtherTS: l.StartTS, Locked: true})
-			}
-			if s.CommitTS > cm.startTS {
-				return cm.conflict(cell, model.ConflictError{OtherTS: s.CommitTS})
-			}
+			met = append(met, &locks.Met{Cell: cell, Lock: l})
+		}
+	}
+	if err := cm.c.Locks.ResolveEach(ctx, met, locks.SeenJustNow); err != nil {
+		return err
+	}
+	for _, m := range met {
+		switch {
+		case m.Err != nil:
+			return m.Err
+		case m.Resolution == model.LockAlive:
+			return cm.conflict(m.Cell, model.ConflictError{OtherTS: m.Lock.StartTS, Locked: true})
+		case m.CommitTS > cm.startTS:
+			return cm.conflict(m.Cell, model.ConflictError{OtherTS: m.CommitTS})
 		}
 	}
 	return nil
@@ -352,21 +357,20 @@ func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
 	return nil
 }
 
-// conflict completes a conflict on a cell. The caller knows an index entry by the indexed cell,
-// since the entry's row is a value.
+// conflict completes a conflict on a cell.
 func (cm *commit) conflict(c model.Cell, e model.ConflictError) error {
-	e.Cell, e.StartTS = c, cm.startTS
+	e.StartTS = cm.startTS
 	for _, rw := range cm.rows {
 		if rw.table != c.Table || rw.row != c.Row {
 			continue
 		}
 		for _, w := range rw.writes {
-			if w.Cell == c && w.Indexed != (model.Cell{}) {
-				e.Cell = w.Indexed
-				return model.AtEntry(&e, c)
+			if w.Cell == c {
+				return conflictOf(w, e)
 			}
 		}
 	}
+	e.Cell = c
 	return &e
 }
 

@@ -81,7 +81,7 @@ func TestPrewritesGetHelpLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Committer{Store: s, Warm: warm, Config: model.Settings{LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: quorum},
+		c := &Committer{Store: s, Warm: warm, Config: store.Settings{LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: quorum},
 			Meta: &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s}}, Locks: &locks.Resolver{Sessions: sessions}}
 		cm := &commit{c: c, startTS: firstTS, begun: time.Now(), inFlight: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
 		for i := range rows {

@@ -1,16 +1,15 @@
 package commit
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-
 	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/locks"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -1,8 +1,6 @@
 package commit
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"iter"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -21,6 +20,9 @@ func (tx *Txn) Scan(ctx context.Context, table string, r model.Range, columns ..
 
 // ScanWith merges the transaction's own writes into a scan of the snapshot.
 func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	if o.Index != "" {
+		return tx.ScanIndex(ctx, table, o)
+	}
 	own, err := tx.ownIn(table, o)
 	if err = errors.Join(err, retry.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed[model.Entry](err)
@@ -30,7 +32,7 @@ func (tx *Txn) ScanWith(ctx context.Context, table string, o model.ScanOptions) 
 
 // ownIn lists the transaction's own puts and deletes that the options select.
 func (tx *Txn) ownIn(table string, o model.ScanOptions) ([]Write, error) {
-	rows, columns := model.SelectedRows(o), model.SelectedColumns(o)
+	rows, columns := reads.SelectedRows(o), reads.SelectedColumns(o)
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.done {

@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// phaseTwo commits the secondaries in the background. The caller waits for it no longer than a
-// stalled tablet may hold it up (store.Offer), and not at all when its context has ended.
+// phaseTwo commits the secondaries in the background. The caller waits for their places in the queue
+// no longer than store.Offer says, and not at all when its context has ended.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 	if len(cm.rows) == 1 {
 		return

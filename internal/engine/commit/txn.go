@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/engine/retry"
@@ -93,6 +94,13 @@ func (tx *Txn) StartTimestamp() tso.Timestamp {
 	return tx.snap.StartTimestamp()
 }
 
+// Notifies reports whether the transaction, if it commits, notifies any cell.
+func (tx *Txn) Notifies() bool {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	return len(tx.weak) > 0 || slices.ContainsFunc(tx.order, func(w *Write) bool { return w.observed })
+}
+
 // Lend is called before a function gets the transaction. From then on the lender alone commits it
 // or rolls it back.
 func (tx *Txn) Lend() {
@@ -119,7 +127,7 @@ func (tx *Txn) Set(c model.Cell, value []byte) error {
 // Insert buffers a put of a cell that must be absent.
 func (tx *Txn) Insert(c model.Cell, value []byte) error {
 	if tx.opts.Blind {
-		return model.CellError(model.ErrInvalidArgument, c, "Insert reads, and the transaction is blind")
+		return catalog.CellError(model.ErrInvalidArgument, c, "Insert reads, and the transaction is blind")
 	}
 	return tx.buffer(Write{Cell: c, Kind: layout.KindPut, Value: value, insert: true})
 }
@@ -127,7 +135,7 @@ func (tx *Txn) Insert(c model.Cell, value []byte) error {
 // InsertNothing buffers the promise of an Insert that a cell is absent, and leaves it so.
 func (tx *Txn) InsertNothing(c model.Cell) error {
 	if tx.opts.Blind {
-		return model.CellError(model.ErrInvalidArgument, c, "Insert reads, and the transaction is blind")
+		return catalog.CellError(model.ErrInvalidArgument, c, "Insert reads, and the transaction is blind")
 	}
 	return tx.buffer(Write{Cell: c, Kind: layout.KindLock, insert: true})
 }
@@ -147,7 +155,7 @@ func (tx *Txn) Notify(c model.Cell) error {
 		return err
 	}
 	if !info.IsWeak[c.Column] {
-		return model.CellError(model.ErrInvalidArgument, c, "only a weak column can be notified; it is not one in the schema")
+		return catalog.CellError(model.ErrInvalidArgument, c, "only a weak column can be notified; it is not one in the schema")
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -155,7 +163,7 @@ func (tx *Txn) Notify(c model.Cell) error {
 		return errTxnDone()
 	}
 	if !tx.weak[c] && len(tx.weak) >= maxWeak {
-		return model.CellError(model.ErrTooLarge, c, "the transaction would notify more than %d cells", maxWeak)
+		return catalog.CellError(model.ErrTooLarge, c, "the transaction would notify more than %d cells", maxWeak)
 	}
 	tx.weak[c] = true
 	return nil
@@ -165,15 +173,15 @@ func (tx *Txn) Notify(c model.Cell) error {
 const maxWeak = 100_000
 
 // check validates the name of a cell that is to be written or notified.
-func (tx *Txn) check(c model.Cell) (*model.TableInfo, error) {
+func (tx *Txn) check(c model.Cell) (*catalog.TableInfo, error) {
 	info, ok := tx.c.Meta.Catalog.Load().UserTable(c.Table)
 	if !ok {
 		return nil, tx.c.Meta.Catalog.Load().UnknownTable(c.Table)
 	}
-	if err := model.ValidateRow(c); err != nil {
+	if err := catalog.ValidateRow(c); err != nil {
 		return nil, err
 	}
-	return info, model.ValidateColumn(c)
+	return info, catalog.ValidateColumn(c)
 }
 
 // CheckType refuses to use a declared column as another type.
@@ -187,10 +195,10 @@ func (tx *Txn) buffer(w Write) error {
 		return err
 	}
 	if info.IsWeak[w.Cell.Column] {
-		return model.CellError(model.ErrInvalidArgument, w.Cell, "a weak column can only be notified, never written")
+		return catalog.CellError(model.ErrInvalidArgument, w.Cell, "a weak column can only be notified, never written")
 	}
 	if len(w.Value) > model.MaxValueBytes {
-		return model.CellError(model.ErrTooLarge, w.Cell, "the value has %d bytes, the limit is %d", len(w.Value), model.MaxValueBytes)
+		return catalog.CellError(model.ErrTooLarge, w.Cell, "the value has %d bytes, the limit is %d", len(w.Value), model.MaxValueBytes)
 	}
 	if w.Kind == layout.KindPut {
 		err = info.CheckPut(w.Cell, w.Value)
@@ -225,7 +233,7 @@ func (tx *Txn) Put(w *Write) error {
 		size -= old.size()
 	}
 	if tx.bytes+size > model.MaxTxnBytes {
-		return model.CellError(model.ErrTooLarge, w.Cell, "the transaction would buffer more than %d bytes", model.MaxTxnBytes)
+		return catalog.CellError(model.ErrTooLarge, w.Cell, "the transaction would buffer more than %d bytes", model.MaxTxnBytes)
 	}
 	tx.bytes += size
 	if old == nil {
@@ -262,7 +270,7 @@ func (tx *Txn) open() error {
 
 func (tx *Txn) mayRead(c model.Cell) error {
 	if tx.opts.Blind {
-		return model.CellError(model.ErrInvalidArgument, c, "the transaction is blind: it may not read")
+		return catalog.CellError(model.ErrInvalidArgument, c, "the transaction is blind: it may not read")
 	}
 	return nil
 }
@@ -279,7 +287,7 @@ func (tx *Txn) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	case ok && w.Kind == layout.KindPut:
 		return slices.Clone(w.Value), nil
 	case ok:
-		return nil, model.CellError(model.ErrNotFound, c, "deleted by this transaction")
+		return nil, catalog.CellError(model.ErrNotFound, c, "deleted by this transaction")
 	}
 	if err := tx.lockRead(c); err != nil {
 		return nil, err

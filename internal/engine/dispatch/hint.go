@@ -1,8 +1,6 @@
 package dispatch
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -11,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -56,7 +56,7 @@ type hinter struct {
 
 // NewHinter returns a hinter that does nothing if the oracle passes no hints on or DisableHints is
 // set.
-func NewHinter(cfg model.Settings, oracle tso.Oracle, count *telemetry.Counters) *hinter {
+func NewHinter(cfg store.Settings, oracle tso.Oracle, count *telemetry.Counters) *hinter {
 	h := &hinter{count: count, name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}}
 	if !cfg.DisableHints {
 		h.service, _ = oracle.(coordination.Hints)

@@ -114,7 +114,7 @@ func TestOnlyWhatFitsIsPassedOn(t *testing.T) {
 	var o passedOn
 	s := store.New(context.Background(), nil, &telemetry.Counters{})
 	t.Cleanup(s.Stop)
-	d := &Dispatcher{Store: s, Hints: NewHinter(model.Settings{Logger: slog.New(slog.DiscardHandler)}, &o, s.Count)}
+	d := &Dispatcher{Store: s, Hints: NewHinter(store.Settings{Logger: slog.New(slog.DiscardHandler)}, &o, s.Count)}
 	fixed := len(encodePassed(notification(strings.Repeat("t", 4000), "r", strings.Repeat("c", 2000), 7))) - 1
 	fits := notification(strings.Repeat("t", 4000), strings.Repeat("r", 8<<10-fixed), strings.Repeat("c", 2000), 7)
 	tooLong := fits

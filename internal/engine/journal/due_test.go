@@ -1,10 +1,10 @@
 package journal
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // What rests for long because there was much to look at is looked at soon once that is settled.

@@ -1,14 +1,13 @@
 package journal
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"flag"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

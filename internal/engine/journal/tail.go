@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -80,7 +81,7 @@ func (t *Tail) Read(ctx context.Context, s *store.Store, take func(StreamID, Str
 }
 
 // unread is the rows that hold entries but for those that were read, and streams that have ended.
-func (t *Tail) unread() model.Ranges {
+func (t *Tail) unread() catalog.Ranges {
 	var out []model.Range
 	start := ""
 	for _, id := range slices.Sorted(maps.Keys(t.next)) {
@@ -89,5 +90,5 @@ func (t *Tail) unread() model.Ranges {
 			start = id.end()
 		}
 	}
-	return model.Union(append(out, model.Between(start, string([]byte{parkedShard})))...)
+	return catalog.Union(append(out, model.Between(start, string([]byte{parkedShard})))...)
 }

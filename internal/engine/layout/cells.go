@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -52,6 +53,16 @@ const (
 
 // Changes reports whether a record of this kind decides what a reader sees.
 func (k Kind) Changes() bool { return k == KindPut || k == KindDelete }
+
+// MayChange reports whether a write record, as it is stored, is not one of a lock or rollback: it
+// changes what a reader sees, or cannot be decoded.
+func MayChange(record []byte) bool {
+	if len(record) < WriteBytes {
+		return true
+	}
+	kind := Kind(record[WriteBytes-1])
+	return kind != KindLock && kind != KindRollback
+}
 
 // WriteRecord is one cell of the write family.
 type WriteRecord struct {
@@ -195,7 +206,7 @@ func (rv RowVersions) add(table, key string, item *Item) {
 		}
 	}
 	if err != nil {
-		v.Corrupt = model.CellError(model.ErrCorrupt, model.Cell{Table: table, Row: key, Column: column}, "%v", err)
+		v.Corrupt = catalog.CellError(model.ErrCorrupt, model.Cell{Table: table, Row: key, Column: column}, "%v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -286,7 +287,7 @@ func TestAckColumnsDiffer(t *testing.T) {
 		if (AckColumn(a, b) == AckColumn(c, d)) != (a == c && b == d) {
 			t.Errorf("%q/%q and %q/%q share the column %q", a, b, c, d, AckColumn(a, b))
 		}
-		if model.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: AckColumn(a, b)}) == nil {
+		if catalog.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: AckColumn(a, b)}) == nil {
 			t.Error("a user may name an acknowledgment")
 		}
 	})

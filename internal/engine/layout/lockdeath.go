@@ -1,10 +1,9 @@
 package layout
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -22,10 +23,10 @@ func DecodePending(table string, row Row) model.Pending {
 			p.Corrupt = append(p.Corrupt, cell)
 		}
 	}
-	slices.SortFunc(p.Notified, func(a, b model.Notification) int { return model.CompareCells(a.Cell, b.Cell) })
-	slices.SortFunc(p.Locks, func(a, b model.Lock) int { return model.CompareCells(a.Cell, b.Cell) })
+	slices.SortFunc(p.Notified, func(a, b model.Notification) int { return catalog.CompareCells(a.Cell, b.Cell) })
+	slices.SortFunc(p.Locks, func(a, b model.Lock) int { return catalog.CompareCells(a.Cell, b.Cell) })
 	slices.SortFunc(p.States, func(a, b model.ObserverState) int {
-		return cmp.Or(model.CompareCells(a.Cell, b.Cell), cmp.Compare(a.Observer, b.Observer))
+		return cmp.Or(catalog.CompareCells(a.Cell, b.Cell), cmp.Compare(a.Observer, b.Observer))
 	})
 	return p
 }

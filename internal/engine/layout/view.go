@@ -83,6 +83,28 @@ func (v *Versions) At(ts tso.Timestamp, window int) view {
 	return view{State: ViewAbsent}
 }
 
+// Missed reports whether the data that a snapshot at ts sees was left out: all data that was seen is
+// newer, or belongs to newer records.
+func (v *Versions) Missed(ts tso.Timestamp) bool {
+	for _, d := range v.Data {
+		newer := func(w WriteRecord) bool { return w.StartTS == d.StartTS && w.CommitTS > ts }
+		if d.StartTS <= ts && !slices.ContainsFunc(v.Writes, newer) {
+			return false
+		}
+	}
+	return len(v.Data) > 0
+}
+
+// DataAbove is the oldest version of data above ts that was seen; 0: none was.
+func (v *Versions) DataAbove(ts tso.Timestamp) (above tso.Timestamp) {
+	for _, d := range v.Data {
+		if d.StartTS > ts && (above == 0 || d.StartTS < above) {
+			above = d.StartTS
+		}
+	}
+	return above
+}
+
 // LastRun finds the start timestamp of the newest run at ts, a lock that hides it, or that more
 // versions are needed. It is pure.
 func (v *Versions) LastRun(ts tso.Timestamp, window int) (last tso.Timestamp, lock *LockRecord, deeper bool) {

@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
@@ -43,7 +44,7 @@ type Resolver struct {
 	Clock    *timestamps.Source
 	Meta     *meta.Watcher
 	Dispatch *dispatch.Dispatcher
-	Config   model.Settings
+	Config   store.Settings
 
 	Decided  *lru.Cache[TxnID, TxnStatus] // final statuses
 	Sessions *Sessions                    // which lock owners live
@@ -58,7 +59,7 @@ func (r *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolut
 		return model.LockAlive, err
 	}
 	if l.StartTS <= 0 {
-		return model.LockAlive, model.CellError(model.ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
+		return model.LockAlive, catalog.CellError(model.ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
 	}
 	rv, err := r.Store.ReadVersions(ctx, l.Cell.Table, l.Cell.Row, store.HeldLock(l.Cell.Column, l.StartTS))
 	if err != nil {
@@ -164,7 +165,7 @@ func (r *Resolver) resolveOrphan(ctx context.Context, cell model.Cell, l layout.
 	if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
 		return r.rollBackCell(ctx, cell, l.StartTS)
 	}
-	return Resolved{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
+	return Resolved{}, catalog.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
 }
 
 // ResolveDrained resolves a lock of a transaction that can no longer commit, since none of its
@@ -177,7 +178,7 @@ func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout
 		return err
 	}
 	for {
-		s, err := r.Status(ctx, l.Primary, l.StartTS)
+		s, err := r.finalOrRead(ctx, TxnID{l.Primary, l.StartTS})
 		switch {
 		case err != nil:
 			return err

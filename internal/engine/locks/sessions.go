@@ -1,8 +1,6 @@
 package locks
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"slices"
 	"sync/atomic"
@@ -10,6 +8,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/coordination"
 )

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -71,7 +72,7 @@ func StatusOf(primary model.Cell, startTS tso.Timestamp, v *layout.Versions) (Tx
 			continue
 		}
 		if l.Primary != primary {
-			return TxnStatus{}, model.CellError(model.ErrCorrupt, primary, "the lock of transaction %d on its primary names another primary, %s", startTS, l.Primary)
+			return TxnStatus{}, catalog.CellError(model.ErrCorrupt, primary, "the lock of transaction %d on its primary names another primary, %s", startTS, l.Primary)
 		}
 		return TxnStatus{State: TxnLocked, Lock: l}, nil
 	}

@@ -1,13 +1,12 @@
 package locks
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -22,35 +21,67 @@ const (
 	maxLockWait = 250 * time.Millisecond
 )
 
-// LockWait is how a reader waits for the locks of one cell.
+// LockWait is how a reader waits for the locks of the cells that it reads.
 type LockWait struct {
 	pause   *retry.Backoff
-	awaited tso.Timestamp // the transaction of this client that the reader awaited in memory
+	awaited map[tso.Timestamp]bool // transactions of this client that the reader awaited in memory
+	blocker *Met                   // a lock that was in the way last; nil: none was
 }
 
-// NewLockWait starts to wait for the locks of a cell.
+// NewLockWait starts to wait for the locks of some cells.
 func NewLockWait() LockWait { return LockWait{pause: retry.NewBackoff(MinLockWait, maxLockWait)} }
 
-// ResolveOrWait awaits a lock's transaction if this client is committing it. Otherwise it resolves
-// the lock, or pauses while the owner is alive. With a commit timestamp the transaction has
-// committed; without one the reader looks at the cell again.
-func (r *Resolver) ResolveOrWait(ctx context.Context, cell model.Cell, l layout.LockRecord, w *LockWait) (commitTS tso.Timestamp, err error) {
-	seen := SeenJustNow
-	if w.awaited != l.StartTS { // await it once only: then the store knows more
-		w.awaited = l.StartTS
-		commitTS, seen, err = r.Own.await(ctx, l.StartTS)
-		if commitTS != 0 || err != nil {
-			return commitTS, err
+// ResolveOrWait awaits the transactions of locks that this client is committing. It resolves the
+// others' locks, and pauses if the owner of one is alive. A lock with a commit timestamp has
+// committed; for one without, the reader looks at the cell again.
+func (r *Resolver) ResolveOrWait(ctx context.Context, met []*Met, w *LockWait) error {
+	w.blocker = met[0]
+	first := map[tso.Timestamp]bool{} // await each once only: then the store knows more
+	for _, m := range met {
+		if start := m.Lock.StartTS; !w.awaited[start] {
+			first[start] = true
 		}
 	}
-	done, err := r.Resolve(ctx, cell, l, seen)
-	if err == nil && done.Resolution == model.LockAlive {
-		err = w.pause.Wait(ctx)
+	if w.awaited == nil {
+		w.awaited = first
+	} else {
+		maps.Copy(w.awaited, first)
 	}
-	return done.CommitTS, err
+	err := r.together(ctx, met, func(ctx context.Context, m *Met) (settled bool, err error) {
+		seen := SeenJustNow
+		if first[m.Lock.StartTS] {
+			var commitTS tso.Timestamp
+			commitTS, seen, err = r.Own.await(ctx, m.Lock.StartTS)
+			if commitTS != 0 || err != nil {
+				m.CommitTS = commitTS
+				return true, err
+			}
+		}
+		m.Resolved, err = r.Resolve(ctx, m.Cell, m.Lock, seen)
+		return m.Resolution == model.LockAlive, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range met {
+		if m.Err == nil && m.Resolution == model.LockAlive && m.CommitTS == 0 {
+			w.blocker = m
+			return w.pause.Wait(ctx)
+		}
+	}
+	return nil
 }
 
-// LockWatch measures how long a read takes to get past the locks of a cell. A nil one measures
+// Err adds ErrLocked to err if the context of a reader ended while a lock was in its way, whichever
+// request the end cut off.
+func (w *LockWait) Err(ctx context.Context, err error) error {
+	if ctx.Err() == nil || w.blocker == nil {
+		return retry.WithContext(ctx, err)
+	}
+	return fmt.Errorf("percolator: %s: %w: held by transaction %d: %w", w.blocker.Cell, model.ErrLocked, w.blocker.Lock.StartTS, retry.WithContext(ctx, err))
+}
+
+// LockWatch measures how long a read takes to get past the locks of its cells. A nil one measures
 // nothing.
 type LockWatch struct {
 	r     *Resolver
@@ -79,13 +110,4 @@ func (w *LockWatch) End(err error) {
 	w.r.Store.Count.LockWaitTime.Add(int64(d))
 	w.r.Store.Metrics.LockWait(w.ctx, w.table, d, err)
 	w.span.End(err)
-}
-
-// LockedErr adds ErrLocked to err if the context of a reader ended while blocker, a lock, was in
-// its way, whichever request the end cut off.
-func LockedErr(ctx context.Context, cell model.Cell, blocker layout.LockRecord, err error) error {
-	if ctx.Err() == nil || blocker.StartTS == 0 {
-		return retry.WithContext(ctx, err)
-	}
-	return fmt.Errorf("percolator: %s: %w: held by transaction %d: %w", cell, model.ErrLocked, blocker.StartTS, retry.WithContext(ctx, err))
 }

@@ -1,15 +1,14 @@
 package membership
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-
 	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

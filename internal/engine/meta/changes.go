@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -52,7 +53,7 @@ func schemaChanges(old, next *model.Schema) (changes []model.SchemaChange) {
 	if old == nil {
 		old = &model.Schema{Timing: next.Timing, DisableJournal: next.DisableJournal}
 	}
-	old, next = model.NormalizeSchema(old), model.NormalizeSchema(withTimingOf(old.Timing, next))
+	old, next = catalog.NormalizeSchema(old), catalog.NormalizeSchema(withTimingOf(old.Timing, next))
 	if old.Timing != next.Timing {
 		changes = append(changes, model.SchemaChange{Kind: model.TimingChanged})
 	}
@@ -62,7 +63,7 @@ func schemaChanges(old, next *model.Schema) (changes []model.SchemaChange) {
 	case next.DisableJournal && !old.DisableJournal:
 		changes = append(changes, model.SchemaChange{Kind: model.JournalRemoved})
 	}
-	had, have := model.NewCatalog(old), model.NewCatalog(next)
+	had, have := catalog.New(old), catalog.New(next)
 	for _, t := range old.Tables {
 		if _, ok := have.UserTable(t.Name); !ok {
 			changes = append(changes, model.SchemaChange{Kind: model.TableRemoved, Table: t.Name})
@@ -72,7 +73,7 @@ func schemaChanges(old, next *model.Schema) (changes []model.SchemaChange) {
 		before, existed := had.UserTable(t.Name)
 		if !existed {
 			changes = append(changes, model.SchemaChange{Kind: model.TableAdded, Table: t.Name})
-			before = &model.TableInfo{}
+			before = &catalog.TableInfo{}
 		}
 		changes = append(changes, columnChanges(before.Observed, t.Observed, model.SchemaChange{Kind: model.ObservedAdded, Table: t.Name, Backfill: existed}, model.ObservedRemoved)...)
 		changes = append(changes, columnChanges(before.Weak, t.Weak, model.SchemaChange{Kind: model.WeakAdded, Table: t.Name}, model.WeakRemoved)...)
@@ -86,7 +87,7 @@ func schemaChanges(old, next *model.Schema) (changes []model.SchemaChange) {
 // withTimingOf is s with the Timing of an instance where s leaves it open.
 func withTimingOf(instance model.Timing, s *model.Schema) *model.Schema {
 	out := *s
-	out.Timing = model.InheritTiming(s.Timing, instance)
+	out.Timing = catalog.InheritTiming(s.Timing, instance)
 	return &out
 }
 
@@ -108,7 +109,7 @@ func columnChanges(old, next []string, added model.SchemaChange, removed model.S
 
 // ttlChanges lists the indexed columns that lose their time to live. Any other change of one is in
 // force for what is put from then on.
-func ttlChanges(old, next *model.TableInfo) (changes []model.SchemaChange) {
+func ttlChanges(old, next *catalog.TableInfo) (changes []model.SchemaChange) {
 	for _, ix := range next.Indexes {
 		if slices.Contains(old.Indexes, ix) && old.TTLOf(ix.Column) != 0 && next.TTLOf(ix.Column) == 0 {
 			changes = append(changes, model.SchemaChange{Kind: model.TTLRemoved, Table: next.Name, Name: ix.Column})
@@ -138,7 +139,7 @@ func indexChanges(table string, old, next []model.Index, existed bool) (changes 
 }
 
 // declarationChanges compares TTLs and declared columns.
-func declarationChanges(old, next *model.TableInfo) (changes []model.SchemaChange) {
+func declarationChanges(old, next *catalog.TableInfo) (changes []model.SchemaChange) {
 	ttl := func(column, was model.ColumnSchema) {
 		if column.TTL != was.TTL || column.NotifyExpired != was.NotifyExpired {
 			changes = append(changes, model.SchemaChange{Kind: model.TTLChanged, Table: next.Name, Name: column.Name, Column: column, Was: was})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -33,7 +34,7 @@ func TestDriftIsSaidUpToALimit(t *testing.T) {
 		if got := drift(stored, c.next); got != c.want {
 			t.Errorf("it says %q, want %q", got, c.want)
 		}
-		if same := model.SameButForJournal(stored, c.next); same != (c.want == "") {
+		if same := catalog.SameButForJournal(stored, c.next); same != (c.want == "") {
 			t.Errorf("%q: the same is %v", c.want, same)
 		}
 	}

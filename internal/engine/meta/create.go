@@ -1,8 +1,6 @@
 package meta
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -13,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -29,7 +29,7 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := s.Validate(); err != nil {
+	if err := catalog.Validate(s); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
@@ -50,7 +50,7 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 
 // ApplySchemaOn is ApplySchema on an open store.
 func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s *model.Schema) error {
-	if err := s.Validate(); err != nil {
+	if err := catalog.Validate(s); err != nil {
 		return err
 	}
 	if err := createMeta(ctx, tables); err != nil {
@@ -61,12 +61,12 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 	if err != nil {
 		return err
 	}
-	if s, err = model.Beside(stored.Schema, s); err != nil {
+	if s, err = catalog.Beside(stored.Schema, s); err != nil {
 		return err
 	}
 	if stored.Schema == nil {
 		s = withTimingOf(stored.Timing, s)
-		if err := model.CheckTiming(model.EffectiveTiming(s.Timing)); err != nil {
+		if err := catalog.CheckTiming(catalog.EffectiveTiming(s.Timing)); err != nil {
 			return err
 		}
 	} else {
@@ -74,8 +74,8 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 			return err
 		}
 		s = withTimingOf(stored.Schema.Timing, s)
-		s = model.WithDropping(s, stored.Schema.Dropping)
-		if err := cmp.Or(model.ValidateStored(s), stored.admits(s), stored.checkTTLs(s)); err != nil {
+		s = catalog.WithDropping(s, stored.Schema.Dropping)
+		if err := cmp.Or(catalog.ValidateStored(s), stored.admits(s), stored.checkTTLs(s)); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func createAll(ctx context.Context, tables Tables, s *model.Schema) error {
 	var g errgroup.Group
 	g.SetLimit(8)
 	for _, t := range s.Tables {
-		for _, name := range model.BigtableNames(t) {
+		for _, name := range catalog.BigtableNames(t) {
 			var splits []string
 			if name == t.Name {
 				splits = t.Splits
@@ -145,7 +145,7 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 	maps.Copy(next.Indexes, stored.Indexes)
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
-			if name := model.IndexTable(t.Name, ix); have[name] == nil {
+			if name := catalog.IndexTable(t.Name, ix); have[name] == nil {
 				next.Indexes[name], lost = model.IndexState{Building: true}, append(lost, name)
 			}
 		}
@@ -165,7 +165,7 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 		return stored, fmt.Errorf("percolator: %w: another client changed the schema at the same time; run it again", model.ErrSchemaMismatch)
 	}
 	select {
-	case <-time.After(model.EffectiveTiming(stored.Schema.Timing).MetaMaxAge):
+	case <-time.After(catalog.EffectiveTiming(stored.Schema.Timing).MetaMaxAge):
 	case <-ctx.Done():
 		return stored, retry.WithContext(ctx, ctx.Err())
 	}

@@ -1,8 +1,6 @@
 package meta
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -116,7 +116,7 @@ func decodeDrops(b []byte) (d Drops, err error) {
 func (d Drops) without(s *model.Schema) Drops {
 	out := maps.Clone(d)
 	for _, t := range s.Tables {
-		for _, name := range model.BigtableNames(t) {
+		for _, name := range catalog.BigtableNames(t) {
 			delete(out, name)
 		}
 	}
@@ -143,7 +143,7 @@ func (m State) admits(s *model.Schema) error {
 				return fmt.Errorf("percolator: table %q: %w: column %q is being dropped; finish that first (percolator schema apply --drop)", t.Name, model.ErrSchemaMismatch, c.Name)
 			}
 		}
-		for _, name := range model.BigtableNames(t) {
+		for _, name := range catalog.BigtableNames(t) {
 			switch d := m.Dropped[name]; {
 			case d.Exists:
 				return fmt.Errorf("percolator: table %q: %w: it is being dropped; finish that first (percolator schema apply --drop)", name, model.ErrSchemaMismatch)
@@ -175,10 +175,10 @@ func (m State) checkDropped(tables []string) error {
 // removed lists the tables of Bigtable that next has no use for, and those of them that are indexes
 // of tables that stay.
 func removed(old, next *model.Schema) (names, indexes []string) {
-	keep := model.NewCatalog(next)
+	keep := catalog.New(next)
 	for _, t := range old.Tables {
 		_, stays := keep.UserTable(t.Name)
-		for _, name := range model.BigtableNames(t) {
+		for _, name := range catalog.BigtableNames(t) {
 			if keep.Tables[name] != nil {
 				continue
 			}
@@ -191,10 +191,10 @@ func removed(old, next *model.Schema) (names, indexes []string) {
 }
 
 // CheckDrop is the ErrSchemaMismatch of what s asks for that neither CreateSchema nor a drop
-// does, the ErrLocked of a hold, which keeps the snapshots of what would go, and the ErrImporting
+// does, the ErrHeld of a hold, which keeps the snapshots of what would go, and the ErrImporting
 // of an import that writes there: its fence would outlive the table.
 func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
-	next, err := model.Beside(m.Schema, s)
+	next, err := catalog.Beside(m.Schema, s)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
 		}
 	}
 	if len(names) > 0 && m.HoldsAt(now) > 0 {
-		return fmt.Errorf("percolator: %w: %d holds keep snapshots that show what is to be dropped; release them (percolator gc hold ls)", model.ErrLocked, m.HoldsAt(now))
+		return fmt.Errorf("percolator: %w: %d holds keep snapshots that show what is to be dropped; release them (percolator gc hold ls)", model.ErrHeld, m.HoldsAt(now))
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (w *Watcher) publishDrop(ctx context.Context, s *model.Schema, now tso.Time
 		if refused = m.CheckDrop(s, now); refused != nil {
 			return m, false
 		}
-		next, err := model.Beside(m.Schema, s)
+		next, err := catalog.Beside(m.Schema, s)
 		if refused = err; err != nil {
 			return m, false
 		}
@@ -282,7 +282,7 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 		if len(names)+len(columns) == 0 {
 			return m, false
 		}
-		gone, states, drops := model.SetOf(names), IndexStates{}, Drops{}
+		gone, states, drops := catalog.SetOf(names), IndexStates{}, Drops{}
 		maps.Copy(states, m.Indexes)
 		maps.DeleteFunc(states, func(name string, _ model.IndexState) bool { return gone[name] })
 		maps.Copy(drops, m.Dropped)
@@ -295,7 +295,7 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 			}
 		}
 		m.Lives = m.ended(ended...)
-		m.Schema, m.Indexes = model.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states
+		m.Schema, m.Indexes = catalog.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states
 		m.Schema, m.Dropped = withoutColumns(m.Schema, next, columns), drops
 		return m, true
 	})
@@ -313,7 +313,7 @@ func without(s *model.Schema, gone map[string]bool) *model.Schema {
 		if gone[t.Name] {
 			continue
 		}
-		t.Indexes = slices.DeleteFunc(slices.Clone(t.Indexes), func(ix model.Index) bool { return gone[model.IndexTable(t.Name, ix)] })
+		t.Indexes = slices.DeleteFunc(slices.Clone(t.Indexes), func(ix model.Index) bool { return gone[catalog.IndexTable(t.Name, ix)] })
 		out.Tables = append(out.Tables, t)
 	}
 	return &out
@@ -322,7 +322,7 @@ func without(s *model.Schema, gone map[string]bool) *model.Schema {
 // withoutColumns is the schema less what some changes remove of columns. Of those whose expiry
 // observers hear it has what next has: what is no more observed cannot be among them.
 func withoutColumns(s, next *model.Schema, changes []model.SchemaChange) *model.Schema {
-	out, have := *s, model.NewCatalog(next)
+	out, have := *s, catalog.New(next)
 	out.Tables = slices.Clone(s.Tables)
 	for i := range out.Tables {
 		t := &out.Tables[i]
@@ -351,7 +351,7 @@ func withoutColumns(s, next *model.Schema, changes []model.SchemaChange) *model.
 // EndDrop takes what is being dropped away from the engine. at was asked for after the drain, and
 // every lock elsewhere whose primary is there was resolved since.
 func (w *Watcher) EndDrop(ctx context.Context, dropping []string, at tso.Timestamp) error {
-	ours := model.SetOf(dropping)
+	ours := catalog.SetOf(dropping)
 	_, err := w.publish(ctx, func(m State) (State, bool) {
 		var stay []string
 		drops, ended := Drops{}, false
@@ -363,7 +363,7 @@ func (w *Watcher) EndDrop(ctx context.Context, dropping []string, at tso.Timesta
 			}
 			drops[name], ended = Drop{At: at, Exists: true}, true
 		}
-		m.Schema, m.Dropped = model.WithDropping(m.Schema, stay), drops
+		m.Schema, m.Dropped = catalog.WithDropping(m.Schema, stay), drops
 		return m, ended
 	})
 	return err

@@ -1,10 +1,9 @@
 package meta
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"testing"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

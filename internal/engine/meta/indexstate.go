@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -43,7 +44,7 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 	if old == nil {
 		return out
 	}
-	had := model.NewCatalog(old)
+	had := catalog.New(old)
 	for _, t := range next.Tables {
 		before, ok := had.UserTable(t.Name)
 		if !ok {
@@ -51,7 +52,7 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 		}
 		for _, ix := range t.Indexes {
 			if !slices.Contains(before.Indexes, ix) {
-				out[model.IndexTable(t.Name, ix)] = model.IndexState{Building: true}
+				out[catalog.IndexTable(t.Name, ix)] = model.IndexState{Building: true}
 			}
 		}
 	}
@@ -62,7 +63,7 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 func (w *Watcher) IndexState(ix model.Index, table string) model.IndexState {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.last.Indexes[model.IndexTable(table, ix)]
+	return w.last.Indexes[catalog.IndexTable(table, ix)]
 }
 
 // FoundIndex is an index as the meta row has it at one moment.
@@ -76,18 +77,18 @@ type FoundIndex struct {
 // none.
 func (w *Watcher) FindIndex(table, index string) (FoundIndex, error) {
 	w.mu.RLock()
-	m, catalog := w.last, w.Catalog.Load()
+	m, known := w.last, w.Catalog.Load()
 	w.mu.RUnlock()
-	info, ok := catalog.UserTable(table)
+	info, ok := known.UserTable(table)
 	if !ok {
-		return FoundIndex{}, catalog.UnknownTable(table)
+		return FoundIndex{}, known.UnknownTable(table)
 	}
 	at := slices.IndexFunc(info.Indexes, func(ix model.Index) bool { return ix.Name == index })
 	if at < 0 {
 		return FoundIndex{}, info.UnknownIndex(index)
 	}
 	ix := info.Indexes[at]
-	return FoundIndex{ix, m.Incarnation(model.IndexTable(table, ix)), m.LifeOfIndex(table, ix)}, nil
+	return FoundIndex{ix, m.Incarnation(catalog.IndexTable(table, ix)), m.LifeOfIndex(table, ix)}, nil
 }
 
 // FindIndexNow is FindIndex by knowledge as fresh as reads demand. It reads the stored schema
@@ -112,7 +113,7 @@ func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (FoundI
 func (m State) IsBuilding(table string, ix model.Index, life Life) (bool, error) {
 	now, i := m.LifeOfIndex(table, ix), m.Imports[table]
 	switch {
-	case now.Drop == life.Drop && !m.Indexes[model.IndexTable(table, ix)].Building:
+	case now.Drop == life.Drop && !m.Indexes[catalog.IndexTable(table, ix)].Building:
 		return false, nil
 	case now.Drop == life.Drop && i.Phase != "":
 		return true, i.Refusal(table)
@@ -129,7 +130,7 @@ func (m State) IsBuilding(table string, ix model.Index, life Life) (bool, error)
 func (w *Watcher) IndexReady(ctx context.Context, table string, ix model.Index, life Life, since tso.Timestamp) (model.IndexState, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.Store.Timing.RequestLifetime)
 	defer cancel()
-	name := model.IndexTable(table, ix)
+	name := catalog.IndexTable(table, ix)
 	var refused error
 	m, err := w.publish(ctx, func(m State) (State, bool) {
 		var building bool
@@ -155,7 +156,7 @@ func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (name
 	}
 	for _, t := range m.Schema.Tables {
 		for _, ix := range t.Indexes {
-			if name := model.IndexTable(t.Name, ix); !m.Indexes[name].Complete(ts) {
+			if name := catalog.IndexTable(t.Name, ix); !m.Indexes[name].Complete(ts) {
 				names = append(names, name)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -64,7 +65,7 @@ func (m State) LifeOfTable(table string) Life { return m.life(table) }
 
 // LifeOfIndex is the life of an index of a table.
 func (m State) LifeOfIndex(table string, ix model.Index) Life {
-	return m.life(table, model.IndexTable(table, ix))
+	return m.life(table, catalog.IndexTable(table, ix))
 }
 
 // LifeOfObserved is the life of a column as one that is observed.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -138,7 +139,7 @@ func (m *State) value(column string) []byte {
 func (m *State) decode(column string, value []byte) (err error) {
 	switch {
 	case column == metaSchema:
-		m.Schema, err = model.DecodeSchema(value)
+		m.Schema, err = catalog.DecodeSchema(value)
 	case column == ColumnIndexes:
 		m.Indexes, err = decodeIndexStates(value)
 	case column == ColumnFence:
@@ -193,7 +194,7 @@ const maxCellBytes = 10 << 20
 func (m State) replace(ctx context.Context, s *store.Store, next State) (applied bool, err error) {
 	mut := store.NewMutation(6)
 	if next.Schema != m.Schema {
-		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, model.EncodeSchema(next.Schema))
+		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, catalog.EncodeSchema(next.Schema))
 	}
 	if next.Journal != m.Journal {
 		mut.Put(layout.MetaFamily, columnJournal, store.MetaTimestamp, encodeJournalState(next.Journal))
@@ -220,7 +221,7 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 
 // storeSchema replaces the stored schema, unless another client has replaced it since old was read.
 func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Schema) error {
-	if old.Schema != nil && string(model.EncodeSchema(old.Schema)) == string(model.EncodeSchema(next)) {
+	if old.Schema != nil && string(catalog.EncodeSchema(old.Schema)) == string(catalog.EncodeSchema(next)) {
 		return nil
 	}
 	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: journalAfter(old.Journal, old.Schema, next), Dropped: old.Dropped.without(next), Lives: old.Lives})
@@ -232,7 +233,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	switch {
 	case rerr != nil:
 		return errors.Join(err, rerr)
-	case now.Schema != nil && string(model.EncodeSchema(now.Schema)) == string(model.EncodeSchema(next)):
+	case now.Schema != nil && string(catalog.EncodeSchema(now.Schema)) == string(catalog.EncodeSchema(next)):
 		return nil
 	case err != nil:
 		return fmt.Errorf("percolator: storing the schema: %w", err)

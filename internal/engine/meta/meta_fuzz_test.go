@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -18,25 +19,25 @@ func FuzzDecodeSchema(f *testing.F) {
 		{Tables: []model.Table{{Name: "t", Observed: []string{"\xff", `"`, "a.b"}, Weak: []string{"\n"}, Indexes: []model.Index{{Name: "ix", Column: `"q"`, Unique: true}}, Splits: []string{"m"}}, {Name: "u"}}},
 		{Tables: []model.Table{{Name: "t", TTL: time.Hour, Columns: []model.ColumnSchema{{Name: "c", Type: model.TypeInt64}, {Name: "\xff*", TTL: time.Minute}}}}, DisableJournal: true},
 	} {
-		f.Add(model.EncodeSchema(s))
+		f.Add(catalog.EncodeSchema(s))
 	}
 	for _, b := range []string{"", "{", "null", "[]", `{"Tables":null}`, `{"Format":7,"Tables":[{"Name":"percolator_meta"}]}`, `{"Format":7,"Tables":[{"Name":"t","Observed":["\"x"]}]}`, `{"Format":7,"Tables":[{"Name":"t","Weak":["\"\\xff\""]}]}`, `{"Format":7,"Timing":{"MetaMaxAge":-1}}`} {
 		f.Add([]byte(b))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := model.DecodeSchema(b)
-		if err != nil || s.Validate() != nil {
+		s, err := catalog.DecodeSchema(b)
+		if err != nil || catalog.Validate(s) != nil {
 			return
 		}
-		encoded := model.EncodeSchema(s)
-		again, err := model.DecodeSchema(encoded)
-		if err != nil || string(model.EncodeSchema(again)) != string(encoded) {
-			t.Fatalf("%q is stored as %q, and then as %q, %v", b, encoded, model.EncodeSchema(again), err)
+		encoded := catalog.EncodeSchema(s)
+		again, err := catalog.DecodeSchema(encoded)
+		if err != nil || string(catalog.EncodeSchema(again)) != string(encoded) {
+			t.Fatalf("%q is stored as %q, and then as %q, %v", b, encoded, catalog.EncodeSchema(again), err)
 		}
 		if err := covers(s, again); err != nil {
 			t.Errorf("%q does not cover itself: %v", b, err)
 		}
-		cat := model.NewCatalog(s)
+		cat := catalog.New(s)
 		for _, table := range s.Tables {
 			if info, ok := cat.UserTable(table.Name); !ok || len(info.Observed) != len(table.Observed) {
 				t.Errorf("table %q is not in the catalog", table.Name)
@@ -54,7 +55,7 @@ func FuzzDecodeMeta(f *testing.F) {
 	hold := model.Hold{ID: "x", Timestamp: 5, Expires: 7, Reason: "backup"}
 	f.Add(holdColumn(hold), encodeHold(hold))
 	f.Add(holdPrefix, []byte("short"))
-	f.Add(metaSchema, model.EncodeSchema(&model.Schema{Tables: []model.Table{{Name: "t"}}}))
+	f.Add(metaSchema, catalog.EncodeSchema(&model.Schema{Tables: []model.Table{{Name: "t"}}}))
 	f.Add(ColumnVersion, []byte("12345678"))
 	f.Add(columnTiming, []byte(`{"MetaMaxAge":1}`))
 	f.Add(metaSafe, []byte("1234567"))

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,12 +41,13 @@ func inWatcherBubble(t *testing.T, f func(t *testing.T, w *meta.Watcher, rows me
 		rows := metaRows{asked: make(chan chan tso.Timestamp, 2)}
 		s := store.New(t.Context(), rows, &telemetry.Counters{})
 		s.Trace = telemetry.NewSpans(nil)
-		f(t, &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s, Oracle: new(layertest.Counter)}, Config: model.Settings{Retention: time.Hour}}, rows)
+		f(t, &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s, Oracle: new(layertest.Counter)}, Config: store.Settings{Retention: time.Hour}}, rows)
 	})
 }
 
 // TestOldKnowledgeIsReadOnce: whoever finds that it is too old shares one request, which outlasts
-// the caller that sent it. After a second it may be lost, and the next caller sends another one.
+// the caller that sent it. After a second it may be lost, and the next caller sends another one: its
+// answer serves all who wait.
 func TestOldKnowledgeIsReadOnce(t *testing.T) {
 	inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
 		first, leave := context.WithCancel(t.Context())
@@ -70,26 +73,79 @@ func TestOldKnowledgeIsReadOnce(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		known(t.Context(), 50)
-		(<-rows.asked) <- 7
-		for range 50 {
+		second := <-rows.asked
+		if n := len(rows.asked); n > 0 {
+			t.Fatalf("%d more requests for 550 reads beside a lost one", n)
+		}
+		second <- 7
+		for range 550 {
 			if err := <-answers; err != nil {
 				t.Error(err)
 			}
-		}
-		synctest.Wait()
-		if n := len(answers); n > 0 {
-			t.Errorf("%d of those that share the first request have an answer", n)
 		}
 		lost <- 6
-		for range 500 {
-			if err := <-answers; err != nil {
-				t.Error(err)
-			}
-		}
+		synctest.Wait()
 		if m, err := w.Known(t.Context()); err != nil || m.Safepoint != 7 {
 			t.Errorf("known: %d, %v, want what the later request has read", m.Safepoint, err)
 		}
 	})
+}
+
+// TestSharedKnowledgeIsNeverTooOld: callers come at random, and answers take from nothing to twice
+// MetaMaxAge. Whoever gets one gets what the row held at most MetaMaxAge ago (I16).
+func TestSharedKnowledgeIsNeverTooOld(t *testing.T) {
+	for seed := range uint64(20) {
+		inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
+			r, oldest := rand.New(rand.NewPCG(seed, 1)), w.Store.Timing.MetaMaxAge
+			stop := make(chan struct{})
+			began := time.Now()
+			go func() { // the row holds the time
+				for {
+					select {
+					case of := <-rows.asked:
+						takes := time.Duration(r.Int64N(int64(2 * oldest)))
+						if r.IntN(2) == 0 {
+							takes /= 50
+						}
+						held := tso.Timestamp(time.Since(began)) + 1
+						go func() {
+							time.Sleep(takes)
+							of <- held
+						}()
+					case <-stop:
+						return
+					}
+				}
+			}()
+			var callers sync.WaitGroup
+			known := 0
+			var mu sync.Mutex
+			for i := range 300 {
+				callers.Go(func() {
+					time.Sleep(time.Duration(i) * oldest / 40)
+					m, err := w.Known(t.Context())
+					mu.Lock()
+					defer mu.Unlock()
+					switch age := time.Since(began) - time.Duration(m.Safepoint); {
+					case errors.Is(err, model.ErrSnapshotTooOld):
+					case err != nil:
+						t.Error(err)
+					case age > oldest:
+						t.Errorf("seed %d: what was read %v ago is known", seed, age)
+					default:
+						known++
+					}
+				})
+			}
+			callers.Wait()
+			if known < 100 {
+				t.Errorf("seed %d: only %d of 300 callers got an answer", seed, known)
+			}
+			synctest.Wait()
+			time.Sleep(3 * oldest) // what is in flight ends
+			close(stop)
+		})
+	}
 }
 
 // TestKnowledgeIsAsOldAsItsRequest: the row may have been read right after the request was sent, so

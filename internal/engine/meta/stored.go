@@ -1,15 +1,15 @@
 package meta
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -24,7 +24,7 @@ func (m State) Stored() model.StoredSchema {
 	s.Dropping = slices.Concat(m.Schema.Dropping, m.Dropped.left())
 	for _, t := range m.Schema.Tables {
 		for _, ix := range t.Indexes {
-			s.Indexes[model.IndexTable(t.Name, ix)] = m.Indexes[model.IndexTable(t.Name, ix)]
+			s.Indexes[catalog.IndexTable(t.Name, ix)] = m.Indexes[catalog.IndexTable(t.Name, ix)]
 		}
 	}
 	return s
@@ -64,7 +64,7 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 	if err := retry.CheckContext(ctx); err != nil {
 		return model.SchemaPlan{}, err
 	}
-	if err := s.Validate(); err != nil {
+	if err := catalog.Validate(s); err != nil {
 		return model.SchemaPlan{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
@@ -85,7 +85,7 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 			return model.SchemaPlan{}, err
 		}
 	}
-	if s, err = model.Beside(plan.Stored.Schema, s); err != nil {
+	if s, err = catalog.Beside(plan.Stored.Schema, s); err != nil {
 		return model.SchemaPlan{}, err
 	}
 	have, err := familiesOf(ctx, tables, s)
@@ -104,7 +104,7 @@ func familiesOf(ctx context.Context, tables Tables, s *model.Schema) (map[string
 		names = append(names, model.JournalTable)
 	}
 	for _, t := range s.Tables {
-		names = append(names, model.BigtableNames(t)...)
+		names = append(names, catalog.BigtableNames(t)...)
 	}
 	found := make([]map[string]bool, len(names))
 	g, ctx := errgroup.WithContext(ctx)
@@ -134,7 +134,7 @@ func missingTables(old, next *model.Schema, have map[string]map[string]bool) (ch
 			ch := model.SchemaChange{Kind: model.BigtableTableMissing, Table: table, Name: name, Backfill: name == model.JournalTable}
 			for _, t := range next.Tables {
 				for _, ix := range t.Indexes {
-					if t.Name == table && model.IndexTable(table, ix) == name {
+					if t.Name == table && catalog.IndexTable(table, ix) == name {
 						ch.Index, ch.Backfill = ix, true
 					}
 				}
@@ -155,9 +155,9 @@ func missingTables(old, next *model.Schema, have map[string]map[string]bool) (ch
 	if !old.DisableJournal && !next.DisableJournal {
 		missing("", model.JournalTable, layout.JournalFamily)
 	}
-	had := model.NewCatalog(old)
+	had := catalog.New(old)
 	for _, t := range next.Tables {
-		for _, name := range model.BigtableNames(t) {
+		for _, name := range catalog.BigtableNames(t) {
 			if _, ok := had.Tables[name]; ok {
 				missing(t.Name, name, layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily)
 			}

@@ -1,8 +1,6 @@
 package meta
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 
@@ -10,7 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // Tables are those of an instance, for those who may create them.
@@ -45,7 +44,7 @@ func (admin *adminTables) Create(ctx context.Context, name string, splits []stri
 	if err != nil {
 		return fmt.Errorf("percolator: reading table %q: %w", name, retry.WithContext(ctx, err))
 	}
-	have := model.SetOf(info.Families)
+	have := catalog.SetOf(info.Families)
 	for _, f := range families {
 		if have[f] {
 			continue
@@ -65,5 +64,5 @@ func (admin *adminTables) Families(ctx context.Context, name string) (map[string
 	case err != nil:
 		return nil, fmt.Errorf("percolator: reading table %q: %w", name, retry.WithContext(ctx, err))
 	}
-	return model.SetOf(info.Families), nil
+	return catalog.SetOf(info.Families), nil
 }

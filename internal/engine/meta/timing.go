@@ -1,14 +1,14 @@
 package meta
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"encoding/json"
 
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -24,7 +24,7 @@ func ProposeTiming(ctx context.Context, project, instance string, t model.Timing
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := model.CheckTiming(t); err != nil {
+	if err := catalog.CheckTiming(t); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
@@ -50,7 +50,7 @@ func ProposeTiming(ctx context.Context, project, instance string, t model.Timing
 
 func decodeTiming(b []byte) (t model.Timing, err error) {
 	if err = json.Unmarshal(b, &t); err == nil {
-		err = model.CheckStoredTiming(t)
+		err = catalog.CheckStoredTiming(t)
 	}
 	return t, err
 }

@@ -11,6 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -25,8 +29,8 @@ import (
 type Watcher struct {
 	Store   *store.Store
 	Clock   *timestamps.Source
-	Config  model.Settings
-	Catalog atomic.Pointer[model.Catalog]
+	Config  store.Settings
+	Catalog atomic.Pointer[catalog.Catalog]
 
 	asked    atomic.Int64 // requests for the row
 	replaced atomic.Bool  // it was logged
@@ -37,6 +41,9 @@ type Watcher struct {
 	asOf   time.Time
 	oracle tso.Timestamp // its time at asOf, as far as this client could tell; 0: it could not
 	shared *reading      // of the callers of Known; nil: none is in flight
+
+	// learned is closed, and becomes nil, when last changes; nil: nobody waits for that.
+	learned chan struct{}
 }
 
 // Refresh reads the meta row now.
@@ -61,6 +68,10 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 		oracle = max(oracle, m.Now)
 	}
 	w.last, w.nth, w.asOf, w.oracle = m, nth, asked, oracle
+	if w.learned != nil {
+		close(w.learned)
+		w.learned = nil
+	}
 	if old.Version != m.Version && old.Version != 0 {
 		w.adopt(old, m)
 	}
@@ -75,7 +86,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 	switch {
 	case known.Schema == nil:
 		return
-	case errors.Is(err, model.ErrSchemaMismatch): // its table is gone
+	case errors.Is(err, model.ErrSchemaMismatch) && status.Code(err) == codes.NotFound: // its table is gone
 		found = 0
 	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
 		return
@@ -89,7 +100,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 // Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its
 // knowledge only grows old.
 func (w *Watcher) Run(ctx context.Context) {
-	every := model.RefreshInterval(w.Store.Timing)
+	every := catalog.RefreshInterval(w.Store.Timing)
 	wait := every
 	for {
 		select {
@@ -137,32 +148,45 @@ type reading struct {
 const sharedFor = time.Second
 
 // refreshShared is Refresh for whoever needs no more than young knowledge. At the end of an outage
-// hundreds of reads come here at once: they share one request. It outlasts the caller that began it.
+// hundreds of reads come here at once: they share one request. Any other answer serves them as
+// well, so that nobody waits for one that never comes while later callers, or Run, get theirs.
 func (w *Watcher) refreshShared(ctx context.Context) (State, error) {
-	w.mu.Lock()
-	r := w.shared
-	if r == nil || time.Since(r.begun) > sharedFor {
-		r = &reading{begun: time.Now(), ended: make(chan struct{})}
-		w.shared = r
-		go func() {
-			ctx, cancel := context.WithTimeout(w.Store.Background, w.Store.Timing.RequestLifetime)
-			defer cancel()
-			r.m, r.err = w.Refresh(ctx)
-			w.mu.Lock()
-			if w.shared == r {
-				w.shared = nil
-			}
-			w.mu.Unlock()
-			close(r.ended)
-		}()
-	}
-	w.mu.Unlock()
+	r, learned := w.share()
 	select {
 	case <-r.ended:
 		return r.m, r.err
+	case <-learned:
+		return State{}, nil
 	case <-ctx.Done():
 		return State{}, retry.WithContext(ctx, ctx.Err())
 	}
+}
+
+// share is the reading in flight, or a new one, which outlasts the caller that began it. learned is
+// closed when any request is answered.
+func (w *Watcher) share() (r *reading, learned <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.learned == nil {
+		w.learned = make(chan struct{})
+	}
+	if w.shared != nil && time.Since(w.shared.begun) <= sharedFor {
+		return w.shared, w.learned
+	}
+	r = &reading{begun: time.Now(), ended: make(chan struct{})}
+	w.shared = r
+	go func() {
+		defer close(r.ended)
+		ctx, cancel := context.WithTimeout(w.Store.Background, w.Store.Timing.RequestLifetime)
+		defer cancel()
+		r.m, r.err = w.Refresh(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.shared == r {
+			w.shared = nil
+		}
+	}()
+	return r, w.learned
 }
 
 // known is the newest knowledge, and how old it is.
@@ -246,35 +270,35 @@ func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
 
 // CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
 // it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of
-// model.ValidateStored.
+// catalog.ValidateStored.
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {
 		return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
 	}
 	if want != nil {
-		if err := model.ValidateStored(want); err != nil {
+		if err := catalog.ValidateStored(want); err != nil {
 			return err
 		}
-		want, err := model.Beside(m.Schema, want)
+		want, err := catalog.Beside(m.Schema, want)
 		if err != nil {
 			return err
 		}
-		if !model.SameButForJournal(m.Schema, want) {
+		if !catalog.SameButForJournal(m.Schema, want) {
 			return fmt.Errorf("percolator: %w: Config.Schema is not the stored schema (version %d): %s; make them equal, or leave Config.Schema nil",
 				model.ErrSchemaMismatch, m.Version, drift(m.Schema, want))
 		}
 	}
-	w.Catalog.Store(model.NewCatalog(m.Schema))
+	w.Catalog.Store(catalog.New(m.Schema))
 	// The timing comes before any other request, and never changes.
-	w.Store.Timing = model.EffectiveTiming(m.Schema.Timing)
+	w.Store.Timing = catalog.EffectiveTiming(m.Schema.Timing)
 	return nil
 }
 
 // adopt takes over a newer schema that another client has stored.
 func (w *Watcher) adopt(old, now State) {
 	if now.Schema != nil {
-		w.Catalog.Store(model.NewCatalog(now.Schema))
+		w.Catalog.Store(catalog.New(now.Schema))
 		w.Config.Logger.Info("schema changed", "from", old.Version, "to", now.Version)
 	}
 }
@@ -326,13 +350,13 @@ func (w *Watcher) CheckReadable(cell model.Cell) error {
 	if !ok {
 		return w.Catalog.Load().UnknownTable(cell.Table)
 	}
-	if err := model.ValidateRow(cell); err != nil {
+	if err := catalog.ValidateRow(cell); err != nil {
 		return err
 	}
 	return info.CheckColumn(cell)
 }
 
-// CheckType refuses to read or write a declared column as another type (model.TableInfo.CheckType).
+// CheckType refuses to read or write a declared column as another type (catalog.TableInfo.CheckType).
 func (w *Watcher) CheckType(cell model.Cell, as model.Type) error {
 	if info, ok := w.Catalog.Load().UserTable(cell.Table); ok {
 		return info.CheckType(cell, as)

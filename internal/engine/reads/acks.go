@@ -1,8 +1,6 @@
 package reads
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"maps"
 
@@ -10,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -38,8 +37,19 @@ func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cells []model.C
 		return nil, err
 	}
 	out := make([]AckedCell, len(seen))
+	u := r.unfinished(ts, cells[0].Table, Scanned{}, len(seen))
+	for i := range seen {
+		out[i].Change.Cell = cells[i]
+		u.add(&out[i].Change, seen[i][cells[i].Column], 1, true)
+	}
+	if err := u.finish(ctx); err != nil {
+		return nil, err
+	}
 	finish := func(ctx context.Context, i int) (err error) {
-		out[i], err = r.finishAcked(ctx, ts, cells[i], observers, columns[1:], seen[i])
+		if out[i].Change.Err != nil {
+			return out[i].Change.Err
+		}
+		out[i].Runs, err = r.finishRuns(ctx, ts, cells[i], observers, columns[1:], seen[i])
 		return err
 	}
 	if len(seen) == 1 {
@@ -58,20 +68,16 @@ func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cells []model.C
 	return out, r.meta.CheckRead(ctx, ts, cells[0].Table)
 }
 
-// finishAcked turns what a request saw of a cell and its acknowledgments, in acks, into the answer.
-func (r *Reader) finishAcked(ctx context.Context, ts tso.Timestamp, cell model.Cell, observers, acks []string, rv layout.RowVersions) (AckedCell, error) {
-	change, err := r.FinishRead(ctx, ts, cell, rv[cell.Column], 1, true)
-	if err != nil {
-		return AckedCell{}, err
-	}
-	runs := make(map[string]tso.Timestamp, len(observers))
+// finishRuns turns what a request saw of a cell's acknowledgments, in acks, into the last runs.
+func (r *Reader) finishRuns(ctx context.Context, ts tso.Timestamp, cell model.Cell, observers, acks []string, rv layout.RowVersions) (runs map[string]tso.Timestamp, err error) {
+	runs = make(map[string]tso.Timestamp, len(observers))
 	for i, o := range observers {
 		at := model.Cell{Table: cell.Table, Row: cell.Row, Column: acks[i]}
 		if runs[o], err = r.FinishAck(ctx, ts, at, rv[at.Column]); err != nil {
-			return AckedCell{}, err
+			return nil, err
 		}
 	}
-	return AckedCell{change, runs}, nil
+	return runs, nil
 }
 
 // readColumns reads the same columns of the cells' rows, in row order, until it has ackBytes.
@@ -157,12 +163,15 @@ func (r *Reader) FinishAck(ctx context.Context, ts tso.Timestamp, ack model.Cell
 		last, lock, deeper := v.LastRun(ts, window)
 		switch {
 		case lock != nil:
-			commitTS, err := r.locks.ResolveOrWait(ctx, ack, *lock, &pause)
-			if err != nil {
-				return 0, locks.LockedErr(ctx, ack, *lock, err)
+			met := &locks.Met{Cell: ack, Lock: *lock}
+			if err := r.locks.ResolveOrWait(ctx, []*locks.Met{met}, &pause); err != nil {
+				return 0, pause.Err(ctx, err)
 			}
-			if commitTS != 0 {
-				v, window = v.Committed(*lock, commitTS, window)
+			if met.Err != nil {
+				return 0, met.Err
+			}
+			if met.CommitTS != 0 {
+				v, window = v.Committed(*lock, met.CommitTS, window)
 				continue
 			}
 		case !deeper:

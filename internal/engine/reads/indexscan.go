@@ -1,14 +1,14 @@
 package reads
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -16,7 +16,7 @@ import (
 
 // HoldsValue reports whether cell holds value at ts: whether an entry of a unique index is true.
 func (r *Reader) HoldsValue(ctx context.Context, ts tso.Timestamp, cell model.Cell, value string) (bool, error) {
-	if model.ValidateRow(cell) != nil {
+	if catalog.ValidateRow(cell) != nil {
 		return false, nil
 	}
 	found, err := r.ReadCells(ctx, ts, []model.Cell{cell}, 1)
@@ -24,24 +24,30 @@ func (r *Reader) HoldsValue(ctx context.Context, ts tso.Timestamp, cell model.Ce
 }
 
 // ScanIndex streams the indexed cells that the options select, in the order of their values.
-func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, o model.ScanIndexOptions) iter.Seq2[model.Entry, error] {
-	return s.reader.ScanIndex(ctx, s, table, index, o, nil)
+func (s *Snapshot) ScanIndex(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	return s.reader.ScanIndex(ctx, s, table, o, nil)
 }
 
 // ScanIndex is Snapshot.ScanIndex; merge, if not nil, puts the entries of buffered writes into the
 // stream of the index's rows.
-func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, o model.ScanIndexOptions, merge func(model.Index, model.Range, Rows) Rows) iter.Seq2[model.Entry, error] {
-	if err := errors.Join(retry.CheckContext(ctx), model.CheckLimit(table, o.Limit)); err != nil {
+func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table string, o model.ScanOptions, merge func(model.Index, catalog.Ranges, Rows) Rows) iter.Seq2[model.Entry, error] {
+	if err := errors.Join(retry.CheckContext(ctx), CheckLimit(table, o.Limit)); err != nil {
 		return Failed[model.Entry](err)
 	}
-	found, err := r.completeIndex(ctx, s.ts, table, index)
+	if len(o.Columns)+len(o.ColumnRanges) > 0 {
+		return Failed[model.Entry](fmt.Errorf("percolator: scan of table %q: %w: an index holds the cells of its own column", table, model.ErrInvalidArgument))
+	}
+	found, err := r.completeIndex(ctx, s.ts, table, o.Index)
 	if err != nil {
 		return Failed[model.Entry](err)
 	}
 	ix := found.Index
-	keys := model.Range{Start: model.EscapeValue(o.Values.Start), End: model.EscapeValue(o.Values.End)}
-	stream := r.scan(ctx, s.ts, found.Incarnation, store.Rows{Ranges: model.Union(keys), Reverse: o.Reverse},
-		store.Newest([]string{model.IndexColumn}, s.ts, 1), o.Limit)
+	keys := SelectedRows(o)
+	for i, values := range keys {
+		keys[i] = model.Between(catalog.EscapeValue(values.Start), catalog.EscapeValue(values.End))
+	}
+	stream := r.scan(ctx, s.ts, found.Incarnation, store.Rows{Ranges: keys, Reverse: o.Reverse},
+		store.Newest([]string{catalog.IndexColumn}, s.ts, 1), o.Limit)
 	if merge != nil {
 		stream = merge(ix, keys, stream)
 	}
@@ -51,9 +57,9 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 				yield(model.Entry{}, err)
 				return
 			}
-			value, ok := model.ValueOf(e.Cell.Row)
+			value, ok := catalog.ValueOf(e.Cell.Row)
 			if !ok {
-				yield(model.Entry{}, model.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q", index))
+				yield(model.Entry{}, catalog.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q", ix.Name))
 				return
 			}
 			if !yield(model.Entry{Cell: model.Cell{Table: table, Row: string(e.Value), Column: ix.Column}, Value: []byte(value), CommitTS: e.CommitTS, Expires: e.Expires}, nil) {

@@ -22,7 +22,7 @@ type tablePolicy struct {
 	enough int64        // of these before all reads ask for whole rows
 	probed atomic.Bool  // a probe is in flight, one at most
 
-	deep       atomic.Int64              // reads to come that ask for two versions, at most mostDeep and what a read adds
+	deep       atomic.Int64              // reads to come that ask for changes only, at most mostDeep and what a read adds
 	aloneUntil atomic.Pointer[time.Time] // reads of the table are not sent together until then; nil: they are
 }
 
@@ -89,25 +89,25 @@ func (t *tablePolicy) wide() {
 	t.reads.Store(0)
 }
 
-// When one version was not enough for a read, the next few reads of the table ask for two. Where
-// transactions lock many cells that they only read (GetForUpdate, LockReads), the newest record
-// often changes nothing, and with one version every reader would have to ask again. Where they lock
-// few, a second version would only be bytes.
+// When the newest record of a cell was of a lock or rollback, the next few reads of the table ask
+// for the newest that changes the cell. Where transactions lock many cells that they only read
+// (GetForUpdate, LockReads), most readers would have to ask again otherwise. Where they lock few,
+// Bigtable need not look at the values of records.
 const (
 	deepReads = 8 // for each read that had to look deeper
 	mostDeep  = 256
 )
 
-// window is how many versions of a family a read asks for.
-func (t *tablePolicy) window() int {
+// changes reports whether a read asks for changes only.
+func (t *tablePolicy) changes() bool {
 	if t.deep.Load() > 0 {
 		t.deep.Add(-1)
-		return 2
+		return true
 	}
-	return 1
+	return false
 }
 
-// deeper notes that one version was not enough.
+// deeper notes that the newest record was not enough.
 func (t *tablePolicy) deeper() {
 	if t.deep.Load() < mostDeep {
 		t.deep.Add(deepReads)

@@ -4,8 +4,6 @@
 package reads
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"slices"
@@ -13,9 +11,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -37,7 +37,7 @@ type Reader struct {
 	clock *timestamps.Source
 	meta  *meta.Watcher
 	locks *locks.Resolver
-	cfg   model.Settings
+	cfg   store.Settings
 
 	batch   *readBatcher
 	predict *predictor
@@ -45,7 +45,7 @@ type Reader struct {
 }
 
 // New returns a reader over the given layers.
-func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg model.Settings) *Reader {
+func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg store.Settings) *Reader {
 	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: newPredictor()}
 	r.batch = newReadBatcher(r)
 	r.policy.first, r.policy.probe = firstTrial, probeRows
@@ -68,6 +68,7 @@ type CellResult struct {
 	Value   []byte
 	Record  layout.WriteRecord // the record that decided; zero: there was none
 	Skipped bool               // locked or corrupt, and not required
+	Err     error              // ErrCorrupt, where the caller does not get it otherwise
 }
 
 // ReadCells reads cells at ts. It waits for locks on the first required ones, and skips the others
@@ -88,17 +89,15 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 		if err := r.fetch(ctx, ts, g); err != nil {
 			return err
 		}
+		u := r.unfinished(ts, g.table, Scanned{}, len(g.rows))
 		for _, w := range g.rows {
 			for i, col := range w.columns {
 				at := w.index[i]
-				res, err := r.FinishRead(ctx, ts, model.Cell{Table: g.table, Row: w.row, Column: col}, w.answer.seen[col], w.answer.window, at < required)
-				if err != nil {
-					return err
-				}
-				out[at] = res
+				out[at].Cell = cells[at]
+				u.add(&out[at], w.answer.seen[col], w.answer.window, at < required)
 			}
 		}
-		return nil
+		return u.finish(ctx)
 	}
 	if len(groups) == 1 {
 		if err := finish(ctx, groups[0]); err != nil {
@@ -112,6 +111,11 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 		}
 		if err := g.Wait(); err != nil {
 			return nil, nil, retry.WithContext(ctx, err)
+		}
+	}
+	for _, res := range out {
+		if res.Err != nil {
+			return nil, nil, res.Err
 		}
 	}
 	var whole []rowAnswer
@@ -138,7 +142,7 @@ func (r *Reader) readCell(ctx context.Context, ts tso.Timestamp, cell model.Cell
 		return CellResult{}, rowAnswer{}, err
 	}
 	a.row = model.Cell{Table: cell.Table, Row: cell.Row}
-	res, err := r.FinishRead(ctx, ts, cell, a.seen[cell.Column], a.window, true)
+	res, err := r.finishRead(ctx, ts, cell, a.seen[cell.Column], a.window)
 	if err != nil {
 		return CellResult{}, rowAnswer{}, err
 	}
@@ -229,7 +233,7 @@ func (w *rowWants) split() []*rowWants {
 // several.
 func (r *Reader) query(ts tso.Timestamp, table string, columns []string, several bool) rowQuery {
 	policy := r.policy.of(table)
-	q := rowQuery{table: table, columns: columns, ts: ts, window: policy.window()}
+	q := rowQuery{table: table, columns: columns, ts: ts, window: 1, changes: policy.changes()}
 	if !r.cfg.DisablePrefetch {
 		q.asks = policy.ask(several)
 	}
@@ -272,55 +276,24 @@ func (r *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err
 	return nil
 }
 
-// FinishRead turns what a request saw of one cell into the answer. It sends further requests where
-// it must: past locks, past records that change nothing, and for data that the guess missed.
-// Without wait it skips a locked or corrupt cell.
-func (r *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Cell, v *layout.Versions, window int, wait bool) (_ CellResult, err error) {
-	pause := locks.NewLockWait()
-	var blocker layout.LockRecord // the lock that was last waited for
-	var waited *locks.LockWatch
-	defer func() { waited.End(err) }()
-	for {
-		seen := v.At(ts, window)
-		switch seen.State {
-		case layout.ViewAbsent:
-			return CellResult{Cell: cell, Record: seen.Record}, nil
-		case layout.ViewValue:
-			return CellResult{Cell: cell, Record: seen.Record, Value: NonNil(seen.Value)}, nil
-		case layout.ViewNeedData:
-			return r.readData(ctx, ts, cell, seen.Record)
-		case layout.ViewDeeper:
-			r.policy.of(cell.Table).deeper()
-			window *= 4
-		case layout.ViewCorrupt:
-			if !wait {
-				return CellResult{Cell: cell, Skipped: true}, nil
-			}
-			return CellResult{}, v.Corrupt
-		case layout.ViewLocked:
-			if !wait {
-				return CellResult{Cell: cell, Skipped: true}, nil
-			}
-			blocker = seen.Lock
-			if waited == nil {
-				ctx, waited = r.locks.WatchLock(ctx, cell.Table)
-			}
-			commitTS, err := r.locks.ResolveOrWait(ctx, cell, seen.Lock, &pause)
-			if err != nil {
-				return CellResult{}, locks.LockedErr(ctx, cell, blocker, err)
-			}
-			if commitTS != 0 {
-				v, window = v.Committed(seen.Lock, commitTS, window)
-				continue
-			}
-			window = max(window, 2) // there may be a rollback marker now
-		}
-		rv, err := r.store.ReadVersions(ctx, cell.Table, cell.Row, store.Newest([]string{cell.Column}, ts, window))
-		if err != nil {
-			return CellResult{}, locks.LockedErr(ctx, cell, blocker, err)
-		}
-		v = rv[cell.Column]
+// finishRead turns what a request saw of one cell into the answer, with further requests where it
+// must: past locks, past records that change nothing, and for data that the guess missed.
+func (r *Reader) finishRead(ctx context.Context, ts tso.Timestamp, cell model.Cell, v *layout.Versions, window int) (CellResult, error) {
+	out := CellResult{Cell: cell}
+	if !settle(&out, v, ts, window, true) {
+		return r.finishOne(ctx, ts, cell, v, window)
 	}
+	return out, out.Err
+}
+
+// finishOne is finishRead where a further request is needed.
+func (r *Reader) finishOne(ctx context.Context, ts tso.Timestamp, cell model.Cell, v *layout.Versions, window int) (CellResult, error) {
+	u, out := r.unfinished(ts, cell.Table, Scanned{}, 1), CellResult{Cell: cell}
+	u.add(&out, v, window, true)
+	if err := u.finish(ctx); err != nil {
+		return CellResult{}, err
+	}
+	return out, out.Err
 }
 
 // readData reads exactly the version that a record names.
@@ -347,7 +320,7 @@ func (r *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell
 		r.store.Count.LateRecords.Add(1)
 		return CellResult{Cell: cell}, nil
 	}
-	return CellResult{}, model.CellError(model.ErrCorrupt, cell, "the put record at %d names data at %d, which does not exist", w.CommitTS, w.StartTS)
+	return CellResult{}, catalog.CellError(model.ErrCorrupt, cell, "the put record at %d names data at %d, which does not exist", w.CommitTS, w.StartTS)
 }
 
 // NonNil keeps an empty value apart from absence, which is nil.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -75,7 +76,7 @@ func (d *digests) of(c model.Cell) (Remembered, error) {
 	}
 	sum, ok := d.cells[c]
 	if !ok && d.forgot {
-		return Remembered{}, model.CellError(model.ErrTooLarge, c, "the transaction has read more cells than it remembers, this one perhaps among them; make it several transactions")
+		return Remembered{}, catalog.CellError(model.ErrTooLarge, c, "the transaction has read more cells than it remembers, this one perhaps among them; make it several transactions")
 	}
 	return Remembered{known: ok, sum: sum}, nil
 }

@@ -20,6 +20,7 @@ type rowQuery struct {
 	columns []string      // sorted; what the caller wants, whatever is asked
 	ts      tso.Timestamp // 0: no bound
 	window  int           // versions of each family
+	changes bool          // records of locks and rollbacks do not count
 }
 
 // asked is what of a row a request asks for.
@@ -36,18 +37,26 @@ const (
 func (a asked) whole() bool { return a == wholeRow || a == probe }
 
 func (q rowQuery) filter() store.Query {
+	var newest store.Query
 	switch q.asks {
 	case wholeRow, probe:
-		return store.WholeRow(q.ts, q.window)
+		newest = store.WholeRow(q.ts, q.window)
 	case pending:
 		return store.Pending()
+	default:
+		newest = store.Newest(q.columns, q.ts, q.window)
 	}
-	return store.Newest(q.columns, q.ts, q.window)
+	if q.changes {
+		return newest.OnlyChanges()
+	}
+	return newest
 }
 
 // byName is the query for a row that is too wide to be read whole.
 func (q rowQuery) byName() rowQuery {
-	q.asks = byName
+	if q.asks.whole() {
+		q.asks = byName
+	}
 	return q
 }
 

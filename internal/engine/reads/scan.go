@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -37,6 +36,9 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 
 // ScanWith streams the entries that the options select.
 func (s *Snapshot) ScanWith(ctx context.Context, table string, o model.ScanOptions) iter.Seq2[model.Entry, error] {
+	if o.Index != "" {
+		return s.ScanIndex(ctx, table, o)
+	}
 	return Entries(s.ScanRows(ctx, table, o), o.Limit)
 }
 
@@ -65,7 +67,7 @@ func Entries(rows Rows, limit int) iter.Seq2[model.Entry, error] {
 // ScanRows is ScanWith by rows, and goes on beyond the limit if it is asked for more.
 func (s *Snapshot) ScanRows(ctx context.Context, table string, o model.ScanOptions) Rows {
 	of := s.reader.meta.Incarnation(table)
-	if err := errors.Join(s.reader.meta.CheckColumns(table, o.Columns), model.CheckLimit(table, o.Limit)); err != nil {
+	if err := errors.Join(s.reader.meta.CheckColumns(table, o.Columns), CheckLimit(table, o.Limit)); err != nil {
 		return Failed[[]model.Entry](err)
 	}
 	size := 0
@@ -83,7 +85,7 @@ func (s *Snapshot) ScanRows(ctx context.Context, table string, o model.ScanOptio
 
 // selected is the rows of a scan in their order.
 func selected(o model.ScanOptions) store.Rows {
-	return store.Rows{Ranges: model.SelectedRows(o), Reverse: o.Reverse}
+	return store.Rows{Ranges: SelectedRows(o), Reverse: o.Reverse}
 }
 
 // usersColumns are the columns that are not this module's own.
@@ -91,7 +93,7 @@ var usersColumns = model.Between(model.Prefix(layout.Reserved).End, "")
 
 // scanColumnRanges is ScanRows for ranges of columns, which named columns join.
 func (s *Snapshot) scanColumnRanges(ctx context.Context, of meta.Incarnation, o model.ScanOptions) Rows {
-	columns := model.SelectedColumns(o).Within(usersColumns)
+	columns := SelectedColumns(o).Within(usersColumns)
 	size := 0
 	for _, r := range columns {
 		size += store.RangeBytes(r)
@@ -128,7 +130,7 @@ func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, of meta.Incarnation
 			}
 			var page []*PageRow
 			var err error
-			if page, more, err = r.scanPage(ctx, ts, of, pass); err != nil {
+			if page, more, err = r.scanPage(ctx, ts, of, Scanned{rows.Ranges, q.AllColumns()}, pass); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -156,14 +158,14 @@ func missing(limit, read, found int) int {
 }
 
 // scanPage reads a page and finishes it.
-func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, of meta.Incarnation, pass *store.Pass) (rows []*PageRow, more bool, err error) {
+func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, of meta.Incarnation, scan Scanned, pass *store.Pass) (rows []*PageRow, more bool, err error) {
 	ctx, span := r.store.Trace.Start(ctx, "percolator.scan", of.Table)
 	begun := time.Now()
 	page, err := pass.Next(ctx)
 	span.Count("percolator.rows", len(page.Rows))
 	rows = SeenIn(of.Table, page)
 	if err == nil {
-		err = r.FinishPage(ctx, ts, of.Table, rows)
+		err = r.FinishPage(ctx, ts, of.Table, scan, rows)
 	}
 	if err == nil {
 		err = r.meta.CheckReadOf(ctx, ts, of)
@@ -177,6 +179,7 @@ func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, of meta.Incarna
 type PageRow struct {
 	Key     string
 	Seen    layout.RowVersions
+	Cells   []CellResult // by column, without this module's own
 	Entries []model.Entry
 }
 
@@ -191,22 +194,29 @@ func SeenIn(table string, page store.Page) []*PageRow {
 
 // FinishPage turns what was seen into entries, in row and column order. It leaves out this module's
 // own columns.
-func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*PageRow) error {
+func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, scan Scanned, page []*PageRow) error {
+	if err := r.FinishRows(ctx, ts, table, scan, page); err != nil {
+		return err
+	}
 	for _, row := range page {
-		for _, col := range row.Seen.Columns() {
-			if strings.HasPrefix(col, layout.Reserved) {
-				continue
-			}
-			cell := model.Cell{Table: table, Row: row.Key, Column: col}
-			res, err := r.FinishRead(ctx, ts, cell, row.Seen[col], 1, true)
-			if err != nil {
-				return err
+		for _, res := range row.Cells {
+			if res.Err != nil {
+				return res.Err
 			}
 			if res.Value != nil {
-				row.Entries = append(row.Entries, model.Entry{Cell: cell, Value: res.Value, CommitTS: res.Record.CommitTS, Expires: res.Record.Expires})
+				row.Entries = append(row.Entries, model.Entry{Cell: res.Cell, Value: res.Value, CommitTS: res.Record.CommitTS, Expires: res.Record.Expires})
 			}
 		}
-		row.Seen = nil
+		row.Seen, row.Cells = nil, nil
 	}
 	return nil
+}
+
+// FinishRows turns what was seen of a page into cells. One that cannot be decoded has an error.
+func (r *Reader) FinishRows(ctx context.Context, ts tso.Timestamp, table string, scan Scanned, page []*PageRow) error {
+	u := r.unfinished(ts, table, scan, len(page))
+	for _, row := range page {
+		u.addRow(row)
+	}
+	return u.finish(ctx)
 }

@@ -1,15 +1,16 @@
 package reads
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -20,6 +21,28 @@ type ReadOptions struct {
 	AsOf      tso.Timestamp
 	Set       bool // AsOf counts
 	Staleness time.Duration
+	Bounded   bool          // Staleness counts
+	AtLeast   tso.Timestamp // 0: none
+}
+
+func (o ReadOptions) check() error {
+	switch {
+	case o.Staleness < 0:
+		return fmt.Errorf("percolator: %w: MaxStaleness %v is negative", model.ErrInvalidArgument, o.Staleness)
+	case o.AtLeast < 0:
+		return fmt.Errorf("percolator: %w: AtLeast timestamp %d is negative", model.ErrInvalidArgument, o.AtLeast)
+	case o.Set && (o.Staleness > 0 || o.AtLeast > 0):
+		return fmt.Errorf("percolator: %w: MaxStaleness or AtLeast comes with AsOf", model.ErrInvalidArgument)
+	}
+	return nil
+}
+
+// staleness is how long ago the client may have asked for the timestamp.
+func (o ReadOptions) staleness() time.Duration {
+	if o.AtLeast > 0 && !o.Bounded {
+		return math.MaxInt64
+	}
+	return o.Staleness
 }
 
 // Snapshot reads the state at one timestamp. It needs no Close and may be used concurrently.
@@ -45,10 +68,10 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	if o.Staleness < 0 || (o.Staleness > 0 && o.Set) {
-		return nil, fmt.Errorf("percolator: %w: MaxStaleness %v is negative or comes with AsOf", model.ErrInvalidArgument, o.Staleness)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	if ts, ok := r.clock.Newest.Within(o.Staleness); ok && !r.store.Closed.Load() {
+	if ts, ok := r.clock.Newest.Within(o.staleness()); ok && ts >= o.AtLeast && !r.store.Closed.Load() {
 		err := r.meta.CheckRemembered(ctx, ts)
 		if err == nil {
 			return NewSnapshot(r, ts), nil
@@ -61,10 +84,11 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 	if err != nil {
 		return nil, err
 	}
-	if !o.Set {
-		return NewSnapshot(r, now), nil
-	}
 	switch {
+	case o.AtLeast > now:
+		return nil, fmt.Errorf("percolator: %w: AtLeast timestamp %d is in the future of the oracle (%d)", model.ErrInvalidArgument, o.AtLeast, now)
+	case !o.Set:
+		return NewSnapshot(r, now), nil
 	case o.AsOf <= 0:
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is before the first possible one", model.ErrInvalidArgument, o.AsOf)
 	case o.AsOf > now:
@@ -101,7 +125,7 @@ func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.ts }
 func (s *Snapshot) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	value, err := s.getOne(ctx, c)
 	if err == nil && value == nil {
-		err = model.CellError(model.ErrNotFound, c, "no value at %d", s.ts)
+		err = catalog.CellError(model.ErrNotFound, c, "no value at %d", s.ts)
 	}
 	return value, err
 }

@@ -3,8 +3,6 @@
 package retry
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Backoff waits with jitter around a doubling interval, so that contenders that were woken together
@@ -86,6 +86,19 @@ func (t *Transient) After(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", err, perr)
 	}
 	return nil
+}
+
+// Transiently repeats f as long as Transient says so.
+func Transiently(ctx context.Context, f func(context.Context) error) error {
+	for again := NewTransient(); ; {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if err = again.After(ctx, err); err != nil {
+			return err
+		}
+	}
 }
 
 // isTransient tells a momentary state of the store or the oracle from an error that the caller has

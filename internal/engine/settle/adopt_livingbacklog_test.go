@@ -1,12 +1,11 @@
 package settle_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // An adopter remembers what owners that live have left to settle, while no hints reach it and for

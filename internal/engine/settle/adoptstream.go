@@ -1,8 +1,6 @@
 package settle
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // visit is one run at a stream: its rows that are due are looked at, then those that were not read

@@ -1,11 +1,10 @@
 package settle
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

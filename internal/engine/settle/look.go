@@ -64,7 +64,7 @@ type Looker struct {
 	Meta     *meta.Watcher
 	Locks    *locks.Resolver
 	Dispatch *dispatch.Dispatcher
-	Config   model.Settings
+	Config   store.Settings
 	// Forget erases observer states beside no notification (I19).
 	Forget func(ctx context.Context, states ...model.ObserverState) error
 

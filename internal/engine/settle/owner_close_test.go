@@ -1,13 +1,12 @@
 package settle_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

@@ -1,14 +1,13 @@
 package settle_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/settle"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Turns that take long, because looks are slow, do not make the client's pace look faster than it

@@ -1,13 +1,12 @@
 package settle
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // A survey reads what the journal says to be unfinished, in all streams: the entries of every

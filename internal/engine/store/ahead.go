@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -74,14 +75,14 @@ func (p *Pass) readAhead(ctx context.Context) {
 
 // partsOf cuts a range at those of the sorted keys that lie inside, and leaves out parts without
 // any of the rows.
-func partsOf(rows model.Ranges, r model.Range, keys []string) (parts []*part) {
+func partsOf(rows catalog.Ranges, r model.Range, keys []string) (parts []*part) {
 	add := func(r model.Range) {
 		if len(rows.Meeting(r)) > 0 {
 			parts = append(parts, &part{rows: r})
 		}
 	}
 	for _, k := range slices.Compact(keys) {
-		if k > r.Start && model.InRange(r, k) {
+		if k > r.Start && catalog.InRange(r, k) {
 			add(model.Between(r.Start, k))
 			r.Start = k
 		}

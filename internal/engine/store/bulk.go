@@ -193,8 +193,8 @@ func (b *BulkWriter) take(slot *bulkSlot) []RowMutation {
 	return batch
 }
 
-// leaveSlot lets another sender start: the request in this slot takes too long. It stays after Close,
-// to answer those that wait.
+// leaveSlot lets another sender start: the request in this slot takes too long. It stays after
+// Close, to answer those that wait.
 func (b *BulkWriter) leaveSlot(slot *bulkSlot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

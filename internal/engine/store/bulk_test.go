@@ -49,7 +49,7 @@ func TestSlotOfABulkRequestIsGivenBackOnce(t *testing.T) {
 	slot := table.Next()
 	slot.Take()
 	b.senders.Add(1)
-	b.drain(slot) // there is nothing more to send
+	b.drain(slot)     // there is nothing more to send
 	b.leaveSlot(slot) // as the timer of a request does that has just ended
 	if table.inFlight != 0 {
 		t.Errorf("%d requests are under way", table.inFlight)

@@ -10,11 +10,12 @@ import (
 )
 
 // A mutation needs a place in the queue and in the share of its tablet. Who waits for the outcome
-// (Do) waits for a place as well. Whose transaction has committed (Offer) waits while places become
-// free, and for one that does not no longer than placeWait: what is left then waits in the
-// background, and what is too much for that is left to lock resolution.
+// (Do) waits for a place as well. Whose transaction has committed (Offer) waits for all its places
+// together placeWait, and placeRow more for each row, which is what a healthy tablet takes. What is
+// left then waits in the background, and what is too much for that is left to lock resolution.
 const (
 	placeWait     = time.Second
+	placeRow      = 250 * time.Microsecond
 	postponedMost = bulkQueue // rows in the background, of some 300 bytes each
 )
 
@@ -23,30 +24,40 @@ var ErrNoPlace = errors.New("too many rows wait for a tablet that does not answe
 
 // Offer queues mutations of one transaction. It is not safe for concurrent use.
 type Offer struct {
-	b       *BulkWriter
-	ctx     context.Context
-	stalled bool // a place did not become free in time: the others are not waited for
+	b    *BulkWriter
+	ctx  context.Context
+	left time.Duration // for waiting
 }
 
 // Offer begins one. Nothing waits for a place any more when ctx has ended.
-func (b *BulkWriter) Offer(ctx context.Context) *Offer { return &Offer{b: b, ctx: ctx} }
+func (b *BulkWriter) Offer(ctx context.Context) *Offer {
+	return &Offer{b: b, ctx: ctx, left: placeWait}
+}
 
-// Add queues mutations; those of one table are sent together as far as they fit. It returns within
-// placeWait of the last place that became free. Each mutation gets its answer.
+// Add queues mutations; those of one table are sent together as far as they fit. Each gets its
+// answer.
 func (o *Offer) Add(muts ...RowMutation) {
+	if o.left > 0 {
+		o.left += time.Duration(len(muts)) * placeRow
+	}
 	var rest []RowMutation
 	o.b.each(muts, o.wait, func(m RowMutation) { rest = append(rest, m) })
 	o.b.postpone(rest)
 }
 
 func (o *Offer) wait(m RowMutation) bool {
-	if o.stalled {
+	if o.left <= 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(o.ctx, placeWait)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(o.ctx, o.left)
 	defer cancel()
-	o.stalled = o.b.awaitPlace(ctx, m) != nil
-	return !o.stalled
+	if o.b.awaitPlace(ctx, m) != nil {
+		o.left = 0 // nor is any other waited for
+		return false
+	}
+	o.left -= time.Since(began)
+	return true
 }
 
 // place queues mutations and waits for their places, at most until ctx ends or their deadlines.

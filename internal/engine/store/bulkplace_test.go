@@ -46,14 +46,14 @@ func TestOfferDoesNotWaitForAStalledTablet(t *testing.T) {
 		if took := offer("a", tabletMost); took != 0 {
 			t.Errorf("it waited %v for places that are free", took)
 		}
-		if took := offer("ab", 500); took != placeWait {
-			t.Errorf("beside a full share it waited %v, want %v", took, placeWait)
+		if took, want := offer("ab", 500), placeWait+500*placeRow; took != want {
+			t.Errorf("beside a full share it waited %v, want %v", took, want)
 		}
 		synctest.Wait()
 		if n := applied.Load(); n != 500 {
 			t.Errorf("%d rows of the other tablet are applied, want 500", n)
 		}
-		if took := offer("a", postponedMost); took != placeWait || refused.Load() == 0 || refused.Load() > postponedMost {
+		if took := offer("a", postponedMost); took != placeWait+postponedMost/2*placeRow || refused.Load() == 0 || refused.Load() > postponedMost {
 			t.Errorf("it waited %v, and %d rows were refused", took, refused.Load())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -71,6 +71,37 @@ func TestOfferDoesNotWaitForAStalledTablet(t *testing.T) {
 		if !w.postponed.TryAcquire(postponedMost) {
 			t.Error("rows are left in the background")
 		}
+	})
+}
+
+// A tablet frees a place now and then. Who has committed there does not wait for each.
+func TestOfferDoesNotWaitForATrickle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, w := newTabletBackend(t)
+		muts := rowMutations("a", 1000, 1, 1)
+		for i := range muts {
+			muts[i].Done = func(error) {}
+		}
+		tablet := w.tabletOf(muts[0])
+		_ = tablet.rows.Acquire(t.Context(), tabletMost)
+		stop := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-time.After(placeWait / 2):
+					tablet.rows.Release(1)
+				case <-stop:
+					return
+				}
+			}
+		}()
+		began := time.Now()
+		w.Offer(t.Context()).Add(muts...)
+		if took, most := time.Since(began), placeWait+1000*placeRow; took > most {
+			t.Errorf("it waited %v, at most %v is allowed", took, most)
+		}
+		close(stop)
 	})
 }
 

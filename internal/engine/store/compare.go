@@ -120,3 +120,23 @@ func (s *Store) CompareAndMutate(ctx context.Context, row, column string, old []
 	}
 	return s.CheckAndMutate(ctx, model.MetaTable, row, holds, m, nil)
 }
+
+// MetaCell is a cell of the instance's own table, in the meta family.
+type MetaCell struct {
+	Store       *Store
+	Row, Column string
+}
+
+// Read returns what it holds; nil: nothing.
+func (c MetaCell) Read(ctx context.Context) ([]byte, error) {
+	row, err := c.Store.ReadRow(ctx, model.MetaTable, c.Row, Cells(c.Column, 0))
+	if cells := row.Of(layout.MetaFamily); err == nil && len(cells) > 0 {
+		return cells[0].Value, nil
+	}
+	return nil, err
+}
+
+// Replace is CompareAndSet.
+func (c MetaCell) Replace(ctx context.Context, former, next []byte) (bool, error) {
+	return c.Store.CompareAndSet(ctx, c.Row, c.Column, former, next)
+}

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"errors"
@@ -18,33 +16,9 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/emulatorhost"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
-
-// BigtableConfig is percolator.BigtableConfig.
-type BigtableConfig struct {
-	MetricsProvider           bigtable.MetricsProvider
-	Connections               int
-	DisableDynamicChannelPool bool
-	DisableConnectionRecycler bool
-	DirectAccess              bool
-}
-
-// google is the configuration as Google's client takes it.
-func (cfg BigtableConfig) google(appProfile string) bigtable.ClientConfig {
-	out := bigtable.ClientConfig{
-		AppProfile:                appProfile,
-		MetricsProvider:           cfg.MetricsProvider,
-		DisableDynamicChannelPool: cfg.DisableDynamicChannelPool,
-		DisableConnectionRecycler: cfg.DisableConnectionRecycler,
-		DisableDirectAccess:       !cfg.DirectAccess,
-		DisableSession:            true,
-	}
-	if out.MetricsProvider == nil { // which sends metrics
-		out.MetricsProvider = bigtable.NoopMetricsProvider{}
-	}
-	return out
-}
 
 // AppProfiles are those of a client. "" is the instance's default one for Transactions, and that of
 // Transactions for Background.
@@ -52,7 +26,7 @@ type AppProfiles struct{ Transactions, Background string }
 
 // Connect opens a data client for one app profile, without metrics and direct access.
 func Connect(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (Backend, error) {
-	return ConnectWith(ctx, project, instance, AppProfiles{Transactions: appProfile}, BigtableConfig{}, opts)
+	return ConnectWith(ctx, project, instance, AppProfiles{Transactions: appProfile}, bigtable.ClientConfig{DisableDirectAccess: true}, opts)
 }
 
 // onBackend is an option for this package alone: Google's does nothing.
@@ -84,8 +58,8 @@ func AwaitEmulator(ctx context.Context, opts []option.ClientOption) error {
 }
 
 // ConnectWith opens the data client, and a second one if background work has an app profile of its
-// own: a client of Google's has one for all its requests.
-func ConnectWith(ctx context.Context, project, instance string, profiles AppProfiles, cfg BigtableConfig, opts []option.ClientOption) (Backend, error) {
+// own: a client of Google's has one for all its requests. Without a MetricsProvider it sends none.
+func ConnectWith(ctx context.Context, project, instance string, profiles AppProfiles, cfg bigtable.ClientConfig, opts []option.ClientOption) (Backend, error) {
 	for _, o := range opts {
 		if there, ok := o.(onBackend); ok {
 			return there.backend, nil
@@ -94,17 +68,19 @@ func ConnectWith(ctx context.Context, project, instance string, profiles AppProf
 	if err := AwaitEmulator(ctx, opts); err != nil {
 		return nil, err
 	}
-	if cfg.Connections > 0 {
-		opts = append(slices.Clone(opts), option.WithGRPCConnectionPool(cfg.Connections))
+	if cfg.DisableSession = true; cfg.MetricsProvider == nil { // which sends metrics
+		cfg.MetricsProvider = bigtable.NoopMetricsProvider{}
 	}
-	foreground, err := connect(ctx, project, instance, cfg.google(profiles.Transactions), opts)
+	cfg.AppProfile = profiles.Transactions
+	foreground, err := connect(ctx, project, instance, cfg, opts)
 	if err != nil {
 		return nil, err
 	}
 	if cmp.Or(profiles.Background, profiles.Transactions) == profiles.Transactions {
 		return &google{foreground, foreground}, nil
 	}
-	background, err := connect(ctx, project, instance, cfg.google(profiles.Background), opts)
+	cfg.AppProfile = profiles.Background
+	background, err := connect(ctx, project, instance, cfg, opts)
 	if err != nil {
 		_ = foreground.close()
 		return nil, err

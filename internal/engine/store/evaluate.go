@@ -19,14 +19,14 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 	case ShapeNewest:
 		ranges := nameByRanges(q.Columns)
 		return row.where(func(it *layout.Item) bool {
-			return (q.At == 0 || version(it) <= q.At) && q.names(it) && !(ranges && it.Family == layout.NotifyFamily)
+			return (q.At == 0 || version(it) <= q.At) && q.names(it) && !(ranges && it.Family == layout.NotifyFamily) && q.has(it)
 		}).newest(q.N), 0
 	case ShapeNewestIn:
 		return row.of(readFamilies[:]...).where(func(it *layout.Item) bool {
 			return (q.At == 0 || version(it) <= q.At) && q.Ranges.Contain(it.Column)
 		}).newest(q.N), 0
 	case ShapeWholeRow:
-		return row.upTo(q.At).newest(q.N), q.N * WholeRowCells
+		return row.upTo(q.At).where(q.has).newest(q.N), q.N * WholeRowCells
 	case ShapeDataAt:
 		found := row.of(layout.DataFamily).where(func(it *layout.Item) bool {
 			return slices.Contains(q.Versions, Version{it.Column, version(it)})
@@ -93,8 +93,6 @@ func (row cells) seldom(q Query) (found []layout.Item, most int) {
 			row.of(layout.WriteFamily).under(layout.TracePrefix).from(q.At+1)...).newest(1), 0
 	case ShapeRecords:
 		return row.of(layout.WriteFamily).column(q.Column).upTo(q.At).newest(q.N), 0
-	case ShapeRecordsAndLocks:
-		return row.of(layout.WriteFamily, layout.LockFamily).where(q.names).newest(q.N), 0
 	case ShapeInspected:
 		return row.inspected(q), 0
 	case ShapeAnything:
@@ -140,6 +138,20 @@ func version(it *layout.Item) tso.Timestamp { return tso.Timestamp(it.Timestamp 
 // names reports whether the query names the cell's column, or none.
 func (q *Query) names(it *layout.Item) bool {
 	return len(q.Columns) == 0 || slices.Contains(q.Columns, it.Column)
+}
+
+// has reports whether the variant of a query of newest versions has the cell.
+func (q *Query) has(it *layout.Item) bool {
+	changes := it.Family == layout.WriteFamily && layout.MayChange(it.Value)
+	switch q.Variant {
+	case OnlyChanges:
+		return changes || it.Family == layout.LockFamily || it.Family == layout.DataFamily
+	case ChangeRecords:
+		return changes
+	case WithoutData:
+		return it.Family == layout.WriteFamily || it.Family == layout.LockFamily
+	}
+	return true
 }
 
 // whereFew is how many cells have room at first: most of the versions of a row are old.

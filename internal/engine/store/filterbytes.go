@@ -20,7 +20,9 @@ func (q Query) FilterBytes() int {
 	size := 0
 	switch q.Shape {
 	case ShapeNewest:
-		size = named(q.Columns, len(readFamilies))
+		size = named(q.Columns, len(readFamilies)) + q.variantBytes()
+	case ShapeWholeRow:
+		size = q.variantBytes()
 	case ShapeNewestIn:
 		for _, r := range q.Ranges {
 			size += len(readFamilies) * (rangeBytes + len(r.Start) + len(r.End))
@@ -37,8 +39,6 @@ func (q Query) FilterBytes() int {
 		size = q.spanBytes(q.Column, q.Other)
 	case ShapePrimary:
 		size = 2 * one
-	case ShapeRecordsAndLocks:
-		size = ranges(q.Columns, 2)
 	case ShapeChanged:
 		size = named(q.Columns, len(readFamilies)) + len(readFamilies)*rangeBytes
 	case ShapeInspected:
@@ -55,6 +55,17 @@ func (q Query) FilterBytes() int {
 		size = one + 2*len(q.Other) + 2*len(q.Value)
 	}
 	return fixedBytes + size
+}
+
+// variantBytes is what a variant of newest versions has more than a plain query.
+func (q Query) variantBytes() int {
+	switch q.Variant {
+	case OnlyChanges:
+		return 7 * familyBytes
+	case ChangeRecords, WithoutData:
+		return 2 * familyBytes
+	}
+	return 0
 }
 
 // ranges is columns as ranges, in so many families.

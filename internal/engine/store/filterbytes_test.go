@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/testing/layertest"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -17,7 +18,10 @@ func sizes(n int) map[string]store.Query {
 	many := []string{a, b, name('c'), name('d'), name('e')}
 	return map[string]store.Query{
 		"newest of one": store.Newest(many[:1], 1<<50, 1), "newest of many": store.Newest(many, 1<<50, 1), "newest of all": store.Newest(nil, 0, 1),
-		"newest in ranges": store.NewestIn(model.Union(model.Between(a, b), model.Prefix(many[3])), 1<<50, 1),
+		"newest changes of one": store.Newest(many[:1], 1<<50, 1).OnlyChanges(), "newest changes of many": store.Newest(many, 1<<50, 1).OnlyChanges(),
+		"newest changes of all": store.Newest(nil, 0, 1).OnlyChanges(), "whole row of changes": store.WholeRow(1<<50, 3).OnlyChanges(),
+		"changes of one": store.Changes(many[:1], 1<<50), "changes of many": store.Changes(many, 1<<50), "changes of all": store.Changes(nil, 1<<50),
+		"newest in ranges": store.NewestIn(catalog.Union(model.Between(a, b), model.Prefix(many[3])), 1<<50, 1),
 		"whole row":        store.WholeRow(1<<50, 3), "data": store.Data(store.Version{Column: a, StartTS: 1 << 50}),
 		"data of two": store.Data(store.Version{Column: a, StartTS: 1 << 50}, store.Version{Column: b, StartTS: 1 << 50}),
 		"has data":    store.HasData(a, 1<<50), "lock": store.HeldLock(a, 1<<50), "record": store.Record(a, 1<<50), "primary": store.Primary(a, 1<<50),

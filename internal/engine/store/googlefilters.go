@@ -62,21 +62,17 @@ func exactly(ts tso.Timestamp) bigtable.Filter {
 }
 
 // newestFilter returns, for each of the columns (all if none), the newest n locks, write records
-// and data versions at or below ts. ts = 0 sets no bound.
+// and data versions at or below at, or what the variant has of them. at = 0 sets no bound.
 //
 // Ranges name a few columns; a pattern names many. Both come last: Google's emulator copies all
 // that reaches an interleave of ranges once for each, and compiles a pattern anew for every cell
 // that reaches it.
-func newestFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
-	parts := make([]bigtable.Filter, 0, 3)
-	if ts != 0 {
-		parts = append(parts, upTo(ts))
-	}
-	parts = append(parts, bigtable.LatestNFilter(n))
-	if ranges := rangesOf(columns); ranges != nil {
+func (q Query) newestFilter() bigtable.Filter {
+	parts := q.newestVersions()
+	if ranges := rangesOf(q.Columns); ranges != nil {
 		parts = append(parts, bigtable.InterleaveFilters(ranges...))
-	} else if len(columns) > 0 {
-		parts = append(parts, bigtable.ColumnFilter(pattern(columns)))
+	} else if len(q.Columns) > 0 {
+		parts = append(parts, bigtable.ColumnFilter(pattern(q.Columns)))
 	}
 	if len(parts) == 1 {
 		return parts[0]
@@ -84,23 +80,45 @@ func newestFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
 	return bigtable.ChainFilters(parts...)
 }
 
+// newestVersions begins the chain of a filter of newest versions, without the columns.
+func (q Query) newestVersions() []bigtable.Filter {
+	newest := bigtable.LatestNFilter(q.N)
+	parts := make([]bigtable.Filter, 0, 5)
+	if q.At != 0 {
+		parts = append(parts, upTo(q.At))
+	}
+	switch q.Variant {
+	case OnlyChanges:
+		return append(parts, bigtable.InterleaveFilters(
+			bigtable.ChainFilters(whole(layout.LockFamily), newest),
+			bigtable.ChainFilters(whole(layout.WriteFamily), changing, newest),
+			bigtable.ChainFilters(whole(layout.DataFamily), newest)))
+	case ChangeRecords:
+		return append(parts, whole(layout.WriteFamily), changing, newest)
+	case WithoutData:
+		return append(parts, bigtable.InterleaveFilters(whole(layout.LockFamily), whole(layout.WriteFamily)), newest)
+	}
+	return append(parts, newest)
+}
+
+// changing lets through every write record but those of locks and rollbacks: also one that cannot
+// be decoded, which is for the reader to refuse. No range of values says so, as the start timestamp
+// stands before the kind.
+var changing = bigtable.ValueFilter(`\C{8}[^` + string([]byte{byte(layout.KindLock), byte(layout.KindRollback)}) + `]\C*|\C{0,8}`)
+
 // readFamilies are those that a read needs.
 var readFamilies = [...]string{layout.LockFamily, layout.WriteFamily, layout.DataFamily}
 
 // newestInFilter is newestFilter for ranges of columns. They must not overlap: a cell that two of
 // them let through would count twice.
-func newestInFilter(columns model.Ranges, ts tso.Timestamp, n int) bigtable.Filter {
-	ranges := make([]bigtable.Filter, 0, len(readFamilies)*len(columns))
+func (q Query) newestInFilter() bigtable.Filter {
+	ranges := make([]bigtable.Filter, 0, len(readFamilies)*len(q.Ranges))
 	for _, family := range readFamilies {
-		for _, r := range columns {
+		for _, r := range q.Ranges {
 			ranges = append(ranges, bigtable.ColumnRangeFilter(family, r.Start, r.End))
 		}
 	}
-	parts := make([]bigtable.Filter, 0, 3)
-	if ts != 0 {
-		parts = append(parts, upTo(ts))
-	}
-	return bigtable.ChainFilters(append(parts, bigtable.LatestNFilter(n), bigtable.InterleaveFilters(ranges...))...)
+	return bigtable.ChainFilters(append(q.newestVersions(), bigtable.InterleaveFilters(ranges...))...)
 }
 
 // nameByRanges reports whether the columns are few and short enough to be named by ranges.
@@ -193,16 +211,6 @@ func valuePrefix(b []byte) bigtable.Filter {
 	return bigtable.ValueRangeFilter(b, end)
 }
 
-// wholeRowFilter returns the newest n locks, write records and data versions of all columns, at or
-// below ts if that is not 0, up to the number of cells that make a row wide.
-func wholeRowFilter(ts tso.Timestamp, n int) bigtable.Filter {
-	parts := make([]bigtable.Filter, 0, 3)
-	if ts != 0 {
-		parts = append(parts, upTo(ts))
-	}
-	return bigtable.ChainFilters(append(parts, bigtable.LatestNFilter(n), bigtable.CellsPerRowLimitFilter(n*WholeRowCells))...)
-}
-
 func cellTime(ts tso.Timestamp) bigtable.Timestamp { return bigtable.Timestamp(layout.CellTime(ts)) }
 
 // whole selects a family.
@@ -220,11 +228,11 @@ func under(family, prefix string) bigtable.Filter {
 func (q Query) filter() bigtable.Filter {
 	switch q.Shape {
 	case ShapeNewest:
-		return newestFilter(q.Columns, q.At, q.N)
+		return q.newestFilter()
 	case ShapeNewestIn:
-		return newestInFilter(q.Ranges, q.At, q.N)
+		return q.newestInFilter()
 	case ShapeWholeRow:
-		return wholeRowFilter(q.At, q.N)
+		return bigtable.ChainFilters(append(q.newestVersions(), bigtable.CellsPerRowLimitFilter(q.N*WholeRowCells))...)
 	case ShapeDataAt:
 		return q.dataFilter()
 	case ShapeHeldLock:
@@ -272,12 +280,6 @@ func (q Query) filter() bigtable.Filter {
 		), bigtable.LatestNFilter(1))
 	case ShapeRecords:
 		return bigtable.ChainFilters(oneColumn(layout.WriteFamily, q.Column), upTo(q.At), bigtable.LatestNFilter(q.N))
-	case ShapeRecordsAndLocks:
-		var columns []bigtable.Filter
-		for _, column := range q.Columns {
-			columns = append(columns, oneColumn(layout.WriteFamily, column), oneColumn(layout.LockFamily, column))
-		}
-		return bigtable.ChainFilters(bigtable.InterleaveFilters(columns...), bigtable.LatestNFilter(q.N))
 	case ShapeInspected:
 		return q.inspectedFilter()
 	case ShapeAnything:
@@ -339,7 +341,7 @@ func (q Query) dataFilter() bigtable.Filter {
 }
 
 func (q Query) exportedFilter() bigtable.Filter {
-	at := newestFilter(nil, q.At, q.N)
+	at := Query{At: q.At, N: q.N}.newestFilter()
 	if q.Variant != WithLaterAcks {
 		return at
 	}

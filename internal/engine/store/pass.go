@@ -1,15 +1,15 @@
 package store
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -64,7 +64,7 @@ type Page struct {
 // some progress: then the page may hold few rows, or none. Errors that do not pass by themselves
 // end it, and so do PassAttempts requests in a row without progress.
 func (s *Store) ReadPage(ctx context.Context, table string, r model.Range, q Query, size PageSize) (Page, error) {
-	return s.readPageOf(ctx, table, Rows{Ranges: model.Union(r)}, r, q, size)
+	return s.readPageOf(ctx, table, Rows{Ranges: catalog.Union(r)}, r, q, size)
 }
 
 // readPageOf is ReadPage of those of the rows that lie in r.
@@ -170,7 +170,7 @@ type Pass struct {
 // NewPass begins a pass over the rows of r that q lets through. The caller closes it, or ranges
 // over its Pages.
 func (s *Store) NewPass(table string, r model.Range, q Query, size PageSize) *Pass {
-	p := s.NewPassOver(table, Rows{Ranges: model.Union(r)}, q, size)
+	p := s.NewPassOver(table, Rows{Ranges: catalog.Union(r)}, q, size)
 	p.rest = r
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -39,7 +40,7 @@ func TestPassOverManyRanges(t *testing.T) {
 func TestPassOverRangesInPages(t *testing.T) {
 	t.Parallel()
 	d := &disk{rows: 100, matches: func(i int) bool { return i < 35 || i > 90 }, script: uncut}
-	rows := Rows{Ranges: model.Ranges{model.Between(diskKey(5), diskKey(10)), model.Between(diskKey(20), diskKey(30)), model.Between(diskKey(40), "")}}
+	rows := Rows{Ranges: catalog.Ranges{model.Between(diskKey(5), diskKey(10)), model.Between(diskKey(20), diskKey(30)), model.Between(diskKey(40), "")}}
 	got, err := readAll(t, t.Context(), d.store().NewPassOver("t", rows, Pending(), PageSize{First: 2, Rows: 8}))
 	if want := d.want(rows); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
@@ -59,7 +60,7 @@ func TestPassOverNothing(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{rows: 10, matches: never, script: func(int) cut { return cut{after: 0, err: errCut} }}
-		_, err := readAll(t, t.Context(), d.store().NewPassOver("t", Rows{Ranges: model.Ranges{model.Row(diskKey(3)), model.Row(diskKey(7))}}, Pending(), PageSize{}))
+		_, err := readAll(t, t.Context(), d.store().NewPassOver("t", Rows{Ranges: catalog.Ranges{model.Row(diskKey(3)), model.Row(diskKey(7))}}, Pending(), PageSize{}))
 		if err == nil || len(d.sent) != PassAttempts || !strings.Contains(err.Error(), "k00003") {
 			t.Errorf("%v after %d requests", err, len(d.sent))
 		}
@@ -82,7 +83,7 @@ func TestPassOverRangesReadsAhead(t *testing.T) {
 		for i := range 31 {
 			d.samples = append(d.samples, diskKey(100*i+100))
 		}
-		rows := Rows{Ranges: model.Ranges{model.Between(diskKey(150), diskKey(550)), model.Row(diskKey(1207)), model.Between(diskKey(2900), diskKey(3150))}}
+		rows := Rows{Ranges: catalog.Ranges{model.Between(diskKey(150), diskKey(550)), model.Row(diskKey(1207)), model.Between(diskKey(2900), diskKey(3150))}}
 		got, err := readAll(t, t.Context(), d.store().NewPassOver("t", rows, Pending(), PageSize{}))
 		if want := d.want(rows); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
@@ -107,7 +108,7 @@ func TestNameableRanges(t *testing.T) {
 		"long ones":  {2000, model.MaxRowKeyBytes, RequestKeyBytes / (2*model.MaxRowKeyBytes + 1)},
 		"few":        {3, 5, 3},
 	} {
-		var rs model.Ranges
+		var rs catalog.Ranges
 		for i := range c.ranges {
 			rs = append(rs, model.Row(long[:c.key-5]+fmt.Sprintf("%05d", i)))
 		}
@@ -117,7 +118,7 @@ func TestNameableRanges(t *testing.T) {
 			}
 		}
 	}
-	if got := len(Rows{}.nameable(model.Ranges{model.Row(strings.Repeat("x", RequestKeyBytes))})); got != 1 {
+	if got := len(Rows{}.nameable(catalog.Ranges{model.Row(strings.Repeat("x", RequestKeyBytes))})); got != 1 {
 		t.Errorf("of one that is too long: %d", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -137,7 +138,7 @@ func readAll(t interface{ Fatalf(string, ...any) }, ctx context.Context, p *Pass
 			kept = page.Rest.Start == whole.Start
 		}
 		if len(keys) > 0 {
-			seen = model.InRange(page.Rest, keys[len(keys)-1])
+			seen = catalog.InRange(page.Rest, keys[len(keys)-1])
 		}
 		if page.More && seen || !kept {
 			t.Fatalf("after %q the rest is %q", keys, page.Rest)
@@ -169,7 +170,7 @@ func TestPassVisitsEachRowOnce(t *testing.T) {
 			return c
 		}
 		rows := Rows{Reverse: rapid.Bool().Draw(rt, "reverse")}
-		rows.Ranges = model.Union(rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) model.Range {
+		rows.Ranges = catalog.Union(rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) model.Range {
 			r := model.Between(diskKey(rapid.IntRange(0, 60).Draw(rt, "from")), "")
 			if to := rapid.IntRange(0, 80).Draw(rt, "to"); to < 70 {
 				r.End = diskKey(to)
@@ -206,7 +207,7 @@ func TestPassGoesOnBelowTheLastScannedRow(t *testing.T) {
 	t.Parallel()
 	for name, samples := range map[string][]string{"one request at a time": nil, "parts": {"k00004", "k00009"}} {
 		d := &disk{rows: 20, matches: func(i int) bool { return i == 0 }, samples: samples, script: func(int) cut { return cut{after: 6, tell: 3, err: errCut} }}
-		got, err := readAll(t, t.Context(), d.store().NewPassOver("t", Rows{Ranges: model.Union(model.All()), Reverse: true}, Pending(), PageSize{}))
+		got, err := readAll(t, t.Context(), d.store().NewPassOver("t", Rows{Ranges: catalog.Union(model.All()), Reverse: true}, Pending(), PageSize{}))
 		if err != nil || !slices.Equal(got, []string{"k00000"}) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -324,7 +325,7 @@ func TestPassReadsAhead(t *testing.T) {
 			d.samples = append(d.samples, diskKey(100*i+100))
 		}
 		got, err := readAll(t, t.Context(), d.store().NewPass("t", model.All(), Pending(), PageSize{Rows: 100}))
-		if err != nil || !slices.Equal(got, d.want(Rows{Ranges: model.Union(model.All())})) {
+		if err != nil || !slices.Equal(got, d.want(Rows{Ranges: catalog.Union(model.All())})) {
 			t.Errorf("%q, %v", got, err)
 		}
 		if n := d.most.Load(); n != PassRequests {

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -23,8 +24,8 @@ type Query struct {
 	Shape   Shape
 	Variant Variant
 
-	Columns  []string     // those that are wanted; none: all
-	Ranges   model.Ranges // of columns, in place of names
+	Columns  []string       // those that are wanted; none: all
+	Ranges   catalog.Ranges // of columns, in place of names
 	Versions []Version
 	Column   string // the only one, the first of a span or of two, or a prefix
 	Other    string // the last of a span, the second of two, or a second prefix
@@ -36,7 +37,7 @@ type Query struct {
 	Cells int           // cells of the row, or of each family; 0: all
 }
 
-// Variant is what some shapes have two of.
+// Variant is what some shapes have several of.
 type Variant uint8
 
 const (
@@ -45,6 +46,9 @@ const (
 	FirstAttempt          // of ShapeConflict and ShapeConflictSpan: every lock is another transaction's
 	WithLaterAcks         // of ShapeExported: columns are observed
 	WithData              // of ShapeChanged
+	OnlyChanges           // of ShapeNewest and ShapeWholeRow: no records of locks and rollbacks
+	ChangeRecords         // of ShapeNewest: these records alone
+	WithoutData           // of ShapeNewest: locks and records
 )
 
 // variant is v if the query is to have it.
@@ -66,15 +70,42 @@ type Version struct {
 // Newest is the newest n locks, records and data versions at or below at (0: no bound) of each of
 // the columns; of all if none is named. At most 3n cells of a column.
 //
-// Sent by admin, commit, reads.
+// Sent by admin, reads.
 func Newest(columns []string, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeNewest, Columns: columns, At: at, N: n}
+}
+
+// OnlyChanges is a query of newest versions in which records of locks and rollbacks do not count:
+// the newest record is the one that decides what a reader sees. Bigtable looks at the value of each
+// record up to that one.
+func (q Query) OnlyChanges() Query {
+	q.Variant = OnlyChanges
+	return q
+}
+
+// AllColumns reports whether a query of newest versions names no columns.
+func (q Query) AllColumns() bool { return len(q.Columns) == 0 && len(q.Ranges) == 0 }
+
+// Changes is the newest record at or below at of each of the columns (all if none is named) that
+// decides what a reader sees: at most a cell of each. Records of locks and rollbacks do not count.
+//
+// Sent by reads.
+func Changes(columns []string, at tso.Timestamp) Query {
+	return Query{Shape: ShapeNewest, Variant: ChangeRecords, Columns: columns, At: at, N: 1}
+}
+
+// RecordsAndLocks is the newest n records and locks of each of the columns: at most 2n cells of
+// one.
+//
+// Sent by admin, commit.
+func RecordsAndLocks(columns []string, n int) Query {
+	return Query{Shape: ShapeNewest, Variant: WithoutData, Columns: columns, N: n}
 }
 
 // NewestIn is Newest of the columns that lie in the ranges, of which there is one at least.
 //
 // Sent by reads.
-func NewestIn(columns model.Ranges, at tso.Timestamp, n int) Query {
+func NewestIn(columns catalog.Ranges, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeNewestIn, Ranges: columns, At: at, N: n}
 }
 
@@ -237,14 +268,6 @@ func Records(column string, at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapeRecords, Column: column, At: at, N: n}
 }
 
-// RecordsAndLocks is the newest n records and locks of each of the columns: at most 2n cells of
-// one.
-//
-// Sent by admin.
-func RecordsAndLocks(columns []string, n int) Query {
-	return Query{Shape: ShapeRecordsAndLocks, Columns: columns, N: n}
-}
-
 // Inspected is the newest n versions of the columns (all if none) and of all reserved ones, at most
 // cells of each family, without values of data.
 //
@@ -263,7 +286,7 @@ func Anything() Query { return Query{Shape: ShapeAnything} }
 // Cells is the newest version of each column of the meta family that begins with prefix, at most n
 // of them (0: all).
 //
-// Sent by admin, gc, membership, meta, repair, watch.
+// Sent by gc, membership, meta, repair, store.
 func Cells(prefix string, n int) Query { return Query{Shape: ShapeCellsOf, Column: prefix, Cells: n} }
 
 // JournalCells is the newest version of each column of the journal.

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -27,7 +28,7 @@ func FuzzQueries(f *testing.F) {
 	rows := 0
 	f.Fuzz(func(t *testing.T, a, b, other string, at uint16) {
 		for _, column := range []string{a, b, other} {
-			if model.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: column}) != nil {
+			if catalog.ValidateColumn(model.Cell{Table: "t", Row: "r", Column: column}) != nil {
 				return
 			}
 		}
@@ -77,17 +78,19 @@ func FuzzQueries(f *testing.F) {
 			check("a read without bound of "+what, Newest(columns, 0, 2))
 			check("the conflict of "+what, Conflict(columns, start, false))
 			check("the conflict, at first, of "+what, Conflict(columns, start, true))
+			check("the changes of "+what, Changes(columns, start))
+			check("a read of the changes of "+what, Newest(columns, start, 1).OnlyChanges())
 			check("the records and locks of "+what, RecordsAndLocks(columns, 2))
 			if len(a)+len(b) <= model.MaxColumnBytes { // as callers bound it
 				check("the inspection of "+what, Inspected(columns, 2, 5))
 			}
 		}
 		first, last := min(a, b), max(a, b)
-		for what, ranges := range map[string]model.Ranges{
-			"a range":     model.Union(model.Between(first, last), model.Row(other)),
-			"a prefix":    model.Union(model.Prefix(a)),
-			"two columns": model.Union(model.Row(a), model.Row(b)),
-			"all others":  model.Union(model.Between("", first), model.Between(last+"\x00", "")),
+		for what, ranges := range map[string]catalog.Ranges{
+			"a range":     catalog.Union(model.Between(first, last), model.Row(other)),
+			"a prefix":    catalog.Union(model.Prefix(a)),
+			"two columns": catalog.Union(model.Row(a), model.Row(b)),
+			"all others":  catalog.Union(model.Between("", first), model.Between(last+"\x00", "")),
 		} {
 			size := 0
 			for _, r := range ranges {

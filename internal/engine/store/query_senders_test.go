@@ -22,17 +22,18 @@ var fields = map[store.Shape]string{
 	store.ShapeConflict: "Columns At", store.ShapeConflictSpan: "Column Other At",
 	store.ShapeNotified: "Column", store.ShapeAnyNotify: "Column", store.ShapePending: "", store.ShapePendingUpTo: "At N",
 	store.ShapeWrittenSince: "At", store.ShapeLocks: "At", store.ShapeAllLocks: "", store.ShapeGarbage: "", store.ShapeHistory: "",
-	store.ShapeExported: "At N", store.ShapeWeak: "At", store.ShapeRecords: "Column At N", store.ShapeRecordsAndLocks: "Columns N",
+	store.ShapeExported: "At N", store.ShapeWeak: "At", store.ShapeRecords: "Column At N",
 	store.ShapeInspected: "Columns N Cells", store.ShapeAnything: "", store.ShapeRecordsFrom: "From At", store.ShapeChanged: "Columns From At",
 	store.ShapeCellsOf: "Column Cells", store.ShapeCellIs: "Column Value", store.ShapeCellBegins: "Column Value",
 	store.ShapeCellAtLeast: "Column Value", store.ShapeEitherCell: "Column Other", store.ShapeJournalCells: "",
 	store.ShapeSafepointRefused: "Column Other Value", store.ShapeHoldRefused: "Column Other Value",
 }
 
-// variants are the shapes of which there are two.
+// variants are the shapes of which there are several.
 var variants = map[store.Variant][]store.Shape{
 	store.WithoutValues: {store.ShapeDataAt}, store.FirstAttempt: {store.ShapeConflict, store.ShapeConflictSpan},
 	store.WithLaterAcks: {store.ShapeExported}, store.WithData: {store.ShapeChanged},
+	store.OnlyChanges: {store.ShapeNewest, store.ShapeWholeRow}, store.ChangeRecords: {store.ShapeNewest}, store.WithoutData: {store.ShapeNewest},
 }
 
 func TestQueriesSetTheFieldsOfTheirShapes(t *testing.T) {

@@ -3,6 +3,7 @@ package store
 import (
 	"iter"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -12,7 +13,7 @@ const RequestKeyBytes = 480 << 10
 // Rows names the rows of a read; the zero value is all of them.
 type Rows struct {
 	Keys    []string // these, if not nil
-	Ranges  model.Ranges
+	Ranges  catalog.Ranges
 	Reverse bool // ranges are read from the last key to the first; nothing within a row changes
 }
 
@@ -23,10 +24,10 @@ func Prefix(p string) Rows { return In(model.Prefix(p)) }
 func From(key string) Rows { return In(model.Between(key, "")) }
 
 // In is the rows of a range.
-func In(r model.Range) Rows { return Rows{Ranges: model.Ranges{r}} }
+func In(r model.Range) Rows { return Rows{Ranges: catalog.Ranges{r}} }
 
 // nameable is as many of the ranges as one request may name: those with which the read begins.
-func (rows Rows) nameable(rs model.Ranges) model.Ranges {
+func (rows Rows) nameable(rs catalog.Ranges) catalog.Ranges {
 	n, bytes := 0, 0
 	for n < len(rs) && n < RequestRows {
 		next := rs[n]

@@ -31,7 +31,6 @@ const (
 	ShapeExported
 	ShapeWeak
 	ShapeRecords
-	ShapeRecordsAndLocks
 	ShapeInspected
 	ShapeAnything
 	ShapeHistory
@@ -56,7 +55,7 @@ var shapeNames = [...]string{
 	ShapeConflictSpan: "conflict in a span", ShapeNotified: "notified", ShapeAnyNotify: "any notification", ShapePending: "pending",
 	ShapePendingUpTo: "pending up to", ShapeWrittenSince: "written since", ShapeLocks: "locks", ShapeAllLocks: "all locks",
 	ShapeGarbage: "garbage", ShapeExported: "exported", ShapeWeak: "weak notifications", ShapeRecords: "records",
-	ShapeRecordsAndLocks: "records and locks", ShapeInspected: "inspected", ShapeAnything: "anything", ShapeHistory: "history",
+	ShapeInspected: "inspected", ShapeAnything: "anything", ShapeHistory: "history",
 	ShapeRecordsFrom: "records from", ShapeChanged: "changed", ShapeCellsOf: "cells", ShapeCellIs: "cell is",
 	ShapeCellBegins: "cell begins", ShapeCellAtLeast: "cell at least", ShapeEitherCell: "either cell",
 	ShapeJournalCells: "journal", ShapeSafepointRefused: "safepoint refused", ShapeHoldRefused: "hold refused",

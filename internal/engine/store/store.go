@@ -4,8 +4,6 @@
 package store
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -235,7 +234,7 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	if s.Background.Err() != nil {
 		return fmt.Errorf("percolator: table %q: %w: %w", table, model.ErrClosed, err)
 	}
-	if sentinel, remedy := missing(err); sentinel != nil {
+	if remedy, sentinel := missing(err); sentinel != nil {
 		return fmt.Errorf("percolator: table %q: %w: %s: %w", table, sentinel, remedy, err)
 	}
 	return fmt.Errorf("percolator: table %q: %w", table, retry.WithContext(ctx, err))
@@ -244,22 +243,22 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 // missing tells what Bigtable did not find, by its message: it answers NotFound for a table, a
 // family, an app profile and an instance alike. Its emulator has no code for a family. A nil
 // sentinel: nothing is missing.
-func missing(err error) (sentinel error, remedy string) {
+func missing(err error) (remedy string, sentinel error) {
 	st := status.Convert(err)
 	says := strings.ToLower(st.Message())
 	switch code := st.Code(); {
 	case code != codes.NotFound && code != codes.Unknown && code != codes.Internal:
-		return nil, ""
+		return "", nil
 	case strings.Contains(says, "unknown family"), strings.Contains(says, "column family not found"):
-		return model.ErrSchemaMismatch, "it lacks a column family; percolator schema apply, or CreateSchema, adds it"
+		return "it lacks a column family; percolator schema apply, or CreateSchema, adds it", model.ErrSchemaMismatch
 	case code != codes.NotFound:
-		return nil, ""
+		return "", nil
 	case strings.Contains(says, "app profile"):
-		return model.ErrInvalidArgument, "the instance has no such app profile; correct Config.AppProfile or Config.BackgroundAppProfile, or create it; percolator check tells whether transactions can use it"
+		return "the instance has no such app profile; correct Config.AppProfile or Config.BackgroundAppProfile, or create it; percolator check tells whether transactions can use it", model.ErrInvalidArgument
 	case strings.Contains(says, "table"):
-		return model.ErrSchemaMismatch, "it does not exist in the instance; percolator schema apply, or CreateSchema, creates it"
+		return "it does not exist in the instance; percolator schema apply, or CreateSchema, creates it", model.ErrSchemaMismatch
 	}
-	return model.ErrInvalidArgument, "the project or the instance does not exist; correct their names"
+	return "the project or the instance does not exist; correct their names", model.ErrInvalidArgument
 }
 
 // Retry repeats an idempotent conditional request while its outcome is ambiguous, for at most the

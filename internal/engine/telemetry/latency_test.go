@@ -1,12 +1,12 @@
 package telemetry
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 func TestLatencyCounts(t *testing.T) {

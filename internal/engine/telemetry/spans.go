@@ -103,7 +103,7 @@ func (s Span) Conflict(err error) {
 	switch {
 	case c.Locked:
 		kind = "lock"
-	case model.HasGivenWay(c):
+	case c.GaveWay:
 		kind = "turn" // of another Update of this client
 	case c.OtherTS == 0:
 		kind = "rollback" // another client judged this transaction dead

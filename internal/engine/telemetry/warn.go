@@ -56,5 +56,6 @@ var sentinels = []struct {
 	{model.ErrOutcomeUnknown, "outcome_unknown"}, {model.ErrConflict, "conflict"}, {model.ErrLocked, "locked"}, {model.ErrSnapshotTooOld, "snapshot_too_old"},
 	{model.ErrNotFound, "not_found"}, {model.ErrExists, "exists"}, {model.ErrUnique, "unique"}, {model.ErrSchemaMismatch, "schema_mismatch"},
 	{model.ErrTooLarge, "too_large"}, {model.ErrInvalidArgument, "invalid_argument"}, {model.ErrTxnDone, "txn_done"}, {model.ErrCorrupt, "corrupt"},
+	{model.ErrLeased, "leased"}, {model.ErrHeld, "held"},
 	{model.ErrClosed, "closed"}, {model.ErrImporting, "importing"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "timeout"},
 }

@@ -4,13 +4,12 @@
 package timestamps
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -28,7 +27,7 @@ import (
 // Source gives timestamps of the oracle. Its methods may be called concurrently.
 type Source struct {
 	Store  *store.Store
-	Config model.Settings
+	Config store.Settings
 	Oracle tso.Oracle
 	ahead  startAhead  // start timestamps for Blind
 	Newest newestStamp // for MaxStaleness, and for the age of snapshots

@@ -35,7 +35,7 @@ func (o *Counter) Pass(d time.Duration) { o.Last.Add(int64(tso.Timestamp(0).Add(
 
 // Layers are wired as those of a client are.
 type Layers struct {
-	Config   model.Settings
+	Config   store.Settings
 	Oracle   *Counter
 	Store    *store.Store
 	Bulk     *store.BulkWriter
@@ -58,7 +58,7 @@ func StartEmulator(t testing.TB) *emulator.Server {
 
 // Create makes an instance with the table t, whose column seen is observed and whose column poke is
 // weak, and returns the settings of a client of it.
-func Create(t testing.TB, em *emulator.Server, instance string) model.Settings {
+func Create(t testing.TB, em *emulator.Server, instance string) store.Settings {
 	t.Helper()
 	schema := &model.Schema{Tables: []model.Table{{Name: "t", Observed: []string{"seen"}, Weak: []string{"poke"}}}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -66,7 +66,7 @@ func Create(t testing.TB, em *emulator.Server, instance string) model.Settings {
 	if err := meta.ApplySchema(ctx, "p", instance, "", schema, em.ClientOptions()...); err != nil {
 		t.Fatal(err)
 	}
-	return model.Settings{Project: "p", Instance: instance, LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: 64,
+	return store.Settings{Project: "p", Instance: instance, LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: 64,
 		Logger: slog.New(slog.DiscardHandler)}
 }
 

@@ -58,10 +58,10 @@ func Table(name string, parts int, column func(part int) string) percolator.Tabl
 	return t
 }
 
-// Observe registers an observer for each part of t, of which one worker runs one at a time. Its
-// name is name and the part. f returns the part's function; nil is for NewWorker to report.
+// Observe registers an observer for each part of t, of which one worker runs one at a time, and
+// whose runs may cause each other until nothing is left. Its name is name and the part. f returns the part's function; nil is for NewWorker to report.
 func Observe(r *observers.Registry, name string, t percolator.Table, f func(part int) observers.Func, opts []observers.Option) {
-	opts = append(opts[:len(opts):len(opts)], observers.OneWorker(), observers.MaxConcurrent(1))
+	opts = append(opts[:len(opts):len(opts)], observers.OneWorker(), observers.MaxConcurrent(1), observers.Repeats())
 	for p, column := range t.Weak {
 		r.Observe(observer(name, p), t.Name, column, f(p), opts...)
 	}

@@ -1,17 +1,17 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -80,7 +80,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 			return now, want, err
 		}
 	}
-	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrLocked, meta.MaxTries)
+	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrConflict, meta.MaxTries)
 }
 
 // WantedSafepoint is as new as the retention allows, and below every hold.
@@ -97,7 +97,7 @@ func WantedSafepoint(now tso.Timestamp, retention time.Duration, live []model.Ho
 // drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make
 // young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
-	d := model.DrainTime(s.e.Store.Timing)
+	d := catalog.DrainTime(s.e.Store.Timing)
 	s.cfg.Waiting(d)
 	return s.rest(ctx, d)
 }
@@ -169,7 +169,7 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 			if err := parent.Err(); err != nil {
 				return fmt.Errorf("percolator: collection: waiting for the lock of transaction %d on %s: %w", l.StartTS, cell, err)
 			}
-			return model.CellError(model.ErrLocked, cell, "transaction %d is alive although it began before the safepoint; collection goes on when it has ended", l.StartTS)
+			return catalog.CellError(model.ErrLocked, cell, "transaction %d is alive although it began before the safepoint; collection goes on when it has ended", l.StartTS)
 		}
 	}
 }

@@ -4,9 +4,6 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-
 	"cmp"
 	"context"
 	"errors"
@@ -17,7 +14,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -107,12 +106,12 @@ func (g *Collector) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, model.ErrClosed):
 			return err
-		case errors.Is(err, model.ErrLocked):
+		case errors.Is(err, model.ErrLeased):
 			g.e.Config.Logger.Debug("collection: nothing to do here", "err", err)
 		case err != nil:
 			telemetry.Warn(g.e.Config.Logger, "collection stopped, and is continued later", err, "phase", col.Phase, "table", col.Table)
 		default:
-			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "tombstones", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
+			g.e.Config.Logger.Info("collected", "phase", col.Phase, "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "tombstones", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
 		}
 	}
 }
@@ -122,13 +121,13 @@ func (g *Collector) Run(ctx context.Context) error {
 // new to collect.
 //
 // Where work and garbage are found by the journal, collectors share the erasing: beside another
-// one's cycle Collect takes part in that, as long as there is anything to take, and returns
-// ErrLocked with the counts of what it did itself.
+// one's cycle Collect takes part in that, as long as there is anything to take, and returns what it
+// erased itself, in CollectionErase and with the other's name as the holder.
 //
-// Errors: ErrLocked if another collector is at work, or a transaction that is older than the
-// retention is still alive; ErrCorrupt for a lock that cannot be resolved, because what it may
-// depend on must not be removed; those of the store. The next cycle continues where this one
-// failed.
+// Errors: ErrLeased if another collector has the lease and nothing to share; ErrLocked if a
+// transaction older than the retention is still alive; ErrConflict if holds are taken too often to
+// announce a safepoint; ErrCorrupt for a lock that cannot be resolved, because what it may depend on
+// must not be removed; those of the store. The next cycle continues where this one failed.
 func (g *Collector) Collect(ctx context.Context) (model.Collection, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return model.Collection{}, err
@@ -137,26 +136,26 @@ func (g *Collector) Collect(ctx context.Context) (model.Collection, error) {
 	defer end()
 	open, span := g.e.Store.Trace.Start(open, "percolator.collect", "")
 	col, err := g.collect(open)
-	g.ended(err)
+	g.ended(col, err)
 	span.End(err)
 	return col, g.e.OrClosed(ctx, err)
 }
 
-// ended counts a cycle. That another collector is at work is no failure.
-func (g *Collector) ended(err error) {
+// ended counts a cycle, unless it is another collector's.
+func (g *Collector) ended(col model.Collection, err error) {
 	switch {
+	case errors.Is(err, model.ErrLeased), err == nil && col.Phase == model.CollectionErase:
 	case err == nil:
 		g.e.Store.Count.Cycles.Add(1)
-	case !errors.Is(err, model.ErrLocked):
+	default:
 		g.e.Store.Count.CyclesFailed.Add(1)
 	}
 }
 
 func (g *Collector) collect(ctx context.Context) (model.Collection, error) {
 	s, err := g.acquire(ctx)
-	if errors.Is(err, model.ErrLocked) {
-		did, herr := g.help(ctx)
-		return did, cmp.Or(herr, err)
+	if errors.Is(err, model.ErrLeased) {
+		return g.help(ctx, s.state.Collection, err)
 	}
 	if err != nil {
 		return model.Collection{}, err
@@ -180,6 +179,6 @@ func (g *Collector) collect(ctx context.Context) (model.Collection, error) {
 
 // ReadCollection reads how far collection has come, in any process.
 func ReadCollection(ctx context.Context, e *engine.Engine) (model.Collection, error) {
-	st, _, err := readCollectorState(ctx, e)
+	st, err := collectorLease.Read(ctx, e)
 	return st.Collection, err
 }

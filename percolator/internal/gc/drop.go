@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -21,7 +22,7 @@ import (
 // without one over all tables. It may be repeated. rowsPerSecond bounds how fast rows are read.
 func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo tso.Timestamp, rowsPerSecond int) error {
 	g := &Collector{e: e, pace: rate.NewLimiter(rate.Limit(rowsPerSecond), collectRows)}
-	primaries := model.SetOf(tables)
+	primaries := catalog.SetOf(tables)
 	if e.Meta.ByJournal() {
 		r := &resolving{Collector: g, safepoint: upTo, primaries: primaries, requests: semaphore.NewWeighted(collectParallel), seen: map[rowID]bool{}}
 		_, err := r.streams(ctx)

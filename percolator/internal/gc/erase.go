@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -91,10 +93,10 @@ func (x *eraser) removed(did *erased, versions int) {
 }
 
 // page removes the garbage of some rows of a table.
-func (x *eraser) page(ctx context.Context, info *model.TableInfo, page []layout.Row, did *erased) error {
+func (x *eraser) page(ctx context.Context, info *catalog.TableInfo, page []layout.Row, did *erased) error {
 	var muts []store.RowMutation
 	var expired []model.Cell
-	var locked []lockedCell // expired values that cannot be deleted
+	var locked []*locks.Met // expired values that cannot be deleted
 	table := info.Name
 	versions, tombstones := 0, 0
 	g, vctx := errgroup.WithContext(ctx)

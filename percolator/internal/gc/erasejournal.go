@@ -1,13 +1,12 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // shareEraser erases one share: it takes the streams of it one after the other.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -16,7 +17,7 @@ import (
 type rowEraser struct {
 	*eraser
 	asked   tso.Timestamp // of J6, from after the drain
-	catalog *model.Catalog
+	catalog *catalog.Catalog
 	rows    map[rowID]finding // read in this cycle; at most rememberedRows before a batch
 	did     *tally
 }
@@ -136,7 +137,7 @@ func (x *rowEraser) eraseRows(ctx context.Context, table string, page []layout.R
 }
 
 // find says what a row holds of entries, and dispatches notifications that no worker may know of.
-func (x *rowEraser) find(table string, info *model.TableInfo, row layout.Row, p model.Pending) (f finding) {
+func (x *rowEraser) find(table string, info *catalog.TableInfo, row layout.Row, p model.Pending) (f finding) {
 	if len(p.Corrupt) > 0 {
 		f.keep(allEntries)
 	}
@@ -173,7 +174,7 @@ func (x *rowEraser) find(table string, info *model.TableInfo, row layout.Row, p 
 
 // dispatch dispatches the notifications of a row from before the drain had ended that are not
 // parked, and says in how many columns there are some, and in how many at or below the watermark.
-func (x *rowEraser) dispatch(info *model.TableInfo, p model.Pending) (columns, overdue int) {
+func (x *rowEraser) dispatch(info *catalog.TableInfo, p model.Pending) (columns, overdue int) {
 	newest, below := map[string]model.Notification{}, map[string]bool{}
 	for _, n := range p.Notified {
 		col := n.Cell.Column
@@ -198,7 +199,7 @@ func (x *rowEraser) dispatch(info *model.TableInfo, p model.Pending) (columns, o
 // stray erases what means nothing: the observer states of columns without a notification (I19), and
 // notifications of columns that the schema has ceased to observe. What was notified since a column
 // is observed again is above the watermark. nil: there is nothing.
-func stray(info *model.TableInfo, p model.Pending, watermark tso.Timestamp) (mut *store.Mutation) {
+func stray(info *catalog.TableInfo, p model.Pending, watermark tso.Timestamp) (mut *store.Mutation) {
 	erase := func(column string, upTo tso.Timestamp) {
 		if mut == nil {
 			mut = store.NewMutation(2)

@@ -1,12 +1,11 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -87,7 +87,7 @@ func (g *Collector) delay(n int) time.Duration {
 
 // named is the keys, in order, of the rows of each known table that entries up to a timestamp name,
 // but those that done knows.
-func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *model.Catalog, done func(rowID) bool) map[string][]string {
+func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *catalog.Catalog, done func(rowID) bool) map[string][]string {
 	keys := map[string][]string{}
 	for _, row := range rows {
 		for _, e := range row.Entries {

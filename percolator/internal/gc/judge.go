@@ -1,12 +1,11 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -33,7 +32,7 @@ func Left(row layout.RowVersions, watermark tso.Timestamp) (committed, other boo
 
 // Completed is the GC watermark of a cycle that has come to its end; 0: it is not known now.
 func Completed(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
-	st, _, err := readCollectorState(ctx, e)
+	st, err := collectorLease.Read(ctx, e)
 	if err != nil || st.Phase == model.CollectionErase {
 		return 0, err
 	}

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/google/uuid"
-
-	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // The collector's lease and its position are one cell: the successor of a dead collector continues
@@ -50,81 +48,41 @@ func decodeCollectorCell(b []byte) (st collectorCell, err error) {
 	return st, nil
 }
 
-func readCollectorState(ctx context.Context, e *engine.Engine) (st collectorCell, stored []byte, err error) {
-	cell := LeaseCell{Store: e.Store, Row: collectorRow, Column: collectorState}
-	if stored, err = cell.Read(ctx); err == nil && stored != nil {
-		st, err = decodeCollectorCell(stored)
-	}
-	return st, stored, err
+var collectorLease = LeasedState[collectorCell]{
+	What: "collector", Row: collectorRow, Column: collectorState, Encode: collectorCell.encode, Decode: decodeCollectorCell,
+	Lease: func(st *collectorCell) (holder *string, updated, expires *tso.Timestamp) {
+		return &st.Holder, &st.Updated, &st.Expires
+	},
 }
 
 // collecting is a cycle that runs, by the holder of the gc.
 type collecting struct {
 	*Collector
-	name   string // in the lease; a new one for each time that it is taken
 	state  collectorCell
 	tables map[string]tablePosition // of all tables in this phase
-	cell   LeaseCell
+	lease  Held[collectorCell]
 }
 
-// acquire takes the lease if it is free. ErrLocked: another collector has it.
-func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
-	now, err := g.e.Clock.Next(ctx)
-	if err != nil {
-		return nil, err
-	}
-	st, stored, err := readCollectorState(ctx, g.e)
-	if err != nil {
-		return nil, err
-	}
-	if st.Holder != "" && st.Expires > now {
-		return nil, g.taken(st)
-	}
-	s := &collecting{Collector: g, name: uuid.NewString(), state: st, cell: g.cell(collectorState, stored)}
-	return s, s.save(ctx)
+// acquire takes the lease if it is free. ErrLeased: another collector has it, and s its
+// state.
+func (g *Collector) acquire(ctx context.Context) (s *collecting, err error) {
+	s = &collecting{Collector: g}
+	s.lease, err = collectorLease.Acquire(ctx, g.e, g.cfg.Lease, &s.state)
+	return s, err
 }
 
-// cell is a cell with a lease of this collector's length.
-func (g *Collector) cell(column string, stored []byte) LeaseCell {
-	return LeaseCell{Store: g.e.Store, Row: collectorRow, Column: column, TTL: g.cfg.Lease, Stored: stored}
+// leaseCell is a cell with a lease of this collector's length.
+func leaseCell[T any](g *Collector, column string, stored []byte, decode func([]byte) (T, error)) LeaseCell[T] {
+	return NewLeaseCell(store.MetaCell{Store: g.e.Store, Row: collectorRow, Column: column}, g.cfg.Lease, stored, decode)
 }
 
-func (g *Collector) taken(st collectorCell) error {
-	return fmt.Errorf("percolator: %w: collector %s is at work, its lease ends at %v", model.ErrLocked, st.Holder, st.Expires.Time())
-}
-
-// save writes the state and extends the lease, from now on and not from the answer.
-func (s *collecting) save(ctx context.Context) error { return s.saveWith(ctx, nil) }
-
-func (s *collecting) saveWith(ctx context.Context, shares map[string][]byte) error {
-	now, expires, err := s.cell.Extend(ctx, s.e.Clock.Next)
-	if err != nil {
-		return err
-	}
-	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, expires
-	return s.store(ctx, shares)
-}
-
-// store writes the state, and shares in the same request if not nil (putShares).
-func (s *collecting) store(ctx context.Context, shares map[string][]byte) error {
-	replaced, err := s.cell.Replace(ctx, s.state.encode(), func(mut *store.Mutation) { putShares(mut, shares) })
-	if err != nil || replaced {
-		return err
-	}
-	now, _, err := readCollectorState(ctx, s.e)
-	if err != nil {
-		return err
-	}
-	return s.taken(now)
-}
+// save writes the state and extends the lease.
+func (s *collecting) save(ctx context.Context) error { return s.lease.Save(ctx, nil) }
 
 // keep saves the state when a third of the lease has passed.
 func (s *collecting) keep(ctx context.Context) error {
 	s.cfg.Progress(s.state.Collection)
-	if !s.cell.Due() {
-		return nil
-	}
-	return s.save(ctx)
+	return s.lease.Keep(ctx)
 }
 
 // enter begins a phase; shares, if not nil, take the place of those before. A phase that was not
@@ -132,7 +90,7 @@ func (s *collecting) keep(ctx context.Context) error {
 func (s *collecting) enter(ctx context.Context, p model.CollectionPhase, shares map[string][]byte) error {
 	before := s.state
 	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil
-	err := s.saveWith(ctx, shares)
+	err := s.lease.Save(ctx, func(mut *store.Mutation) { putShares(mut, shares) })
 	if err != nil {
 		s.state = before
 	}
@@ -140,12 +98,4 @@ func (s *collecting) enter(ctx context.Context, p model.CollectionPhase, shares 
 	return err
 }
 
-// release gives the lease up. If that fails it expires.
-func (s *collecting) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
-	defer cancel()
-	s.state.Holder, s.state.Expires = "", 0
-	if err := s.store(ctx, nil); err != nil {
-		s.e.Config.Logger.Debug("collection: the lease was not given up, and expires", "err", err)
-	}
-}
+func (s *collecting) release(ctx context.Context) { s.lease.Release(ctx, s.e.Config.Logger) }

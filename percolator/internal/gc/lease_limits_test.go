@@ -44,7 +44,7 @@ func TestCycleOverAllTables(t *testing.T) {
 				t.Fatalf("%d tables: %v", n, err)
 			}
 		}
-		size := len(s.cell.Stored)
+		size := len(s.lease.Stored)
 		s.release(t.Context())
 		t.Logf("%d tables: %d bytes", n, size)
 		if size < 10_300 || size > 10_000_000 {

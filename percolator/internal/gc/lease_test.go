@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
@@ -93,19 +94,20 @@ func TestLeaseSurvivesTwoLostRenewalsOverAndOver(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", lease), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					cfg := model.Settings{Retention: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+					cfg := store.Settings{Retention: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 					backend := &leaseStore{oracle: sinceOracle{time.Now()}, least: time.Hour}
 					st := store.New(t.Context(), backend, &telemetry.Counters{})
 					defer st.Stop()
 					st.Trace = telemetry.NewSpans(nil)
 					clock := &timestamps.Source{Store: st, Config: cfg, Oracle: backend.oracle}
 					e := &engine.Engine{Config: cfg, Store: st, Clock: clock, Meta: &meta.Watcher{Store: st, Clock: clock, Config: cfg}}
-					e.Meta.Catalog.Store(model.NewCatalog(&model.Schema{Tables: []model.Table{{Name: "t"}}}))
+					e.Meta.Catalog.Store(catalog.New(&model.Schema{Tables: []model.Table{{Name: "t"}}}))
 					g, err := NewCollector(e, model.CollectorConfig{Lease: lease})
 					if err != nil {
 						t.Fatal(err)
 					}
-					s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
+					s := &collecting{Collector: g}
+					s.lease = collectorLease.held(g.e, g.cfg.Lease, &s.state, []byte("{}"))
 					if err := s.save(t.Context()); err != nil {
 						t.Fatal(err)
 					}
@@ -161,7 +163,7 @@ func (s *refusing) CheckAndMutate(_ context.Context, _, _ string, is store.Query
 func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
 	t.Parallel()
 	backend := &refusing{cells: map[string][]byte{}}
-	cfg := model.Settings{Retention: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	cfg := store.Settings{Retention: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 	st := store.New(t.Context(), backend, &telemetry.Counters{})
 	defer st.Stop()
 	st.Trace = telemetry.NewSpans(nil)
@@ -182,7 +184,8 @@ func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
 		{model.CollectionErase, model.CollectionDone, share, map[string][]byte{}, true},
 	} {
 		clear(backend.cells)
-		s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
+		s := &collecting{Collector: g}
+		s.lease = collectorLease.held(g.e, g.cfg.Lease, &s.state, []byte("{}"))
 		if err := s.enter(t.Context(), c.from, c.before); err != nil {
 			t.Fatal(err)
 		}

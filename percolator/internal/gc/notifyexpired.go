@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
@@ -23,15 +24,9 @@ import (
 // Rejected: a notification without a deletion. Observers run for the newest change of a cell (I12),
 // and have run for the put.
 
-// lockedCell is an expired value with a lock.
-type lockedCell struct {
-	cell model.Cell
-	lock layout.LockRecord
-}
-
 // lockedExpired lists the locks of a row that keep what has expired from being deleted or erased.
 // That of a transaction which never commits may be there for good, as no entry leads to it (J8).
-func lockedExpired(info *model.TableInfo, row string, cells layout.RowVersions, watermark tso.Timestamp) (list []lockedCell) {
+func lockedExpired(info *catalog.TableInfo, row string, cells layout.RowVersions, watermark tso.Timestamp) (list []*locks.Met) {
 	for col, v := range cells {
 		if v.Corrupt != nil || !base(v, watermark).Expired(watermark) {
 			continue
@@ -41,7 +36,7 @@ func lockedExpired(info *model.TableInfo, row string, cells layout.RowVersions, 
 			continue
 		}
 		for _, l := range v.Locks {
-			list = append(list, lockedCell{model.Cell{Table: info.Name, Row: row, Column: col}, l})
+			list = append(list, &locks.Met{Cell: model.Cell{Table: info.Name, Row: row, Column: col}, Lock: l})
 		}
 	}
 	return list
@@ -49,12 +44,15 @@ func lockedExpired(info *model.TableInfo, row string, cells layout.RowVersions, 
 
 // resolveExpired resolves locks of expired values, without waiting, and leaves the values to the
 // next cycle.
-func (x *eraser) resolveExpired(ctx context.Context, locked []lockedCell, did *erased) error {
-	for _, l := range locked {
-		if _, err := x.e.Locks.Resolve(ctx, l.cell, l.lock, locks.SeenEarlier); err != nil {
-			return err
+func (x *eraser) resolveExpired(ctx context.Context, locked []*locks.Met, did *erased) error {
+	if err := x.e.Locks.ResolveEach(ctx, locked, locks.SeenEarlier); err != nil {
+		return err
+	}
+	for _, m := range locked {
+		if m.Err != nil {
+			return m.Err
 		}
-		did.leave(l.cell.Row, 1)
+		did.leave(m.Cell.Row, 1)
 	}
 	return nil
 }

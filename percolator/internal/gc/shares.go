@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,7 +132,7 @@ func putShares(mut *store.Mutation, shares map[string][]byte) {
 // heldShare is a share as it was read, or as its holder last wrote it.
 type heldShare struct {
 	share
-	cell LeaseCell
+	cell LeaseCell[share]
 }
 
 func (g *Collector) readShares(ctx context.Context) (list []*heldShare, err error) {
@@ -140,11 +141,12 @@ func (g *Collector) readShares(ctx context.Context) (list []*heldShare, err erro
 		return nil, err
 	}
 	for _, it := range row.Of(layout.MetaFamily) {
-		sh, err := decodeShare(it.Column, it.Value)
+		decode := func(b []byte) (share, error) { return decodeShare(it.Column, b) }
+		sh, err := decode(it.Value)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, &heldShare{sh, g.cell(it.Column, it.Value)})
+		list = append(list, &heldShare{sh, leaseCell(g, it.Column, it.Value, decode)})
 	}
 	return list, nil
 }
@@ -173,12 +175,16 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 	}
 }
 
-// help erases shares of another collector's cycle, if it has come so far.
-func (g *Collector) help(ctx context.Context) (col model.Collection, err error) {
+// help erases shares of another collector's cycle c, or returns leased if there is nothing to erase.
+func (g *Collector) help(ctx context.Context, c model.Collection, leased error) (col model.Collection, err error) {
 	if _, err := g.e.Meta.Refresh(ctx); err != nil { // for tables that were added
 		return col, err
 	}
 	did, _, err := g.takeShares(ctx, func(context.Context, []*heldShare) error { return nil })
+	if did == (tally{}) {
+		return col, cmp.Or(err, leased)
+	}
+	col = model.Collection{Phase: model.CollectionErase, Safepoint: c.Safepoint, Started: c.Started, Updated: c.Updated, Holder: c.Holder, Expires: c.Expires}
 	setTally(&col, did)
 	return col, err
 }
@@ -226,7 +232,7 @@ func (g *Collector) checkShare(ctx context.Context, sh *heldShare) error {
 	}
 	m, err := g.e.Meta.Refresh(ctx)
 	if err == nil && sh.Watermark > m.Watermark {
-		err = fmt.Errorf("percolator: %w: column %q of row %q in %s tells of the watermark %d, which was not published; erase the row to start afresh", model.ErrCorrupt, sh.cell.Column, collectorRow, model.MetaTable, sh.Watermark)
+		err = fmt.Errorf("percolator: %w: column %q of row %q in %s tells of the watermark %d, which was not published; erase the row to start afresh", model.ErrCorrupt, sh.cell.at.Column, collectorRow, model.MetaTable, sh.Watermark)
 	}
 	return err
 }
@@ -240,8 +246,8 @@ func (g *Collector) saveShare(ctx context.Context, sh *heldShare, holder string)
 	if sh.Holder, sh.Expires = holder, expires; holder == "" {
 		sh.Expires = 0
 	}
-	replaced, err := sh.cell.Replace(ctx, sh.encode(), nil)
-	if err == nil && !replaced {
+	stored, _, err := sh.cell.Store(ctx, sh.encode(), nil)
+	if err == nil && !stored {
 		err = errShareLost
 	}
 	return err

@@ -61,7 +61,7 @@ func (s *collecting) eachPage(ctx context.Context, q store.Query, visit func(ctx
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(s.cell.UntilDue()):
+		case <-time.After(s.lease.UntilDue()):
 			if err := s.keep(ctx); err != nil {
 				return err
 			}

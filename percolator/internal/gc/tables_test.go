@@ -1,14 +1,13 @@
 package gc
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -18,8 +17,8 @@ func TestPositionsOfTables(t *testing.T) {
 	t.Parallel()
 	tables := slices.Values([]string{"a", "b", "c", "d", "e"})
 	newCollecting := func() *collecting {
-		s := &collecting{Collector: &Collector{cfg: model.CollectorConfig{Progress: func(model.Collection) {}}}, cell: LeaseCell{TTL: time.Hour}}
-		_, _, err := s.cell.Extend(t.Context(), func(context.Context) (tso.Timestamp, error) { return 1, nil })
+		s := &collecting{Collector: &Collector{cfg: model.CollectorConfig{Progress: func(model.Collection) {}}}, lease: Held[collectorCell]{LeaseCell: LeaseCell[collectorCell]{ttl: time.Hour}}}
+		_, _, err := s.lease.Extend(t.Context(), func(context.Context) (tso.Timestamp, error) { return 1, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

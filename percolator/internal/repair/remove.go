@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -29,7 +30,7 @@ func (r *run) remove(ctx context.Context) error {
 // removal is what is to be done to one row.
 type removal struct {
 	*run
-	info *model.TableInfo
+	info *catalog.TableInfo
 	row  layout.Row
 	mut  func() *store.Mutation // to which changes are added
 	sum  model.RepairReport

@@ -5,8 +5,6 @@
 package repair
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +14,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -125,7 +125,7 @@ func (r *run) begin(ctx context.Context) error {
 func (r *run) know() {
 	r.tables = nil
 	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
-		r.tables = append(r.tables, model.BigtableNames(t)...)
+		r.tables = append(r.tables, catalog.BigtableNames(t)...)
 	}
 }
 
@@ -195,7 +195,7 @@ func (r *run) phases(ctx context.Context) error {
 // drain waits until the fence is in force, and looks again: a collector may have announced a
 // safepoint meanwhile. Nothing has changed yet, so a refusal lifts the fence.
 func (r *run) drain(ctx context.Context, next *meta.Repair) error {
-	d := model.DrainTime(r.e.Store.Timing)
+	d := catalog.DrainTime(r.e.Store.Timing)
 	if r.opts.Waiting != nil {
 		r.opts.Waiting(d)
 	}

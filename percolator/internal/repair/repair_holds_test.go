@@ -1,15 +1,13 @@
 package repair_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"encoding/binary"
 	"testing"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -21,7 +19,7 @@ func TestRepairOfALockWithoutAnEntry(t *testing.T) {
 }
 
 func testRepairOfALockWithoutAnEntry(t *testing.T) {
-	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	s := newTorn(t, fixture.ShortRetention)
 	s.pay(s.Client, "6", "4")
 	dying := s.NewClient()
 	s.FaultsOf(dying).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.LoseRequest })
@@ -46,9 +44,7 @@ func testRepairOfALockWithoutAnEntry(t *testing.T) {
 		t.Fatal("a dead client committed")
 	}
 	s.Clock.Advance(2 * time.Minute)
-	g, err := s.admin.NewCollector(admin.CollectorConfig{})
-	fixture.Must(t, err)
-	fixture.Must(t, fixture.ErrOf(g.Collect(s.ctx)))
+	fixture.Collect(t, s.ctx, s.Client)
 	if n := locks(); n != 1 {
 		t.Fatalf("%d locks have outlived collection", n)
 	}
@@ -78,7 +74,7 @@ func TestRepairBesideTheHoldOfALaterRound(t *testing.T) {
 }
 
 func testRepairBesideTheHoldOfALaterRound(t *testing.T) {
-	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	s := newTorn(t, fixture.ShortRetention)
 	s.pay(s.Client, "6", "4")
 	tx := fixture.MustBegin(t, s.ctx, s.dead())
 	fixture.Must(t, tx.Set(u("a"), []byte("1")))
@@ -112,7 +108,7 @@ func TestRepairBesideALaterHoldAtTheSameTimestamp(t *testing.T) {
 }
 
 func testRepairBesideALaterHoldAtTheSameTimestamp(t *testing.T) {
-	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	s := newTorn(t, fixture.ShortRetention)
 	_, secondary := s.collected(func() {
 		s.Clock.Advance(2 * time.Minute)
 		var err error

@@ -1,8 +1,6 @@
 package repair_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
@@ -19,6 +18,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -126,7 +126,7 @@ func testRepairLosesNoChangeToALateErasure(t *testing.T) {
 	s := newTorn(t)
 	old := *s.Client.Schema()
 	old.Timing.MetaMaxAge = outdatedTime / 2
-	fixture.Plant(t, s.ctx, s.Env, model.MetaTable, meta.RowKey, meta.Family, "schema", 1000, string(model.EncodeSchema(&old)))
+	fixture.Plant(t, s.ctx, s.Env, model.MetaTable, meta.RowKey, meta.Family, "schema", 1000, string(catalog.EncodeSchema(&old)))
 	s.Env.Client = s.NewClient()
 	s.admin = admin.New(s.Env.Client)
 	late := s.NewClient()

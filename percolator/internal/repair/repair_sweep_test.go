@@ -1,8 +1,6 @@
 package repair_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"slices"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

@@ -1,8 +1,6 @@
 package repair_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +17,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -456,9 +455,7 @@ func testRepairOfTheMetaTable(t *testing.T) {
 	var err error
 	s.to, err = s.Oracle.Next(s.ctx)
 	fixture.Must(t, err)
-	g, err := s.admin.NewCollector(admin.CollectorConfig{})
-	fixture.Must(t, err)
-	fixture.Must(t, fixture.ErrOf(g.Collect(s.ctx))) // whose position is for rows that are older now
+	fixture.Collect(t, s.ctx, s.Client) // whose position is for rows that are older now
 	later, err := s.admin.TakeHold(s.ctx, 0, time.Hour, "above")
 	fixture.Must(t, err)
 	fixture.Must(t, s.admin.SaveLoadPosition(s.ctx, "load", nil, []byte("7")))

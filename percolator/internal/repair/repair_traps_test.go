@@ -1,10 +1,6 @@
 package repair_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
-	"github.com/gopercolator/percolator/percolator/internal/transfer"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +16,8 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -122,8 +120,7 @@ func testRepairKeepsResolversAndCollectorsOut(t *testing.T) {
 	fixture.Must(t, tx.Set(u("b"), []byte("9")))
 	fixture.MustCommit(t, s.ctx, tx)
 	other := s.NewClient()
-	g, err := admin.New(other).NewCollector(admin.CollectorConfig{})
-	fixture.Must(t, err)
+	g := fixture.NewCollector(t, other, admin.CollectorConfig{})
 	var look sync.Once
 	looked := false
 	s.repair(func(o *model.RepairOptions) {
@@ -225,17 +222,16 @@ func TestRepairAfterCollectionBetweenTheCuts(t *testing.T) {
 }
 
 func testRepairAfterCollectionBetweenTheCuts(t *testing.T) {
-	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
-	g, err := s.admin.NewCollector(admin.CollectorConfig{})
-	fixture.Must(t, err)
+	s := newTorn(t, fixture.ShortRetention)
 	_, secondary := s.collected(func() {
 		s.Clock.Advance(2 * time.Minute)
+		var err error
 		s.to, err = s.Oracle.Next(s.ctx)
 		fixture.Must(t, err)
 		_, err = s.admin.TakeHold(s.ctx, s.to, time.Hour, "as a backup takes it")
 		fixture.Must(t, err)
 		s.Clock.Advance(2 * time.Minute)
-		fixture.Must(t, fixture.ErrOf(g.Collect(s.ctx)))
+		fixture.Collect(t, s.ctx, s.Client)
 	})
 	if r := s.repair(); r.Found != 1 || r.Findings[0].Cell != secondary || r.Findings[0].Commit != 0 {
 		t.Errorf("%+v", r)
@@ -250,7 +246,7 @@ func TestBackupHoldStopsCollection(t *testing.T) {
 }
 
 func testBackupHoldStopsCollection(t *testing.T) {
-	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	s := newTorn(t, fixture.ShortRetention)
 	g, err := s.admin.NewCollector(admin.CollectorConfig{Lease: time.Second})
 	fixture.Must(t, err)
 	waits := 0
@@ -474,7 +470,7 @@ func TestRepairOfAnOldMetaRow(t *testing.T) {
 }
 
 func testRepairOfAnOldMetaRow(t *testing.T) {
-	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	s := newTorn(t, fixture.ShortRetention)
 	early := s.pay(s.Client, "6", "4")
 	s.pay(s.Client, "1", "9")
 	s.Clock.Advance(2 * time.Minute)

@@ -30,7 +30,7 @@ func TestSweepOfRowsWithLongKeys(t *testing.T) {
 				t.Fatalf("keys of %d bytes: %v", n, err)
 			}
 		}
-		if size := len(s.cell.Stored); size < 10_300 || size > 12_000 {
+		if size := len(s.lease.Stored); size < 10_300 || size > 12_000 {
 			t.Errorf("keys of %d bytes: %d bytes", n, size)
 		}
 		s.release(t.Context())

@@ -1,8 +1,6 @@
 package sweep_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

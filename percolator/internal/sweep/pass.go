@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -95,7 +96,7 @@ func (s *sweeping) drain(ctx context.Context) error {
 	if wait == nil {
 		wait = s.rest
 	}
-	return wait(ctx, model.DrainTime(s.e.Store.Timing))
+	return wait(ctx, catalog.DrainTime(s.e.Store.Timing))
 }
 
 // part is a part of a table that a sweep passes over.

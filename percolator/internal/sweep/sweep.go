@@ -4,9 +4,6 @@
 package sweep
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
-
 	"cmp"
 	"context"
 	"errors"
@@ -17,7 +14,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -117,7 +116,7 @@ func (w *Sweeper) log(ctx context.Context, due bool, done model.Sweep, err error
 	log := w.e.Config.Logger
 	switch {
 	case ctx.Err() != nil:
-	case errors.Is(err, model.ErrLocked):
+	case errors.Is(err, model.ErrLeased):
 		log.Debug("sweep: nothing to do here", "err", err)
 	case err != nil:
 		telemetry.Warn(log, "sweep stopped, and is continued later", err, "phase", done.Phase, "table", done.Table)
@@ -139,7 +138,7 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	st, _, err := readState(ctx, w.e)
+	st, err := leased.Read(ctx, w.e)
 	return m.Journal.Building != "" || st.Phase != model.SweepDone || now.Sub(st.Started) >= w.cfg.Interval, err
 }
 
@@ -147,7 +146,7 @@ func (w *Sweeper) due(ctx context.Context) (bool, error) {
 // it did. Of a journal that is building it first waits for the drain, 80 s with the default Timing,
 // and at the end the journal is ready.
 //
-// Errors: ErrSchemaMismatch if the journal is disabled; ErrLocked if another sweep is at work;
+// Errors: ErrSchemaMismatch if the journal is disabled; ErrLeased if another process sweeps;
 // ErrConflict if the journal was turned off meanwhile; ErrCorrupt for an entry that cannot be
 // decoded; those of the store. The next sweep continues where this one failed.
 func (w *Sweeper) Sweep(ctx context.Context) (model.Sweep, error) {
@@ -190,6 +189,6 @@ func (w *Sweeper) sweep(ctx context.Context) (model.Sweep, error) {
 
 // Read reads how far the last sweep has come, in any process.
 func Read(ctx context.Context, e *engine.Engine) (model.Sweep, error) {
-	st, _, err := readState(ctx, e)
+	st, err := leased.Read(ctx, e)
 	return st.Sweep, err
 }

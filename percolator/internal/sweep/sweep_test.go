@@ -1,8 +1,6 @@
 package sweep_test
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"slices"
@@ -12,25 +10,9 @@ import (
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
-
-// retention of these tests' clients, and a step of the oracle's clock that leaves it behind.
-const (
-	retention  = time.Minute
-	afterwards = retention + 5*time.Second
-)
-
-func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
-
-func collect(t testing.TB, ctx context.Context, c *percolator.Client) admin.Collection {
-	t.Helper()
-	g, err := admin.New(c).NewCollector(admin.CollectorConfig{})
-	fixture.Must(t, err)
-	done, err := g.Collect(ctx)
-	fixture.Must(t, err)
-	return done
-}
 
 // writeWithoutJournal leaves one row of each kind that an instance without a journal may hold.
 func writeWithoutJournal(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client) {
@@ -55,7 +37,7 @@ func TestSweepBuildsTheJournal(t *testing.T) {
 }
 
 func testSweepBuildsTheJournal(t *testing.T) {
-	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(true), fixture.ShortRetention)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.WantErr(t, fixture.ErrOf(admin.New(c).NewSweeper(model.SweepConfig{RowsPerSecond: -1})), percolator.ErrInvalidArgument)
 	w, err := admin.New(c).NewSweeper(model.SweepConfig{})
@@ -83,9 +65,9 @@ func testSweepBuildsTheJournal(t *testing.T) {
 		t.Fatal("the journal is not ready")
 	}
 
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	env.FaultsOf(c).Forget()
-	collect(t, ctx, c)
+	fixture.Collect(t, ctx, c)
 	for _, r := range env.FaultsOf(c).Requests() {
 		if r.Method == percolatortest.ReadRows && r.Table == "t" && r.Rows == 0 {
 			t.Errorf("collection has passed over a table: %v", r)
@@ -102,14 +84,14 @@ func TestCollectionJustAfterASweep(t *testing.T) {
 }
 
 func testCollectionJustAfterASweep(t *testing.T) {
-	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(true), fixture.ShortRetention)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "1")
 	fixture.Put(t, ctx, c, "r", "c", "2")
-	env.Clock.Advance(afterwards)
+	env.Clock.Advance(fixture.PastRetention)
 	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
 	fixture.Sweep(t, ctx, c, model.SweepConfig{})
-	if col := collect(t, ctx, c); col.Versions != 2 {
+	if col := fixture.Collect(t, ctx, c); col.Versions != 2 {
 		t.Errorf("%+v", col)
 	}
 }
@@ -122,7 +104,7 @@ func TestSweepChecks(t *testing.T) {
 }
 
 func testSweepChecks(t *testing.T) {
-	env := percolatortest.New(t, fixture.JournalSchema(false), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(false), fixture.ShortRetention)
 	ctx, c := fixture.Context(t), env.Client
 	writeWithoutJournal(t, ctx, env, c)
 	env.Clock.Advance(2 * time.Hour)
@@ -143,7 +125,7 @@ func testSweepChecks(t *testing.T) {
 	}
 
 	fixture.EmptyJournal(t, ctx, env)
-	collect(t, ctx, c) // it does not know of the garbage
+	fixture.Collect(t, ctx, c) // it does not know of the garbage
 	done = fixture.Sweep(t, ctx, c, model.SweepConfig{})
 	if done.Missed != (model.SweepMissed{Notifications: 2, Garbage: 2}) || done.Orphans != 1 { // the marker
 		t.Errorf("after a cycle: %+v", done)
@@ -186,7 +168,7 @@ func testSweepGoesOn(t *testing.T) {
 	}
 	w, err = admin.New(env.Client).NewSweeper(model.SweepConfig{})
 	fixture.Must(t, err)
-	fixture.WantErr(t, fixture.ErrOf(w.Sweep(ctx)), percolator.ErrLocked)
+	fixture.WantErr(t, fixture.ErrOf(w.Sweep(ctx)), admin.ErrLeased)
 	env.Clock.Advance(2 * time.Second)
 	before, err := admin.New(env.Client).Sweep(ctx)
 	fixture.Must(t, err)
@@ -238,7 +220,7 @@ func TestSweepMeetsAnOldLock(t *testing.T) {
 }
 
 func testSweepMeetsAnOldLock(t *testing.T) {
-	env := percolatortest.New(t, fixture.JournalSchema(true), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, fixture.JournalSchema(true), fixture.ShortRetention)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.CrashAfter(t, env, fixture.IsCommit, "p", "s") // its TTL runs for longer than the sweep waits
 	fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
@@ -246,8 +228,8 @@ func testSweepMeetsAnOldLock(t *testing.T) {
 	if done.Announced == 0 || !slices.Contains(fixture.NamedInJournal(t, ctx, c), "s") {
 		t.Errorf("%+v; named: %q", done, fixture.NamedInJournal(t, ctx, c))
 	}
-	env.Clock.Advance(afterwards)
-	collect(t, ctx, c)
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, c)
 	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 		t.Errorf("%d locks are left", n)
 	}

@@ -4,18 +4,18 @@
 package transfer
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -53,7 +53,7 @@ import (
 // MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
 // not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
 func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (model.Hold, tso.Timestamp, error) {
-	drain := model.DrainTime(e.Store.Timing)
+	drain := catalog.DrainTime(e.Store.Timing)
 	if ttl <= drain {
 		return model.Hold{}, 0, fmt.Errorf("percolator: %w: the hold of an export must last longer than %v", model.ErrInvalidArgument, drain)
 	}
@@ -87,8 +87,8 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 		return failedExport(e.Meta.Catalog.Load().UnknownTable(table))
 	}
 	ctx = store.InBackground(ctx)
-	x := &exporter{e: e, ts: ts, info: info}
-	return x.export(ctx, x.passed(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0)), x.row)
+	x := &exporter{e: e, ts: ts, info: info, keys: r}
+	return x.export(ctx, x.passed(ctx, store.Exported(x.ts, len(x.info.Observed) > 0)), x.rows)
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification below an export's timestamp,
@@ -117,16 +117,16 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 		return func(func(model.ExportedRow, error) bool) {}
 	}
 	ctx = store.InBackground(ctx)
-	x := &exporter{e: e, ts: ts, info: info}
-	rows := x.passed(ctx, r, store.Weak(x.ts))
+	x := &exporter{e: e, ts: ts, info: info, keys: r}
+	rows := x.passed(ctx, store.Weak(x.ts))
 	// A client that knows of no journal any more notifies without entries.
 	if _, err := e.Meta.Refresh(ctx); err != nil {
 		return failedExport(err)
 	}
 	if e.Meta.ByJournal() {
-		rows = x.named(ctx, r, store.Weak(x.ts))
+		rows = x.named(ctx, store.Weak(x.ts))
 	}
-	return x.export(ctx, rows, x.weakRow)
+	return x.export(ctx, rows, x.weakRows)
 }
 
 func failedExport(err error) iter.Seq2[model.ExportedRow, error] {
@@ -137,13 +137,14 @@ func failedExport(err error) iter.Seq2[model.ExportedRow, error] {
 type exporter struct {
 	e    *engine.Engine
 	ts   tso.Timestamp
-	info *model.TableInfo
+	info *catalog.TableInfo
+	keys model.Range
 }
 
-// passed reads the rows of r that q lets through.
-func (x *exporter) passed(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
+// passed reads the rows that q lets through.
+func (x *exporter) passed(ctx context.Context, q store.Query) iter.Seq2[[]layout.Row, error] {
 	return func(yield func([]layout.Row, error) bool) {
-		for page, err := range x.e.Store.NewPass(x.info.Name, r, q, reads.ScanPages).Pages(ctx) {
+		for page, err := range x.e.Store.NewPass(x.info.Name, x.keys, q, reads.ScanPages).Pages(ctx) {
 			if !yield(page.Rows, err) {
 				return
 			}
@@ -151,14 +152,14 @@ func (x *exporter) passed(ctx context.Context, r model.Range, q store.Query) ite
 	}
 }
 
-// named reads the rows of r that the journal says to have been notified weakly by the snapshot, to
+// named reads the rows that the journal says to have been notified weakly by the snapshot, to
 // be parked, or to have been announced since, as a retry of what was parked is.
 //
 // It reads the streams from their beginning, not from their low positions: what was cleared since
 // the snapshot is settled, and has left a trace, and J7 keeps an entry whose rows hold one. What
 // was announced after the snapshot stays too, since the hold keeps the safepoint below it.
-func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
-	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Parked: true, Wants: func(e model.JournalEntry, row model.JournalName) bool {
+func (x *exporter) named(ctx context.Context, q store.Query) iter.Seq2[[]layout.Row, error] {
+	sel := journal.Selection{Table: x.info.Name, Range: x.keys, Oldest: true, Parked: true, Wants: func(e model.JournalEntry, row model.JournalName) bool {
 		return row.Weak && (e.StartTS <= x.ts || e.Primary == (model.Cell{}))
 	}}
 	return func(yield func([]layout.Row, error) bool) {
@@ -171,12 +172,12 @@ func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter
 }
 
 // export hands out what decode makes of rows; a row without cells is left out.
-func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, error], decode func(context.Context, layout.Row) (model.ExportedRow, error)) iter.Seq2[model.ExportedRow, error] {
+func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, error], decode func(context.Context, []layout.Row) ([]model.ExportedRow, error)) iter.Seq2[model.ExportedRow, error] {
 	return func(yield func(model.ExportedRow, error) bool) {
 		for page, err := range pages {
-			rows := make([]model.ExportedRow, len(page))
-			for i := 0; i < len(page) && err == nil; i++ {
-				rows[i], err = decode(ctx, page[i])
+			var rows []model.ExportedRow
+			if err == nil {
+				rows, err = decode(ctx, page)
 			}
 			if err == nil { // after everything has been read (I16)
 				err = x.e.Meta.CheckRead(ctx, x.ts, x.info.Name)

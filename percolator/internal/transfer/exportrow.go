@@ -5,15 +5,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // seenRow is a row as one request has seen it.
 type seenRow struct {
-	versions layout.RowVersions
-	since    map[string]bool // acknowledgments that have records after the snapshot
-	pending  model.Pending
+	*reads.PageRow
+	since   map[string]bool // acknowledgments that have records after the snapshot
+	pending model.Pending
 }
 
 func (x *exporter) see(row layout.Row) seenRow {
@@ -25,23 +27,39 @@ func (x *exporter) see(row layout.Row) seenRow {
 		}
 		return newer
 	})
-	s.versions = layout.DecodeRow(x.info.Name, row)
+	s.PageRow = &reads.PageRow{Key: row.Key, Seen: layout.DecodeRow(x.info.Name, row)}
 	return s
 }
 
-// row resolves each cell of a row as a read does, and finds out what observers have to do about it.
-func (x *exporter) row(ctx context.Context, row layout.Row) (model.ExportedRow, error) {
-	key, seen := row.Key, x.see(row)
-	out := model.ExportedRow{Row: key}
-	for _, column := range seen.versions.Columns() {
-		if strings.HasPrefix(column, layout.Reserved) {
-			continue
+// rows resolves each cell of a page as a read does, and finds out what observers have to do about
+// it.
+func (x *exporter) rows(ctx context.Context, page []layout.Row) ([]model.ExportedRow, error) {
+	seen, rows := make([]seenRow, len(page)), make([]*reads.PageRow, len(page))
+	for i, row := range page {
+		seen[i] = x.see(row)
+		rows[i] = seen[i].PageRow
+	}
+	if err := x.e.Reads.FinishRows(ctx, x.ts, x.info.Name, reads.Scanned{Rows: catalog.Union(x.keys), AllColumns: true}, rows); err != nil {
+		return nil, err
+	}
+	out := make([]model.ExportedRow, len(page))
+	for i, row := range seen {
+		var err error
+		if out[i], err = x.row(ctx, row); err != nil {
+			return nil, err
 		}
-		cell := model.Cell{Table: x.info.Name, Row: key, Column: column}
-		res, err := x.e.Reads.FinishRead(ctx, x.ts, cell, seen.versions[column], 1, true)
-		if err != nil {
-			return out, err
+	}
+	return out, nil
+}
+
+// row is what is exported of a row.
+func (x *exporter) row(ctx context.Context, seen seenRow) (model.ExportedRow, error) {
+	out := model.ExportedRow{Row: seen.Key}
+	for _, res := range seen.Cells {
+		if res.Err != nil {
+			return out, res.Err
 		}
+		cell, column := res.Cell, res.Cell.Column
 		e := model.ExportedCell{Column: column, Kind: model.ExportedPut, Value: res.Value}
 		if x.info.IsObserved[column] && res.Record.CommitTS != 0 {
 			if err := x.observed(ctx, &e, cell, res.Record, seen); err != nil {
@@ -66,12 +84,12 @@ func (x *exporter) observed(ctx context.Context, e *model.ExportedCell, cell mod
 		e.Notified = true
 		e.Parked = seen.pending.Parked(seen.pending.Notified[at])
 	}
-	if v := seen.versions[cell.Column]; slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS == change.StartTS }) {
+	if v := seen.Seen[cell.Column]; slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS == change.StartTS }) {
 		// Its notify cell came with the record, which was a lock when the row was read.
 		e.Notified = true
 	}
 	for _, ack := range seen.acksOf(cell.Column) {
-		v := seen.versions[ack]
+		v := seen.Seen[ack]
 		busy := seen.since[ack] || (v != nil && len(v.Locks) > 0)
 		last, err := x.e.Reads.FinishAck(ctx, x.ts, model.Cell{Table: cell.Table, Row: cell.Row, Column: ack}, v)
 		if err != nil {
@@ -95,7 +113,7 @@ func (s *seenRow) acksOf(column string) (acks []string) {
 			acks = append(acks, ack)
 		}
 	}
-	for ack := range s.versions {
+	for ack := range s.Seen {
 		add(ack)
 	}
 	for ack := range s.since {
@@ -105,8 +123,17 @@ func (s *seenRow) acksOf(column string) (acks []string) {
 	return acks
 }
 
+// weakRows finds the weak notifications of a page.
+func (x *exporter) weakRows(_ context.Context, page []layout.Row) ([]model.ExportedRow, error) {
+	out := make([]model.ExportedRow, len(page))
+	for i, row := range page {
+		out[i] = x.weakRow(row)
+	}
+	return out, nil
+}
+
 // weakRow finds the weak notifications of a row.
-func (x *exporter) weakRow(_ context.Context, row layout.Row) (model.ExportedRow, error) {
+func (x *exporter) weakRow(row layout.Row) model.ExportedRow {
 	out := model.ExportedRow{Row: row.Key}
 	pending := layout.DecodePending(x.info.Name, row)
 	traced := map[string]bool{}
@@ -125,5 +152,5 @@ func (x *exporter) weakRow(_ context.Context, row layout.Row) (model.ExportedRow
 		}
 		out.Cells = append(out.Cells, e)
 	}
-	return out, nil
+	return out
 }

@@ -1,8 +1,6 @@
 package transfer
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -50,7 +50,7 @@ import (
 // returned.
 type Import struct {
 	e     *engine.Engine
-	info  *model.TableInfo
+	info  *catalog.TableInfo
 	table string
 	cell  meta.Import
 
@@ -151,7 +151,7 @@ func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool
 // added are building. So for each index either the import writes the entries, or a backfill that
 // reads the table after the import.
 func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.Duration)) (first bool, err error) {
-	drain := model.DrainTime(im.e.Store.Timing)
+	drain := catalog.DrainTime(im.e.Store.Timing)
 	if waiting != nil {
 		waiting(drain)
 	}
@@ -179,7 +179,7 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 	next.Phase = meta.ImportLoad
 	for _, ix := range im.info.Indexes {
 		// Otherwise the backfill writes all entries.
-		if !m.Indexes[model.IndexTable(im.table, ix)].Building {
+		if !m.Indexes[catalog.IndexTable(im.table, ix)].Building {
 			next.Indexes = append(next.Indexes, ix.Name)
 		}
 	}
@@ -201,7 +201,7 @@ func (im *Import) ready(ctx context.Context, at meta.Import, waiting func(time.D
 
 // checkEmpty names the first table, its own or that of an index, in which anything is stored.
 func (im *Import) checkEmpty(ctx context.Context) error {
-	for _, name := range model.BigtableNames(im.info.Table) {
+	for _, name := range catalog.BigtableNames(im.info.Table) {
 		switch found, err := im.e.Store.HasRows(ctx, name, store.Anything()); {
 		case err != nil:
 			return err
@@ -245,18 +245,18 @@ func (im *Import) same(m meta.State) error {
 // The message names the row and the column.
 func (im *Import) Check(row model.ImportRow) error {
 	cell := model.Cell{Table: im.table, Row: row.Row}
-	if err := model.ValidateRow(cell); err != nil {
+	if err := catalog.ValidateRow(cell); err != nil {
 		return err
 	}
 	for _, c := range row.Cells {
 		if cell.Column = c.Column; im.info.IsWeak[c.Column] {
-			return model.CellError(model.ErrInvalidArgument, cell, "a weak column can only be notified, never written")
+			return catalog.CellError(model.ErrInvalidArgument, cell, "a weak column can only be notified, never written")
 		}
 		if err := im.info.CheckColumn(cell); err != nil {
 			return err
 		}
 		if len(c.Value) > model.MaxValueBytes {
-			return model.CellError(model.ErrTooLarge, cell, "the value has %d bytes, the limit is %d", len(c.Value), model.MaxValueBytes)
+			return catalog.CellError(model.ErrTooLarge, cell, "the value has %d bytes, the limit is %d", len(c.Value), model.MaxValueBytes)
 		}
 		if err := im.info.CheckPut(cell, c.Value); err != nil {
 			return err

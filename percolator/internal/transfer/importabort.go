@@ -1,17 +1,17 @@
 package transfer
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -50,7 +50,7 @@ func AbortImport(ctx context.Context, e *engine.Engine, table string, waiting fu
 			next.Phase = meta.ImportAbort
 			_, err = e.Meta.ReplaceImport(ctx, table, &at, &next)
 		default:
-			drain := model.DrainTime(e.Store.Timing)
+			drain := catalog.DrainTime(e.Store.Timing)
 			if waiting != nil {
 				waiting(drain)
 			}
@@ -83,7 +83,7 @@ var abortPages = store.PageSize{Rows: 512, Cells: 20_000}
 func (im *Import) erase(ctx context.Context, progress func(int64)) error {
 	ctx = store.InBackground(ctx)
 	turn, gone := make(chan struct{}, 1), int64(0)
-	for _, name := range model.BigtableNames(im.info.Table) {
+	for _, name := range catalog.BigtableNames(im.info.Table) {
 		err := im.eachPart(ctx, name, func(ctx context.Context, part model.Range) error {
 			for page, err := range im.e.Store.NewPass(name, part, store.History(), abortPages).Pages(ctx) {
 				if err != nil {

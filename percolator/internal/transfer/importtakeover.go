@@ -1,16 +1,16 @@
 package transfer
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -48,7 +48,7 @@ func (im *Import) TakeOver(ctx context.Context, after string, waiting func(time.
 		if err := im.shutOut(ctx); err != nil {
 			return err
 		}
-		if err := wait(model.DrainTime(im.e.Store.Timing)); err != nil {
+		if err := wait(catalog.DrainTime(im.e.Store.Timing)); err != nil {
 			return err
 		}
 		im.drained = true
@@ -64,7 +64,7 @@ func (im *Import) TakeOver(ctx context.Context, after string, waiting func(time.
 		return err
 	}
 	if im.erased.Load() {
-		if err := wait(model.ArrivalTime(im.e.Store.Timing)); err != nil {
+		if err := wait(catalog.ArrivalTime(im.e.Store.Timing)); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ type takeover struct {
 // erase removes what the import has written from start on.
 func (t *takeover) erase(ctx context.Context) error {
 	im := t.im
-	for _, name := range model.BigtableNames(im.info.Table) {
+	for _, name := range catalog.BigtableNames(im.info.Table) {
 		erase := func(ctx context.Context, rows []layout.Row) error {
 			_, err := im.erasePage(ctx, name, rows, func(ctx context.Context) error {
 				im.erased.Store(true)
@@ -154,7 +154,7 @@ func (t *takeover) restore(ctx context.Context) error {
 		if !ix.Unique {
 			continue
 		}
-		name := model.IndexTable(im.table, ix)
+		name := catalog.IndexTable(im.table, ix)
 		err := t.eachEntry(ctx, name, func(_ context.Context, entries []layout.Row) error {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -186,7 +186,7 @@ func (t *takeover) restore(ctx context.Context) error {
 				out := im.written(row)
 				out.Cells = slices.DeleteFunc(out.Cells, func(c model.ImportCell) bool {
 					return !slices.ContainsFunc(im.info.IndexesOf[c.Column], func(ix model.Index) bool {
-						entry := model.IndexEntryCell(ix, im.table, string(c.Value), row.Key)
+						entry := catalog.IndexEntryCell(ix, im.table, string(c.Value), row.Key)
 						return t.taken[entry.Table+"\x00"+entry.Row]
 					})
 				})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -181,7 +182,7 @@ func (v *importPass) row(rows []model.ImportRow) error {
 		for _, c := range row.Cells {
 			for i, ix := range v.im.info.Indexes {
 				if ix.Column == c.Column {
-					entry := model.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row)
+					entry := catalog.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row)
 					addCell(&expected[i], entry.Row, entry.Column, []byte(row.Row))
 				}
 			}
@@ -202,7 +203,7 @@ func (v *importPass) row(rows []model.ImportRow) error {
 
 // index compares the entries of an index with the table.
 func (v *importPass) index(ctx context.Context, i int, ix model.Index) error {
-	name := model.IndexTable(v.im.table, ix)
+	name := catalog.IndexTable(v.im.table, ix)
 	var found model.ImportSum
 	err := v.im.eachPart(ctx, name, func(ctx context.Context, part model.Range) error {
 		return v.pages(ctx, name, part, func(rows []model.ImportRow) error {
@@ -239,7 +240,7 @@ var errEnough = errors.New("enough was found")
 
 // duplicates looks for rows whose entry in a unique index is another row's.
 func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
-	name := model.IndexTable(v.im.table, ix)
+	name := catalog.IndexTable(v.im.table, ix)
 	err := v.im.eachPart(ctx, v.im.table, func(ctx context.Context, part model.Range) error {
 		return v.pages(ctx, v.im.table, part, func(rows []model.ImportRow) error {
 			holders := map[string][]string{} // by the key of the entry
@@ -249,7 +250,7 @@ func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
 					if c.Column != ix.Column {
 						continue
 					}
-					key := model.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row).Row
+					key := catalog.IndexEntryCell(ix, v.im.table, string(c.Value), row.Row).Row
 					if holders[key] == nil {
 						keys = append(keys, key)
 					}
@@ -288,7 +289,7 @@ func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
 		return nil
 	}
 	f := v.report.Findings[0]
-	return model.CellError(model.ErrUnique, model.Cell{Table: v.im.table, Row: f.Row, Column: ix.Column},
+	return catalog.CellError(model.ErrUnique, model.Cell{Table: v.im.table, Row: f.Row, Column: ix.Column},
 		"row %q holds the same value in index %q, and the report lists %d such rows; abort the import, correct the source, and start over", f.Other, ix.Name, len(v.report.Findings))
 }
 

@@ -1,8 +1,6 @@
 package transfer
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/retry"
-
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -62,7 +62,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := s.Validate(); err != nil {
+	if err := catalog.Validate(s); err != nil {
 		return err
 	}
 	if err := meta.CreateMetaTable(ctx, project, instance, opts...); err != nil {
@@ -81,7 +81,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 	switch {
 	case m.Fence != nil && m.Fence.ID != id:
 		return m.Fence.Refusal()
-	case m.Schema != nil && !model.SameButForJournal(m.Schema, s):
+	case m.Schema != nil && !catalog.SameButForJournal(m.Schema, s):
 		return fmt.Errorf("percolator: %w: the instance %s has another schema (version %d) than the backup; restore into an instance without one", model.ErrSchemaMismatch, instance, m.Version)
 	case m.Schema != nil:
 		return nil
@@ -109,7 +109,7 @@ func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete [
 	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	r := &Restore{e: e, building: model.SetOf(incomplete)}
+	r := &Restore{e: e, building: catalog.SetOf(incomplete)}
 	for range meta.MaxTries {
 		m, err := e.Meta.Refresh(ctx)
 		if err != nil {
@@ -150,7 +150,7 @@ func (r *Restore) fence(ctx context.Context, id string) error {
 // ready waits until the fence is in force, looks again whether the tables are empty, and takes the
 // timestamps.
 func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Duration)) error {
-	if drain := model.DrainTime(r.e.Store.Timing); !m.Fence.Fresh {
+	if drain := catalog.DrainTime(r.e.Store.Timing); !m.Fence.Fresh {
 		if waiting != nil {
 			waiting(drain)
 		}
@@ -208,7 +208,7 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 func (r *Restore) checkEmpty(ctx context.Context) error {
 	var names []string
 	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
-		names = append(names, model.BigtableNames(t)...)
+		names = append(names, catalog.BigtableNames(t)...)
 	}
 	found := make([]bool, len(names))
 	g, gctx := errgroup.WithContext(ctx)
@@ -267,7 +267,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 			return errors.Join(err, r.changed(!same))
 		}
 		// Wait until every process that still restores must know.
-		if err := retry.Sleep(ctx, model.DrainTime(e.Store.Timing)); err != nil {
+		if err := retry.Sleep(ctx, catalog.DrainTime(e.Store.Timing)); err != nil {
 			return err
 		}
 		if err := r.checkEmpty(ctx); err != nil {

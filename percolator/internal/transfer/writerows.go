@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -30,7 +31,7 @@ func (r *Restore) WriteRows(ctx context.Context, table string, rows []model.Expo
 		return r.e.Meta.Catalog.Load().UnknownTable(table)
 	}
 	w := &writer{store: r.e.Store, stamps: stamps{r.cell.Start, r.cell.Commit, r.cell.AckStart, r.cell.AckCommit},
-		skips: func(table string, ix model.Index) bool { return r.building[model.IndexTable(table, ix)] },
+		skips: func(table string, ix model.Index) bool { return r.building[catalog.IndexTable(table, ix)] },
 		before: func(ctx context.Context, _ []model.JournalName) (context.Context, context.CancelFunc, error) {
 			ctx, cancel := context.WithTimeout(ctx, r.e.Store.Timing.RequestLifetime) // before the check
 			return ctx, cancel, r.inForce(ctx)
@@ -73,7 +74,7 @@ type writtenBatch struct {
 }
 
 // write writes valid rows.
-func (w *writer) write(ctx context.Context, info *model.TableInfo, rows []model.ExportedRow) error {
+func (w *writer) write(ctx context.Context, info *catalog.TableInfo, rows []model.ExportedRow) error {
 	w.tables, w.records = map[string]*writtenBatch{}, map[tso.Timestamp][]byte{}
 	for _, row := range rows {
 		for cells := row.Cells; len(cells) > 0; {
@@ -93,7 +94,7 @@ func (w *writer) write(ctx context.Context, info *model.TableInfo, rows []model.
 }
 
 // row adds cells of a row, in one mutation as far as they are not too large.
-func (w *writer) row(ctx context.Context, info *model.TableInfo, row string, cells []model.ExportedCell) error {
+func (w *writer) row(ctx context.Context, info *catalog.TableInfo, row string, cells []model.ExportedCell) error {
 	mut, size, notified := store.NewMutation(2*len(cells)), 0, model.JournalName{Table: info.Name, Key: row}
 	for i := range cells {
 		e := &cells[i]
@@ -155,15 +156,15 @@ func (w *writer) put(expires tso.Timestamp) []byte {
 }
 
 // entries writes the index entries of a value.
-func (w *writer) entries(ctx context.Context, info *model.TableInfo, cell model.Cell, value []byte) error {
+func (w *writer) entries(ctx context.Context, info *catalog.TableInfo, cell model.Cell, value []byte) error {
 	for _, ix := range info.IndexesOf[cell.Column] {
 		if w.skips(info.Name, ix) {
 			continue
 		}
-		if err := model.CheckIndexEntry(ix, cell, value); err != nil {
+		if err := catalog.CheckIndexEntry(ix, cell, value); err != nil {
 			return err
 		}
-		entry := model.IndexEntryCell(ix, cell.Table, string(value), cell.Row)
+		entry := catalog.IndexEntryCell(ix, cell.Table, string(value), cell.Row)
 		mut := store.NewMutation(2)
 		life := layout.Lifetime{For: info.TTLOf(cell.Column)}
 		w.cell(mut, entry, &model.ExportedCell{Column: entry.Column, Kind: model.ExportedPut, Value: []byte(cell.Row)}, life)
@@ -217,22 +218,22 @@ func (w *writer) send(ctx context.Context, table string) error {
 }
 
 // validateExported refuses what no export contains: an export comes from a file.
-func validateExported(info *model.TableInfo, cell model.Cell, e *model.ExportedCell) error {
-	if err := model.ValidateRow(cell); err != nil {
+func validateExported(info *catalog.TableInfo, cell model.Cell, e *model.ExportedCell) error {
+	if err := catalog.ValidateRow(cell); err != nil {
 		return err
 	}
-	if err := model.ValidateColumn(cell); err != nil {
+	if err := catalog.ValidateColumn(cell); err != nil {
 		return err
 	}
 	observed, weak := info.IsObserved[cell.Column], info.IsWeak[cell.Column]
 	switch {
 	case len(e.Value) > model.MaxValueBytes:
-		return model.CellError(model.ErrTooLarge, cell, "the value has %d bytes, the limit is %d", len(e.Value), model.MaxValueBytes)
+		return catalog.CellError(model.ErrTooLarge, cell, "the value has %d bytes, the limit is %d", len(e.Value), model.MaxValueBytes)
 	case e.Kind == model.ExportedPut && weak, e.Kind == model.ExportedDelete && !observed, e.Kind == model.ExportedWeak && !weak,
 		e.Kind < model.ExportedPut, e.Kind > model.ExportedWeak:
-		return model.CellError(model.ErrSchemaMismatch, cell, "an exported cell of kind %d that the column cannot have", e.Kind)
+		return catalog.CellError(model.ErrSchemaMismatch, cell, "an exported cell of kind %d that the column cannot have", e.Kind)
 	case (e.Notified || len(e.Acknowledged) > 0) && !observed && !weak:
-		return model.CellError(model.ErrSchemaMismatch, cell, "a notification on a column that is neither observed nor weak")
+		return catalog.CellError(model.ErrSchemaMismatch, cell, "a notification on a column that is neither observed nor weak")
 	}
 	names := append([]string(nil), e.Acknowledged...)
 	for _, s := range e.Parked {

@@ -1,8 +1,6 @@
 package clumping
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"encoding/binary"
 	"iter"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
 

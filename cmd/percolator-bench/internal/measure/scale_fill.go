@@ -1,8 +1,6 @@
 package measure
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"encoding/binary"
 	"errors"
@@ -16,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,8 +1,6 @@
 package measure
 
 import (
-	"github.com/gopercolator/percolator/internal/engine/reads"
-
 	"cmp"
 	"context"
 	"errors"
@@ -17,6 +15,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"

@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/capacity"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
@@ -56,7 +57,7 @@ func TestInputsNameSourceAndDate(t *testing.T) {
 func TestInputsOfTheCode(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
-	near(t, "drain", *in["drain"].Value, model.DrainTime(model.DefaultTiming).Seconds())
+	near(t, "drain", *in["drain"].Value, catalog.DrainTime(model.DefaultTiming).Seconds())
 	large := plan(t, in, func(w *capacity.Workload) { w.Changes, w.RowsPerTransaction, w.RowBytes = 1e6, 1e6, 10 })
 	near(t, "rows of the journal for a million keys of 40 bytes", large.Requests.JournalRows, (56+1e6*43)/journal.MaxBatchBytes)
 	near(t, "bytes of a transaction", *in["txnBytes"].Value, percolator.MaxTxnBytes)

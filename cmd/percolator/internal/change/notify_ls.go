@@ -1,8 +1,6 @@
 package change
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // notifications is what "notify ls" found. Names are as shown.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -19,6 +20,7 @@ type waitJSON struct {
 	Idle          bool  `json:"idle"`
 	Notifications int64 `json:"notifications"` // left for workers; parked ones do not count
 	Locks         int64 `json:"locks"`         // on observed cells that may have committed
+	Parked        int   `json:"parked"`        // cells that wait for an operator, counted when the rest is done
 }
 
 func NewNotifyWait() *cobra.Command {
@@ -55,9 +57,15 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 	if isBusy {
 		left = busy.Left
 	}
-	out := waitJSON{err == nil, left.Notifications, left.Locks}
+	out := waitJSON{Idle: err == nil, Notifications: left.Notifications, Locks: left.Locks}
 	text := "no notification is left"
-	if !out.Idle {
+	if out.Idle {
+		var parked []health.Finding
+		out.Parked, parked = look.Parked(ctx, c, time.Now())
+		for _, f := range parked {
+			text += "; " + f.Saw
+		}
+	} else {
 		text = left.String()
 		if left == (observers.Remaining{}) {
 			text = "nothing is left, but transactions keep writing"

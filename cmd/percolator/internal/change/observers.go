@@ -1,8 +1,6 @@
 package change
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // walkFlags are those of the commands that go through a table for an observer.

@@ -1,8 +1,6 @@
 package change
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/keep"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 type applyFlags struct {

@@ -87,7 +87,7 @@ var exitErrors = []struct {
 	{ExitRecord, []error{tso.ErrCorrupt, tso.ErrNoRecord}},
 	{ExitFindings, []error{errFindings, admin.ErrRepairFindings}},
 	{ExitConflict, []error{percolator.ErrConflict, percolator.ErrLocked, percolator.ErrOutcomeUnknown, percolator.ErrExists, percolator.ErrUnique}},
-	{ExitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld, watch.ErrTakenOver, export.ErrComplete}},
+	{ExitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld, admin.ErrLeased, admin.ErrHeld, watch.ErrTakenOver, export.ErrComplete}},
 	{ExitFindings, []error{backup.ErrDamaged}},
 	{ExitNotFound, []error{backup.ErrIncomplete, percolator.ErrNotFound}},
 	{ExitUsage, []error{tso.ErrInvalidArgument, percolator.ErrInvalidArgument, emulatorhost.ErrAddress}},

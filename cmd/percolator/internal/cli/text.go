@@ -50,19 +50,6 @@ func OneLine(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// BriefAge is a duration in its two largest units.
-func BriefAge(d time.Duration) string {
-	d = max(0, d).Truncate(time.Second)
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Hour:
-		return d.String()
-	case d < day:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
-}
-
 // CellText is percolator.Cell.String with the row of an index entry, which that leaves out.
 func CellText(c percolator.Cell) string {
 	return RowName(Shown(c.Table), c.Row) + "/" + strconv.Quote(c.Column)

@@ -100,7 +100,7 @@ func TypedText(t percolator.Type, value []byte) string {
 // PartText is TypedText of the beginning of a value, which has so many bytes in all. Text can be
 // cut, and nothing else.
 func PartText(t percolator.Type, begins []byte, size int64) string {
-	if int64(len(begins)) < size && (t == percolator.TypeString || t == percolator.TypeJSON) {
+	if int64(len(begins)) < size && t.IsText() {
 		t = percolator.TypeBytes
 	}
 	return TypedText(t, begins)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -14,7 +15,7 @@ import (
 // the type is that of the JSON.
 func FuzzTypedJSON(f *testing.F) {
 	for i := range model.Types {
-		for _, b := range []string{"", "abc", "\xff", `{"a": 1e400}`, "\x01", string(model.EncodeFloat64(math.NaN())), string(model.EncodeFloat64(1e21)), string(model.EncodeInt64(-1))} {
+		for _, b := range []string{"", "abc", "\xff", `{"a": 1e400}`, "\x01", string(values.EncodeFloat64(math.NaN())), string(values.EncodeFloat64(1e21)), string(values.EncodeInt64(-1))} {
 			f.Add(uint8(i), []byte(b))
 		}
 	}

@@ -152,13 +152,7 @@ func apart(args []string) []string {
 // Row keys and names of columns may hold any bytes. They are shown as they are where that is
 // readable, and in Go's quotes otherwise; both forms are understood as arguments.
 
-func Shown(key string) string {
-	unreadable := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }
-	if key == "" || strings.HasPrefix(key, `"`) || strings.ContainsFunc(key, unreadable) {
-		return strconv.Quote(key)
-	}
-	return key
-}
+func Shown(key string) string { return text.Shown(key) }
 
 // FromShown is the name that an argument means.
 func FromShown(arg string) (string, error) {

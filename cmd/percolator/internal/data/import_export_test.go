@@ -11,11 +11,11 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/loader"
-	"github.com/gopercolator/percolator/percolator/model"
 )
 
 func TestRowsOfExport(t *testing.T) {
@@ -29,7 +29,7 @@ func TestRowsOfExport(t *testing.T) {
 // the manifest says.
 func testRowsOfExport(t *testing.T, format export.Format) {
 	t.Helper()
-	info, _ := model.NewCatalog(&percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).UserTable("t")
+	info, _ := catalog.New(&percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).UserTable("t")
 	table, place := formats.NewTable(info), backup.Dir(t.TempDir())
 	m := export.Manifest{Version: 1, Table: "t", Format: format}
 	encode := func(rows []formats.Row) []byte {

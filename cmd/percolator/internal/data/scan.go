@@ -69,7 +69,7 @@ func (f *scanFlags) values(schema *percolator.Schema, types cli.Types, table str
 				continue
 			}
 			cell := percolator.Cell{Table: table, Column: ix.Column}
-			if typ := types(table, ix.Column); typ == percolator.TypeBytes || typ == percolator.TypeString || typ == percolator.TypeJSON {
+			if typ := types(table, ix.Column); typ.IsText() {
 				return f.rows()
 			} else if f.prefix != "" {
 				return percolator.Range{}, cli.Usagef("the values of index %s are %s, which have no --prefix; there are --from and --to", f.index, typ)
@@ -104,7 +104,7 @@ func (f *scanFlags) entries(ctx context.Context, r percolator.Scanner, schema *p
 		return nil, cli.Usagef("--index shows the indexed column and no others")
 	}
 	values, err := f.values(schema, types, table)
-	return r.ScanIndexWith(ctx, table, f.index, percolator.ScanIndexOptions{Values: values, Reverse: f.reverse, Limit: limit}), err
+	return r.ScanWith(ctx, table, percolator.ScanOptions{Index: f.index, Rows: []percolator.Range{values}, Reverse: f.reverse, Limit: limit}), err
 }
 
 func NewScan() *cobra.Command {

@@ -13,15 +13,13 @@
 package formats
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -38,14 +36,14 @@ type Row struct {
 }
 
 // Table is a table whose rows are written or read. It is immutable.
-type Table struct{ info *model.TableInfo }
+type Table struct{ info *catalog.TableInfo }
 
 // NewTable takes the declared columns of a table.
-func NewTable(info *model.TableInfo) *Table { return &Table{info} }
+func NewTable(info *catalog.TableInfo) *Table { return &Table{info} }
 
 // TableOf is NewTable of a table of a schema. ErrSchemaMismatch: there is no such table.
 func TableOf(s *model.Schema, name string) (*Table, error) {
-	catalog := model.NewCatalog(s)
+	catalog := catalog.New(s)
 	info, ok := catalog.UserTable(name)
 	if !ok {
 		return nil, catalog.UnknownTable(name)
@@ -59,61 +57,6 @@ func (t *Table) typeOf(column string) model.Type {
 		return c.Type
 	}
 	return model.TypeBytes
-}
-
-// decode is a stored value as Go has it: []byte, string, int64, float64, bool, time.Time, or
-// json.RawMessage. ok is false if it is not of the type.
-func decode(t model.Type, stored []byte) (v any, ok bool) {
-	var err error
-	switch t {
-	case model.TypeString:
-		return string(stored), utf8.Valid(stored)
-	case model.TypeInt64:
-		v, err = model.DecodeInt64(stored)
-	case model.TypeOrderedInt64:
-		v, err = model.DecodeOrderedInt64(stored)
-	case model.TypeFloat64:
-		v, err = model.DecodeFloat64(stored)
-	case model.TypeBool:
-		v, err = model.DecodeBool(stored)
-	case model.TypeTime:
-		v, err = model.DecodeTime(stored)
-	case model.TypeJSON:
-		return json.RawMessage(stored), t.Check(stored) == nil
-	default:
-		return stored, true
-	}
-	return v, err == nil
-}
-
-// encode is the inverse of decode. Its error holds nothing of the value.
-func encode(t model.Type, v any) ([]byte, error) {
-	switch of := v.(type) {
-	case int64:
-		switch t {
-		case model.TypeInt64:
-			return model.EncodeInt64(of), nil
-		case model.TypeOrderedInt64:
-			return model.EncodeOrderedInt64(of), nil
-		}
-	case float64:
-		if t == model.TypeFloat64 {
-			return model.EncodeFloat64(of), nil
-		}
-	case bool:
-		if t == model.TypeBool {
-			return model.EncodeBool(of), nil
-		}
-	case time.Time:
-		if t == model.TypeTime {
-			return model.EncodeTime(of)
-		}
-	case []byte:
-		if t == model.TypeBytes || t == model.TypeString || t == model.TypeJSON {
-			return of, t.Check(of)
-		}
-	}
-	return nil, errors.New("not of the column's type")
 }
 
 // NameText is the name of a column as text.

@@ -14,12 +14,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // tableOf is a table with declared columns.
 func tableOf(columns ...model.ColumnSchema) *Table {
-	c := model.NewCatalog(&model.Schema{Tables: []model.Table{{Name: "t", Columns: columns}}})
+	c := catalog.New(&model.Schema{Tables: []model.Table{{Name: "t", Columns: columns}}})
 	return NewTable(c.Tables["t"])
 }
 
@@ -42,7 +44,7 @@ func testRows(t *rapid.T) []Row {
 			return []byte{rapid.ByteRange(0, 2).Draw(t, "b")}
 		case "float":
 			f := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 1e300})).Draw(t, "f")
-			return model.EncodeFloat64(f)
+			return values.EncodeFloat64(f)
 		case "doc":
 			return []byte(rapid.SampledFrom(documents).Draw(t, "doc"))
 		}
@@ -113,8 +115,8 @@ func TestParquetRoundTrip(t *testing.T) {
 func TestJSONLinesOfEachKind(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2025, 3, 1, 12, 0, 0, 5, time.UTC)
-	stored, _ := model.EncodeTime(at)
-	row := Row{"r\xff", []Cell{{"int", model.EncodeInt64(math.MinInt64)}, {"float", model.EncodeFloat64(0.1)}, {"bool", []byte{1}}, {"time", stored}, {"n:1", model.EncodeInt64(7)},
+	stored, _ := values.EncodeTime(at)
+	row := Row{"r\xff", []Cell{{"int", values.EncodeInt64(math.MinInt64)}, {"float", values.EncodeFloat64(0.1)}, {"bool", []byte{1}}, {"time", stored}, {"n:1", values.EncodeInt64(7)},
 		{"doc", []byte("{\n \"a\": 1\n}")}, {"other", []byte("é<")}, {"bytes", []byte{0xff}}, {"string", []byte("\"\n")}, {"\xff", nil}}}
 	line, mistyped := testTable().AppendJSON(nil, row)
 	want := `{"row":{"base64":"cv8="},"columns":{"int":-9223372036854775808,"float":0.1,"bool":true,"time":"2025-03-01T12:00:00.000000005Z","n:1":7,` +

@@ -52,8 +52,8 @@ func (t *Table) AppendJSON(b []byte, r Row) (line []byte, mistyped int) {
 			b = append(b, ',')
 		}
 		b = append(appendQuoted(b, NameText(cell.Column)), ':')
-		v, ok := decode(t.typeOf(cell.Column), cell.Value)
-		if !ok {
+		v, err := t.typeOf(cell.Column).Decode(cell.Value)
+		if err != nil {
 			mistyped++
 			b = appendBase64(b, cell.Value)
 			continue
@@ -273,7 +273,7 @@ func parse(t model.Type, value jsontext.Value) (stored []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	stored, err := encode(t, v)
+	stored, err := t.Encode(v)
 	return stored, err == nil
 }
 

@@ -315,11 +315,11 @@ func (p *ParquetWriter) Write(r Row) (mistyped int, err error) {
 	}
 	p.values[p.leaves.row] = append(p.values[p.leaves.row], parquet.ByteArrayValue([]byte(r.Key)).Level(0, 0, p.leaves.row))
 	for _, cell := range r.Cells {
-		v, ok := decode(p.table.typeOf(cell.Column), cell.Value)
-		if !ok {
+		v, unfit := p.table.typeOf(cell.Column).Decode(cell.Value)
+		if unfit != nil {
 			mistyped++
 		}
-		if at, own := p.leaves.own[cell.Column]; own && ok {
+		if at, own := p.leaves.own[cell.Column]; own && unfit == nil {
 			p.values[at] = append(p.values[at], parquetValue(v).Level(0, 1, at))
 		} else {
 			p.mapped(cell)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -73,7 +74,7 @@ func TestParquetOfUndeclaredColumns(t *testing.T) {
 	var b bytes.Buffer
 	columns := []model.ColumnSchema{{Name: "more", Type: model.TypeString}, {Name: "stars", Type: model.TypeInt64}}
 	w := tableOf(columns...).NewParquetWriter(&b)
-	if _, err := w.Write(Row{"r", []Cell{{"stars", model.EncodeInt64(5)}}}); err != nil {
+	if _, err := w.Write(Row{"r", []Cell{{"stars", values.EncodeInt64(5)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -238,7 +239,7 @@ func TestParquetOfOtherPrograms(t *testing.T) {
 	}
 	key, x := []byte("r"), "x"
 	got, err := readParquet(testTable(), parquetOf(t, line{Row: &key, Int: -7, String: "s", Doc: "{}", Bytes: [3]byte{1, 2, 3}, Columns: map[string]*string{"a": &x}}))
-	want := Row{"r", []Cell{{"int", model.EncodeInt64(-7)}, {"string", []byte("s")}, {"doc", []byte("{}")}, {"bytes", []byte{1, 2, 3}}, {"a", []byte("x")}}}
+	want := Row{"r", []Cell{{"int", values.EncodeInt64(-7)}, {"string", []byte("s")}, {"doc", []byte("{}")}, {"bytes", []byte{1, 2, 3}}, {"a", []byte("x")}}}
 	if err != nil || len(got) != 1 || !sameRow(got[0], want) {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
@@ -253,7 +254,7 @@ func FuzzReadParquet(f *testing.F) {
 	var b bytes.Buffer
 	w := testTable().NewParquetWriter(&b)
 	for _, key := range []string{"a", "b"} {
-		_, err := w.Write(Row{key, []Cell{{"int", model.EncodeInt64(7)}, {"string", []byte("s")}, {"bool", []byte{1}}, {"other", []byte("o")}}})
+		_, err := w.Write(Row{key, []Cell{{"int", values.EncodeInt64(7)}, {"string", []byte("s")}, {"bool", []byte{1}}, {"other", []byte("o")}}})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -301,7 +302,7 @@ func TestManyDamagesOfParquet(t *testing.T) {
 	var b bytes.Buffer
 	w := table.NewParquetWriter(&b)
 	for i := range 50 {
-		if _, err := w.Write(Row{fmt.Sprint("row ", i), []Cell{{"int", model.EncodeInt64(int64(i))}, {"string", []byte("text")}, {"bool", []byte{1}}, {"other", []byte("x")}}}); err != nil {
+		if _, err := w.Write(Row{fmt.Sprint("row ", i), []Cell{{"int", values.EncodeInt64(int64(i))}, {"string", []byte("text")}, {"bool", []byte{1}}, {"other", []byte("x")}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

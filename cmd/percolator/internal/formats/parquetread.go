@@ -134,7 +134,7 @@ func (t *Table) parseParquet(values parquet.Row, at leaves) (row Row, err error)
 		if !set {
 			continue
 		}
-		stored, err := encode(c.of, goOf(c.of, v))
+		stored, err := c.of.Encode(goOf(c.of, v))
 		if err != nil {
 			return Row{}, fmt.Errorf("column %q: %w: a value is %w", c.name, model.ErrInvalidArgument, err)
 		}

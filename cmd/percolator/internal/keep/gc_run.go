@@ -2,8 +2,6 @@
 package keep
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"fmt"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 type gcRunFlags struct {

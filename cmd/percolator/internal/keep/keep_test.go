@@ -1,8 +1,6 @@
 package keep
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -1,8 +1,6 @@
 package keep
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/internal/text"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

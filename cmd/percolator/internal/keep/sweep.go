@@ -1,8 +1,6 @@
 package keep
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // SweepJSON is what "sweep" prints for programs.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/capacity"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 )
 
 const maxCapacityBytes = 1 << 20 // of a file
@@ -193,7 +194,7 @@ func quantity(n float64, unit string) string {
 		return "never"
 	case unit == "s":
 		// A Duration holds 292 years.
-		return cli.BriefAge(time.Duration(min(n, 9e9) * float64(time.Second)))
+		return text.Age(time.Duration(min(n, 9e9) * float64(time.Second)))
 	case unit == "%" && n >= 999.5:
 		return fmt.Sprintf("%.0f %%", n)
 	}

@@ -3,8 +3,6 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -15,93 +13,49 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/emulatorhost"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // checkJSON is what "check" prints for programs.
 type checkJSON struct {
-	Worst  checkLevel  `json:"worst"`
-	Checks []checkedIt `json:"checks"`
-	Live   *liveJSON   `json:"live,omitempty"` // of "check --live"
+	Worst  health.Level `json:"worst"`
+	Checks []checkedIt  `json:"checks"`
+	Live   *liveJSON    `json:"live,omitempty"` // of "check --live"
 }
 
 func (out *checkJSON) add(c checkedIt) {
-	out.Worst = worst(out.Worst, c.Level)
+	out.Worst = health.Worst(out.Worst, c.Level)
 	out.Checks = append(out.Checks, c)
 }
 
 // checkedIt is the result of one check.
 type checkedIt struct {
-	Name     string     `json:"name"`
-	Level    checkLevel `json:"level"` // the worst of its findings
-	Findings []finding  `json:"findings"`
+	Name     string           `json:"name"`
+	Level    health.Level     `json:"level"` // the worst of its findings
+	Findings []health.Finding `json:"findings"`
 
 	Sent *probe.Cost `json:"sent,omitempty"` // by a line of "check --live"
 }
 
-func (c *checkedIt) add(f finding) {
-	c.Level = worst(c.Level, f.Level)
+func (c *checkedIt) add(f health.Finding) {
+	c.Level = health.Worst(c.Level, f.Level)
 	c.Findings = append(c.Findings, f)
-}
-
-// finding is one thing that a check saw.
-type finding struct {
-	Level  checkLevel `json:"level"`
-	Saw    string     `json:"saw"`
-	Remedy string     `json:"remedy,omitempty"` // a command, or where to read on
-
-	unable bool // it should have been checked, and could not be
-}
-
-type checkLevel string
-
-// The levels, in order.
-const (
-	levelOK         checkLevel = "ok"
-	levelNotChecked checkLevel = "not checked"
-	levelWarning    checkLevel = "warning"
-	levelFailed     checkLevel = "failed"
-)
-
-var checkLevels = []checkLevel{levelOK, levelNotChecked, levelWarning, levelFailed}
-
-func worst(levels ...checkLevel) checkLevel {
-	return slices.MaxFunc(append(levels, levelOK), func(a, b checkLevel) int {
-		return slices.Index(checkLevels, a) - slices.Index(checkLevels, b)
-	})
-}
-
-func sawOK(format string, args ...any) []finding {
-	return []finding{{Level: levelOK, Saw: fmt.Sprintf(format, args...)}}
-}
-
-// elseOK is what was found, or what was seen if that is nothing.
-func elseOK(out []finding, format string, args ...any) []finding {
-	if len(out) == 0 {
-		return sawOK(format, args...)
-	}
-	return out
-}
-
-func notChecked(format string, args ...any) []finding {
-	return []finding{{Level: levelNotChecked, Saw: fmt.Sprintf(format, args...)}}
-}
-
-// found is a finding of a level with its remedy.
-func found(level checkLevel, remedy, format string, args ...any) finding {
-	return finding{Level: level, Saw: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
 // check is one of those that "check" runs.
 type check struct {
 	name, about string
 	connected   bool // it needs a client
-	run         func(ctx context.Context, x *checker) []finding
+	run         func(ctx context.Context, x *checker) []health.Finding
 }
 
 // checks are all, in the order in which they run.
@@ -118,7 +72,7 @@ func checks() []check {
 		{"indexes", "no index is unfinished", false, checkIndexes},
 		{"collection", "collection keeps up with the retention", true, checkCollection},
 		{"workers", "workers agree about their version and observers", true, checkWorkers},
-		{"observers", "each observed or weak column has a worker", true, checkObservers},
+		{"observers", "each observed or weak column has a worker, none is late, no cell is parked", true, checkObservers},
 		{"dead-letters", "export queues have no dead letters", true, checkLetters},
 	}
 }
@@ -170,7 +124,7 @@ func NewCheck() *cobra.Command {
 	flags.StringSliceVar(&f.skip, "skip", nil, "all but these checks")
 	flags.BoolVar(&f.strict, "strict", false, "warnings count as failures")
 	flags.StringVar(&f.schema, "schema", "", "file with the expected schema")
-	flags.IntVar(&f.stranded, "stranded-ttls", 6, "how many times its TTL a lock may stand before it counts as stranded")
+	flags.IntVar(&f.stranded, "stranded-ttls", health.StrandedTTLs, "how many times its TTL a lock may stand before it counts as stranded")
 	flags.BoolVar(&f.scan, "scan", false, "look for locks in whole tables, not only in the rows that the journal names")
 	f.live.add(cmd)
 	for _, name := range []string{"only", "skip"} {
@@ -226,7 +180,7 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []string) error {
 	switch {
 	case x.client != nil && err != nil:
 		return err
-	case cli.ExitCode(err) == cli.ExitUsage:
+	case cli.ExitCode(err) == cli.ExitUsage && status.Code(err) != codes.NotFound: // what is not found is a finding
 		return err
 	case x.client == nil:
 		ctx, cancel := context.WithTimeout(cmd.Context(), f.Oracle.Timeout)
@@ -243,14 +197,14 @@ func (f *checkFlags) report(cmd *cobra.Command, out checkJSON) error {
 		return err
 	}
 	unable := slices.ContainsFunc(out.Checks, func(c checkedIt) bool {
-		return slices.ContainsFunc(c.Findings, func(f finding) bool { return f.unable })
+		return slices.ContainsFunc(c.Findings, func(f health.Finding) bool { return f.Unable })
 	})
 	switch {
-	case out.Worst == levelFailed:
+	case out.Worst == health.Failed:
 		return cli.Findings("a check has failed")
 	case unable:
 		return cli.Findings("a check could not be carried out")
-	case f.strict && out.Worst == levelWarning:
+	case f.strict && out.Worst == health.Warning:
 		return cli.Findings("a check warns")
 	}
 	return nil
@@ -259,16 +213,17 @@ func (f *checkFlags) report(cmd *cobra.Command, out checkJSON) error {
 func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []string) checkJSON {
 	x.storedSchema = sync.OnceValues(func() (model.StoredSchema, error) { return x.askSchema(ctx) })
 	x.tables = sync.OnceValues(func() ([]checkedTable, error) { return x.askTables(ctx) })
+	x.running = sync.OnceValues(func() (running, error) { return askRunning(ctx, x.client) })
 	say, end := cli.StatusLine(cmd)
 	defer end()
-	out := checkJSON{Worst: levelOK, Checks: []checkedIt{}}
+	out := checkJSON{Worst: health.OK, Checks: []checkedIt{}}
 	for _, c := range checks() {
 		if !slices.Contains(chosen, c.name) {
 			continue
 		}
 		say(c.name)
-		r := checkedIt{Name: c.name, Level: levelOK}
-		found := []finding{{Level: levelNotChecked, Saw: `it needs a connection, see the check "connection"`, unable: true}}
+		r := checkedIt{Name: c.name, Level: health.OK}
+		found := health.Cannot(`it needs a connection, see the check "connection"`)
 		if !c.connected || x.client != nil {
 			found = c.run(ctx, x)
 		}
@@ -296,8 +251,8 @@ func (out checkJSON) print(w io.Writer) {
 	g.Write(w, cli.PainterFor(w))
 }
 
-func levelStyle(l checkLevel) cli.Style {
-	return map[checkLevel]cli.Style{levelOK: cli.Green, levelNotChecked: cli.Dim, levelWarning: cli.Yellow, levelFailed: cli.Red}[l]
+func levelStyle(l health.Level) cli.Style {
+	return map[health.Level]cli.Style{health.OK: cli.Green, health.NotChecked: cli.Dim, health.Warning: cli.Yellow, health.Failed: cli.Red}[l]
 }
 
 // CheckList has a line for each check.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/health"
 )
 
 // maxAppProfiles is how many profiles of an instance are looked at.
@@ -21,10 +22,10 @@ const maxAppProfiles = 1000
 
 // checkAppProfile: a conditional mutation is atomic in one cluster, so all traffic must go to the
 // same one (docs/ARCHITECTURE.md), that of background work included.
-func checkAppProfile(ctx context.Context, x *checker) []finding {
+func checkAppProfile(ctx context.Context, x *checker) []health.Finding {
 	opts, ok := cli.InstanceAdminOptions(ctx)
 	if !ok {
-		return notChecked("an emulator has no app profiles")
+		return health.Unchecked("an emulator has no app profiles")
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -42,7 +43,7 @@ func checkAppProfile(ctx context.Context, x *checker) []finding {
 	if d.Background != "" && d.Background != name {
 		other, more := x.checkProfile(ctx, admin, d.Background)
 		if other != "" && other != cluster {
-			more = []finding{found(levelFailed, x.profileCommand("update", d.Background, cluster),
+			more = []health.Finding{health.Found(health.Failed, x.profileCommand("update", d.Background, cluster),
 				"app profile %q, for background work, routes to cluster %s, and transactions go to %s", d.Background, other, cluster)}
 		}
 		if out = append(out, more...); other != cluster {
@@ -53,17 +54,17 @@ func checkAppProfile(ctx context.Context, x *checker) []finding {
 }
 
 // checkProfile looks at one profile. cluster is "" if transactions cannot use it.
-func (x *checker) checkProfile(ctx context.Context, admin *bigtable.InstanceAdminClient, name string) (cluster string, out []finding) {
+func (x *checker) checkProfile(ctx context.Context, admin *bigtable.InstanceAdminClient, name string) (cluster string, out []health.Finding) {
 	profile, err := admin.GetAppProfile(ctx, x.flags.Instance, name)
 	switch {
 	case status.Code(err) == codes.NotFound:
-		return "", []finding{found(levelFailed, x.profileCommand("create", name, "CLUSTER"), "the instance has no app profile %q", name)}
+		return "", []health.Finding{health.Found(health.Failed, x.profileCommand("create", name, "CLUSTER"), "the instance has no app profile %q", name)}
 	case status.Code(err) == codes.PermissionDenied, status.Code(err) == codes.Unimplemented:
-		return "", notChecked("reading the app profile: %s", cli.ShortError(err))
+		return "", health.Unchecked("reading the app profile: %s", cli.ShortError(err))
 	case err != nil:
 		return "", cannot(err)
 	}
-	if out = x.judgeProfile(name, profile); out[0].Level == levelOK {
+	if out = x.judgeProfile(name, profile); out[0].Level == health.OK {
 		cluster = profile.GetSingleClusterRouting().GetClusterId()
 	}
 	return cluster, out
@@ -74,25 +75,25 @@ func (x *checker) profileCommand(verb, name, cluster string) string {
 		x.flags.Project, x.flags.Instance, cluster)
 }
 
-func (x *checker) judgeProfile(name string, profile *btapb.AppProfile) []finding {
+func (x *checker) judgeProfile(name string, profile *btapb.AppProfile) []health.Finding {
 	single := profile.GetSingleClusterRouting()
 	switch {
 	case profile.GetDataBoostIsolationReadOnly() != nil:
-		return []finding{found(levelFailed, x.profileCommand("create", "percolator", "CLUSTER"),
+		return []health.Finding{health.Found(health.Failed, x.profileCommand("create", "percolator", "CLUSTER"),
 			"app profile %q is for Data Boost, which only reads", name)}
 	case single == nil:
-		return []finding{found(levelFailed, x.profileCommand("update", name, "CLUSTER"),
+		return []health.Finding{health.Found(health.Failed, x.profileCommand("update", name, "CLUSTER"),
 			"app profile %q routes to any cluster: transactions need one that routes to a single cluster", name)}
 	case !single.AllowTransactionalWrites:
-		return []finding{found(levelFailed, x.profileCommand("update", name, single.ClusterId),
+		return []health.Finding{health.Found(health.Failed, x.profileCommand("update", name, single.ClusterId),
 			"app profile %q routes to cluster %s, but does not allow transactional writes", name, single.ClusterId)}
 	}
-	return sawOK("app profile %q routes to cluster %s and allows transactional writes", name, single.ClusterId)
+	return health.Fine("app profile %q routes to cluster %s and allows transactional writes", name, single.ClusterId)
 }
 
 // otherProfiles warns of profiles by which another cluster could take conditional mutations as
 // well.
-func (x *checker) otherProfiles(ctx context.Context, admin *bigtable.InstanceAdminClient, name, cluster string) (out []finding) {
+func (x *checker) otherProfiles(ctx context.Context, admin *bigtable.InstanceAdminClient, name, cluster string) (out []health.Finding) {
 	all := admin.ListAppProfiles(ctx, x.flags.Instance)
 	for range maxAppProfiles {
 		profile, err := all.Next()
@@ -100,13 +101,13 @@ func (x *checker) otherProfiles(ctx context.Context, admin *bigtable.InstanceAdm
 		case errors.Is(err, iterator.Done):
 			return out
 		case err != nil:
-			return append(out, notChecked("the other app profiles: %s", cli.ShortError(err))...)
+			return append(out, health.Unchecked("the other app profiles: %s", cli.ShortError(err))...)
 		}
 		single := profile.GetSingleClusterRouting()
 		if other := path.Base(profile.GetName()); other != name && single.GetAllowTransactionalWrites() && single.GetClusterId() != cluster {
-			out = append(out, found(levelWarning, x.profileCommand("update", other, cluster),
+			out = append(out, health.Found(health.Warning, x.profileCommand("update", other, cluster),
 				"app profile %q allows transactional writes on cluster %s: no transactions of this instance may use it", other, single.GetClusterId()))
 		}
 	}
-	return append(out, notChecked("the app profiles after the first %d", maxAppProfiles)...)
+	return append(out, health.Unchecked("the app profiles after the first %d", maxAppProfiles)...)
 }

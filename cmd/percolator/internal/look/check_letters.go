@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -12,7 +12,7 @@ import (
 // lettersLimit bounds the check of dead letters: those that were retried or dropped cost reads.
 const lettersLimit = 10 * time.Second
 
-func checkLetters(ctx context.Context, x *checker) []finding {
+func checkLetters(ctx context.Context, x *checker) []health.Finding {
 	ctx, cancel := context.WithTimeout(ctx, lettersLimit)
 	defer cancel()
 	var counts []exportqueue.DeadLetterCount
@@ -23,17 +23,9 @@ func checkLetters(ctx context.Context, x *checker) []finding {
 	if err != nil {
 		return cannot(err)
 	}
-	return judgeLetters(counts, x.now())
-}
-
-func judgeLetters(counts []exportqueue.DeadLetterCount, now time.Time) (out []finding) {
+	var out []health.Finding
 	for _, c := range counts {
-		atLeast := ""
-		if c.More {
-			atLeast = "more than "
-		}
-		out = append(out, found(levelWarning, "percolator exports ls "+c.Table+" --queue "+c.Queue,
-			"entries of the queue %s that were refused for good: %s%d, the oldest %s ago", c.Queue, atLeast, c.Letters, cli.BriefAge(now.Sub(c.Oldest.Time()))))
+		out = append(out, health.Letters(c.Table, c.Queue, c.Letters, c.More, x.now().Sub(c.Oldest.Time())))
 	}
-	return elseOK(out, "no dead letters of export queues")
+	return health.ElseFine(out, "no dead letters of export queues")
 }

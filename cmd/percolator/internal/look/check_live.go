@@ -16,6 +16,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/probe"
 )
 
@@ -131,11 +132,11 @@ func (f *checkFlags) runLive(cmd *cobra.Command, only []string) error {
 }
 
 func liveResults(report probe.Report, about liveJSON) checkJSON {
-	out := checkJSON{Worst: levelOK, Live: &about}
+	out := checkJSON{Worst: health.OK, Live: &about}
 	for _, r := range report.Results {
-		it := checkedIt{Name: r.Name, Level: levelOK, Sent: &r.Sent}
+		it := checkedIt{Name: r.Name, Level: health.OK, Sent: &r.Sent}
 		for _, found := range r.Findings {
-			it.add(finding{checkLevel(found.Level), found.Saw, found.Remedy, found.Unable})
+			it.add(found)
 		}
 		out.add(it)
 	}

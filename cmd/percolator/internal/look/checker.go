@@ -1,8 +1,6 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // checker is what checks work with, and what several of them need.
@@ -28,6 +28,7 @@ type checker struct {
 
 	storedSchema func() (model.StoredSchema, error) // asked once
 	tables       func() ([]checkedTable, error)     // asked once
+	running      func() (running, error)            // asked once
 }
 
 // checkedTable is percolator_meta or a table that the schema asks for.
@@ -90,45 +91,45 @@ func (t *checkedTable) ask(ctx context.Context, admin *bigtable.AdminClient) err
 }
 
 // cannot is the result of a check that the store or the oracle does not let be carried out.
-func cannot(err error) []finding {
-	return []finding{{Level: levelNotChecked, Saw: cli.ShortError(err), unable: true}}
+func cannot(err error) []health.Finding {
+	return health.Cannot(cli.ShortError(err))
 }
 
-func checkConnection(_ context.Context, x *checker) []finding {
+func checkConnection(_ context.Context, x *checker) []health.Finding {
 	if x.client == nil {
-		return []finding{found(levelFailed, "percolator tso status", "%s", cli.ShortError(x.clientErr))}
+		return []health.Finding{health.Found(health.Failed, "percolator tso status", "%s", cli.ShortError(x.clientErr))}
 	}
-	return sawOK("instance %s/%s and the oracle at %s answer", x.flags.Project, x.flags.Instance, x.flags.Oracle.Targets)
+	return health.Fine("instance %s/%s and the oracle at %s answer", x.flags.Project, x.flags.Instance, x.flags.Oracle.Targets)
 }
 
-func checkSchema(ctx context.Context, x *checker) []finding {
+func checkSchema(ctx context.Context, x *checker) []health.Finding {
 	stored, err := x.storedSchema()
 	file := x.flags.schema
 	if err != nil {
 		if file == "" {
 			file = "schema.yaml"
 		}
-		return []finding{found(levelFailed, "percolator schema apply "+file, "%s", cli.ShortError(err))}
+		return []health.Finding{health.Found(health.Failed, "percolator schema apply "+file, "%s", cli.ShortError(err))}
 	}
 	about := fmt.Sprintf("version %d, tables: %s", stored.Version, tableList(stored.Schema))
 	if x.wanted == nil {
-		return sawOK("%s", about)
+		return health.Fine("%s", about)
 	}
 	plan, err := x.flags.PlanSchema(ctx, x.wanted)
 	if err != nil {
 		return cannot(err)
 	}
 	if len(plan.Changes) == 0 {
-		return sawOK("%s; as %s says", about, file)
+		return health.Fine("%s; as %s says", about, file)
 	}
-	var out []finding
+	var out []health.Finding
 	for _, ch := range plan.Changes {
 		remedy := "percolator schema apply " + file
 		what := strings.TrimSpace(string(ch.Kind) + " " + ch.Table + " " + cli.ShownName(ch.Name))
 		if ch.Err() != nil {
 			remedy = "percolator schema show > " + file
 		}
-		out = append(out, found(levelFailed, remedy, "%s differs from version %d: %s", file, stored.Version, what))
+		out = append(out, health.Found(health.Failed, remedy, "%s differs from version %d: %s", file, stored.Version, what))
 	}
 	return out
 }
@@ -157,36 +158,36 @@ func (t checkedTable) families() []string {
 
 // eachTable calls do for percolator_meta and each table of the schema; fine is what it saw if
 // nothing is found.
-func (x *checker) eachTable(fine string, do func(t checkedTable) []finding) []finding {
+func (x *checker) eachTable(fine string, do func(t checkedTable) []health.Finding) []health.Finding {
 	tables, err := x.tables()
 	if err != nil {
 		return cannot(err)
 	}
-	var out []finding
+	var out []health.Finding
 	if _, err := x.storedSchema(); err != nil {
 		out = cannot(fmt.Errorf("the tables of the schema: %w", err))
 	}
 	for _, t := range tables {
 		out = append(out, do(t)...)
 	}
-	return elseOK(out, "tables: %d, %s", len(tables), fine)
+	return health.ElseFine(out, "tables: %d, %s", len(tables), fine)
 }
 
 // createsWhatIsMissing adds tables and families that the stored schema should have.
 const createsWhatIsMissing = "percolator schema show > schema.yaml && percolator schema apply schema.yaml"
 
-func checkFamilies(_ context.Context, x *checker) []finding {
-	return x.eachTable("with all column families", func(t checkedTable) (out []finding) {
+func checkFamilies(_ context.Context, x *checker) []health.Finding {
+	return x.eachTable("with all column families", func(t checkedTable) (out []health.Finding) {
 		remedy := createsWhatIsMissing
 		if t.name == metaTable {
 			remedy = "percolator init"
 		}
 		if !t.exists {
-			return []finding{found(levelFailed, remedy, "table %s does not exist", t.name)}
+			return []health.Finding{health.Found(health.Failed, remedy, "table %s does not exist", t.name)}
 		}
 		for _, family := range t.families() {
 			if _, ok := t.policies[family]; !ok {
-				out = append(out, found(levelFailed, remedy, "table %s lacks the column family %s", t.name, family))
+				out = append(out, health.Found(health.Failed, remedy, "table %s lacks the column family %s", t.name, family))
 			}
 		}
 		return out
@@ -197,39 +198,39 @@ func checkFamilies(_ context.Context, x *checker) []finding {
 // timestamps with its clock, a number of versions counts records that change nothing
 // (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a timestamp, a
 // number of versions removes nothing.
-func checkGCPolicies(_ context.Context, x *checker) []finding {
-	return x.eachTable("none has a policy", func(t checkedTable) (out []finding) {
+func checkGCPolicies(_ context.Context, x *checker) []health.Finding {
+	return x.eachTable("none has a policy", func(t checkedTable) (out []health.Finding) {
 		for _, family := range t.families() {
 			policy := t.policies[family]
 			if policy == "" || policy == bigtable.GCRuleToString(nil) {
 				continue
 			}
-			level := levelFailed
+			level := health.Failed
 			if t.name == metaTable && !strings.Contains(policy, "age") {
-				level = levelWarning
+				level = health.Warning
 			}
 			remedy := fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s never", x.flags.Project, x.flags.Instance, t.name, family)
-			out = append(out, found(level, remedy, "Bigtable collects family %s of table %s: %s", family, t.name, policy))
+			out = append(out, health.Found(level, remedy, "Bigtable collects family %s of table %s: %s", family, t.name, policy))
 		}
 		return out
 	})
 }
 
-func checkIndexes(_ context.Context, x *checker) []finding {
+func checkIndexes(_ context.Context, x *checker) []health.Finding {
 	stored, err := x.storedSchema()
 	if err != nil {
 		return cannot(err)
 	}
-	var out []finding
+	var out []health.Finding
 	n := 0
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
 			n++
 			if stored.Indexes[t.Name+"."+ix.Name].Building {
-				out = append(out, found(levelWarning, cli.BackfillCommand(t.Name, ix.Name),
+				out = append(out, health.Found(health.Warning, cli.BackfillCommand(t.Name, ix.Name),
 					"index %s of table %s is being built: it cannot be read", ix.Name, t.Name))
 			}
 		}
 	}
-	return elseOK(out, "indexes: %d, all complete", n)
+	return health.ElseFine(out, "indexes: %d, all complete", n)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -127,7 +128,7 @@ func (found locksJSON) cells(l admin.LockInspection) [][]cli.Line {
 	if l.Kind == "" {
 		return append(cells, cli.Lines("-"), []cli.Line{cli.Styled(state, s)}, cli.Lines("-"), cli.Lines("-"), cli.Lines("-"))
 	}
-	return append(cells, cli.Lines(cli.BriefAge(l.Age)+" ago"), []cli.Line{cli.Styled(state, s)}, cli.Lines(string(l.SessionState)), cli.Lines(l.Kind), cli.Lines(primary))
+	return append(cells, cli.Lines(text.Age(l.Age)+" ago"), []cli.Line{cli.Styled(state, s)}, cli.Lines(string(l.SessionState)), cli.Lines(l.Kind), cli.Lines(primary))
 }
 
 // lockJSON is a lock in the output for programs. Names are as shown; a lock that cannot be decoded

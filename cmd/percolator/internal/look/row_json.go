@@ -1,13 +1,12 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -17,7 +18,7 @@ func TestRowText(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{-time.Second: "0s", 7 * time.Second: "7s", 192 * time.Second: "3m12s", 5*time.Hour + time.Minute: "5h1m", 49 * time.Hour: "2d1h"} {
-		if got := cli.BriefAge(d); got != want {
+		if got := text.Age(d); got != want {
 			t.Errorf("briefAge(%v) = %q, want %q", d, got, want)
 		}
 	}

@@ -1,16 +1,16 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -243,7 +243,7 @@ func (t rowText) observerState(p model.ObserverState) (cli.Style, string) {
 }
 
 // age of a timestamp, in its two largest units.
-func (t rowText) age(ts tso.Timestamp) string { return cli.BriefAge(t.in.Now.Sub(ts)) + " ago" }
+func (t rowText) age(ts tso.Timestamp) string { return text.Age(t.in.Now.Sub(ts)) + " ago" }
 
 // size is a number of bytes for people.
 func size(n int64) string {

@@ -1,8 +1,6 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"cmp"
 	"context"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -36,6 +35,7 @@ type workerJSON struct {
 	Reported *time.Time `json:"reported,omitempty"` // when the rest was so
 	Queued   int        `json:"queued"`
 	Running  int        `json:"running"`
+	Overdue  int64      `json:"overdue"` // runs that their timeout has not ended
 	// Oldest notification in its scanners' last round.
 	BacklogMillis int64 `json:"backlogMillis"`
 }
@@ -70,7 +70,7 @@ func workerList(seen model.Workers, reports []model.Report) []workerJSON {
 			continue
 		}
 		byName[r.Name] = workerJSON{Name: cli.Shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Session: r.Session, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
-			Observers: cli.Array(slices.Sorted(maps.Keys(r.Worker.Observers)), cli.Shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
+			Observers: cli.Array(slices.Sorted(maps.Keys(r.Worker.Observers)), cli.Shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, Overdue: r.Worker.Overdue, BacklogMillis: r.Worker.BacklogMillis}
 	}
 	for _, w := range seen.Live {
 		o, reported := byName[w.Name]
@@ -93,15 +93,15 @@ func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) {
 		_, _ = fmt.Fprintln(w, "no workers")
 		return
 	}
-	t := cli.NewTable(w, "NAME", "HOST", "PID", "VERSION", "SESSION", "STARTED", "EXPIRES", "COLUMNS", "QUEUED", "BACKLOG", "REPORTED", "OBSERVERS")
+	t := cli.NewTable(w, "NAME", "HOST", "PID", "VERSION", "SESSION", "STARTED", "EXPIRES", "COLUMNS", "QUEUED", "OVERDUE", "BACKLOG", "REPORTED", "OBSERVERS")
 	for _, o := range list {
-		pid, queued, backlog, reported := "-", "-", "-", "-"
+		pid, queued, overdue, backlog, reported := "-", "-", "-", "-", "-"
 		if o.Reported != nil {
-			pid, queued, reported = fmt.Sprint(o.PID), fmt.Sprint(o.Queued), cli.Age(now.Time(), *o.Reported)
+			pid, queued, overdue, reported = fmt.Sprint(o.PID), fmt.Sprint(o.Queued), fmt.Sprint(o.Overdue), cli.Age(now.Time(), *o.Reported)
 			backlog = (time.Duration(o.BacklogMillis) * time.Millisecond).String()
 		}
 		t.Row(o.Name, cli.OrDash(o.Host), pid, cli.OrDash(o.Version), cli.OrDash(o.Session), cli.Age(now.Time(), o.Started), o.Expires.Format(time.RFC3339),
-			cli.OrDash(o.Columns), queued, backlog, reported, cli.OrDash(strings.Join(o.Observers, ", ")))
+			cli.OrDash(o.Columns), queued, overdue, backlog, reported, cli.OrDash(strings.Join(o.Observers, ", ")))
 	}
 	t.Flush()
 }

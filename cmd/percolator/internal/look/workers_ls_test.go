@@ -1,9 +1,9 @@
 package look
 
 import (
-	"github.com/gopercolator/percolator/percolator/model"
-
 	"testing"
+
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // TestWorkerList: a worker that only announces itself is listed, and so is one that only reports.
