@@ -1,18 +1,16 @@
 package journal
 
 import (
-	"math/rand/v2"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // When a client looks at the rows of its own streams (J4): late, since most settle by themselves,
-// then ever more rarely, and so rarely that what is looked at again is at most OwnerRows rows of
-// tables a second. An entry that stays unsettled for minutes is appended again, at ever longer
-// intervals, so that one stubborn cell does not hold the low position below all that is settled;
-// the original stays for collection (J6, J7).
+// then ever more rarely. What is looked at again is at most OwnerRows rows of tables a second, and
+// waits for that without keeping first looks. An entry that stays unsettled for minutes is appended
+// again, at ever longer intervals, so that one stubborn cell does not hold the low position below
+// all that is settled; the original stays for collection (J6, J7).
 const (
 	FirstLook  = 5 * time.Second
 	rarestLook = 5 * time.Minute
@@ -24,41 +22,53 @@ const (
 	maxDoubled = 8 // times that the interval doubles: to about eight hours
 )
 
-// DueRow is a row of a stream that is looked at, or a piece of a range, with what of its entries
-// is.
+// DueRow is a row of a stream that is looked at, or several that have to be read.
 type DueRow struct {
-	*OwnRow
-	Unread bool      // the entries of Seq to Last have to be read
-	Open   []*Append // else they are these, but for those that another row stands for
+	Stream StreamID
+	Sent   time.Time // acknowledged, the last of them
+	Open   []*Append // the entries, but for those that another row stands for
+	Seqs   []uint64  // of the rows to be read, in order, in place of that
+
+	row *OwnRow // nil: they have to be read
+
+	pass       *pass
+	from, last uint64 // of the piece
+	again      bool   // a look before has led to nothing
+}
+
+// Unread reports whether the rows have to be read.
+func (d *DueRow) Unread() bool { return d.row == nil }
+
+// End has only the first n of the rows that are to be read looked at.
+func (d *DueRow) End(n int) {
+	if n < len(d.Seqs) {
+		d.Seqs, d.last = d.Seqs[:n], d.Seqs[n-1]
+	}
 }
 
 // Outcome is what a look has led to.
 type Outcome struct {
+	Rows     int       // of tables and of the journal that were read for it
 	Settled  []*Append // of a remembered row
-	Progress bool      // the same: it has led to something, and the next look follows soon
-	Left     []LeftRow // of a piece: its unsettled rows, in order
+	Progress bool      // of the same: it has led to something, and the next look follows soon
+	Left     []LeftRow // of rows that were read: those that are not settled
 }
 
-// LeftRow is a row of a piece, with the entries that a look has not settled.
+// LeftRow is an unsettled row, with the entries that are not; none: it cannot be decoded.
 type LeftRow struct {
 	StreamRow
 	Progress bool // as that of Outcome
 }
 
-// Due takes the rows that are to be looked at now, and pieces of ranges, at most most of them, the
-// one that has been due longest first. A piece that is more than one row names, with these, at most
-// names rows of tables. The caller, one at a time, ends each with Looked or Postponed.
-func (o *Owner) Due(now time.Time, most, names int) (due []DueRow) {
-	o.hasten()
+// Due takes what is to be looked at now, at most most rows and pieces, the one that has been due
+// longest first. The caller, one at a time, ends each with Looked or Postponed.
+func (o *Owner) Due(now time.Time, most int) (due []DueRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(due) < most && o.due.Len() > 0 && !o.due.First().due.After(now) {
-		row := o.cut(o.due.First(), names)
-		d := DueRow{OwnRow: row, Unread: row.state == rowUnread}
-		for _, w := range row.open {
-			if w.in[0] == row {
-				d.Open = append(d.Open, w)
-			}
+	for len(due) < most {
+		d, ok := o.take(now)
+		if !ok {
+			break
 		}
 		due = append(due, d)
 	}
@@ -69,17 +79,43 @@ func (o *Owner) Due(now time.Time, most, names int) (due []DueRow) {
 func (o *Owner) Looked(d DueRow, out Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	now := time.Now()
+	if d.again {
+		o.spend(out.Rows, now)
+	}
+	if d.Unread() {
+		o.readAgain(d, out.Left, now)
+		return
+	}
 	for _, w := range out.Settled {
 		o.settle(w)
 	}
-	switch row := d.OwnRow; row.state {
-	case rowSettled:
-	case rowUnread:
-		o.readAgain(row, out.Left)
-	default:
-		row.looks = next(row.looks, out.Progress)
-		o.schedule(row, time.Now())
+	if len(d.row.open) > 0 {
+		d.row.looks = next(d.row.looks, out.Progress)
+		o.schedule(d.row, now)
 	}
+}
+
+// readAgain replaces rows that a look has read by those of them that are not settled. These are
+// remembered as far as there is room. The caller holds o.mu.
+func (o *Owner) readAgain(d DueRow, left []LeftRow, now time.Time) {
+	s := o.streams[d.Stream]
+	p, looks := d.pass, d.pass.looks
+	s.unread.remove(d.from, d.last+1)
+	for _, l := range left {
+		p.progress = p.progress || l.Progress
+		if len(l.Entries) == 0 || o.owned+len(l.Entries) > o.limit {
+			s.unread.add(l.Seq)
+			continue
+		}
+		row := newRow(d.Stream, l.Seq, d.Sent)
+		for i := range l.Entries {
+			o.hold(row, &Append{entry: &l.Entries[i]})
+		}
+		row.looks = next(looks, l.Progress)
+		o.remember(s, row, now)
+	}
+	s.unread.through(p, d.from, d.last, now)
 }
 
 // next is how many looks in succession have led to nothing, after one more.
@@ -90,17 +126,17 @@ func next(looks int, progress bool) int {
 	return looks + 1
 }
 
-// Postponed ends a look that could not be made: the row becomes due as it has before. The rows of a
-// piece that are apart are read one by one then: one of them cannot be decoded, and keeps no other.
-func (o *Owner) Postponed(d DueRow, apart bool) {
+// Postponed ends a look that could not be made: the row becomes due as it has before, and a piece
+// with what looks have left.
+func (o *Owner) Postponed(d DueRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if d.state == rowSettled {
-		return
+	switch now := time.Now(); {
+	case d.Unread():
+		o.streams[d.Stream].unread.through(d.pass, d.from, d.last, now)
+	case len(d.row.open) > 0:
+		o.schedule(d.row, now)
 	}
-	d.apart = apart
-	o.schedule(d.OwnRow, time.Now())
-	o.narrow(o.streams[d.Stream])
 }
 
 // Again reports whether an unsettled entry is to be appended again: it has been unsettled for long
@@ -120,8 +156,8 @@ func (o *Owner) Again(w *Append, now time.Time) bool {
 func (o *Owner) Copied(w, to *Append) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	to.copied, to.found = w.copied+1, w.found
-	o.gauge(to)
+	to.copied = w.copied + 1
+	o.find(to, w.found)
 	if w.state == entrySettled {
 		o.settle(to)
 		return
@@ -137,24 +173,4 @@ func (o *Owner) CommitTS(w *Append) (ts tso.Timestamp, inPhaseTwo bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return w.commitTS, w.unfinished > 0
-}
-
-// schedule has a row looked at some time after from. The caller holds o.mu.
-func (o *Owner) schedule(row *OwnRow, from time.Time) {
-	after := lookAfter(row.looks)
-	if row.looks > 0 {
-		after = max(after, o.leastRest())
-		after += rand.N(after / 8) // not always beside the same others
-		o.rested = max(o.rested, o.named)
-	}
-	row.due, row.hurries = from.Add(after), o.hurries
-	o.due.Push(row)
-}
-
-// leastRest is how long rows rest between looks, so that these do not exceed OwnerRows.
-func (o *Owner) leastRest() time.Duration { return time.Duration(o.named) * time.Second / OwnerRows }
-
-// lookAfter is how long a row rests that was looked at so often.
-func lookAfter(looks int) time.Duration {
-	return min(FirstLook<<min(looks, 12), rarestLook)
 }

@@ -23,17 +23,16 @@ func TestAStragglerIsLookedAtSoonOnceTheOthersAreSettled(t *testing.T) {
 		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
 	}
 	now := time.Now()
-	for _, l := range o.Due(now.Add(2*FirstLook), 2000, 1000) {
+	for _, l := range o.Due(now.Add(2*FirstLook), 2000) {
 		o.Looked(l, Outcome{})
 	}
 	for _, w := range entries[:1000] {
 		o.RolledBack(w)
 	}
-	o.Due(now, 1, 1000)
-	if o.named != 1 || o.due.Len() != 1 {
-		t.Fatalf("%d names, %d rows are due", o.named, o.due.Len())
+	if o.again.Len() != 1 || o.first.Len() != 0 {
+		t.Fatalf("%d rows are due again, want 1, and %d for the first time", o.again.Len(), o.first.Len())
 	}
-	if after := o.due.First().due.Sub(now); after > rarestLook+time.Minute {
+	if after := o.again.First().due.Sub(now); after > rarestLook+time.Minute {
 		t.Errorf("the only row that is left is looked at in %v, want at most %v", after, rarestLook)
 	}
 }

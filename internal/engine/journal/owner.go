@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -20,9 +19,10 @@ import (
 // whose notifications another process works on or whose requests have failed, the owner looks at
 // the rows (package settle). Every acknowledged row of a stream below its low position is settled.
 //
-// Memory is bounded: beyond MaxOwned transactions only the numbers of rows are remembered, as
-// ranges, and read again when they are due (ranges.go). No critical section visits more than a few
-// hundred items, or what one row, transaction or cell holds: commits take the same lock.
+// Memory is bounded: beyond MaxOwned transactions only numbers of rows are in memory, as spans, and
+// the rows are read again when they are due (unread.go). Commits take the same lock as everything
+// here, so nothing walks through all rows: a critical section visits what one row, transaction, cell
+// or piece holds.
 
 // MaxOwned is how many unsettled transactions a client remembers, each once for every row of a
 // stream that holds it.
@@ -33,34 +33,23 @@ type Owner struct {
 	// Hurried receives when [Owner.Hurry] has made rows due.
 	Hurried chan struct{}
 
-	mu         sync.Mutex
-	limit      int // MaxOwned, but in tests
-	streams    map[StreamID]*ownStream
-	cells      map[model.Cell][]*waiting // for the end of a notification
-	owned      int                       // entries that remembered rows hold, once for each row
-	remembered int                       // rows
-	due        ordered.Heap[*OwnRow]     // unsettled rows, but those that are looked at
-	hasty      haste                     // for the next call of Due
-	hurries    int                       // so far
-
-	notifying map[column]*earliest // commit timestamps of cells
-	oldest    earliest             // start timestamps of entries in remembered rows
-	found     [3]earliest          // Backlog of the same
+	mu      sync.Mutex
+	limit   int // MaxOwned, but in tests
+	streams map[StreamID]*ownStream
+	cells   map[model.Cell][]*waiting // for the end of a notification
+	owned   int                       // entries that remembered rows hold, once for each row
+	agenda
+	gauges
 
 	appended uint64 // rows of tables that entries have named
-	named    int    // of these by unsettled entries
-	rested   int    // named, at most, when a row was scheduled; since most of it was settled
 }
 
 // waiting is an entry that waits for the end of a notification.
 type waiting struct {
 	*Append
 	since time.Time // the notification was written
-	mark  mark      // in Owner.notifying
+	mark  mark      // in gauges.notifying
 }
-
-// column is one of a table.
-type column struct{ table, name string }
 
 // ownEntry is what the owner knows of an entry. Owner.mu guards it.
 type ownEntry struct {
@@ -71,9 +60,7 @@ type ownEntry struct {
 	cells      []model.Cell  // that carry its notifications, as far as phase two has written them
 	copied     int           // how often the entry was appended before
 	found      Backlog       // by the last look
-
-	started mark    // in Owner.oldest, while a row holds it
-	marks   [3]mark // in Owner.found, likewise
+	marks      gaugeMarks    // while a row holds it
 }
 
 // entryState is what has become of an entry's transaction.
@@ -95,7 +82,7 @@ const (
 // NewOwner knows of no entry.
 func NewOwner() *Owner {
 	return &Owner{Hurried: make(chan struct{}, 1), limit: MaxOwned, streams: map[StreamID]*ownStream{},
-		cells: map[model.Cell][]*waiting{}, notifying: map[column]*earliest{}}
+		cells: map[model.Cell][]*waiting{}, gauges: gauges{notifying: map[column]*earliest{}}}
 }
 
 // Limit has n transactions remembered in place of MaxOwned.
@@ -111,34 +98,28 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	defer o.mu.Unlock()
 	s := o.streams[id]
 	if s == nil {
-		s = &ownStream{next: 1, low: 1}
+		s = &ownStream{id: id, rows: map[uint64]*OwnRow{}, next: 1, low: 1}
 		o.streams[id] = s
 	}
 	s.next = seq + 1
-	row := newRow(id, seq, time.Now())
-	if o.owned >= o.limit || len(s.ranges) >= maxRanges {
-		row.state = rowUnread
-	}
 	for _, p := range parts {
 		o.appended += uint64(len(p.entry.Rows))
+	}
+	now := time.Now()
+	if o.owned >= o.limit {
+		s.unread.sent(seq, now)
+		return
+	}
+	row := newRow(id, seq, now)
+	for _, p := range parts {
 		switch n := len(row.open); {
-		case row.state == rowUnread:
-			row.unread += len(p.entry.Rows)
 		case p.of.state == entrySettled:
 		case n == 0 || row.open[n-1] != p.of: // else it is another part of the same entry
 			o.hold(row, p.of)
 		}
 	}
-	row.largest = row.unread
-	o.named += row.unread
-	switch {
-	case row.state == rowRemembered && len(row.open) == 0:
-	case row.state == rowUnread && s.last.takes(row):
-		s.last.take(row)
-	default:
-		o.insert(row, nil)
-		o.schedule(row, row.Sent)
-		o.narrow(s)
+	if len(row.open) > 0 {
+		o.remember(s, row, now)
 	}
 }
 
@@ -147,11 +128,7 @@ func (o *Owner) hold(row *OwnRow, w *Append) {
 	row.open = append(row.open, w)
 	w.in = append(w.in, row)
 	o.owned++
-	if len(w.in) == 1 {
-		o.named += len(w.entry.Rows)
-		o.oldest.set(&w.started, w.entry.StartTS)
-		o.gauge(w)
-	}
+	o.gauge(w)
 }
 
 // Committed says that the transaction committed at ts: rows are left to phase two, and cells carry
@@ -180,11 +157,10 @@ func (o *Owner) await(w *Append, cells []model.Cell) {
 	for _, c := range cells {
 		x := &waiting{Append: w, since: time.Now()}
 		o.cells[c] = append(o.cells[c], x)
-		of := column{c.Table, c.Column}
-		if o.notifying[of] == nil {
-			o.notifying[of] = &earliest{}
-		}
-		o.notifying[of].set(&x.mark, w.commitTS)
+		o.waits(c, x)
+	}
+	if len(cells) > 0 {
+		o.notified(w.in[0])
 	}
 }
 
@@ -230,32 +206,33 @@ func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp, asked time.Time) {
 	var cleared []*Append
 	for _, x := range o.cells[c] {
 		if gone(x) {
-			x.cells = slices.DeleteFunc(x.cells, func(other model.Cell) bool { return other == c })
 			cleared = append(cleared, x.Append)
 		}
 	}
-	// Delete all at once, because a cell may have many.
-	o.endWaiting(c, func(x *waiting) bool { return !slices.Contains(x.cells, c) })
+	o.endWaiting(c, gone) // of all at once, because a cell may have many
 	for _, w := range cleared {
+		o.clear(w, c)
 		o.check(w)
 	}
 }
 
+// clear ends the waiting of a transaction for a cell. The caller holds o.mu.
+func (o *Owner) clear(w *Append, c model.Cell) {
+	w.cells = slices.DeleteFunc(w.cells, func(x model.Cell) bool { return x == c })
+	o.endWaiting(c, func(x *waiting) bool { return x.Append == w })
+}
+
 // endWaiting ends the waiting for a cell of those that over accepts. The caller holds o.mu.
 func (o *Owner) endWaiting(c model.Cell, over func(*waiting) bool) {
-	of := column{c.Table, c.Column}
-	left := slices.DeleteFunc(o.cells[c], func(x *waiting) bool {
+	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x *waiting) bool {
 		if !over(x) {
 			return false
 		}
-		o.notifying[of].set(&x.mark, 0)
+		o.waitsNoMore(c, x)
 		return true
 	})
-	if o.cells[c] = left; len(left) == 0 {
+	if len(o.cells[c]) == 0 {
 		delete(o.cells, c)
-	}
-	if h := o.notifying[of]; h != nil && h.Len() == 0 {
-		delete(o.notifying, of)
 	}
 }
 
@@ -272,15 +249,10 @@ func (o *Owner) settle(w *Append) {
 		return
 	}
 	w.state = entrySettled
-	if len(w.in) > 0 {
-		o.oldest.set(&w.started, 0)
-		o.gauge(w)
-		o.unname(len(w.entry.Rows))
-		for _, c := range w.cells {
-			o.endWaiting(c, func(x *waiting) bool { return x.Append == w })
-		}
+	o.gauge(w)
+	for _, c := range slices.Clone(w.cells) {
+		o.clear(w, c)
 	}
-	w.cells = nil
 	for _, row := range w.in {
 		if at := slices.Index(row.open, w); at >= 0 {
 			row.open = slices.Delete(row.open, at, at+1)
@@ -300,14 +272,11 @@ func (o *Owner) Low() map[StreamID]uint64 {
 	defer o.mu.Unlock()
 	moved := map[StreamID]uint64{}
 	for id, s := range o.streams {
-		low := s.next
-		if s.first != nil {
-			low = s.first.Seq
-		}
+		low := s.first()
 		switch {
 		case low > s.low:
 			s.low, moved[id] = low, low
-		case s.ended && s.first == nil:
+		case s.ended && s.settled():
 			delete(o.streams, id) // its position was written by the last call's caller
 		}
 	}

@@ -21,8 +21,7 @@ const (
 
 	// lately is how many ticks an average of what a client appends spans.
 	lately = 10
-	// lookRows is how many rows a look reads, those of streams among them, unless one row of a stream
-	// names more.
+	// lookRows is how many rows a look reads, unless one row of a stream names more.
 	lookRows = 1000
 )
 
@@ -99,12 +98,13 @@ func (o *Owner) runOnce(ctx context.Context) {
 	}
 }
 
-// dueRow is a row, or a piece of a range, that is looked at.
+// dueRow is a row that is looked at, or several that were read: as many items as entries.
 type dueRow struct {
 	journal.DueRow
 	items   []Item
-	entries []*journal.Append // those of the items, unless they were read
-	seqs    []uint64          // else the rows of the items, in order
+	entries []*journal.Append // none: they were read
+	seqs    []uint64          // then the rows of the items
+	bad     []uint64          // rows that cannot be decoded
 }
 
 // look looks at some rows of streams at once, and reports whether more may be due.
@@ -139,29 +139,39 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 func (o *Owner) take(ctx context.Context) (rows []dueRow, err error) {
 	named := 0
 	for named < lookRows {
-		next := o.Journal.Own.Due(o.now(), 1, lookRows-named)
+		next := o.Journal.Own.Due(o.now(), 1)
 		if len(next) == 0 {
 			break
 		}
 		row := dueRow{DueRow: next[0]}
-		if err = o.read(ctx, &row); err != nil {
-			o.Journal.Own.Postponed(row.DueRow, errors.Is(err, model.ErrCorrupt))
-			break
+		if rerr := o.read(ctx, &row, lookRows-named); rerr != nil {
+			err = errors.Join(err, rerr)
+			if !errors.Is(rerr, model.ErrCorrupt) {
+				o.Journal.Own.Postponed(row.DueRow)
+				break
+			}
 		}
 		rows = append(rows, row)
-		for _, it := range row.items {
-			named += len(it.Rows)
-		}
-		named += int(row.Last - row.Seq + 1) // the rows themselves
+		named += row.names()
 	}
 	spend(o.pace, o.now(), named)
 	return rows, err
 }
 
+// names is how many rows a look at it reads, those of streams among them.
+func (row *dueRow) names() int {
+	n := max(1, len(row.Seqs))
+	for _, it := range row.items {
+		n += len(it.Rows)
+	}
+	return n
+}
+
 // read fills in what is to be looked at in a row. A transaction that may still be committing here
-// is left alone.
-func (o *Owner) read(ctx context.Context, row *dueRow) error {
-	if !row.Unread {
+// is left alone. Of rows that have to be read it is as many as name so many rows of tables.
+// ErrCorrupt: it is those that can be decoded.
+func (o *Owner) read(ctx context.Context, row *dueRow, names int) error {
+	if !row.Unread() {
 		for _, w := range row.Open {
 			it := Item{JournalEntry: w.Entry(), Read: row.Sent}
 			it.CommitTS, it.InPhaseTwo = o.Journal.Own.CommitTS(w)
@@ -172,15 +182,14 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 		}
 		return nil
 	}
-	numbers := make([]uint64, row.Last-row.Seq+1)
-	for i := range numbers {
-		numbers[i] = row.Seq + uint64(i)
-	}
-	rows, err := journal.ReadRows(ctx, o.Looker.Store, row.Stream, numbers)
+	rows, n, err := journal.ReadSome(ctx, o.Looker.Store, row.Stream, row.Seqs, names)
+	row.End(n)
 	for _, r := range rows {
 		for _, e := range r.Entries {
-			row.items = append(row.items, Item{JournalEntry: e, Read: row.Sent})
-			row.seqs = append(row.seqs, r.Seq)
+			row.items, row.seqs = append(row.items, Item{JournalEntry: e, Read: row.Sent}), append(row.seqs, r.Seq)
+		}
+		if len(r.Entries) == 0 {
+			row.bad = append(row.bad, r.Seq)
 		}
 	}
 	return err
@@ -190,8 +199,10 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 // It notes what was found of these; after an error nothing that was found does not say that there
 // is nothing.
 func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Outcome, left []*journal.Append) {
-	if row.Unread {
-		return journal.Outcome{Left: row.left(results)}, nil
+	out.Rows = row.names()
+	if row.Unread() {
+		out.Left = row.left(results)
+		return out, nil
 	}
 	for i, r := range results {
 		out.Progress = out.Progress || r.Progress
@@ -207,8 +218,11 @@ func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Ou
 	return out, left
 }
 
-// left is what of a piece is not settled.
+// left is what of rows that were read is not settled.
 func (row *dueRow) left(results []Result) (left []journal.LeftRow) {
+	for _, seq := range row.bad {
+		left = append(left, journal.LeftRow{StreamRow: journal.StreamRow{Seq: seq}})
+	}
 	for i, r := range results {
 		if r.Settled {
 			continue
