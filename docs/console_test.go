@@ -389,7 +389,7 @@ var changing = []struct {
 	{regexp.MustCompile(`(?:127\.0\.0\.1|localhost):\d+`), "address"},
 	{regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:s|ms|µs)\b`), "duration"},
 	{regexp.MustCompile(`go1\.[0-9.]+|\(devel\)|v0\.0\.0-\S+`), "version"},
-	{regexp.MustCompile(`\b(?:none|open|ended)\b`), "session"}, // a process that has just begun, or just died
+	{regexp.MustCompile(`\b(?:none|open|ended)\b`), "session"}, // a process that has just started, or just died
 }
 
 var blanks = regexp.MustCompile(` {2,}|-{3,}|─{2,}`)

@@ -201,7 +201,7 @@ func expectOneLoss(s crashPoint, _ bool) expectation {
 }
 
 // expectHeld: meanwhile its locks, if it has some, were rolled back, and its rows perhaps
-// rewritten. Until it has begun it has lost nothing.
+// rewritten. Until it has started it has lost nothing.
 func expectHeld(s crashPoint, rewritten bool) expectation {
 	if (rewritten && !s.begin || s.locked) && !s.after {
 		return wantConflict

@@ -30,7 +30,7 @@ type crashRun struct {
 	prefix   string            // of its rows
 	rows     map[string]string // names by table/row
 	history  map[string][]cellVersion
-	older    []*percolator.Txn      // begun before the transaction
+	older    []*percolator.Txn      // started before the transaction
 	foreign  map[tso.Timestamp]bool // start timestamps of other transactions that were rolled back
 
 	victim victim             // the process that runs the transaction, unless this one does
@@ -227,9 +227,9 @@ type victim interface {
 // send runs the transaction on a goroutine of its own.
 func (x *crashRun) send(transact func(context.Context) result) {
 	go func() {
-		begun := time.Now()
+		started := time.Now()
 		r := transact(x.own)
-		r.took = time.Since(begun)
+		r.took = time.Since(started)
 		x.done <- r
 	}()
 }

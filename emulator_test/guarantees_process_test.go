@@ -102,7 +102,7 @@ func TestGuaranteesOfProcesses(t *testing.T) {
 		for writes.committed.Load() < int64((round+1)*changes/rounds) && p.ctx.Err() == nil {
 			writes.one(p.ctx, p.client, "writer", r)
 		}
-		p.acks(int64(round+1) * 10) // the workers have begun
+		p.acks(int64(round+1) * 10) // the workers have started
 		if stopped != nil {
 			p.signal(stopped, syscall.SIGCONT)
 			stopped = nil

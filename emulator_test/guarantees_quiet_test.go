@@ -114,7 +114,7 @@ var errNotQuiet = errors.New("the tables never came to rest")
 
 // awaitQuiet waits until nothing is dirty or locked and no run is under way. What was committed
 // while the tables were read was committed by a run, which shows in the counts before or after.
-func awaitQuiet(ctx context.Context, store *bigtable.Client, count func() (begun int64, busy bool)) error {
+func awaitQuiet(ctx context.Context, store *bigtable.Client, count func() (started int64, busy bool)) error {
 	var cells []string
 	for {
 		before, busy := count()
@@ -137,14 +137,14 @@ func awaitQuiet(ctx context.Context, store *bigtable.Client, count func() (begun
 	}
 }
 
-// work counts what the workers have begun.
-func work(all []*guaranteeWorker) (begun int64, busy bool) {
+// work counts what the workers have started.
+func work(all []*guaranteeWorker) (started int64, busy bool) {
 	for _, w := range all {
 		s := w.Stats()
-		begun += begunBy(s)
+		started += begunBy(s)
 		busy = busy || s.Queued+s.Running > 0
 	}
-	return begun, busy
+	return started, busy
 }
 
 func begunBy(s observers.Stats) int64 { return s.Attempts + s.Acknowledged + s.Errors + s.Conflicts }

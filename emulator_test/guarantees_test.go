@@ -129,12 +129,12 @@ func runGuarantees(t *testing.T, cfg guaranteeConfig) *guaranteeReport {
 	g.writes = &guaranteeWrites{want: cfg.changes, poked: map[percolator.Cell]tso.Timestamp{}}
 	g.workers = &population{g: g, rand: rand.New(rand.NewPCG(cfg.seed, 1)), Deaths: map[string]int{}}
 	report := &guaranteeReport{cfg: cfg, writes: g.writes, workers: g.workers}
-	begun := time.Now()
+	started := time.Now()
 	if err := g.writes.burst(ctx, g.env.Client, max(1, int(cfg.changes/1000))); err != nil {
 		t.Fatal(err)
 	}
 	g.disturb(ctx)
-	report.disturbed = time.Since(begun)
+	report.disturbed = time.Since(started)
 
 	// Half of the debris is there still: whoever lived is killed, and two new workers find it by
 	// themselves.
@@ -147,7 +147,7 @@ func runGuarantees(t *testing.T, cfg guaranteeConfig) *guaranteeReport {
 	independent := g.checkIndependent(rest)
 	g.released.Store(true)
 	err := awaitQuiet(rest, g.env.Store(), func() (int64, bool) { return work(g.workers.workers) })
-	report.took = time.Since(begun)
+	report.took = time.Since(started)
 	g.workers.stopAll()
 
 	check, stop := context.WithTimeout(t.Context(), time.Minute)

@@ -17,7 +17,7 @@ import (
 type guaranteeWrites struct {
 	want int64
 
-	begun     atomic.Int64
+	started   atomic.Int64
 	committed atomic.Int64 // changes of observed cells whose writer was told so
 	stranded  atomic.Int64 // writers that died between their commit point and the observed cell
 	crashed   atomic.Int64
@@ -85,7 +85,7 @@ func (w *guaranteeWrites) choose(r *rand.Rand) (percolator.Cell, []byte) {
 // a client; nil: the work is over.
 func (w *guaranteeWrites) write(ctx context.Context, name string, r *rand.Rand, next func(name string, handler func(percolatortest.Request) percolatortest.Action) *writerClient) {
 	var c *writerClient
-	for ctx.Err() == nil && w.begun.Load() < w.want {
+	for ctx.Err() == nil && w.started.Load() < w.want {
 		if c == nil {
 			deaths := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 			if c = next(name, func(q percolatortest.Request) percolatortest.Action { return w.dies(deaths, q) }); c == nil {
@@ -108,7 +108,7 @@ func (w *guaranteeWrites) write(ctx context.Context, name string, r *rand.Rand, 
 func (w *guaranteeWrites) one(ctx context.Context, c *percolator.Client, name string, r *rand.Rand) {
 	cell, value := w.choose(r)
 	if cell.Column != "poke" {
-		w.begun.Add(1)
+		w.started.Add(1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -131,7 +131,7 @@ func (w *guaranteeWrites) one(ctx context.Context, c *percolator.Client, name st
 	if err == nil {
 		w.note(cell, ts)
 	} else if cell.Column != "poke" {
-		w.begun.Add(-1) // the records tell what became of it
+		w.started.Add(-1) // the records tell what became of it
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *guaranteeWrites) burst(ctx context.Context, c *percolator.Client, n int
 	for i := range n {
 		cell := doc("in", "burst-%d", i)
 		for k := range guaranteeBurst {
-			w.begun.Add(1)
+			w.started.Add(1)
 			ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell, fmt.Append(nil, k)) })
 			if err != nil {
 				return err

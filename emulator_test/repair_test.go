@@ -80,7 +80,7 @@ func soakForCuts(t *testing.T, seed uint64) *repairedSoak {
 	for _, table := range s.schema.Tables {
 		s.tables = append(s.tables, table.Name)
 	}
-	s.begun = time.Now()
+	s.started = time.Now()
 	for i := range cfg.Clients {
 		s.occupy(fmt.Sprintf("client-%d", i+1), s.transactSlowly)
 	}
@@ -251,9 +251,9 @@ func TestRepair(t *testing.T) {
 
 // repairCuts repairs cuts of one soak.
 func repairCuts(t *testing.T, seed uint64, soak, cuts int, repaired, damaged *atomic.Int64) {
-	begun, opts := time.Now(), cutStores(t)
+	started, opts := time.Now(), cutStores(t)
 	s := soakForCuts(t, seed)
-	t.Logf("recorded after %v, %d rows, %d transactions", time.Since(begun).Round(time.Second), len(s.recorder.states), s.work.History.Len())
+	t.Logf("recorded after %v, %d rows, %d transactions", time.Since(started).Round(time.Second), len(s.recorder.states), s.work.History.Len())
 	var at sync.WaitGroup
 	turns := make(chan struct{}, 4)
 	for n := range cuts {
@@ -268,9 +268,9 @@ func repairCuts(t *testing.T, seed uint64, soak, cuts int, repaired, damaged *at
 	}
 	at.Wait()
 	t.Logf("%v: %d cuts, in all %d locks rolled forward, %d back, removed %d records, %d markers, %d values, %d notifications; notified again %d, weak %d",
-		time.Since(begun).Round(time.Second), cuts, s.sum.RolledForward, s.sum.RolledBack, s.sum.Records, s.sum.Markers, s.sum.Data, s.sum.Notifications, s.sum.Renotified, s.sum.WeakRenotified)
+		time.Since(started).Round(time.Second), cuts, s.sum.RolledForward, s.sum.RolledBack, s.sum.Records, s.sum.Markers, s.sum.Data, s.sum.Notifications, s.sum.Renotified, s.sum.WeakRenotified)
 	s.judge()
-	t.Logf("judged after %v", time.Since(begun).Round(time.Second))
+	t.Logf("judged after %v", time.Since(started).Round(time.Second))
 }
 
 // judge checks the history of the soak, with what was read in the cuts.

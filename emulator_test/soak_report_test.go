@@ -187,10 +187,10 @@ func (s *soaking) finish() *soakReport {
 	}
 	s.tally.add(c.Stats())
 	audits = append(audits, s.audit(ctx, c, true))
-	begun := time.Now()
+	started := time.Now()
 	checked := history.Check(s.work.History, workload.Rules())
 	return &soakReport{
-		Problems: s.problems, Seed: s.cfg.Seed, Transactions: s.work.Counts(), Faults: s.faults.all(), Work: s.tally, History: checked, Audits: audits, Check: time.Since(begun),
+		Problems: s.problems, Seed: s.cfg.Seed, Transactions: s.work.Counts(), Faults: s.faults.all(), Work: s.tally, History: checked, Audits: audits, Check: time.Since(started),
 		Command: fmt.Sprintf("go test ./emulator_test -run 'TestSoak$' -timeout 60m -soak %v -soak.seed %d", s.cfg.Duration, s.cfg.Seed),
 	}
 }

@@ -95,7 +95,7 @@ type soaking struct {
 	faults   *faultCounts
 	tally    *tally
 	sessions *soakSessions
-	begun    time.Time
+	started  time.Time
 
 	held    sync.WaitGroup // requests that injectors hold
 	closing sync.WaitGroup // clients that have crashed
@@ -128,9 +128,9 @@ func soak(t *testing.T, cfg soakConfig) *soakReport {
 	if err := s.work.Setup(setup, s.env.Client); err != nil {
 		t.Fatal(err)
 	}
-	s.begun = time.Now()
+	s.started = time.Now()
 	s.run()
-	s.Logf("quiet after %v", time.Since(s.begun).Round(time.Second))
+	s.Logf("quiet after %v", time.Since(s.started).Round(time.Second))
 	report := s.finish()
 	report.Seconds = cfg.Duration.Seconds()
 	return report
@@ -194,7 +194,7 @@ func (s *soaking) supervise(ctx context.Context) {
 		}
 		if s.cfg.Progress > 0 && time.Since(told) >= s.cfg.Progress {
 			told = time.Now()
-			fmt.Printf("soak: %v of %v: %s; %s\n", time.Since(s.begun).Round(time.Second), s.cfg.Duration, sum(s.work.Counts()), s.faults)
+			fmt.Printf("soak: %v of %v: %s; %s\n", time.Since(s.started).Round(time.Second), s.cfg.Duration, sum(s.work.Counts()), s.faults)
 		}
 	}
 }

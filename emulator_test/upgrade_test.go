@@ -76,9 +76,9 @@ func (u *upgrade) more(what string) {
 	for range 2 {
 		u.client(50 + rand.New(rand.NewPCG(u.seed, uint64(u.clients))).Int64N(fixture.Of[int64](200, 50)))
 	}
-	begun := u.work.History.Len()
+	started := u.work.History.Len()
 	fixture.Within(u, 3*time.Minute, what, func() bool {
-		return u.work.History.Len() >= begun+fixture.Of(150, 40) && !slices.ContainsFunc(u.dying, func(f *percolatortest.Faults) bool { return !f.Crashed() })
+		return u.work.History.Len() >= started+fixture.Of(150, 40) && !slices.ContainsFunc(u.dying, func(f *percolatortest.Faults) bool { return !f.Crashed() })
 	})
 	u.env.Clock.Advance(3 * time.Second) // locks of the dead are dead
 }

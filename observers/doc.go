@@ -52,8 +52,8 @@
 // sequence. The lock of another transaction, which may have died, parks nothing: the worker tries
 // until it is gone.
 //
-// An observer whose runs cause each other without end fails nothing: the worker warns of it and slows
-// it down ([Registry.Observe]).
+// An observer whose runs cause each other without end fails nothing: the worker warns of it and
+// slows it down ([Registry.Observe]).
 //
 // An observer that cannot do its work yet returns [Snooze]. The worker calls it again later and
 // does not count a failure.
@@ -146,8 +146,8 @@
 // per concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not
 // fit; the notification stays in the table, and is found again when there is room. It remembers up
 // to 8,192 finished cells, as many with a parked observer, as many that it leaves alone, as many in
-// loops ([Registry.Observe]), up to Config.QueueLength that it has handed over lately, and 16,384 runs
-// that notified cells, twice. A parked observer takes up to 1 KiB in its
-// row, and a little of each scan. A worker keeps rows locked while a scanner works on their page,
-// and while a cell waits for its first attempt or runs, but for at most 20 s.
+// loops ([Registry.Observe]), up to Config.QueueLength that it has handed over lately, and 16,384
+// runs that notified cells, twice. A parked observer takes up to 1 KiB in its row, and a little of
+// each scan. A worker keeps rows locked while a scanner works on their page, and while a cell waits
+// for its first attempt or runs, but for at most 20 s.
 package observers

@@ -29,9 +29,9 @@ const (
 )
 
 // Repeats says that runs of the observer are meant to cause its own next runs for the same cell,
-// because it divides long work among them: it handles a part, and notifies its own cell while more is
-// left. A worker takes 1,000 such runs in a row of any other observer for a loop, and slows the cell
-// down ([Registry.Observe]).
+// because it divides long work among them: it handles a part, and notifies its own cell while more
+// is left. A worker takes 1,000 such runs in a row of any other observer for a loop, and slows the
+// cell down ([Registry.Observe]).
 func Repeats() Option { return func(o *options) { o.repeats = true } }
 
 // loopKey is a cell and one of its observers.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/scanning"
@@ -209,7 +210,7 @@ func (w *Worker) oracleTime(ctx context.Context) (tso.Timestamp, error) {
 // unfinished reports which of rows have cells that run or wait for their first attempt: the worker
 // keeps other workers' scanners off these (section 2.4 of the paper). Cells that wait for another
 // attempt do not count: they may wait long, and another worker may succeed.
-func (w *Worker) unfinished(rows []scanning.Row) []bool {
+func (w *Worker) unfinished(rows []layout.RowID) []bool {
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()
 	out := make([]bool, len(rows))

@@ -68,7 +68,7 @@ func (t journalTurn) run(b *testing.B, off bool) time.Duration {
 	ctx, client := fixture.Context(b), t.sides[off]
 	var rows atomic.Int64
 	var group sync.WaitGroup
-	begun := time.Now()
+	started := time.Now()
 	for range t.goroutines {
 		group.Go(func() {
 			for i := rows.Add(1); i <= int64(t.writes); i = rows.Add(1) {
@@ -82,7 +82,7 @@ func (t journalTurn) run(b *testing.B, off bool) time.Duration {
 		})
 	}
 	group.Wait()
-	took := time.Since(begun)
+	took := time.Since(started)
 	fixture.Must(b, client.Flush(ctx)) // the other side's turn is not to meet it
 	return took
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A transaction that was begun before Close must not hang in Commit: its requests can only fail.
+// A transaction that was started before Close must not hang in Commit: its requests can only fail.
 func TestCommitAfterCloseIsErrClosed(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

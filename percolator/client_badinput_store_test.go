@@ -203,7 +203,7 @@ func testOracleDownAtStart(t *testing.T) {
 	}
 }
 
-// An oracle that fails later is told by its error, and what was begun leaves nothing behind.
+// An oracle that fails later is told by its error, and what was started leaves nothing behind.
 func TestOracleDownLater(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

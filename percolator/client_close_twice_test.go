@@ -42,7 +42,7 @@ func TestSecondCloseKeepsTheSession(t *testing.T) {
 	held.Wait(t, 1)
 	first := make(chan error, 1)
 	go func() { first <- c.Close() }()
-	fixture.Eventually(t, "the first Close has begun", func() bool { return errors.Is(fixture.ErrOf(c.Begin(ctx)), percolator.ErrClosed) })
+	fixture.Eventually(t, "the first Close has started", func() bool { return errors.Is(fixture.ErrOf(c.Begin(ctx)), percolator.ErrClosed) })
 
 	fixture.Must(t, c.Close())
 	if gone, err := server.EndedSessions(ctx, session); err != nil || len(gone) > 0 {

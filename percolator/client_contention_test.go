@@ -44,7 +44,7 @@ func runBurst(t testing.TB, ctx context.Context, c *percolator.Client, updates, 
 	t.Helper()
 	var attempts, most, next atomic.Int64
 	var wg sync.WaitGroup
-	begun := time.Now()
+	started := time.Now()
 	for range goroutines {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(updates); i = next.Add(1) {
@@ -63,7 +63,7 @@ func runBurst(t testing.TB, ctx context.Context, c *percolator.Client, updates, 
 		})
 	}
 	wg.Wait()
-	b = burst{time.Since(begun), attempts.Load(), most.Load()}
+	b = burst{time.Since(started), attempts.Load(), most.Load()}
 	s, err := c.Snapshot(ctx)
 	fixture.Must(t, err)
 	sum := uint64(0)
@@ -106,7 +106,7 @@ func TestBurstOfTakers(t *testing.T) {
 	const takers = 300
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	limit := int64(env.Client.Stats().Contention.Limit)
-	var attempts, most, begun atomic.Int64
+	var attempts, most, started atomic.Int64
 	var group, together sync.WaitGroup // nobody has the value when the first ones look for it
 	together.Add(int(limit))
 	for i := range takers {
@@ -114,7 +114,7 @@ func TestBurstOfTakers(t *testing.T) {
 			own := int64(0)
 			_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 				own++
-				if begun.Add(1) <= limit {
+				if started.Add(1) <= limit {
 					defer together.Wait()
 					defer together.Done()
 				}

@@ -110,7 +110,7 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	row := "a row\x00\xff"
 	var last tso.Timestamp
 	var got answer
-	until(t, "the worker heard", func() bool { // it may have begun to listen after the first write
+	until(t, "the worker heard", func() bool { // it may have started to listen after the first write
 		last = setObserved(t, writer, row)
 		select {
 		case got = <-heard:
@@ -187,14 +187,14 @@ func testHintsNobodyWants(t *testing.T) {
 	for name, s := range map[string]*hintService{"refused": {}, "down": {down: true}} {
 		env := hintEnv(t)
 		c := s.client(env, false)
-		begun := time.Now()
+		started := time.Now()
 		setObserved(t, c, "first")
 		until(t, "a request", func() bool { calls, _ := s.count(); return calls > 0 })
 		for range 200 {
 			setObserved(t, c, "r")
 		}
 		// Two may be under way before the first answer; then one a second.
-		if calls, _ := s.count(); calls > 3+int(time.Since(begun)/time.Second) {
+		if calls, _ := s.count(); calls > 3+int(time.Since(started)/time.Second) {
 			t.Errorf("%s: %d requests for 201 notifications", name, calls)
 		}
 	}

@@ -41,7 +41,7 @@ func TestPausesForgetAnOutage(t *testing.T) {
 					fixture.Must(t, <-done)
 				}
 			}
-			begun := time.Now()
+			started := time.Now()
 			var working sync.WaitGroup
 			for _, c := range all[:clients] {
 				working.Go(func() {
@@ -54,7 +54,7 @@ func TestPausesForgetAnOutage(t *testing.T) {
 				})
 			}
 			working.Wait()
-			return time.Since(begun)
+			return time.Since(started)
 		}
 		calm := took(false)
 		if after := took(true); after > 3*calm+time.Second {

@@ -10,12 +10,12 @@ import (
 
 // telemetryCost returns a function that does all that a transaction does for telemetry.
 func telemetryCost(c *percolator.Client) func() {
-	ctx, begun, st := context.Background(), time.Now(), c.Engine().Store
+	ctx, started, st := context.Background(), time.Now(), c.Engine().Store
 	return func() {
 		for op := telemetry.OpBegin; op <= telemetry.OpOracle; op++ {
-			st.Count.Latency[op].Add(time.Since(begun))
-			st.Metrics.Request(ctx, op, "t", time.Since(begun), nil)
-			st.Metrics.Read(ctx, op, "t", time.Since(begun), nil)
+			st.Count.Latency[op].Add(time.Since(started))
+			st.Metrics.Request(ctx, op, "t", time.Since(started), nil)
+			st.Metrics.Read(ctx, op, "t", time.Since(started), nil)
 		}
 		sctx, span := st.Trace.Start(ctx, "percolator.get", "t")
 		span.Count("percolator.rows", 1)
@@ -23,10 +23,10 @@ func telemetryCost(c *percolator.Client) func() {
 		span.Conflict(nil)
 		st.Trace.Current(sctx).Event("percolator.lock.resolved", "t", "rolled_back")
 		span.End(nil)
-		st.Metrics.OracleRequest(ctx, time.Since(begun), nil)
+		st.Metrics.OracleRequest(ctx, time.Since(started), nil)
 		st.Metrics.Transaction(ctx, 1, nil)
 		st.Metrics.Attempted(ctx, 1, nil)
-		st.Metrics.Phase(ctx, "prewrite", begun, nil)
+		st.Metrics.Phase(ctx, "prewrite", started, nil)
 		st.Metrics.Batch(ctx, telemetry.OpReadRows, "t", 1)
 	}
 }

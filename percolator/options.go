@@ -73,9 +73,9 @@ func AsOfTimestamp(ts tso.Timestamp) ReadOption {
 
 // MaxStaleness lets the snapshot be as old as d. The client reads at the newest timestamp that it
 // has received from the oracle for any purpose, if it requested that one at most d ago by this
-// process's clock. Otherwise it requests a new one; so it does if collection has passed that
-// timestamp, or an import or the backfill of an index has ended since. So a busy client reads
-// without a round trip to the oracle.
+// process's monotonic clock, which stands still while the machine is suspended. Otherwise it
+// requests a new one; so it does if collection has passed that timestamp, or an import or the
+// backfill of an index has ended since. So a busy client reads without a round trip to the oracle.
 //
 // The snapshot contains everything that any client committed more than d ago, and all that this
 // client had committed by the time of the call. Two such snapshots of one client are in order;
@@ -87,16 +87,16 @@ func MaxStaleness(d time.Duration) ReadOption {
 
 // AtLeast reads a snapshot that is not older than ts, a commit timestamp that Update or Commit has
 // returned in this or another process: it contains that transaction and all that committed before
-// it. So whoever hands ts over with a request, such as in a cookie, reads their own writes anywhere.
-// ts 0 stands for no commit and changes nothing.
+// it. So whoever hands ts over with a request, such as in a cookie, reads their own writes
+// anywhere. ts 0 stands for no commit and changes nothing.
 //
 // The client reads at the newest timestamp that it has got from the oracle, without a request, if
 // that is ts or greater; otherwise it asks the oracle for a new one, with one request. The snapshot
 // may be as old as ts, unless MaxStaleness bounds its age as well: then both hold.
 //
 // A commit timestamp is never in the oracle's future. A ts that is, because another oracle gave it
-// or a program made it up, is ErrInvalidArgument, at once. So is a negative ts, or one together with
-// AsOf.
+// or a program made it up, is ErrInvalidArgument, at once. So is a negative ts, or one together
+// with AsOf.
 func AtLeast(ts tso.Timestamp) ReadOption {
 	return readOption(func(o *reads.ReadOptions) { o.AtLeast = ts })
 }

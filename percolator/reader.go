@@ -24,8 +24,8 @@ type Reader interface {
 	ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error]
 }
 
-// Scanner is a Reader that also scans several ranges of rows or of an index, ranges of columns, from
-// the last row to the first, and to a limit. *Txn and *Snapshot are Scanners.
+// Scanner is a Reader that also scans several ranges of rows or of an index, ranges of columns,
+// from the last row to the first, and to a limit. *Txn and *Snapshot are Scanners.
 type Scanner interface {
 	Reader
 	// ScanWith streams the entries that o selects, in the order of Scan or ScanIndex, or against it.

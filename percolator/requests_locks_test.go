@@ -246,7 +246,7 @@ func reads(row, want string) func(*guard) {
 }
 
 // holding has another client commit the rows, the first of which is the primary, up to the first
-// request that is describes. The commit goes on when the test is over.
+// request that is describes. The commit goes on when the test has ended.
 func (g *guard) holding(is func(percolatortest.Request) bool, rows ...string) {
 	g.Helper()
 	other := g.env.NewClient(percolatortest.Configure(longTTL))

@@ -49,8 +49,8 @@ type Timing = model.Timing
 // Stats are the counters of a client since NewClient.
 type Stats = model.Stats
 
-// ValidateSchema reports, without an instance, what CreateSchema refuses in any: ErrInvalidArgument for
-// names, types and times that no schema may have; ErrTooLarge for too many tables or columns.
+// ValidateSchema reports, without an instance, what CreateSchema refuses in any: ErrInvalidArgument
+// for names, types and times that no schema may have; ErrTooLarge for too many tables or columns.
 func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables

@@ -34,10 +34,10 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r Range, columns ...s
 	return s.r().Scan(ctx, table, r, columns...)
 }
 
-// ScanWith is Scan, or ScanIndex, of the cells that o selects, each once. Errors are those of Scan and
-// ScanIndex: ErrSchemaMismatch (unknown table or index), ErrInvalidArgument (names; a limit below 0;
-// columns of an index), ErrTooLarge (ScanOptions has the limits), ErrSnapshotTooOld, and ErrLocked
-// with the context's error.
+// ScanWith is Scan, or ScanIndex, of the cells that o selects, each once. Errors are those of Scan
+// and ScanIndex: ErrSchemaMismatch (unknown table or index), ErrInvalidArgument (names; a limit
+// below 0; columns of an index), ErrTooLarge (ScanOptions has the limits), ErrSnapshotTooOld, and
+// ErrLocked with the context's error.
 func (s *Snapshot) ScanWith(ctx context.Context, table string, o ScanOptions) iter.Seq2[Entry, error] {
 	return s.r().ScanWith(ctx, table, o)
 }

@@ -113,8 +113,8 @@ func TestMaxStalenessReadsOwnCommits(t *testing.T) {
 	wg.Wait()
 }
 
-// A snapshot at least of a commit that was handed over costs one request to the oracle if the client
-// knows no timestamp from there on, and none otherwise; MaxStaleness bounds its age as well.
+// A snapshot at least of a commit that was handed over costs one request to the oracle if the
+// client knows no timestamp from there on, and none otherwise; MaxStaleness bounds its age as well.
 func TestAtLeast(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

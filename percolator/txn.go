@@ -107,6 +107,6 @@ func (tx *Txn) Rollback(ctx context.Context) error {
 // caller's.
 func (tx *Txn) Buffered(c Cell) (value []byte, written bool, err error) { return tx.t().Buffered(c) }
 
-// IsBlind reports whether the transaction was begun with Blind: it may not read, and Commit may
+// IsBlind reports whether the transaction was started with Blind: it may not read, and Commit may
 // move its start timestamp forward.
 func (tx *Txn) IsBlind() bool { return tx.t().IsBlind() }

@@ -72,7 +72,7 @@ func TestRefusedNotificationAmongOthersIsNotLost(t *testing.T) {
 }
 
 // A commit that was acknowledged is seen by the next snapshot of its client, while phase two has
-// not begun: alone, with others, by whole rows and by a scan.
+// not started: alone, with others, by whole rows and by a scan.
 func TestAcknowledgedCommitIsSeenBeforePhaseTwo(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{true, false} {

@@ -82,7 +82,7 @@ func TestLockReadsOfReadOnlyTransaction(t *testing.T) {
 	fixture.WantValue(t, ctx, tx, fixture.Cell("r", "seen"), "v")
 	fixture.WantValue(t, ctx, tx, fixture.Cell("s", "c"), "v")
 	if ts := fixture.MustCommit(t, ctx, tx); ts <= tx.StartTimestamp() {
-		t.Errorf("committed at %d, begun at %d", ts, tx.StartTimestamp())
+		t.Errorf("committed at %d, started at %d", ts, tx.StartTimestamp())
 	}
 	fixture.WantErr(t, fixture.ErrOf(other.Commit(ctx)), percolator.ErrConflict)
 	fixture.Must(t, c.Flush(ctx))
@@ -101,7 +101,7 @@ func TestLockReadsOfReadOnlyTransaction(t *testing.T) {
 
 	none := fixture.MustBegin(t, ctx, c, percolator.LockReads()) // nothing read, nothing to commit
 	if ts := fixture.MustCommit(t, ctx, none); ts != none.StartTimestamp() {
-		t.Errorf("committed at %d, begun at %d", ts, none.StartTimestamp())
+		t.Errorf("committed at %d, started at %d", ts, none.StartTimestamp())
 	}
 }
 

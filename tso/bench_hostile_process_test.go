@@ -104,7 +104,7 @@ func startAttacked(b testing.TB, files TLSFiles) *attacked {
 // terminate ends the process as an operator would, and returns how long that took.
 func (p *attacked) terminate() time.Duration {
 	p.Helper()
-	begun := time.Now()
+	started := time.Now()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		p.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func (p *attacked) terminate() time.Duration {
 	case <-time.After(processLimit):
 		p.Logf("the process has not ended in %v", processLimit)
 	}
-	return time.Since(begun)
+	return time.Since(started)
 }
 
 // peakMB returns the most memory that was resident at once.

@@ -83,13 +83,13 @@ func BenchmarkHostile(b *testing.B) {
 
 // newcomer returns how long a new client takes to its first timestamp.
 func newcomer(b *testing.B, address string, opts []DialOption) time.Duration {
-	begun := time.Now()
+	started := time.Now()
 	client, err := Dial(b.Context(), address, append(opts, WithTimeout(time.Minute))...)
 	if err != nil {
 		b.Logf("a new client does not get in: %v", err)
-		return time.Since(begun)
+		return time.Since(started)
 	}
-	took := time.Since(begun)
+	took := time.Since(started)
 	_ = client.Close()
 	return took
 }
@@ -105,9 +105,9 @@ func honest(b *testing.B, client *Client, during time.Duration) (rate float64, p
 	for i := range took {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				begun := time.Now()
+				started := time.Now()
 				_, _ = client.Next(ctx) // what the end has cut short counts as long as it took
-				took[i] = append(took[i], time.Since(begun))
+				took[i] = append(took[i], time.Since(started))
 			}
 		})
 	}

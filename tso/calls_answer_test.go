@@ -343,12 +343,12 @@ func TestServerClosesConnectionsWithUnreadAnswers(t *testing.T) {
 				unread, closed := connect()
 				reads, stays := connect()
 				err = errors.Join(unread.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}), check(reads, 1))
-				begun := time.Now()
+				started := time.Now()
 				if err = errors.Join(err, check(unread, 1)); err != nil {
 					t.Fatal(err)
 				}
 				<-closed
-				if d := time.Since(begun); d != maxUnread {
+				if d := time.Since(started); d != maxUnread {
 					t.Errorf("closed after %v, want %v", d, maxUnread)
 				}
 				if err := check(reads, 3); err != nil {

@@ -120,13 +120,13 @@ func TestClientBelievesWhatIsConfirmed(t *testing.T) {
 		p.a.clock.wall.Store(0)
 		time.Sleep(time.Hour - 100*time.Millisecond) // not when it is renewed anyway
 		calls, writes := p.calls.Load(), p.frozen.swaps.Load()
-		begun := time.Now()
+		started := time.Now()
 		if got, want := mustNext(t, client), p.a.elector.clock.now(); got <= last || want.Sub(got) > time.Second {
 			t.Errorf("got %d after %d, and the clock shows %d", got, last, want)
 		}
 		// b names a, which is asked for the third time.
-		if calls, writes := p.calls.Load()-calls, p.frozen.swaps.Load()-writes; calls > 3 || writes != 1 || time.Since(begun) > 100*time.Millisecond {
-			t.Errorf("%d calls, %d writes, %v", calls, writes, time.Since(begun))
+		if calls, writes := p.calls.Load()-calls, p.frozen.swaps.Load()-writes; calls > 3 || writes != 1 || time.Since(started) > 100*time.Millisecond {
+			t.Errorf("%d calls, %d writes, %v", calls, writes, time.Since(started))
 		}
 		calls = p.calls.Load()
 		mustNext(t, client)
@@ -183,11 +183,11 @@ func TestLeaseIsConfirmedByALaterWrite(t *testing.T) {
 		store.failSwaps(answerLate)
 		time.Sleep(time.Second + lateBy/2) // a renewal is in flight
 		before := store.swaps.Load()
-		begun := time.Now()
+		started := time.Now()
 		if err := a.confirm(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if writes, took := store.swaps.Load()-before, time.Since(begun); writes != 1 || took != lateBy/2+lateBy {
+		if writes, took := store.swaps.Load()-before, time.Since(started); writes != 1 || took != lateBy/2+lateBy {
 			t.Errorf("confirmed after %v and %d writes", took, writes)
 		}
 		store.failSwaps(refused)

@@ -117,12 +117,12 @@ func TestClientDoesNotRunInCircles(t *testing.T) {
 		return follower(a.address)(call, n)
 	})
 	addresses <- b.address
-	begun := time.Now()
+	started := time.Now()
 	if _, err := Dial(ctx, a.address); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), ErrNotLeader.Error()) {
 		t.Errorf("got %v", err)
 	}
 	// The pauses double every time, from 5 ms at least.
-	if took := time.Since(begun); took < 50*time.Millisecond {
+	if took := time.Since(started); took < 50*time.Millisecond {
 		t.Errorf("20 rounds in %v", took)
 	}
 	elected.Store(true)

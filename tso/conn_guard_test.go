@@ -20,13 +20,13 @@ func (c endlessConn) SetDeadline(time.Time) error { return nil }
 // readIn reads bytes, and checks how long that took, by the clock of a bubble.
 func readIn(t *testing.T, c net.Conn, bytes int, want time.Duration) {
 	t.Helper()
-	begun := time.Now()
+	started := time.Now()
 	for buf := make([]byte, 32<<10); bytes > 0; bytes -= len(buf) {
 		if _, err := c.Read(buf); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if d := time.Since(begun); (d - want).Abs() > time.Millisecond {
+	if d := time.Since(started); (d - want).Abs() > time.Millisecond {
 		t.Errorf("read in %v, want %v", d, want)
 	}
 }
@@ -83,9 +83,9 @@ func TestServerGivesUpPeersThatDoNotRead(t *testing.T) {
 		here, there := net.Pipe()
 		defer func() { _ = there.Close() }()
 		conn := newConnGuard(nil, 100, 25).admit(here)
-		begun := time.Now()
-		if _, err := conn.Write([]byte{1}); !isTimeout(err) || time.Since(begun) != maxWrite {
-			t.Errorf("after %v: %v", time.Since(begun), err)
+		started := time.Now()
+		if _, err := conn.Write([]byte{1}); !isTimeout(err) || time.Since(started) != maxWrite {
+			t.Errorf("after %v: %v", time.Since(started), err)
 		}
 		go func() { _, _ = there.Read(make([]byte, 1)) }()
 		if _, err := conn.Write([]byte{1}); err != nil {

@@ -45,9 +45,9 @@ func TestHintsComeOnceToThoseWhoAsked(t *testing.T) {
 		x, y, z := coordination.Hint{Topic: 1, Data: "x"}, coordination.Hint{Topic: 2, Data: "y"}, coordination.Hint{Topic: 1, Data: "z"}
 		mustLeave(t, a, []coordination.Hint{x, y, z}, 1, 2) // nobody has asked
 
-		begun := time.Now()
+		started := time.Now()
 		mustTakeHints(t, a, []uint64{1, 2}, 8, 3*time.Second)
-		if d := time.Since(begun); d != 3*time.Second {
+		if d := time.Since(started); d != 3*time.Second {
 			t.Errorf("waited %v", d)
 		}
 		mustLeave(t, a, []coordination.Hint{x, y, z})
@@ -199,10 +199,10 @@ func TestHintsEndWithTheLeader(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		begun := time.Now()
+		started := time.Now()
 		a.stop()
-		if err := <-ended; err == nil || time.Since(begun) > 2*time.Second {
-			t.Errorf("after %v: %v", time.Since(begun), err)
+		if err := <-ended; err == nil || time.Since(started) > 2*time.Second {
+			t.Errorf("after %v: %v", time.Since(started), err)
 		}
 		if err := a.wait(t); err != nil {
 			t.Fatal(err)

@@ -312,7 +312,7 @@ func handOver(t *testing.T, phase time.Duration) {
 		time.Sleep(7*time.Second + phase)
 		last := a.mustTake(t, 100) + 99
 
-		begun := time.Now()
+		started := time.Now()
 		a.stop()
 		if err := a.wait(t); err != nil {
 			t.Fatal(err)
@@ -326,7 +326,7 @@ func handOver(t *testing.T, phase time.Duration) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(begun); waited > 200*time.Millisecond {
+		if waited := time.Since(started); waited > 200*time.Millisecond {
 			t.Errorf("the hand-over took %v", waited)
 		}
 		if first <= last {
@@ -354,11 +354,11 @@ func TestServerNextWaitsForLeadership(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun := time.Now()
+		started := time.Now()
 		if _, err := server.Next(t.Context()); !errors.Is(err, ErrNotLeader) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a server that does not run: %v", err)
 		}
-		if waited := time.Since(begun); waited != nextTimeout {
+		if waited := time.Since(started); waited != nextTimeout {
 			t.Errorf("waited %v, want %v", waited, nextTimeout)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -87,7 +87,7 @@ func TestOrderUnderFire(t *testing.T) { // not beside others: hundreds of caller
 	if *fireFor == 0 && !everyCase() {
 		steps = steps[:len(steps)/2]
 	}
-	for begun, n := time.Now(), 0; (n < len(steps) || time.Since(begun) < *fireFor) && !t.Failed(); n++ {
+	for started, n := time.Now(), 0; (n < len(steps) || time.Since(started) < *fireFor) && !t.Failed(); n++ {
 		if n > 0 && n%len(steps) == 0 {
 			f.rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 		}
@@ -96,7 +96,7 @@ func TestOrderUnderFire(t *testing.T) { // not beside others: hundreds of caller
 		at := time.Now()
 		step.run()
 		f.everyoneGetsOn()
-		t.Logf("%6.1fs %-65s %5.1fs, %d timestamps so far", time.Since(begun).Seconds(), step.name, time.Since(at).Seconds(), f.witness.calls())
+		t.Logf("%6.1fs %-65s %5.1fs, %d timestamps so far", time.Since(started).Seconds(), step.name, time.Since(at).Seconds(), f.witness.calls())
 	}
 	stopCalls()
 	last := stored(t, f.record)

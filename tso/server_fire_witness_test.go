@@ -130,14 +130,14 @@ func (w *witness) check(t *testing.T) {
 	if twice := w.twice(); len(twice) > 0 {
 		t.Errorf("%v: %d timestamps were returned more than once, the first is %d", errDisorder, len(twice), twice[0])
 	}
-	begun, looked := time.Now(), 0
+	started, looked := time.Now(), 0
 	for part, history := range w.histories() {
 		looked += len(history)
 		if result := porcupine.CheckOperationsTimeout(monotone, history, porcupineLimit); result != porcupine.Ok {
 			t.Errorf("%v: part %d of the history, %d calls, is %v, not linearizable", errDisorder, part, len(history), result)
 		}
 	}
-	t.Logf("%d calls in order; porcupine looked at %d of them for %v", w.calls(), looked, time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d calls in order; porcupine looked at %d of them for %v", w.calls(), looked, time.Since(started).Round(time.Millisecond))
 }
 
 // The checks have to be able to fail.

@@ -122,13 +122,13 @@ func TestSessionStoreDoesNotAnswer(t *testing.T) {
 		for _, f := range []fault{refused, hangs} {
 			store.fail(f, "add", "remove", "sessions")
 			for range 10 {
-				begun := time.Now()
+				started := time.Now()
 				if _, err := a.keeper().open(t.Context()); !errors.Is(err, ErrUnavailable) {
 					t.Fatalf("opening one: %v", err)
 				} else if f == refused && !strings.Contains(err.Error(), errStore.Error()) {
 					t.Fatalf("the error does not say why: %v", err)
 				}
-				if took := time.Since(begun); took > sessionWriteTimeout {
+				if took := time.Since(started); took > sessionWriteTimeout {
 					t.Errorf("refused after %v", took)
 				}
 				a.mustRenew(t, id)

@@ -181,7 +181,7 @@ func TestSessionSurvivesTwoLostRenewals(t *testing.T) {
 					k.set(f, nil)
 					for s.held.Load() == renewed {
 						if k.count("keepAlive") == lost {
-							k.set(fine, nil) // after both have begun
+							k.set(fine, nil) // after both have started
 						}
 						if s.ID() != "session-1" {
 							t.Fatalf("the session is %q %v after its last renewal", s.ID(), k.mono()-renewed.since.mono)
@@ -264,11 +264,11 @@ func TestSessionIsClosed(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s, k, _ := startSession(t)
 				k.set(f, nil)
-				begun := time.Now()
+				started := time.Now()
 				if err := s.Close(t.Context()); (err == nil) != (f == fine) {
 					t.Errorf("Close: %v", err)
 				}
-				if took := time.Since(begun); took > endTimeout {
+				if took := time.Since(started); took > endTimeout {
 					t.Errorf("Close took %v", took)
 				}
 				if s.ID() != "" || k.count("end") != 1 {
@@ -341,9 +341,9 @@ func TestSessionSetLimits(t *testing.T) {
 		}
 		synctest.Wait()
 		k.set(hangs, nil)
-		begun := time.Now()
+		started := time.Now()
 		set.close()
-		if took := time.Since(begun); took > endAllTimeout {
+		if took := time.Since(started); took > endAllTimeout {
 			t.Errorf("closing took %v", took)
 		}
 		if n := k.count("end"); n != maxOpenSessions+1 {

@@ -156,11 +156,11 @@ func conformanceOfStart(t *testing.T, open func(t *testing.T, name string) Store
 		if err := s.CompareAndSwap(ctx, State{}, one); err != nil {
 			t.Fatal(err)
 		}
-		begun := time.Now()
+		started := time.Now()
 		if err := Raise(ctx, s, one.HighWater-1); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(begun); waited < one.Lease {
+		if waited := time.Since(started); waited < one.Lease {
 			t.Errorf("waited %v for a lease of %v", waited, one.Lease)
 		}
 		st := stored(t, s)

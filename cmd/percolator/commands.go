@@ -35,7 +35,7 @@ func commandGroups() []cli.Group {
 			look.NewUI(),
 			look.NewCheck(),
 			look.NewRow(),
-			cli.Parent("locks", "Look at locks, and resolve those of transactions that are over", look.NewLocksLs(), look.NewLocksResolve()),
+			cli.Parent("locks", "Look at locks, and resolve those of transactions that have ended", look.NewLocksLs(), look.NewLocksResolve()),
 			cli.Parent("journal", "Look at the record of what transactions have written", look.NewJournalLs()),
 		),
 		cli.NewGroup("Observers",

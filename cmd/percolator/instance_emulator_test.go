@@ -62,7 +62,7 @@ func silentPort(t *testing.T) (address string, waited func() time.Duration) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	fixture.Must(t, err)
-	var begun, ended time.Time
+	var started, ended time.Time
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -71,8 +71,8 @@ func silentPort(t *testing.T) (address string, waited func() time.Duration) {
 			if err != nil {
 				return
 			}
-			if begun.IsZero() {
-				begun = time.Now()
+			if started.IsZero() {
+				started = time.Now()
 			}
 			_, _ = io.Copy(io.Discard, c)
 			_, ended = c.Close(), time.Now()
@@ -81,6 +81,6 @@ func silentPort(t *testing.T) (address string, waited func() time.Duration) {
 	return l.Addr().String(), func() time.Duration {
 		_ = l.Close()
 		<-done
-		return ended.Sub(begun)
+		return ended.Sub(started)
 	}
 }

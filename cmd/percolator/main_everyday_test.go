@@ -57,7 +57,7 @@ func TestMistypedNames(t *testing.T) {
 				t.Errorf("percolator %s: exit status %d, %q, want %s", c.args, r.code, r.stderr, c.want)
 			}
 			if strings.Contains(r.stderr, "the same command resumes there") {
-				t.Errorf("percolator %s: it has not begun, and will not resume: %q", c.args, r.stderr)
+				t.Errorf("percolator %s: it has not started, and will not resume: %q", c.args, r.stderr)
 			}
 		}
 	})

@@ -68,7 +68,7 @@ func (a *app) work(ctx context.Context, client *percolator.Client, t target, unt
 		err = w.waitIdle(ctx)
 	} else {
 		<-w.ctx.Done() // interrupted, which is how a worker is stopped, or it has failed
-		fmt.Fprintln(a.stderr, "worker: stopping, after the runs that are under way")
+		fmt.Fprintln(a.stderr, "worker: stopping, after the runs that are in flight")
 	}
 	err = errors.Join(err, w.stop())
 	done()

@@ -52,7 +52,7 @@ func (w *workers) waitIdle(ctx context.Context) error {
 
 var errStopped = errors.New("the workers have stopped")
 
-// stop ends the workers, after the runs that are under way.
+// stop ends the workers, after the runs that are in flight.
 func (w *workers) stop() error {
 	w.end()
 	return w.group.Wait()

@@ -158,14 +158,14 @@ func passWithout(t *testing.T, p program, all []*mutant) {
 
 // find requires that a test fails, as tests fail, in one of some attempts.
 func (m *mutant) find(t *testing.T, p program, s selected, limit time.Duration, attempts int) {
-	begun := time.Now()
+	started := time.Now()
 	for n := range attempts {
 		r := p.run(t, s.pkg, []selected{s}, limit)
 		switch {
 		case r.skipped(s):
 			t.Skipf("%s lacks something here:\n%s", s, r.output.String())
 		case r.outcome[s.test] == "fail" && !r.panicked():
-			t.Logf("%s: found in attempt %d by %s, %v with the build: %s", m.rule, n+1, s, time.Since(begun).Round(100*time.Millisecond), r.complaint(s))
+			t.Logf("%s: found in attempt %d by %s, %v with the build: %s", m.rule, n+1, s, time.Since(started).Round(100*time.Millisecond), r.complaint(s))
 			return
 		case r.outcome[s.test] != "pass" && attempts == 1 || len(r.outcome) == 0:
 			t.Fatalf("%s (%s): %s does not fail as a test does:\n%s", m.rule, m.wrong, s, r.output.String())

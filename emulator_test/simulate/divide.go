@@ -37,7 +37,7 @@ func (f *flags) divide(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	t := &total{flags: f, out: out, begun: time.Now(), next: f.episode}
+	t := &total{flags: f, out: out, started: time.Now(), next: f.episode}
 	var working sync.WaitGroup
 	for range f.jobs {
 		working.Go(func() {

@@ -15,9 +15,9 @@ import (
 
 // total is what the episodes of a run tell together.
 type total struct {
-	flags *flags
-	out   io.Writer
-	begun time.Time
+	flags   *flags
+	out     io.Writer
+	started time.Time
 
 	mu                         sync.Mutex
 	next                       uint64 // episode
@@ -44,7 +44,7 @@ func (t *total) begin() (episode uint64, more bool) {
 	case t.failed >= f.failures || f.transactions > 0 && t.judged >= f.transactions:
 		return 0, false
 	}
-	return episode, episode == f.episode || time.Since(t.begun) < f.duration
+	return episode, episode == f.episode || time.Since(t.started) < f.duration
 }
 
 // add adds what became of an episode.
@@ -113,7 +113,7 @@ func (t *total) print() {
 	if never := t.never(); len(never) > 0 {
 		fmt.Fprintf(t.out, "  never happened: %s\n", strings.Join(never, ", "))
 	}
-	took := time.Since(t.begun)
+	took := time.Since(t.started)
 	fmt.Fprintf(t.out, "seed %d, faults %s: %d episodes, %d failed; %d transactions judged, %d committed (%d found to be), %d aborted; "+
 		"virtual %v, real %v, %.0f a second; digest %016x\n", t.flags.seed, simulation.Faults(t.flags.faults), t.episodes, t.failed, t.judged, t.committed, t.resolved, t.aborted,
 		t.virtual.Round(time.Second), took.Round(time.Second), float64(t.judged)/took.Seconds(), t.digest)

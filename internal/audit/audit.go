@@ -49,7 +49,7 @@ func Run(ctx context.Context, read Source, cfg model.AuditConfig) (*model.AuditR
 	return a.report, nil
 }
 
-// auditor is an audit under way.
+// auditor is a running audit.
 type auditor struct {
 	cfg     model.AuditConfig
 	report  *model.AuditReport
@@ -66,11 +66,11 @@ type auditor struct {
 	since     tso.Timestamp // what is older it need not name
 	journaled bool          // it is complete, and was read
 	journal   []*journalRow
-	entries   map[rowName][]journalEntry
-	filed     map[rowName][]tso.Timestamp // when something in a row expires, as the journal says
-	headers   map[string]*journalHeader   // by stream
-	listed    map[string]*listedParked    // by row of the journal and column
-	listedIn  map[rowName][]*listedParked
+	entries   map[layout.RowID][]journalEntry
+	filed     map[layout.RowID][]tso.Timestamp // when something in a row expires, as the journal says
+	headers   map[string]*journalHeader        // by stream
+	listed    map[string]*listedParked         // by row of the journal and column
+	listedIn  map[layout.RowID][]*listedParked
 	stray     []strayLock
 }
 

@@ -34,9 +34,6 @@ type journalEntry struct {
 	settled       bool // it stands below the low position of its stream
 }
 
-// rowName names a row of a table.
-type rowName struct{ table, key string }
-
 // strayLock is a lock that no entry names.
 type strayLock struct {
 	start tso.Timestamp
@@ -48,8 +45,8 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 	if a.journaled = !a.cfg.SkipJournal && !a.cfg.Schema.DisableJournal && !a.building; !a.journaled {
 		return nil
 	}
-	a.filed = map[rowName][]tso.Timestamp{}
-	a.entries, a.headers, a.listed = map[rowName][]journalEntry{}, map[string]*journalHeader{}, map[string]*listedParked{}
+	a.filed = map[layout.RowID][]tso.Timestamp{}
+	a.entries, a.headers, a.listed = map[layout.RowID][]journalEntry{}, map[string]*journalHeader{}, map[string]*listedParked{}
 	err := read(ctx, model.JournalTable, func(r layout.Row) {
 		switch {
 		case len(r.Key) == 33 && r.Key[0] == 0x40:
@@ -65,9 +62,9 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 	if err != nil {
 		return fmt.Errorf("audit: table %q: %w", model.JournalTable, err)
 	}
-	a.listedIn = map[rowName][]*listedParked{}
+	a.listedIn = map[layout.RowID][]*listedParked{}
 	for _, l := range a.listed {
-		name := rowName{l.cell.Table, l.cell.Row}
+		name := layout.RowID{Table: l.cell.Table, Key: l.cell.Row}
 		a.listedIn[name] = append(a.listedIn[name], l)
 	}
 	for _, list := range a.entries {
@@ -112,7 +109,7 @@ func (a *auditor) header(r layout.Row) {
 // namedRow is a row that an entry names.
 type namedRow struct {
 	journalEntry
-	name rowName
+	name layout.RowID
 }
 
 // batch takes in a row of a stream, or one that says in which rows of tables something expires.
@@ -167,7 +164,7 @@ func decodeBatch(r layout.Row, row *journalRow) (list []namedRow, entries int, o
 		row.newest = max(row.newest, e.start)
 		for range b.number() {
 			head := b.number()
-			name := rowName{table(head >> 2), b.name()}
+			name := layout.RowID{Table: table(head >> 2), Key: b.name()}
 			if b.bad {
 				return nil, entries, false
 			}
@@ -209,7 +206,7 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 	if !a.journaled {
 		return
 	}
-	entries := a.entries[rowName{t.name, key}]
+	entries := a.entries[layout.RowID{Table: t.name, Key: key}]
 	for _, c := range cells {
 		for _, l := range c.locks {
 			switch led := slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == l.start }); {
@@ -262,7 +259,7 @@ func (a *auditor) expiring(c *auditedCell, entries []journalEntry) {
 		return
 	}
 	filed := func(at tso.Timestamp) bool { return at >= r.Expires && at-r.Expires < filedWithin }
-	if !slices.ContainsFunc(a.filed[rowName{c.table.name, c.row}], filed) {
+	if !slices.ContainsFunc(a.filed[layout.RowID{Table: c.table.name, Key: c.row}], filed) {
 		a.findCell(c, model.RuleEntry, "nothing in the journal leads to the value that expires at %d", r.Expires)
 	}
 }

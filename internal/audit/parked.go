@@ -57,7 +57,7 @@ func (a *auditor) parkedOf(t *auditedTable, key string, c *auditedCell, cells ma
 // besideListed notes which of the observers that are listed for a row have a notification there.
 func (a *auditor) besideListed(table, key string, cells map[string]*auditedCell) {
 	const most = 64 // notifications of a column that collection looks at
-	for _, l := range a.listedIn[rowName{table, key}] {
+	for _, l := range a.listedIn[layout.RowID{Table: table, Key: key}] {
 		if n := cells[l.cell.Column]; n != nil {
 			l.beside = len(n.notify) >= most || slices.ContainsFunc(n.notify, func(ts tso.Timestamp) bool { return ts <= l.through })
 		}

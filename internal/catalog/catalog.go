@@ -1,6 +1,6 @@
-// Package catalog prepares a schema for look-ups, checks and stores it, and knows what follows from it:
-// the names of the tables of Bigtable, the keys of index entries, the times that clients agree on.
-// Everybody who speaks of a schema stands on it, and it stands on package model alone.
+// Package catalog prepares a schema for look-ups, checks and stores it, and knows what follows from
+// it: the names of the tables of Bigtable, the keys of index entries, the times that clients agree
+// on. Everybody who speaks of a schema stands on it, and it stands on package model alone.
 package catalog
 
 import (

@@ -59,7 +59,7 @@ func CheckStoredTiming(t model.Timing) error {
 func RefreshInterval(t model.Timing) time.Duration { return t.MetaMaxAge / 4 }
 
 // DrainTime is how long after an announcement in the meta row some client may still act on the
-// former state, or have a request under way that it sent before: a client whose knowledge is almost
+// former state, or have a request in flight that it sent before: a client whose knowledge is almost
 // too old may still send a request, which lives on for its lifetime.
 func DrainTime(t model.Timing) time.Duration { return byAnyClock(t.RequestLifetime + t.MetaMaxAge) }
 

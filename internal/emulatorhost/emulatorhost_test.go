@@ -41,12 +41,12 @@ func TestAwaitIsPatientAndNamesTheAddress(t *testing.T) {
 	}
 	server.Stop()
 	synctest.Test(t, func(t *testing.T) { // sockets that refuse do not hold its time up
-		begun := time.Now()
+		started := time.Now()
 		err := Await(t.Context(), Bigtable)
 		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Addr.String() != address || !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, ErrNone) {
 			t.Errorf("nobody listens: %v", err)
 		}
-		if waited := time.Since(begun); waited != patience {
+		if waited := time.Since(started); waited != patience {
 			t.Errorf("an emulator that starts had %v, not %v", waited, patience)
 		}
 	})
@@ -84,7 +84,7 @@ func TestAwaitWhatIsNoEmulator(t *testing.T) {
 				l := bufconn.Listen(1 << 16)
 				defer l.Close()
 				go c.serve(l)
-				begun := time.Now()
+				started := time.Now()
 				err := await(t.Context(), Bigtable, address, func(ctx context.Context, _, _ string) (net.Conn, error) {
 					conn, err := l.DialContext(ctx)
 					if err == nil {
@@ -95,7 +95,7 @@ func TestAwaitWhatIsNoEmulator(t *testing.T) {
 				if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), c.said) || !strings.Contains(err.Error(), "BIGTABLE_EMULATOR_HOST="+address) {
 					t.Errorf("%v, want %q", err, c.said)
 				}
-				if took := time.Since(begun); took > patience {
+				if took := time.Since(started); took > patience {
 					t.Errorf("%s after %v", c.said, took)
 				}
 			})
@@ -107,11 +107,11 @@ func TestAwaitWhatIsNoEmulator(t *testing.T) {
 func TestAwaitRefusesWhatIsNoAddress(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "localhost", "127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:abc", "http://127.0.0.1:8086/"} {
 		t.Setenv(Bigtable, address)
-		begun := time.Now()
+		started := time.Now()
 		if err := Await(t.Context(), Bigtable); !errors.Is(err, ErrAddress) {
 			t.Errorf("%q: %v", address, err)
 		}
-		if took := time.Since(begun); took > patience {
+		if took := time.Since(started); took > patience {
 			t.Errorf("%q was refused after %v", address, took)
 		}
 	}

@@ -28,7 +28,7 @@ func labelled(key, value string) metric.ObserveOption {
 func (e *Engine) transactionMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	ended := o.Counter("percolator.transactions", "{transaction}", "Attempts of transactions that write, by outcome")
 	resolved := o.Counter("percolator.locks.resolved", "{lock}", "Locks of other transactions that were resolved, by outcome")
-	pending := o.Gauge("percolator.phase_two.pending", "{row}", "Rows that wait for phase two or for being rolled back, or are under way")
+	pending := o.Gauge("percolator.phase_two.pending", "{row}", "Rows that wait for phase two or for being rolled back, or are in flight")
 	left := o.Counter("percolator.phase_two.failures", "{row}", "Rows that phase two gave up and left to lock resolution")
 	committed, conflict := labelled(telemetry.AttrOutcome, "committed"), labelled(telemetry.AttrOutcome, "conflict")
 	aborted, unknown := labelled(telemetry.AttrOutcome, "aborted"), labelled(telemetry.AttrOutcome, "unknown")
@@ -86,12 +86,12 @@ func (e *Engine) collectionMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	cycles := o.Counter("percolator.collection.cycles", "{cycle}", "Cycles of this client's collectors, by outcome")
 	versions := o.Counter("percolator.collection.versions", "{cell}", "Bigtable cells that this client's collectors removed")
 	done, failed := labelled(telemetry.AttrOutcome, "done"), labelled(telemetry.AttrOutcome, "failed")
-	begun := time.Now()
+	started := time.Now()
 	return func(to metric.Observer) {
 		m, asOf := e.Meta.Snapshot()
 		to.ObserveFloat64(age, time.Since(asOf).Seconds())
 		if now, ok := e.Clock.EstimatedTime(); ok {
-			to.ObserveFloat64(lag, e.collectionLag(m, now, time.Since(begun)).Seconds())
+			to.ObserveFloat64(lag, e.collectionLag(m, now, time.Since(started)).Seconds())
 			to.ObserveInt64(holds, m.HoldsAt(now))
 		}
 		to.ObserveInt64(cycles, e.Store.Count.Cycles.Load(), done)

@@ -154,8 +154,8 @@ func TestPositionsOnlyMoveOn(t *testing.T) {
 	})
 }
 
-// A run that gives up its saves, and goes on, never takes its own earlier position for a stranger's,
-// nor stores two that are equal.
+// A run that gives up its saves, and goes on, never takes its own earlier position for a
+// stranger's, nor stores two that are equal.
 func TestPositionsAfterSavesWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	eachPlan(5, func(plan []fault) {

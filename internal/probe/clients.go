@@ -14,7 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 )
 
-// connections of a client. But for one-winner the probe has at most parallel requests under way.
+// connections of a client. But for one-winner the probe has at most parallel requests in flight.
 const (
 	connections = 4
 	parallel    = 64

@@ -86,7 +86,7 @@ func (p *probe) oneWinner(ctx context.Context) (out []health.Finding) {
 	slots, contenders := p.effort.slots, p.effort.contenders
 	var mu sync.Mutex
 	won, doubtful := make([][]string, slots), 0
-	begun := p.now()
+	started := p.now()
 	err := each(ctx, slots*contenders, slots*contenders, func(ctx context.Context, i int) error {
 		slot, who := i/contenders, fmt.Sprint(i%contenders)
 		matched, err := p.backend.CheckAndMutate(ctx, p.table, row, store.CellExists(fmt.Sprint(slot)), nil, putting(layout.MetaFamily, fmt.Sprint(slot), who))
@@ -106,7 +106,7 @@ func (p *probe) oneWinner(ctx context.Context) (out []health.Finding) {
 	if err != nil {
 		return stopped(err)
 	}
-	took := p.now().Sub(begun)
+	took := p.now().Sub(started)
 	got, err := p.values(ctx, row)
 	if err != nil {
 		return stopped(err)

@@ -54,11 +54,11 @@ func (p *probe) latency(ctx context.Context) (out []health.Finding) {
 	} {
 		took := make([]time.Duration, p.effort.samples)
 		for i := range took {
-			begun := p.now()
+			started := p.now()
 			if err := op.send(); err != nil {
 				return append(out, stopped(fmt.Errorf("%s: %w", op.name, err))...)
 			}
-			took[i] = p.now().Sub(begun)
+			took[i] = p.now().Sub(started)
 		}
 		slices.Sort(took)
 		f := health.Found(health.OK, "", "%s: p50 %v, p99 %v of %d", op.name, quantile(took, 50), quantile(took, 99), len(took))
@@ -86,13 +86,13 @@ func (p *probe) oracle(ctx context.Context) (out []health.Finding) {
 	var offset, nearest time.Duration // of the answer that came soonest
 	var last tso.Timestamp
 	for i := range p.effort.samples {
-		begun := p.now()
+		started := p.now()
 		ts, err := p.Oracle.Next(ctx)
 		if err != nil {
 			return stopped(err)
 		}
-		if took := p.now().Sub(begun); i == 0 || took < nearest {
-			nearest, offset = took, ts.Time().Sub(begun.Add(took/2))
+		if took := p.now().Sub(started); i == 0 || took < nearest {
+			nearest, offset = took, ts.Time().Sub(started.Add(took/2))
 		}
 		if ts <= last {
 			out = append(out, failed("percolator tso raise --to now+1m --fence", "the oracle gave %d and then %d", last, ts))
@@ -103,9 +103,9 @@ func (p *probe) oracle(ctx context.Context) (out []health.Finding) {
 	var mu sync.Mutex
 	var highest atomic.Int64
 	seen := map[tso.Timestamp]bool{}
-	begun := time.Now()
+	started := time.Now()
 	err := each(ctx, p.effort.timestamps, parallel, func(ctx context.Context, i int) error {
-		if time.Since(begun) > rateLimit {
+		if time.Since(started) > rateLimit {
 			return nil
 		}
 		floor := highest.Load()
@@ -128,7 +128,7 @@ func (p *probe) oracle(ctx context.Context) (out []health.Finding) {
 	if err != nil {
 		return stopped(err)
 	}
-	rate := float64(len(seen)) / time.Since(begun).Seconds()
+	rate := float64(len(seen)) / time.Since(started).Seconds()
 	if ahead := tso.Timestamp(highest.Load()).Time().Sub(p.now()); ahead > health.ClockTolerance {
 		offset = ahead
 	}

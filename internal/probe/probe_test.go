@@ -159,10 +159,10 @@ func TestEveryLinePasses(t *testing.T) {
 	arrived := new(counter)
 	s.between = arrived.options()
 	server := s.start(t)
-	begun := time.Now()
+	started := time.Now()
 	levels, r := s.levels(t)
 	most := Announce(s.Config)
-	t.Logf("%v, %+v of at most %+v", time.Since(begun), r.Total, most.Total)
+	t.Logf("%v, %+v of at most %+v", time.Since(started), r.Total, most.Total)
 	for i, l := range r.Results {
 		t.Logf("%s %+v: %+v", l.Name, l.Sent, l.Findings)
 		if l.Name != most.Lines[i+1].Name {

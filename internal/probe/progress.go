@@ -46,11 +46,11 @@ func (p *probe) progress(ctx context.Context) []health.Finding {
 	}
 	limited, cancel := context.WithTimeout(ctx, p.ProgressWithin)
 	defer cancel()
-	begun := time.Now()
+	started := time.Now()
 	var keys []string
 	err := p.backend.ReadRows(limited, p.table, store.Prefix(progressPrefix), store.AllLocks(), 0, func(key string) { keys = append(keys, key) },
 		func(layout.Row) bool { return true })
-	took := time.Since(begun).Round(time.Millisecond)
+	took := time.Since(started).Round(time.Millisecond)
 	switch {
 	case err == nil:
 		return health.Unchecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let the deadline cut it",

@@ -98,7 +98,7 @@ func TestTabletsAreAskedForOnceAMinute(t *testing.T) {
 			return []string{"m"}, nil
 		})
 		const minutes = 10
-		for begun := time.Now(); time.Since(begun) < minutes*time.Minute-time.Second; time.Sleep(2 * time.Second) {
+		for started := time.Now(); time.Since(started) < minutes*time.Minute-time.Second; time.Sleep(2 * time.Second) {
 			p.Pick(t.Context(), "t", percolator.All())
 		}
 		if n := asked.Load(); n != minutes {

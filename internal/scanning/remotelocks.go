@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
@@ -22,8 +23,8 @@ import (
 // One request locks a page; a page without dirty rows costs none. Finished rows are unlocked with
 // the next page, or within a second. The methods may be called concurrently.
 type RemoteLocks struct {
-	service    coordination.RowLocks   // nil: none
-	unfinished func(rows []Row) []bool // which rows have cells to run, or running
+	service    coordination.RowLocks            // nil: none
+	unfinished func(rows []layout.RowID) []bool // which rows have cells to run, or running
 	now        func() time.Time
 	holder     string
 
@@ -38,7 +39,7 @@ type RemoteLocks struct {
 }
 
 type heldRow struct {
-	Row
+	layout.RowID
 	hands   int       // scanners that work on it
 	queued  time.Time // when the last scanner was done with it
 	renewed time.Time // or locked; zero: no request for it was answered
@@ -56,7 +57,7 @@ const (
 )
 
 // NewRemoteLocks returns the locks of a worker, none of them taken.
-func NewRemoteLocks(service coordination.RowLocks, unfinished func(rows []Row) []bool, now func() time.Time) *RemoteLocks {
+func NewRemoteLocks(service coordination.RowLocks, unfinished func(rows []layout.RowID) []bool, now func() time.Time) *RemoteLocks {
 	return &RemoteLocks{service: service, unfinished: unfinished, now: now, holder: uuid.NewString(), calls: make(chan struct{}, 1), held: map[uint64]*heldRow{}}
 }
 
@@ -84,7 +85,7 @@ func (l *RemoteLocks) Lock(ctx context.Context, rows []model.Pending) int {
 	for i, r := range rows[:n] {
 		h := l.held[names[i]]
 		if h == nil {
-			h = &heldRow{Row: Row{r.Table, r.Row}}
+			h = &heldRow{RowID: layout.RowID{Table: r.Table, Key: r.Row}}
 			l.held[names[i]] = h
 		}
 		h.hands++
@@ -174,10 +175,10 @@ func (l *RemoteLocks) sort(everything bool) (unlock, renew []uint64) {
 	}
 	now := l.now()
 	resting := now.Before(l.resting)
-	names, rows := make([]uint64, 0, len(l.held)), make([]Row, 0, len(l.held))
+	names, rows := make([]uint64, 0, len(l.held)), make([]layout.RowID, 0, len(l.held))
 	for name, h := range l.held {
 		if h.hands <= 0 {
-			names, rows = append(names, name), append(rows, h.Row)
+			names, rows = append(names, name), append(rows, h.RowID)
 		}
 	}
 	var still []bool

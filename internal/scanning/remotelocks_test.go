@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -57,7 +58,7 @@ func TestRemoteLocks(t *testing.T) {
 	}
 }
 
-func nothingLeft(rows []Row) []bool { return make([]bool, len(rows)) }
+func nothingLeft(rows []layout.RowID) []bool { return make([]bool, len(rows)) }
 
 // ttlLocks is a service as the oracle is, which counts calls.
 type ttlLocks struct {
@@ -110,7 +111,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cDone atomic.Bool
 		service := newTTLLocks()
-		mine := NewRemoteLocks(service, func(rows []Row) []bool {
+		mine := NewRemoteLocks(service, func(rows []layout.RowID) []bool {
 			out := make([]bool, len(rows))
 			for i, r := range rows {
 				out[i] = r.Key == "a" || r.Key == "c" && !cDone.Load()
@@ -201,7 +202,7 @@ func TestRemoteLocksEndForRowsThatWaitLong(t *testing.T) {
 	t.Parallel()
 	s := &lossyLocks{held: map[uint64]string{}, answer: 1}
 	now := time.Unix(0, 0)
-	l := NewRemoteLocks(s, func(rows []Row) []bool { return []bool{true}[:len(rows)] }, func() time.Time { return now })
+	l := NewRemoteLocks(s, func(rows []layout.RowID) []bool { return []bool{true}[:len(rows)] }, func() time.Time { return now })
 	rows := []model.Pending{{Table: "t", Row: "a"}}
 	if l.Lock(t.Context(), rows) != 1 {
 		t.Fatal("not locked")

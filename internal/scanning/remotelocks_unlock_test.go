@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -24,7 +25,7 @@ func (s *slowUnlock) UnlockRows(ctx context.Context, holder string, rows []uint6
 // same worker while the request that unlocks it is under way.
 func TestRowIsNotUnlockedUnderItsScanner(t *testing.T) {
 	s := &slowUnlock{lossyLocks{held: map[uint64]string{}, answer: 1}, make(chan struct{}), make(chan struct{})}
-	l := NewRemoteLocks(s, func(rows []Row) []bool { return make([]bool, len(rows)) }, time.Now)
+	l := NewRemoteLocks(s, func(rows []layout.RowID) []bool { return make([]bool, len(rows)) }, time.Now)
 	rows := []model.Pending{{Table: "t", Row: "a"}}
 	if l.Lock(t.Context(), rows) != 1 {
 		t.Fatal("not locked")

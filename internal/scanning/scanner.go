@@ -188,8 +188,8 @@ func (s *Scanner) sweep(ctx context.Context, table string, r *percolator.Range, 
 
 // readLocked reads a page and locks its rows.
 func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Range, most int) (p Page, err error) {
-	begun := s.Now()
-	defer func() { s.read += s.Now().Sub(begun) }()
+	started := s.Now()
+	defer func() { s.read += s.Now().Sub(started) }()
 	theirs := map[string]bool{} // with Stay: the rows of other scanners of the worker
 	p, err = s.Source.ReadPage(ctx, table, r, most, func(row string) bool {
 		if !s.Rows.TryLock(table, row) {

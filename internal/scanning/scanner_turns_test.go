@@ -32,12 +32,12 @@ func (s *slowSource) ReadPage(_ context.Context, table string, r percolator.Rang
 	if table != "large" {
 		return Page{}, nil
 	}
-	begun := s.now
+	started := s.now
 	for i := range 1000 {
 		key := strconv.Itoa(1000 + i)[1:]
 		switch {
 		case !catalog.InRange(r, key):
-		case s.now.Sub(begun) >= Turn:
+		case s.now.Sub(started) >= Turn:
 			return Page{More: true, Next: key}, nil
 		default:
 			s.over[i]++

@@ -21,7 +21,7 @@ import (
 // A backfill gives an index that was added to an existing table the entries of the cells that are
 // older than it, while the table is in use (docs/PROTOCOL.md, "Indexes"):
 //
-//	drain   wait until every client knows the index and no commit of one that did not is under way
+//	drain   wait until every client knows the index and no commit of one that did not is in flight
 //	sweep   delete entries that are not true: a client with the index wrote the cell, and one without
 //	        the index changed it afterwards
 //	fill    write the entries that are missing, in row order
@@ -106,7 +106,7 @@ type BackfillProgress struct {
 // BackfillReport is what BackfillIndex did.
 type BackfillReport struct {
 	BackfillProgress
-	Resumed bool          // an earlier run had begun
+	Resumed bool          // an earlier run had started
 	Since   tso.Timestamp // ScanIndex can read snapshots from here on; 0: all
 }
 
@@ -135,7 +135,7 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 		err = retry.CheckContext(ctx)
 	}
 	if err == nil && ctx.Err() != nil {
-		err = fmt.Errorf("percolator: backfill not begun: %w", ctx.Err())
+		err = fmt.Errorf("percolator: backfill not started: %w", ctx.Err())
 	}
 	if err != nil {
 		return BackfillReport{}, err

@@ -79,7 +79,7 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 }
 
 // lastRunCommitted is LastRun by what has been committed; 0 in doubt. Under a lock there may be the
-// deletion by a ForgetObserver that has committed, and whose phase two is under way.
+// deletion by a ForgetObserver that has committed, and whose phase two is in flight.
 func lastRunCommitted(v *layout.Versions) tso.Timestamp {
 	if v == nil || v.Corrupt != nil || len(v.Locks) > 0 {
 		return 0

@@ -19,8 +19,8 @@ import (
 
 // deletePosition is the stored position of a deletion. It names the deletion, so that who finds it
 // works for that one. No two of one name are the same, and each takes the place of one that was
-// seen: so a late request changes nothing, be it that the deletion is over and another one for the
-// same cells has begun.
+// seen: so a late request changes nothing, be it that the deletion has ended and another one for
+// the same cells has started.
 type deletePosition struct {
 	position.Position[deleteCell]
 	row     string
@@ -84,7 +84,7 @@ func (c deleteCell) encode() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// claim takes up the deletion of these cells that has begun in the table's life, or begins one.
+// claim takes up the deletion of these cells that has started in the table's life, or begins one.
 func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error {
 	own := rand.Text()
 	return retry.Transiently(ctx, func(ctx context.Context) error {

@@ -64,7 +64,7 @@ type DeleteProgress struct {
 	Deleted   int64 // cells, or those that would be deleted
 	Kept      int64 // cells that had been written since
 	Conflicts int64 // transactions that conflicted with a writer and ran again
-	Resumed   bool  `json:"-"` // an earlier run had begun
+	Resumed   bool  `json:"-"` // an earlier run had started
 }
 
 func (o DeleteOptions) withDefaults() (DeleteOptions, error) {
@@ -107,7 +107,7 @@ func (a *Admin) DeleteRange(ctx context.Context, table string, rows percolator.R
 }
 
 // deleteRange is DeleteRange, of what had committed at before; 0: when it began. A deletion of the
-// same cells that had begun is ended as it is.
+// same cells that had started is ended as it is.
 func (a *Admin) deleteRange(ctx context.Context, table string, rows percolator.Range, before tso.Timestamp, opts DeleteOptions) (DeleteProgress, error) {
 	ctx = store.InBackground(ctx)
 	opts, err := opts.withDefaults()

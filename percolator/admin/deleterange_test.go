@@ -283,7 +283,7 @@ func deleteWithFault(t *testing.T, at func(kind string) bool, fault percolatorte
 	if second.Resumed {
 		want = "a/city a/mail a/name m9/city m95/city z/city z/mail z/name"
 		if second.Before != first.Before && first.Before != 0 {
-			t.Errorf("begun at %d and resumed at %d", first.Before, second.Before)
+			t.Errorf("started at %d and resumed at %d", first.Before, second.Before)
 		}
 	}
 	if now := fixture.ListPeople(t, ctx, env.Client); now != want {

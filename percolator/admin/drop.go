@@ -63,9 +63,9 @@ const (
 // its other columns.
 //
 // Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails
-// with ErrSchemaMismatch, also the commit of a transaction that is under way. Such a transaction
+// with ErrSchemaMismatch, also the commit of a transaction that is in flight. Such a transaction
 // commits in all its tables or in none. Snapshots from before the drop show other tables as before,
-// and nothing of this one; a scan that has begun ends with ErrSchemaMismatch. A table or an index
+// and nothing of this one; a scan that has started ends with ErrSchemaMismatch. A table or an index
 // of the same name can be created when the safepoint has passed the drop.
 //
 // It first waits until no client writes to the table any more (80 s by default, twice as long for
@@ -199,7 +199,7 @@ func (a *Admin) deleteColumn(ctx context.Context, c meta.DroppedColumn) (ours bo
 			if err != nil {
 				return false, err
 			}
-			earlier = p.Before < at // it ended one that had begun before the drain, and lacks what came since
+			earlier = p.Before < at // it ended one that had started before the drain, and lacks what came since
 		}
 	}
 	return true, a.e.Meta.ForgetColumn(ctx, c)

@@ -291,7 +291,7 @@ func TestDropLeavesLaterColumnsToTheirDrain(t *testing.T) {
 	}
 }
 
-// A deletion of the column that had begun before the drop deletes what is older than itself. The
+// A deletion of the column that had started before the drop deletes what is older than itself. The
 // drop ends it, and deletes the rest.
 func TestDropOfAColumnBesideAnEarlierDeletion(t *testing.T) {
 	t.Parallel()

@@ -193,7 +193,7 @@ func countEntries(stream iter.Seq2[percolator.Entry, error]) (n int, err error) 
 }
 
 // An index is being dropped, and writers maintain it no more. Neither a client that could not read
-// the meta row meanwhile scans it, nor does a scan go on that had begun before (I26).
+// the meta row meanwhile scans it, nor does a scan go on that had started before (I26).
 func TestIndexScanBesideADrop(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestIndexScanBesideADrop(t *testing.T) {
 				}
 			}
 			if n, err := rest(); !errors.Is(err, percolator.ErrSchemaMismatch) {
-				t.Errorf("the scan that had begun before: %d entries, and then %v", n, err)
+				t.Errorf("the scan that had started before: %d entries, and then %v", n, err)
 			}
 			return nil
 		}

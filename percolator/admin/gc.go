@@ -124,7 +124,7 @@ func (c *Collector) Run(ctx context.Context) error { return c.c.Run(ctx) }
 // then, and Holder the other collector.
 //
 // Errors: ErrLeased if another collector holds the lease and nothing is left for this one to erase;
-// ErrLocked if a transaction older than the retention is still alive; ErrConflict if holds were taken
-// again and again meanwhile; ErrCorrupt for a lock that cannot be resolved; those of the store. The
-// next cycle continues one that failed.
+// ErrLocked if a transaction older than the retention is still alive; ErrConflict if holds were
+// taken again and again meanwhile; ErrCorrupt for a lock that cannot be resolved; those of the
+// store. The next cycle continues one that failed.
 func (c *Collector) Collect(ctx context.Context) (Collection, error) { return c.c.Collect(ctx) }

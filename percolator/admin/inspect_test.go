@@ -205,7 +205,8 @@ func TestInspectLocks(t *testing.T) {
 	}
 }
 
-// TestInspectSessions: a lock of a client whose session has ended is dead before its TTL is over.
+// TestInspectSessions: a lock of a client whose session has ended is dead before its TTL has
+// passed.
 func TestInspectSessions(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)

@@ -72,7 +72,7 @@ func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
 	return a.e.Meta.RequireTable(ctx, at.Table)
 }
 
-// inspection is one InspectRow under way.
+// inspection is a running InspectRow.
 type inspection struct {
 	e       *engine.Engine
 	opts    InspectOptions

@@ -14,7 +14,8 @@ import (
 )
 
 // A lock has its primary in a table that a client does not know yet. Where the client cannot read
-// the schema, that table is not missing, and the lock not corrupt: who meets it may try again (I26).
+// the schema, that table is not missing, and the lock not corrupt: who meets it may try again
+// (I26).
 func TestLockOfANewTableBesideASilentSchema(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -49,7 +49,7 @@ type ObserverProgress struct {
 	Rows    int64  // looked at, of those that have the column
 	Changed int64  // Notified, or freed of an acknowledgment
 	Total   int64  // rows that have the column, counted at the beginning; 0: not counted
-	Resumed bool   `json:"-"` // an earlier run had begun
+	Resumed bool   `json:"-"` // an earlier run had started
 }
 
 func (o ObserverOptions) withDefaults() (ObserverOptions, error) {

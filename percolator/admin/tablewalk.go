@@ -18,7 +18,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// batchesAhead is how many batches, of one transaction each, are under way at once.
+// batchesAhead is how many batches, of one transaction each, are in flight at once.
 const batchesAhead = 16
 
 // A tableWalk goes through rows of a table in order, a few at a time, each time in a transaction of

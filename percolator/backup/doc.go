@@ -53,11 +53,11 @@ var (
 	// ErrHoldGone: the hold of an interrupted backup has ended, so its snapshot may have been
 	// collected. Restart the backup.
 	ErrHoldGone = errors.New("the hold of this backup has ended")
-	// ErrIncomplete: there is no manifest. The backup has not finished, or none was begun.
+	// ErrIncomplete: there is no manifest. The backup has not finished, or none was started.
 	ErrIncomplete = errors.New("there is no complete backup here")
 	// ErrDamaged: an object is missing or differs from what was written.
 	ErrDamaged = errors.New("damaged")
-	// ErrOtherPlan: the backup begun here has other tables, or comes from an instance with another
+	// ErrOtherPlan: the backup started here has other tables, or comes from an instance with another
 	// schema. Restart it, or choose another store.
-	ErrOtherPlan = errors.New("another backup was begun here")
+	ErrOtherPlan = errors.New("another backup was started here")
 )

@@ -66,7 +66,7 @@ type Table struct {
 	Splits [][]byte `json:"splits,omitempty"`
 }
 
-// storedPlan is the object: what only a backup under way needs is not in the manifest.
+// storedPlan is the object: what only a running backup needs is not in the manifest.
 type storedPlan struct {
 	Plan
 	Hold   holdRecord `json:"hold"`
@@ -211,7 +211,7 @@ func decode(name string, b []byte, v any, p *Plan) error {
 	return nil
 }
 
-// readPlan returns nil if no backup was begun.
+// readPlan returns nil if no backup was started.
 func readPlan(ctx context.Context, s Store) (*storedPlan, error) {
 	b, err := get(ctx, s, planName, maxSmallObject)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -42,11 +42,11 @@ func testValuesThatExpireAreRestored(t *testing.T) {
 	must(t, err)
 	c := g.open()
 	tools := admin.New(c)
-	begun := time.Now()
+	started := time.Now()
 	s, err := c.Snapshot(ctx)
 	must(t, err)
 	for e, err := range s.Scan(ctx, "t", percolator.All(), "told") {
-		if must(t, err); e.Expires != e.CommitTS.Add(ttl) || e.Expires.Time().Before(begun.Add(ttl-time.Hour)) {
+		if must(t, err); e.Expires != e.CommitTS.Add(ttl) || e.Expires.Time().Before(started.Add(ttl-time.Hour)) {
 			t.Errorf("restored at %v, expires at %v", e.CommitTS.Time(), e.Expires.Time())
 		}
 	}

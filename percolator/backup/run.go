@@ -68,7 +68,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run makes a backup, or resumes the one that was begun in the store. It waits for locks of live
+// Run makes a backup, or resumes the one that was started in the store. It waits for locks of live
 // transactions as a reader does. When it fails or ctx ends, what it has written stays, and the next
 // Run goes on from there. Two Runs must not write to one store at the same time.
 //
@@ -206,7 +206,7 @@ func (r *run) awaitWeak(ctx context.Context) error {
 	return transfer.AwaitWeak(ctx, r.client.Engine())
 }
 
-// stillOurs fails if another process has begun or completed a backup here meanwhile.
+// stillOurs fails if another process has started or completed a backup here meanwhile.
 func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
 	m, err := ReadManifest(ctx, r.store)
 	if m != nil {

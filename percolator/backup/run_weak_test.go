@@ -143,9 +143,9 @@ func TestAwaitWeakByTheMonotonicClock(t *testing.T) {
 	ctx := testContext(t)
 	for _, jump := range []time.Duration{0, time.Hour} {
 		env.Clock.Advance(jump)
-		begun := time.Now()
+		started := time.Now()
 		must(t, transfer.AwaitWeak(ctx, env.Client.Engine()))
-		if d := time.Since(begun); d < lifetime {
+		if d := time.Since(started); d < lifetime {
 			t.Errorf("waited %v after a jump by %v", d, jump)
 		}
 	}

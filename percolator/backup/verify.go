@@ -129,7 +129,7 @@ type Summary struct {
 	Progress Progress  // of one that is not complete
 }
 
-// Describe tells what is in a store, without reading chunks. ErrIncomplete: no backup was begun
+// Describe tells what is in a store, without reading chunks. ErrIncomplete: no backup was started
 // there.
 func Describe(ctx context.Context, s Store) (*Summary, error) {
 	m, err := ReadManifest(ctx, s)

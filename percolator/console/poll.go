@@ -40,7 +40,7 @@ type poller struct {
 	probes   []*probe
 	interest map[string]time.Time // by page: when a viewer looked last
 	watchers map[string]int       // by page: who is kept up to date
-	turn     int64                // counts the polls that have begun
+	turn     int64                // counts the polls that have started
 	state    state
 	rates    *rates
 	history  history

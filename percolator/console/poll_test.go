@@ -301,7 +301,7 @@ func TestLocksForThoseWhoLook(t *testing.T) {
 }
 
 // A source that hangs or fails is shown as such, the others go on, and it is never asked twice at
-// once. A walk over tables that hangs is not begun again soon, anything else is.
+// once. A walk over tables that hangs is not started again soon, anything else is.
 func TestSourceThatDoesNotAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name, source, shown, why string

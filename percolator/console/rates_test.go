@@ -141,7 +141,7 @@ func TestRatesByUptime(t *testing.T) {
 	}
 }
 
-// What a client has counted that has just begun is a rate of now; of an older one it may be from
+// What a client has counted that has just started is a rate of now; of an older one it may be from
 // long ago.
 func TestRateOfANewClient(t *testing.T) {
 	t.Parallel()

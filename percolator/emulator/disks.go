@@ -316,7 +316,7 @@ func (r *diskRead) pay(n int64, step func(done int64) error) error {
 		return err
 	}
 	// Google's client does not repeat it.
-	return status.Error(codes.Canceled, "the time of the request is over")
+	return status.Error(codes.Canceled, "the time of the request has passed")
 }
 
 // name tells the client, if it has asked, that nothing comes up to key.

@@ -153,7 +153,7 @@ func (c *calls) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clie
 	return s, nil
 }
 
-// streamed is how many answers of a stream may be under way: as a connection, it holds the emulator
+// streamed is how many answers of a stream may be in flight: as a connection, it holds the emulator
 // up when the reader does not read.
 const streamed = 16
 

@@ -50,7 +50,7 @@ type BulkReport struct {
 }
 
 // ErrNotBegun: the first rows of an import's source were wrong, so the table stayed open.
-var ErrNotBegun = errors.New("the import has not begun, and the table is as it was")
+var ErrNotBegun = errors.New("the import has not started, and the table is as it was")
 
 // Bulk writes the rows of a source into an empty table, many times as fast as transactions would:
 // without locks, in one mutation for each row. Meanwhile no client can use the table

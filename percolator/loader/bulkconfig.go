@@ -36,7 +36,7 @@ type BulkConfig struct {
 	// without. 0: none.
 	Probe int
 
-	// Concurrency is how many requests are under way at once. 0: 8. At most 256.
+	// Concurrency is how many requests are in flight at once. 0: 8. At most 256.
 	Concurrency int
 	// RowsPerRequest is how many rows are written at once, at most. 0: 512. At most 512.
 	RowsPerRequest int

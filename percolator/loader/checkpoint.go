@@ -98,7 +98,7 @@ func (c *checkpoint) claim(ctx context.Context, anew func(record) bool) (at reco
 	return at, claimed, err
 }
 
-// save stores r, and tries again after transient errors. ErrTakenOver: another loader has begun
+// save stores r, and tries again after transient errors. ErrTakenOver: another loader has started
 // since. ErrConflict: a repair has removed the position.
 func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 	if c.name == "" {

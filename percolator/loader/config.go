@@ -20,7 +20,7 @@ type Config struct {
 	// Restart begins at the beginning, whatever position is stored.
 	Restart bool
 
-	// Concurrency is how many transactions are under way at once. 0: 8. At most 1024.
+	// Concurrency is how many transactions are in flight at once. 0: 8. At most 1024.
 	Concurrency int
 	// ItemsPerTransaction is how many items one transaction takes at most. 0: 256. At most 10,000.
 	ItemsPerTransaction int

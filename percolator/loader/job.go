@@ -102,7 +102,7 @@ type Failure[T any] struct {
 	Err      error
 }
 
-// ErrTakenOver: another loader has begun under the same name, and continues the load.
+// ErrTakenOver: another loader has started under the same name, and continues the load.
 var ErrTakenOver = errors.New("another loader has taken over")
 
 // ItemError is the error of a load that ended because of an item.

@@ -1,7 +1,7 @@
 // Package model declares the types that percolator, its tools and its engine share: cells, ranges,
 // schemas, locks, notifications, holds, plans, reports and errors. Programs name most of them by
-// package percolator; tools, what package admin takes and returns. It knows neither the store nor the
-// layout of a cell in it.
+// package percolator; tools, what package admin takes and returns. It knows neither the store nor
+// the layout of a cell in it.
 package model
 
 import (

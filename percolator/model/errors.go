@@ -24,8 +24,8 @@ var (
 	// does). errors.As with *ConflictError tells which cell.
 	ErrConflict = errors.New("conflict")
 	// ErrLocked: the lock of another transaction stood in the way. A reader has waited for it until
-	// its context ended, a Collector for half of its lease. A writer does not wait: it gets ErrConflict
-	// as well, and may run again.
+	// its context ended, a Collector for half of its lease. A writer does not wait: it gets
+	// ErrConflict as well, and may run again.
 	ErrLocked = errors.New("locked")
 	// ErrOutcomeUnknown: the context ended or the client was closed before it was known whether the
 	// transaction committed, or the collector may have removed its record. It may have committed,

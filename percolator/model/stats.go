@@ -32,7 +32,7 @@ type Stats struct {
 
 // Contention is how a client's Updates queue now, and where its transactions have conflicted.
 type Contention struct {
-	Attempts int // of Updates, under way
+	Attempts int // of Updates, in flight
 	Waiting  int // Updates that wait for an attempt
 	Limit    int // of attempts at once
 

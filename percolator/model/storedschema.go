@@ -30,7 +30,7 @@ func (st IndexState) Complete(ts tso.Timestamp) bool { return !st.Building && ts
 // JournalState tells how far the journal can be trusted. The zero value stands for one that was
 // created with the instance and has always been complete.
 type JournalState struct {
-	// Names the building under way, during which passes find what was written before it.
+	// Names the current building, during which passes find what was written before it.
 	Building string `json:",omitempty"`
 	// Older work was announced below it, so from this safepoint on collection goes by the journal.
 	Since tso.Timestamp `json:",omitempty"`

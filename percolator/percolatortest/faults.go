@@ -281,7 +281,7 @@ func (f *Faults) awaitKept(ctx context.Context, k *kept) answer {
 	case <-f.dead.Done():
 		return answer{err: f.errCrashed()}
 	case <-f.over.Done():
-		return answer{err: status.Error(codes.Unavailable, "percolatortest: the test is over")}
+		return answer{err: status.Error(codes.Unavailable, "percolatortest: the test has ended")}
 	case <-ctx.Done():
 		return answer{err: status.FromContextError(ctx.Err()).Err()}
 	}

@@ -48,7 +48,7 @@ type kept struct {
 	result  chan answer   // with room for one
 }
 
-// keep adds a request, unless the hold is over.
+// keep adds a request, unless the hold has ended.
 func (h *Hold) keep(r Request, finish func() answer) (*kept, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

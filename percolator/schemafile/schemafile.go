@@ -102,22 +102,22 @@ func Parse(text []byte) (*percolator.Schema, error) {
 
 // oneDocument refuses a second document, which the decoder would not look at.
 func oneDocument(text []byte) error {
-	begun, ended := false, false
+	started, ended := false, false
 	line := 0
 	for l := range bytes.Lines(text) {
 		line++
 		l = bytes.TrimRight(l, " \t\r\n")
 		mark, rest, _ := bytes.Cut(bytes.ReplaceAll(l, []byte("\t"), []byte(" ")), []byte(" "))
 		switch separates := bytes.Equal(mark, []byte("---")); {
-		case begun && separates, ended && len(l) > 0 && l[0] != '#':
+		case started && separates, ended && len(l) > 0 && l[0] != '#':
 			return fmt.Errorf("line %d: a second document", line)
-		case begun && bytes.Equal(mark, []byte("...")):
+		case started && bytes.Equal(mark, []byte("...")):
 			ended = true
 		case separates:
 			rest = bytes.TrimSpace(rest)
-			begun = len(rest) > 0 && rest[0] != '#'
+			started = len(rest) > 0 && rest[0] != '#'
 		case len(l) > 0 && l[0] != '#':
-			begun = true
+			started = true
 		}
 	}
 	return nil

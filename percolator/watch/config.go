@@ -37,8 +37,8 @@ var (
 	// built. Store a schema with a journal, and wait until workers, or percolator sweep, have built
 	// it.
 	ErrNoJournal = errors.New("the instance has no complete journal")
-	// ErrTakenOver: another watcher has begun under the same name.
-	ErrTakenOver = errors.New("another watcher has begun under the same name")
+	// ErrTakenOver: another watcher has started under the same name.
+	ErrTakenOver = errors.New("another watcher has started under the same name")
 )
 
 // Column is a column that is watched; Name "" stands for all columns of the table.

@@ -87,10 +87,10 @@ func (r *reading) take(id journal.StreamID, row journal.StreamRow) bool {
 // entry notes what an entry says of watched tables. There may be several of one transaction, parts
 // or copies.
 func (r *reading) entry(e model.JournalEntry, at place) {
-	var rows []journal.RowName
+	var rows []layout.RowID
 	for _, row := range e.Rows {
 		if _, watched := r.columns[row.Table]; watched {
-			rows = append(rows, journal.RowName{Table: row.Table, Key: row.Key})
+			rows = append(rows, layout.RowID{Table: row.Table, Key: row.Key})
 		}
 	}
 	if len(rows) == 0 || e.Primary.Table == "" { // what has no primary writes nothing

@@ -13,7 +13,7 @@ import (
 )
 
 // A consumer begins at its position again, with one more table. It gets what commits there above
-// the position, also what had begun before.
+// the position, also what had started before.
 func TestPositionWithOtherColumns(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ func streamsOf(t testing.TB, record []byte) int {
 func saved(t testing.TB, ctx context.Context, env *percolatortest.Env, value string, cfg watch.Config) {
 	t.Helper()
 	f := follow(t, ctx, env.NewClient(), cfg)
-	time.Sleep(3 * time.Second) // it has begun
+	time.Sleep(3 * time.Second) // it has started
 	want := ""
 	for i := range 2 {
 		row := fmt.Sprint(value, i)
@@ -82,7 +82,7 @@ func TestPositionAmongManyClients(t *testing.T) {
 }
 
 // A position that a watcher of an earlier version has stored, and could not replace, is taken over,
-// and begun anew (J10).
+// and started anew (J10).
 func TestPositionThatAnEarlierVersionHasStuck(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -83,11 +84,11 @@ type watcher struct {
 type txn struct {
 	start   tso.Timestamp
 	primary model.Cell
-	rows    []journal.RowName // in watched tables
-	at      []place           // of its entries
-	commit  tso.Timestamp     // 0: not known
-	looks   int               // at whether it is dead
-	look    time.Time         // the next one
+	rows    []layout.RowID // in watched tables
+	at      []place        // of its entries
+	commit  tso.Timestamp  // 0: not known
+	looks   int            // at whether it is dead
+	look    time.Time      // the next one
 }
 
 // place is a row of a stream.

@@ -105,7 +105,7 @@ func readAccounts(ctx context.Context, r percolator.Scanner, urls []string, pref
 // accountsBytes bounds the filter of one request, below what a scan allows.
 const accountsBytes = 15 << 10
 
-// accountScans is how many such requests are under way at once.
+// accountScans is how many such requests are in flight at once.
 const accountScans = 8
 
 func scanAccounts(ctx context.Context, r percolator.Scanner, o percolator.ScanOptions, found map[string]account) error {

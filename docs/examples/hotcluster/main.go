@@ -2,7 +2,7 @@
 // paper): many documents with the same content belong to one cluster, whose row lists them.
 //
 //   - Directly: the observer of a document reads the list, changes it and writes it back. All
-//     documents of a cluster write one cell, so of the runs that are under way at the same time one
+//     documents of a cluster write one cell, so of the runs that are in flight at the same time one
 //     commits, and the others have done their work for nothing.
 //   - Split in two: the observer of a document writes a cell of its own beside the cluster, which
 //     no other observer writes, and notifies the cluster weakly, which conflicts with nothing. The

@@ -93,5 +93,5 @@ func (w *world) collect(p *process) {
 }
 
 func (w *world) collectorConfig() admin.CollectorConfig {
-	return admin.CollectorConfig{Interval: time.Second, Lease: 2 * w.cfg.LockTTL, RowsPerSecond: 1_000_000}
+	return admin.CollectorConfig{Interval: time.Second, Lease: min(max(time.Second, 2*w.cfg.LockTTL), 20*time.Second), RowsPerSecond: 1_000_000}
 }

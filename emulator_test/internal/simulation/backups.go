@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/observers"
@@ -33,10 +34,14 @@ type savedBackup struct {
 }
 
 const (
-	backupsMost  = 2 // of an episode
-	backupHold   = 10 * time.Minute
+	backupsMost  = 2        // of an episode
 	backupChunks = 16 << 10 // so that there are several of a table
 )
+
+// backupHold is how long the hold of a backup lasts at least: an export waits for a drain first.
+func (w *world) backupHold() time.Duration {
+	return max(10*time.Minute, 2*catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)))
+}
 
 // next is the backup that is under way, or a new one; nil: there were enough.
 func (b *backups) next(had workload.Growth) *savedBackup {
@@ -75,7 +80,7 @@ func (w *world) backUp(p *process) {
 			return
 		}
 		o := objectsOf{b.objects, w, p}
-		m, err := backup.Run(p.ctx, p.client, o, backup.Options{ChunkBytes: backupChunks, HoldTTL: backupHold})
+		m, err := backup.Run(p.ctx, p.client, o, backup.Options{ChunkBytes: backupChunks, HoldTTL: w.backupHold()})
 		if errors.Is(err, backup.ErrComplete) { // by a process that died, or did not learn of it
 			m, err = backup.ReadManifest(p.ctx, o)
 		}
@@ -174,7 +179,7 @@ func (w *world) runOnce(ctx context.Context, p *process, r *workload.Restored) e
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- worker.Run(wctx) }()
-	idle, cancel := context.WithTimeout(ctx, idleWithin)
+	idle, cancel := context.WithTimeout(ctx, w.idleWithin())
 	defer cancel()
 	for again := 1; again > 0 && err == nil; {
 		err = worker.WaitIdle(idle)

@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -67,6 +68,19 @@ const (
 	storeRateMost = 0.05
 )
 
+// extreme takes times at a limit of what Config and Timing allow, in one of four episodes.
+func (e *episode) extreme(r *rand.Rand) {
+	const second, minute = time.Second, time.Minute
+	switch r.IntN(12) {
+	case 0: // knowledge is as old as requests may be, and requests as old as may be
+		e.LockTTL, e.Retention, e.Timing = 2*second, 2*minute, percolator.Timing{RequestLifetime: 30 * second, MetaMaxAge: 30 * second}
+	case 1: // knowledge outlasts the retention
+		e.LockTTL, e.Retention, e.Timing = 2*second, minute, percolator.Timing{RequestLifetime: second, MetaMaxAge: 10 * minute}
+	case 2: // locks outlast the retention
+		e.LockTTL, e.Retention, e.Timing = 10*minute, minute, percolator.Timing{RequestLifetime: 5 * second, MetaMaxAge: 5 * second}
+	}
+}
+
 func (cfg Config) detail() (e episode, err error) {
 	e = episode{Config: cfg}
 	r := newDice(cfg.Seed).next("detail")
@@ -83,6 +97,7 @@ func (cfg Config) detail() (e episode, err error) {
 		e.LockTTL, e.Retention = 500*time.Millisecond, time.Minute
 		e.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: time.Second}
 	}
+	e.extreme(newDice(cfg.Seed).next("extremes"))
 	e.expiry, e.turnsJournal = expiryOf(cfg.Seed, e.Retention), newDice(cfg.Seed).next("journal").IntN(6) == 0
 	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
 	e.copiesMeetImports = e.repairs && newDice(cfg.Seed).next("meet").IntN(2) == 0

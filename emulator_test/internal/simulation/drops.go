@@ -203,7 +203,7 @@ func (w *world) finishDrop(ctx context.Context, p *process) {
 			return
 		}
 		if errors.Is(err, admin.ErrHeld) {
-			w.advance(ctx, p, 2*backupHold)
+			w.advance(ctx, p, 2*w.backupHold())
 		}
 	}
 	w.problem("%s is not dropped after the last fault: %v", d, err)

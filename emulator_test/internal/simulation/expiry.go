@@ -57,7 +57,7 @@ func (w *world) expireAll(ctx context.Context, p *process, rest func()) {
 	// A call first ends another's cycle, without counting its deletions.
 	others := true
 	for range expiryCycles {
-		w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
+		w.advance(ctx, p, w.longAfter())
 		done, err := collector.Collect(ctx)
 		w.note("collected what had expired: %+v, %v", done, err)
 		if err == nil && !others && done.Expired+done.Postponed == 0 {

@@ -204,7 +204,7 @@ func (w *world) collectFor(ctx context.Context, p *process) {
 		return
 	}
 	collect := func() error {
-		w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
+		w.advance(ctx, p, w.longAfter())
 		_, err := collector.Collect(ctx)
 		return err
 	}

@@ -160,7 +160,7 @@ func (w *world) finishRebuild(ctx context.Context, p *process) {
 			return
 		}
 		if errors.Is(err, admin.ErrHeld) {
-			w.advance(ctx, p, 2*backupHold)
+			w.advance(ctx, p, 2*w.backupHold())
 		}
 	}
 	w.problem("the index of cards is not dropped after the last fault: %v", err)

@@ -16,9 +16,8 @@ import (
 
 // How long everything may take, in virtual time, after the last fault.
 const (
-	stopWithin = 5 * time.Minute  // until every transaction under way has ended
-	idleWithin = 10 * time.Minute // until the observers have nothing left to do
-	restWithin = time.Hour        // until everything is collected, without deliberate waits
+	stopWithin = 5 * time.Minute // until every transaction under way has ended
+	restWithin = time.Hour       // until everything is collected, without deliberate waits
 )
 
 // rest lets the store come to rest and judges everything.
@@ -68,6 +67,13 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	return history.Check(w.history, rules), nil
 }
 
+// idleWithin bounds how long the observers take until they have nothing left to do: locks of the
+// dead are in the way for as long as they live.
+func (w *world) idleWithin() time.Duration { return 10*time.Minute + 2*w.cfg.LockTTL }
+
+// longAfter is when everything is old, and holds have expired.
+func (w *world) longAfter() time.Duration { return w.cfg.Retention + w.backupHold() + 10*time.Minute }
+
 // comeToRest waits until no observer has anything left to do.
 func (w *world) comeToRest(ctx context.Context, p *process) {
 	w.besideWorker(ctx, p, func(rest func()) { rest() })
@@ -84,7 +90,7 @@ func (w *world) besideWorker(ctx context.Context, p *process, f func(rest func()
 	done := make(chan error, 1)
 	go func() { done <- worker.Run(wctx) }()
 	f(func() {
-		idle, cancel := context.WithTimeout(ctx, idleWithin)
+		idle, cancel := context.WithTimeout(ctx, w.idleWithin())
 		defer cancel()
 		for again := 1; again > 0; {
 			if err := worker.WaitIdle(idle); err != nil {
@@ -129,7 +135,7 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 			w.problem("the last collection: %+v, %v", done, err)
 		}
 	}
-	w.advance(ctx, p, w.cfg.Retention+20*time.Minute) // everything is old, and holds have expired
+	w.advance(ctx, p, w.longAfter()) // everything is old, and holds have expired
 	cycle()
 	// One sweep finds what is left: but a worker may have begun it before, and rolling back what it
 	// finds may leave a marker at a primary (J8), for another one.
@@ -151,7 +157,7 @@ func (w *world) collectAll(ctx context.Context, p *process) {
 		if done.Started > rested { // it looked at everything
 			repeated = 0
 		}
-		w.advance(ctx, p, w.cfg.Retention+20*time.Minute)
+		w.advance(ctx, p, w.longAfter())
 		cycle()
 		if err != nil || done.Announced == 0 && done.Started > rested {
 			return

@@ -26,7 +26,7 @@ func TestAllocations(t *testing.T) {
 		writes = append(writes, &Write{Cell: model.Cell{Table: "t", Row: "row", Column: fmt.Sprint("column-", i)}, Kind: layout.KindPut, Value: []byte("value")})
 	}
 	c := &Committer{Store: new(store.Store), Config: store.Settings{LockTTL: 10 * time.Second}, Locks: &locks.Resolver{Sessions: sessions}}
-	cm := &commit{c: c, startTS: start, begun: time.Now(), primary: writes[0]}
+	cm := &commit{c: c, startTS: start, started: time.Now(), primary: writes[0]}
 	narrow, broad := &rowWrites{table: "t", row: "row", writes: writes[:1]}, &rowWrites{table: "t", row: "row", writes: writes}
 	var mut *store.Mutation
 	for _, c := range []struct {

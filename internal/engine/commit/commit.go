@@ -66,7 +66,7 @@ type commit struct {
 	c       *Committer
 	schema  *catalog.Catalog // by which the writes were prepared
 	startTS tso.Timestamp
-	begun   time.Time
+	started time.Time
 	rows    []*rowWrites // the primary's row first
 	primary *Write
 	weak    []model.Cell
@@ -99,7 +99,7 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 		return 0, err
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("percolator: commit not begun: %w", err)
+		return 0, fmt.Errorf("percolator: commit not started: %w", err)
 	}
 	if len(writes) == 0 && len(weak) == 0 {
 		return tx.StartTimestamp(), nil
@@ -108,11 +108,11 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 	ctx, span := c.Store.Trace.Start(ctx, "percolator.commit", "")
 	span.Timestamp("percolator.start_timestamp", tx.StartTimestamp())
 	span.Count("percolator.cells", len(writes))
-	begun := time.Now()
+	started := time.Now()
 	ts, err := tx.commit(ctx, writes, weak)
 	c.Store.Count.Ended(err)
 	c.contention.note(err)
-	c.Store.Count.Latency[telemetry.OpCommit].Add(time.Since(begun))
+	c.Store.Count.Latency[telemetry.OpCommit].Add(time.Since(started))
 	c.Store.Metrics.Transaction(ctx, time.Since(tx.since), err)
 	if err == nil {
 		span.Timestamp("percolator.commit_timestamp", ts)
@@ -160,7 +160,7 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 // greater of two, since this process's clock stands still while its machine is suspended. Before
 // the commit point the oracle's time is at least commit_ts.
 func (cm *commit) checkAge(ctx context.Context) error {
-	if err := cm.c.checkAge(cm.startTS, cm.begun); err != nil {
+	if err := cm.c.checkAge(cm.startTS, cm.started); err != nil {
 		return err
 	}
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
@@ -199,8 +199,8 @@ func (cm *commit) tables(yield func(string) bool) {
 	}
 }
 
-func (c *Committer) checkAge(ts tso.Timestamp, begun time.Time) error {
-	if age := max(time.Since(begun), c.Meta.Age(ts)); age > c.Config.Retention/2 {
+func (c *Committer) checkAge(ts tso.Timestamp, started time.Time) error {
+	if age := max(time.Since(started), c.Meta.Age(ts)); age > c.Config.Retention/2 {
 		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), c.Config.Retention)
 	}
 	return nil
@@ -274,24 +274,24 @@ func (cm *commit) timestamp(ctx context.Context) (ts tso.Timestamp, deadline tim
 }
 
 func (cm *commit) tracedPrewrite(ctx context.Context) error {
-	begun := time.Now()
+	started := time.Now()
 	ctx, span := cm.c.Store.Trace.Start(ctx, "percolator.prewrite", "")
 	span.Count("percolator.rows", len(cm.rows))
 	err := cm.prewrite(ctx)
-	cm.c.Store.Metrics.Phase(ctx, "prewrite", begun, err)
+	cm.c.Store.Metrics.Phase(ctx, "prewrite", started, err)
 	span.End(err)
 	return err
 }
 
 // commitPoint commits the primary's row. afterLifetime decides what stays open within its lifetime.
 func (cm *commit) commitPoint(ctx context.Context, commitTS tso.Timestamp) error {
-	begun := time.Now()
+	started := time.Now()
 	pctx, span := cm.c.Store.Trace.Start(ctx, "percolator.commit_primary", cm.primary.Cell.Table)
 	err := cm.commitPrimary(pctx, commitTS)
 	if errors.Is(err, model.ErrOutcomeUnknown) && ctx.Err() == nil && !time.Now().Before(cm.until) {
 		err = cm.afterLifetime(pctx, err)
 	}
-	cm.c.Store.Metrics.Phase(pctx, "primary", begun, err)
+	cm.c.Store.Metrics.Phase(pctx, "primary", started, err)
 	span.End(err)
 	return err
 }

@@ -26,7 +26,7 @@ func prewritten(t *testing.T) (*history, *commit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), started: tx.started, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err = cm.group(tx.order, nil); err == nil {
 		err = cm.prewrite(ctx)
 	}
@@ -107,7 +107,7 @@ func TestTheLifetimeOfACommitBeginsBeforeItsWeakNotifications(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, weak: []model.Cell{cell("weak", "poke")}, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), started: tx.started, weak: []model.Cell{cell("weak", "poke")}, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err = cm.group(tx.order, nil); err == nil {
 		_, err = cm.firstPhase(h.ctx)
 	}
@@ -133,7 +133,7 @@ func TestNothingIsNotifiedALifetimeAfterItsTimestampWasAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.c.Clock.Oracle = lateOracle{h.c.Clock.Oracle, h.c.Store.Timing.RequestLifetime}
-	cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, weak: []model.Cell{cell("weak", "poke")}, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), started: tx.started, weak: []model.Cell{cell("weak", "poke")}, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err = cm.group(tx.order, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestAnEntryLeadsToWhatIsNotifiedWithinItsLifetime(t *testing.T) {
 	h := newHistory(t, layertest.StartEmulator(t), "i")
 	lifetime := h.c.Store.Timing.RequestLifetime
 	for age, announced := range map[time.Duration]bool{0: false, lifetime / 4: false, 3 * lifetime / 4: true, 2 * lifetime: true} {
-		cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: 1, begun: time.Now(), weak: []model.Cell{cell("weak", "poke")}}
+		cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: 1, started: time.Now(), weak: []model.Cell{cell("weak", "poke")}}
 		err := cm.journal(h.ctx)
 		if err == nil {
 			err = cm.entry.Wait(h.ctx)
@@ -162,7 +162,7 @@ func TestAnEntryLeadsToWhatIsNotifiedWithinItsLifetime(t *testing.T) {
 		}
 		rows := h.c.Journal.Own.Appended()
 		cm.appended = cm.appended.Add(-age)
-		begun := time.Now()
+		started := time.Now()
 		ts, deadline, err := cm.timestamp(h.ctx)
 		if err != nil || ts == 0 {
 			t.Fatalf("after %v: %d, %v", age, ts, err)
@@ -170,7 +170,7 @@ func TestAnEntryLeadsToWhatIsNotifiedWithinItsLifetime(t *testing.T) {
 		if more := h.c.Journal.Own.Appended() - rows; (more == 1) != announced {
 			t.Errorf("after %v: entries name %d more rows", age, more)
 		}
-		if want := cm.appended.Add(lifetime); !announced && !deadline.Equal(want) || announced && deadline.Before(begun.Add(lifetime)) {
+		if want := cm.appended.Add(lifetime); !announced && !deadline.Equal(want) || announced && deadline.Before(started.Add(lifetime)) {
 			t.Errorf("after %v: it notifies until %v after the entry", age, deadline.Sub(cm.appended))
 		}
 	}

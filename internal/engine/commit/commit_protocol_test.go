@@ -191,7 +191,7 @@ func (h *history) phase(cmd string, w []string) (string, error) {
 	cm := h.commit[name]
 	if cm == nil {
 		tx := h.txns[name]
-		cm = &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+		cm = &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), started: tx.started, outcome: map[*rowWrites]prewriteOutcome{}}
 		if err := cm.group(tx.order, tx.erase); err != nil {
 			return "", err
 		}

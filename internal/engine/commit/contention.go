@@ -82,7 +82,7 @@ func (s *sample) mean() time.Duration { return s.spent / time.Duration(max(1, s.
 // turns are what an attempt has at the cells on which its Update has conflicted.
 type turns struct {
 	cells   []model.Cell // sorted
-	taken   []turn       // at the first of cells: at all of them, once the attempt has begun
+	taken   []turn       // at the first of cells: at all of them, once the attempt has started
 	gaveWay atomic.Bool  // the attempt ended for the turn of another
 }
 

@@ -18,25 +18,25 @@ import (
 func conflictOn(row string) error { return &model.ConflictError{Cell: cell(row, "c")} }
 
 // begins begins an attempt in the background, after a conflict on each of the rows, and tells on
-// the channel when it has begun.
+// the channel when it has started.
 func begins(t *testing.T, ctx context.Context, c *contention, rows ...string) chan func(error) {
-	begun := make(chan func(error), 1)
+	started := make(chan func(error), 1)
 	var cells []model.Cell
 	for _, row := range rows {
 		cells = contested(cells, conflictOn(row))
 	}
 	go func() {
 		if _, end, err := c.begin(ctx, nil, cells, len(cells) > 0); err == nil {
-			begun <- untimed(end)
+			started <- untimed(end)
 		} else if ctx.Err() == nil {
 			t.Error(err)
 		}
 	}()
 	synctest.Wait()
-	return begun
+	return started
 }
 
-func begun(attempts ...chan func(error)) (n int) {
+func started(attempts ...chan func(error)) (n int) {
 	for _, a := range attempts {
 		n += len(a)
 	}
@@ -56,13 +56,13 @@ func TestAttemptsQueue(t *testing.T) {
 		first, second := begins(t, t.Context(), &c), begins(t, t.Context(), &c)
 		again := begins(t, t.Context(), &c, "r")
 		for i, want := range []chan func(error){again, first, second} {
-			if n := begun(again, first, second); n != i {
-				t.Fatalf("%d of three attempts have begun, want %d", n, i)
+			if n := started(again, first, second); n != i {
+				t.Fatalf("%d of three attempts have started, want %d", n, i)
 			}
 			under[i](nil)
 			synctest.Wait()
-			if begun(want) != 1 {
-				t.Fatalf("attempt %d has not begun", i)
+			if started(want) != 1 {
+				t.Fatalf("attempt %d has not started", i)
 			}
 		}
 	})
@@ -75,13 +75,13 @@ func TestTurnsAtACell(t *testing.T) {
 		var c contention
 		a, b := begins(t, t.Context(), &c, "r"), begins(t, t.Context(), &c, "r")
 		other, first := begins(t, t.Context(), &c, "s"), begins(t, t.Context(), &c)
-		if begun(a, other, first) != 3 || begun(b) != 0 {
-			t.Fatal("not all but the second of the cell have begun")
+		if started(a, other, first) != 3 || started(b) != 0 {
+			t.Fatal("not all but the second of the cell have started")
 		}
 		(<-a)(conflictOn("r"))
 		synctest.Wait()
-		if begun(b) != 1 {
-			t.Error("the second of the cell has not begun")
+		if started(b) != 1 {
+			t.Error("the second of the cell has not started")
 		}
 	})
 }
@@ -95,8 +95,8 @@ func TestTurnsAtSeveralCells(t *testing.T) {
 		ab, ba := begins(t, t.Context(), &c, "a", "b"), begins(t, t.Context(), &c, "b", "a")
 		b := begins(t, t.Context(), &c, "b")
 		for i, want := range []chan func(error){ab, b, ba} {
-			if begun(ab, b, ba) != 1 || begun(want) != 1 {
-				t.Fatalf("attempt %d is not the only one that has begun", i)
+			if started(ab, b, ba) != 1 || started(want) != 1 {
+				t.Fatalf("attempt %d is not the only one that has started", i)
 			}
 			(<-want)(nil)
 			synctest.Wait()
@@ -136,7 +136,7 @@ func TestALongQueueHoldsUpNoOtherCell(t *testing.T) {
 		for i, want := range append(hot, next, both, last) {
 			synctest.Wait()
 			if len(want) != 1 {
-				t.Fatalf("attempt %d has not begun", i)
+				t.Fatalf("attempt %d has not started", i)
 			}
 			(<-want)(nil)
 		}
@@ -184,7 +184,7 @@ func TestCommitsRespectTurns(t *testing.T) {
 		waiting := begins(t, t.Context(), &c, "r")
 		time.Sleep(stalled)
 		synctest.Wait()
-		if err := c.check(none, 9, write("r")); err != nil || begun(waiting) != 1 {
+		if err := c.check(none, 9, write("r")); err != nil || started(waiting) != 1 {
 			t.Errorf("a turn that does not end holds up the cell: %v", err)
 		}
 		turn(nil)
@@ -305,7 +305,7 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 			all = append(all, begins(t, t.Context(), &c))
 		}
 		for i := range 4 {
-			if n := begun(all...); n != firstLimit<<i {
+			if n := started(all...); n != firstLimit<<i {
 				t.Errorf("%d attempts after %d s without an end", n, i)
 			}
 			time.Sleep(stalled)
@@ -314,7 +314,7 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 		cells := []chan func(error){begins(t, t.Context(), &c, "r"), begins(t, t.Context(), &c, "r")}
 		time.Sleep(stalled)
 		synctest.Wait()
-		if begun(cells...) != 2 {
+		if started(cells...) != 2 {
 			t.Error("a turn that does not end holds up the cell")
 		}
 	})
@@ -336,7 +336,7 @@ func TestGivingUpTheQueue(t *testing.T) {
 			go cancel()
 			end(nil)
 			synctest.Wait()
-			if begun(gone) == 1 {
+			if started(gone) == 1 {
 				(<-gone)(nil)
 				synctest.Wait()
 			}

@@ -37,7 +37,7 @@ func (cm *commit) rowDone(rw *rowWrites, commitTS tso.Timestamp, err error) {
 // wrote tells of the notify cells that a committed row carries, and of those that it erased.
 func (cm *commit) wrote(rw *rowWrites, commitTS tso.Timestamp) {
 	for _, col := range rw.erase {
-		cm.c.Journal.Own.Cleared(model.Cell{Table: rw.table, Row: rw.row, Column: col}, cm.startTS, cm.begun)
+		cm.c.Journal.Own.Cleared(model.Cell{Table: rw.table, Row: rw.row, Column: col}, cm.startTS, cm.started)
 	}
 	cm.notified(rw.notified(), commitTS)
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// journal begins to append the transaction's entry, which travels while the prewrites do.
+// journal begins to append the transaction's entry, which is sent while the prewrites are.
 func (cm *commit) journal(ctx context.Context) (err error) {
 	if !cm.schema.Schema.DisableJournal {
 		cm.appended = time.Now()
@@ -24,19 +25,19 @@ func (cm *commit) journaled() *model.JournalEntry {
 	if cm.primary != nil {
 		e.Primary = cm.primary.Cell
 	}
-	at := map[rowKey]int{}
+	at := map[layout.RowID]int{}
 	for _, rw := range cm.rows {
 		r := model.JournalName{Table: rw.table, Key: rw.row}
 		for _, w := range rw.writes {
 			r.Observed = r.Observed || w.observed
 		}
 		if len(cm.weak) > 0 {
-			at[rowKey{rw.table, rw.row}] = len(e.Rows)
+			at[layout.RowID{Table: rw.table, Key: rw.row}] = len(e.Rows)
 		}
 		e.Rows = append(e.Rows, r)
 	}
 	for _, c := range cm.weak {
-		k := rowKey{c.Table, c.Row}
+		k := layout.RowID{Table: c.Table, Key: c.Row}
 		i, ok := at[k]
 		if !ok {
 			i = len(e.Rows)
@@ -70,7 +71,7 @@ type Announcement struct {
 // timestamp of the notify cells, the age. So all requests end within a lifetime of the moment in
 // which others may first read the entry, and a process that was suspended in between sends nothing.
 func (c *Committer) Announce(ctx context.Context, rows []model.JournalName) (a Announcement, err error) {
-	begun := time.Now()
+	started := time.Now()
 	if a.Deadline, err = c.Meta.CheckRepairing(ctx); err != nil {
 		return a, err
 	}
@@ -91,7 +92,7 @@ func (c *Committer) Announce(ctx context.Context, rows []model.JournalName) (a A
 	if a.TS, err = c.Clock.Next(ctx); err != nil {
 		return a, err
 	}
-	return a, c.checkAge(*oldest, begun)
+	return a, c.checkAge(*oldest, started)
 }
 
 // Done says that the announced notifications of cells were written.
@@ -101,9 +102,9 @@ func (c *Committer) Done(a Announcement, cells ...model.Cell) {
 
 // WeakRows is the rows of cells that are notified.
 func WeakRows(cells []model.Cell) (rows []model.JournalName) {
-	seen := map[rowKey]bool{}
+	seen := map[layout.RowID]bool{}
 	for _, c := range cells {
-		if k := (rowKey{c.Table, c.Row}); !seen[k] {
+		if k := (layout.RowID{Table: c.Table, Key: c.Row}); !seen[k] {
 			seen[k] = true
 			rows = append(rows, model.JournalName{Table: c.Table, Key: c.Row, Weak: true})
 		}

@@ -33,11 +33,11 @@ const (
 // refreshes is a store that holds one lock, in virtual time.
 type refreshes struct {
 	store.Backend
-	mu          sync.Mutex
-	plan        []string // what happens to the next ones; then all succeed
-	sent        int
-	begun, dies time.Time
-	dead        bool // at some time
+	mu            sync.Mutex
+	plan          []string // what happens to the next ones; then all succeed
+	sent          int
+	started, dies time.Time
+	dead          bool // at some time
 }
 
 func (r *refreshes) CheckAndMutate(ctx context.Context, _, _ string, _ store.Query, lock, _ *store.Mutation) (bool, error) {
@@ -77,7 +77,7 @@ func (r *refreshes) apply(m *store.Mutation) {
 		panic(err)
 	}
 	r.dead = r.dead || !time.Now().Before(r.dies)
-	r.dies = r.begun.Add(l.Placed.Sub(firstTS)).Add(l.TTL)
+	r.dies = r.started.Add(l.Placed.Sub(firstTS)).Add(l.TTL)
 }
 
 // Two refreshes in a row that are lost, or have no answer, do not cost a commit its lock. Two
@@ -109,7 +109,7 @@ func TestTwoLostRefreshesKeepTheLockOfAStoreThatWasSlow(t *testing.T) {
 // testRefreshes commits for five minutes, in virtual time, after a request that took so long.
 func testRefreshes(t *testing.T, slow time.Duration, plan []string) {
 	const ttl = 10 * time.Second
-	r := &refreshes{begun: time.Now(), plan: plan}
+	r := &refreshes{started: time.Now(), plan: plan}
 	s := store.New(context.Background(), r, &telemetry.Counters{})
 	defer s.Stop()
 	s.Trace = telemetry.NewSpans(nil)
@@ -119,8 +119,8 @@ func testRefreshes(t *testing.T, slow time.Duration, plan []string) {
 	}
 	c := &Committer{Store: s, Config: store.Settings{LockTTL: ttl}, Locks: &locks.Resolver{Sessions: sessions}}
 	s.Conditional.Note(slow)
-	r.dies = r.begun.Add(c.lockTTL())
-	cm := &commit{c: c, startTS: firstTS, begun: r.begun, primary: &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: "r", Column: "c"}}}
+	r.dies = r.started.Add(c.lockTTL())
+	cm := &commit{c: c, startTS: firstTS, started: r.started, primary: &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: "r", Column: "c"}}}
 	stop := cm.keepAlive(context.Background())
 	time.Sleep(5 * time.Minute)
 	stop()
@@ -139,7 +139,7 @@ const firstTS = tso.Timestamp(1 << 30)
 func TestLockTTLFollowsRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &refreshes{begun: time.Now()}
+		r := &refreshes{started: time.Now()}
 		s := store.New(context.Background(), r, &telemetry.Counters{})
 		defer s.Stop()
 		s.Trace = telemetry.NewSpans(nil)

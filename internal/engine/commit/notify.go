@@ -25,9 +25,9 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp, deadli
 		return err
 	}
 	cm.toldWeakly = true
-	rows := map[rowKey]*store.Mutation{}
+	rows := map[layout.RowID]*store.Mutation{}
 	for _, c := range cm.weak {
-		k := rowKey{c.Table, c.Row}
+		k := layout.RowID{Table: c.Table, Key: c.Row}
 		if rows[k] == nil {
 			rows[k] = store.NewMutation(2)
 		}
@@ -35,7 +35,7 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp, deadli
 	}
 	muts := make([]store.RowMutation, 0, len(rows))
 	for k, m := range rows {
-		muts = append(muts, store.RowMutation{Table: k.table, Row: k.row, Mut: m, Deadline: deadline})
+		muts = append(muts, store.RowMutation{Table: k.Table, Row: k.Key, Mut: m, Deadline: deadline})
 	}
 	err := cm.c.Bulk.Do(ctx, muts)
 	if err == nil {
@@ -117,7 +117,7 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 }
 
 // traceTime returns the timestamp of the traces that the erasure of weak notifications has to
-// leave, as an export may be under way (I21); 0: none. Expired holds count as long as they are
+// leave, as an export may be running (I21); 0: none. Expired holds count as long as they are
 // stored, since a stored hold can be extended.
 func (c *Committer) traceTime(ctx context.Context) (tso.Timestamp, error) {
 	m, err := c.Meta.Known(ctx)

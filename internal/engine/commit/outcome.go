@@ -129,7 +129,7 @@ func (cm *commit) afterLifetime(ctx context.Context, cause error) error {
 }
 
 // giveUp rolls back a transaction whose commit was refused for good, although an earlier attempt
-// may still be under way. The primary decides which came first (I8).
+// may still be in flight. The primary decides which came first (I8).
 func (cm *commit) giveUp(ctx context.Context, cause error) error {
 	s, err := cm.rollBack(ctx)
 	switch {

@@ -61,7 +61,7 @@ func (tx *Txn) restart(ctx context.Context) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	tx.snap, tx.begun, tx.ahead = reads.ForTxn(tx.c.Reads, ts), asked, false
+	tx.snap, tx.started, tx.ahead = reads.ForTxn(tx.c.Reads, ts), asked, false
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (tx *Txn) prepareOnce(ctx context.Context, writes []*Write, weak []model.Ce
 	if err := tx.c.contention.check(tx.opts.turns, tx.StartTimestamp(), writes[own:]); err != nil {
 		return nil, err
 	}
-	cm := &commit{c: tx.c, schema: schema, startTS: tx.StartTimestamp(), begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: tx.c, schema: schema, startTS: tx.StartTimestamp(), started: tx.started, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err := cm.group(writes, tx.erase); err != nil {
 		return nil, err
 	}
@@ -137,19 +137,16 @@ func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
 	return nil
 }
 
-// rowKey names a row.
-type rowKey struct{ table, row string }
-
 // group sorts the writes by row, in the order in which rows were first written; the first write is
 // the primary.
 func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 	cm.inFlight = semaphore.NewWeighted(prewriteBytes)
-	rows := map[rowKey]*rowWrites{}
+	rows := map[layout.RowID]*rowWrites{}
 	for _, w := range writes {
-		k := rowKey{w.Cell.Table, w.Cell.Row}
+		k := layout.RowID{Table: w.Cell.Table, Key: w.Cell.Row}
 		rw := rows[k]
 		if rw == nil {
-			rw = &rowWrites{table: k.table, row: k.row}
+			rw = &rowWrites{table: k.Table, row: k.Key}
 			rows[k] = rw
 			cm.rows = append(cm.rows, rw)
 		}
@@ -161,7 +158,7 @@ func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 		cm.primary = writes[0]
 	}
 	for c := range erase {
-		if rw := rows[rowKey{c.Table, c.Row}]; rw != nil {
+		if rw := rows[layout.RowID{Table: c.Table, Key: c.Row}]; rw != nil {
 			rw.erase = append(rw.erase, c.Column)
 		}
 	}

@@ -256,12 +256,16 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 			return nil
 		case err == nil:
 			cm.note(rw, refused)
-			if err := cm.resolveConflicts(ctx, rw, columns); err != nil {
+			seen, err := cm.resolveConflicts(ctx, rw, columns)
+			if err != nil {
 				if first && !errors.Is(err, model.ErrConflict) {
 					// The lock found may be our own: the request may have been delivered twice.
 					cm.note(rw, touched)
 				}
 				return err
+			}
+			if !seen {
+				_ = pause.Wait(ctx)
 			}
 		case !retry.Ambiguous(err):
 			cm.note(rw, refused)
@@ -300,26 +304,27 @@ func (cm *commit) lock(w *Write) []byte {
 
 // now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic
 // time since the client asked for it.
-func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
+func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.started)) }
 
 // resolveConflicts looks at what refused a prewrite. It returns nil if the request should be sent
-// again because every conflicting lock has been resolved, and a *ConflictError if another
-// transaction has won or is alive.
-func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) error {
+// again because every conflicting lock has been resolved, or is gone already (seen is false), and a
+// *ConflictError if another transaction has won or is alive.
+func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) (seen bool, err error) {
 	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.RecordsAndLocks(columns, 1))
 	if err != nil {
-		return err
+		return false, err
 	}
 	var met []*locks.Met
 	for _, col := range rv.Columns() {
 		v, cell := rv[col], model.Cell{Table: rw.table, Row: rw.row, Column: col}
 		if v.Corrupt != nil {
-			return v.Corrupt
+			return false, v.Corrupt
 		}
 		if err := cm.foreignWrite(cell, v); err != nil {
-			return err
+			return false, err
 		}
 		for _, l := range v.Locks {
+			seen = true
 			if l.StartTS == cm.startTS {
 				cm.note(rw, touched) // the request was delivered twice
 				continue
@@ -328,19 +333,19 @@ func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns [
 		}
 	}
 	if err := cm.c.Locks.ResolveEach(ctx, met, locks.SeenJustNow); err != nil {
-		return err
+		return seen, err
 	}
 	for _, m := range met {
 		switch {
 		case m.Err != nil:
-			return m.Err
+			return seen, m.Err
 		case m.Resolution == model.LockAlive:
-			return cm.conflict(m.Cell, model.ConflictError{OtherTS: m.Lock.StartTS, Locked: true})
+			return seen, cm.conflict(m.Cell, model.ConflictError{OtherTS: m.Lock.StartTS, Locked: true})
 		case m.CommitTS > cm.startTS:
-			return cm.conflict(m.Cell, model.ConflictError{OtherTS: m.CommitTS})
+			return seen, cm.conflict(m.Cell, model.ConflictError{OtherTS: m.CommitTS})
 		}
 	}
-	return nil
+	return seen, nil
 }
 
 // foreignWrite reports a write record at or after the start timestamp.

@@ -63,6 +63,28 @@ func (m *meeting) ReadRow(context.Context, string, string, store.Query) (layout.
 	return layout.Row{}, nil
 }
 
+// commitOf is a commit of so many rows, to be prewritten.
+func commitOf(t *testing.T, backend store.Backend, rows, parallel int) *commit {
+	t.Helper()
+	s := store.New(context.Background(), backend, &telemetry.Counters{})
+	t.Cleanup(s.Stop)
+	s.Trace = telemetry.NewSpans(nil)
+	sessions, err := locks.NewSessions(new(layertest.Counter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Committer{Store: s, Config: store.Settings{LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: parallel},
+		Meta: &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s}}, Locks: &locks.Resolver{Sessions: sessions}}
+	cm := &commit{c: c, startTS: firstTS, started: time.Now(), inFlight: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
+	for i := range rows {
+		row := fmt.Sprint(i)
+		w := &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: row, Column: "c"}, Value: []byte("v")}
+		cm.rows = append(cm.rows, &rowWrites{table: "t", row: row, writes: []*Write{w}})
+	}
+	cm.primary = cm.rows[0].writes[0]
+	return cm
+}
+
 // A commit that begins while others have all warm goroutines does not prewrite one row after the
 // other for its whole duration: it gets help when they are free again.
 func TestPrewritesGetHelpLater(t *testing.T) {
@@ -74,22 +96,8 @@ func TestPrewritesGetHelpLater(t *testing.T) {
 		warm := NewWarmGoroutines(ctx)
 		warm.busy.Store(warm.most)
 		m := &meeting{warm: warm, quorum: quorum, together: make(chan struct{})}
-		s := store.New(context.Background(), m, &telemetry.Counters{})
-		defer s.Stop()
-		s.Trace = telemetry.NewSpans(nil)
-		sessions, err := locks.NewSessions(new(layertest.Counter))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &Committer{Store: s, Warm: warm, Config: store.Settings{LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: quorum},
-			Meta: &meta.Watcher{Store: s, Clock: &timestamps.Source{Store: s}}, Locks: &locks.Resolver{Sessions: sessions}}
-		cm := &commit{c: c, startTS: firstTS, begun: time.Now(), inFlight: semaphore.NewWeighted(prewriteBytes), outcome: map[*rowWrites]prewriteOutcome{}}
-		for i := range rows {
-			row := fmt.Sprint(i)
-			w := &Write{Kind: layout.KindPut, Cell: model.Cell{Table: "t", Row: row, Column: "c"}, Value: []byte("v")}
-			cm.rows = append(cm.rows, &rowWrites{table: "t", row: row, writes: []*Write{w}})
-		}
-		cm.primary = cm.rows[0].writes[0]
+		cm := commitOf(t, m, rows, quorum)
+		cm.c.Warm = warm
 		if err := cm.prewrite(ctx); err != nil {
 			t.Errorf("at most %d requests were under way at once, of %d that were sent: %v", m.most, m.sent, err)
 		}

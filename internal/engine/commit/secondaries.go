@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// phaseTwo commits the secondaries in the background. The caller waits for their places in the queue
-// no longer than store.Offer says, and not at all when its context has ended.
+// phaseTwo commits the secondaries in the background. The caller waits for their places in the
+// queue no longer than store.Offer says, and not at all when its context has ended.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 	if len(cm.rows) == 1 {
 		return
@@ -35,16 +35,16 @@ func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 // phaseTwoWatch measures phase two of one transaction, which outlasts Commit: its span is a child
 // of the commit's and ends later.
 type phaseTwoWatch struct {
-	c      *Committer
-	ctx    context.Context
-	span   telemetry.Span
-	begun  time.Time
-	left   atomic.Int64 // rows
-	failed atomic.Int64
+	c       *Committer
+	ctx     context.Context
+	span    telemetry.Span
+	started time.Time
+	left    atomic.Int64 // rows
+	failed  atomic.Int64
 }
 
 func (c *Committer) watchPhaseTwo(ctx context.Context, rows int) *phaseTwoWatch {
-	w := &phaseTwoWatch{c: c, begun: time.Now()}
+	w := &phaseTwoWatch{c: c, started: time.Now()}
 	w.ctx, w.span = c.Store.Trace.Start(ctx, "percolator.phase_two", "")
 	w.span.Count("percolator.rows", rows)
 	w.left.Store(int64(rows))
@@ -67,7 +67,7 @@ func (w *phaseTwoWatch) rowDone(err error) {
 			err = errPhaseTwo
 		}
 	}
-	w.c.Store.Metrics.Phase(w.ctx, "phase_two", w.begun, err)
+	w.c.Store.Metrics.Phase(w.ctx, "phase_two", w.started, err)
 	w.span.End(err)
 }
 

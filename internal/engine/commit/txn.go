@@ -25,12 +25,12 @@ import (
 // Methods may be called concurrently. After Commit or Rollback every method but Rollback gives
 // ErrTxnDone.
 type Txn struct {
-	c     *Committer
-	snap  *reads.Snapshot // at the start timestamp
-	begun time.Time       // monotonic, when the client asked for the start timestamp
-	ahead bool            // that was before Begin
-	since time.Time       // monotonic, when Begin was called
-	opts  TxnOptions
+	c       *Committer
+	snap    *reads.Snapshot // at the start timestamp
+	started time.Time       // monotonic, when the client asked for the start timestamp
+	ahead   bool            // that was before Begin
+	since   time.Time       // monotonic, when Begin was called
+	opts    TxnOptions
 
 	mu     sync.Mutex
 	done   bool
@@ -83,7 +83,7 @@ func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Txn{c: c, snap: reads.ForTxn(c.Reads, start.TS), begun: start.When, ahead: start.Ahead, since: since, opts: o,
+	return &Txn{c: c, snap: reads.ForTxn(c.Reads, start.TS), started: start.When, ahead: start.Ahead, since: since, opts: o,
 		writes: map[model.Cell]*Write{}, weak: map[model.Cell]bool{}, erase: map[model.Cell]bool{}}, nil
 }
 
@@ -358,7 +358,7 @@ func errTxnDone() error { return fmt.Errorf("percolator: %w", model.ErrTxnDone) 
 // without what concerns users' cells: no observer is notified, and no entry has entries of its own.
 func (tx *Txn) CommitEntries(ctx context.Context, writes []*Write) error {
 	c := tx.c
-	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), started: tx.started, outcome: map[*rowWrites]prewriteOutcome{}}
 	err := cm.group(writes, nil)
 	if err == nil {
 		err = cm.checkAge(ctx)
@@ -395,5 +395,5 @@ func (tx *Txn) Known(c model.Cell) (reads.Remembered, error) {
 	return reads.Remember(nil), nil
 }
 
-// IsBlind reports whether the transaction was begun with Blind.
+// IsBlind reports whether the transaction was started with Blind.
 func (tx *Txn) IsBlind() bool { return tx.opts.Blind }

@@ -47,7 +47,7 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 		if o.turns = held; attempts == o.MaxAttempts || ways == mostWays {
 			o.turns = nil
 		}
-		begun := time.Now()
+		started := time.Now()
 		ts, err = c.tracedAttempt(within, f, o, attempts, end)
 		if err == nil || !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrOutcomeUnknown) || attempts == o.MaxAttempts {
 			return ts, attempts, err
@@ -56,7 +56,7 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 			ways++
 			continue
 		}
-		if perr := pause.WaitAtLeast(ctx, c.leastPause(time.Since(begun))); perr != nil {
+		if perr := pause.WaitAtLeast(ctx, c.leastPause(time.Since(started))); perr != nil {
 			return 0, attempts, fmt.Errorf("%w: %w", err, perr)
 		}
 	}
@@ -99,7 +99,7 @@ func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Contex
 
 // attempt returns how long Begin and Commit have taken; 0: it has not come to Commit.
 func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, spent time.Duration, err error) {
-	begun := time.Now()
+	started := time.Now()
 	tx, err := c.Begin(ctx, o)
 	if err != nil {
 		return 0, 0, err
@@ -112,5 +112,5 @@ func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx 
 	}
 	returned := time.Now()
 	ts, err = tx.Commit(ctx)
-	return ts, called.Sub(begun) + time.Since(returned), err
+	return ts, called.Sub(started) + time.Since(returned), err
 }

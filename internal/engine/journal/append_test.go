@@ -161,17 +161,17 @@ func TestLateRowIsAppendedElsewhere(t *testing.T) {
 			return true, nil
 		}
 		a := newAppender(t, b, nil)
-		begun := time.Now()
+		started := time.Now()
 		if err := appendEntry(t.Context(), a, entryOf(1)); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); took < hedgeAfter || took > hedgeAfter+time.Second {
+		if took := time.Since(started); took < hedgeAfter || took > hedgeAfter+time.Second {
 			t.Errorf("it took %v", took)
 		}
 		for ts := 2; ts < 20; ts++ { // nobody else is held up
-			begun := time.Now()
-			if err := appendEntry(t.Context(), a, entryOf(ts)); err != nil || time.Since(begun) > time.Millisecond {
-				t.Errorf("transaction %d took %v: %v", ts, time.Since(begun), err)
+			started := time.Now()
+			if err := appendEntry(t.Context(), a, entryOf(ts)); err != nil || time.Since(started) > time.Millisecond {
+				t.Errorf("transaction %d took %v: %v", ts, time.Since(started), err)
 			}
 		}
 		time.Sleep(lifetime)
@@ -225,10 +225,10 @@ func TestEntryWithoutAnAnswerFails(t *testing.T) {
 			return true, nil
 		}}
 		a := newAppender(t, b, nil)
-		begun := time.Now()
+		started := time.Now()
 		err := appendEntry(t.Context(), a, entryOf(1))
-		if status.Code(errors.Unwrap(err)) != codes.DeadlineExceeded || time.Since(begun) > lifetime {
-			t.Errorf("after %v: %v", time.Since(begun), err)
+		if status.Code(errors.Unwrap(err)) != codes.DeadlineExceeded || time.Since(started) > lifetime {
+			t.Errorf("after %v: %v", time.Since(started), err)
 		}
 		down.Store(false)
 		time.Sleep(3 * lifetime)
@@ -246,9 +246,9 @@ func TestRefusedEntryFailsAtOnce(t *testing.T) {
 			return false, status.Error(codes.PermissionDenied, "no right to mutate rows")
 		}}
 		a := newAppender(t, b, nil)
-		begun := time.Now()
-		if err := appendEntry(t.Context(), a, entryOf(1)); status.Code(errors.Unwrap(errors.Unwrap(err))) != codes.PermissionDenied || time.Since(begun) > 0 {
-			t.Errorf("after %v: %v", time.Since(begun), err)
+		started := time.Now()
+		if err := appendEntry(t.Context(), a, entryOf(1)); status.Code(errors.Unwrap(errors.Unwrap(err))) != codes.PermissionDenied || time.Since(started) > 0 {
+			t.Errorf("after %v: %v", time.Since(started), err)
 		}
 	})
 }
@@ -401,9 +401,9 @@ func TestLongEntryHasAStreamOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun := time.Now()
-		if err := appendEntry(t.Context(), a, entryOf(2)); err != nil || time.Since(begun) > 10*time.Millisecond {
-			t.Errorf("another entry took %v: %v", time.Since(begun), err)
+		started := time.Now()
+		if err := appendEntry(t.Context(), a, entryOf(2)); err != nil || time.Since(started) > 10*time.Millisecond {
+			t.Errorf("another entry took %v: %v", time.Since(started), err)
 		}
 		if err := w.Wait(t.Context()); err != nil {
 			t.Fatal(err)

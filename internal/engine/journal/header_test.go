@@ -28,9 +28,9 @@ func TestAHeaderWithoutAnswerIsHedged(t *testing.T) {
 		}}
 		a := newAppender(t, b, nil)
 		for ts := 1; ts <= 3; ts++ {
-			begun := time.Now()
+			started := time.Now()
 			err := appendEntry(t.Context(), a, entryOf(ts))
-			if took := time.Since(begun); err != nil || took > 2*hedgeAfter {
+			if took := time.Since(started); err != nil || took > 2*hedgeAfter {
 				t.Errorf("entry %d: %v after %v", ts, err, took)
 			}
 			time.Sleep(2 * lifetime)

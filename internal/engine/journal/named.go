@@ -1,11 +1,9 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -41,13 +39,6 @@ type Selection struct {
 	Oldest bool // also settled entries, from each stream's first row
 }
 
-// RowName names a row of a table.
-type RowName struct{ Table, Key string }
-
-func compareNames(a, b RowName) int {
-	return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Key, b.Key))
-}
-
 // NamedPage is some rows of one table, in order.
 type NamedPage struct {
 	Table string
@@ -69,7 +60,7 @@ func NamedRows(ctx context.Context, s *store.Store, sel Selection, q store.Query
 				if names[0].Table != page.Table {
 					page, found = NamedPage{Table: names[0].Table}, 0
 				}
-				n := slices.IndexFunc(names, func(r RowName) bool { return r.Table != page.Table })
+				n := slices.IndexFunc(names, func(r layout.RowID) bool { return r.Table != page.Table })
 				if n < 0 {
 					n = len(names)
 				}
@@ -89,7 +80,7 @@ func NamedRows(ctx context.Context, s *store.Store, sel Selection, q store.Query
 }
 
 // keyed reads rows of one table by their keys, in pages of about namedCells.
-func keyed(ctx context.Context, s *store.Store, names []RowName, q store.Query) iter.Seq2[[]layout.Row, error] {
+func keyed(ctx context.Context, s *store.Store, names []layout.RowID, q store.Query) iter.Seq2[[]layout.Row, error] {
 	return func(yield func([]layout.Row, error) bool) {
 		keys := make([]string, len(names))
 		for i, n := range names {
@@ -119,18 +110,18 @@ func keyed(ctx context.Context, s *store.Store, names []RowName, q store.Query) 
 
 // Named streams the names of the rows that a selection asks for, in order, by pages of at most
 // namedBytes.
-func Named(ctx context.Context, s *store.Store, sel Selection) iter.Seq2[[]RowName, error] {
-	return func(yield func([]RowName, error) bool) {
+func Named(ctx context.Context, s *store.Store, sel Selection) iter.Seq2[[]layout.RowID, error] {
+	return func(yield func([]layout.RowID, error) bool) {
 		sel := sel.remembering()
-		for from, more := (RowName{}), true; more; {
-			kept := smallest{from: from, names: map[RowName]bool{}}
+		for from, more := (layout.RowID{}), true; more; {
+			kept := smallest{from: from, names: map[layout.RowID]bool{}}
 			if err := sel.read(ctx, s, kept.add); err != nil {
 				yield(nil, err)
 				return
 			}
 			sel.Ends = nil
 			names := kept.sorted()
-			from, more = kept.below, kept.below != RowName{}
+			from, more = kept.below, kept.below != layout.RowID{}
 			if !yield(names, nil) {
 				return
 			}
@@ -141,7 +132,7 @@ func Named(ctx context.Context, s *store.Store, sel Selection) iter.Seq2[[]RowNa
 // read tells add of every row that the selection asks for. A cell whose entry is settled may be
 // parked, and so named by the list of parked cells alone, until an entry announces its retry (J2):
 // the streams are read before that list, and what was appended meanwhile after it.
-func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)) error {
+func (sel Selection) read(ctx context.Context, s *store.Store, add func(layout.RowID)) error {
 	ends := sel.Ends
 	if ends == nil {
 		ends = map[StreamID]uint64{}
@@ -154,7 +145,7 @@ func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)
 			return err
 		}
 		for _, state := range list {
-			if err := sel.add(RowName{state.Cell.Table, state.Cell.Row}, add); err != nil {
+			if err := sel.add(layout.RowID{Table: state.Cell.Table, Key: state.Cell.Row}, add); err != nil {
 				return err
 			}
 		}
@@ -163,7 +154,7 @@ func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)
 }
 
 // readOn reads the streams from where they ended when it read them last.
-func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[StreamID]uint64, add func(RowName)) error {
+func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[StreamID]uint64, add func(layout.RowID)) error {
 	streams, err := Streams(ctx, s)
 	if err != nil {
 		return err
@@ -191,13 +182,13 @@ func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[Stream
 }
 
 // names tells add of the rows of some entries that the selection asks for.
-func (sel Selection) names(entries []model.JournalEntry, add func(RowName)) error {
+func (sel Selection) names(entries []model.JournalEntry, add func(layout.RowID)) error {
 	for _, e := range entries {
 		for _, r := range e.Rows {
 			if sel.Wants != nil && !sel.Wants(e, r) {
 				continue
 			}
-			if err := sel.add(RowName{r.Table, r.Key}, add); err != nil {
+			if err := sel.add(layout.RowID{Table: r.Table, Key: r.Key}, add); err != nil {
 				return err
 			}
 		}
@@ -223,7 +214,7 @@ func (sel Selection) remembering() Selection {
 
 // add tells add of a row if it is where the selection looks. What a table held that the schema has
 // lost is lost with it.
-func (sel Selection) add(n RowName, add func(RowName)) error {
+func (sel Selection) add(n layout.RowID, add func(layout.RowID)) error {
 	r := sel.Range
 	if sel.Table != "" && n.Table != sel.Table || n.Key < r.Start || r.End != "" && n.Key >= r.End {
 		return nil
@@ -239,34 +230,34 @@ func (sel Selection) add(n RowName, add func(RowName)) error {
 
 // smallest keeps the smallest names from a first one on.
 type smallest struct {
-	from, below RowName // below, if it is set: those from there on did not fit
-	names       map[RowName]bool
+	from, below layout.RowID // below, if it is set: those from there on did not fit
+	names       map[layout.RowID]bool
 	bytes       int
 }
 
-func (s *smallest) add(n RowName) {
-	if compareNames(n, s.from) < 0 || s.below != (RowName{}) && compareNames(n, s.below) >= 0 || s.names[n] {
+func (s *smallest) add(n layout.RowID) {
+	if n.Compare(s.from) < 0 || s.below != (layout.RowID{}) && n.Compare(s.below) >= 0 || s.names[n] {
 		return
 	}
 	s.names[n] = true
-	if s.bytes += n.bytes(); s.bytes <= namedBytes {
+	if s.bytes += bytesOf(n); s.bytes <= namedBytes {
 		return
 	}
 	all := s.sorted()
 	for _, n := range all[len(all)/2:] {
 		delete(s.names, n)
-		s.bytes -= n.bytes()
+		s.bytes -= bytesOf(n)
 	}
 	s.below = all[len(all)/2]
 }
 
-func (n RowName) bytes() int { return nameBytes + len(n.Table) + len(n.Key) }
+func bytesOf(n layout.RowID) int { return nameBytes + len(n.Table) + len(n.Key) }
 
-func (s *smallest) sorted() []RowName {
-	all := make([]RowName, 0, len(s.names))
+func (s *smallest) sorted() []layout.RowID {
+	all := make([]layout.RowID, 0, len(s.names))
 	for n := range s.names {
 		all = append(all, n)
 	}
-	slices.SortFunc(all, compareNames)
+	slices.SortFunc(all, layout.RowID.Compare)
 	return all
 }

@@ -91,20 +91,20 @@ func TestPhaseTwoSettles(t *testing.T) {
 func TestRowsAreDueEverMoreRarely(t *testing.T) {
 	t.Parallel()
 	o, _ := owned(3)
-	begun := time.Now()
-	if due := o.Due(begun.Add(FirstLook-time.Second), 10); len(due) != 0 {
+	started := time.Now()
+	if due := o.Due(started.Add(FirstLook-time.Second), 10); len(due) != 0 {
 		t.Errorf("%d rows are due at once", len(due))
 	}
-	due := o.Due(begun.Add(FirstLook+time.Second), 2)
+	due := o.Due(started.Add(FirstLook+time.Second), 2)
 	if len(due) != 2 || due[0].row.Seq != 1 || due[1].row.Seq != 2 || len(due[0].Open) != 1 {
 		t.Fatalf("due are %+v", due)
 	}
 	o.Looked(due[0], Outcome{})
 	o.Looked(due[1], Outcome{Settled: due[1].Open})
-	if due := o.Due(begun.Add(FirstLook+time.Second), 10); len(due) != 1 || due[0].row.Seq != 3 {
+	if due := o.Due(started.Add(FirstLook+time.Second), 10); len(due) != 1 || due[0].row.Seq != 3 {
 		t.Errorf("then %+v", due)
 	}
-	if due := o.Due(begun.Add(3*FirstLook), 10); len(due) != 1 || due[0].row.Seq != 1 {
+	if due := o.Due(started.Add(3*FirstLook), 10); len(due) != 1 || due[0].row.Seq != 1 {
 		t.Errorf("then %+v", due)
 	}
 	last := time.Duration(0)
@@ -125,15 +125,15 @@ func TestCopiesLetTheLowPositionPass(t *testing.T) {
 	cell := model.Cell{Table: "t", Row: "r", Column: "c"}
 	o.Committed(entries[0], 5, 0, []model.Cell{cell})
 	o.RolledBack(entries[1])
-	stubborn, begun := entries[0], time.Now()
-	if o.Again(stubborn, begun.Add(againAfter-time.Second)) {
+	stubborn, started := entries[0], time.Now()
+	if o.Again(stubborn, started.Add(againAfter-time.Second)) {
 		t.Error("appended again at once")
 	}
-	if o.Again(entries[2], begun.Add(time.Hour)) {
+	if o.Again(entries[2], started.Add(time.Hour)) {
 		t.Error("the last row of a stream holds nothing back, and is appended again")
 	}
 	for copies := 1; copies < 12; copies++ {
-		if !o.Again(stubborn, begun.Add(againAfter<<min(copies-1, maxDoubled)+time.Minute)) {
+		if !o.Again(stubborn, started.Add(againAfter<<min(copies-1, maxDoubled)+time.Minute)) {
 			t.Fatalf("not appended again for the %dth time", copies)
 		}
 		to := &Append{entry: stubborn.entry}
@@ -143,7 +143,7 @@ func TestCopiesLetTheLowPositionPass(t *testing.T) {
 		if copies == 1 && low(o) != 3 {
 			t.Error("the copied entry holds the low position")
 		}
-		if o.Again(to, begun.Add(againAfter<<min(copies, maxDoubled)-time.Second)) {
+		if o.Again(to, started.Add(againAfter<<min(copies, maxDoubled)-time.Second)) {
 			t.Errorf("copy %d is appended again as soon as the one before", copies)
 		}
 		stubborn = to
@@ -223,11 +223,11 @@ func TestACellOfManyTransactionsIsCleared(t *testing.T) {
 			for _, w := range entries {
 				o.Committed(w, 2, 0, []model.Cell{c})
 			}
-			begun := time.Now()
+			started := time.Now()
 			if o.Cleared(c, 2, time.Now()); low(o) != uint64(n)+1 || len(o.cells) != 0 {
 				t.Errorf("%d are owned", o.owned)
 			}
-			if took := time.Since(begun); least == 0 || took < least {
+			if took := time.Since(started); least == 0 || took < least {
 				least = took
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -61,12 +62,12 @@ func TestReadsOfAStreamThatAreCutOff(t *testing.T) {
 	if n := disks.Reads(model.JournalTable) - before; n < 7 || n > 9 {
 		t.Errorf("%d reads, want one for each seventh of what is deleted", n)
 	}
-	var names []journal.RowName
+	var names []layout.RowID
 	for page, err := range journal.Named(ctx, e.Store, journal.Selection{}) {
 		fixture.Must(t, err)
 		names = append(names, page...)
 	}
-	if want := (journal.RowName{Table: "t", Key: "row"}); !slices.Equal(names, []journal.RowName{want}) {
+	if want := (layout.RowID{Table: "t", Key: "row"}); !slices.Equal(names, []layout.RowID{want}) {
 		t.Errorf("entries name %v, want %v", names, want)
 	}
 	for from, want := range map[uint64]bool{1: true, 401: true, 901: false} {

@@ -169,7 +169,7 @@ func newVersions() *Versions {
 type RowVersions map[string]*Versions
 
 // DecodeRow sorts the cells of a Bigtable row by column, without the notify family. A cell that
-// cannot be decoded spoils its column only: unrelated rows and columns travel in one answer.
+// cannot be decoded spoils its column only: unrelated rows and columns come in one answer.
 func DecodeRow(table string, row Row) RowVersions {
 	out := make(RowVersions, 2)
 	for i := range row.Items {

@@ -1,5 +1,18 @@
 package layout
 
+import (
+	"cmp"
+	"strings"
+)
+
+// RowID names a row of a table.
+type RowID struct{ Table, Key string }
+
+// Compare orders rows by table, then by key.
+func (r RowID) Compare(other RowID) int {
+	return cmp.Or(strings.Compare(r.Table, other.Table), strings.Compare(r.Key, other.Key))
+}
+
 // Row is one row as the store answered: a snapshot, since Bigtable reads rows atomically. The zero
 // Row is a row that is missing, or of which nothing was asked for.
 type Row struct {

@@ -83,8 +83,8 @@ func (v *Versions) At(ts tso.Timestamp, window int) view {
 	return view{State: ViewAbsent}
 }
 
-// Missed reports whether the data that a snapshot at ts sees was left out: all data that was seen is
-// newer, or belongs to newer records.
+// Missed reports whether the data that a snapshot at ts sees was left out: all data that was seen
+// is newer, or belongs to newer records.
 func (v *Versions) Missed(ts tso.Timestamp) bool {
 	for _, d := range v.Data {
 		newer := func(w WriteRecord) bool { return w.StartTS == d.StartTS && w.CommitTS > ts }

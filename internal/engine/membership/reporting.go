@@ -46,11 +46,11 @@ func (r *Reporter) Run(ctx context.Context, pause time.Duration, tell func() (mo
 // MaxReportInterval, because each reads the list.
 func keepReporting(ctx context.Context, interval, pause time.Duration, store func(ctx context.Context) error) {
 	for retry.Sleep(ctx, pause) == nil {
-		begun := time.Now()
+		started := time.Now()
 		within, cancel := context.WithTimeout(ctx, min(reportTimeout, max(interval*3/5, minReportTimeout)))
 		err := store(within)
 		cancel()
-		pause = interval - rand.N(interval/5+1) - time.Since(begun)
+		pause = interval - rand.N(interval/5+1) - time.Since(started)
 		if errors.Is(err, model.ErrTooLarge) {
 			pause = MaxReportInterval
 		}

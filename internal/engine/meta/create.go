@@ -85,7 +85,7 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 	if err := createAll(ctx, tables, s); err != nil {
 		return err
 	}
-	// The tables may have taken minutes, and an import may have begun. One that begins from here on
+	// The tables may have taken minutes, and an import may have started. One that begins from here on
 	// reads the schema only after a drain.
 	now, err := Read(ctx, meta)
 	if err == nil {

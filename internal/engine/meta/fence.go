@@ -58,10 +58,10 @@ func decodeFence(b []byte) (*Fence, error) {
 // Refusal is the ErrRestoring that names the restore, or the ErrRepairing that names the repair.
 func (f *Fence) Refusal() error {
 	if f.Repair != nil {
-		return fmt.Errorf("percolator: %w: that to %d (%s), begun %s; continue it with percolator repair --to %d", model.ErrRepairing,
+		return fmt.Errorf("percolator: %w: that to %d (%s), started %s; continue it with percolator repair --to %d", model.ErrRepairing,
 			f.Repair.To, f.Repair.To.Time().UTC().Format(time.RFC3339Nano), f.Started.UTC().Format(time.RFC3339), f.Repair.To)
 	}
-	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", model.ErrRestoring, f.ID, f.Started.UTC().Format(time.RFC3339))
+	return fmt.Errorf("percolator: %w: that of backup %s, started %s; continue it with percolator restore", model.ErrRestoring, f.ID, f.Started.UTC().Format(time.RFC3339))
 }
 
 // CheckFence spares a transaction the work that its reads or its commit would refuse, as far as

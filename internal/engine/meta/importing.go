@@ -142,7 +142,7 @@ func (i Import) Refusal(table string) error {
 	if i.Phase == ImportAbort {
 		does = "it is being aborted; end that with percolator import --abort"
 	}
-	return fmt.Errorf("percolator: table %q: %w: that of %s, begun %s; %s", table, model.ErrImporting, i.ID, i.Started.UTC().Format(time.RFC3339), does)
+	return fmt.Errorf("percolator: table %q: %w: that of %s, started %s; %s", table, model.ErrImporting, i.ID, i.Started.UTC().Format(time.RFC3339), does)
 }
 
 // importOf is what stands in the way of a table, or of the one whose index it is.

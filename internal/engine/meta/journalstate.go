@@ -22,7 +22,7 @@ const columnJournal = "journal"
 // then does as before. Nothing is lost:
 //
 //	on    A client that does not know of it commits without entries, until one drain after the schema
-//	      was stored: then its knowledge is too old to commit, and no request of it is under way
+//	      was stored: then its knowledge is too old to commit, and no request of it is in flight
 //	      (J9).
 //	      The sweep begins after that drain, and announces whatever the rows hold without an entry.
 //	      Until it has ended all work by passes, which need no entries.
@@ -77,7 +77,7 @@ func (w *Watcher) CollectByJournal(safepoint tso.Timestamp) bool {
 	return w.ByJournal() && safepoint >= m.Journal.Since
 }
 
-// JournalReady ends a building of the journal, if it is still under way. since was asked for after
+// JournalReady ends a building of the journal, if it is still going on. since was asked for after
 // the sweep. Errors: ErrConflict for another building, those of the store.
 func (w *Watcher) JournalReady(ctx context.Context, building string, since tso.Timestamp) error {
 	m, err := w.publish(ctx, func(m State) (State, bool) {

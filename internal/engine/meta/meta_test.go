@@ -46,8 +46,8 @@ func inWatcherBubble(t *testing.T, f func(t *testing.T, w *meta.Watcher, rows me
 }
 
 // TestOldKnowledgeIsReadOnce: whoever finds that it is too old shares one request, which outlasts
-// the caller that sent it. After a second it may be lost, and the next caller sends another one: its
-// answer serves all who wait.
+// the caller that sent it. After a second it may be lost, and the next caller sends another one:
+// its answer serves all who wait.
 func TestOldKnowledgeIsReadOnce(t *testing.T) {
 	inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
 		first, leave := context.WithCancel(t.Context())

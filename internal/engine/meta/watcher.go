@@ -138,10 +138,10 @@ func (w *Watcher) Known(ctx context.Context) (State, error) {
 
 // reading is a Refresh whose outcome several callers share.
 type reading struct {
-	begun time.Time
-	ended chan struct{}
-	m     State
-	err   error
+	started time.Time
+	ended   chan struct{}
+	m       State
+	err     error
 }
 
 // sharedFor is how long callers join a reading: one that takes longer may have got lost.
@@ -170,10 +170,10 @@ func (w *Watcher) share() (r *reading, learned <-chan struct{}) {
 	if w.learned == nil {
 		w.learned = make(chan struct{})
 	}
-	if w.shared != nil && time.Since(w.shared.begun) <= sharedFor {
+	if w.shared != nil && time.Since(w.shared.started) <= sharedFor {
 		return w.shared, w.learned
 	}
-	r = &reading{begun: time.Now(), ended: make(chan struct{})}
+	r = &reading{started: time.Now(), ended: make(chan struct{})}
 	w.shared = r
 	go func() {
 		defer close(r.ended)
@@ -356,7 +356,8 @@ func (w *Watcher) CheckReadable(cell model.Cell) error {
 	return info.CheckColumn(cell)
 }
 
-// CheckType refuses to read or write a declared column as another type (catalog.TableInfo.CheckType).
+// CheckType refuses to read or write a declared column as another type
+// (catalog.TableInfo.CheckType).
 func (w *Watcher) CheckType(cell model.Cell, as model.Type) error {
 	if info, ok := w.Catalog.Load().UserTable(cell.Table); ok {
 		return info.CheckType(cell, as)

@@ -10,8 +10,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A batch is given up, and its reads go alone: they ask what they have asked. A worker that missed a
-// weak notification then would take it for handled, and erase it (I11).
+// A batch is given up, and its reads go alone: they ask what they have asked. A worker that missed
+// a weak notification then would take it for handled, and erase it (I11).
 func TestReadOfAGivenUpBatchAsksTheSame(t *testing.T) {
 	t.Parallel()
 	l := layertest.New(t, layertest.StartEmulator(t), "i")

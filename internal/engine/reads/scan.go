@@ -160,7 +160,7 @@ func missing(limit, read, found int) int {
 // scanPage reads a page and finishes it.
 func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, of meta.Incarnation, scan Scanned, pass *store.Pass) (rows []*PageRow, more bool, err error) {
 	ctx, span := r.store.Trace.Start(ctx, "percolator.scan", of.Table)
-	begun := time.Now()
+	started := time.Now()
 	page, err := pass.Next(ctx)
 	span.Count("percolator.rows", len(page.Rows))
 	rows = SeenIn(of.Table, page)
@@ -170,7 +170,7 @@ func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, of meta.Incarna
 	if err == nil {
 		err = r.meta.CheckReadOf(ctx, ts, of)
 	}
-	r.tookRead(ctx, telemetry.OpScan, of.Table, begun, err)
+	r.tookRead(ctx, telemetry.OpScan, of.Table, started, err)
 	span.End(err)
 	return rows, page.More, err
 }

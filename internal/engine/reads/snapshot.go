@@ -143,9 +143,9 @@ func (s *Snapshot) getOne(ctx context.Context, c model.Cell) ([]byte, error) {
 		return slices.Clone(kept.value), nil
 	}
 	ctx, span := s.reader.store.Trace.Start(ctx, "percolator.get", c.Table)
-	begun := time.Now()
+	started := time.Now()
 	value, err := s.fetchOne(ctx, c)
-	s.reader.tookRead(ctx, telemetry.OpGet, c.Table, begun, err)
+	s.reader.tookRead(ctx, telemetry.OpGet, c.Table, started, err)
 	span.End(err)
 	return value, err
 }
@@ -233,9 +233,9 @@ func (s *Snapshot) getMulti(ctx context.Context, cells []model.Cell, expires []t
 	}
 	ctx, span := s.reader.store.Trace.Start(ctx, "percolator.get_multi", tableOf(ask))
 	span.Count("percolator.cells", len(ask))
-	begun := time.Now()
+	started := time.Now()
 	results, err := s.read(ctx, ask, s.predict(ask))
-	s.reader.tookRead(ctx, telemetry.OpGetMulti, tableOf(ask), begun, err)
+	s.reader.tookRead(ctx, telemetry.OpGetMulti, tableOf(ask), started, err)
 	span.End(err)
 	if err != nil {
 		return nil, err
@@ -257,8 +257,8 @@ func tableOf(cells []model.Cell) string {
 }
 
 // tookRead records the duration and outcome of a read.
-func (r *Reader) tookRead(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
-	d := time.Since(begun)
+func (r *Reader) tookRead(ctx context.Context, op telemetry.Operation, table string, started time.Time, err error) {
+	d := time.Since(started)
 	r.store.Count.Latency[op].Add(d)
 	r.store.Metrics.Read(ctx, op, table, d, err)
 }

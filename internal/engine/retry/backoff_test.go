@@ -13,7 +13,7 @@ func TestPausesAreAroundWhatWasAskedFor(t *testing.T) {
 		const around, limit = 100 * time.Millisecond, 2 * time.Second
 		b := NewBackoff(time.Millisecond, limit)
 		for i := range 30 {
-			begun := time.Now()
+			started := time.Now()
 			if err := b.WaitAtLeast(t.Context(), around); err != nil {
 				t.Fatal(err)
 			}
@@ -21,13 +21,13 @@ func TestPausesAreAroundWhatWasAskedFor(t *testing.T) {
 			if i > 20 {
 				least = limit / 2
 			}
-			if took := time.Since(begun); took < least || took > most {
+			if took := time.Since(started); took < least || took > most {
 				t.Errorf("pause %d took %v, want %v to %v", i, took, least, most)
 			}
 		}
-		begun := time.Now()
-		if err := NewBackoff(time.Millisecond, limit).WaitAtLeast(t.Context(), 0); err != nil || time.Since(begun) > 2*time.Millisecond {
-			t.Errorf("where requests take no time: %v, %v", time.Since(begun), err)
+		started := time.Now()
+		if err := NewBackoff(time.Millisecond, limit).WaitAtLeast(t.Context(), 0); err != nil || time.Since(started) > 2*time.Millisecond {
+			t.Errorf("where requests take no time: %v, %v", time.Since(started), err)
 		}
 	})
 }

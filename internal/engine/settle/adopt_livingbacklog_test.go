@@ -34,12 +34,12 @@ func testBacklogOfTheLiving(t *testing.T, deaf bool) {
 	}
 	a.Remember(w.ctx, session) // 100,000 rows like it
 	w.die(dying, lost, "lost")
-	begun := time.Now()
-	for time.Since(begun) < 10*time.Second && found.of("lost") == 0 {
+	started := time.Now()
+	for time.Since(started) < 10*time.Second && found.of("lost") == 0 {
 		fixture.Must(t, a.RunOnce(w.ctx))
 		time.Sleep(50 * time.Millisecond)
 	}
 	if found.of("lost") == 0 {
-		t.Errorf("%v after its session ended a client's stream is not read, because of what is remembered of one that lives", time.Since(begun))
+		t.Errorf("%v after its session ended a client's stream is not read, because of what is remembered of one that lives", time.Since(started))
 	}
 }

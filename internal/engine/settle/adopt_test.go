@@ -74,13 +74,13 @@ func testWeakNotificationOfARolledBackTransaction(t *testing.T) {
 	}
 	w.end(session)
 	c, a, found := w.adopter()
-	begun := time.Now()
+	started := time.Now()
 	w.turns(a, "the notification is found", func() bool { return found.of("n") > 0 })
 	now, err := c.Engine().Clock.Next(w.ctx)
 	fixture.Must(t, err)
 	fixture.Must(t, errors.Join(c.Engine().Commits.ClearNotification(w.ctx, fixture.Cell("n", "poke"), now), c.Flush(w.ctx)))
 	w.turns(a, "it is settled", func() bool { return w.settled(session) })
-	if took := time.Since(begun); took < lifetime {
+	if took := time.Since(started); took < lifetime {
 		t.Errorf("settled after %v, and a request of it may be under way for %v", took, lifetime)
 	}
 	fixture.WantNow(t, w.ctx, w.Client, fixture.Cell("r", "plain"), "")
@@ -176,9 +176,9 @@ func testEntryOfATableThatIsGone(t *testing.T) {
 		&model.JournalEntry{Primary: fixture.Cell("s", "seen"), Rows: []model.JournalName{{Table: "t", Key: "s", Observed: true}}})
 	w.end(session)
 	_, a, _ := w.adopter()
-	begun := time.Now()
+	started := time.Now()
 	w.turns(a, "it is settled", func() bool { return w.settled(session) })
-	if took := time.Since(begun); took < lifetime {
+	if took := time.Since(started); took < lifetime {
 		t.Errorf("settled after %v", took)
 	}
 }

@@ -260,7 +260,7 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 }
 
 // resolveAll resolves the locks of the entries that their rows hold.
-func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID]model.Pending) (failed error) {
+func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[layout.RowID]model.Pending) (failed error) {
 	type held struct {
 		model.Lock
 		by *check
@@ -268,7 +268,7 @@ func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID
 	var all []held
 	for _, c := range checks {
 		for i := 0; c.state != undecided && i < len(c.Rows); i++ {
-			for _, lock := range rows[RowID{c.Rows[i].Table, c.Rows[i].Key}].Locks {
+			for _, lock := range rows[layout.RowID{Table: c.Rows[i].Table, Key: c.Rows[i].Key}].Locks {
 				if lock.StartTS == c.StartTS {
 					c.leave(locked)
 					all = append(all, held{lock, c})
@@ -297,9 +297,9 @@ func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[RowID
 
 // dispatched dispatches the notifications of an entry that its rows hold, and reports whether there
 // are any.
-func (l *Looker) dispatched(ctx context.Context, c *check, rows map[RowID]model.Pending, found heard) (held bool) {
+func (l *Looker) dispatched(ctx context.Context, c *check, rows map[layout.RowID]model.Pending, found heard) (held bool) {
 	for _, r := range c.Rows {
-		if (r.Observed || r.Weak) && l.dispatchRow(ctx, rows[RowID{r.Table, r.Key}], c, found) {
+		if (r.Observed || r.Weak) && l.dispatchRow(ctx, rows[layout.RowID{Table: r.Table, Key: r.Key}], c, found) {
 			held = true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // readRows reads locks and notifications of all rows of the entries that are decided. Those that
 // name a row which cannot be read are for later.
-func (l *Looker) readRows(ctx context.Context, checks []*check, tables map[string]bool) (rows map[RowID]model.Pending, failed error) {
+func (l *Looker) readRows(ctx context.Context, checks []*check, tables map[string]bool) (rows map[layout.RowID]model.Pending, failed error) {
 	keys := map[string]map[string]bool{}
 	for _, c := range checks {
 		if c.state == undecided {
@@ -43,10 +43,10 @@ func (l *Looker) readRows(ctx context.Context, checks []*check, tables map[strin
 	}
 	ctx, cancel := l.leaving(ctx, 3)
 	defer cancel()
-	read := reading{Looker: l, upTo: highest(checks), rows: map[RowID]model.Pending{}, unread: map[RowID]bool{}}
+	read := reading{Looker: l, upTo: highest(checks), rows: map[layout.RowID]model.Pending{}, unread: map[layout.RowID]bool{}}
 	failed = several(chunks, func(c chunk) error { return read.whole(ctx, c) })
 	for _, c := range checks {
-		if slices.ContainsFunc(c.Rows, func(r model.JournalName) bool { return read.unread[RowID{r.Table, r.Key}] }) {
+		if slices.ContainsFunc(c.Rows, func(r model.JournalName) bool { return read.unread[layout.RowID{Table: r.Table, Key: r.Key}] }) {
 			c.leave(unread)
 		}
 	}
@@ -65,8 +65,8 @@ type reading struct {
 	upTo tso.Timestamp
 
 	mu     sync.Mutex
-	rows   map[RowID]model.Pending
-	unread map[RowID]bool
+	rows   map[layout.RowID]model.Pending
+	unread map[layout.RowID]bool
 }
 
 // whole reads a chunk. If that takes too long, it reads smaller ones: one row that does not answer
@@ -92,7 +92,7 @@ func (r *reading) chunk(ctx context.Context, c chunk) error {
 		r.Store.Count.Undecodable.Add(int64(len(p.Corrupt)))
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.rows[RowID{c.table, row.Key}] = p
+		r.rows[layout.RowID{Table: c.table, Key: row.Key}] = p
 		return true
 	})
 }
@@ -102,14 +102,14 @@ func (r *reading) failed(c chunk, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := 0; err != nil && i < len(c.keys); i++ {
-		r.unread[RowID{c.table, c.keys[i]}] = true
+		r.unread[layout.RowID{Table: c.table, Key: c.keys[i]}] = true
 	}
 	return err
 }
 
 // forget erases the observer states beside which no notification stands, at or below theirs: their
 // cells were handled after all (I19). Of the rows the notifications up to upTo were read.
-func (l *Looker) forget(ctx context.Context, rows map[RowID]model.Pending, upTo tso.Timestamp) {
+func (l *Looker) forget(ctx context.Context, rows map[layout.RowID]model.Pending, upTo tso.Timestamp) {
 	var done []model.ObserverState
 	for _, p := range rows {
 		for _, s := range p.States {
@@ -130,7 +130,7 @@ func (l *Looker) forget(ctx context.Context, rows map[RowID]model.Pending, upTo 
 
 // learnColumns reads the schema again if one of rows, which were read before, is notified in a
 // column that the cached schema does not observe: it may have become so.
-func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]model.Pending) error {
+func (l *Looker) learnColumns(ctx context.Context, rows map[layout.RowID]model.Pending) error {
 	for _, p := range rows {
 		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return !l.observed(n.Cell) }) {
 			_, err := l.Meta.Refresh(ctx)

@@ -60,16 +60,16 @@ func testARowThatDoesNotAnswerKeepsNoOtherEntry(t *testing.T) {
 	c, a, found := w.adopter()
 	hung := w.hang(c)
 	var turns atomic.Int64
-	begun := time.Now()
-	for time.Since(begun) < 25*time.Second && found.of("lost") == 0 {
+	started := time.Now()
+	for time.Since(started) < 25*time.Second && found.of("lost") == 0 {
 		if err := a.RunOnce(w.ctx); err != nil {
-			t.Logf("%v: turn: %v", time.Since(begun), err)
+			t.Logf("%v: turn: %v", time.Since(started), err)
 		}
 		turns.Add(1)
 		time.Sleep(100 * time.Millisecond)
 	}
 	if found.of("lost") == 0 {
-		t.Errorf("%d requests for one row got no answer, and after %d turns in %v another row's notification is not found", hung.Load(), turns.Load(), time.Since(begun))
+		t.Errorf("%d requests for one row got no answer, and after %d turns in %v another row's notification is not found", hung.Load(), turns.Load(), time.Since(started))
 	}
 }
 
@@ -88,12 +88,12 @@ func testARowThatDoesNotAnswerKeepsNoOtherOwnEntry(t *testing.T) {
 	fixture.Must(t, fixture.ErrOf(c.Update(w.ctx, func(_ context.Context, tx *txn) error { return tx.Set(fixture.Cell("lost", "seen"), []byte("1")) })))
 	hung := w.hang(c)
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
-	begun := time.Now()
-	for n := 1; time.Since(begun) < 25*time.Second && found.of("lost") == 0; n++ {
+	started := time.Now()
+	for n := 1; time.Since(started) < 25*time.Second && found.of("lost") == 0; n++ {
 		o.RunOnce(w.ctx, time.Duration(n)*time.Hour)
 	}
 	if found.of("lost") == 0 {
-		t.Errorf("%d requests for one row got no answer, and after %v another row's notification is not found", hung.Load(), time.Since(begun))
+		t.Errorf("%d requests for one row got no answer, and after %v another row's notification is not found", hung.Load(), time.Since(started))
 	}
 }
 
@@ -118,17 +118,17 @@ func testRowsThatDoNotAnswerKeepNoTurn(t *testing.T) {
 	w.die(dying, session, "lost")
 	c, a, found := w.adopter()
 	w.hang(c)
-	begun := time.Now()
+	started := time.Now()
 	for turn := 0; turn < 3 && found.of("lost") == 0; turn++ { // one rolls forward, another finds
 		_ = a.RunOnce(w.ctx)
 	}
 	if found.of("lost") == 0 {
-		t.Errorf("the row behind them is not found in %v", time.Since(begun))
+		t.Errorf("the row behind them is not found in %v", time.Since(started))
 	}
 	streams, err := journal.Streams(w.ctx, w.Client.Engine().Store)
 	fixture.Must(t, err)
 	if !slices.ContainsFunc(streams, func(s journal.Stream) bool { return s.Session == session && s.Low > 1 }) {
-		t.Errorf("the low position has not moved in %v", time.Since(begun))
+		t.Errorf("the low position has not moved in %v", time.Since(started))
 	}
 }
 

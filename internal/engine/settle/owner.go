@@ -183,6 +183,9 @@ func (o *Owner) read(ctx context.Context, row *dueRow, names int) error {
 		return nil
 	}
 	rows, n, err := journal.ReadSome(ctx, o.Looker.Store, row.Stream, row.Seqs, names)
+	if err != nil && !errors.Is(err, model.ErrCorrupt) {
+		return err
+	}
 	row.End(n)
 	for _, r := range rows {
 		for _, e := range r.Entries {

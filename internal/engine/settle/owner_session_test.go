@@ -38,9 +38,9 @@ func testCommitsDoNotEachWaitForASession(t *testing.T) {
 	for range 3 {
 		tx := fixture.MustBegin(t, w.ctx, c)
 		fixture.Must(t, tx.Set(fixture.Cell("r", "plain"), []byte("1")))
-		begun := time.Now()
+		started := time.Now()
 		_, err := tx.Commit(w.ctx)
-		took = time.Since(begun)
+		took = time.Since(started)
 		t.Logf("a commit: %v, %v", err, took)
 	}
 	if took > time.Second {

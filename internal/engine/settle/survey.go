@@ -27,9 +27,6 @@ type Survey struct {
 	Twice bool
 }
 
-// RowID names a row.
-type RowID struct{ Table, Key string }
-
 // Survey has visit called for the rows that unfinished entries name and that hold locks or
 // notifications, each once. Memory: some 16 MiB of names, however many there are.
 func (l *Looker) Survey(ctx context.Context, visit func(model.Pending)) (*Survey, error) {

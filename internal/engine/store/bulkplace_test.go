@@ -12,8 +12,8 @@ import (
 )
 
 // A tablet does not answer, and its share of the queue is full. Who has committed there waits for
-// placeWait, whatever the rest is; the rest waits in the background, and Flush for that. What is too
-// much for the background is answered at once.
+// placeWait, whatever the rest is; the rest waits in the background, and Flush for that. What is
+// too much for the background is answered at once.
 func TestOfferDoesNotWaitForAStalledTablet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -72,7 +72,7 @@ func TestPassOverNothing(t *testing.T) {
 func TestPassOverRangesReadsAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		started := time.Now()
 		d := &disk{rows: 3200, matches: func(i int) bool { return i%10 == 7 }, script: func(int) cut { return cut{after: -1, tell: 1} }}
 		d.passing = func(ctx context.Context, _ int) {
 			select {
@@ -88,7 +88,7 @@ func TestPassOverRangesReadsAhead(t *testing.T) {
 		if want := d.want(rows); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
-		if took := time.Since(begun); took > 300*time.Second { // 651 rows
+		if took := time.Since(started); took > 300*time.Second { // 651 rows
 			t.Errorf("it took %v", took)
 		}
 		for _, from := range d.sent {

@@ -288,7 +288,7 @@ func TestPassOfASmallTable(t *testing.T) {
 func TestPassOutlivesItsRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		started := time.Now()
 		d := &disk{rows: 1000, matches: func(i int) bool { return i == 999 }, script: func(int) cut { return cut{after: -1, tell: 1} }}
 		d.passing = func(ctx context.Context, _ int) {
 			if at, ok := ctx.Deadline(); !ok || time.Until(at) > model.DefaultTiming.RequestLifetime {
@@ -303,7 +303,7 @@ func TestPassOutlivesItsRequests(t *testing.T) {
 		if err != nil || !slices.Equal(got, []string{"k00999"}) {
 			t.Errorf("%q, %v", got, err)
 		}
-		if took := time.Since(begun); took < 1000*time.Second {
+		if took := time.Since(started); took < 1000*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -313,7 +313,7 @@ func TestPassOutlivesItsRequests(t *testing.T) {
 func TestPassReadsAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		started := time.Now()
 		d := &disk{rows: 3200, matches: func(i int) bool { return i%100 == 7 }, script: func(int) cut { return cut{after: -1, tell: 1} }}
 		d.passing = func(ctx context.Context, _ int) {
 			select {
@@ -331,7 +331,7 @@ func TestPassReadsAhead(t *testing.T) {
 		if n := d.most.Load(); n != PassRequests {
 			t.Errorf("%d requests at once, want %d", n, PassRequests)
 		}
-		if took, serial := time.Since(begun), 3200*time.Second; took > serial/PassRequests*3/2 {
+		if took, serial := time.Since(started), 3200*time.Second; took > serial/PassRequests*3/2 {
 			t.Errorf("it took %v, one after the other %v", took, serial)
 		}
 		if d.sampled != 1 {
@@ -430,13 +430,13 @@ func TestPassesShareABudget(t *testing.T) {
 			}
 		})
 		time.Sleep(5 * time.Minute)
-		begun := time.Now()
+		started := time.Now()
 		p := small.store().NewPass("small", model.All(), Pending(), PageSize{})
 		p.Budget = budget
 		if got, err := readAll(t, ctx, p); err != nil || len(got) != 10 {
 			t.Errorf("%q, %v", got, err)
 		}
-		if took := time.Since(begun); took > 2*model.DefaultTiming.RequestLifetime {
+		if took := time.Since(started); took > 2*model.DefaultTiming.RequestLifetime {
 			t.Errorf("a small table took %v beside a large one", took)
 		}
 		stop()
@@ -458,9 +458,9 @@ func TestPassEndsWithItsContext(t *testing.T) {
 				case <-time.After(time.Second):
 				}
 			}
-			begun := time.Now()
+			started := time.Now()
 			_, err := readAll(t, ctx, d.store().NewPass("t", model.All(), Pending(), PageSize{}))
-			if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took != 100*time.Second || d.inFlight.Load() != 0 {
+			if took := time.Since(started); !errors.Is(err, context.DeadlineExceeded) || took != 100*time.Second || d.inFlight.Load() != 0 {
 				t.Errorf("%s: %v after %v", name, err, took)
 			}
 		})

@@ -268,8 +268,8 @@ func nothing(family string) *Mutation {
 	return m
 }
 
-// A filter tells records by their ninth byte, whatever bytes stand around it: what cannot be decoded
-// is let through, for the reader to refuse.
+// A filter tells records by their ninth byte, whatever bytes stand around it: what cannot be
+// decoded is let through, for the reader to refuse.
 func TestRecordsThatChangeMatchTheEmulator(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)

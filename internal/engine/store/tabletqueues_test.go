@@ -21,7 +21,7 @@ func newQueues(tablets int) *TabletQueues[string] {
 
 func tabletStart(i int) string { return fmt.Sprintf("%03d", i) }
 
-// The requests under way grow with the tablets, two for each, up to a limit.
+// The requests in flight grow with the tablets, two for each, up to a limit.
 func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 	t.Parallel()
 	for tablets, want := range map[int]int{1: 2, 2: 4, 10: 20, 16: 32, 40: 32} {
@@ -36,7 +36,7 @@ func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 			slots = append(slots, s)
 		}
 		if len(slots) != want {
-			t.Errorf("%d tablets have %d requests under way, want %d", tablets, len(slots), want)
+			t.Errorf("%d tablets have %d requests in flight, want %d", tablets, len(slots), want)
 		}
 		// Whoever is done passes its slot on until nothing is left.
 		taken := 0
@@ -58,7 +58,7 @@ func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 }
 
 // Tablets for which more arrives all the time leave the others their turns, though there are more
-// of them than requests under way.
+// of them than requests in flight.
 func TestEveryTabletHasItsTurn(t *testing.T) {
 	t.Parallel()
 	const tablets = 2 * tableInFlight

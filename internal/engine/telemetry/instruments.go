@@ -171,10 +171,10 @@ func (m *Instruments) Attempted(ctx context.Context, n int, err error) {
 	}
 }
 
-// Phase records a step of a commit that began at begun.
-func (m *Instruments) Phase(ctx context.Context, name string, begun time.Time, err error) {
+// Phase records a step of a commit that began at started.
+func (m *Instruments) Phase(ctx context.Context, name string, started time.Time, err error) {
 	if m != nil {
-		m.phases.Record(ctx, time.Since(begun).Seconds(), m.with(measured{key: attrPhase, kind: name, outcome: errorType(err)})...)
+		m.phases.Record(ctx, time.Since(started).Seconds(), m.with(measured{key: attrPhase, kind: name, outcome: errorType(err)})...)
 	}
 }
 
@@ -192,7 +192,7 @@ func (m *Instruments) LockWait(ctx context.Context, table string, d time.Duratio
 	}
 }
 
-// Batch records how many rows travel together; op is OpReadRows or OpMutateRows.
+// Batch records how many rows are sent together; op is OpReadRows or OpMutateRows.
 func (m *Instruments) Batch(ctx context.Context, op Operation, table string, rows int) {
 	if m != nil {
 		m.batches.Record(ctx, int64(rows), m.with(measured{attrKind, table, op.String(), ""})...)

@@ -186,11 +186,11 @@ func TestShutdownWithoutCollector(t *testing.T) {
 			t.Fatal(err)
 		}
 		measure(t, e)
-		begun := time.Now()
+		started := time.Now()
 		if err := e.Shutdown(t.Context()); err == nil {
 			t.Error("what nobody has taken is exported")
 		}
-		if took := time.Since(begun); took != flushTimeout {
+		if took := time.Since(started); took != flushTimeout {
 			t.Errorf("it took %v, not %v", took, flushTimeout)
 		}
 	})

@@ -47,7 +47,7 @@ type Server struct {
 	PerPeer      int // of them from one address, whose further ones are closed; 0: all
 	HeaderBytes  int
 	AnswerWithin time.Duration // how long an answer may take
-	StopWithin   time.Duration // how long requests under way may take when it stops
+	StopWithin   time.Duration // how long requests in flight may take when it stops
 	Close        func() error  // called before it waits for them; nil: nothing is to be done
 }
 

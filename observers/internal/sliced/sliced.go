@@ -59,7 +59,8 @@ func Table(name string, parts int, column func(part int) string) percolator.Tabl
 }
 
 // Observe registers an observer for each part of t, of which one worker runs one at a time, and
-// whose runs may cause each other until nothing is left. Its name is name and the part. f returns the part's function; nil is for NewWorker to report.
+// whose runs may cause each other until nothing is left. Its name is name and the part. f returns
+// the part's function; nil is for NewWorker to report.
 func Observe(r *observers.Registry, name string, t percolator.Table, f func(part int) observers.Func, opts []observers.Option) {
 	opts = append(opts[:len(opts):len(opts)], observers.OneWorker(), observers.MaxConcurrent(1), observers.Repeats())
 	for p, column := range t.Weak {

@@ -126,8 +126,8 @@ func (g *Collector) Run(ctx context.Context) error {
 //
 // Errors: ErrLeased if another collector has the lease and nothing to share; ErrLocked if a
 // transaction older than the retention is still alive; ErrConflict if holds are taken too often to
-// announce a safepoint; ErrCorrupt for a lock that cannot be resolved, because what it may depend on
-// must not be removed; those of the store. The next cycle continues where this one failed.
+// announce a safepoint; ErrCorrupt for a lock that cannot be resolved, because what it may depend
+// on must not be removed; those of the store. The next cycle continues where this one failed.
 func (g *Collector) Collect(ctx context.Context) (model.Collection, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return model.Collection{}, err

@@ -24,7 +24,7 @@ func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo
 	g := &Collector{e: e, pace: rate.NewLimiter(rate.Limit(rowsPerSecond), collectRows)}
 	primaries := catalog.SetOf(tables)
 	if e.Meta.ByJournal() {
-		r := &resolving{Collector: g, safepoint: upTo, primaries: primaries, requests: semaphore.NewWeighted(collectParallel), seen: map[rowID]bool{}}
+		r := &resolving{Collector: g, safepoint: upTo, primaries: primaries, requests: semaphore.NewWeighted(collectParallel), seen: map[layout.RowID]bool{}}
 		_, err := r.streams(ctx)
 		return err
 	}

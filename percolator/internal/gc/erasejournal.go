@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -105,6 +106,6 @@ func (x *shareEraser) batch(ctx context.Context, id journal.StreamID, rows []jou
 // in this cycle, after the drain.
 func (x *shareEraser) needed(e model.JournalEntry) bool {
 	return e.StartTS > x.watermark || slices.ContainsFunc(e.Rows, func(r model.JournalName) bool {
-		return x.rows[rowID{r.Table, r.Key}].keeps(e.StartTS, r.Weak)
+		return x.rows[layout.RowID{Table: r.Table, Key: r.Key}].keeps(e.StartTS, r.Weak)
 	})
 }

@@ -18,12 +18,12 @@ type rowEraser struct {
 	*eraser
 	asked   tso.Timestamp // of J6, from after the drain
 	catalog *catalog.Catalog
-	rows    map[rowID]finding // read in this cycle; at most rememberedRows before a batch
+	rows    map[layout.RowID]finding // read in this cycle; at most rememberedRows before a batch
 	did     *tally
 }
 
 func newRowEraser(x *eraser, asked tso.Timestamp, did *tally) *rowEraser {
-	return &rowEraser{x, asked, x.e.Meta.Catalog.Load(), map[rowID]finding{}, did}
+	return &rowEraser{x, asked, x.e.Meta.Catalog.Load(), map[layout.RowID]finding{}, did}
 }
 
 // finding is what a row holds of the entries that name it (J7). That of a row which does not exist
@@ -65,7 +65,7 @@ func (x *rowEraser) eraseNamed(ctx context.Context, rows []journal.StreamRow) er
 	if len(x.rows) > rememberedRows {
 		clear(x.rows)
 	}
-	for table, keys := range named(rows, x.watermark, x.catalog, func(id rowID) bool { _, ok := x.rows[id]; return ok }) {
+	for table, keys := range named(rows, x.watermark, x.catalog, func(id layout.RowID) bool { _, ok := x.rows[id]; return ok }) {
 		for chunk := range store.KeyChunks(keys) {
 			for len(chunk) > 0 {
 				n, err := x.eraseSome(ctx, table, chunk)
@@ -99,7 +99,7 @@ func (x *rowEraser) eraseSome(ctx context.Context, table string, keys []string) 
 		n, _ = slices.BinarySearch(keys, page[len(page)-1].Key+"\x00")
 	}
 	for _, key := range keys[:n] {
-		x.rows[rowID{table, key}] = finding{kept: ownEntries}
+		x.rows[layout.RowID{Table: table, Key: key}] = finding{kept: ownEntries}
 	}
 	if err := x.eraseRows(ctx, table, page); err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func (x *rowEraser) eraseRows(ctx context.Context, table string, page []layout.R
 	var strays []store.RowMutation
 	for _, row := range page {
 		p := layout.DecodePending(table, row)
-		x.rows[rowID{table, row.Key}] = x.find(table, info, row, p)
+		x.rows[layout.RowID{Table: table, Key: row.Key}] = x.find(table, info, row, p)
 		if mut := stray(x.e.Meta.Catalog.Load().Tables[table], p, x.watermark); mut != nil {
 			strays = append(strays, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
 		}
@@ -123,7 +123,7 @@ func (x *rowEraser) eraseRows(ctx context.Context, table string, page []layout.R
 	did.left = func(key string) {
 		mu.Lock()
 		defer mu.Unlock()
-		at := rowID{table, key}
+		at := layout.RowID{Table: table, Key: key}
 		f := x.rows[at]
 		f.keep(allEntries)
 		x.rows[at] = f

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -20,11 +21,11 @@ import (
 // An entry that announces rows (J2) stands for all transactions that have written them before.
 
 // expiries is rows of tables by the time at which something in them expires.
-type expiries map[tso.Timestamp]map[rowID]bool
+type expiries map[tso.Timestamp]map[layout.RowID]bool
 
-func (l expiries) add(at tso.Timestamp, id rowID) {
+func (l expiries) add(at tso.Timestamp, id layout.RowID) {
 	if l[at] == nil {
-		l[at] = map[rowID]bool{}
+		l[at] = map[layout.RowID]bool{}
 	}
 	l[at][id] = true
 }
@@ -32,7 +33,7 @@ func (l expiries) add(at tso.Timestamp, id rowID) {
 // expiresLater notes the rows of an entry that may go to which something has to lead later.
 func (x *rowEraser) expiresLater(e model.JournalEntry, later expiries) {
 	for _, r := range e.Rows {
-		id := rowID{r.Table, r.Key}
+		id := layout.RowID{Table: r.Table, Key: r.Key}
 		for _, v := range x.rows[id].live {
 			if v.startTS == e.StartTS || e.Primary.Row == "" {
 				later.add(v.at, id)
@@ -47,7 +48,7 @@ func (x *rowEraser) file(ctx context.Context, later expiries) error {
 	for at, ids := range later {
 		at := journal.ExpiryTime(at)
 		for id := range ids {
-			byStep[at] = append(byStep[at], model.JournalName{Table: id.table, Key: id.key})
+			byStep[at] = append(byStep[at], model.JournalName{Table: id.Table, Key: id.Key})
 		}
 	}
 	for at, rows := range byStep {
@@ -93,7 +94,9 @@ func (x *rowEraser) expired(ctx context.Context, list []journal.Expiry) error {
 	var done []string
 	later := expiries{}
 	for i, l := range list {
-		if slices.ContainsFunc(l.Rows, func(r model.JournalName) bool { return x.rows[rowID{r.Table, r.Key}].kept == allEntries }) {
+		if slices.ContainsFunc(l.Rows, func(r model.JournalName) bool {
+			return x.rows[layout.RowID{Table: r.Table, Key: r.Key}].kept == allEntries
+		}) {
 			continue
 		}
 		done = append(done, l.Key)

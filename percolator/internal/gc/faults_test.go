@@ -12,8 +12,8 @@ import (
 )
 
 // Collection killed at any request, to the journal or another table, or with the request or answer
-// of a write lost, and begun again by another client. Nothing that the next cycle should have found
-// is left.
+// of a write lost, and started again by another client. Nothing that the next cycle should have
+// found is left.
 func TestCollectionInterrupted(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {fixture.ByPasses}} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -34,9 +35,6 @@ const journalRows = 256
 // rememberedRows is how many rows a phase remembers, so that one that many entries name is read
 // once.
 const rememberedRows = 1 << 16
-
-// rowID names a row of a table.
-type rowID struct{ table, key string }
 
 // finishByJournal does what is left of a cycle after its drain.
 func (s *collecting) finishByJournal(ctx context.Context) error {
@@ -87,7 +85,7 @@ func (g *Collector) delay(n int) time.Duration {
 
 // named is the keys, in order, of the rows of each known table that entries up to a timestamp name,
 // but those that done knows.
-func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *catalog.Catalog, done func(rowID) bool) map[string][]string {
+func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *catalog.Catalog, done func(layout.RowID) bool) map[string][]string {
 	keys := map[string][]string{}
 	for _, row := range rows {
 		for _, e := range row.Entries {
@@ -96,7 +94,7 @@ func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *catalog.Catalo
 			}
 			for _, r := range e.Rows {
 				// A table that the schema lost is gone with its contents.
-				if _, known := catalog.Tables[r.Table]; known && !done(rowID{r.Table, r.Key}) {
+				if _, known := catalog.Tables[r.Table]; known && !done(layout.RowID{Table: r.Table, Key: r.Key}) {
 					keys[r.Table] = append(keys[r.Table], r.Key)
 				}
 			}

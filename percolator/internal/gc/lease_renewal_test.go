@@ -30,7 +30,7 @@ func testCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 		if r.Method != percolatortest.CheckAndMutateRow || r.Row != "collector" {
 			return percolatortest.Pass
 		}
-		if renewals++; renewals == 3 || renewals == 4 { // after the lease was taken, and the drain begun
+		if renewals++; renewals == 3 || renewals == 4 { // after the lease was taken, and the drain started
 			return hold
 		}
 		return percolatortest.Pass

@@ -25,9 +25,9 @@ import (
 )
 
 // sinceOracle gives the time since the test began.
-type sinceOracle struct{ begun time.Time }
+type sinceOracle struct{ started time.Time }
 
-func (o sinceOracle) now() tso.Timestamp { return tso.Timestamp(1).Add(time.Since(o.begun)) }
+func (o sinceOracle) now() tso.Timestamp { return tso.Timestamp(1).Add(time.Since(o.started)) }
 
 func (o sinceOracle) Next(context.Context) (tso.Timestamp, error) { return o.now(), nil }
 
@@ -194,7 +194,7 @@ func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
 			t.Fatalf("entering %s was not refused: %v", c.to, err)
 		}
 		s.release(t.Context())
-		if c.applied { // a phase that was stored has begun, and the lease ends by itself
+		if c.applied { // a phase that was stored has started, and the lease ends by itself
 			c.from, c.before = c.to, c.shares
 		}
 		got, err := decodeCollectorCell(backend.cells[collectorState])

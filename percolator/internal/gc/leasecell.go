@@ -104,8 +104,8 @@ func (l LeasedState[T]) Read(ctx context.Context, e *engine.Engine) (T, error) {
 	return st, err
 }
 
-// Acquire takes the lease if it is free, and reads the state into st. ErrLeased: another process has
-// it, and st is that one's state.
+// Acquire takes the lease if it is free, and reads the state into st. ErrLeased: another process
+// has it, and st is that one's state.
 func (l LeasedState[T]) Acquire(ctx context.Context, e *engine.Engine, ttl time.Duration, st *T) (h Held[T], err error) {
 	now, err := e.Clock.Next(ctx)
 	if err != nil {

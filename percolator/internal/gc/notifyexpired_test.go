@@ -88,7 +88,7 @@ func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
 			t.Errorf("%s: observers were told of %q, want %q", what, got, changes)
 		}
 	}
-	begun := time.Now()
+	started := time.Now()
 	fixture.SetPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Oslo")
 	fixture.SetPeople(t, ctx, c, fixture.Name, "ann", "Ann")
 	fixture.SetPeople(t, ctx, c, fixture.Mail, "ann", "ann@x")
@@ -103,7 +103,7 @@ func hearOfWhatExpires(t *testing.T, env *percolatortest.Env) {
 	if got := fixture.ListPeople(t, ctx, c); got != "ann/name bob/city" {
 		t.Errorf("there is %s", got)
 	}
-	time.Sleep(time.Until(begun.Add(ttls["city"] + time.Minute + fixture.PastRetention))) // times are filed by the minute
+	time.Sleep(time.Until(started.Add(ttls["city"] + time.Minute + fixture.PastRetention))) // times are filed by the minute
 	col := fixture.Collect(t, ctx, c)
 	want("the first ones have expired", "ann/city deleted")
 	if col.Expired != 1 {

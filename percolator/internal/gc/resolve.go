@@ -32,13 +32,13 @@ type resolving struct {
 	locks     atomic.Int64        // resolved
 
 	mu   sync.Mutex
-	seen map[rowID]bool // rows of tables that were taken; at most rememberedRows before a batch
+	seen map[layout.RowID]bool // rows of tables that were taken; at most rememberedRows before a batch
 }
 
 // resolveStreams resolves the locks of all entries up to the safepoint, and returns which rows of
 // the journal hold them. A row that cannot be decoded stops the cycle: what it names may be needed.
 func (s *collecting) resolveStreams(ctx context.Context) (resolved []streamRows, err error) {
-	r := &resolving{Collector: s.Collector, safepoint: s.state.Safepoint, requests: semaphore.NewWeighted(collectParallel), seen: map[rowID]bool{}}
+	r := &resolving{Collector: s.Collector, safepoint: s.state.Safepoint, requests: semaphore.NewWeighted(collectParallel), seen: map[layout.RowID]bool{}}
 	before := s.state.Locks
 	keep := func(ctx context.Context) error {
 		s.state.Locks = before + r.locks.Load()
@@ -149,10 +149,10 @@ func (r *resolving) take(rows []journal.StreamRow) map[string][]string {
 	if r.primaries != nil {
 		rows = r.ofPrimaries(rows)
 	}
-	keys := named(rows, r.safepoint, r.e.Meta.Catalog.Load(), func(id rowID) bool { return r.seen[id] })
+	keys := named(rows, r.safepoint, r.e.Meta.Catalog.Load(), func(id layout.RowID) bool { return r.seen[id] })
 	for table, keys := range keys {
 		for _, key := range keys {
-			r.seen[rowID{table, key}] = true
+			r.seen[layout.RowID{Table: table, Key: key}] = true
 		}
 	}
 	return keys

@@ -32,7 +32,7 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 	by := env.NewClient(fixture.ShortRetention)
 	var mu sync.Mutex
 	var resolving bool
-	var begun, ended time.Time
+	var started, ended time.Time
 	var sent, now, most int
 	slowly(env, by, func(r percolatortest.Request) func() {
 		mu.Lock()
@@ -52,8 +52,8 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch resolving = col.Phase == model.CollectionResolve; {
-		case resolving && begun.IsZero():
-			begun = time.Now()
+		case resolving && started.IsZero():
+			started = time.Now()
 		case col.Phase == model.CollectionErase && ended.IsZero():
 			ended = time.Now()
 			if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
@@ -63,7 +63,7 @@ func testCollectorResolvesStreamsAtOnce(t *testing.T) {
 	}}).Collect(ctx)
 	fixture.Must(t, err)
 	serial := time.Duration(sent) * 5 * time.Millisecond
-	t.Logf("%d requests of 5 ms took %v, %.1f times as fast as one by one; at most %d at once", sent, ended.Sub(begun), serial.Seconds()/ended.Sub(begun).Seconds(), most)
+	t.Logf("%d requests of 5 ms took %v, %.1f times as fast as one by one; at most %d at once", sent, ended.Sub(started), serial.Seconds()/ended.Sub(started).Seconds(), most)
 	if most <= 8 || most > 16 {
 		t.Errorf("at most %d requests were in flight, want more than 8 and no more than 16", most)
 	}

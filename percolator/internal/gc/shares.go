@@ -175,7 +175,8 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 	}
 }
 
-// help erases shares of another collector's cycle c, or returns leased if there is nothing to erase.
+// help erases shares of another collector's cycle c, or returns leased if there is nothing to
+// erase.
 func (g *Collector) help(ctx context.Context, c model.Collection, leased error) (col model.Collection, err error) {
 	if _, err := g.e.Meta.Refresh(ctx); err != nil { // for tables that were added
 		return col, err

@@ -44,7 +44,7 @@ import (
 // the middle and continues after the end harms nothing. A process looks for the fence before each
 // request (I20).
 //
-// Rejected: markers for what is rolled back. No request from before the fence is under way (I14),
+// Rejected: markers for what is rolled back. No request from before the fence is in flight (I14),
 // and no transaction from before it commits (meta.Gap).
 //
 // Rejected: a conditional request for each lock (I9). No other client resolves beside the fence.
@@ -59,7 +59,7 @@ const maxFindings = 1000
 // a raise cannot be taken back.
 const maxAhead = time.Hour
 
-// run is a repair under way.
+// run is a running repair.
 type run struct {
 	e      *engine.Engine
 	opts   model.RepairOptions

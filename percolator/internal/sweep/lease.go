@@ -57,7 +57,7 @@ var leased = gc.LeasedState[cell]{
 	},
 }
 
-// sweeping is a sweep under way, by the holder of the gc.
+// sweeping is a running sweep, by the holder of the gc.
 type sweeping struct {
 	*Sweeper
 	state cell

@@ -22,9 +22,6 @@ import (
 // namedRows is how many rows of a stream are read at once.
 const namedRows = 64
 
-// row names a row.
-type row struct{ table, key string }
-
 // named says what of a row entries lead to. From the low position of their stream on they are open.
 type named struct {
 	any      bool                   // one at all names it, which leads to its garbage
@@ -39,13 +36,13 @@ func (s *sweeping) lookAgain(ctx context.Context) error {
 	if len(list) == 0 {
 		return nil
 	}
-	names := map[row]*named{}
+	names := map[layout.RowID]*named{}
 	for _, f := range list {
 		n := &named{locks: map[tso.Timestamp]bool{}}
 		for _, l := range f.locks {
 			n.locks[l.StartTS] = false
 		}
-		names[row{f.table, f.key}] = n
+		names[layout.RowID{Table: f.table, Key: f.key}] = n
 	}
 	for range 2 {
 		if err := s.readNames(ctx, names); err != nil {
@@ -78,8 +75,8 @@ func (s *sweeping) sameJournal(ctx context.Context) error {
 
 // unnamed is what of a finding no entry leads to. What came later than the entries were read is for
 // the next sweep.
-func unnamed(f finding, names map[row]*named) finding {
-	n := names[row{f.table, f.key}]
+func unnamed(f finding, names map[layout.RowID]*named) finding {
+	n := names[layout.RowID{Table: f.table, Key: f.key}]
 	f.locks = slices.DeleteFunc(f.locks, func(l model.Lock) bool { led, asked := n.locks[l.StartTS]; return led || !asked })
 	if n.notified {
 		f.owed = nil
@@ -91,7 +88,7 @@ func unnamed(f finding, names map[row]*named) finding {
 }
 
 // readNames notes which of the rows the streams name.
-func (s *sweeping) readNames(ctx context.Context, names map[row]*named) error {
+func (s *sweeping) readNames(ctx context.Context, names map[layout.RowID]*named) error {
 	streams, err := journal.AllStreams(ctx, s.e.Store)
 	if err != nil {
 		return err
@@ -117,9 +114,9 @@ func (s *sweeping) readNames(ctx context.Context, names map[row]*named) error {
 // note notes what an entry leads to. That of a transaction leads to its locks, one that was
 // announced has the collector resolve all (J2), and either leads to notifications in rows that it
 // flags.
-func note(names map[row]*named, e model.JournalEntry, open bool) {
+func note(names map[layout.RowID]*named, e model.JournalEntry, open bool) {
 	for _, r := range e.Rows {
-		n := names[row{r.Table, r.Key}]
+		n := names[layout.RowID{Table: r.Table, Key: r.Key}]
 		if n == nil {
 			continue
 		}

@@ -46,7 +46,7 @@ import (
 // whose primary is elsewhere, and versions would have to be compared with the source. Rejected too:
 // a commit timestamp that is taken at the end. Every row would be written twice.
 
-// Import is an import under way. Its methods may be called concurrently, once TakeOver has
+// Import is a running import. Its methods may be called concurrently, once TakeOver has
 // returned.
 type Import struct {
 	e     *engine.Engine
@@ -56,7 +56,7 @@ type Import struct {
 
 	// Of TakeOver:
 	drained bool        // others are shut out
-	erased  atomic.Bool // requests may be under way that erase
+	erased  atomic.Bool // requests may be in flight that erase
 	alone   bool        // no other process writes, or has written what this one does not know of
 }
 
@@ -69,8 +69,8 @@ const MaxImportTTLs = 64
 
 // BeginImport fences a table, or takes up an interrupted import of the same source, which id names.
 // The table has to be empty (ErrNotEmpty, which leaves it as it was). It waits until every client
-// must know of the fence and nothing that one has begun before is under way, and tells waiting, if
-// that is not nil, for how long. quiet: observers are not notified. probe, if not nil, is called
+// must know of the fence and nothing that one has started before is in flight, and tells waiting,
+// if that is not nil, for how long. quiet: observers are not notified. probe, if not nil, is called
 // before a fence is stored, possibly again, with what is Import.Check; its error leaves the table
 // as it was.
 //

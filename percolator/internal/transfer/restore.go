@@ -47,7 +47,7 @@ import (
 // half-restored instance would look like a small one. Rejected too: the original timestamps. Those
 // of another oracle may lie in the future of this one (I1).
 
-// Restore is a restore under way. Its methods may be called concurrently.
+// Restore is a running restore. Its methods may be called concurrently.
 type Restore struct {
 	e        *engine.Engine
 	cell     meta.Fence

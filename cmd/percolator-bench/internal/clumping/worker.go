@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/btree"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -68,7 +69,7 @@ func (w *world) addWorker(i int) {
 	w.workers = append(w.workers, x)
 }
 
-func (x *worker) unfinished(rows []scanning.Row) []bool {
+func (x *worker) unfinished(rows []layout.RowID) []bool {
 	out := make([]bool, len(rows))
 	for i, r := range rows {
 		out[i] = !x.variant.Briefly && x.queued[x.table.index(r.Key)]

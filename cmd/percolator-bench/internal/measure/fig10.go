@@ -57,13 +57,13 @@ type fig10Event struct {
 
 // fig10Run is a run under way.
 type fig10Run struct {
-	b      *fig10Benchmark
-	env    *fig10Environment
-	load   *transfers
-	begun  time.Time // when the first transfer was offered
-	ended  time.Time // when the last event had been watched
-	events []fig10Event
-	audit  fig10Audit
+	b       *fig10Benchmark
+	env     *fig10Environment
+	load    *transfers
+	started time.Time // when the first transfer was offered
+	ended   time.Time // when the last event had been watched
+	events  []fig10Event
+	audit   fig10Audit
 }
 
 // run goes on with a steady load while parts of the system fail one after the other and come back.
@@ -104,7 +104,7 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 		out.Title += fmt.Sprintf("; %d writers reach %.0f transfers/s", saturatingWriters, saturated)
 	}
 	offered := out.Table("load").Row("transfers")
-	offered.Add("saturated, 1/s", saturated, "offered, 1/s", rate, "not begun", shed)
+	offered.Add("saturated, 1/s", saturated, "offered, 1/s", rate, "not started", shed)
 	err = r.evaluate(ctx, out, rate)
 	out.step()
 	return err
@@ -139,7 +139,7 @@ func (r *fig10Run) awaitIdle(ctx context.Context) (time.Duration, error) {
 func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, step func()) (shed int, err error) {
 	var stop atomic.Bool
 	group, gctx := errgroup.WithContext(ctx)
-	r.begun = time.Now()
+	r.started = time.Now()
 	group.Go(func() (err error) {
 		load := generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}
 		_, shed, err = load.arrive(ctx, func(ctx context.Context, _ int) error { r.load.one(ctx); return nil })
@@ -153,7 +153,7 @@ func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, ste
 			}
 			step()
 		}
-		r.ended = r.begun.Add(r.events[len(r.events)-1].watched.to)
+		r.ended = r.started.Add(r.events[len(r.events)-1].watched.to)
 		return nil
 	})
 	err = group.Wait()
@@ -162,16 +162,16 @@ func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, ste
 
 // event watches the steady load, lets something fail, and watches again.
 func (r *fig10Run) event(ctx context.Context, name string) (err error) {
-	steady := span{from: time.Since(r.begun)}
+	steady := span{from: time.Since(r.started)}
 	if steady.from < r.b.Steady { // what is opened and learnt at first is not steady
 		pause(ctx, r.b.Bucket)
-		steady.from = time.Since(r.begun)
+		steady.from = time.Since(r.started)
 	}
 	pause(ctx, r.b.Steady)
 	before := r.env.counts()
-	steady.to = time.Since(r.begun)
+	steady.to = time.Since(r.started)
 	e := fig10Event{name: name, steady: steady, fault: span{steady.to, steady.to}}
-	switch begins := r.begun.Add(steady.to); name {
+	switch begins := r.started.Add(steady.to); name {
 	case fig10Outage:
 		t := outageTimes{begins, begins.Add(min(100*time.Millisecond, r.b.Outage/10)), begins.Add(r.b.Outage)}
 		e.fault.to += r.b.Outage
@@ -185,13 +185,13 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 		}
 	case fig10WorkerDies:
 		e.held, err = r.killWorker(ctx)
-		e.fault.to = time.Since(r.begun)
+		e.fault.to = time.Since(r.started)
 	}
 	if err != nil {
 		return err
 	}
 	pause(ctx, r.b.After)
-	e.watched = span{steady.to, time.Since(r.begun)}
+	e.watched = span{steady.to, time.Since(r.started)}
 	e.counts = minus(r.env.counts(), before)
 	r.events = append(r.events, e)
 	return ctx.Err()
@@ -226,7 +226,7 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 		return err
 	}
 	m := momentsOf(results, entries, r.env.workers)
-	all := seriesOf(r.begun, r.ended.Sub(r.begun), r.b.Bucket, m)
+	all := seriesOf(r.started, r.ended.Sub(r.started), r.b.Bucket, m)
 	series := out.Table("series")
 	series.Series = true
 	for _, b := range all {
@@ -308,13 +308,13 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 		rates.Add(kind.name+" lowest, 1/s", d.lowest)
 		recovery(rates, kind.name+" back to 90 % after", d.recovery)
 	}
-	rates.Add("longest without any transfer, s", longestGap(r.begun, m.commits, e.watched).Seconds())
+	rates.Add("longest without any transfer, s", longestGap(r.started, m.commits, e.watched).Seconds())
 	backlog := backlogOf(all, r.b.Bucket, e.steady, e.fault, e.watched.to)
 	work.Add("backlog before", backlog.before, "most", backlog.most)
 	recovery(work, "back after", backlog.recovery)
 	wait := 0.
 	for _, w := range m.waits {
-		if e.watched.has(w.until.Sub(r.begun)) {
+		if e.watched.has(w.until.Sub(r.started)) {
 			wait = max(wait, w.lasted.Seconds())
 		}
 	}
@@ -325,7 +325,7 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 	work.Add("commits held when killed", e.held)
 	failed := map[string]int{}
 	for _, t := range results {
-		if t.err != nil && e.watched.has(t.ended.Sub(r.begun)) {
+		if t.err != nil && e.watched.has(t.ended.Sub(r.started)) {
 			failed[sentinelOf(t.err)]++
 		}
 	}

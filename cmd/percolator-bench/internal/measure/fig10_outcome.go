@@ -60,14 +60,14 @@ type fig10Wait struct {
 }
 
 // seriesOf sorts moments into buckets of a width, of which all are full.
-func seriesOf(begun time.Time, whole, width time.Duration, m fig10Moments) []fig10Bucket {
+func seriesOf(started time.Time, whole, width time.Duration, m fig10Moments) []fig10Bucket {
 	out := make([]fig10Bucket, int(whole/width))
 	counts := make([][3]int, len(out))
-	var early [3]int // before begun: such commits have long had their runs
+	var early [3]int // before started: such commits have long had their runs
 	for kind, moments := range [][]time.Time{m.commits, m.untold, m.runs} {
 		for _, at := range moments {
-			switch n := int(at.Sub(begun) / width); {
-			case at.Before(begun):
+			switch n := int(at.Sub(started) / width); {
+			case at.Before(started):
 				early[kind]++
 			case n < len(out):
 				counts[n][kind]++
@@ -155,10 +155,10 @@ func firstSteady(buckets []fig10Bucket, steady func(next []fig10Bucket) bool) in
 }
 
 // longestGap returns the longest time without any of the moments, which are sorted, within s.
-func longestGap(begun time.Time, moments []time.Time, s span) time.Duration {
+func longestGap(started time.Time, moments []time.Time, s span) time.Duration {
 	last, longest := s.from, time.Duration(0)
 	for _, at := range moments {
-		if t := at.Sub(begun); t > s.from && t < s.to {
+		if t := at.Sub(started); t > s.from && t < s.to {
 			longest, last = max(longest, t-last), t
 		}
 	}

@@ -276,19 +276,19 @@ type transfers struct {
 	accounts int
 	deadline time.Duration // of each transfer
 
-	begun atomic.Int64 // ids
+	started atomic.Int64 // ids
 
 	mu   sync.Mutex
 	done []transfer
 }
 
 // mostPending is how many transfers are under way at most. What is offered beyond them is not
-// begun, and counted.
+// started, and counted.
 const mostPending = 16_384
 
 // one makes a transfer between two accounts at random.
 func (l *transfers) one(ctx context.Context) {
-	t := transfer{id: l.begun.Add(1), from: rand.IntN(l.accounts), to: rand.IntN(l.accounts - 1), amount: 1 + rand.IntN(10)}
+	t := transfer{id: l.started.Add(1), from: rand.IntN(l.accounts), to: rand.IntN(l.accounts - 1), amount: 1 + rand.IntN(10)}
 	if t.to >= t.from {
 		t.to++
 	}
@@ -323,7 +323,7 @@ func (t *transfer) apply(ctx context.Context, tx *percolator.Txn, accounts int) 
 // saturate has writers make transfers for as long as d, each the next one when it has been told of
 // the last, and returns how many a second were committed.
 func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) float64 {
-	begun := time.Now()
+	started := time.Now()
 	_ = generator{callers: writers, more: during(d)}.run(ctx, func(ctx context.Context, _ int, _ time.Time) error { l.one(ctx); return nil })
 	committed := 0
 	for _, t := range l.results() {
@@ -331,7 +331,7 @@ func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) 
 			committed++
 		}
 	}
-	return float64(committed) / time.Since(begun).Seconds()
+	return float64(committed) / time.Since(started).Seconds()
 }
 
 // results returns what has ended so far.

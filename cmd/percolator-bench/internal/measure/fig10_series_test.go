@@ -10,21 +10,21 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// at makes moments of milliseconds since begun.
-func at(begun time.Time, ms ...int) (out []time.Time) {
+// at makes moments of milliseconds since started.
+func at(started time.Time, ms ...int) (out []time.Time) {
 	for _, m := range ms {
-		out = append(out, begun.Add(time.Duration(m)*time.Millisecond))
+		out = append(out, started.Add(time.Duration(m)*time.Millisecond))
 	}
 	return out
 }
 
 func TestFig10Series(t *testing.T) {
 	t.Parallel()
-	begun := time.Unix(1000, 0)
-	got := seriesOf(begun, 350*time.Millisecond, 100*time.Millisecond, fig10Moments{
-		commits: at(begun, -50, 10, 20, 110, 299, 340), // the last one is in a bucket that is not full
-		untold:  at(begun, 120),
-		runs:    at(begun, -20, 15, 115, 210, 220, 250),
+	started := time.Unix(1000, 0)
+	got := seriesOf(started, 350*time.Millisecond, 100*time.Millisecond, fig10Moments{
+		commits: at(started, -50, 10, 20, 110, 299, 340), // the last one is in a bucket that is not full
+		untold:  at(started, 120),
+		runs:    at(started, -20, 15, 115, 210, 220, 250),
 	})
 	want := []fig10Bucket{{0, 20, 10, 1}, {0.1, 10, 10, 2}, {0.2, 10, 30, 0}}
 	if !reflect.DeepEqual(got, want) {
@@ -88,10 +88,10 @@ func TestFig10Backlog(t *testing.T) {
 
 func TestFig10Gap(t *testing.T) {
 	t.Parallel()
-	begun := time.Unix(1000, 0)
-	moments := at(begun, 5, 110, 120, 180, 300)
+	started := time.Unix(1000, 0)
+	moments := at(started, 5, 110, 120, 180, 300)
 	for _, c := range []struct{ from, to, want int }{{100, 200, 60}, {100, 400, 120}, {310, 400, 90}, {0, 100, 95}, {115, 130, 10}} {
-		got := longestGap(begun, moments, span{time.Duration(c.from) * time.Millisecond, time.Duration(c.to) * time.Millisecond})
+		got := longestGap(started, moments, span{time.Duration(c.from) * time.Millisecond, time.Duration(c.to) * time.Millisecond})
 		if got != time.Duration(c.want)*time.Millisecond {
 			t.Errorf("from %d to %d ms: %v, not %d ms", c.from, c.to, got, c.want)
 		}

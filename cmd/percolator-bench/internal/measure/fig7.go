@@ -250,7 +250,7 @@ const fig7Loaders = 16
 // offer loads the documents when they are due, whatever becomes of those before them, and waits for
 // all. A loader takes one that is due, and with it others that have been waiting for a loader, most
 // in all. Once stop is set, no further ones are loaded.
-func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
+func (a fig7Arrivals) offer(ctx context.Context, started time.Time, stop *atomic.Bool, most int,
 	load func(ctx context.Context, numbers []int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The loader that has the turn waits for the next document.
@@ -261,8 +261,8 @@ func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.B
 		if next == len(a.due) || stop.Load() {
 			return nil, nil
 		}
-		err = sleepUntil(ctx, begun.Add(a.due[next]))
-		for now := time.Since(begun); len(numbers) == 0 || len(numbers) < most && next < len(a.due) && a.due[next] <= now; next++ {
+		err = sleepUntil(ctx, started.Add(a.due[next]))
+		for now := time.Since(started); len(numbers) == 0 || len(numbers) < most && next < len(a.due) && a.due[next] <= now; next++ {
 			numbers = append(numbers, a.number(next))
 		}
 		return numbers, err
@@ -286,13 +286,13 @@ func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.B
 // fig7Outcome is when the arrivals were clustered; the zero time for one that was not.
 type fig7Outcome struct {
 	arrivals  fig7Arrivals
-	begun     time.Time
+	started   time.Time
 	clustered []time.Time // by arrival
 }
 
 // inTime is how many were clustered while documents arrived.
 func (o fig7Outcome) inTime() (n int) {
-	end := o.begun.Add(o.arrivals.duration)
+	end := o.started.Add(o.arrivals.duration)
 	for _, at := range o.clustered {
 		if !at.IsZero() && !at.After(end) {
 			n++
@@ -310,7 +310,7 @@ func (o fig7Outcome) behind() bool {
 	var sum, n [2]float64
 	for i, due := range o.arrivals.due {
 		half := int(2 * due / o.arrivals.duration)
-		sum[half] += o.clustered[i].Sub(o.begun.Add(due)).Seconds()
+		sum[half] += o.clustered[i].Sub(o.started.Add(due)).Seconds()
 		n[half]++
 	}
 	return sum[1]*n[0] > 2*sum[0]*n[1] && n[0] > 0
@@ -325,7 +325,7 @@ func (o fig7Outcome) delivery() fig7Delivery {
 		if at.IsZero() {
 			d.latency.record(o.arrivals.duration - o.arrivals.due[i])
 		} else {
-			d.latency.record(at.Sub(o.begun.Add(o.arrivals.due[i])))
+			d.latency.record(at.Sub(o.started.Add(o.arrivals.due[i])))
 			d.clustered++
 		}
 	}

@@ -108,11 +108,11 @@ func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, 
 	before := w.worker.Stats()
 	w.requests.take()
 
-	o := fig7Outcome{arrivals: a, begun: time.Now()}
+	o := fig7Outcome{arrivals: a, started: time.Now()}
 	var stop atomic.Bool
 	var loading errgroup.Group
-	loading.Go(func() error { return a.offer(ctx, o.begun, &stop, fig7Together, load) })
-	if err := sleepUntil(ctx, o.begun.Add(a.duration)); err != nil {
+	loading.Go(func() error { return a.offer(ctx, o.started, &stop, fig7Together, load) })
+	if err := sleepUntil(ctx, o.started.Add(a.duration)); err != nil {
 		return err
 	}
 	o.look(w.clock)
@@ -248,11 +248,11 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 	b.passes, b.read = nil, 0
 	b.requests.take()
 
-	o := fig7Outcome{arrivals: a, begun: time.Now(), clustered: make([]time.Time, len(a.due))}
+	o := fig7Outcome{arrivals: a, started: time.Now(), clustered: make([]time.Time, len(a.due))}
 	var stop, loaded atomic.Bool
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		err := a.offer(gctx, o.begun, &stop, bulkRows, load)
+		err := a.offer(gctx, o.started, &stop, bulkRows, load)
 		loaded.Store(true)
 		return err
 	})
@@ -287,8 +287,8 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 // pass clusters every document that was written before it began, and returns those that had no
 // cluster.
 func (b *fig7Batcher) pass(ctx context.Context) (fresh []uint32, err error) {
-	begun := time.Now()
-	stored, err := b.scan(ctx, bigtable.Time(begun))
+	started := time.Now()
+	stored, err := b.scan(ctx, bigtable.Time(started))
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (b *fig7Batcher) pass(ctx context.Context) (fresh []uint32, err error) {
 	if err := applyBulk(ctx, b.table, rows, mutations); err != nil {
 		return nil, err
 	}
-	b.passes = append(b.passes, milliseconds(time.Since(begun)))
+	b.passes = append(b.passes, milliseconds(time.Since(started)))
 	b.read += len(stored)
 	return fresh, nil
 }

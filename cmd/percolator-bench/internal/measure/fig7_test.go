@@ -123,14 +123,14 @@ func TestFig7Offer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newFig7Crawl(100, 1).arrivals(100, 20, 10*time.Second)
-		begun := time.Now()
+		started := time.Now()
 		var mu sync.Mutex
 		at := map[int]time.Duration{}
 		took, most := 250*time.Millisecond, 0
 		load := func(_ context.Context, numbers []int) error {
 			mu.Lock()
 			for _, n := range numbers {
-				at[n] = time.Since(begun)
+				at[n] = time.Since(started)
 			}
 			most = max(most, len(numbers))
 			mu.Unlock()
@@ -138,7 +138,7 @@ func TestFig7Offer(t *testing.T) {
 			return nil
 		}
 		var stop atomic.Bool
-		if err := a.offer(t.Context(), begun, &stop, 3, load); err != nil {
+		if err := a.offer(t.Context(), started, &stop, 3, load); err != nil {
 			t.Fatal(err)
 		}
 		for i, due := range a.due {
@@ -150,8 +150,8 @@ func TestFig7Offer(t *testing.T) {
 			t.Errorf("%d documents were loaded together although none had to wait", most)
 		}
 		clear(at)
-		begun, took = time.Now(), 5*time.Second // loaders are too few
-		if err := a.offer(t.Context(), begun, &stop, 3, load); err != nil || most != 3 || len(at) != len(a.due) {
+		started, took = time.Now(), 5*time.Second // loaders are too few
+		if err := a.offer(t.Context(), started, &stop, 3, load); err != nil || most != 3 || len(at) != len(a.due) {
 			t.Errorf("%d of %d documents were loaded, %d together, %v", len(at), len(a.due), most, err)
 		}
 		clear(at)
@@ -165,11 +165,11 @@ func TestFig7Offer(t *testing.T) {
 // Documents that were never clustered count with the time they had waited when arrivals ended.
 func TestFig7Outcome(t *testing.T) {
 	t.Parallel()
-	begun := time.Now()
-	o := fig7Outcome{begun: begun, arrivals: fig7Arrivals{duration: 10 * time.Second}}
+	started := time.Now()
+	o := fig7Outcome{started: started, arrivals: fig7Arrivals{duration: 10 * time.Second}}
 	for i := range 10 {
 		o.arrivals.due = append(o.arrivals.due, time.Duration(i)*time.Second)
-		o.clustered = append(o.clustered, begun.Add(time.Duration(i)*time.Second+100*time.Millisecond))
+		o.clustered = append(o.clustered, started.Add(time.Duration(i)*time.Second+100*time.Millisecond))
 	}
 	if o.saturated() || o.inTime() != 10 || o.delivery().latency.mean() != 100 || o.delivery().delivered != 1 || o.delivery().clustered != 10 {
 		t.Errorf("all in time: %d, %+v", o.inTime(), o.delivery())
@@ -177,14 +177,14 @@ func TestFig7Outcome(t *testing.T) {
 	if o.behind() {
 		t.Error("all wait equally long, and are behind")
 	}
-	late := fig7Outcome{begun: begun, arrivals: o.arrivals}
+	late := fig7Outcome{started: started, arrivals: o.arrivals}
 	for i, due := range o.arrivals.due {
-		late.clustered = append(late.clustered, begun.Add(due+time.Duration(i)*time.Second))
+		late.clustered = append(late.clustered, started.Add(due+time.Duration(i)*time.Second))
 	}
 	if !late.behind() {
 		t.Error("waiting grows from 0 to 9 s, and is not behind")
 	}
-	o.clustered[9] = begun.Add(12 * time.Second)
+	o.clustered[9] = started.Add(12 * time.Second)
 	if o.saturated() || o.inTime() != 9 || o.delivery().clustered != 10 || o.delivery().latency.ms(100) != 3000 {
 		t.Errorf("one late: %d, %+v", o.inTime(), o.delivery())
 	}
@@ -289,9 +289,9 @@ func TestFig7Requests(t *testing.T) {
 			time.Sleep(time.Minute)
 			r.HandleRPC(one, &stats.End{})
 		}()
-		begun := time.Now()
-		if err := r.awaitQuiet(t.Context(), time.Second); err != nil || time.Since(begun) < time.Minute+time.Second {
-			t.Errorf("quiet after %v, %v", time.Since(begun), err)
+		started := time.Now()
+		if err := r.awaitQuiet(t.Context(), time.Second); err != nil || time.Since(started) < time.Minute+time.Second {
+			t.Errorf("quiet after %v, %v", time.Since(started), err)
 		}
 		if n := r.take(); len(n) != 2 || n["ReadRows"] != 1 || n["MutateRow"] != 1 || len(r.take()) != 0 {
 			t.Errorf("requests: %v", n)

@@ -65,11 +65,11 @@ func (s *fig8Side) prepare(ctx context.Context, goroutines int, d time.Duration)
 // slice runs the operation in all goroutines for d, and returns operations a second.
 func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) {
 	before := s.reading()
-	begun := time.Now()
+	started := time.Now()
 	if err := s.work(ctx, d); err != nil {
 		return 0, err
 	}
-	done := fig8Tally{took: time.Since(begun)}
+	done := fig8Tally{took: time.Since(started)}
 	after := s.reading()
 	done.cpu = after.cpu - before.cpu
 	s.allocs += after.memory.Mallocs - before.memory.Mallocs
@@ -92,7 +92,7 @@ func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) 
 // slice. It is less than a request may take at most, as deadlines of callers are.
 const fig8Timeout = 20 * time.Second
 
-// work lets the goroutines work for d. An operation that has begun is finished, and so is what is
+// work lets the goroutines work for d. An operation that has started is finished, and so is what is
 // left in the background, before it returns.
 func (s *fig8Side) work(ctx context.Context, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, d+fig8Timeout)

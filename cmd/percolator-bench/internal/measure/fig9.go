@@ -324,11 +324,11 @@ func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exch
 // watch waits until everything is warm and counts for as long as the measurement takes.
 func (j fig9Job) watch(ctx context.Context, r *fig9Result, c *percolator.Client) error {
 	pause(ctx, j.warmUp())
-	begun, cpu, requests := time.Now(), cpuTime(), c.Stats().Requests
+	started, cpu, requests := time.Now(), cpuTime(), c.Stats().Requests
 	r.count(true)
 	pause(ctx, j.Of.Duration)
 	r.count(false)
-	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
+	r.Seconds, r.CPU = time.Since(started).Seconds(), (cpuTime() - cpu).Seconds()
 	r.Requests = minus(c.Stats().Requests, requests)
 	return ctx.Err()
 }

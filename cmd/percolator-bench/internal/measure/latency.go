@@ -348,9 +348,9 @@ func (f *latencyField) time(ctx context.Context, iterations int, w *latencyWork)
 }
 
 func timed(ctx context.Context, f func(context.Context) error) (time.Duration, error) {
-	begun := time.Now()
+	started := time.Now()
 	err := f(ctx)
-	return time.Since(begun), err
+	return time.Since(started), err
 }
 
 // losePhaseTwo makes a client's MutateRows to users' tables fail, with an error after which no one

@@ -37,13 +37,13 @@ func (g generator) run(ctx context.Context, call func(ctx context.Context, calle
 	if g.rate > 0 {
 		period = time.Duration(float64(g.callers) / g.rate * float64(time.Second))
 	}
-	begun := time.Now()
+	started := time.Now()
 	for caller := range g.callers {
 		group.Go(func() error {
 			// A context shared by all would be a lock that all calls take.
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			for due := begun.Add(period * time.Duration(caller) / time.Duration(g.callers)); g.more(); due = due.Add(period) {
+			for due := started.Add(period * time.Duration(caller) / time.Duration(g.callers)); g.more(); due = due.Add(period) {
 				if err := sleepUntil(ctx, due); err != nil {
 					return err
 				}

@@ -21,7 +21,7 @@ type observersBenchmark struct {
 	Duration time.Duration // of offered writes; saturated rates are measured for a quarter of it
 	Writers  []int         // for each saturated rate; each waits for its write's observer
 	Hops     int           // of the chain
-	Chains   float64       // begun each second, at random moments
+	Chains   float64       // started each second, at random moments
 
 	Clean, Dirty int // clean rows of the shared table; rows notified in each round. 0: not measured
 	Rounds       int
@@ -177,8 +177,8 @@ func saturate(ctx context.Context, j journal, writers int, d time.Duration) (per
 	}
 	defer o.closeInto(&err)
 	var rows, runs atomic.Int64
-	begun := time.Now()
-	counted, end := begun.Add(d/3), begun.Add(d)
+	started := time.Now()
+	counted, end := started.Add(d/3), started.Add(d)
 	ctx, cancel := context.WithDeadline(ctx, end.Add(gracePeriod))
 	defer cancel()
 	if err := (generator{callers: writers, more: during(d)}).run(ctx, func(ctx context.Context, _ int, _ time.Time) error {
@@ -204,7 +204,7 @@ func saturate(ctx context.Context, j journal, writers int, d time.Duration) (per
 }
 
 // chains begins chains of observers at random moments for d, and measures each hop and the whole.
-// inTime is how many were begun within d.
+// inTime is how many were started within d.
 func chains(ctx context.Context, length int, j journal, cfg observers.Config, rate float64, d time.Duration,
 ) (hops []recorder, whole *recorder, inTime int, err error) {
 	o, err := startObserved(ctx, length, j, cfg)
@@ -214,14 +214,14 @@ func chains(ctx context.Context, length int, j journal, cfg observers.Config, ra
 	defer o.closeInto(&err)
 	ctx, cancel := context.WithTimeout(ctx, 2*d+gracePeriod)
 	defer cancel()
-	begun := time.Now()
+	started := time.Now()
 	n, _, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
 		return o.write(ctx, rowName(i))
 	})
 	hops, whole = make([]recorder, length), new(recorder)
 	for i := 0; i < n && err == nil; i++ {
 		first := o.clock.committed(rowName(i), hopColumn(0))
-		if first.Sub(begun) <= d {
+		if first.Sub(started) <= d {
 			inTime++
 		}
 		last := first

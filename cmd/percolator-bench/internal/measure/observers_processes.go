@@ -48,9 +48,9 @@ func observersWriter(ctx context.Context, at addresses, l *lines) error {
 		ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 		defer cancel()
 		var group errgroup.Group
-		begun := time.Now()
+		started := time.Now()
 		for i, row := range r.Rows {
-			_ = sleepUntil(ctx, begun.Add(r.Moments[i])) // if it is over, the write says so
+			_ = sleepUntil(ctx, started.Add(r.Moments[i])) // if it is over, the write says so
 			group.Go(func() error { return o.write(ctx, row) })
 		}
 		err := group.Wait()
@@ -157,14 +157,14 @@ func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err 
 	}
 	var passes []float64
 	for range 3 {
-		begun := time.Now()
+		started := time.Now()
 		for p, err := range admin.New(o.client).ScanPending(ctx, benchTable, percolator.All()) {
 			if err != nil {
 				return 0, err
 			}
 			return 0, fmt.Errorf("row %s is not clean", p.Row)
 		}
-		passes = append(passes, milliseconds(time.Since(begun)))
+		passes = append(passes, milliseconds(time.Since(started)))
 	}
 	return report.Median(passes), nil
 }

@@ -168,7 +168,7 @@ func (t *scaleTable) schema() *percolator.Schema {
 
 // begin fills the tables.
 func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run, labs *environment) (err error) {
-	begun := time.Now()
+	started := time.Now()
 	for _, t := range s.tables {
 		if t.lab, err = newScaleLab(ctx, b, r.emulator, t); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run, labs 
 		}
 		r.step()
 	}
-	s.took = time.Since(begun)
+	s.took = time.Since(started)
 	return nil
 }
 

@@ -172,10 +172,10 @@ func (lab *scaleLab) collect(ctx context.Context, t *scaleTable, p *scalePoint) 
 	if lab.err != nil {
 		return lab.err
 	}
-	var begun time.Time
+	var started time.Time
 	collector, err := admin.New(client).NewCollector(admin.CollectorConfig{RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) {
-		if col.Phase == model.CollectionResolve && begun.IsZero() {
-			begun = time.Now()
+		if col.Phase == model.CollectionResolve && started.IsZero() {
+			started = time.Now()
 		}
 	}})
 	if err != nil {
@@ -185,7 +185,7 @@ func (lab *scaleLab) collect(ctx context.Context, t *scaleTable, p *scalePoint) 
 	if err != nil {
 		return err
 	}
-	p.add([]time.Duration{time.Since(begun)})
+	p.add([]time.Duration{time.Since(started)})
 	p.cost, p.removed = sent.now(), col.Versions
 	superseded := t.changes * t.versions
 	if t.journal.off() { // a pass finds what was filled in, too

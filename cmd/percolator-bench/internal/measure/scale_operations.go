@@ -256,11 +256,11 @@ func (op *scaleOperation) repeat(ctx context.Context, t *scaleTable, p *scalePoi
 				return err
 			}
 		}
-		before, begun := costOf(&lab.sent, lab.client), time.Now()
+		before, started := costOf(&lab.sent, lab.client), time.Now()
 		if err := op.do(ctx, lab, t); err != nil {
 			return err
 		}
-		samples = append(samples, time.Since(begun))
+		samples = append(samples, time.Since(started))
 		p.cost.add(before, costOf(&lab.sent, lab.client))
 	}
 	p.add(samples)

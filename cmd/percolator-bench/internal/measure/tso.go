@@ -42,7 +42,7 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 	var counts serverCounts
 	server := e.part(ctx, "tso-server", struct{}{}, &counts, append(collectSeldom(), "GOMAXPROCS=1")...)
 	e.at = counts.At
-	begun := time.Now()
+	started := time.Now()
 	callers := oracleCallers(nil)
 	env := collectSeldom()
 	if b.Processes >= runtime.NumCPU() {
@@ -68,7 +68,7 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 		return err
 	}
 	row := r.Table("store").Row("all measurements")
-	row.Add("timestamps", counts.Served, "writes to the store", counts.Writes, "time, s", time.Since(begun).Seconds())
+	row.Add("timestamps", counts.Served, "writes to the store", counts.Writes, "time, s", time.Since(started).Seconds())
 	r.Draw(report.Chart{Name: "tso", Title: "Timestamp oracle: callers that ask again at once", X: report.Axis{Label: "callers", Log: true},
 		Y: report.Axis{Label: "timestamps a second"}, Lines: []report.Line{r.Table("rates").Line("", "callers", "timestamps", nil)}})
 	return nil
@@ -92,7 +92,7 @@ func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) (err
 	service := testgrpc.NewTestServiceClient(conn)
 	empty := func() error { _, err := service.EmptyCall(ctx, new(testgrpc.Empty)); return err }
 	var nexts, empties, ratios []float64
-	for begun := time.Now(); time.Since(begun) < 2*b.Duration || len(ratios) < 3; {
+	for started := time.Now(); time.Since(started) < 2*b.Duration || len(ratios) < 3; {
 		n, err := roundTrip(ctx, next)
 		if err != nil {
 			return fmt.Errorf("one caller: %w", err)
@@ -115,13 +115,13 @@ func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) (err
 // roundTrip returns the microseconds that one call takes, of those made in a slice.
 func roundTrip(ctx context.Context, call func() error) (float64, error) {
 	n := 0
-	begun := time.Now()
-	for ; time.Since(begun) < slice; n++ {
+	started := time.Now()
+	for ; time.Since(started) < slice; n++ {
 		if err := call(); err != nil {
 			return 0, err
 		}
 	}
-	return float64(time.Since(begun).Nanoseconds()) / 1e3 / float64(n), ctx.Err()
+	return float64(time.Since(started).Nanoseconds()) / 1e3 / float64(n), ctx.Err()
 }
 
 // rates lets the callers ask as fast as they can.
@@ -279,7 +279,7 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (*oracleResul
 		defer time.AfterFunc(j.Duration, func() { over.Store(true) }).Stop()
 	}
 	last := make([]tso.Timestamp, j.Callers)
-	begun := time.Now()
+	started := time.Now()
 	err := l.run(ctx, func(ctx context.Context, caller int, due time.Time) error {
 		for range lots {
 			ts, err := clients[caller%len(clients)].Next(ctx)
@@ -297,7 +297,7 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (*oracleResul
 		}
 		return nil
 	})
-	out.Count, out.PerSecond = count.Load(), float64(count.Load())/time.Since(begun).Seconds()
+	out.Count, out.PerSecond = count.Load(), float64(count.Load())/time.Since(started).Seconds()
 	out.Heap = liveHeap()
 	return out, err
 }

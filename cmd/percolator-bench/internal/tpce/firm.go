@@ -112,25 +112,25 @@ func (f *Firm) Load(ctx context.Context, x *Exchange) error {
 // update commits the writes of do, again after conflicts, and tells of it. do may complete what is
 // told.
 func (f *Firm) update(ctx context.Context, kind Kind, do func(context.Context, *percolator.Txn, *Done) error) error {
-	begun, done := time.Now(), Done{Kind: kind}
+	started, done := time.Now(), Done{Kind: kind}
 	if _, err := f.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		done = Done{Kind: kind, Attempts: done.Attempts + 1}
 		return do(ctx, tx, &done)
 	}); err != nil {
 		return fmt.Errorf("%s, attempt %d: %w", kind, done.Attempts, err)
 	}
-	done.Took = time.Since(begun)
+	done.Took = time.Since(started)
 	f.done(done)
 	return nil
 }
 
 // view reads a snapshot, and tells of it.
 func (f *Firm) view(ctx context.Context, kind Kind, do func(context.Context, *percolator.Snapshot) error) error {
-	begun := time.Now()
+	started := time.Now()
 	if err := f.client.View(ctx, do); err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
-	f.done(Done{Kind: kind, Took: time.Since(begun), Attempts: 1})
+	f.done(Done{Kind: kind, Took: time.Since(started), Attempts: 1})
 	return nil
 }
 

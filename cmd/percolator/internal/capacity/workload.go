@@ -29,7 +29,7 @@ type Workload struct {
 
 	Reads           float64 `json:"reads"`           // rows that snapshots read in a second
 	RowsPerSnapshot float64 `json:"rowsPerSnapshot"` // for one timestamp
-	// Rows of a ReadRows: reads that travel together.
+	// Rows of a ReadRows: reads that are sent together.
 	Batch float64 `json:"batch"`
 
 	Retention Duration `json:"retention"`

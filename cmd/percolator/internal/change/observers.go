@@ -25,7 +25,7 @@ type walkFlags struct {
 type walkJSON struct {
 	Rows    int64 `json:"rows"`    // looked at, of those that have the column
 	Changed int64 `json:"changed"` // notified, or freed of an acknowledgment
-	Resumed bool  `json:"resumed"` // an earlier run had begun
+	Resumed bool  `json:"resumed"` // an earlier run had started
 	DryRun  bool  `json:"dryRun"`
 	Running *bool `json:"running,omitempty"` // a worker announces the observer; absent where it does not matter
 }

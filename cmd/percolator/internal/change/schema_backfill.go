@@ -65,7 +65,7 @@ func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 	r, err := admin.New(c).BackfillIndex(ctx, table, index, opts)
 	end()
 	switch {
-	case err != nil && r.Phase == "": // not begun
+	case err != nil && r.Phase == "": // not started
 		return backfillJSON{}, err
 	case err != nil:
 		return backfillJSON{}, fmt.Errorf("after %d cells (the same command resumes there): %w", r.Cells, err)

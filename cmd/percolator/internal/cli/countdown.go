@@ -20,7 +20,7 @@ type Countdown struct {
 	until string
 	log   io.Writer // nil: a terminal
 	over  atomic.Pointer[time.Time]
-	stop  func() // ends the lines of the wait under way; nil: there is none
+	stop  func() // ends the lines of the current wait; nil: there is none
 }
 
 // NewCountdown is a countdown that says what the command waits for.
@@ -61,8 +61,8 @@ func (c *Countdown) Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// count writes what is left until the wait is over or quit is closed. A line that is true for less
-// than five seconds is left out.
+// count writes what is left until the wait has ended or quit is closed. A line that is true for
+// less than five seconds is left out.
 func (c *Countdown) count(over time.Time, quit <-chan struct{}) {
 	tick := time.NewTicker(countdownEvery)
 	defer tick.Stop()

@@ -14,7 +14,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A store or an oracle that does not answer for a while ends no --watch that has begun; any other
+// A store or an oracle that does not answer for a while ends no --watch that has started; any other
 // error does.
 func TestWatchGoesOn(t *testing.T) {
 	t.Parallel()

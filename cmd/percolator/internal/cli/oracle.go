@@ -98,7 +98,7 @@ func altsClient() (credentials.TransportCredentials, error) {
 
 // altsHere returns creds if this machine has ALTS. The library tells at the first
 // handshake, which would be too late: a server would seem to work and refuse all clients.
-// So a handshake is begun on a connection that is closed already.
+// So a handshake is started on a connection that is closed already.
 func altsHere(creds credentials.TransportCredentials) (credentials.TransportCredentials, error) {
 	here, there := net.Pipe()
 	_, _ = here.Close(), there.Close()

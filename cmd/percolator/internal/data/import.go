@@ -56,7 +56,7 @@ func NewImport() *cobra.Command {
 	flags.StringVar(&f.source.at, "at", "", "of a plain Bigtable table: leave out newer cells, as 2026-11-25T12:00:00Z")
 	flags.BoolVar(&f.bulk.Quiet, "quiet", false, "notify no observer")
 	flags.BoolVar(&f.skip, "skip", false, "name what cannot be read or stored, and leave it out")
-	flags.IntVar(&f.bulk.Concurrency, "concurrency", 8, "requests under way at once")
+	flags.IntVar(&f.bulk.Concurrency, "concurrency", 8, "requests in flight at once")
 	flags.BoolVar(&f.abort, "abort", false, "without --from: remove what an unfinished import wrote")
 	flags.BoolVar(&f.yes, "yes", false, "with --abort: do not ask")
 	return cmd

@@ -220,15 +220,15 @@ type entryJSON struct {
 	w        io.Writer
 	types    cli.Types
 	snapshot int64
-	begun    bool
+	started  bool
 }
 
 func (j *entryJSON) begin(more string) error {
-	if j.begun {
+	if j.started {
 		_, err := io.WriteString(j.w, ","+more)
 		return err
 	}
-	j.begun = true
+	j.started = true
 	_, err := fmt.Fprintf(j.w, "{\n  \"snapshot\": %d,\n  \"cells\": [%s", j.snapshot, more)
 	return err
 }
@@ -246,7 +246,7 @@ func (j *entryJSON) add(e percolator.Entry) error {
 
 func (j *entryJSON) end(more bool) error {
 	closing := "\n  ]"
-	if !j.begun {
+	if !j.started {
 		if err := j.begin(""); err != nil {
 			return err
 		}

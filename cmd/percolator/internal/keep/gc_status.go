@@ -29,7 +29,7 @@ type gcJSON struct {
 	Holds        []holdJSON    `json:"holds"`
 }
 
-// cycleJSON is admin.Collection, the cycle under way or the last one, with the names that the
+// cycleJSON is admin.Collection, the current cycle or the last one, with the names that the
 // output has.
 type cycleJSON struct {
 	Phase      model.CollectionPhase `json:"phase"` // none, drain, resolve, erase or done

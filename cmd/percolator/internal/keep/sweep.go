@@ -84,7 +84,7 @@ func Sweep(ctx context.Context, cmd *cobra.Command, c *percolator.Client, rowsPe
 	}
 	end()
 	switch {
-	case err != nil && done.Phase == "": // not begun
+	case err != nil && done.Phase == "": // not started
 		return done, err
 	case err != nil:
 		return done, fmt.Errorf("sweep, in phase %q (the next one resumes there): %w", done.Phase, err)

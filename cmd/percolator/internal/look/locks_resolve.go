@@ -111,7 +111,7 @@ func (f *resolveFlags) locks(ctx context.Context, c *percolator.Client, args []s
 	return allLocks(ctx, c, args[:min(1, len(args))], rows, f.opts)
 }
 
-// resolution is a run of "locks resolve" under way.
+// resolution is a running "locks resolve".
 type resolution struct {
 	c      *percolator.Client
 	dryRun bool

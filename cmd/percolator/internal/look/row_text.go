@@ -158,7 +158,7 @@ func lifeText(l admin.LockInspection) string {
 	case l.SessionState == admin.SessionEnded:
 		return "its session has ended"
 	case l.State == admin.LockStateDead:
-		return "its TTL is over"
+		return "its TTL has passed"
 	case l.SessionState == admin.SessionOpen:
 		return "its session is open"
 	}
