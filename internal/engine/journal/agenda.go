@@ -19,15 +19,13 @@ type agenda struct {
 
 // take takes the row, or the piece, that has been due longest. The caller holds o.mu.
 func (o *Owner) take(now time.Time) (d DueRow, ok bool) {
-	if o.noticed.Len() > 0 && o.noticed.first() <= o.hurried {
-		row := o.noticed.First().row
-		d = o.takeRow(row)
-		row.looks, d.again = 0, false
-		return d, true
-	}
 	latest := now.Add(1) // what is due before that
 	again := !now.Before(o.rested)
 	var row *OwnRow
+	if n := &o.noticed; n.Len() > 0 && n.first() <= o.hurried {
+		row = n.First().row
+		latest = row.noticed
+	}
 	for _, h := range o.heaps(again) {
 		if h.Len() > 0 && h.First().due.Before(latest) {
 			row, latest = h.First(), h.First().due
@@ -53,7 +51,10 @@ func (o *Owner) take(now time.Time) (d DueRow, ok bool) {
 
 // takeRow takes a row for a look. The caller holds o.mu.
 func (o *Owner) takeRow(row *OwnRow) DueRow {
-	o.leave(row)
+	hurried := row.inNoticed.place > 0 && row.inNoticed.at <= o.hurried
+	if o.leave(row); hurried {
+		row.looks = 0
+	}
 	d := DueRow{Stream: row.Stream, Sent: row.Sent, row: row, again: row.looks > 0}
 	for _, w := range row.open {
 		if w.in[0] == row {
@@ -113,11 +114,13 @@ func (o *Owner) notified(row *OwnRow) {
 	if row.place >= 0 && row.inNoticed.place == 0 {
 		o.came++
 		o.noticed.set(&row.inNoticed, o.came)
+		row.noticed = time.Now()
 	}
 }
 
 // Hurry makes every row due that may hold an unprocessed notification, as if it had never been
-// looked at: a worker had no room for it, and has now.
+// looked at: a worker had no room for it, and has now. It counts as due since it was scheduled: rows
+// that are due come in between, however often that is.
 func (o *Owner) Hurry() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

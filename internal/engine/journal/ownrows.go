@@ -28,6 +28,7 @@ type OwnRow struct {
 
 	inOrder   mark // of its stream, by the number
 	inNoticed mark // in agenda.noticed
+	noticed   time.Time
 }
 
 func newRow(id StreamID, seq uint64, sent time.Time) *OwnRow {

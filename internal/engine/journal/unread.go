@@ -47,7 +47,7 @@ type pass struct {
 	taken    bool      // a piece is being looked at
 	progress bool      // a look has led to something
 	looks    int       // passes in succession without that
-	due      time.Time // when it begins, or has begun; zero: there is nothing to read
+	due      time.Time // for the next piece; zero: there is none
 }
 
 // sent adds a row above all others.
@@ -226,7 +226,11 @@ func (u *unread) through(p *pass, from, last uint64, now time.Time) {
 		u.batches, a.end, a.due = nil, 0, time.Time{}
 		return
 	}
-	if at := u.at(from); p == a || at == len(u.spans) || u.spans[at].from > last {
+	if p == a {
+		a.due = now // what has been due for longer comes in between
+		return
+	}
+	if at := u.at(from); at == len(u.spans) || u.spans[at].from > last {
 		return
 	}
 	a.looks = 0

@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -100,5 +101,36 @@ func TestAnUnreadRowThatCannotBeDecodedKeepsNoOther(t *testing.T) {
 	}
 	if u := c.Engine().Journal.Own.Unsettled(); u.Rows != 1 {
 		t.Errorf("%d rows are unsettled, want 1", u.Rows)
+	}
+}
+
+// Rows that could not be read are not settled (J4): they are read later.
+func TestUnreadRowsWhoseReadFailsAreReadLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, session := w.beyondTheLimit(20, 1)
+	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
+	w.FaultsOf(c).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.ReadRows {
+			return percolatortest.LoseRequest
+		}
+		return percolatortest.Pass
+	})
+	ctx, cancel := context.WithTimeout(w.ctx, lifetime/2)
+	defer cancel()
+	o.RunOnce(ctx, time.Hour)
+	if reads := len(w.journalReads(c)); reads == 0 {
+		t.Fatal("nothing was read")
+	}
+	if u := c.Engine().Journal.Own.Unsettled(); u.Rows < 19 {
+		t.Errorf("%d rows are unsettled after a read that has failed, want 19", u.Rows)
+	}
+	w.FaultsOf(c).HandleJournal(nil)
+	for i := range 3 {
+		o.RunOnce(w.ctx, 2*time.Hour+time.Duration(i)*time.Minute)
+	}
+	o.Close(w.ctx)
+	if !w.settled(session) {
+		t.Error("they are not settled")
 	}
 }
