@@ -119,8 +119,8 @@ func (o *Owner) notified(row *OwnRow) {
 }
 
 // Hurry makes every row due that may hold an unprocessed notification, as if it had never been
-// looked at: a worker had no room for it, and has now. It counts as due since it was scheduled: rows
-// that are due come in between, however often that is.
+// looked at: a worker had no room for it, and has now. It counts as due since it was scheduled:
+// rows that are due come in between, however often that is.
 func (o *Owner) Hurry() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

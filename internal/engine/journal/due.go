@@ -31,7 +31,7 @@ type DueRow struct {
 
 	row *OwnRow // nil: they have to be read
 
-	pass       *pass
+	pass       *pass  // that reads them
 	from, last uint64 // of the piece
 	again      bool   // a look before has led to nothing
 }

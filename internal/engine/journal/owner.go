@@ -21,8 +21,8 @@ import (
 //
 // Memory is bounded: beyond MaxOwned transactions only numbers of rows are in memory, as spans, and
 // the rows are read again when they are due (unread.go). Commits take the same lock as everything
-// here, so nothing walks through all rows: a critical section visits what one row, transaction, cell
-// or piece holds.
+// here, so nothing walks through all rows: a critical section visits what one row, transaction,
+// cell or piece holds.
 
 // MaxOwned is how many unsettled transactions a client remembers, each once for every row of a
 // stream that holds it.

@@ -17,8 +17,8 @@ import (
 
 var histories = flag.Int("histories", 3, "how many TestWhatIsUnsettledIsNotForgotten makes")
 
-// history is an owner with a small limit, and what is true of the rows of its streams: looks find it
-// out.
+// history is an owner with a small limit, and what is true of the rows of its streams: looks find
+// it out.
 type history struct {
 	*testing.T
 	*rand.Rand
@@ -165,8 +165,8 @@ func (h *history) any() *entryTruth {
 	return r.entries[h.IntN(len(r.entries))]
 }
 
-// settle settles an entry in the tables. This process may learn it, of the entry by itself or of all
-// that wait for a cell.
+// settle settles an entry in the tables. This process may learn it, of the entry by itself or of
+// all that wait for a cell.
 func (h *history) settle(e *entryTruth) {
 	switch cells := e.cells; {
 	case len(cells) == 0 && e.state == entryOpen && h.IntN(2) == 0:

@@ -50,8 +50,8 @@ func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (
 	return rows, nil
 }
 
-// ReadSome is ReadRows, in one request, that ends once the rows name as many rows of tables as names;
-// it is through with the first read of seqs. ErrCorrupt: some cannot be decoded, and have no
+// ReadSome is ReadRows, in one request, that ends once the rows name as many rows of tables as
+// names; it is through with the first read of seqs. ErrCorrupt: some cannot be decoded, and have no
 // entries.
 func ReadSome(ctx context.Context, s *store.Store, id StreamID, seqs []uint64, names int) (rows []StreamRow, read int, err error) {
 	if len(seqs) == 0 {

@@ -66,8 +66,8 @@ func TestUnreadRowsAreAFewSpans(t *testing.T) {
 	want("all are settled", 0, rows+1, 0)
 }
 
-// What is called beside commits, under their lock, visits none of the remembered rows but those that
-// a heap compares a new one with.
+// What is called beside commits, under their lock, visits none of the remembered rows but those
+// that a heap compares a new one with.
 func TestNothingWalksThroughAllRows(t *testing.T) {
 	t.Parallel()
 	const rows = 4096

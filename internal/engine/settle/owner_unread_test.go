@@ -44,8 +44,8 @@ func (w *world) journalReads(c *percolator.Client) (rows []int) {
 	return rows
 }
 
-// Rows of the journal that a client does not remember are read many in one request, as far as a look
-// goes by what they name.
+// Rows of the journal that a client does not remember are read many in one request, as far as a
+// look goes by what they name.
 func TestUnreadRowsAreReadTogether(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -68,7 +68,8 @@ func TestUnreadRowsAreReadTogether(t *testing.T) {
 	}
 }
 
-// A row of the journal that cannot be decoded is not settled (J4), and keeps none of those beside it.
+// A row of the journal that cannot be decoded is not settled (J4), and keeps none of those beside
+// it.
 func TestAnUnreadRowThatCannotBeDecodedKeepsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
