@@ -280,6 +280,10 @@ func testEarlierTime(t *testing.T) {
 // the notification because it looks for those last.
 func TestWeakNotificationOnItsWay(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testWeakNotificationOnItsWay)
+}
+
+func testWeakNotificationOnItsWay(t *testing.T) {
 	env := percolatortest.New(t, observed)
 	ctx := testContext(t)
 	writer, reader := env.NewClient(), env.NewClient()
@@ -307,8 +311,7 @@ func TestWeakNotificationOnItsWay(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	store := backup.Dir(t.TempDir())
-	m := run(t, reader, store, backup.Options{MissWeak: true, Concurrency: 1}) // without the wait for traces
+	m := run(t, reader, newMemory(), backup.Options{MissWeak: true, Concurrency: 1}) // without the wait for traces
 	must(t, <-committed)
 	if m.Total.Values != 1 || m.Total.Weak != 1 {
 		t.Errorf("%+v, want the value and the notification", m.Total)
