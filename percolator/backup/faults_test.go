@@ -93,7 +93,11 @@ func TestDiesAtEveryStoreOperation(t *testing.T) {
 		for _, lost := range []bool{false, true} {
 			store := newMemory()
 			store.fail, store.lost = n, lost
-			if _, err := backup.Run(ctx, env.Client, store, few); !errors.Is(err, errStore) {
+			_, err := backup.Run(ctx, env.Client, store, few)
+			if err == nil && store.ops < n { // the emulator samples keys at random, so the plan has fewer ranges
+				continue
+			}
+			if !errors.Is(err, errStore) {
 				t.Fatalf("operation %d failed, and the backup ended with %v", n, err)
 			}
 			resumed := false
