@@ -25,7 +25,7 @@ const (
 type LockWait struct {
 	pause   *retry.Backoff
 	awaited map[tso.Timestamp]bool // transactions of this client that the reader awaited in memory
-	blocker *Met                   // a lock that was in the way last; nil: none was
+	blocker *Met                   // a lock that is in the way; nil: none is
 }
 
 // NewLockWait starts to wait for the locks of some cells.
@@ -69,6 +69,7 @@ func (r *Resolver) ResolveOrWait(ctx context.Context, met []*Met, w *LockWait) e
 			return w.pause.Wait(ctx)
 		}
 	}
+	w.blocker = nil
 	return nil
 }
 
