@@ -396,7 +396,9 @@ func TestCollectionIsResumed(t *testing.T) {
 }
 
 func testCollectionIsResumed(t *testing.T) {
-	env := fixture.NewCollectorEnv(t, fixture.ByPasses)
+	env := fixture.NewCollectorEnv(t, fixture.ByPasses, func(s *percolator.Schema) {
+		s.Tables = s.Tables[:1] // progress names the first table that is not done: this one
+	})
 	ctx, c := fixture.Context(t), env.Client
 	const rows = 1500
 	for range 2 {
