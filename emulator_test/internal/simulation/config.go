@@ -52,6 +52,7 @@ type episode struct {
 	repairs            bool // copies of the tables
 	copiesMeetImports  bool // an import is under way when the hold for copies is taken
 	rebuildsFirst      bool // nobody takes a hold before an index was built anew
+	owned              int  // unsettled transactions that a client remembers; 0: as many as ever
 	Timing             percolator.Timing
 
 	intensity float64 // of faults; 1 is what some means
@@ -101,6 +102,9 @@ func (cfg Config) detail() (e episode, err error) {
 	e.repairs = newDice(cfg.Seed).next("repairs").IntN(2) == 0
 	e.copiesMeetImports = e.repairs && newDice(cfg.Seed).next("meet").IntN(2) == 0
 	e.rebuildsFirst = newDice(cfg.Seed).next("rebuilds").IntN(2) == 0
+	if owned := newDice(cfg.Seed).next("owned"); owned.IntN(4) == 0 {
+		e.owned = 1 + owned.IntN(8)
+	}
 	switch cfg.Faults {
 	case None:
 	case Some:

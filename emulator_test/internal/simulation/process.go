@@ -69,6 +69,9 @@ func (w *world) connect(p *process) error {
 	if err != nil {
 		return errors.Join(err, oracle.Close())
 	}
+	if w.cfg.owned > 0 {
+		client.Engine().Journal.Own.Limit(w.cfg.owned)
+	}
 	p.store, p.oracle, p.client = conn, oracle, client
 	return nil
 }

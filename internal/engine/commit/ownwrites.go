@@ -8,9 +8,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// A scan lays the transaction's own writes over what is stored, in the order of cells. The first scan
-// sorts all of them, and later writes join where they belong. So the cost of a scan does not grow
-// with writes outside its ranges, or beyond its limit.
+// A scan lays the transaction's own writes over what is stored, in the order of cells. The first
+// scan sorts all of them, and later writes join where they belong. So the cost of a scan does not
+// grow with writes outside its ranges, or beyond its limit.
 
 // ownWrites are puts and deletes in the order of their cells.
 type ownWrites = ordered.Set[*Write]

@@ -1,19 +1,16 @@
 package journal
 
 import (
-	"math/rand/v2"
-	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // When a client looks at the rows of its own streams (J4): late, since most settle by themselves,
-// then ever more rarely, and so rarely that what is looked at again is at most OwnerRows rows of
-// tables a second. An entry that stays unsettled for minutes is appended again, at ever longer
-// intervals, so that one stubborn cell does not hold the low position below all that is settled;
-// the original stays for collection (J6, J7).
+// then ever more rarely. What is looked at again is at most OwnerRows rows of tables a second, and
+// waits for that without keeping first looks. An entry that stays unsettled for minutes is appended
+// again, at ever longer intervals, so that one stubborn cell does not hold the low position below
+// all that is settled; the original stays for collection (J6, J7).
 const (
 	FirstLook  = 5 * time.Second
 	rarestLook = 5 * time.Minute
@@ -25,32 +22,53 @@ const (
 	maxDoubled = 8 // times that the interval doubles: to about eight hours
 )
 
-// DueRow is a row of a stream that is looked at, with what of its entries is.
+// DueRow is a row of a stream that is looked at, or several that have to be read.
 type DueRow struct {
-	*OwnRow
-	Unread bool      // its entries have to be read
-	Open   []*Append // else they are these, but for those that another row stands for
+	Stream StreamID
+	Sent   time.Time // acknowledged, the last of them
+	Open   []*Append // the entries, but for those that another row stands for
+	Seqs   []uint64  // of the rows to be read, in order, in place of that
+
+	row *OwnRow // nil: they have to be read
+
+	pass       *pass  // that reads them
+	from, last uint64 // of the piece
+	again      bool   // a look before has led to nothing
 }
 
-// Outcome is what a look at a row has led to.
+// Unread reports whether the rows have to be read.
+func (d *DueRow) Unread() bool { return d.row == nil }
+
+// End has only the first n of the rows that are to be read looked at.
+func (d *DueRow) End(n int) {
+	if n < len(d.Seqs) {
+		d.Seqs, d.last = d.Seqs[:n], d.Seqs[n-1]
+	}
+}
+
+// Outcome is what a look has led to.
 type Outcome struct {
-	Settled  []*Append            // of a remembered row
-	Left     []model.JournalEntry // of an unread row: what is not settled
-	Progress bool                 // it has led to something, and the next look follows soon
+	Rows     int       // of tables and of the journal that were read for it
+	Settled  []*Append // of a remembered row
+	Progress bool      // of the same: it has led to something, and the next look follows soon
+	Left     []LeftRow // of rows that were read: those that are not settled
 }
 
-// Due takes the rows that are to be looked at now, at most most of them, the one that has been due
-// longest first. The caller ends each with Looked or Postponed.
+// LeftRow is an unsettled row, with the entries that are not; none: it cannot be decoded.
+type LeftRow struct {
+	StreamRow
+	Progress bool // as that of Outcome
+}
+
+// Due takes what is to be looked at now, at most most rows and pieces, the one that has been due
+// longest first. The caller, one at a time, ends each with Looked or Postponed.
 func (o *Owner) Due(now time.Time, most int) (due []DueRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(due) < most && o.due.Len() > 0 && !o.due.First().due.After(now) {
-		row := o.due.Pop()
-		d := DueRow{OwnRow: row, Unread: row.state == rowUnread}
-		for _, w := range row.open {
-			if w.in[0] == row {
-				d.Open = append(d.Open, w)
-			}
+	for len(due) < most {
+		d, ok := o.take(now)
+		if !ok {
+			break
 		}
 		due = append(due, d)
 	}
@@ -61,44 +79,63 @@ func (o *Owner) Due(now time.Time, most int) (due []DueRow) {
 func (o *Owner) Looked(d DueRow, out Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	now := time.Now()
+	if d.again {
+		o.spend(out.Rows, now)
+	}
+	if d.Unread() {
+		o.readAgain(d, out.Left, now)
+		return
+	}
 	for _, w := range out.Settled {
 		o.settle(w)
 	}
-	row := d.OwnRow
-	if row.state == rowUnread {
-		o.readAgain(row, out.Left)
+	if len(d.row.open) > 0 {
+		d.row.looks = next(d.row.looks, out.Progress)
+		o.schedule(d.row, now)
 	}
-	if row.state == rowSettled {
-		return
-	}
-	if row.looks++; out.Progress {
-		row.looks = 0
-	}
-	o.schedule(row, time.Now())
 }
 
-// readAgain notes the entries that an unread row holds unsettled: none settles it, and those that
-// there is room for are remembered. The caller holds o.mu.
-func (o *Owner) readAgain(row *OwnRow, left []model.JournalEntry) {
-	switch {
-	case len(left) == 0:
-		o.remove(row)
-	case o.owned+len(left) <= MaxOwned:
-		row.state = rowRemembered
-		o.named -= row.unread
-		row.unread = 0
-		for i := range left {
-			o.hold(row, &Append{entry: &left[i]})
+// readAgain replaces rows that a look has read by those of them that are not settled. These are
+// remembered as far as there is room. The caller holds o.mu.
+func (o *Owner) readAgain(d DueRow, left []LeftRow, now time.Time) {
+	s := o.streams[d.Stream]
+	p, looks := d.pass, d.pass.looks
+	s.unread.remove(d.from, d.last+1)
+	for _, l := range left {
+		p.progress = p.progress || l.Progress
+		if len(l.Entries) == 0 || o.owned+len(l.Entries) > o.limit {
+			s.unread.add(l.Seq)
+			continue
 		}
+		row := newRow(d.Stream, l.Seq, d.Sent)
+		for i := range l.Entries {
+			o.hold(row, &Append{entry: &l.Entries[i]})
+		}
+		row.looks = next(looks, l.Progress)
+		o.remember(s, row, now)
 	}
+	s.unread.through(p, d.from, d.last, now)
 }
 
-// Postponed ends a look that could not be made: the row becomes due as it has before.
+// next is how many looks in succession have led to nothing, after one more.
+func next(looks int, progress bool) int {
+	if progress {
+		return 0
+	}
+	return looks + 1
+}
+
+// Postponed ends a look that could not be made: the row becomes due as it has before, and a piece
+// with what looks have left.
 func (o *Owner) Postponed(d DueRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if d.state != rowSettled {
-		o.schedule(d.OwnRow, time.Now())
+	switch now := time.Now(); {
+	case d.Unread():
+		o.streams[d.Stream].unread.through(d.pass, d.from, d.last, now)
+	case len(d.row.open) > 0:
+		o.schedule(d.row, now)
 	}
 }
 
@@ -119,7 +156,8 @@ func (o *Owner) Again(w *Append, now time.Time) bool {
 func (o *Owner) Copied(w, to *Append) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	to.copied, to.found = w.copied+1, w.found
+	to.copied = w.copied + 1
+	o.find(to, w.found)
 	if w.state == entrySettled {
 		o.settle(to)
 		return
@@ -136,61 +174,3 @@ func (o *Owner) CommitTS(w *Append) (ts tso.Timestamp, inPhaseTwo bool) {
 	defer o.mu.Unlock()
 	return w.commitTS, w.unfinished > 0
 }
-
-// Hurry makes every row due that holds an unprocessed notification, as if it had never been looked
-// at: a worker had no room for it, and has now.
-func (o *Owner) Hurry() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := time.Now()
-	for _, row := range o.due.All() {
-		if row.state == rowUnread || slices.ContainsFunc(row.open, func(w *Append) bool { return w.found.Notified != 0 || len(w.cells) > 0 }) {
-			row.looks, row.due = 0, now
-		}
-	}
-	o.due.Init()
-	select {
-	case o.Hurried <- struct{}{}:
-	default:
-	}
-}
-
-// schedule has a row looked at some time after from. The caller holds o.mu.
-func (o *Owner) schedule(row *OwnRow, from time.Time) {
-	after := lookAfter(row.looks)
-	if row.looks > 0 {
-		after = max(after, o.leastRest())
-		after += rand.N(after / 8) // not always beside the same others
-		o.rested = max(o.rested, o.named)
-	}
-	row.due = from.Add(after)
-	o.due.Push(row)
-}
-
-// leastRest is how long rows rest between looks, so that these do not exceed OwnerRows.
-func (o *Owner) leastRest() time.Duration { return time.Duration(o.named) * time.Second / OwnerRows }
-
-// unname notes that n names need no look any more. Once those are most of what the rows rest for,
-// they rest for less. The caller holds o.mu.
-func (o *Owner) unname(n int) {
-	if o.named -= n; o.named > o.rested/2 {
-		return
-	}
-	o.rested = o.named
-	now := time.Now()
-	for _, row := range o.due.All() {
-		if latest := now.Add(max(lookAfter(row.looks), o.leastRest())); row.looks > 0 && row.due.After(latest) {
-			row.due = latest
-		}
-	}
-	o.due.Init()
-}
-
-// lookAfter is how long a row rests that was looked at so often.
-func lookAfter(looks int) time.Duration {
-	return min(FirstLook<<min(looks, 12), rarestLook)
-}
-
-// Before and Placed are for Owner.due.
-func (r *OwnRow) Before(other *OwnRow) bool { return r.due.Before(other.due) }
-func (r *OwnRow) Placed(at int)             { r.place = at }

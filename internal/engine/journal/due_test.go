@@ -29,10 +29,10 @@ func TestAStragglerIsLookedAtSoonOnceTheOthersAreSettled(t *testing.T) {
 	for _, w := range entries[:1000] {
 		o.RolledBack(w)
 	}
-	if o.named != 1 || o.due.Len() != 1 {
-		t.Fatalf("%d names, %d rows are due", o.named, o.due.Len())
+	if o.again.Len() != 1 || o.first.Len() != 0 {
+		t.Fatalf("%d rows are due again, want 1, and %d for the first time", o.again.Len(), o.first.Len())
 	}
-	if after := o.due.First().due.Sub(now); after > rarestLook+time.Minute {
+	if after := o.again.First().due.Sub(now); after > rarestLook+time.Minute {
 		t.Errorf("the only row that is left is looked at in %v, want at most %v", after, rarestLook)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -20,10 +19,13 @@ import (
 // whose notifications another process works on or whose requests have failed, the owner looks at
 // the rows (package settle). Every acknowledged row of a stream below its low position is settled.
 //
-// Memory is bounded: beyond MaxOwned transactions a row of a stream is only remembered by its
-// number, and read again when it is due (due.go).
+// Memory is bounded: beyond MaxOwned transactions only numbers of rows are in memory, as spans, and
+// the rows are read again when they are due (unread.go). Commits take the same lock as everything
+// here, so nothing walks through all rows: a critical section visits what one row, transaction,
+// cell or piece holds.
 
-// MaxOwned is how many unsettled transactions a client remembers.
+// MaxOwned is how many unsettled transactions a client remembers, each once for every row of a
+// stream that holds it.
 const MaxOwned = 50_000
 
 // Owner keeps what a client knows of its own entries. It is safe for concurrent use.
@@ -32,58 +34,22 @@ type Owner struct {
 	Hurried chan struct{}
 
 	mu      sync.Mutex
+	limit   int // MaxOwned, but in tests
 	streams map[StreamID]*ownStream
-	cells   map[model.Cell][]waiting // for the end of a notification
-	owned   int                      // entries that remembered rows hold, once for each row
-	due     ordered.Heap[*OwnRow]    // unsettled rows, but those that are looked at
+	cells   map[model.Cell][]*waiting // for the end of a notification
+	owned   int                       // entries that remembered rows hold, once for each row
+	agenda
+	gauges
 
 	appended uint64 // rows of tables that entries have named
-	named    int    // of these by unsettled entries
-	rested   int    // named, at most, when a row was scheduled; since most of it was settled
 }
 
 // waiting is an entry that waits for the end of a notification.
 type waiting struct {
 	*Append
 	since time.Time // the notification was written
+	mark  mark      // in gauges.notifying
 }
-
-// ownStream is a stream that this client has appended to.
-type ownStream struct {
-	rows    []*OwnRow // in order; the first is not settled
-	settled int       // of rows
-	next    uint64    // above every acknowledged row
-	low     uint64    // as it was written last; 0: that may not have arrived
-	ended   bool      // nothing will be appended to it
-}
-
-// OwnRow is a row of an own stream that was not settled when it was acknowledged.
-type OwnRow struct {
-	Stream StreamID
-	Seq    uint64
-	Sent   time.Time // acknowledged
-
-	state  rowState
-	open   []*Append // its unsettled entries, while it is remembered
-	unread int       // rows of tables that its entries name, while it is unread
-	looks  int       // in succession that led to nothing
-	due    time.Time // for the next look
-	place  int       // in Owner.due; -1: it is looked at, or settled
-}
-
-// rowState is what is in memory of a row.
-type rowState uint8
-
-const (
-	// rowRemembered: its unsettled entries are, of which there are some. The row is settled with the
-	// last of them.
-	rowRemembered rowState = iota
-	// rowUnread: only its number, as there was no room for its entries. A look reads them: it
-	// settles the row, or remembers it if there is room then.
-	rowUnread
-	// rowSettled: nothing; it stands in its stream until the rows before it are settled.
-	rowSettled
-)
 
 // ownEntry is what the owner knows of an entry. Owner.mu guards it.
 type ownEntry struct {
@@ -94,6 +60,7 @@ type ownEntry struct {
 	cells      []model.Cell  // that carry its notifications, as far as phase two has written them
 	copied     int           // how often the entry was appended before
 	found      Backlog       // by the last look
+	marks      gaugeMarks    // while a row holds it
 }
 
 // entryState is what has become of an entry's transaction.
@@ -114,7 +81,15 @@ const (
 
 // NewOwner knows of no entry.
 func NewOwner() *Owner {
-	return &Owner{Hurried: make(chan struct{}, 1), streams: map[StreamID]*ownStream{}, cells: map[model.Cell][]waiting{}}
+	return &Owner{Hurried: make(chan struct{}, 1), limit: MaxOwned, streams: map[StreamID]*ownStream{},
+		cells: map[model.Cell][]*waiting{}, gauges: gauges{notifying: map[column]*earliest{}}}
+}
+
+// Limit has n transactions remembered in place of MaxOwned.
+func (o *Owner) Limit(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.limit = n
 }
 
 // sent notes a row that the store has acknowledged.
@@ -123,40 +98,37 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	defer o.mu.Unlock()
 	s := o.streams[id]
 	if s == nil {
-		s = &ownStream{next: 1, low: 1}
+		s = &ownStream{id: id, rows: map[uint64]*OwnRow{}, next: 1, low: 1}
 		o.streams[id] = s
 	}
 	s.next = seq + 1
-	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now()}
-	if o.owned >= MaxOwned {
-		row.state = rowUnread
-	}
 	for _, p := range parts {
 		o.appended += uint64(len(p.entry.Rows))
+	}
+	now := time.Now()
+	if o.owned >= o.limit {
+		s.unread.sent(seq, now)
+		return
+	}
+	row := newRow(id, seq, now)
+	for _, p := range parts {
 		switch n := len(row.open); {
-		case row.state == rowUnread:
-			row.unread += len(p.entry.Rows)
 		case p.of.state == entrySettled:
 		case n == 0 || row.open[n-1] != p.of: // else it is another part of the same entry
 			o.hold(row, p.of)
 		}
 	}
-	if row.state == rowRemembered && len(row.open) == 0 {
-		return
+	if len(row.open) > 0 {
+		o.remember(s, row, now)
 	}
-	o.named += row.unread
-	s.rows = append(s.rows, row)
-	o.schedule(row, row.Sent)
 }
 
 // hold notes that a row holds an unsettled entry. The caller holds o.mu.
 func (o *Owner) hold(row *OwnRow, w *Append) {
-	if len(w.in) == 0 {
-		o.named += len(w.entry.Rows)
-	}
 	row.open = append(row.open, w)
 	w.in = append(w.in, row)
 	o.owned++
+	o.gauge(w)
 }
 
 // Committed says that the transaction committed at ts: rows are left to phase two, and cells carry
@@ -183,7 +155,12 @@ func (o *Owner) await(w *Append, cells []model.Cell) {
 		return
 	}
 	for _, c := range cells {
-		o.cells[c] = append(o.cells[c], waiting{w, time.Now()})
+		x := &waiting{Append: w, since: time.Now()}
+		o.cells[c] = append(o.cells[c], x)
+		o.waits(c, x)
+	}
+	if len(cells) > 0 {
+		o.notified(w.in[0])
 	}
 }
 
@@ -225,25 +202,35 @@ func (o *Owner) RolledBack(w *Append) {
 func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	gone := func(w waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
-	waited := slices.Clone(o.cells[c])
-	// Delete all at once, because a cell may have many.
-	if o.cells[c] = slices.DeleteFunc(o.cells[c], gone); len(o.cells[c]) == 0 {
-		delete(o.cells, c)
-	}
-	for _, w := range waited {
-		if gone(w) {
-			o.clear(w.Append, c)
-			o.check(w.Append)
+	gone := func(w *waiting) bool { return w.commitTS <= upTo && !w.since.After(asked) }
+	var cleared []*Append
+	for _, x := range o.cells[c] {
+		if gone(x) {
+			cleared = append(cleared, x.Append)
 		}
+	}
+	o.endWaiting(c, gone) // of all at once, because a cell may have many
+	for _, w := range cleared {
+		o.clear(w, c)
+		o.check(w)
 	}
 }
 
 // clear ends the waiting of a transaction for a cell. The caller holds o.mu.
 func (o *Owner) clear(w *Append, c model.Cell) {
-	same := func(x model.Cell) bool { return x == c }
-	w.cells = slices.DeleteFunc(w.cells, same)
-	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x waiting) bool { return x.Append == w })
+	w.cells = slices.DeleteFunc(w.cells, func(x model.Cell) bool { return x == c })
+	o.endWaiting(c, func(x *waiting) bool { return x.Append == w })
+}
+
+// endWaiting ends the waiting for a cell of those that over accepts. The caller holds o.mu.
+func (o *Owner) endWaiting(c model.Cell, over func(*waiting) bool) {
+	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x *waiting) bool {
+		if !over(x) {
+			return false
+		}
+		o.waitsNoMore(c, x)
+		return true
+	})
 	if len(o.cells[c]) == 0 {
 		delete(o.cells, c)
 	}
@@ -262,9 +249,7 @@ func (o *Owner) settle(w *Append) {
 		return
 	}
 	w.state = entrySettled
-	if len(w.in) > 0 {
-		o.unname(len(w.entry.Rows))
-	}
+	o.gauge(w)
 	for _, c := range slices.Clone(w.cells) {
 		o.clear(w, c)
 	}
@@ -280,34 +265,6 @@ func (o *Owner) settle(w *Append) {
 	w.in = nil
 }
 
-// remove notes that a row is settled. The caller holds o.mu.
-func (o *Owner) remove(row *OwnRow) {
-	if row.state == rowSettled {
-		return
-	}
-	row.state = rowSettled
-	if row.place >= 0 {
-		o.due.Remove(row.place)
-	}
-	o.unname(row.unread)
-	o.streams[row.Stream].trim()
-}
-
-// trim forgets settled rows: the first ones at once, others when they are most of all.
-func (s *ownStream) trim() {
-	s.settled++
-	n := 0
-	for n < len(s.rows) && s.rows[n].state == rowSettled {
-		s.rows[n] = nil
-		n++
-	}
-	s.rows = s.rows[n:]
-	if s.settled -= n; s.settled > len(s.rows)/2 {
-		s.rows = slices.Clone(slices.DeleteFunc(s.rows, func(r *OwnRow) bool { return r.state == rowSettled }))
-		s.settled = 0
-	}
-}
-
 // Low returns the position below which all of a stream is settled, for streams in which it has
 // moved since the last call. One caller at a time writes them, and reports those that are lost.
 func (o *Owner) Low() map[StreamID]uint64 {
@@ -315,14 +272,11 @@ func (o *Owner) Low() map[StreamID]uint64 {
 	defer o.mu.Unlock()
 	moved := map[StreamID]uint64{}
 	for id, s := range o.streams {
-		low := s.next
-		if len(s.rows) > 0 {
-			low = s.rows[0].Seq
-		}
+		low := s.first()
 		switch {
 		case low > s.low:
 			s.low, moved[id] = low, low
-		case s.ended && len(s.rows) == 0:
+		case s.ended && s.settled():
 			delete(o.streams, id) // its position was written by the last call's caller
 		}
 	}
@@ -361,21 +315,4 @@ func (o *Owner) Owns(id StreamID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.streams[id] != nil
-}
-
-// OldestNotified is the earliest timestamp at which a transaction of this client has notified
-// something unprocessed, and something of that which takes accepts; 0: there is none. It visits
-// everything owned, so it is for gauges.
-func (o *Owner) OldestNotified(takes func(model.Cell) bool) (oldest, taken tso.Timestamp) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for c, list := range o.cells {
-		accepted := takes(c)
-		for _, w := range list {
-			if oldest = Earliest(oldest, w.commitTS); accepted {
-				taken = Earliest(taken, w.commitTS)
-			}
-		}
-	}
-	return oldest, taken
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,8 +39,8 @@ func TestLowFollowsTheFirstUnsettledRow(t *testing.T) {
 	}
 	o.RolledBack(entries[4])
 	o.RolledBack(entries[3])
-	if got := low(o); got != 11 || o.owned != 0 || o.due.Len() != 0 || len(o.streams["stream"].rows) != 0 {
-		t.Errorf("it is %d, want 11; %d are owned, %d due", got, o.owned, o.due.Len())
+	if got := low(o); got != 11 || o.owned != 0 || o.first.Len() != 0 || len(o.streams["stream"].rows) != 0 {
+		t.Errorf("it is %d, want 11; %d are owned, %d due", got, o.owned, o.first.Len())
 	}
 }
 
@@ -95,15 +96,15 @@ func TestRowsAreDueEverMoreRarely(t *testing.T) {
 		t.Errorf("%d rows are due at once", len(due))
 	}
 	due := o.Due(started.Add(FirstLook+time.Second), 2)
-	if len(due) != 2 || due[0].Seq != 1 || due[1].Seq != 2 || due[0].Unread || len(due[0].Open) != 1 {
+	if len(due) != 2 || due[0].row.Seq != 1 || due[1].row.Seq != 2 || len(due[0].Open) != 1 {
 		t.Fatalf("due are %+v", due)
 	}
 	o.Looked(due[0], Outcome{})
 	o.Looked(due[1], Outcome{Settled: due[1].Open})
-	if due := o.Due(started.Add(FirstLook+time.Second), 10); len(due) != 1 || due[0].Seq != 3 {
+	if due := o.Due(started.Add(FirstLook+time.Second), 10); len(due) != 1 || due[0].row.Seq != 3 {
 		t.Errorf("then %+v", due)
 	}
-	if due := o.Due(started.Add(3*FirstLook), 10); len(due) != 1 || due[0].Seq != 1 {
+	if due := o.Due(started.Add(3*FirstLook), 10); len(due) != 1 || due[0].row.Seq != 1 {
 		t.Errorf("then %+v", due)
 	}
 	last := time.Duration(0)
@@ -161,22 +162,22 @@ func TestRowsBeyondTheLimitAreRead(t *testing.T) {
 	o.owned += MaxOwned
 	e := &model.JournalEntry{StartTS: 2}
 	o.sent("stream", 2, []*part{{entry: e, of: &Append{entry: e}}})
+	out := Outcome{Left: []LeftRow{{StreamRow: StreamRow{2, []model.JournalEntry{*e}}}}}
 	due := o.Due(time.Now().Add(time.Hour), 10)
-	if len(due) != 2 || due[0].Unread || !due[1].Unread {
+	if len(due) != 2 || due[0].Unread() || !due[1].Unread() || !slices.Equal(due[1].Seqs, []uint64{2}) {
 		t.Fatalf("due are %+v", due)
 	}
-	o.Looked(due[1], Outcome{Left: []model.JournalEntry{*e}})
-	if due[1].state != rowUnread {
+	s := o.streams["stream"]
+	if o.Looked(due[1], out); s.rows[2] != nil || !slices.Equal(s.unread.spans, []span{{2, 3}}) {
 		t.Error("it is remembered although there is no room")
 	}
 	o.owned -= MaxOwned
 	o.RolledBack(entries[0])
-	due = o.Due(time.Now().Add(time.Hour), 10)
-	for _, l := range due {
-		o.Looked(l, Outcome{Left: []model.JournalEntry{*e}})
-		if l.state != rowRemembered || o.owned != 1 {
-			t.Errorf("row %d, and %d entries, are remembered", l.Seq, o.owned)
-		}
+	for _, l := range o.Due(time.Now().Add(time.Hour), 10) {
+		o.Looked(l, out)
+	}
+	if s.rows[2] == nil || len(s.unread.spans) > 0 || o.owned != 1 {
+		t.Errorf("rows %v are remembered, with %d entries, and %v unread", s.rows, o.owned, s.unread.spans)
 	}
 	if o.Hurry(); len(o.Hurried) != 1 {
 		t.Error("nobody hears of the hurry")

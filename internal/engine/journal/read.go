@@ -50,6 +50,38 @@ func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (
 	return rows, nil
 }
 
+// ReadSome is ReadRows, in one request, that ends once the rows name as many rows of tables as
+// names; it is through with the first read of seqs. ErrCorrupt: some cannot be decoded, and have no
+// entries.
+func ReadSome(ctx context.Context, s *store.Store, id StreamID, seqs []uint64, names int) (rows []StreamRow, read int, err error) {
+	if len(seqs) == 0 {
+		return nil, 0, nil
+	}
+	seqs = seqs[:min(len(seqs), store.RequestRows)]
+	keys := make([]string, len(seqs))
+	for i, seq := range seqs {
+		keys[i] = id.key(seq)
+	}
+	read = len(seqs)
+	var bad error
+	err = s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
+		r, err := decodeRow(row)
+		rows, bad = append(rows, r), errors.Join(bad, err)
+		for _, e := range r.Entries {
+			names -= len(e.Rows)
+		}
+		if names > 0 {
+			return true
+		}
+		read = 1 + slices.Index(seqs, r.Seq)
+		return false
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return rows, read, bad
+}
+
 // ReadStream streams the rows of a stream from a number on, at most most at once. There may be none
 // at once where many were deleted.
 func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, most int) iter.Seq2[[]StreamRow, error] {

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -97,11 +98,13 @@ func (o *Owner) runOnce(ctx context.Context) {
 	}
 }
 
-// dueRow is a row that is looked at: as many items as entries.
+// dueRow is a row that is looked at, or several that were read: as many items as entries.
 type dueRow struct {
 	journal.DueRow
 	items   []Item
-	entries []*journal.Append // none: the row was read
+	entries []*journal.Append // none: they were read
+	seqs    []uint64          // then the rows of the items
+	bad     []uint64          // rows that cannot be decoded
 }
 
 // look looks at some rows of streams at once, and reports whether more may be due.
@@ -141,24 +144,34 @@ func (o *Owner) take(ctx context.Context) (rows []dueRow, err error) {
 			break
 		}
 		row := dueRow{DueRow: next[0]}
-		if err = o.read(ctx, &row); err != nil {
-			o.Journal.Own.Postponed(row.DueRow)
-			break
+		if rerr := o.read(ctx, &row, lookRows-named); rerr != nil {
+			err = errors.Join(err, rerr)
+			if !errors.Is(rerr, model.ErrCorrupt) {
+				o.Journal.Own.Postponed(row.DueRow)
+				break
+			}
 		}
 		rows = append(rows, row)
-		for _, it := range row.items {
-			named += len(it.Rows)
-		}
-		named++ // the row itself
+		named += row.names()
 	}
 	spend(o.pace, o.now(), named)
 	return rows, err
 }
 
+// names is how many rows a look at it reads, those of streams among them.
+func (row *dueRow) names() int {
+	n := max(1, len(row.Seqs))
+	for _, it := range row.items {
+		n += len(it.Rows)
+	}
+	return n
+}
+
 // read fills in what is to be looked at in a row. A transaction that may still be committing here
-// is left alone.
-func (o *Owner) read(ctx context.Context, row *dueRow) error {
-	if !row.Unread {
+// is left alone. Of rows that have to be read it is as many as name so many rows of tables.
+// ErrCorrupt: it is those that can be decoded.
+func (o *Owner) read(ctx context.Context, row *dueRow, names int) error {
+	if !row.Unread() {
 		for _, w := range row.Open {
 			it := Item{JournalEntry: w.Entry(), Read: row.Sent}
 			it.CommitTS, it.InPhaseTwo = o.Journal.Own.CommitTS(w)
@@ -169,10 +182,17 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 		}
 		return nil
 	}
-	rows, err := journal.ReadRows(ctx, o.Looker.Store, row.Stream, []uint64{row.Seq})
+	rows, n, err := journal.ReadSome(ctx, o.Looker.Store, row.Stream, row.Seqs, names)
+	if err != nil && !errors.Is(err, model.ErrCorrupt) {
+		return err
+	}
+	row.End(n)
 	for _, r := range rows {
 		for _, e := range r.Entries {
-			row.items = append(row.items, Item{JournalEntry: e, Read: row.Sent})
+			row.items, row.seqs = append(row.items, Item{JournalEntry: e, Read: row.Sent}), append(row.seqs, r.Seq)
+		}
+		if len(r.Entries) == 0 {
+			row.bad = append(row.bad, r.Seq)
 		}
 	}
 	return err
@@ -182,22 +202,42 @@ func (o *Owner) read(ctx context.Context, row *dueRow) error {
 // It notes what was found of these; after an error nothing that was found does not say that there
 // is nothing.
 func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Outcome, left []*journal.Append) {
+	out.Rows = row.names()
+	if row.Unread() {
+		out.Left = row.left(results)
+		return out, nil
+	}
 	for i, r := range results {
 		out.Progress = out.Progress || r.Progress
-		switch {
-		case r.Settled && row.Unread:
-		case r.Settled:
+		if r.Settled {
 			out.Settled = append(out.Settled, row.entries[i])
-		case row.Unread:
-			out.Left = append(out.Left, row.items[i].JournalEntry)
-		default:
-			if err == nil || r.Notified != 0 || r.Expired != 0 {
-				o.Journal.Own.Found(row.entries[i], r.Backlog)
-			}
-			left = append(left, row.entries[i])
+			continue
 		}
+		if err == nil || r.Notified != 0 || r.Expired != 0 {
+			o.Journal.Own.Found(row.entries[i], r.Backlog)
+		}
+		left = append(left, row.entries[i])
 	}
 	return out, left
+}
+
+// left is what of rows that were read is not settled.
+func (row *dueRow) left(results []Result) (left []journal.LeftRow) {
+	for _, seq := range row.bad {
+		left = append(left, journal.LeftRow{StreamRow: journal.StreamRow{Seq: seq}})
+	}
+	for i, r := range results {
+		if r.Settled {
+			continue
+		}
+		if n := len(left); n == 0 || left[n-1].Seq != row.seqs[i] {
+			left = append(left, journal.LeftRow{StreamRow: journal.StreamRow{Seq: row.seqs[i]}})
+		}
+		of := &left[len(left)-1]
+		of.Entries = append(of.Entries, row.items[i].JournalEntry)
+		of.Progress = of.Progress || r.Progress
+	}
+	return left
 }
 
 // again appends those entries again that have been unsettled for long.
