@@ -13,7 +13,8 @@ const headerlessCycles = 2
 
 // adoptHeaderless deals with clients that appended to a stream whose header had been deleted, as
 // they did not know yet that their sessions had ended, and then died: a cycle of collection gives
-// such a stream a header, and workers adopt it.
+// such a stream a header, and workers adopt it. A collector may have died before: a call that only
+// helps it to erase looks for no streams, and the next one is refused until its lease has ended.
 func (w *world) adoptHeaderless(ctx context.Context, p *process) {
 	lost := w.headerless(ctx, p)
 	if lost == 0 {
@@ -21,6 +22,7 @@ func (w *world) adoptHeaderless(ctx context.Context, p *process) {
 	}
 	w.tally.add(headerless)
 	for n := 0; n < headerlessCycles && lost > 0; n++ {
+		w.advance(ctx, p, w.collectorConfig().Lease)
 		collector, err := admin.New(p.client).NewCollector(w.collectorConfig())
 		if err == nil {
 			_, err = collector.Collect(ctx)
