@@ -13,8 +13,8 @@ type agenda struct {
 	rested       time.Time             // when rows may be looked at again
 
 	noticed earliest // remembered rows that may hold an unprocessed notification, as they came
-	came    int64    // rows to noticed
-	hurried int64    // of these, when Hurry was called last
+	came    int64    // counts rows that come to noticed, and looks that begin
+	hurried int64    // came, when Hurry was called last
 }
 
 // take takes the row, or the piece, that has been due longest. The caller holds o.mu.
@@ -42,11 +42,15 @@ func (o *Owner) take(now time.Time) (d DueRow, ok bool) {
 	}
 	switch {
 	case next != nil:
-		return of.piece(next), true
+		d = of.piece(next)
 	case row != nil:
-		return o.takeRow(row), true
+		d = o.takeRow(row)
+	default:
+		return d, false
 	}
-	return d, false
+	o.came++
+	d.came = o.came
+	return d, true
 }
 
 // takeRow takes a row for a look. The caller holds o.mu.
@@ -81,13 +85,14 @@ func (a *agenda) spend(n int, now time.Time) {
 	a.rested = a.rested.Add(time.Duration(n) * time.Second / OwnerRows)
 }
 
-// schedule has a row looked at some time after from. The caller holds o.mu.
-func (o *Owner) schedule(row *OwnRow, from time.Time) {
+// schedule has a row looked at some time after from, and in a Hurry since came. The caller holds
+// o.mu.
+func (o *Owner) schedule(row *OwnRow, came int64, from time.Time) {
 	row.due = from.Add(restAfter(row.looks))
 	o.heap(row).Push(row)
 	for _, w := range row.open {
 		if len(w.cells) > 0 || w.found.Notified != 0 {
-			o.notified(row)
+			o.notice(row, came)
 			return
 		}
 	}
@@ -109,18 +114,25 @@ func (o *Owner) leave(row *OwnRow) {
 	o.noticed.set(&row.inNoticed, 0)
 }
 
-// notified notes that a scheduled row may hold an unprocessed notification. The caller holds o.mu.
+// notified notes that a row may hold an unprocessed notification. One that is being looked at is
+// noticed when it is scheduled. The caller holds o.mu.
 func (o *Owner) notified(row *OwnRow) {
 	if row.place >= 0 && row.inNoticed.place == 0 {
 		o.came++
-		o.noticed.set(&row.inNoticed, o.came)
-		row.noticed = time.Now()
+		o.notice(row, o.came)
 	}
+}
+
+// notice has a Hurry since came make a row due.
+func (o *Owner) notice(row *OwnRow, came int64) {
+	o.noticed.set(&row.inNoticed, came)
+	row.noticed = time.Now()
 }
 
 // Hurry makes every row due that may hold an unprocessed notification, as if it had never been
 // looked at: a worker had no room for it, and has now. It counts as due since it was scheduled:
-// rows that are due come in between, however often that is.
+// rows that are due come in between, however often that is. One that is being looked at is due once
+// more after that: the worker may have had no room for what this look has found.
 func (o *Owner) Hurry() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -3,6 +3,7 @@ package journal
 import (
 	"time"
 
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -34,6 +35,7 @@ type DueRow struct {
 	pass       *pass  // that reads them
 	from, last uint64 // of the piece
 	again      bool   // a look before has led to nothing
+	came       int64  // agenda.came: a Hurry since then is for what the look finds, too
 }
 
 // Unread reports whether the rows have to be read.
@@ -56,8 +58,15 @@ type Outcome struct {
 
 // LeftRow is an unsettled row, with the entries that are not; none: it cannot be decoded.
 type LeftRow struct {
-	StreamRow
+	Seq      uint64
+	Entries  []LeftEntry
 	Progress bool // as that of Outcome
+}
+
+// LeftEntry is an unsettled entry, with what the look has found of it.
+type LeftEntry struct {
+	model.JournalEntry
+	Found Backlog
 }
 
 // Due takes what is to be looked at now, at most most rows and pieces, the one that has been due
@@ -92,7 +101,7 @@ func (o *Owner) Looked(d DueRow, out Outcome) {
 	}
 	if len(d.row.open) > 0 {
 		d.row.looks = next(d.row.looks, out.Progress)
-		o.schedule(d.row, now)
+		o.schedule(d.row, d.came, now)
 	}
 }
 
@@ -103,17 +112,20 @@ func (o *Owner) readAgain(d DueRow, left []LeftRow, now time.Time) {
 	p, looks := d.pass, d.pass.looks
 	s.unread.remove(d.from, d.last+1)
 	for _, l := range left {
-		p.progress = p.progress || l.Progress
+		if l.Progress {
+			p.then = max(p.then, soon)
+		}
 		if len(l.Entries) == 0 || o.owned+len(l.Entries) > o.limit {
 			s.unread.add(l.Seq)
 			continue
 		}
 		row := newRow(d.Stream, l.Seq, d.Sent)
 		for i := range l.Entries {
-			o.hold(row, &Append{entry: &l.Entries[i]})
+			e := &l.Entries[i]
+			o.hold(row, &Append{entry: &e.JournalEntry, ownEntry: ownEntry{found: e.Found}})
 		}
 		row.looks = next(looks, l.Progress)
-		o.remember(s, row, now)
+		o.remember(s, row, d.came, now)
 	}
 	s.unread.through(p, d.from, d.last, now)
 }
@@ -135,7 +147,7 @@ func (o *Owner) Postponed(d DueRow) {
 	case d.Unread():
 		o.streams[d.Stream].unread.through(d.pass, d.from, d.last, now)
 	case len(d.row.open) > 0:
-		o.schedule(d.row, now)
+		o.schedule(d.row, d.came, now)
 	}
 }
 

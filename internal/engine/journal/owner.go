@@ -119,7 +119,8 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 		}
 	}
 	if len(row.open) > 0 {
-		o.remember(s, row, now)
+		o.came++
+		o.remember(s, row, o.came, now)
 	}
 }
 

@@ -38,7 +38,7 @@ func testBacklog(t *testing.T, limit int) {
 				rows = len(d.Seqs)
 			}
 			for _, seq := range d.Seqs {
-				out.Left = append(out.Left, LeftRow{StreamRow: StreamRow{seq, entriesOf(perRow, perEntry)}})
+				out.Left = append(out.Left, leftRow(seq, entriesOf(perRow, perEntry)...))
 			}
 			out.Rows = rows * (perRow*perEntry + 1)
 			n += rows * perRow * perEntry
@@ -100,6 +100,15 @@ func entriesOf(n, names int) (entries []model.JournalEntry) {
 		entries = append(entries, model.JournalEntry{StartTS: 1, Rows: make([]model.JournalName, names)})
 	}
 	return entries
+}
+
+// leftRow is a row of which entries are left, and nothing was found.
+func leftRow(seq uint64, entries ...model.JournalEntry) LeftRow {
+	l := LeftRow{Seq: seq}
+	for _, e := range entries {
+		l.Entries = append(l.Entries, LeftEntry{JournalEntry: e})
+	}
+	return l
 }
 
 func sum(list []int) (n int) {

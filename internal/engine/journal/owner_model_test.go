@@ -26,6 +26,7 @@ type history struct {
 	limit int
 	next  map[StreamID]uint64
 	rows  map[place]*truth // acknowledged, but those that the owner may have forgotten
+	looks []DueRow         // in flight
 }
 
 // place is a row of a stream.
@@ -69,7 +70,7 @@ func TestWhatIsUnsettledIsNotForgotten(t *testing.T) {
 					h.step()
 					h.check()
 				}
-				h.end()
+				h.settleAll()
 			})
 		})
 	}
@@ -92,7 +93,7 @@ func (h *history) step() {
 		}
 	case 7:
 		if e := h.any(); e != nil {
-			h.o.Found(e.Append, Backlog{tso.Timestamp(h.IntN(50)), tso.Timestamp(h.IntN(50)), tso.Timestamp(h.IntN(50))})
+			h.o.Found(e.Append, h.backlog())
 		}
 	case 8:
 		if h.IntN(4) == 0 {
@@ -109,6 +110,11 @@ func (h *history) step() {
 	case 14:
 		time.Sleep(time.Duration(h.IntN(60)) * time.Second)
 	}
+}
+
+// backlog is something that a look has found; 0: nothing.
+func (h *history) backlog() Backlog {
+	return Backlog{tso.Timestamp(h.IntN(50)), tso.Timestamp(h.IntN(50)), tso.Timestamp(h.IntN(50))}
 }
 
 // append appends a row of some entries.
@@ -182,9 +188,12 @@ func (h *history) settle(e *entryTruth) {
 	}
 }
 
-// hurry: each remembered row with a notification is due at once.
+// hurry: each remembered row with a notification is due at once, one that is being looked at after
+// that.
 func (h *history) hurry() {
+	h.looks = append(h.looks, h.o.Due(time.Now(), h.IntN(20))...)
 	h.o.Hurry()
+	h.end(0, true)
 	want := map[place]bool{}
 	for id, s := range h.o.streams {
 		for seq, row := range s.rows {
@@ -205,14 +214,26 @@ func (h *history) hurry() {
 	}
 }
 
-// look looks at some of what is due, as the owner of package settle does. Some looks fail while
-// things still happen.
+// look looks at some of what is due, as the owner of package settle does. While things still happen
+// some looks fail, and some end later.
 func (h *history) look(most int, fails bool) []DueRow {
 	due := h.o.Due(time.Now(), most)
-	if fails {
-		h.check()
+	h.looks = append(h.looks, due...)
+	if !fails {
+		h.end(0, false)
+		return due
 	}
-	for _, d := range due {
+	h.check()
+	h.end(h.IntN(len(h.looks)/2+1), true)
+	return due
+}
+
+// end ends looks in any order, all but some.
+func (h *history) end(but int, fails bool) {
+	h.Shuffle(len(h.looks), func(i, j int) { h.looks[i], h.looks[j] = h.looks[j], h.looks[i] })
+	ended := h.looks[but:]
+	h.looks = h.looks[:but:but]
+	for _, d := range ended {
 		seqs := d.Seqs
 		if d.row != nil {
 			seqs = []uint64{d.row.Seq}
@@ -243,16 +264,15 @@ func (h *history) look(most int, fails bool) []DueRow {
 			h.learn(place{d.Stream, l.Seq})
 		}
 	}
-	return due
 }
 
 // read is a look at a row.
 func (h *history) read(d DueRow, seq uint64, r *truth, out *Outcome) {
-	left := LeftRow{StreamRow: StreamRow{Seq: seq}, Progress: h.IntN(20) == 0}
+	left := LeftRow{Seq: seq, Progress: h.IntN(20) == 0}
 	for _, e := range r.entries {
 		switch out.Rows += len(e.entry.Rows); {
 		case d.row == nil && !e.settled:
-			left.Entries = append(left.Entries, *e.entry)
+			left.Entries = append(left.Entries, LeftEntry{*e.entry, h.backlog()})
 		case d.row != nil && e.settled && slices.Contains(d.Open, e.Append):
 			out.Settled = append(out.Settled, e.Append)
 		}
@@ -362,8 +382,8 @@ func (h *history) checkNotified() {
 	}
 }
 
-// end has everything looked at for a while, and then settles it.
-func (h *history) end() {
+// settleAll has everything looked at for a while, and then settles it.
+func (h *history) settleAll() {
 	seconds := func(d time.Duration) {
 		for range d / time.Second {
 			time.Sleep(time.Second)

@@ -162,7 +162,7 @@ func TestRowsBeyondTheLimitAreRead(t *testing.T) {
 	o.owned += MaxOwned
 	e := &model.JournalEntry{StartTS: 2}
 	o.sent("stream", 2, []*part{{entry: e, of: &Append{entry: e}}})
-	out := Outcome{Left: []LeftRow{{StreamRow: StreamRow{2, []model.JournalEntry{*e}}}}}
+	out := Outcome{Left: []LeftRow{leftRow(2, *e)}}
 	due := o.Due(time.Now().Add(time.Hour), 10)
 	if len(due) != 2 || due[0].Unread() || !due[1].Unread() || !slices.Equal(due[1].Seqs, []uint64{2}) {
 		t.Fatalf("due are %+v", due)

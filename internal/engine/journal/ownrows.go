@@ -52,11 +52,11 @@ func (s *ownStream) first() uint64 {
 // settled reports whether all rows are.
 func (s *ownStream) settled() bool { return len(s.rows) == 0 && len(s.unread.spans) == 0 }
 
-// remember adds a row that holds entries to its stream. The caller holds o.mu.
-func (o *Owner) remember(s *ownStream, row *OwnRow, from time.Time) {
+// remember adds a row that holds entries to its stream, and schedules it. The caller holds o.mu.
+func (o *Owner) remember(s *ownStream, row *OwnRow, came int64, from time.Time) {
 	s.rows[row.Seq] = row
 	s.order.set(&row.inOrder, int64(row.Seq))
-	o.schedule(row, from)
+	o.schedule(row, came, from)
 }
 
 // remove notes that a remembered row is settled. The caller holds o.mu.

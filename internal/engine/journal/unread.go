@@ -43,12 +43,21 @@ type unread struct {
 
 // pass goes through the spans.
 type pass struct {
-	at, end  uint64    // it is to read the numbers from at to below end; none: it rests
-	taken    bool      // a piece is being looked at
-	progress bool      // a look has led to something
-	looks    int       // passes in succession without that
-	due      time.Time // for the next piece; zero: there is none
+	at, end uint64    // it is to read the numbers from at to below end; none: it rests
+	taken   bool      // a piece is being looked at
+	then    then      // what follows
+	looks   int       // passes in succession that led to nothing
+	due     time.Time // for the next piece; zero: there is none
 }
+
+// then is when a pass begins anew that has ended.
+type then uint8
+
+const (
+	rarely then = iota // it has led to nothing
+	soon               // it has led to something
+	atOnce             // a Hurry came, which is for rows behind it as well
+)
 
 // sent adds a row above all others.
 func (u *unread) sent(seq uint64, now time.Time) {
@@ -183,7 +192,7 @@ func (u *unread) ready(p *pass, now time.Time) (since time.Time, ok bool) {
 	case p.due.IsZero() || p.due.After(now):
 		return since, false
 	default: // it has rested
-		p.at, p.end, p.progress = u.spans[0].from, u.first.at, false
+		p.at, p.end, p.then = u.spans[0].from, u.first.at, rarely
 	}
 	if _, ok = u.next(p); !ok {
 		u.finish(now)
@@ -211,8 +220,12 @@ func (u *unread) ripe(now time.Time) (since time.Time, ok bool) {
 // finish ends the pass over what looks have left. It begins anew, if there is something.
 func (u *unread) finish(now time.Time) {
 	p := &u.again
-	p.at, p.end, p.looks, p.due = 0, 0, next(p.looks, p.progress), time.Time{}
-	if u.spans[0].from < u.first.at {
+	p.at, p.end, p.looks, p.due = 0, 0, next(p.looks, p.then > rarely), time.Time{}
+	switch {
+	case u.spans[0].from >= u.first.at:
+	case p.then == atOnce:
+		p.due = now
+	default:
 		p.due = now.Add(restAfter(p.looks))
 	}
 }
@@ -234,14 +247,18 @@ func (u *unread) through(p *pass, from, last uint64, now time.Time) {
 		return
 	}
 	a.looks = 0
-	if soon := now.Add(restAfter(1)); a.end == 0 && (a.due.IsZero() || a.due.After(soon)) {
-		a.due = soon
+	if at := now.Add(restAfter(1)); a.end == 0 && (a.due.IsZero() || a.due.After(at)) {
+		a.due = at
 	}
 }
 
-// hurry has what looks have left read now.
+// hurry has what looks have left read now. A pass that has begun goes on, and begins anew then:
+// however often that is, it comes to its end.
 func (u *unread) hurry(now time.Time) {
-	if a := &u.again; a.end == 0 && !a.due.IsZero() {
+	switch a := &u.again; {
+	case a.end > 0:
+		a.then = atOnce
+	case !a.due.IsZero():
 		a.looks, a.due = 0, now
 	}
 }

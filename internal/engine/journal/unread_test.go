@@ -43,7 +43,7 @@ func TestUnreadRowsAreAFewSpans(t *testing.T) {
 			d := due[0]
 			for _, seq := range d.Seqs {
 				if !settled(seq) {
-					out.Left = append(out.Left, LeftRow{StreamRow: StreamRow{seq, []model.JournalEntry{*e}}})
+					out.Left = append(out.Left, leftRow(seq, *e))
 				}
 			}
 			if d.row != nil {

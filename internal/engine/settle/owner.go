@@ -224,17 +224,17 @@ func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Ou
 // left is what of rows that were read is not settled.
 func (row *dueRow) left(results []Result) (left []journal.LeftRow) {
 	for _, seq := range row.bad {
-		left = append(left, journal.LeftRow{StreamRow: journal.StreamRow{Seq: seq}})
+		left = append(left, journal.LeftRow{Seq: seq})
 	}
 	for i, r := range results {
 		if r.Settled {
 			continue
 		}
 		if n := len(left); n == 0 || left[n-1].Seq != row.seqs[i] {
-			left = append(left, journal.LeftRow{StreamRow: journal.StreamRow{Seq: row.seqs[i]}})
+			left = append(left, journal.LeftRow{Seq: row.seqs[i]})
 		}
 		of := &left[len(left)-1]
-		of.Entries = append(of.Entries, row.items[i].JournalEntry)
+		of.Entries = append(of.Entries, journal.LeftEntry{JournalEntry: row.items[i].JournalEntry, Found: r.Backlog})
 		of.Progress = of.Progress || r.Progress
 	}
 	return left

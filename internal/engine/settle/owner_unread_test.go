@@ -135,3 +135,20 @@ func TestUnreadRowsWhoseReadFailsAreReadLater(t *testing.T) {
 		t.Error("they are not settled")
 	}
 }
+
+// What a look at unread rows has found is known once they are remembered: gauges tell it, and a
+// hurry is for it.
+func TestWhatIsFoundInUnreadRowsIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.client()
+	own := c.Engine().Journal.Own
+	own.Limit(0)
+	fixture.Put(t, w.ctx, c, "r", "seen", "v") // which nobody observes
+	fixture.Must(t, c.Flush(w.ctx))
+	own.Limit(1)
+	settle.NewOwner(c.Engine().Looker, c.Engine().Journal).RunOnce(w.ctx, journal.FirstLook+time.Second)
+	if u := own.Unsettled(); u.Rows != 1 || u.Notified == 0 || u.Oldest == 0 {
+		t.Errorf("unsettled are %+v", u)
+	}
+}
