@@ -7,9 +7,10 @@ import (
 
 var started = time.Now()
 
-// RunOnce is one run of an owner, so much later than the tests have started. It takes no time.
+// RunOnce is one run of an owner, so much later than it is. It takes no time.
 func (o *Owner) RunOnce(ctx context.Context, later time.Duration) {
-	o.now = func() time.Time { return started.Add(later) }
+	at := time.Now().Add(later)
+	o.now = func() time.Time { return at }
 	o.runOnce(ctx)
 }
 

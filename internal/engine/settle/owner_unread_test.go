@@ -48,6 +48,10 @@ func (w *world) journalReads(c *percolator.Client) (rows []int) {
 // look goes by what they name.
 func TestUnreadRowsAreReadTogether(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testUnreadRowsAreReadTogether)
+}
+
+func testUnreadRowsAreReadTogether(t *testing.T) {
 	for _, c := range []struct {
 		n, names int
 		want     []int // rows that are asked for
@@ -72,6 +76,10 @@ func TestUnreadRowsAreReadTogether(t *testing.T) {
 // it.
 func TestAnUnreadRowThatCannotBeDecodedKeepsNoOther(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testAnUnreadRowThatCannotBeDecodedKeepsNoOther)
+}
+
+func testAnUnreadRowThatCannotBeDecodedKeepsNoOther(t *testing.T) {
 	w := newWorld(t)
 	c, session := w.beyondTheLimit(20, 1)
 	table := w.Store().Open(model.JournalTable)
@@ -108,6 +116,10 @@ func TestAnUnreadRowThatCannotBeDecodedKeepsNoOther(t *testing.T) {
 // Rows that could not be read are not settled (J4): they are read later.
 func TestUnreadRowsWhoseReadFailsAreReadLater(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testUnreadRowsWhoseReadFailsAreReadLater)
+}
+
+func testUnreadRowsWhoseReadFailsAreReadLater(t *testing.T) {
 	w := newWorld(t)
 	c, session := w.beyondTheLimit(20, 1)
 	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
@@ -140,6 +152,10 @@ func TestUnreadRowsWhoseReadFailsAreReadLater(t *testing.T) {
 // hurry is for it.
 func TestWhatIsFoundInUnreadRowsIsKnown(t *testing.T) {
 	t.Parallel()
+	percolatortest.Bubble(t, testWhatIsFoundInUnreadRowsIsKnown)
+}
+
+func testWhatIsFoundInUnreadRowsIsKnown(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
 	own := c.Engine().Journal.Own
