@@ -14,8 +14,8 @@ import (
 
 // Tables are those of an instance, for those who may create them.
 type Tables interface {
-	// Create creates a table, cut at splits, or adds the families that an existing one lacks. The
-	// store may remove all but the newest versions of a cell; 0: none.
+	// Create creates a table, cut at splits, or adds the families that an existing one lacks. In what
+	// it creates, the store may remove all but the newest versions of a cell; 0: none.
 	Create(ctx context.Context, name string, splits []string, versions int, families ...string) error
 	// Families are those of a table; nil if it does not exist.
 	Families(ctx context.Context, name string) (map[string]bool, error)
@@ -49,7 +49,7 @@ func (admin *adminTables) Create(ctx context.Context, name string, splits []stri
 		if have[f] {
 			continue
 		}
-		if err := admin.CreateColumnFamily(ctx, name, f); err != nil && status.Code(err) != codes.AlreadyExists {
+		if err := admin.CreateColumnFamilyWithConfig(ctx, name, f, bigtable.Family{GCPolicy: collect}); err != nil && status.Code(err) != codes.AlreadyExists {
 			return fmt.Errorf("percolator: creating family %q of table %q: %w", f, name, retry.WithContext(ctx, err))
 		}
 	}
