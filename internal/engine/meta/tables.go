@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/grpc/codes"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Tables are those of an instance, for those who may create them.
@@ -21,8 +23,14 @@ type Tables interface {
 	Families(ctx context.Context, name string) (map[string]bool, error)
 }
 
-// adminTables are those of Bigtable.
-type adminTables struct{ *bigtable.AdminClient }
+// adminTables are those of Bigtable. protect is for those that it creates.
+type adminTables struct {
+	*bigtable.AdminClient
+	protect model.TableProtection
+}
+
+// backupEvery is how often Bigtable makes a backup by itself: it takes nothing else.
+const backupEvery = 24 * time.Hour
 
 func (admin *adminTables) Create(ctx context.Context, name string, splits []string, versions int, families ...string) error {
 	collect := bigtable.NoGcPolicy()
@@ -32,6 +40,12 @@ func (admin *adminTables) Create(ctx context.Context, name string, splits []stri
 	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}
 	for _, f := range families {
 		conf.Families[f] = collect
+	}
+	if admin.protect.Deletion {
+		conf.DeletionProtection = bigtable.Protected
+	}
+	if keep := admin.protect.Backups; keep > 0 {
+		conf.AutomatedBackupConfig = &bigtable.TableAutomatedBackupPolicy{RetentionPeriod: keep, Frequency: backupEvery}
 	}
 	err := admin.CreateTableFromConf(ctx, conf)
 	if err == nil {
