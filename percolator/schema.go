@@ -83,5 +83,5 @@ func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 // Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store;
 // admin.ErrImporting for another TTL in a table into which an import is unfinished.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
-	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
+	return meta.ApplySchema(ctx, project, instance, "", model.TableProtection{}, s, opts...)
 }

@@ -19,10 +19,10 @@ locals {
     {
       BigtableCPU = {
         filter    = "metric.type=\"bigtable.googleapis.com/cluster/cpu_load\" AND resource.type=\"bigtable_cluster\" AND resource.labels.instance=\"${var.name}\""
-        threshold = 0.8
+        threshold = 0.7
         duration  = "600s"
         severity  = "CRITICAL"
-        summary   = "The CPU load of the Bigtable cluster has been above 80 % for 10 minutes: autoscaling is at max_nodes (${var.max_nodes}), or too slow. Transactions become slow first, then locks expire. Raise max_nodes; look for a hot row in Key Visualizer."
+        summary   = "The CPU load of a Bigtable cluster has been above 70 %, the most that Google recommends, for 10 minutes: autoscaling is at max_nodes (${var.max_nodes}), or too slow. Transactions become slow first, then locks expire. Raise max_nodes; look for a hot row in Key Visualizer."
       }
       BigtableHottestNode = {
         filter    = "metric.type=\"bigtable.googleapis.com/cluster/cpu_load_hottest_node\" AND resource.type=\"bigtable_cluster\" AND resource.labels.instance=\"${var.name}\""
@@ -36,9 +36,17 @@ locals {
         threshold = 0.7
         duration  = "600s"
         severity  = "CRITICAL"
-        summary   = "Bigtable's nodes hold more than 70 % of what they may; above 100 % writes fail. Raise max_nodes, and see whether collection keeps up (percolator gc status): old versions are kept until it has run."
+        summary   = "Bigtable's nodes hold more than 70 % of what they may; above 100 % reads and writes are refused. Raise max_nodes, and see whether collection keeps up (percolator gc status): old versions are kept until it has run."
       }
     },
+    # A cluster whose nodes cannot grow is always at its most.
+    { for name, c in local.clusters : "BigtableAtMaxNodes ${name}" => {
+      filter    = "metric.type=\"bigtable.googleapis.com/cluster/node_count\" AND resource.type=\"bigtable_cluster\" AND resource.labels.instance=\"${var.name}\" AND resource.labels.cluster=\"${name}\""
+      threshold = c.max_nodes - 0.5
+      duration  = "1800s"
+      severity  = "WARNING"
+      summary   = "The cluster ${name} has had the most nodes that autoscaling may give it, ${c.max_nodes}, for half an hour: more load finds no more nodes. Raise max_nodes, and the quota of nodes with it."
+    } if c.max_nodes > c.min_nodes },
     var.oracle_store != "spanner" ? {} : {
       SpannerCPU = {
         filter    = "metric.type=\"spanner.googleapis.com/instance/cpu/utilization\" AND resource.type=\"spanner_instance\" AND resource.labels.instance_id=\"${var.name}-tso\""
@@ -113,5 +121,84 @@ resource "google_monitoring_alert_policy" "ground" {
         count = 1
       }
     }
+  }
+}
+
+# Requests that the service fails, as a share of all: a client repeats most of them, so programs may
+# not show it yet.
+resource "google_monitoring_alert_policy" "errors" {
+  count = var.alerts ? 1 : 0
+
+  project               = var.project
+  display_name          = "${var.name}: BigtableErrors"
+  combiner              = "OR"
+  severity              = "CRITICAL"
+  notification_channels = var.notification_channels
+  user_labels           = var.labels
+
+  documentation {
+    mime_type = "text/markdown"
+    subject   = "${var.name}: BigtableErrors"
+    content   = "Bigtable has failed more than 1 % of the requests of one method for 10 minutes. metric.labels.error_code of bigtable.googleapis.com/server/error_count says how: RESOURCE_EXHAUSTED asks for fewer requests or more nodes, or says that the storage is full; UNAVAILABLE and DEADLINE_EXCEEDED are Google's, unless the CPU is above 70 %; PERMISSION_DENIED is ours."
+  }
+
+  conditions {
+    display_name = "BigtableErrors"
+    condition_threshold {
+      filter             = "metric.type=\"bigtable.googleapis.com/server/error_count\" AND resource.type=\"bigtable_table\" AND resource.labels.instance=\"${var.name}\""
+      denominator_filter = "metric.type=\"bigtable.googleapis.com/server/request_count\" AND resource.type=\"bigtable_table\" AND resource.labels.instance=\"${var.name}\""
+      comparison         = "COMPARISON_GT"
+      threshold_value    = 0.01
+      duration           = "600s"
+      aggregations {
+        alignment_period     = "300s"
+        per_series_aligner   = "ALIGN_RATE"
+        cross_series_reducer = "REDUCE_SUM"
+        group_by_fields      = ["metric.labels.method"]
+      }
+      denominator_aggregations {
+        alignment_period     = "300s"
+        per_series_aligner   = "ALIGN_RATE"
+        cross_series_reducer = "REDUCE_SUM"
+        group_by_fields      = ["metric.labels.method"]
+      }
+      trigger {
+        count = 1
+      }
+    }
+  }
+}
+
+# No metric of Bigtable's was found that counts backups, so this reads its audit log, in which an
+# administrator's backups and copies are. Whether Bigtable writes the failure of one of its own
+# there, nobody has seen: look for a new one every day.
+resource "google_monitoring_alert_policy" "backups" {
+  count = var.alerts ? 1 : 0
+
+  project               = var.project
+  display_name          = "${var.name}: BigtableBackupFailed"
+  combiner              = "OR"
+  severity              = "WARNING"
+  notification_channels = var.notification_channels
+  user_labels           = var.labels
+
+  documentation {
+    mime_type = "text/markdown"
+    subject   = "${var.name}: BigtableBackupFailed"
+    content   = "A backup of Bigtable's, or a copy of one, has failed: the newest round is not complete, and a restore has to take the one before. gcloud bigtable backups list --instance=${var.name} shows what is there."
+  }
+
+  conditions {
+    display_name = "BigtableBackupFailed"
+    condition_matched_log {
+      filter = "protoPayload.serviceName=\"bigtableadmin.googleapis.com\" AND protoPayload.methodName=~\"(CreateBackup|CopyBackup)$\" AND protoPayload.resourceName:\"/instances/${var.name}/\" AND severity>=ERROR"
+    }
+  }
+
+  alert_strategy {
+    notification_rate_limit {
+      period = "3600s"
+    }
+    auto_close = "86400s"
   }
 }

@@ -1,6 +1,8 @@
 # Two profiles, both with single-cluster routing and transactional writes: every process that meets
 # a lock may have to resolve it, which takes a conditional mutation, so even one that only scans
-# cannot do without. They differ in what Bigtable serves first.
+# cannot do without. They differ in priority: Bigtable is likely to run what has a higher one first.
+# It does not promise it, and a write of high priority may wait for one of low priority in its
+# tablet's log.
 
 locals {
   app_profiles = {

@@ -112,11 +112,13 @@ func TestTextHasTheOrder(t *testing.T) {
 	for file, want := range map[string][]string{
 		"bigtable.tf":                 {`depends_on = [terraform_data.key_granted]`},
 		"spanner.tf":                  {`depends_on = [terraform_data.key_granted]`},
+		"secrets.tf":                  {`depends_on = [terraform_data.key_granted]`},
 		"encryption.tf":               {`triggers_replace = { for name, grant in google_kms_crypto_key_iam_member.encryption :`, `command = "sleep ${var.iam_wait}"`},
-		"oracle.tf":                   {"google_bigtable_instance_iam_member.percolator,", "google_bigtable_table_iam_member.percolator,"},
+		"oracle.tf":                   {`depends_on = [terraform_data.key_granted]`, "google_bigtable_instance_iam_member.percolator,", "google_bigtable_table_iam_member.percolator,"},
 		"iam.tf":                      {"for_each = module.grants.on_tables\n", "for_each = module.grants.on_instance\n"},
 		"examples/small/main.tf":      {"depends_on = [module.services]\n}"},
-		"examples/production/main.tf": {"service_agents      = module.service_agents.members", "depends_on = [module.services]\n}"},
+		"modules/services/main.tf":    {`command = "sleep ${var.api_wait}"`, "depends_on  = [terraform_data.ready]"},
+		"examples/production/main.tf": {"depends_on    = [module.services, terraform_data.repository_key_granted]", "service_agents      = module.service_agents.members", "depends_on = [module.services]\n}"},
 	} {
 		for _, w := range want {
 			if !strings.Contains(read(t, file), w) {

@@ -60,6 +60,13 @@ resource "google_compute_instance_template" "oracle" {
     boot         = true
     auto_delete  = true
     disk_size_gb = 10
+
+    dynamic "disk_encryption_key" {
+      for_each = var.kms_key == null ? [] : [var.kms_key]
+      content {
+        kms_key_self_link = disk_encryption_key.value
+      }
+    }
   }
 
   network_interface {
@@ -111,6 +118,8 @@ resource "google_compute_instance_template" "oracle" {
   lifecycle {
     create_before_destroy = true
   }
+
+  depends_on = [terraform_data.key_granted]
 }
 
 # A group of one in each zone, which replaces its server when the health check fails. An apply

@@ -3,13 +3,23 @@ output "instance" {
   value       = google_bigtable_instance.percolator.name
 }
 
+output "clusters" {
+  description = "Zone, key and nodes of every cluster of the instance, by its name: what backups, replication and restores are told."
+  value       = local.clusters
+}
+
+output "serving_cluster" {
+  description = "Name of the cluster that takes transactions."
+  value       = local.cluster
+}
+
 output "app_profile" {
   description = "App profile of transactions, for Config.AppProfile and --app-profile."
   value       = google_bigtable_app_profile.percolator["percolator"].app_profile_id
 }
 
 output "batch_app_profile" {
-  description = "App profile of scans, backups, collection and backfills, for Config.BackgroundAppProfile and --background-app-profile: served after transactions."
+  description = "App profile of scans, backups, collection and backfills, for Config.BackgroundAppProfile and --background-app-profile: of low priority, which Bigtable is likely to run after transactions."
   value       = google_bigtable_app_profile.percolator["percolator-batch"].app_profile_id
 }
 

@@ -26,9 +26,18 @@ resource "google_secret_manager_secret" "tls" {
     user_managed {
       replicas {
         location = var.region
+
+        dynamic "customer_managed_encryption" {
+          for_each = var.kms_key == null ? [] : [var.kms_key]
+          content {
+            kms_key_name = customer_managed_encryption.value
+          }
+        }
       }
     }
   }
+
+  depends_on = [terraform_data.key_granted]
 }
 
 resource "google_secret_manager_secret_iam_member" "tls" {

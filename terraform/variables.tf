@@ -41,7 +41,7 @@ variable "deletion_protection" {
 }
 
 variable "kms_key" {
-  description = "Cloud KMS key of the region for Bigtable and Spanner, projects/P/locations/REGION/keyRings/R/cryptoKeys/K. null: Google's keys. It cannot be changed later without a new instance."
+  description = "Cloud KMS key of the region for Bigtable, Spanner, the secrets and the disks of the oracle's servers, projects/P/locations/REGION/keyRings/R/cryptoKeys/K. null: Google's keys. It cannot be changed later without a new instance."
   type        = string
   default     = null
 
@@ -52,9 +52,14 @@ variable "kms_key" {
 }
 
 variable "service_agents" {
-  description = "Service agents of Bigtable and Spanner that are to use kms_key, by API: the output members of modules/service_agents, which makes them. null: they exist, because the project has used both services with a key before."
+  description = "Service agents of Bigtable, Spanner, Secret Manager and Compute Engine that are to use kms_key, by API: the output members of modules/service_agents, which makes them. null: they exist, because the project has used these services before."
   type        = map(string)
   default     = null
+
+  validation {
+    condition     = var.service_agents == null || length(setsubtract(["bigtableadmin.googleapis.com", "spanner.googleapis.com", "secretmanager.googleapis.com", "compute.googleapis.com"], keys(coalesce(var.service_agents, {})))) == 0
+    error_message = "An agent is missing: take the output members of modules/service_agents."
+  }
 }
 
 variable "iam_wait" {
@@ -71,13 +76,42 @@ variable "iam_wait" {
 # Bigtable.
 
 variable "zone" {
-  description = "Zone of the one Bigtable cluster. A conditional mutation is atomic in one cluster only, so there is never a second one for transactions."
+  description = "Zone of the first Bigtable cluster, NAME-c1. A conditional mutation is atomic in one cluster only, so there is never a second one for transactions."
   type        = string
 
   validation {
     condition     = startswith(var.zone, "${var.region}-")
     error_message = "The zone is not in the region."
   }
+}
+
+variable "replicas" {
+  description = "Replica clusters for the loss of the first one, by the end of their names: { c2 = { zone = \"europe-north1-a\" } } is NAME-c2. Each has its own kms_key where the first has one, and min_nodes and max_nodes unless they are the first one's. No app profile routes to them. Every cluster that the instance has belongs here: an apply deletes the others."
+  type        = map(object({ zone = string, kms_key = optional(string), min_nodes = optional(number), max_nodes = optional(number) }))
+  default     = {}
+}
+
+variable "failed_over_to" {
+  description = "The replica that took over from the first cluster, by its key in replicas: set it before the first apply after a failover. The configuration then has no NAME-c1, and both app profiles route to this one. null: no failover."
+  type        = string
+  default     = null
+}
+
+variable "edition" {
+  description = "Edition of the Bigtable instance, ENTERPRISE or ENTERPRISE_PLUS. null: Bigtable's default, ENTERPRISE. Nothing here needs ENTERPRISE_PLUS."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.edition == null || contains(["ENTERPRISE", "ENTERPRISE_PLUS"], coalesce(var.edition, "ENTERPRISE"))
+    error_message = "ENTERPRISE or ENTERPRISE_PLUS."
+  }
+}
+
+variable "tags" {
+  description = "Resource Manager tags of the Bigtable instance, which policies of an organization may ask for: { \"tagKeys/1\" = \"tagValues/2\" }. Set them at the first apply: Bigtable takes them when it creates the instance. null: none."
+  type        = map(string)
+  default     = null
 }
 
 variable "min_nodes" {
@@ -114,7 +148,7 @@ variable "cpu_target" {
 }
 
 variable "storage_target" {
-  description = "GiB of a node at which autoscaling adds nodes. A node with SSD holds 5120, and nothing can be written to a cluster that is full."
+  description = "GiB of a node at which autoscaling adds nodes. A node with SSD holds 5120, and a cluster that is full refuses reads as well as writes."
   type        = number
   default     = 2560
 

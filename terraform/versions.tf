@@ -3,8 +3,9 @@ terraform {
   required_version = ">= 1.9"
   required_providers {
     google = {
-      source  = "hashicorp/google"
-      version = ">= 6.50, < 9.0"
+      source = "hashicorp/google"
+      # The earliest whose documentation was seen to have edition and tags of an instance.
+      version = ">= 7.38, < 9.0"
     }
   }
 }

@@ -77,6 +77,7 @@ func testCheckTables(t *testing.T) {
 			admin.SetGCPolicy(ctx, "people", "data", bigtable.MaxVersionsPolicy(1)),
 			admin.SetGCPolicy(ctx, "percolator_meta", "meta", bigtable.MaxVersionsPolicy(1)),
 			admin.SetGCPolicy(ctx, "percolator_meta", "oracle", bigtable.MaxAgePolicy(time.Hour)),
+			admin.SetGCPolicy(ctx, "percolator_journal", "journal", bigtable.NoGcPolicy()),
 		} {
 			if err != nil {
 				return err
@@ -93,7 +94,7 @@ func testCheckTables(t *testing.T) {
 	for _, f := range r["gc-policies"].Findings {
 		policies = append(policies, f.Level+" "+strings.Join(strings.Fields(f.Remedy)[6:9], " "))
 	}
-	if want := []string{"warning percolator_meta meta never", "failed percolator_meta oracle never", "failed accounts write never", "failed people data never"}; !cmp.Equal(policies, want) {
+	if want := []string{"warning percolator_meta meta never", "failed percolator_meta oracle never", "warning percolator_journal journal maxversions=1", "failed accounts write never", "failed people data never"}; !cmp.Equal(policies, want) {
 		t.Errorf("policies %q, want %q", policies, want)
 	}
 

@@ -114,6 +114,7 @@ func TestSchemaUsage(t *testing.T) {
 		{"schema", "diff", webSchema, "-o", "xml"}, {"schema", "apply", webSchema, "-o", "xml"}, {"schema", "show", "-o", "xml"},
 		{"schema", "show", "--project="}, {"schema", "diff", webSchema, "--timeout", "0s"}, {"schema", "apply", webSchema, "--timeout", "-1s"},
 		{"schema", "backfill", "documents"}, {"schema", "verify", "documents"}, {"schema", "show", "x"}, {"schema", "nonsense"},
+		{"schema", "apply", webSchema, "--backup-days", "1"}, {"schema", "apply", webSchema, "--backup-days", "-3"}, {"init", "--backup-days", "91"},
 	} {
 		cl.must(cli.ExitUsage, wrong...)
 	}
@@ -129,6 +130,25 @@ func TestSchemaUsage(t *testing.T) {
 	if ddl := cl.must(cli.ExitOK, "schema", "show", "--spanner-ddl").out; strings.Count(ddl, "CREATE TABLE") != 2 {
 		t.Errorf("printed %q", ddl)
 	}
+}
+
+// What schema apply creates cannot be deleted; emulators keep no policy of backups.
+func TestSchemaApplyProtects(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, nil)
+	cl.must(cli.ExitOK, "schema", "apply", webSchema, "--yes", "--deletion-protection", "--backup-days", "7")
+	cl.administer(func(ctx context.Context, admin *bigtable.AdminClient) error {
+		for _, name := range []string{"documents", "percolator_journal"} {
+			info, err := admin.TableInfo(ctx, name)
+			if err != nil {
+				return err
+			}
+			if info.DeletionProtection != bigtable.Protected {
+				t.Errorf("table %s is not protected", name)
+			}
+		}
+		return nil
+	})
 }
 
 // An index whose Bigtable table was lost is not believed when the table is there again, and can be

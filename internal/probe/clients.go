@@ -22,7 +22,7 @@ const (
 
 // connect opens the clients; disconnect closes those that it has opened.
 func (p *probe) connect(ctx context.Context) (disconnect func(), err error) {
-	opts := slices.Concat(p.meter.options(), []option.ClientOption{new(store.Endpoint).Option(), option.WithGRPCConnectionPool(connections)}, p.Options)
+	opts := slices.Concat(p.meter.options(), []option.ClientOption{offsets(), new(store.Endpoint).Option(), option.WithGRPCConnectionPool(connections)}, p.Options)
 	var opened []func() error
 	disconnect = func() {
 		for _, c := range opened {

@@ -34,6 +34,7 @@ type Config struct {
 	LargeValues     bool          // values at Bigtable's limit, 200 MiB in all
 	ProgressBytes   int64         // that a table is given for the line "progress"
 	ProgressWithin  time.Duration // the deadline that cuts its read; 0: 1 s
+	StorageBytes    int64         // that the line "storage" writes and deletes
 	MaxLatency      time.Duration // for the p99 of an operation; 0: 1 s
 	MaxTime         time.Duration // of everything but the removal of the tables; 0: DefaultMaxTime
 	Say             func(line string)
@@ -61,6 +62,7 @@ var fullEffort = effort{slots: 64, contenders: 32, writes: 300, reads: 600, samp
 func (c Config) withDefaults() Config {
 	c.effort = cmp.Or(c.effort, &fullEffort)
 	c.MaxTime, c.MaxLatency, c.ProgressWithin = cmp.Or(c.MaxTime, DefaultMaxTime), cmp.Or(c.MaxLatency, time.Second), cmp.Or(c.ProgressWithin, time.Second)
+	c.StorageBytes = min(c.StorageBytes, storageMost)
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -97,6 +99,7 @@ func Lines() []Line {
 		{"sizes", "what is as large as allowed is accepted, what is larger is refused", sizesCost, 5 * time.Minute, (*probe).sizes},
 		{"missing-family", "a mutation of a family that does not exist says so, and changes nothing", fixed(20, 10<<10), time.Minute, (*probe).missingFamily},
 		{"progress", "a read that is cut at its deadline has shown how far it came", progressCost, 5 * time.Minute, (*probe).progress},
+		{"storage", "how long deleted data is stored, over days", storageCost, 5 * time.Minute, (*probe).storage},
 		{"latency", "p50 and p99 of each operation", latencyCost, 2 * time.Minute, (*probe).latency},
 		{oracleLine, "timestamps increase, close to this clock", fixed(0, 0), time.Minute, (*probe).oracle},
 		{scratchTables, "the tables of the probe come and go; those of runs that crashed", func(*Config) Cost { return removeCost }, removeLimit, nil},

@@ -33,8 +33,8 @@ func TestEachShapeIsAsked(t *testing.T) {
 	}
 }
 
-// site is a strict stand-in, and a probe of it on which every line but "progress" has something to
-// check.
+// site is a strict stand-in, and a probe of it on which every line but "progress" and "storage",
+// which takes days, has something to check.
 type site struct {
 	Config
 	rights   map[string]emulator.Rights
@@ -168,7 +168,11 @@ func TestEveryLinePasses(t *testing.T) {
 		if l.Name != most.Lines[i+1].Name {
 			t.Errorf("line %d is %s, announced as %s", i, l.Name, most.Lines[i+1].Name)
 		}
-		if levels[l.Name] != health.OK {
+		want := health.OK
+		if l.Name == "storage" {
+			want = health.NotChecked
+		}
+		if levels[l.Name] != want {
 			t.Errorf("%s: %+v", l.Name, l.Findings)
 		}
 		if at := most.Lines[i+1].Sent; l.Sent.Requests > at.Requests || l.Sent.Bytes > at.Bytes || at.Requests > 0 && l.Sent.Requests == 0 {

@@ -17,12 +17,16 @@ type Instance struct {
 	Project, ID string                // required
 	AppProfile  string                // "": the instance's default
 	Options     []option.ClientOption // of the connection to Bigtable
+
+	// Of the tables that ApplySchema and CreateMetaTable create; those that exist stay as they are.
+	// The terraform module protects its own in the same two ways.
+	Protection model.TableProtection
 }
 
 // ApplySchema is percolator.CreateSchema through an app profile. A conditional mutation stores the
 // schema, so the profile has to route to a single cluster and allow transactional writes.
 func (in Instance) ApplySchema(ctx context.Context, s *percolator.Schema) error {
-	return meta.ApplySchema(ctx, in.Project, in.ID, in.AppProfile, s, in.Options...)
+	return meta.ApplySchema(ctx, in.Project, in.ID, in.AppProfile, in.Protection, s, in.Options...)
 }
 
 // PlanSchema compares s with the stored schema of the instance and with its tables. It changes
@@ -43,7 +47,7 @@ func (in Instance) ReadSchema(ctx context.Context) (model.StoredSchema, error) {
 // start before there is a schema. It is idempotent and adds what an existing table lacks. On a real
 // instance it may take up to 5 minutes.
 func (in Instance) CreateMetaTable(ctx context.Context) error {
-	return meta.CreateMetaTable(ctx, in.Project, in.ID, in.Options...)
+	return meta.CreateMetaTable(ctx, in.Project, in.ID, in.Protection, in.Options...)
 }
 
 // ProposeTiming stores the Timing that CreateSchema gives the first schema of an instance where the

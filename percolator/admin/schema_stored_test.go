@@ -106,3 +106,37 @@ func testPlanSchema(t *testing.T) {
 		t.Errorf("after CreateSchema: %q", got)
 	}
 }
+
+// An added family gets the policy that a new table gives it.
+func TestAddedFamilyHasItsPolicy(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testAddedFamilyHasItsPolicy)
+}
+
+func testAddedFamilyHasItsPolicy(t *testing.T) {
+	s := fixture.JournalSchema(false)
+	env := percolatortest.New(t, s)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	tables, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
+	fixture.Must(t, err)
+	defer func() { _ = tables.Close() }()
+	for table, family := range map[string]string{model.JournalTable: "journal", "t": "notify", model.MetaTable: "oracle"} {
+		policy := func() string {
+			info, err := tables.TableInfo(ctx, table)
+			fixture.Must(t, err)
+			for _, f := range info.FamilyInfos {
+				if f.Name == family {
+					return f.GCPolicy
+				}
+			}
+			return "no family"
+		}
+		want := policy()
+		fixture.Must(t, tables.DeleteColumnFamily(ctx, table, family))
+		fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+		if got := policy(); got != want {
+			t.Errorf("%s:%s: added with the policy %q, created with %q", table, family, got, want)
+		}
+	}
+}

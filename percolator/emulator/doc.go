@@ -19,4 +19,7 @@
 //     reading, holds up no one.
 //   - A request that the emulator does not implement gets the code Unimplemented; the emulator on
 //     its own would take the process down.
+//
+// The emulator takes a table's policy of automated backups, and forgets it: it makes no backups. It
+// keeps deletion protection.
 package emulator

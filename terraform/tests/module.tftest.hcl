@@ -84,6 +84,73 @@ run "instance" {
   }
 }
 
+run "a_replica" {
+  command = plan
+  variables {
+    replicas = { c2 = { zone = "europe-north1-a", max_nodes = 5 } }
+  }
+  assert {
+    condition     = [for c in google_bigtable_instance.percolator.cluster : "${c.cluster_id} ${c.zone} ${c.storage_type} ${c.autoscaling_config[0].max_nodes}"] == ["percolator-c1 europe-west1-b SSD 3", "percolator-c2 europe-north1-a SSD 5"]
+    error_message = "an apply would delete the replica, or make another one"
+  }
+  assert {
+    condition     = alltrue([for p in google_bigtable_app_profile.percolator : p.single_cluster_routing[0].cluster_id == "percolator-c1"]) && output.serving_cluster == "percolator-c1"
+    error_message = "a profile routes to the replica"
+  }
+  assert {
+    condition     = keys(output.clusters) == ["percolator-c1", "percolator-c2"]
+    error_message = "the output lists other clusters"
+  }
+}
+
+# What is planned after the steps of docs/DISASTER.md: exactly what they left.
+run "a_failover" {
+  command = plan
+  variables {
+    replicas       = { c2 = { zone = "europe-north1-a", max_nodes = 5 } }
+    failed_over_to = "c2"
+  }
+  assert {
+    condition     = [for c in google_bigtable_instance.percolator.cluster : "${c.cluster_id} ${c.zone}"] == ["percolator-c2 europe-north1-a"]
+    error_message = "an apply would delete the survivor, or make the lost cluster again"
+  }
+  assert {
+    condition     = alltrue([for p in google_bigtable_app_profile.percolator : p.single_cluster_routing[0].cluster_id == "percolator-c2" && p.single_cluster_routing[0].allow_transactional_writes])
+    error_message = "a profile routes to the lost cluster"
+  }
+  assert {
+    condition     = length(google_spanner_instance.oracle) == 1 && google_spanner_instance.oracle[0].config == "regional-europe-west1"
+    error_message = "the oracle's record has moved"
+  }
+  # The quota of the survivor's zone is not among those of the mock.
+  expect_failures = [check.quota]
+}
+
+run "a_restored_table_is_as_before" {
+  # A restore brings data and families, and neither protection, nor backups, nor rights on the
+  # table: the same configuration gives them back.
+  command = plan
+  assert {
+    condition     = alltrue([for name in ["percolator_meta", "percolator_journal"] : google_bigtable_table.percolator[name].deletion_protection == "PROTECTED" && one(google_bigtable_table.percolator[name].automated_backup_policy).frequency == "24h0m0s"])
+    error_message = "a table of Percolator's own is not protected"
+  }
+  assert {
+    condition     = alltrue([for name in keys(google_bigtable_table.percolator) : length([for g in google_bigtable_table_iam_member.percolator : g if g.table == name]) > 0])
+    error_message = "a table that nobody may read"
+  }
+}
+
+run "edition_and_tags" {
+  variables {
+    edition = "ENTERPRISE_PLUS"
+    tags    = { "tagKeys/1" = "tagValues/2" }
+  }
+  assert {
+    condition     = google_bigtable_instance.percolator.edition == "ENTERPRISE_PLUS" && google_bigtable_instance.percolator.tags == tomap({ "tagKeys/1" = "tagValues/2" })
+    error_message = "edition and tags"
+  }
+}
+
 run "tables" {
   assert {
     condition     = toset(keys(google_bigtable_table.percolator)) == toset(["documents", "documents.by-author", "documents.by-url", "percolator_journal", "percolator_meta", "words"])
@@ -400,13 +467,37 @@ run "own_key" {
     error_message = "something is not encrypted by the key"
   }
   assert {
-    condition     = toset(keys(google_kms_crypto_key_iam_member.encryption)) == toset(["gcp-sa-bigtable", "gcp-sa-spanner"])
+    condition     = toset(keys(google_kms_crypto_key_iam_member.encryption)) == toset(["compute-system", "gcp-sa-bigtable", "gcp-sa-secretmanager", "gcp-sa-spanner"])
     error_message = "a service cannot use the key"
+  }
+  assert {
+    condition     = alltrue([for s in google_secret_manager_secret.tls : s.replication[0].user_managed[0].replicas[0].customer_managed_encryption[0].kms_key_name == var.kms_key])
+    error_message = "a secret is not encrypted by the key"
+  }
+  assert {
+    condition     = alltrue([for t in google_compute_instance_template.oracle : t.disk[0].disk_encryption_key[0].kms_key_self_link == var.kms_key])
+    error_message = "a disk is not encrypted by the key"
   }
   # The instances wait for this one: see the test of the order in module_test.go.
   assert {
     condition     = toset(values(terraform_data.key_granted[0].triggers_replace)) == toset([for g in google_kms_crypto_key_iam_member.encryption : g.id])
     error_message = "nothing waits for the grants"
+  }
+}
+
+run "own_keys_of_replicas" {
+  command = plan
+  variables {
+    kms_key  = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/data"
+    replicas = { c2 = { zone = "europe-north1-a", kms_key = "projects/k/locations/europe-north1/keyRings/r/cryptoKeys/data" } }
+  }
+  assert {
+    condition     = { for name, g in google_kms_crypto_key_iam_member.encryption : name => g.crypto_key_id if startswith(name, "gcp-sa-bigtable") } == { gcp-sa-bigtable = var.kms_key, "gcp-sa-bigtable c2" = var.replicas.c2.kms_key }
+    error_message = "Bigtable cannot use the key of a replica"
+  }
+  assert {
+    condition     = google_bigtable_instance.percolator.cluster[1].kms_key_name == var.replicas.c2.kms_key
+    error_message = "a replica is not encrypted by its key"
   }
 }
 
@@ -417,10 +508,12 @@ run "own_key_in_a_new_project" {
     service_agents = {
       "bigtableadmin.googleapis.com" = "serviceAccount:service-1@gcp-sa-bigtable.iam.gserviceaccount.com"
       "spanner.googleapis.com"       = "serviceAccount:service-1@gcp-sa-spanner.iam.gserviceaccount.com"
+      "secretmanager.googleapis.com" = "serviceAccount:service-1@gcp-sa-secretmanager.iam.gserviceaccount.com"
+      "compute.googleapis.com"       = "serviceAccount:service-1@compute-system.iam.gserviceaccount.com"
     }
   }
   assert {
-    condition     = { for k, g in google_kms_crypto_key_iam_member.encryption : k => g.member } == { for k in ["gcp-sa-bigtable", "gcp-sa-spanner"] : k => "serviceAccount:service-1@${k}.iam.gserviceaccount.com" }
+    condition     = { for k, g in google_kms_crypto_key_iam_member.encryption : k => g.member } == { for k in ["compute-system", "gcp-sa-bigtable", "gcp-sa-secretmanager", "gcp-sa-spanner"] : k => "serviceAccount:service-1@${k}.iam.gserviceaccount.com" }
     error_message = "the key is granted to others than the service agents that were made"
   }
   assert {
@@ -432,7 +525,7 @@ run "own_key_in_a_new_project" {
 run "before_there_is_an_image" {
   variables { oracle_image = null }
   assert {
-    condition     = length(google_compute_instance_group_manager.oracle) + length(google_compute_instance_template.oracle) == 0 && length(google_compute_address.oracle) == 2 && length(google_bigtable_table.percolator) == 5
+    condition     = length(google_compute_instance_group_manager.oracle) + length(google_compute_instance_template.oracle) == 0 && length(google_compute_address.oracle) == 2 && length(google_bigtable_table.percolator) == 6
     error_message = "everything but the servers"
   }
   assert {
@@ -453,7 +546,7 @@ run "metrics_collector" {
 
 run "alerts" {
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.ground)) == toset(["BigtableCPU", "BigtableHottestNode", "BigtableStorage", "SpannerCPU"])
+    condition     = toset(keys(google_monitoring_alert_policy.ground)) == toset(["BigtableAtMaxNodes percolator-c1", "BigtableCPU", "BigtableHottestNode", "BigtableStorage", "SpannerCPU"])
     error_message = "policies on what Percolator stands on"
   }
   assert {
@@ -490,10 +583,31 @@ run "alerts" {
   }
 }
 
+run "alerts_as_google_recommends" {
+  variables {
+    replicas = { c2 = { zone = "europe-north1-a", min_nodes = 2, max_nodes = 2 } }
+  }
+  assert {
+    condition = { for name, p in google_monitoring_alert_policy.ground : name => p.conditions[0].condition_threshold[0].threshold_value if startswith(name, "Bigtable") } == {
+      "BigtableAtMaxNodes percolator-c1" = 2.5, BigtableCPU = 0.7, BigtableHottestNode = 0.9, BigtableStorage = 0.7
+    }
+    error_message = "thresholds, or an alert on the nodes of a cluster that cannot grow"
+  }
+  assert {
+    condition = (google_monitoring_alert_policy.errors[0].conditions[0].condition_threshold[0].aggregations[0].group_by_fields ==
+    google_monitoring_alert_policy.errors[0].conditions[0].condition_threshold[0].denominator_aggregations[0].group_by_fields)
+    error_message = "errors and requests are not of the same method"
+  }
+  assert {
+    condition     = strcontains(google_monitoring_alert_policy.backups[0].conditions[0].condition_matched_log[0].filter, "/instances/percolator/\"") && google_monitoring_alert_policy.backups[0].alert_strategy[0].notification_rate_limit[0].period == "3600s"
+    error_message = "an alert on a log entry has to have a rate limit"
+  }
+}
+
 run "without_alerts" {
   variables { alerts = false }
   assert {
-    condition     = length(google_monitoring_alert_policy.percolator) + length(google_monitoring_alert_policy.ground) == 0
+    condition     = length(google_monitoring_alert_policy.percolator) + length(google_monitoring_alert_policy.ground) + length(google_monitoring_alert_policy.errors) + length(google_monitoring_alert_policy.backups) == 0
     error_message = "alerts"
   }
 }

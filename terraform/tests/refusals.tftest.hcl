@@ -226,3 +226,19 @@ run "half_a_second" {
   }
   expect_failures = [var.iam_wait]
 }
+
+run "another_edition" {
+  command = plan
+  variables {
+    edition = "STANDARD"
+  }
+  expect_failures = [var.edition]
+}
+
+run "agents_that_lack_one" {
+  command = plan
+  variables {
+    service_agents = { "spanner.googleapis.com" = "serviceAccount:a@example.com" }
+  }
+  expect_failures = [var.service_agents]
+}

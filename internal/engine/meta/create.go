@@ -24,12 +24,12 @@ const createTimeout = 5 * time.Minute
 
 // ApplySchema is CreateSchema through an app profile; "" is the instance's default one. It stores
 // the schema by a conditional mutation, so the profile must route to a single cluster and allow
-// single-row transactions.
-func ApplySchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) error {
+// single-row transactions. Tables that it creates are protected as protect says.
+func ApplySchema(ctx context.Context, project, instance, appProfile string, protect model.TableProtection, s *model.Schema, opts ...option.ClientOption) error {
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := catalog.Validate(s); err != nil {
+	if err := cmp.Or(catalog.Validate(s), protect.Check()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
@@ -45,7 +45,7 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	}
 	defer bt.Close()
 
-	return ApplySchemaOn(ctx, &adminTables{admin}, bt, s)
+	return ApplySchemaOn(ctx, &adminTables{admin, protect}, bt, s)
 }
 
 // ApplySchemaOn is ApplySchema on an open store.
@@ -176,8 +176,8 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 // family in which a timestamp oracle keeps its record (section 2.3 of the paper). So an oracle can
 // start before there is a schema. It is idempotent and adds what an existing table lacks. On a real
 // instance it may take minutes, at most 5.
-func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
-	if err := retry.CheckContext(ctx); err != nil {
+func CreateMetaTable(ctx context.Context, project, instance string, protect model.TableProtection, opts ...option.ClientOption) error {
+	if err := cmp.Or(retry.CheckContext(ctx), protect.Check()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
@@ -187,7 +187,7 @@ func CreateMetaTable(ctx context.Context, project, instance string, opts ...opti
 		return err
 	}
 	defer admin.Close()
-	return createMeta(ctx, &adminTables{admin})
+	return createMeta(ctx, &adminTables{admin, protect})
 }
 
 func createMeta(ctx context.Context, tables Tables) error {

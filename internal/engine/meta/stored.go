@@ -74,7 +74,7 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 		return model.SchemaPlan{}, err
 	}
 	defer admin.Close()
-	tables := &adminTables{admin}
+	tables := &adminTables{AdminClient: admin}
 	metaFamilies, err := tables.Families(ctx, model.MetaTable)
 	if err != nil {
 		return model.SchemaPlan{}, err

@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/grpc/codes"
@@ -10,19 +11,26 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Tables are those of an instance, for those who may create them.
 type Tables interface {
-	// Create creates a table, cut at splits, or adds the families that an existing one lacks. The
-	// store may remove all but the newest versions of a cell; 0: none.
+	// Create creates a table, cut at splits, or adds the families that an existing one lacks. In what
+	// it creates, the store may remove all but the newest versions of a cell; 0: none.
 	Create(ctx context.Context, name string, splits []string, versions int, families ...string) error
 	// Families are those of a table; nil if it does not exist.
 	Families(ctx context.Context, name string) (map[string]bool, error)
 }
 
-// adminTables are those of Bigtable.
-type adminTables struct{ *bigtable.AdminClient }
+// adminTables are those of Bigtable. protect is for those that it creates.
+type adminTables struct {
+	*bigtable.AdminClient
+	protect model.TableProtection
+}
+
+// backupEvery is how often Bigtable makes a backup by itself: it takes nothing else.
+const backupEvery = 24 * time.Hour
 
 func (admin *adminTables) Create(ctx context.Context, name string, splits []string, versions int, families ...string) error {
 	collect := bigtable.NoGcPolicy()
@@ -32,6 +40,12 @@ func (admin *adminTables) Create(ctx context.Context, name string, splits []stri
 	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}
 	for _, f := range families {
 		conf.Families[f] = collect
+	}
+	if admin.protect.Deletion {
+		conf.DeletionProtection = bigtable.Protected
+	}
+	if keep := admin.protect.Backups; keep > 0 {
+		conf.AutomatedBackupConfig = &bigtable.TableAutomatedBackupPolicy{RetentionPeriod: keep, Frequency: backupEvery}
 	}
 	err := admin.CreateTableFromConf(ctx, conf)
 	if err == nil {
@@ -49,7 +63,7 @@ func (admin *adminTables) Create(ctx context.Context, name string, splits []stri
 		if have[f] {
 			continue
 		}
-		if err := admin.CreateColumnFamily(ctx, name, f); err != nil && status.Code(err) != codes.AlreadyExists {
+		if err := admin.CreateColumnFamilyWithConfig(ctx, name, f, bigtable.Family{GCPolicy: collect}); err != nil && status.Code(err) != codes.AlreadyExists {
 			return fmt.Errorf("percolator: creating family %q of table %q: %w", f, name, retry.WithContext(ctx, err))
 		}
 	}

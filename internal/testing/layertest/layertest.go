@@ -63,7 +63,7 @@ func Create(t testing.TB, em *emulator.Server, instance string) store.Settings {
 	schema := &model.Schema{Tables: []model.Table{{Name: "t", Observed: []string{"seen"}, Weak: []string{"poke"}}}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := meta.ApplySchema(ctx, "p", instance, "", schema, em.ClientOptions()...); err != nil {
+	if err := meta.ApplySchema(ctx, "p", instance, "", model.TableProtection{}, schema, em.ClientOptions()...); err != nil {
 		t.Fatal(err)
 	}
 	return store.Settings{Project: "p", Instance: instance, LockTTL: 10 * time.Second, Retention: time.Hour, MaxParallelism: 64,

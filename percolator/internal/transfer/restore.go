@@ -65,7 +65,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 	if err := catalog.Validate(s); err != nil {
 		return err
 	}
-	if err := meta.CreateMetaTable(ctx, project, instance, opts...); err != nil {
+	if err := meta.CreateMetaTable(ctx, project, instance, model.TableProtection{}, opts...); err != nil {
 		return err
 	}
 	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
@@ -97,7 +97,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 			return fmt.Errorf("percolator: %w: another process is creating a schema in %s", model.ErrConflict, instance)
 		}
 	}
-	return meta.ApplySchema(ctx, project, instance, appProfile, s, opts...)
+	return meta.ApplySchema(ctx, project, instance, appProfile, model.TableProtection{}, s, opts...)
 }
 
 // BeginRestore fences the instance, or takes up an interrupted restore of the same backup. Every

@@ -7,7 +7,7 @@ terraform {
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = ">= 6.50, < 9.0"
+      version = ">= 7.38, < 9.0"
     }
     google-beta = {
       source  = "hashicorp/google-beta"
@@ -27,9 +27,10 @@ provider "google-beta" {
 }
 
 module "services" {
-  source  = "../../modules/services"
-  project = var.project
-  further = ["artifactregistry.googleapis.com", "cloudkms.googleapis.com"]
+  source   = "../../modules/services"
+  project  = var.project
+  api_wait = var.api_wait
+  further  = ["artifactregistry.googleapis.com", "cloudkms.googleapis.com"]
 }
 
 # The key is granted to them, so they have to exist.
@@ -39,13 +40,29 @@ module "service_agents" {
   depends_on = [module.services]
 }
 
+resource "google_kms_crypto_key_iam_member" "repository" {
+  crypto_key_id = var.kms_key
+  role          = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+  member        = module.service_agents.members["artifactregistry.googleapis.com"]
+}
+
+# A grant is not known everywhere at once.
+resource "terraform_data" "repository_key_granted" {
+  triggers_replace = google_kms_crypto_key_iam_member.repository.id
+
+  provisioner "local-exec" {
+    command = "sleep ${var.iam_wait}"
+  }
+}
+
 resource "google_artifact_registry_repository" "percolator" {
   project       = var.project
   location      = var.region
   repository_id = "percolator"
   format        = "DOCKER"
   description   = "Images of the oracle and of workers"
-  depends_on    = [module.services]
+  kms_key_name  = var.kms_key
+  depends_on    = [module.services, terraform_data.repository_key_granted]
 
   docker_config {
     immutable_tags = true
@@ -72,6 +89,9 @@ module "percolator" {
   service_agents      = module.service_agents.members
   iam_wait            = var.iam_wait
   deletion_protection = true
+
+  replicas       = var.replicas
+  failed_over_to = var.failed_over_to
 
   zone       = var.zones[0]
   min_nodes  = 3

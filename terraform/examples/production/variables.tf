@@ -21,7 +21,7 @@ variable "zones" {
 }
 
 variable "kms_key" {
-  description = "Key that encrypts Bigtable and Spanner. It is made elsewhere: it outlives this configuration, and to destroy it is to destroy the data."
+  description = "Key that encrypts Bigtable, Spanner, secrets, disks and images. It is made elsewhere: it outlives this configuration, and to destroy it is to destroy the data."
   type        = string
 
   validation {
@@ -79,6 +79,24 @@ variable "schema_members" {
   description = "Members that may apply schemas, as the service account schema: the pipeline, serviceAccount:…"
   type        = list(string)
   default     = []
+}
+
+variable "replicas" {
+  description = "Replica clusters for the loss of the first one's region, by the end of their names, each with a key of its region: { c2 = { zone = \"europe-north1-a\", kms_key = \"…\" } }. An apply deletes a cluster that is not here."
+  type        = map(object({ zone = string, kms_key = optional(string), min_nodes = optional(number), max_nodes = optional(number) }))
+  default     = {}
+}
+
+variable "failed_over_to" {
+  description = "The replica that took over, by its key in replicas: set before the first apply after a failover."
+  type        = string
+  default     = null
+}
+
+variable "api_wait" {
+  description = "Seconds that an API is given to be known once it is enabled."
+  type        = number
+  default     = 60
 }
 
 variable "iam_wait" {

@@ -6,7 +6,7 @@ terraform {
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = ">= 6.50, < 9.0"
+      version = ">= 7.38, < 9.0"
     }
   }
 }
@@ -17,8 +17,9 @@ provider "google" {
 }
 
 module "services" {
-  source  = "../../modules/services"
-  project = var.project
+  source   = "../../modules/services"
+  project  = var.project
+  api_wait = var.api_wait
 }
 
 module "percolator" {

@@ -38,3 +38,9 @@ variable "oracle_image" {
   type        = string
   default     = null
 }
+
+variable "api_wait" {
+  description = "Seconds that an API is given to be known once it is enabled."
+  type        = number
+  default     = 60
+}

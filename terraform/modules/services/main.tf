@@ -22,6 +22,12 @@ variable "further" {
   default     = []
 }
 
+variable "api_wait" {
+  description = "Seconds until an API that was just enabled is known everywhere: until then Google refuses calls of it. The machine that applies needs a command sleep."
+  type        = number
+  default     = 60
+}
+
 locals {
   needed = [
     "bigtable.googleapis.com",             # data
@@ -47,7 +53,18 @@ resource "google_project_service" "needed" {
   disable_on_destroy = false
 }
 
+# Nothing says when an API is known everywhere, so this waits, again when the list grows. Whoever
+# depends on this module waits with it.
+resource "terraform_data" "ready" {
+  triggers_replace = sort([for s in google_project_service.needed : s.id])
+
+  provisioner "local-exec" {
+    command = "sleep ${var.api_wait}"
+  }
+}
+
 output "services" {
   description = "The APIs that are enabled."
   value       = sort([for s in google_project_service.needed : s.service])
+  depends_on  = [terraform_data.ready]
 }

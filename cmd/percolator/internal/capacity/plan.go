@@ -52,7 +52,7 @@ type Storage struct {
 	All         float64 `json:"all" unit:"B"`
 	Live        float64 `json:"live" unit:"B"`
 	OldVersions float64 `json:"oldVersions" unit:"B"` // of the retention and a cycle
-	// Versions, locks and entries not yet compacted away.
+	// Versions, locks and entries not yet compacted away, and what says that they are deleted.
 	DeletedAtMost    float64 `json:"deletedAtMost" unit:"B"`
 	Journal          float64 `json:"journal" unit:"B"` // entries that are not collected yet
 	PercolatorBackup float64 `json:"percolatorBackup" unit:"B"`
@@ -73,6 +73,7 @@ type Passes struct {
 	CycleTakes      float64 `json:"cycleTakes" unit:"s"`
 	RowsByJournal   float64 `json:"rowsByJournal" unit:"/s"` // which the collector reads
 	RowsCollected   float64 `json:"rowsCollected" unit:"/s"` // which it writes
+	JournalErased   float64 `json:"journalErased" unit:"/s"` // rows of the journal that it deletes
 	VersionsAreKept float64 `json:"versionsAreKept" unit:"s"`
 }
 
@@ -97,6 +98,10 @@ const (
 	timestampBytes = 8
 	recordBytes    = 9
 	gib            = 1 << 30
+
+	// aroundEntry is what a row of the journal has beside entries: its key, column, timestamp, the
+	// names of tables.
+	aroundEntry = 80
 
 	// lagging is how many retentions old percolator check lets what is not collected be.
 	lagging = 2
@@ -140,7 +145,7 @@ func (p *Plan) needs(in Inputs, n int) float64 {
 	p.store(in, float64(n))
 	r, w := 1/in.get("readRows"), 1/in.get("writeRows")
 	read := p.Requests.RowsRead + p.Passes.RowsByJournal
-	written := p.Requests.RowsMutated + p.Requests.JournalRows + p.Passes.RowsCollected
+	written := p.Requests.RowsMutated + p.Requests.JournalRows + p.Passes.RowsCollected + p.Passes.JournalErased
 	p.Nodes = Nodes{
 		Needed: float64(n), DecidedBy: "requests",
 		ForRequests: (read*r + p.Requests.CheckAndMutateRow*(r+w) + written*w) / in.get("cpuShare"),
@@ -169,8 +174,10 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	// Locks and notifications are erased.
 	erased := (rows*w.Columns+runs)*lock + w.Changes*min(w.Observers, 1)*cell
 	entries := w.journalBytes()
+	deletions := w.Deletions(rows) // at most: a row may change again before it is collected
 
-	live, deleted := w.Rows*(row+w.Observers*ack), (written+erased+entries)*in.get("deletedDays")*24*60*60
+	live := w.Rows * (row + w.Observers*ack)
+	deleted := (written + erased + entries + deletions.bytes(w)) * in.get("deletedDays") * 24 * 60 * 60
 	// This is the first pass of a cycle.
 	pass := (live + deleted + written*w.Retention.Seconds()) / (in.get("scanBytes") * nodes)
 	cycle := in.get("drain") + pass + max(pass, w.Rows/w.CollectorRows)
@@ -184,7 +191,7 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	p.Passes = Passes{
 		BackupsEvery: w.BackupInterval.Seconds(), CycleTakes: cycle, VersionsAreKept: kept,
 		// These are different rows, if all change equally often.
-		RowsCollected: w.Rows / period * -math.Expm1(-rows*period/w.Rows),
+		RowsCollected: w.Rows / period * -math.Expm1(-rows*period/w.Rows), JournalErased: deletions.JournalRows,
 	}
 	if w.DisableJournal {
 		p.Passes.CollectorEvery, p.Passes.ScannersEvery = period/2, w.ScanInterval.Seconds()
@@ -204,8 +211,7 @@ func (w Workload) journalBytes() float64 {
 	if w.DisableJournal {
 		return 0
 	}
-	const around = 80 // of a row: its key, column, timestamp, the names of tables
-	return w.Requests().JournalRows*around + w.Changes/w.RowsPerTransaction*w.entryBytes(w.RowsPerTransaction) +
+	return w.Requests().JournalRows*aroundEntry + w.Changes/w.RowsPerTransaction*w.entryBytes(w.RowsPerTransaction) +
 		w.Changes*w.Observers*w.entryBytes(1+w.ObserverWrites)
 }
 

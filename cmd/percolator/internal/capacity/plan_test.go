@@ -105,14 +105,27 @@ func TestStorageOfVersions(t *testing.T) {
 	near(t, "cycle", p.Passes.CycleTakes, 80+3600+(p.Storage.Live+p.Storage.DeletedAtMost+3600e6)/(220e6*p.Nodes.Needed))
 	near(t, "kept", p.Passes.VersionsAreKept, 3600+300+p.Passes.CycleTakes)
 	near(t, "old versions", p.Storage.OldVersions, 1000*1000*p.Passes.VersionsAreKept)
-	near(t, "deleted", p.Storage.DeletedAtMost, 1000*(1000+48+40+48)*7*86400) // values and locks
+	near(t, "deleted", p.Storage.DeletedAtMost, 1000*(1000+48+40+48+3*56)*7*86400) // values, locks, and what deletes them: one lock and two ranges
 
 	p = plan(t, inputs(t), func(w *capacity.Workload) { workload(w); w.CollectorRows = 10_000 })
 	near(t, "cycle by the journal", p.Passes.CycleTakes, (80+300)/(1-2000.0/10_000)-300) // of all time a fifth is reading
 	near(t, "kept by the journal", p.Passes.VersionsAreKept, 3600+300+p.Passes.CycleTakes)
 	const entry = 80 + 16 + 40 + 43 // around a row of the journal; of the entry: head, primary, row
 	near(t, "journal", p.Storage.Journal, 1000*entry*p.Passes.VersionsAreKept)
-	near(t, "deleted by the journal", p.Storage.DeletedAtMost, 1000*(1000+48+40+48+entry)*7*86400)
+	near(t, "deleted by the journal", p.Storage.DeletedAtMost, 1000*(1000+48+40+48+3*56+entry+80)*7*86400)
+}
+
+// The rows of the journal are written twice: appended, and deleted by the collector.
+func TestJournalRowsAreDeleted(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	changes := func(w *capacity.Workload) { w.Rows, w.Changes, w.Blind, w.ReadsPerChange = 1e9, 10_000, true, 0 }
+	p := plan(t, in, changes)
+	near(t, "deleted", p.Passes.JournalErased, p.Requests.JournalRows)
+	without := plan(t, in, func(w *capacity.Workload) { changes(w); w.DisableJournal = true })
+	near(t, "deleted without a journal", without.Passes.JournalErased+1, 1)
+	more := p.Nodes.ForRequests - without.Nodes.ForRequests - p.Passes.RowsByJournal/17_000/0.6 - (p.Passes.RowsCollected-without.Passes.RowsCollected)/14_000/0.6
+	near(t, "nodes for writes of the journal", more, 2*10_000/14_000.0/0.6)
 }
 
 func TestLimitThatBindsFirstIsNamed(t *testing.T) {

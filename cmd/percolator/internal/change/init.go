@@ -1,6 +1,7 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,11 +26,12 @@ func NewInit() *cobra.Command {
 	var f oracle.StoreFlags
 	var timeout time.Duration
 	var schema string
+	var protect cli.Protection
 	cmd := &cobra.Command{
 		Use:  "init",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.Choose(cmd); err != nil {
+			if err := cmp.Or(f.Choose(cmd), protect.Check()); err != nil {
 				return err
 			}
 			s, err := schemaToInit(cmd.Context(), f, schema)
@@ -38,19 +40,20 @@ func NewInit() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			if err := cli.Advise(initialize(ctx, cmd, f)); err != nil || s == nil {
+			if err := cli.Advise(initialize(ctx, cmd, f, protect)); err != nil || s == nil {
 				return err
 			}
-			return initSchema(ctx, cmd, f, s)
+			return initSchema(ctx, cmd, f, protect, s)
 		},
 	}
 	f.Add(cmd)
+	protect.Add(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take [$PERCOLATOR_INIT_TIMEOUT]")
 	cmd.Flags().StringVar(&schema, "schema", "", "also apply this schema file")
 	return cmd
 }
 
-func initialize(ctx context.Context, cmd *cobra.Command, f oracle.StoreFlags) (err error) {
+func initialize(ctx context.Context, cmd *cobra.Command, f oracle.StoreFlags, protect cli.Protection) (err error) {
 	out := cmd.OutOrStdout()
 	if f.Spanner != "" {
 		if err := createSpanner(ctx, f.Spanner); err != nil {
@@ -58,7 +61,8 @@ func initialize(ctx context.Context, cmd *cobra.Command, f oracle.StoreFlags) (e
 		}
 		_, _ = fmt.Fprintf(out, "database %s is ready\n", f.Spanner)
 	} else {
-		if err := (admin.Instance{Project: f.Project, ID: f.Instance, Options: cli.BigtableOptions(ctx)}).CreateMetaTable(ctx); err != nil {
+		in := admin.Instance{Project: f.Project, ID: f.Instance, Options: cli.BigtableOptions(ctx), Protection: protect.Tables()}
+		if err := in.CreateMetaTable(ctx); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(out, "table %s of %s/%s is ready\n", tso.BigtableTable, f.Project, f.Instance)
@@ -91,8 +95,8 @@ func schemaToInit(ctx context.Context, f oracle.StoreFlags, path string) (*perco
 	return cli.ReadSchema(ctx, path, nil)
 }
 
-func initSchema(ctx context.Context, cmd *cobra.Command, f oracle.StoreFlags, s *percolator.Schema) error {
-	apply := applyFlags{consent: cli.Consent{Yes: true}}
+func initSchema(ctx context.Context, cmd *cobra.Command, f oracle.StoreFlags, protect cli.Protection, s *percolator.Schema) error {
+	apply := applyFlags{consent: cli.Consent{Yes: true}, protect: protect}
 	apply.InstanceName = f.InstanceName
 	return apply.apply(ctx, cmd, s)
 }

@@ -19,6 +19,7 @@ import (
 type applyFlags struct {
 	cli.QueryFlags
 	consent                  cli.Consent
+	protect                  cli.Protection
 	backfill, drop, noSample bool
 
 	dropped bool // something, by this call
@@ -30,7 +31,7 @@ func NewSchemaApply() *cobra.Command {
 		Use:  "apply FILE",
 		Args: cli.Takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cmp.Or(f.Check(), cli.AboveZero("timeout", f.Oracle.Timeout)); err != nil {
+			if err := cmp.Or(f.Check(), f.protect.Check(), cli.AboveZero("timeout", f.Oracle.Timeout)); err != nil {
 				return err
 			}
 			if f.backfill && f.Oracle.Targets == "" {
@@ -50,6 +51,7 @@ func NewSchemaApply() *cobra.Command {
 	}
 	f.Add(cmd, cli.DataTimeout)
 	f.consent.Add(cmd)
+	f.protect.Add(cmd)
 	cmd.Flags().BoolVar(&f.drop, "drop", false, "drop the tables, indexes and columns that the file lacks, with all their data")
 	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes, and build the journal, that need it")
 	cmd.Flags().BoolVar(&f.noSample, "no-sample", false, "do not check that values are of the types that their columns get")
@@ -81,7 +83,8 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 		if err := f.consent.Ask(ctx, cmd, "Change the schema of %s/%s?", f.Project, f.Instance); err != nil {
 			return err
 		}
-		if err := (admin.Instance{Project: f.Project, ID: f.Instance, AppProfile: f.AppProfile, Options: cli.BigtableOptions(ctx)}).ApplySchema(ctx, s); err != nil {
+		in := admin.Instance{Project: f.Project, ID: f.Instance, AppProfile: f.AppProfile, Options: cli.BigtableOptions(ctx), Protection: f.protect.Tables()}
+		if err := in.ApplySchema(ctx, s); err != nil {
 			return err
 		}
 	}

@@ -40,6 +40,7 @@ func (f *liveFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.SeveralClusters, "several-clusters", "", "app profile that routes to several clusters (default one that the instance has)")
 	flags.BoolVar(&f.LargeValues, "large-values", false, "also write values at Bigtable's limit, 200 MiB in all")
 	flags.Int64Var(&f.ProgressBytes, "progress-bytes", 0, "how many bytes to write for the line progress")
+	flags.Int64Var(&f.StorageBytes, "storage-bytes", 0, "how many bytes to write and delete for the line storage, in a table that stays for days; at most 10 GiB")
 	flags.DurationVar(&f.ProgressWithin, "progress-within", time.Second, "the deadline that cuts a read of them")
 	flags.DurationVar(&f.MaxLatency, "max-latency", time.Second, "most that the p99 of an operation may be")
 	flags.IntVar(&f.maxRequests, "max-requests", 20_000, "refuse to begin if more may be needed")
@@ -49,7 +50,7 @@ func (f *liveFlags) add(cmd *cobra.Command) {
 // check refuses flags that need --live, and values out of bounds.
 func (f *liveFlags) check(cmd *cobra.Command) error {
 	if !f.on {
-		for _, name := range []string{"dry-run", "identity", "several-clusters", "large-values", "progress-bytes", "progress-within", "max-latency", "max-requests", "max-time"} {
+		for _, name := range []string{"dry-run", "identity", "several-clusters", "large-values", "progress-bytes", "storage-bytes", "progress-within", "max-latency", "max-requests", "max-time"} {
 			if cmd.Flags().Changed(name) {
 				return cli.Usagef("--%s needs --live", name)
 			}
@@ -60,7 +61,7 @@ func (f *liveFlags) check(cmd *cobra.Command) error {
 		return cli.Usagef("--max-time %v is more than %v", f.maxTime, maxLiveTime)
 	}
 	return cmp.Or(cli.AboveZero("max-requests", f.maxRequests), cli.AboveZero("max-time", f.maxTime), cli.AboveZero("max-latency", f.MaxLatency),
-		cli.AboveZero("progress-within", f.ProgressWithin), cli.NotNegative("progress-bytes", int(f.ProgressBytes)))
+		cli.AboveZero("progress-within", f.ProgressWithin), cli.NotNegative("progress-bytes", int(f.ProgressBytes)), cli.NotNegative("storage-bytes", int(f.StorageBytes)))
 }
 
 func liveNames() (names []string) {

@@ -31,7 +31,7 @@ type checker struct {
 	running      func() (running, error)            // asked once
 }
 
-// checkedTable is percolator_meta or a table that the schema asks for.
+// checkedTable is percolator_meta, the journal, or a table that the schema asks for.
 type checkedTable struct {
 	name     string
 	exists   bool
@@ -58,6 +58,9 @@ func (x *checker) askTables(ctx context.Context) ([]checkedTable, error) {
 	defer cancel()
 	tables := []checkedTable{{name: metaTable}}
 	if stored, err := x.storedSchema(); err == nil {
+		if !stored.Schema.DisableJournal {
+			tables = append(tables, checkedTable{name: model.JournalTable})
+		}
 		for _, name := range cli.StoredTables(stored.Schema) {
 			tables = append(tables, checkedTable{name: name})
 		}
@@ -145,19 +148,23 @@ func tableList(s *percolator.Schema) string {
 const metaTable = "percolator_meta"
 
 var (
-	cellFamilies = []string{"data", "lock", "write", "notify"}
-	metaFamilies = []string{"meta", "oracle"}
+	cellFamilies    = []string{"data", "lock", "write", "notify"}
+	metaFamilies    = []string{"meta", "oracle"}
+	journalFamilies = []string{"journal"}
 )
 
 func (t checkedTable) families() []string {
-	if t.name == metaTable {
+	switch t.name {
+	case metaTable:
 		return metaFamilies
+	case model.JournalTable:
+		return journalFamilies
 	}
 	return cellFamilies
 }
 
-// eachTable calls do for percolator_meta and each table of the schema; fine is what it saw if
-// nothing is found.
+// eachTable calls do for percolator_meta, the journal and each table of the schema; fine is what it
+// saw if nothing is found.
 func (x *checker) eachTable(fine string, do func(t checkedTable) []health.Finding) []health.Finding {
 	tables, err := x.tables()
 	if err != nil {
@@ -197,23 +204,48 @@ func checkFamilies(_ context.Context, x *checker) []health.Finding {
 // checkGCPolicies: any policy of Bigtable's own removes what is still needed. An age compares our
 // timestamps with its clock, a number of versions counts records that change nothing
 // (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a timestamp, a
-// number of versions removes nothing.
+// number of versions removes nothing. In the journal, where the newest version of a cell counts, it
+// removes the others.
 func checkGCPolicies(_ context.Context, x *checker) []health.Finding {
-	return x.eachTable("none has a policy", func(t checkedTable) (out []health.Finding) {
+	return x.eachTable("none has a policy that removes what is needed", func(t checkedTable) (out []health.Finding) {
 		for _, family := range t.families() {
-			policy := t.policies[family]
-			if policy == "" || policy == bigtable.GCRuleToString(nil) {
+			policy, exists := t.policies[family]
+			level := t.harm(policy)
+			if !exists || level == health.OK {
 				continue
 			}
-			level := health.Failed
-			if t.name == metaTable && !strings.Contains(policy, "age") {
-				level = health.Warning
+			wanted := "never"
+			if t.name == model.JournalTable {
+				wanted = "maxversions=1"
 			}
-			remedy := fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s never", x.flags.Project, x.flags.Instance, t.name, family)
+			remedy := fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s %s", x.flags.Project, x.flags.Instance, t.name, family, wanted)
+			if collectsNothing(policy) {
+				out = append(out, health.Found(level, remedy, "Bigtable keeps every version in family %s of table %s", family, t.name))
+				continue
+			}
 			out = append(out, health.Found(level, remedy, "Bigtable collects family %s of table %s: %s", family, t.name, policy))
 		}
 		return out
 	})
+}
+
+// harm is how bad a policy is for a family of the table.
+func (t checkedTable) harm(policy string) health.Level {
+	switch byAge := strings.Contains(policy, "age"); {
+	case byAge:
+		return health.Failed
+	case t.name == model.JournalTable && collectsNothing(policy):
+		return health.Warning
+	case t.name == model.JournalTable, collectsNothing(policy):
+		return health.OK
+	case t.name == metaTable:
+		return health.Warning
+	}
+	return health.Failed
+}
+
+func collectsNothing(policy string) bool {
+	return policy == "" || policy == bigtable.GCRuleToString(nil)
 }
 
 func checkIndexes(_ context.Context, x *checker) []health.Finding {

@@ -25,6 +25,9 @@ mock_provider "google" {
 }
 
 mock_provider "google-beta" {
+  mock_data "google_project" {
+    defaults = { number = "1" }
+  }
   mock_resource "google_project_service_identity" {
     defaults = { member = "serviceAccount:service-1@gcp-sa-somewhat.iam.gserviceaccount.com" }
   }
@@ -37,6 +40,7 @@ variables {
   kms_key       = "projects/my-project/locations/europe-west1/keyRings/percolator/cryptoKeys/data"
   on_call_email = "on-call@example.com"
   iam_wait      = 0
+  api_wait      = 0
 }
 
 run "first_apply_without_an_image" {
@@ -53,7 +57,7 @@ run "first_apply_without_an_image" {
     error_message = "secrets for certificates"
   }
   assert {
-    condition = toset(output.tables) == toset(concat(["percolator_meta"], flatten([
+    condition = toset(output.tables) == toset(concat(["percolator_meta", "percolator_journal"], flatten([
       for t in yamldecode(file("schema.yaml")).tables : concat([t.name], [for i in try(t.indexes, []) : join(".", [t.name, i.name])])
     ])))
     error_message = "tables: ${join(", ", output.tables)}"
@@ -70,8 +74,23 @@ run "first_apply_without_an_image" {
     error_message = "APIs that a new project lacks: ${join(", ", module.services.services)}"
   }
   assert {
-    condition     = toset(keys(module.service_agents.members)) == toset(["bigtableadmin.googleapis.com", "spanner.googleapis.com"])
+    condition     = toset(keys(module.service_agents.members)) == toset(["artifactregistry.googleapis.com", "bigtableadmin.googleapis.com", "compute.googleapis.com", "secretmanager.googleapis.com", "spanner.googleapis.com"])
     error_message = "a service agent that the key cannot be granted to"
+  }
+}
+
+run "images_are_encrypted" {
+  assert {
+    condition     = google_artifact_registry_repository.percolator.kms_key_name == var.kms_key && google_kms_crypto_key_iam_member.repository.member == module.service_agents.members["artifactregistry.googleapis.com"]
+    error_message = "images are not encrypted by the key, or their registry cannot use it"
+  }
+}
+
+run "a_replica" {
+  variables { replicas = { c2 = { zone = "europe-north1-a", kms_key = "projects/my-project/locations/europe-north1/keyRings/percolator/cryptoKeys/data" } } }
+  assert {
+    condition     = keys(module.percolator.clusters) == ["percolator-c1", "percolator-c2"]
+    error_message = "clusters"
   }
 }
 

@@ -25,7 +25,8 @@ mock_provider "google" {
 }
 
 variables {
-  project = "my-project"
+  project  = "my-project"
+  api_wait = 0
 }
 
 run "first_apply_without_an_image" {
@@ -42,7 +43,7 @@ run "first_apply_without_an_image" {
   }
   # The schema file says which tables there are, here once more in other words than the module's.
   assert {
-    condition = toset(output.tables) == toset(concat(["percolator_meta"], flatten([
+    condition = toset(output.tables) == toset(concat(["percolator_meta", "percolator_journal"], flatten([
       for t in yamldecode(file("schema.yaml")).tables : concat([t.name], [for i in try(t.indexes, []) : join(".", [t.name, i.name])])
     ])))
     error_message = "tables: ${join(", ", output.tables)}"

@@ -4,8 +4,13 @@ mock_provider "google" {}
 
 run "they_stay_on_after_a_destroy" {
   variables {
-    project = "my-project"
-    further = ["cloudkms.googleapis.com"]
+    project  = "my-project"
+    further  = ["cloudkms.googleapis.com"]
+    api_wait = 0
+  }
+  assert {
+    condition     = toset(terraform_data.ready.triggers_replace) == toset([for s in google_project_service.needed : s.id])
+    error_message = "nothing waits for the APIs"
   }
   assert {
     condition     = alltrue([for s in google_project_service.needed : !s.disable_on_destroy && s.project == "my-project"])
