@@ -4,10 +4,13 @@
 // The emulator keeps everything in memory and forgets it when it stops, unless Frozen.Save has
 // saved it for Restore. In front of it this package refuses what Cloud Bigtable refuses, with its
 // status: requests beyond the documented sizes, mutation lists with a bad mutation (nothing of them
-// is applied), conditional mutations under an app profile that does not allow them ([AppProfiles]),
-// and requests without permission ([Principals]). [OnDisks] adds the cost of reads. Clients connect
-// as in production, through Google's pool of primed connections, or in the same process as
-// functions ([Server.InProcess]).
+// is applied), filters that the service does not take, more tables, families or outstanding
+// mutations than it takes, rows that outgrow it, conditional mutations under an app profile that
+// does not allow them ([AppProfiles]), and requests without permission ([Principals]). What is
+// refused is from Google's documentation and from public reports, as are the statuses; where these
+// name no status it is this package's choice. [OnDisks] adds the cost of reads. Clients connect as
+// in production, through Google's pool of primed connections, or in the same process as functions
+// ([Server.InProcess]).
 //
 // The package repairs what would make a correct client misbehave:
 //

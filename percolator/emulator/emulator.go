@@ -76,7 +76,7 @@ func prepare(opts []Option) (*Server, error) {
 	for _, o := range opts {
 		o(&s)
 	}
-	g := &guard{rules: s.rules, disks: s.disks, pages: s.pages, holding: s.holding, names: make(map[string]struct{}), onChange: s.changed}
+	g := &guard{rules: s.rules, disks: s.disks, pages: s.pages, holding: s.holding, names: make(map[string]map[string]struct{}), onChange: s.changed}
 	l, err := listen(s.address)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)
