@@ -61,6 +61,9 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 		if families != nil && lacks(families, e.Mutations) {
 			return errNoFamily(req.TableName, e.RowKey)
 		}
+		if err := g.checkFullRow(e.Mutations); err != nil {
+			return err
+		}
 		return reach(e.RowKey)
 	})
 	if err := g.disks.mutateRows(ss.Context(), req); err != nil {

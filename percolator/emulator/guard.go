@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
@@ -15,13 +16,16 @@ import (
 
 // guard intercepts the emulator's methods; the package documentation says what it repairs.
 type guard struct {
-	rules   rules
-	disks   *Disks // nil: reading costs nothing
-	pages   pageLimits
-	holding func(*btpb.ReadRowsRequest)
-	tables  tables
-	calls   *calls     // learns what serves requests
-	admin   sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
+	rules     rules
+	disks     *Disks              // nil: reading costs nothing
+	processor *Processor          // nil: nor does anything else
+	full      atomic.Bool         // the storage is
+	judge     func(Request) error // nil: judges nothing
+	pages     pageLimits
+	holding   func(*btpb.ReadRowsRequest)
+	tables    tables
+	calls     *calls     // learns what serves requests
+	admin     sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
 
 	names    map[string]map[string]struct{} // by instance, the full names of its tables; guarded by admin
 	changes  sync.RWMutex                   // read-locked during changes, before all other locks
@@ -30,7 +34,7 @@ type guard struct {
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	g.calls.learn(info.Server)
-	if err := g.rules.check(ctx, req); err != nil {
+	if err := g.check(ctx, info.FullMethod, req); err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(info.FullMethod, "/google.bigtable.admin.") {
@@ -71,6 +75,20 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	return resp, err
 }
 
+// check refuses what is not carried out whatever is stored, and waits for the processor.
+func (g *guard) check(ctx context.Context, method string, req any) error {
+	if err := g.ask(method, req); err != nil {
+		return err
+	}
+	if err := g.rules.check(ctx, req); err != nil {
+		return err
+	}
+	if err := g.checkFull(req); err != nil {
+		return err
+	}
+	return g.processor.serve(ctx, req)
+}
+
 // mutate applies mutations of a table, the first of them of the row, under the table's lock.
 func (g *guard) mutate(ctx context.Context, t *table, name string, row []byte, apply func() error) error {
 	defer g.change(name, row)()
@@ -90,22 +108,22 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	}
 	switch info.FullMethod {
 	case btpb.Bigtable_ReadRows_FullMethodName:
-		return serve(g, bt, ss, g.readRows)
+		return serve(g, bt, ss, info.FullMethod, g.readRows)
 	case btpb.Bigtable_MutateRows_FullMethodName:
-		return serve(g, bt, ss, g.mutateRows)
+		return serve(g, bt, ss, info.FullMethod, g.mutateRows)
 	case btpb.Bigtable_SampleRowKeys_FullMethodName:
-		return serve(g, bt, ss, g.sampleRowKeys)
+		return serve(g, bt, ss, info.FullMethod, g.sampleRowKeys)
 	}
 	return handler(srv, ss)
 }
 
 // serve receives the one request of a stream, and answers it.
-func serve[T any](g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
+func serve[T any](g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, method string, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
 	req := new(T)
 	if err := ss.RecvMsg(req); err != nil {
 		return err
 	}
-	if err := g.rules.check(ss.Context(), req); err != nil {
+	if err := g.check(ss.Context(), method, req); err != nil {
 		return err
 	}
 	return answer(bt, ss, req)

@@ -1,10 +1,6 @@
 package emulator
 
-import (
-	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-)
+import btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
 // rowMutation is a request that mutates one row.
 type rowMutation interface {
@@ -19,7 +15,7 @@ func (t *table) admit(mutations, most int) (leave func(), err error) {
 	leave = func() { t.outstanding.Add(-n) }
 	if t.outstanding.Add(n) > int64(most) {
 		leave()
-		return nil, status.Error(codes.ResourceExhausted, "You have reached the limit of total mutations in your queue. Throttle your usage and wait for operations to finish.")
+		return nil, Overloaded(0)
 	}
 	return leave, nil
 }
