@@ -32,10 +32,11 @@ type BigtableConfig struct {
 
 	// KeepaliveTime is how long a connection may be quiet before the client asks whether it is
 	// alive, with or without requests in flight, and KeepaliveTimeout how long the server may take
-	// to answer: without an answer the connection is closed, and its requests go to others. A
+	// to answer: without an answer the connection is closed, and a new one takes its place. A
 	// connection that swallows everything (a host that died, a NAT that forgot) costs the requests
-	// on it that long. 0: 30 s and 10 s, unless a gRPC dial option says otherwise. KeepaliveTime is
-	// at least 10 s; a negative one turns it off. An emulator's connections have none.
+	// on it 5 s: the client asks earlier where requests wait, and repeats them on others. 0: 30 s
+	// and 10 s, unless a gRPC dial option says otherwise. KeepaliveTime is at least 10 s; a negative
+	// one turns it off. An emulator's connections have none.
 	KeepaliveTime, KeepaliveTimeout time.Duration
 
 	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. false: the

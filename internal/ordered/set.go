@@ -12,8 +12,8 @@ type Comparer[T any] interface {
 	Compare(other T) int
 }
 
-// Set is items in their order. The zero value is empty. Insert and Delete search by halving, and move
-// some hundred items at most.
+// Set is items in their order. The zero value is empty. Insert and Delete search by halving, and
+// move some hundred items at most.
 type Set[T Comparer[T]] struct {
 	runs [][]T // each is in order and before the next; none is empty
 }

@@ -77,6 +77,13 @@ func (a *Attempts) Sent() {
 	}
 }
 
+// lost tells that no server has had the last attempt: that says nothing about its rows.
+func (a *Attempts) lost() {
+	if a != nil {
+		a.n.Add(-1)
+	}
+}
+
 // Applied tells of a mutation that MutateRows has applied, once the answer says so.
 func (a *Attempts) Applied(row string) {
 	if a != nil && a.applied != nil {

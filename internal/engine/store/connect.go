@@ -11,16 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/engine/retry"
@@ -122,48 +118,23 @@ func Keepalive(every, timeout time.Duration) []option.ClientOption {
 	}))}
 }
 
-// warming lets a pool begin without some of its connections: Google's client pings each, and fails
-// as a whole with one that is silent. Keepalive replaces that later.
-type warming struct{ answered atomic.Bool }
-
-// warmWithin is how long the first ping of a connection may take.
-const warmWithin = 3 * time.Second
-
-func (w *warming) option() option.ClientOption {
-	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if _, ping := req.(*btpb.PingAndWarmRequest); !ping {
-			return invoke(ctx, method, req, reply, cc, opts...)
-		}
-		ctx, cancel := context.WithTimeout(ctx, warmWithin)
-		defer cancel()
-		err := invoke(ctx, method, req, reply, cc, opts...)
-		switch status.Code(err) {
-		case codes.Unavailable, codes.DeadlineExceeded:
-			if w.answered.Load() { // another connection
-				return nil
-			}
-		default:
-			w.answered.Store(true)
-		}
-		return err
-	}))
-}
-
 // connection is a client of Google's, for one app profile.
 type connection struct {
 	client *bigtable.Client
 	end    context.CancelFunc // of the context that the client lives in
 	tables sync.Map           // name → *bigtable.Table
+	conns  *pool
 }
 
 // connect makes a client within ctx, which outlives ctx: Google's pool replaces no connection, and
 // reports no metrics, once the context that it was made with has ended.
 func connect(ctx context.Context, project, instance string, cfg bigtable.ClientConfig, opts []option.ClientOption) (*connection, error) {
-	opts = slices.Concat(Keepalive(keepaliveTime, keepaliveTimeout), []option.ClientOption{new(warming).option()}, opts)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	conns := &pool{life: life}
+	opts = slices.Concat(Keepalive(keepaliveTime, keepaliveTimeout), conns.option(), opts)
 	stop := context.AfterFunc(ctx, end)
 	client, err := bigtable.NewClientWithConfig(life, project, instance, cfg, opts...)
-	c := &connection{client: client, end: end}
+	c := &connection{client: client, end: end, conns: conns}
 	if err == nil && !stop() {
 		err = ctx.Err()
 		_ = c.close()

@@ -15,6 +15,7 @@ type Counters struct {
 	RolledForward, RolledBack, Notifications              atomic.Int64
 	ReadRows, CheckAndMutate, MutateRows, Samples, Oracle atomic.Int64
 	RowsRead, LargeRows, RowsMutated                      atomic.Int64
+	SilentConnections                                     atomic.Int64 // now
 	LateRecords, Unknown                                  atomic.Int64
 
 	LockWaits, LockWaitTime, LockWaiting atomic.Int64
