@@ -218,6 +218,8 @@ func (f *Faults) carryOut(ctx context.Context, r Request, a Action, deliver func
 	switch a := a.(type) {
 	case Effect:
 		return f.carryOutEffect(ctx, a, once)
+	case refusal:
+		return answer{err: a.err}
 	case *Hold:
 		k, held := a.keep(r, once)
 		if !held {
