@@ -22,4 +22,12 @@
 //     reading, holds up no one.
 //   - A request that the emulator does not implement gets the code Unimplemented; the emulator on
 //     its own would take the process down.
+//
+// What the package does not repair: some of what Google's emulator does takes time that grows with
+// the square of a row's columns. On two busy cores, 8,000, 16,000 and 32,000 columns in each of two
+// families took 1.4 s, 6 s and 15 s to write, and 3 s, 10 s and 34 s to read through a filter that
+// interleaves whole families first, as watchers, collection and searches for changes do: some
+// minutes for 100,000 columns, longer than such a request lives. Reads whose last filter is an
+// interleave of column ranges take time in proportion (0.2 s for 32,000 columns), as this package
+// evaluates that filter itself. Cloud Bigtable is not known to have this limit.
 package emulator
