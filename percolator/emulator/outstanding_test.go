@@ -10,11 +10,28 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestOutstandingMutations: a table takes 300,000 of them that have no answer yet, by whichever
-// requests; another table has its own.
+// TestOutstandingLimit: the limit of a table is 300,000.
+func TestOutstandingLimit(t *testing.T) {
+	t.Parallel()
+	var table table
+	leave, err := table.admit(300_000, serviceLimits.outstanding)
+	if err != nil {
+		t.Fatalf("at the limit: %v", err)
+	}
+	if _, err := table.admit(1, serviceLimits.outstanding); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	leave()
+	if _, err := table.admit(300_000, serviceLimits.outstanding); err != nil {
+		t.Errorf("after the others: %v", err)
+	}
+}
+
+// TestOutstandingMutations has that at a smaller size: mutations count while they have no answer,
+// by whichever requests; another table has its own.
 func TestOutstandingMutations(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, func(s *settings) { s.rules.limits.outstanding = 300 })
 	for _, table := range []string{"t", "other"} {
 		createTable(t, s.ClientOptions(), table, "f")
 	}
@@ -41,12 +58,12 @@ func TestOutstandingMutations(t *testing.T) {
 	frozen := s.Freeze()
 	defer frozen.Thaw()
 	var waiting errgroup.Group
-	waiting.Go(func() error { return row("t", 100_000) })
-	waiting.Go(func() error { return bulk(60_000, 40_000) })
-	waiting.Go(func() error { return check(100_000, 100_000) })
+	waiting.Go(func() error { return row("t", 100) })
+	waiting.Go(func() error { return bulk(60, 40) })
+	waiting.Go(func() error { return check(100, 100) })
 	table, done := s.guard.tables.use(fullName("t"))
 	defer done()
-	eventually(t, "300,000 mutations wait", func() bool { return table.outstanding.Load() == 300_000 })
+	eventually(t, "300 mutations wait", func() bool { return table.outstanding.Load() == 300 })
 	for what, err := range map[string]error{"a row": row("t", 1), "rows": bulk(1), "a condition": check(1, 1)} {
 		if status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("%s: %v, want ResourceExhausted", what, err)
