@@ -240,6 +240,7 @@ func (w *Worker) work(ctx, runs context.Context, goroutines *sync.WaitGroup, at 
 				return
 			}
 			current.at = at
+			_ = w.engine.Store.Pressure.GiveWay(ctx) // what was taken is performed, or put back, in any case
 		}
 		inconclusive := w.perform(ctx, runs, current)
 		current = nil

@@ -30,6 +30,11 @@ var (
 	// safepoint for too long, or the index was not complete at the snapshot. Begin again; for long
 	// readers raise the retention or take a hold (admin.Admin.TakeHold).
 	ErrSnapshotTooOld = model.ErrSnapshotTooOld
+	// ErrOverloaded: Bigtable has asked to slow down (RESOURCE_EXHAUSTED) until the context ended.
+	// Requests wait and are repeated as it asks, so a longer deadline helps if the load falls: add
+	// nodes, or send less. A commit that it ends is ErrOutcomeUnknown as well if it may have been
+	// applied. percolator check names the tables.
+	ErrOverloaded = model.ErrOverloaded
 )
 
 // What the caller has to change.

@@ -32,6 +32,7 @@ var judged = map[string]struct {
 		seconds(health.BacklogAge, health.BacklogAge)},
 	"PercolatorParkedRows":      {"max(percolator_notifications_parked) > %v", []any{health.MostParked}},
 	"PercolatorObserverOverdue": {"max by (percolator_observer) (percolator_observer_overdue) > %v", []any{health.MostOverdue}},
+	"PercolatorOverloaded":      {"max by (instance) (percolator_tables_overloaded) > %v", []any{health.MostOverloaded}},
 	"PercolatorCorruptCells": {"increase(percolator_scan_corrupt_total[30m]) > %v or increase(percolator_journal_corrupt_total[30m]) > %v",
 		[]any{health.MostCorrupt, health.MostCorrupt}},
 	"PercolatorJournalBehind": {"max(percolator_journal_oldest_age_seconds) > %v", seconds(health.JournalAge)},

@@ -100,6 +100,27 @@ func TestOverdueRuns(t *testing.T) {
 	}
 }
 
+func TestOverloadedTables(t *testing.T) {
+	t.Parallel()
+	report := func(tables ...string) (r model.Report) {
+		r.Stats.Overloaded = tables
+		return r
+	}
+	for want, reports := range map[string][]model.Report{
+		"": {report()},
+		"Bigtable asks 1 client to slow down on t":           {report(), report("t")},
+		"Bigtable asks 2 clients to slow down on a, b, c, …": {report("c", "a"), report("d", "b")},
+	} {
+		got := ""
+		for _, f := range Overloaded(reports) {
+			got += f.Saw
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestCheckWorkersAndObservers(t *testing.T) {
 	t.Parallel()
 	takes := func(columns ...string) map[string][][]byte {

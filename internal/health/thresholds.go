@@ -34,6 +34,8 @@ const (
 
 	// MostOverdue: a run that ignores its timeout holds a slot of its worker for as long as it likes.
 	MostOverdue = 0
+	// MostOverloaded: a client waits, and slows its background work down, as soon as it is asked to.
+	MostOverloaded = 0
 
 	// CollectionSlow is how many times the retention versions may be old: a cycle begins every twelfth
 	// of it, and takes the drain and its pass.

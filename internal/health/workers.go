@@ -130,6 +130,25 @@ func Overdue(reports []model.Report) []Finding {
 		Advice: "Each holds a slot of its worker: have the observer return when its context ends; a restart of the process ends the run."}}
 }
 
+// Overloaded looks for tables on which Bigtable asks clients to slow down.
+func Overloaded(reports []model.Report) []Finding {
+	clients, tables := 0, map[string]bool{}
+	for _, r := range reports {
+		if len(r.Stats.Overloaded) > 0 {
+			clients++
+		}
+		for _, t := range r.Stats.Overloaded {
+			tables[text.Shown(t)] = true
+		}
+	}
+	if clients <= MostOverloaded {
+		return nil
+	}
+	return []Finding{{Level: Warning, Remedy: "docs/RUNBOOK.md", Runbook: "alert-percolator-overloaded",
+		Saw:    "Bigtable asks " + counted(clients, "client", "clients") + " to slow down on " + listed(slices.Sorted(maps.Keys(tables)), mostNamed),
+		Advice: "Requests wait, background work first: add nodes, or send less."}}
+}
+
 // mostNamed is how many columns of a table, or observers, a finding names.
 const mostNamed = 3
 

@@ -50,7 +50,7 @@ func concerns(st *state, now time.Time) (list []concern) {
 	found(pageObservers, st.Pending.Value.waiting(walked, st.Processes.Value))
 	found(pageLocks, st.Pending.Value.stranded(walked))
 	found(pageObservers, letterFindings(st.Letters.Value, st.now(st.Letters.At)), st.untaken())
-	found(pageWorkers, health.Agreement(st.workers()), health.Overdue(st.Processes.Value))
+	found(pageWorkers, health.Agreement(st.workers()), health.Overdue(st.Processes.Value), health.Overloaded(st.Processes.Value))
 	if st.Storage.Value.announced != 0 { // a console may stand beside an instance that is new
 		found(pageStorage, st.Storage.Value.health(tso.At(now)).Findings())
 	}

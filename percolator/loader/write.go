@@ -70,6 +70,9 @@ func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err e
 	}
 	store, items := newOutage(l.cfg.OutageTimeout, l.reading), newPause(l.reading)
 	for {
+		if err := l.client.Engine().Store.Pressure.GiveWay(ctx); err != nil {
+			return attempts, err
+		}
 		runs, whose, err := l.attempt(ctx, b, tries-attempts)
 		l.counts.retries.Add(int64(max(0, runs-1)))
 		switch {

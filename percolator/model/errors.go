@@ -37,6 +37,9 @@ var (
 	// index. Begin again; for long readers raise the retention or take a hold
 	// (admin.Admin.TakeHold).
 	ErrSnapshotTooOld = errors.New("snapshot too old")
+	// ErrOverloaded: Bigtable has asked to slow down until the context ended; what was sent may have
+	// been applied. Add nodes, or send less; percolator check names the tables.
+	ErrOverloaded = errors.New("Bigtable is overloaded")
 )
 
 // Errors that the caller has to mend.

@@ -23,6 +23,9 @@ type Stats struct {
 
 	Contention Contention
 
+	// Overloaded names the tables on which Bigtable asks the client to slow down, now.
+	Overloaded []string
+
 	// Latency counts how long calls took, by operation: "begin", "get", "get_multi", "scan" (each
 	// page), "commit" (with writes), and the requests by their names in Requests, but for
 	// "SampleRowKeys". It includes failed calls, but no reads that the snapshot or the

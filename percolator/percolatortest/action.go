@@ -26,6 +26,13 @@ const (
 
 func (Effect) action() {}
 
+// Refuse is the action that answers with err, a status error of gRPC, in place of the server.
+func Refuse(err error) Action { return refusal{err} }
+
+type refusal struct{ err error }
+
+func (refusal) action() {}
+
 func (e Effect) String() string {
 	names := [...]string{
 		Pass: "pass", LoseRequest: "lose the request", LoseAnswer: "lose the answer", Duplicate: "duplicate", Crash: "crash",

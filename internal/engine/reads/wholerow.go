@@ -1,6 +1,7 @@
 package reads
 
 import (
+	"errors"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // Reading a row costs Bigtable nearly the same as reading one value in it (section 2.5 of the
@@ -54,6 +56,9 @@ func look(r layout.Row, n int, asked []string) (cut, wide bool, unasked int) {
 // TooLarge reports whether a read of whole rows may have failed because of their size, so that a
 // read by name may succeed.
 func TooLarge(err error) bool {
+	if errors.Is(err, model.ErrOverloaded) {
+		return false
+	}
 	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange, codes.InvalidArgument, codes.Internal, codes.DeadlineExceeded:
 		return true

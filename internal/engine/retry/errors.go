@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -35,7 +38,8 @@ func Ambiguous(err error) bool {
 	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown:
 		return true
 	}
-	return false
+	_, slow := SlowDown(err)
+	return slow
 }
 
 // CheckContext refuses a nil context, which would panic further down.
@@ -44,4 +48,20 @@ func CheckContext(ctx context.Context) error {
 		return fmt.Errorf("percolator: %w: the context is nil", model.ErrInvalidArgument)
 	}
 	return nil
+}
+
+// SlowDown reports whether the server has more to do than it can, and how long it says to wait: 0
+// if it leaves that open. A message that is larger than gRPC takes has the same code, and no time
+// helps.
+func SlowDown(err error) (wait time.Duration, asked bool) {
+	if err == nil {
+		return 0, false
+	}
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			wait, asked = max(wait, info.GetRetryDelay().AsDuration()), true
+		}
+	}
+	return wait, asked || st.Code() == codes.ResourceExhausted && !strings.Contains(st.Message(), "larger than max")
 }

@@ -48,6 +48,14 @@ func (m *Mutation) Changes() []Change { return m.changes }
 // Empty reports whether the mutation changes nothing.
 func (m *Mutation) Empty() bool { return len(m.changes) == 0 }
 
+// len is how many changes Bigtable counts; nil has none.
+func (m *Mutation) len() int {
+	if m == nil {
+		return 0
+	}
+	return len(m.changes)
+}
+
 // load is what the mutation adds to a request.
 func (m *Mutation) load(row string) Load {
 	const overhead = 64 // more than Protocol Buffers add to a change or to a row

@@ -2,6 +2,7 @@ package store
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -64,6 +65,26 @@ func (rows Rows) after(r, done model.Range) model.Range {
 	}
 	return r
 }
+
+// past is what is left of the rows once a read has come past a key.
+func (rows Rows) past(key string) Rows {
+	if rows.Keys != nil {
+		rows.Keys = slices.DeleteFunc(slices.Clone(rows.Keys), func(k string) bool { return k <= key })
+		return rows
+	}
+	left := rows.behind(model.All(), key)
+	rest := catalog.Ranges{left}
+	if len(rows.Ranges) > 0 {
+		rest = rows.Ranges.Within(left)
+	}
+	if rows.Ranges = rest; len(rest) == 0 {
+		rows.Keys = []string{}
+	}
+	return rows
+}
+
+// none reports that no row is named.
+func (rows Rows) none() bool { return rows.Keys != nil && len(rows.Keys) == 0 }
 
 // KeyChunks cuts keys to what one request may name.
 func KeyChunks(keys []string) iter.Seq[[]string] {

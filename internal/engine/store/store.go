@@ -56,6 +56,7 @@ type Store struct {
 	Tablets Tablets
 	Outage  *Outage // nil: none is logged
 
+	Pressure    Backpressure
 	Conditional slowness // of CheckAndMutate
 
 	// Background ends when the client closes: a request that it cuts off is not sent again.
@@ -88,15 +89,35 @@ func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	s.Count.ReadRows.Add(1)
-	s.Outage.Asked()
-	started := time.Now()
-	r, err := s.backend.ReadRow(ctx, table, row, q)
-	s.took(ctx, telemetry.OpReadRows, table, started, err)
+	var r layout.Row
+	err := s.calmly(ctx, table, 0, func() (err error) {
+		s.Count.ReadRows.Add(1)
+		s.Outage.Asked()
+		started := time.Now()
+		r, err = s.backend.ReadRow(ctx, table, row, q)
+		s.took(ctx, telemetry.OpReadRows, table, started, err)
+		return err
+	})
 	if !r.Missing() {
 		s.received(r)
 	}
 	return r, s.Err(ctx, table, err)
+}
+
+// calmly sends what is safe to repeat, again where Bigtable asks to slow down. An error is that of
+// the last attempt.
+func (s *Store) calmly(ctx context.Context, table string, mutations int, send func() error) error {
+	for {
+		a, err := s.admit(ctx, table, mutations)
+		if err != nil {
+			return err
+		}
+		err = send()
+		a.leave(err)
+		if _, slow := retry.SlowDown(err); !slow || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // LargeRow is the size from which on a row counts as large: Bigtable sends no row above 256 MiB,
@@ -125,20 +146,36 @@ func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, 
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	s.Count.ReadRows.Add(1)
-	s.Outage.Asked()
-	if told := passed; told != nil {
-		passed = func(key string) {
+	visited, last := 0, ""
+	var told func(key string)
+	if passed != nil {
+		told = func(key string) {
 			s.Outage.Heard()
-			told(key)
+			last = key
+			passed(key)
 		}
 	}
-	started := time.Now()
-	err := s.backend.ReadRows(ctx, table, rows, q, limit, passed, func(r layout.Row) bool {
-		s.received(r)
-		return visit(r)
+	err := s.calmly(ctx, table, 0, func() error {
+		ask, most := rows, limit
+		if last != "" { // it is repeated from where it had come to
+			if most -= visited; limit > 0 && most == 0 {
+				return nil
+			}
+			if ask = rows.past(last); ask.none() {
+				return nil
+			}
+		}
+		s.Count.ReadRows.Add(1)
+		s.Outage.Asked()
+		started := time.Now()
+		err := s.backend.ReadRows(ctx, table, ask, q, most, told, func(r layout.Row) bool {
+			s.received(r)
+			visited, last = visited+1, r.Key
+			return visit(r)
+		})
+		s.took(ctx, telemetry.OpReadRows, table, started, err)
+		return err
 	})
-	s.took(ctx, telemetry.OpReadRows, table, started, err)
 	return s.Err(ctx, table, err)
 }
 
@@ -150,11 +187,16 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	a, err := s.admit(ctx, table, max(onMatch.len(), onMiss.len()))
+	if err != nil {
+		return false, err
+	}
 	s.Count.CheckAndMutate.Add(1)
 	s.Count.RowsMutated.Add(1)
 	s.Outage.Asked()
 	started := time.Now()
 	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
+	a.leave(err)
 	s.took(ctx, telemetry.OpCheckAndMutate, table, started, err)
 	s.Conditional.Note(time.Since(started))
 	return matched, s.Err(ctx, table, err)
@@ -168,16 +210,68 @@ func (s *Store) MutateRows(ctx context.Context, table string, rows []string, mut
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	b := bulk{rows: rows, muts: muts, left: make([]int, len(rows))}
+	mutations := 0
+	for i, m := range muts {
+		b.left[i] = i
+		mutations += len(m.changes)
+	}
+	err = s.calmly(ctx, table, mutations, func() error { return s.mutateRows(ctx, table, &b) })
+	for i, rowErr := range b.errs {
+		b.errs[i] = s.Err(ctx, table, rowErr)
+	}
+	if _, slow := retry.SlowDown(err); slow && b.errs != nil { // they say it
+		err = nil
+	}
+	return b.errs, s.Err(ctx, table, err)
+}
+
+// bulk is mutations of rows, of which some are left to send.
+type bulk struct {
+	rows []string
+	muts []*Mutation
+	left []int   // positions
+	errs []error // nil, or one for each row
+}
+
+// mutateRows sends what is left of a bulk once. What is left then is what Bigtable asks to send
+// later, and the error one of its errors.
+func (s *Store) mutateRows(ctx context.Context, table string, b *bulk) (err error) {
+	rows, muts := b.rows, b.muts
+	if len(b.left) < len(rows) {
+		rows, muts = make([]string, len(b.left)), make([]*Mutation, len(b.left))
+		for i, at := range b.left {
+			rows[i], muts[i] = b.rows[at], b.muts[at]
+		}
+	}
 	s.Count.MutateRows.Add(1)
 	s.Outage.Asked()
 	s.Count.RowsMutated.Add(int64(len(rows)))
 	started := time.Now()
-	errs, err = s.backend.MutateRows(ctx, table, rows, muts)
+	errs, err := s.backend.MutateRows(ctx, table, rows, muts)
 	s.took(ctx, telemetry.OpMutateRows, table, started, err)
-	for i, rowErr := range errs {
-		errs[i] = s.Err(ctx, table, rowErr)
+	if err != nil {
+		b.errs = nil
+		return err
 	}
-	return errs, s.Err(ctx, table, err)
+	sent := b.left
+	if b.left = nil; errs != nil && b.errs == nil {
+		b.errs = make([]error, len(b.rows))
+	}
+	for i, at := range sent {
+		if b.errs == nil {
+			break
+		}
+		b.errs[at] = nil
+		if errs == nil {
+			continue
+		}
+		b.errs[at] = errs[i]
+		if _, slow := retry.SlowDown(errs[i]); slow {
+			b.left, err = append(b.left, at), errs[i]
+		}
+	}
+	return err
 }
 
 // Mutate applies an unconditional mutation to one row.
@@ -194,10 +288,14 @@ func (s *Store) Mutate(ctx context.Context, table, row string, m *Mutation) erro
 func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timing.RequestLifetime)
 	defer cancel()
-	s.Count.Samples.Add(1)
-	s.Outage.Asked()
-	keys, err := s.backend.SampleKeys(ctx, table)
-	s.Outage.Ended(err)
+	var keys []string
+	err := s.calmly(ctx, table, 0, func() (err error) {
+		s.Count.Samples.Add(1)
+		s.Outage.Asked()
+		keys, err = s.backend.SampleKeys(ctx, table)
+		s.Outage.Ended(err)
+		return err
+	})
 	slices.Sort(keys)
 	return keys, s.Err(ctx, table, err)
 }
@@ -233,6 +331,9 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	}
 	if s.Background.Err() != nil {
 		return fmt.Errorf("percolator: table %q: %w: %w", table, model.ErrClosed, err)
+	}
+	if _, slow := retry.SlowDown(err); slow && !errors.Is(err, model.ErrOverloaded) {
+		return fmt.Errorf("percolator: table %q: %w: %w", table, model.ErrOverloaded, retry.WithContext(ctx, err))
 	}
 	if remedy, sentinel := missing(err); sentinel != nil {
 		return fmt.Errorf("percolator: table %q: %w: %s: %w", table, sentinel, remedy, err)

@@ -135,7 +135,7 @@ func checkWorkers(_ context.Context, x *checker) []health.Finding {
 	if err != nil {
 		return cannot(err)
 	}
-	return health.ElseFine(health.Agreement(r.workers), "workers: %d, in agreement", len(r.workers))
+	return health.ElseFine(slices.Concat(health.Agreement(r.workers), health.Overloaded(r.reports)), "workers: %d, in agreement", len(r.workers))
 }
 
 func checkObservers(ctx context.Context, x *checker) []health.Finding {

@@ -1,0 +1,311 @@
+package store
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/engine/retry"
+)
+
+// Bigtable asks for less: it refuses requests with RESOURCE_EXHAUSTED, and may say how long to wait
+// (RetryInfo, also with other codes). Requests to that table then wait as they were told, or
+// exponentially; half as many as before are in flight; and each answer that does not ask again
+// allows more, as TCP's congestion control does: one more for each until half of what was too much,
+// then one more for each round; and twice as many after each second without a word. Background work
+// goes last, and has half of what is allowed.
+//
+// The table stays under pressure until nothing waits and nobody was asked for calmAfter.
+//
+// Whatever the state, no more than outstandingMost mutations to a table are in flight: Bigtable
+// takes 300,000 for all its clients.
+const (
+	minPause        = 10 * time.Millisecond
+	maxPause        = 2 * time.Second
+	maxToldPause    = 30 * time.Second // whoever is told to wait longer asks in between
+	calmAfter       = 10 * time.Second
+	relaxEvery      = time.Second
+	maxLimit        = 1 << 20
+	outstandingMost = 100_000
+	giveWayMost     = 10 * time.Second
+	giveWayStep     = 20 * time.Millisecond
+)
+
+// Backpressure is what Bigtable says of each table. The zero value is ready; it is safe for
+// concurrent use.
+type Backpressure struct {
+	Logger *slog.Logger // nil: nothing is logged
+	Asked  atomic.Int64 // answers that asked to slow down
+
+	tables sync.Map // name → *tablePressure
+
+	mu    sync.Mutex
+	under map[string]bool // tables under pressure; guarded by mu
+}
+
+func (b *Backpressure) of(table string) *tablePressure {
+	if p, ok := b.tables.Load(table); ok {
+		return p.(*tablePressure)
+	}
+	p, _ := b.tables.LoadOrStore(table, &tablePressure{all: b, table: table})
+	return p.(*tablePressure)
+}
+
+// Tables names the tables under pressure.
+func (b *Backpressure) Tables() []string {
+	if b.Asked.Load() == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.under))
+}
+
+// GiveWay waits while requests to any table wait because of its pressure, for at most giveWayMost.
+// Work that nobody waits for calls it before it begins something: what it has begun may hold locks.
+func (b *Backpressure) GiveWay(ctx context.Context) error {
+	for started := time.Now(); b.acute() && time.Since(started) < giveWayMost; {
+		if err := retry.Sleep(ctx, giveWayStep/2+rand.N(giveWayStep)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acute reports whether requests to a table wait, or would.
+func (b *Backpressure) acute() bool {
+	for _, name := range b.Tables() {
+		p := b.of(name)
+		p.mu.Lock()
+		waits := p.waiting[foreground].Len() > 0 || time.Now().Before(p.until)
+		p.mu.Unlock()
+		if waits {
+			return true
+		}
+	}
+	return false
+}
+
+// note keeps which tables are under pressure, and says so.
+func (b *Backpressure) note(table string, pressed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.under == nil {
+		b.under = map[string]bool{}
+	}
+	if b.under[table] = true; !pressed {
+		delete(b.under, table)
+	}
+	switch {
+	case b.Logger == nil:
+	case pressed:
+		b.Logger.Warn("Bigtable asks to slow down; requests wait, background work first", "table", table)
+	default:
+		b.Logger.Info("Bigtable no longer asks to slow down", "table", table)
+	}
+}
+
+// tablePressure is calm, or under pressure: limit > 0.
+type tablePressure struct {
+	all   *Backpressure
+	table string
+
+	mu        sync.Mutex
+	inFlight  int // requests
+	mutations int // in them
+	waiting   [2]list.List
+
+	limit   int       // of requests in flight; 0: none
+	slow    int       // from here on the limit grows slowly
+	credit  int       // answers since it grew
+	grown   bool      // since it was lowered
+	lowered time.Time // when that was
+	asked   time.Time // when Bigtable last asked for less
+	until   time.Time // nothing is sent before
+	pause   time.Duration
+	timer   *time.Timer // grants when until has come
+}
+
+// The two queues of a table.
+const (
+	foreground = iota
+	background
+)
+
+// admission is a request that was sent.
+type admission struct {
+	table     *tablePressure
+	mutations int
+	started   time.Time
+}
+
+// waiter is a request that waits for that.
+type waiter struct {
+	admission
+	granted chan struct{}
+}
+
+// admit waits until a request to a table may be sent.
+func (s *Store) admit(ctx context.Context, table string, mutations int) (admission, error) {
+	p := s.Pressure.of(table)
+	a := admission{table: p, mutations: min(mutations, outstandingMost)}
+	class := foreground
+	if isBackground(ctx) {
+		class = background
+	}
+	p.mu.Lock()
+	now := time.Now()
+	if !p.until.After(now) && p.waiting[foreground].Len()+p.waiting[background].Len() == 0 && p.hasRoom(a, class) {
+		p.send(&a, now)
+		p.mu.Unlock()
+		return a, nil
+	}
+	w := &waiter{a, make(chan struct{})}
+	at := p.waiting[class].PushBack(w)
+	p.grant()
+	p.mu.Unlock()
+	select {
+	case <-w.granted:
+		return w.admission, nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	sent := !w.started.IsZero()
+	if !sent {
+		p.waiting[class].Remove(at)
+	}
+	p.mu.Unlock()
+	if sent {
+		w.leave(nil)
+	}
+	return admission{}, s.Err(ctx, table, fmt.Errorf("%w: %w", errPressed, ctx.Err()))
+}
+
+// errPressed ends a request that was not sent before its context ended.
+var errPressed = status.Error(codes.ResourceExhausted, "the request waited for its turn until the end")
+
+// send counts a request; the caller holds p.mu.
+func (p *tablePressure) send(a *admission, now time.Time) {
+	p.inFlight++
+	p.mutations += a.mutations
+	a.started = now
+}
+
+// grant lets the requests go whose turn it is; the caller holds p.mu.
+func (p *tablePressure) grant() {
+	now := time.Now()
+	if wait := p.until.Sub(now); wait > 0 {
+		if p.timer == nil && p.waiting[foreground].Len()+p.waiting[background].Len() > 0 {
+			p.timer = time.AfterFunc(wait, func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.timer = nil
+				p.grant()
+			})
+		}
+		return
+	}
+	for class := range p.waiting {
+		for at := p.waiting[class].Front(); at != nil; at = p.waiting[class].Front() {
+			w := at.Value.(*waiter)
+			if !p.hasRoom(w.admission, class) {
+				return
+			}
+			p.waiting[class].Remove(at)
+			p.send(&w.admission, now)
+			close(w.granted)
+		}
+	}
+}
+
+func (p *tablePressure) hasRoom(a admission, class int) bool {
+	limit := p.limit
+	if class == background {
+		limit = (limit + 1) / 2
+	}
+	return (limit == 0 || p.inFlight < limit) && (p.mutations == 0 || p.mutations+a.mutations <= outstandingMost)
+}
+
+// leave ends a request with what came of it.
+func (a admission) leave(err error) {
+	told, less := retry.SlowDown(err)
+	p, now := a.table, time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case less:
+		p.lower(a, now, told)
+	case p.limit > 0:
+		p.grow(a)
+	}
+	p.inFlight--
+	p.mutations -= a.mutations
+	p.grant()
+}
+
+// lower halves what may be in flight, once for all requests that were sent before it was lowered
+// last. The caller holds p.mu.
+func (p *tablePressure) lower(a admission, now time.Time, told time.Duration) {
+	p.all.Asked.Add(1)
+	p.asked = now
+	if p.until = later(p.until, now.Add(min(told, maxToldPause))); a.started.Before(p.lowered) {
+		return
+	}
+	if p.limit == 0 {
+		p.all.note(p.table, true)
+		time.AfterFunc(relaxEvery, p.relax)
+	}
+	if p.limit == 0 || p.grown {
+		p.slow = max(1, p.inFlight/2)
+	}
+	p.limit, p.credit, p.grown, p.lowered = max(1, p.inFlight/2), 0, false, now
+	p.pause = min(max(minPause, 2*p.pause), maxPause)
+	p.until = later(p.until, now.Add(p.pause/2+rand.N(p.pause)))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// grow allows more after an answer to what was sent since the limit was lowered. The caller holds
+// p.mu.
+func (p *tablePressure) grow(a admission) {
+	if a.started.Before(p.lowered) {
+		return
+	}
+	p.pause, p.grown = 0, true
+	if p.credit++; p.limit < p.slow || p.credit >= p.limit {
+		p.limit, p.credit = p.limit+1, 0
+	}
+}
+
+// relax doubles the limit where Bigtable has not asked for a while, since what is in flight may be
+// slow, or wait for what waits itself; and ends the pressure once nothing waits.
+func (p *tablePressure) relax() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	quiet := time.Since(p.asked)
+	if quiet >= calmAfter && p.waiting[foreground].Len()+p.waiting[background].Len() == 0 {
+		p.limit = 0
+		p.all.note(p.table, false)
+		return
+	}
+	if quiet >= relaxEvery {
+		p.limit = min(2*p.limit, maxLimit)
+		p.grant()
+	}
+	time.AfterFunc(relaxEvery, p.relax)
+}

@@ -1,0 +1,118 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/gopercolator/percolator/internal/testing/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// slowDown is how Bigtable asks for less, with a time to wait if told.
+func slowDown(told time.Duration) error {
+	st := status.New(codes.ResourceExhausted, "limit of total mutations in your queue")
+	if told > 0 {
+		st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(told)})
+	}
+	return st.Err()
+}
+
+// Two seconds in which Bigtable refuses a method with RESOURCE_EXHAUSTED fail nothing: no
+// transaction, no scan, no cycle of collection; and with what is repeated they cost at most a fifth
+// more requests than a quiet run.
+func TestOverloadFailsNothing(t *testing.T) {
+	t.Parallel()
+	methods := map[string][]string{
+		"conditional mutations": {percolatortest.CheckAndMutateRow},
+		"reads":                 {percolatortest.ReadRows},
+		"bulk mutations":        {percolatortest.MutateRows},
+		"all":                   {percolatortest.CheckAndMutateRow, percolatortest.ReadRows, percolatortest.MutateRows},
+	}
+	for name, refused := range methods {
+		for _, told := range []time.Duration{0, 500 * time.Millisecond} {
+			t.Run(fmt.Sprint(name, told), func(t *testing.T) {
+				percolatortest.Bubble(t, func(t *testing.T) {
+					quiet, n := overload(t, nil, 0), overload(t, refused, told)
+					if n > quiet*12/10 {
+						t.Errorf("%d requests, %d in a quiet run", n, quiet)
+					}
+					t.Logf("%d requests, %d in a quiet run", n, quiet)
+				})
+			})
+		}
+	}
+}
+
+// overload makes transactions and scans for a time, of which two seconds are bad, and returns how
+// many requests that took.
+func overload(t *testing.T, refused []string, told time.Duration) int {
+	t.Helper()
+	const (
+		quiet, bad = 4 * time.Second, 2 * time.Second
+		every      = 50 * time.Millisecond
+	)
+	ctx, env := fixture.Context(t), fixture.NewEnv(t, fixture.ShortRetention)
+	c, started := env.Client, time.Now()
+	refuse := func(r percolatortest.Request) percolatortest.Action {
+		if now := time.Since(started); now < quiet || now >= quiet+bad {
+			return percolatortest.Pass
+		}
+		for _, m := range refused {
+			if r.Method == m {
+				return percolatortest.Refuse(slowDown(told))
+			}
+		}
+		return percolatortest.Pass
+	}
+	faults := env.FaultsOf(c)
+	faults.Handle(refuse)
+	faults.HandleJournal(refuse)
+	var all sync.WaitGroup
+	report := func(what string, err error) {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i := range int((3*quiet + bad) / every) {
+		all.Go(func() {
+			_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+				if _, err := tx.Get(ctx, fixture.Cell(fixture.Key(i), "c")); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+					return err
+				}
+				if err := tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")); err != nil {
+					return err
+				}
+				return tx.Set(fixture.Cell(fixture.Key(10_000+i), "c"), []byte("v"))
+			})
+			report("transaction", err)
+			if i%20 == 0 {
+				s, err := c.Snapshot(ctx)
+				report("snapshot", err)
+				for _, err := range s.Scan(ctx, "t", percolator.All(), "c") {
+					report("scan", err)
+				}
+			}
+			if i%70 == 69 {
+				_, err := fixture.NewCollector(t, c, admin.CollectorConfig{}).Collect(ctx)
+				if !errors.Is(err, admin.ErrLeased) {
+					report("collection", err)
+				}
+			}
+		})
+		time.Sleep(every)
+	}
+	all.Wait()
+	fixture.Must(t, c.Flush(ctx))
+	return len(faults.Requests()) + len(faults.JournalRequests())
+}
