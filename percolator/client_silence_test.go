@@ -85,9 +85,9 @@ func (l *traffic) end() {
 	l.waiting.Wait()
 }
 
-// pooled is a client with ten connections to an emulator, through a proxy whose first connections
-// may be silent from the start.
-func pooled(t *testing.T, cfg percolator.BigtableConfig, silent int) (*percolator.Client, *fixture.Proxy) {
+// pooled is a client with ten connections to an emulator, of which the first may be silent from the
+// start.
+func pooled(t *testing.T, cfg percolator.BigtableConfig, silent int) (*percolator.Client, *emulator.Server) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("real connections, in real time")
@@ -97,12 +97,12 @@ func pooled(t *testing.T, cfg percolator.BigtableConfig, silent int) (*percolato
 	t.Cleanup(func() { _ = em.Close() })
 	oracle := fixture.NewEnv(t).Oracle
 	fixture.Must(t, percolator.CreateSchema(fixture.Context(t), "p", "i", fixture.Schema(), em.ClientOptions()...))
-	proxy := fixture.NewProxy(t, em.Addr(), silent)
+	em.SilenceNext(silent)
 	cfg.Connections = 10
-	client, err := percolator.NewClient(fixture.Context(t), percolator.Config{Project: "p", Instance: "i", Oracle: oracle, Bigtable: cfg}, emulator.Connect(proxy.Addr())...)
+	client, err := percolator.NewClient(fixture.Context(t), percolator.Config{Project: "p", Instance: "i", Oracle: oracle, Bigtable: cfg}, em.ClientOptions()...)
 	fixture.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	return client, proxy
+	return client, em
 }
 
 // oneOfTen is how long a transaction may take while one connection of ten is silent.
@@ -112,12 +112,13 @@ const oneOfTen = 15 * time.Second
 // takes long, and after seconds none waits for it.
 func TestSilentConnection(t *testing.T) {
 	t.Parallel()
-	client, proxy := pooled(t, percolator.BigtableConfig{KeepaliveTime: -1}, 0)
+	client, em := pooled(t, percolator.BigtableConfig{KeepaliveTime: -1}, 0)
 	l := startTraffic(t, client, 20*time.Millisecond)
 	defer l.end()
 	time.Sleep(time.Second)
 	l.figures()
-	proxy.Silence(proxy.Len() / 2)
+	pool := em.Connections()
+	pool[len(pool)/2].Silence()
 	time.Sleep(8 * time.Second)
 	n, p99, longest, failed := l.figures()
 	if longest > oneOfTen || len(failed) > 0 {
@@ -158,9 +159,9 @@ func TestStartWithSilentConnections(t *testing.T) {
 	em, err := emulator.Start()
 	fixture.Must(t, err)
 	t.Cleanup(func() { _ = em.Close() })
-	proxy := fixture.NewProxy(t, em.Addr(), 1000)
+	em.SilenceNext(1000)
 	started := time.Now()
-	_, err = percolator.NewClient(fixture.Context(t), percolator.Config{Project: "p", Instance: "i", Oracle: env.Oracle}, emulator.Connect(proxy.Addr())...)
+	_, err = percolator.NewClient(fixture.Context(t), percolator.Config{Project: "p", Instance: "i", Oracle: env.Oracle}, em.ClientOptions()...)
 	if took := time.Since(started); err == nil || took > 45*time.Second {
 		t.Errorf("%v after %v", err, took)
 	}
@@ -170,12 +171,14 @@ func TestStartWithSilentConnections(t *testing.T) {
 // All connections are reset at once, several times: no transaction fails.
 func TestConnectionsReset(t *testing.T) {
 	t.Parallel()
-	client, proxy := pooled(t, percolator.BigtableConfig{}, 0)
+	client, em := pooled(t, percolator.BigtableConfig{}, 0)
 	l := startTraffic(t, client, 5*time.Millisecond)
 	defer l.end()
 	for range 5 {
 		time.Sleep(300 * time.Millisecond)
-		proxy.Reset()
+		for _, c := range em.Connections() {
+			c.Reset()
+		}
 	}
 	time.Sleep(300 * time.Millisecond)
 	l.end()

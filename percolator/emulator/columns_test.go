@@ -24,7 +24,7 @@ func TestColumnsEqualTheWhole(t *testing.T) {
 	var clients []btpb.BigtableClient
 	for _, addr := range []string{bare.Addr, ours.Addr()} {
 		opts := Connect(addr)
-		createTable(t, opts, "t", "f", "g")
+		createTable(t, opts, "t", "f", "g", "none")
 		tbl := openClient(t, opts).Open("t")
 		for row := range 8 {
 			m := bigtable.NewMutation()

@@ -174,7 +174,7 @@ type rowSize struct {
 // readRows serves req tablet by tablet, and key by key.
 func (d *Disks) readRows(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
 	rows, ok := newRowSet(req.Rows)
-	if !ok || req.RowsLimit < 0 {
+	if !ok {
 		return g.scanRows(bt, ss, req)
 	}
 	r := &diskRead{ServerStream: ss, disks: d, id: tableID(req.TableName), reversed: req.Reversed, reach: math.MaxInt64}

@@ -38,7 +38,7 @@ func able(t *testing.T, ctx context.Context, flags *btpb.FeatureFlags) context.C
 
 // notThere lets no cell through.
 func notThere() *btpb.RowFilter {
-	return &btpb.RowFilter{Filter: &btpb.RowFilter_FamilyNameRegexFilter{FamilyNameRegexFilter: "none"}}
+	return &btpb.RowFilter{Filter: &btpb.RowFilter_ColumnQualifierRegexFilter{ColumnQualifierRegexFilter: []byte("none")}}
 }
 
 // follow reads to the end and returns the rows and the progress in between, in order.

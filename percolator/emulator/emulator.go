@@ -39,6 +39,9 @@ type settings struct {
 	pages   pageLimits
 	holding func(*btpb.ReadRowsRequest) // called under the table's lock before the page is read
 	changed func(table, row string)
+
+	judge     func(Request) error
+	processor *Processor
 }
 
 // Address makes the emulator listen on addr (host:port) instead of on a free port of 127.0.0.1.
@@ -76,7 +79,8 @@ func prepare(opts []Option) (*Server, error) {
 	for _, o := range opts {
 		o(&s)
 	}
-	g := &guard{rules: s.rules, disks: s.disks, pages: s.pages, holding: s.holding, names: make(map[string]struct{}), onChange: s.changed}
+	g := &guard{rules: s.rules, disks: s.disks, processor: s.processor, pages: s.pages, holding: s.holding, judge: s.judge,
+		names: make(map[string]map[string]struct{}), onChange: s.changed}
 	l, err := listen(s.address)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)

@@ -2,9 +2,7 @@ package emulator
 
 import (
 	"context"
-	"fmt"
 
-	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,14 +22,10 @@ func (g *guard) familiesOf(ctx context.Context, server any, name string, t *tabl
 	if known := t.families.Load(); known != nil {
 		return *known
 	}
-	admin, ok := server.(btapb.BigtableTableAdminServer)
-	if !ok {
-		panic(fmt.Sprintf("%T does not administer tables", server))
-	}
 	g.admin.Lock()
 	defer g.admin.Unlock() // so that what is remembered is not older than the last change
-	described, err := admin.GetTable(ctx, &btapb.GetTableRequest{Name: name})
-	if err != nil {
+	described := describe(ctx, server, name)
+	if described == nil {
 		return nil
 	}
 	families := make(map[string]bool, len(described.ColumnFamilies))
@@ -74,24 +68,9 @@ func checkFamilies(families map[string]bool, req any) error {
 			return errNoFamily(r.TableName, r.RowKey)
 		}
 	case *btpb.CheckAndMutateRowRequest:
-		if lacks(families, r.TrueMutations) || lacks(families, r.FalseMutations) {
+		if misses(families, r.PredicateFilter) || lacks(families, r.TrueMutations) || lacks(families, r.FalseMutations) {
 			return errNoFamily(r.TableName, r.RowKey)
 		}
 	}
 	return nil
-}
-
-// withoutRefused takes the entries that judge refuses out of a request, and returns their answers
-// and, for each entry that is left, its index before.
-func withoutRefused(r *btpb.MutateRowsRequest, judge func(*btpb.MutateRowsRequest_Entry) error) (refused []*btpb.MutateRowsResponse_Entry, _ []int64) {
-	entries, left := make([]*btpb.MutateRowsRequest_Entry, 0, len(r.Entries)), make([]int64, 0, len(r.Entries))
-	for i, e := range r.Entries {
-		if err := judge(e); err != nil {
-			refused = append(refused, &btpb.MutateRowsResponse_Entry{Index: int64(i), Status: status.Convert(err).Proto()})
-			continue
-		}
-		entries, left = append(entries, e), append(left, int64(i))
-	}
-	r.Entries = entries
-	return refused, left
 }

@@ -53,7 +53,7 @@ func changesTable(req any) (table string, changes bool) {
 }
 
 // administer handles a request of the table administration.
-func (g *guard) administer(ctx context.Context, req any, handle func(context.Context, any) (any, error)) (any, error) {
+func (g *guard) administer(ctx context.Context, server, req any, handle func(context.Context, any) (any, error)) (any, error) {
 	table, changes := changesTable(req)
 	if changes {
 		defer g.change(table, nil)()
@@ -62,6 +62,9 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 	defer g.admin.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, contextStatus(err)
+	}
+	if err := g.checkSchema(ctx, server, req); err != nil {
+		return nil, err
 	}
 	resp, err := handle(ctx, req)
 	if !changes {
@@ -75,10 +78,11 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 	}
 	switch req.(type) {
 	case *btapb.CreateTableRequest:
-		g.names[table] = struct{}{}
+		g.created(table)
 	case *btapb.DeleteTableRequest:
-		delete(g.names, table)
+		g.deleted(table)
 		t.splits.Store(nil)
+		t.forgetSizes()
 	}
 	return resp, nil
 }
@@ -88,5 +92,10 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 func (g *guard) tableNames() []string {
 	g.admin.Lock()
 	defer g.admin.Unlock()
-	return slices.Sorted(maps.Keys(g.names))
+	var all []string
+	for _, tables := range g.names {
+		all = slices.AppendSeq(all, maps.Keys(tables))
+	}
+	slices.Sort(all)
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
@@ -15,47 +16,77 @@ import (
 
 // guard intercepts the emulator's methods; the package documentation says what it repairs.
 type guard struct {
-	rules   rules
-	disks   *Disks // nil: reading costs nothing
-	pages   pageLimits
-	holding func(*btpb.ReadRowsRequest)
-	tables  tables
-	calls   *calls     // learns what serves requests
-	admin   sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
+	rules     rules
+	disks     *Disks              // nil: reading costs nothing
+	processor *Processor          // nil: nor does anything else
+	full      atomic.Bool         // the storage is
+	judge     func(Request) error // nil: judges nothing
+	pages     pageLimits
+	holding   func(*btpb.ReadRowsRequest)
+	tables    tables
+	calls     *calls     // learns what serves requests
+	admin     sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
 
-	names    map[string]struct{}     // full names of all tables; guarded by admin
-	changes  sync.RWMutex            // read-locked during changes, before all other locks
-	onChange func(table, row string) // called before each change
+	names    map[string]map[string]struct{} // by instance, the full names of its tables; guarded by admin
+	changes  sync.RWMutex                   // read-locked during changes, before all other locks
+	onChange func(table, row string)        // called before each change
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	g.calls.learn(info.Server)
-	if err := g.rules.check(ctx, req); err != nil {
+	if err := g.check(ctx, info.FullMethod, req); err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(info.FullMethod, "/google.bigtable.admin.") {
-		return g.administer(ctx, req, handler)
+		return g.administer(ctx, info.Server, req, handler)
 	}
-	r, ok := req.(interface {
-		GetTableName() string
-		GetRowKey() []byte
-	})
+	if ping, ok := req.(*btpb.PingAndWarmRequest); ok {
+		if err := g.checkPing(ping); err != nil {
+			return nil, err
+		}
+	}
+	r, ok := req.(rowMutation)
 	if !ok {
 		return handler(ctx, req)
 	}
+	t, done := g.tables.use(r.GetTableName())
+	defer done()
+	families := g.familiesOf(ctx, info.Server, r.GetTableName(), t)
+	if err := checkFamilies(families, req); err != nil {
+		return nil, err
+	}
+	leave, err := t.admit(mutationsOf(r), g.rules.limits.outstanding)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if err := g.disks.mutate(ctx, r.GetTableName(), r.GetRowKey()); err != nil {
 		return nil, err
 	}
-	t, done := g.tables.use(r.GetTableName())
-	defer done()
-	if err := checkFamilies(g.familiesOf(ctx, info.Server, r.GetTableName(), t), req); err != nil {
-		return nil, err
-	}
 	err = g.mutate(ctx, t, r.GetTableName(), r.GetRowKey(), func() error {
+		if families != nil {
+			if err := g.grow(info.Server, t, r.GetTableName(), r.GetRowKey(), addedBy(r), nothing); err != nil {
+				return err
+			}
+		}
 		resp, err = handler(ctx, req)
 		return err
 	})
 	return resp, err
+}
+
+// check refuses what is not carried out whatever is stored, and waits for the processor.
+func (g *guard) check(ctx context.Context, method string, req any) error {
+	if err := g.ask(method, req); err != nil {
+		return err
+	}
+	if err := g.rules.check(ctx, req); err != nil {
+		return err
+	}
+	if err := g.checkFull(req); err != nil {
+		return err
+	}
+	return g.processor.serve(ctx, req)
 }
 
 // mutate applies mutations of a table, the first of them of the row, under the table's lock.
@@ -77,59 +108,25 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	}
 	switch info.FullMethod {
 	case btpb.Bigtable_ReadRows_FullMethodName:
-		return serve(g, bt, ss, g.readRows)
+		return serve(g, bt, ss, info.FullMethod, g.readRows)
 	case btpb.Bigtable_MutateRows_FullMethodName:
-		return serve(g, bt, ss, g.mutateRows)
+		return serve(g, bt, ss, info.FullMethod, g.mutateRows)
 	case btpb.Bigtable_SampleRowKeys_FullMethodName:
-		return serve(g, bt, ss, g.sampleRowKeys)
+		return serve(g, bt, ss, info.FullMethod, g.sampleRowKeys)
 	}
 	return handler(srv, ss)
 }
 
 // serve receives the one request of a stream, and answers it.
-func serve[T any](g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
+func serve[T any](g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, method string, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
 	req := new(T)
 	if err := ss.RecvMsg(req); err != nil {
 		return err
 	}
-	if err := g.rules.check(ss.Context(), req); err != nil {
+	if err := g.check(ss.Context(), method, req); err != nil {
 		return err
 	}
 	return answer(bt, ss, req)
-}
-
-func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.MutateRowsRequest) error {
-	t, done := g.tables.use(req.TableName)
-	defer done()
-	families := g.familiesOf(ss.Context(), bt, req.TableName, t)
-	reach := g.disks.reach(req.TableName)
-	refused, left := withoutRefused(req, func(e *btpb.MutateRowsRequest_Entry) error {
-		if families != nil && lacks(families, e.Mutations) {
-			return errNoFamily(req.TableName, e.RowKey)
-		}
-		return reach(e.RowKey)
-	})
-	if err := g.disks.mutateRows(ss.Context(), req); err != nil {
-		return err
-	}
-	answers := &buffer[btpb.MutateRowsResponse]{ServerStream: ss}
-	if len(refused) > 0 {
-		answers.messages = append(answers.messages, &btpb.MutateRowsResponse{Entries: refused})
-	}
-	if len(req.Entries) == 0 {
-		return answers.flush()
-	}
-	if err := g.mutate(ss.Context(), t, req.TableName, req.Entries[0].RowKey, func() error { return bt.MutateRows(req, answers) }); err != nil {
-		return err
-	}
-	if len(refused) > 0 {
-		for _, m := range answers.messages[1:] {
-			for _, e := range m.Entries {
-				e.Index = left[e.Index]
-			}
-		}
-	}
-	return answers.flush()
 }
 
 // sampleRowKeys needs no table lock, as it reads no column names, but the emulator holds its own

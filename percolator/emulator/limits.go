@@ -18,8 +18,10 @@ type limits struct {
 	rowKey      int // bytes
 	qualifier   int // bytes
 	value       int // bytes
-	row         int // bytes of a row in an answer
-	tableID     int // bytes
+	row         int // bytes of a row, stored or in an answer
+	outstanding int // mutations of a table that have no answer yet
+	tables      int // of an instance
+	families    int // of a table
 }
 
 var serviceLimits = limits{
@@ -31,7 +33,9 @@ var serviceLimits = limits{
 	qualifier:   16 << 10,
 	value:       100 << 20,
 	row:         256 << 20,
-	tableID:     50,
+	outstanding: 300_000,
+	tables:      1000,
+	families:    100,
 }
 
 // timestampUnit is the granularity of cell timestamps, in µs.
@@ -56,23 +60,16 @@ func (l limits) check(req any) error {
 		return l.checkRowKey(r.RowKey)
 	case *btapb.CreateTableRequest:
 		return l.checkTable(r)
-	}
-	return nil
-}
-
-func (l limits) checkTable(r *btapb.CreateTableRequest) error {
-	if n := len(r.TableId); n > l.tableID {
-		return refused("a table ID has %d bytes, more than %d", n, l.tableID)
-	}
-	for _, s := range r.InitialSplits {
-		if err := l.checkRowKey(s.Key); err != nil {
-			return err
-		}
+	case *btapb.ModifyColumnFamiliesRequest:
+		return checkModifications(r.Modifications)
 	}
 	return nil
 }
 
 func (l limits) checkRead(r *btpb.ReadRowsRequest) error {
+	if r.RowsLimit < 0 {
+		return refused("the limit of %d rows is negative", r.RowsLimit)
+	}
 	if n := proto.Size(r); n > l.readRequest {
 		return refused("the ReadRowsRequest has %d bytes, more than %d", n, l.readRequest)
 	}
@@ -82,32 +79,6 @@ func (l limits) checkRead(r *btpb.ReadRowsRequest) error {
 		}
 	}
 	return l.checkFilter(r.Filter)
-}
-
-func (l limits) checkFilter(f *btpb.RowFilter) error {
-	if n := proto.Size(f); n > l.filter {
-		return refused("the filter has %d bytes, more than %d", n, l.filter)
-	}
-	if n := depth(f); n > l.filterDepth {
-		return refused("the filter has %d levels, more than %d", n, l.filterDepth)
-	}
-	return nil
-}
-
-// depth counts the levels of a filter: 1 for one that contains no other.
-func depth(f *btpb.RowFilter) int {
-	if f == nil {
-		return 0
-	}
-	deepest := 0
-	inner := append(f.GetChain().GetFilters(), f.GetInterleave().GetFilters()...)
-	if c := f.GetCondition(); c != nil {
-		inner = append(inner, c.PredicateFilter, c.TrueFilter, c.FalseFilter)
-	}
-	for _, g := range inner {
-		deepest = max(deepest, depth(g))
-	}
-	return deepest + 1
 }
 
 func (l limits) checkConditional(r *btpb.CheckAndMutateRowRequest) error {

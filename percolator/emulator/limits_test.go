@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
@@ -172,6 +171,7 @@ func TestBeyondEachLimitIsRefused(t *testing.T) {
 		{"bytes of a row key that is read",
 			reading(&btpb.ReadRowsRequest{TableName: fullName("t"), Rows: &btpb.RowSet{RowKeys: [][]byte{key(4096)}}}),
 			reading(&btpb.ReadRowsRequest{TableName: fullName("t"), Rows: &btpb.RowSet{RowKeys: [][]byte{key(4097)}}})},
+		{"rows of an answer", reading(&btpb.ReadRowsRequest{TableName: fullName("t")}), reading(&btpb.ReadRowsRequest{TableName: fullName("t"), RowsLimit: -1})},
 		{"no row key", row(key(1), one), row(nil, one)},
 		{"no mutation", row(key(1), one), row(key(1))},
 		{"no mutation of a condition", check(key(1), passAll(), repeated(1, one), nil), check(key(1), passAll(), nil, nil)},
@@ -257,27 +257,7 @@ func TestNewFamilyIsKnown(t *testing.T) {
 	}
 }
 
-// TestLimitsOfTables has those of a table's ID and of the keys at which it is split.
-func TestLimitsOfTables(t *testing.T) {
-	t.Parallel()
-	admin := openAdmin(t, start(t).ClientOptions())
-	create := func(id, split string) error {
-		return admin.CreatePresplitTable(testContext(t), id, []string{"a", split})
-	}
-	id, key := strings.Repeat("t", 50), strings.Repeat("k", 4096)
-	if err := create(id, key); err != nil {
-		t.Errorf("at the limits: %v", err)
-	}
-	for what, err := range map[string]error{
-		"a long ID": create(id+"t", "k"), "a long key": create("u", key+"k"), "no key": create("v", ""),
-	} {
-		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s: %v, want InvalidArgument", what, err)
-		}
-	}
-}
-
-// TestRowOfAnAnswer has the limit of 256 MB at a smaller size.
+// TestRowOfAnAnswer has the limit of 256 MiB at a smaller size: a filter can return a cell twice.
 func TestRowOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	c := bare(t, func(s *settings) { s.rules.limits.row = 10_000 })
@@ -289,12 +269,21 @@ func TestRowOfAnAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set("a", 10_000-2-chunkOverhead)
+	set("b", 10_000-2-chunkOverhead)
 	if _, err := readChunks(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t")}); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
-	set("b", 10_000-1-chunkOverhead)
-	if _, err := readChunks(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t")}); status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("beyond the limit: %v", err)
+	twice := func(key string) codes.Code {
+		_, err := readChunks(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t"), Rows: &btpb.RowSet{RowKeys: [][]byte{[]byte(key)}}, Filter: &btpb.RowFilter{
+			Filter: &btpb.RowFilter_Interleave_{Interleave: &btpb.RowFilter_Interleave{Filters: []*btpb.RowFilter{passAll(), passAll()}}}}})
+		return status.Code(err)
+	}
+	set("a", 5_000-2-chunkOverhead)
+	if code := twice("a"); code != codes.OK {
+		t.Errorf("twice, at the limit: %v", code)
+	}
+	set("c", 5_000-1-chunkOverhead)
+	if code := twice("c"); code != codes.FailedPrecondition {
+		t.Errorf("twice, beyond the limit: %v", code)
 	}
 }

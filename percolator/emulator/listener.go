@@ -16,6 +16,7 @@ type listener struct {
 	network net.Listener // nil: none
 	inside  *bufconn.Listener
 	conns   chan net.Conn
+	clients connections
 	opened  sync.Once
 	closed  chan struct{}
 	close   sync.Once
@@ -58,7 +59,7 @@ func (l *listener) accept(from net.Listener) {
 			return
 		}
 		select {
-		case l.conns <- conn:
+		case l.conns <- l.clients.add(conn):
 		case <-l.closed:
 			_ = conn.Close()
 			return

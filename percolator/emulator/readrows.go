@@ -34,6 +34,11 @@ const (
 // A row is as of one instant; different rows may be as of different ones, which Bigtable does not
 // promise otherwise either.
 func (g *guard) readRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
+	t, done := g.tables.use(req.TableName)
+	err := checkFamiliesRead(g.familiesOf(ss.Context(), bt, req.TableName, t), req)
+	if done(); err != nil {
+		return err
+	}
 	if g.disks != nil {
 		return g.disks.readRows(g, bt, ss, req)
 	}
@@ -47,7 +52,7 @@ func (g *guard) scanRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb
 	s.ctx, s.wantScanned = withScannedRows(ss.Context())
 
 	rows, ok := newRowSet(req.Rows)
-	if !ok || req.RowsLimit < 0 || req.RequestStatsView == btpb.ReadRowsRequest_REQUEST_STATS_FULL {
+	if !ok || req.RequestStatsView == btpb.ReadRowsRequest_REQUEST_STATS_FULL {
 		s.ctx = ss.Context()
 		return s.whole()
 	}

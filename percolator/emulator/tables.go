@@ -19,7 +19,9 @@ type table struct {
 	users  int // requests that hold a reference; guarded by tables.mu
 	splits atomic.Pointer[[]string]
 
-	families atomic.Pointer[map[string]bool] // nil: unknown
+	families    atomic.Pointer[map[string]bool] // nil: unknown
+	outstanding atomic.Int64                    // mutations
+	sizes       rowSizes                        // guarded by the lock
 }
 
 // use returns the named table; the caller calls done afterwards. A table without users of which
@@ -43,7 +45,7 @@ func (ts *tables) leave(name string, t *table) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.users--
-	if t.users == 0 && t.splits.Load() == nil && t.families.Load() == nil {
+	if t.users == 0 && t.splits.Load() == nil && t.families.Load() == nil && t.sizes.written == nil {
 		delete(ts.byName, name)
 	}
 }

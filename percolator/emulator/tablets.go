@@ -22,10 +22,12 @@ type diskTable struct {
 
 // tablet is a part of a table, from start to the start of the next one.
 type tablet struct {
-	start   string
-	refuse  int // requests that still find it on the move
-	busy    bool
-	waiting [2][]chan struct{} // waiting reads: those of high priority, then others
+	start    string
+	refuse   int // requests that still find it on the move
+	unloaded bool
+	slow     time.Duration // that a request takes besides
+	busy     bool
+	waiting  [2][]chan struct{} // waiting reads: those of high priority, then others
 }
 
 // table returns a table by its ID. The caller holds d.mu.
@@ -70,7 +72,7 @@ func (d *Disks) Split(table, key string) {
 	}
 	old.refuse = 1
 	at := slices.Index(t.tablets, old) + 1
-	t.tablets = slices.Insert(t.tablets, at, &tablet{start: key, refuse: 1})
+	t.tablets = slices.Insert(t.tablets, at, &tablet{start: key, refuse: 1, slow: old.slow})
 }
 
 // Move gives the tablet that has key to another node: the next so many requests that need it get
@@ -91,10 +93,13 @@ func (d *Disks) lookUp(table, key string) (*tablet, error) {
 
 // load refuses one request of a tablet on the move. The caller holds Disks.mu.
 func (t *tablet) load() error {
-	if t.refuse == 0 {
+	switch {
+	case t.unloaded:
+	case t.refuse > 0:
+		t.refuse--
+	default:
 		return nil
 	}
-	t.refuse--
 	return status.Errorf(codes.Unavailable, "the tablet from %q on is being loaded", t.start)
 }
 
@@ -122,7 +127,7 @@ func (d *Disks) enter(ctx context.Context, table, key string, low bool) (leave f
 			return nil, contextStatus(ctx.Err())
 		}
 	}
-	if err := rest(ctx, d.Latency); err != nil {
+	if err := rest(ctx, d.latency(t)); err != nil {
 		leave()
 		return nil, err
 	}
@@ -192,10 +197,11 @@ func (d *Disks) mutate(ctx context.Context, table string, row []byte) error {
 	if d == nil {
 		return nil
 	}
-	if _, err := d.lookUp(tableID(table), string(row)); err != nil {
+	t, err := d.lookUp(tableID(table), string(row))
+	if err != nil {
 		return err
 	}
-	return rest(ctx, d.Latency)
+	return rest(ctx, d.latency(t))
 }
 
 // mutateRows waits for what mutations of many rows cost: the latency once for each tablet.
@@ -204,12 +210,16 @@ func (d *Disks) mutateRows(ctx context.Context, req *btpb.MutateRowsRequest) err
 		return nil
 	}
 	d.mu.Lock()
+	var takes time.Duration
 	needed := map[*tablet]bool{}
 	for _, e := range req.Entries {
-		needed[d.table(tableID(req.TableName)).find(string(e.RowKey))] = true
+		if t := d.table(tableID(req.TableName)).find(string(e.RowKey)); !needed[t] {
+			needed[t] = true
+			takes += d.Latency + t.slow
+		}
 	}
 	d.mu.Unlock()
-	return rest(ctx, time.Duration(len(needed))*d.Latency)
+	return rest(ctx, takes)
 }
 
 // sampleRowKeys answers with the bounds of the tablets.

@@ -32,6 +32,15 @@
 // CheckAndMutateRow) appears again. A [Hold] keeps requests back until the test releases them, even
 // long after the caller has given up.
 //
+// # Bad days of the service
+//
+// [Refuse] answers requests of one client with a status of the service, such as that of
+// [emulator.Overloaded]. What fails for all clients belongs to the emulator: its connections
+// ([OverConnections], [emulator.Server.Connections]), its storage ([emulator.Server.SetFull]), its
+// tablets ([emulator.Disks]), its processor ([emulator.Processor]) and whole requests
+// ([emulator.OnRequest]); pass options with [Emulator], and reach the running one by
+// [Env.Emulator]. In a [Bubble] all of that takes no time.
+//
 // # Observers
 //
 // A test whose observers cause their own runs without end fails by name once a worker of the

@@ -32,6 +32,7 @@ type Env struct {
 
 	t        testing.TB
 	address  string // of the store; "": in memory
+	emulator *emulator.Server
 	options  func() []option.ClientOption
 	calls    []option.ClientOption // after all others: what carries requests out in this process
 	listener string                // of the oracle, if it has one
@@ -91,6 +92,10 @@ func (e *Env) cleanUp(f func()) {
 // Options returns the options with which a Bigtable client, or percolator.NewClient, connects to
 // the store: without faults, each client with a connection of its own.
 func (e *Env) Options() []option.ClientOption { return e.options() }
+
+// Emulator returns the emulator that this environment has started, whose connections and storage a
+// test can have fail; nil if the store is another's ([Address], [Join]).
+func (e *Env) Emulator() *emulator.Server { return e.emulator }
 
 // NewClient makes one more client of the same store and oracle, with its own connection and its own
 // faults, which does not report. It ends the test if that fails; the client is closed when the test
@@ -187,10 +192,11 @@ func (e *Env) startEmulator(set envSettings) {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
 	e.cleanUp(func() { _ = s.Close() })
-	e.options = s.ClientOptions
-	if set.listen { // what other processes see is what this one does
+	e.emulator, e.options = s, s.ClientOptions
+	switch {
+	case set.listen: // what other processes see is what this one does
 		e.address = s.Addr()
-	} else {
+	case !set.connect:
 		e.calls = s.InProcess()
 	}
 }

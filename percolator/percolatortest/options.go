@@ -19,6 +19,7 @@ type envSettings struct {
 	address  string
 	emulator []emulator.Option
 	listen   bool
+	connect  bool
 	client   []ClientOption
 }
 
@@ -47,6 +48,13 @@ func Address(addr string) Option {
 // Emulator has the emulator in this process started with opts.
 func Emulator(opts ...emulator.Option) Option {
 	return envOption(func(s *envSettings) { s.emulator = append(s.emulator, opts...) })
+}
+
+// OverConnections has clients reach the emulator in this process by connections of gRPC, instead of
+// as functions, so that a test can silence, reset or drain them ([emulator.Server.Connections]).
+// Each request costs more of the processor then.
+func OverConnections() Option {
+	return envOption(func(s *envSettings) { s.connect = true })
 }
 
 // Configure makes f change the client's configuration, such as its LockTTL, before the client is

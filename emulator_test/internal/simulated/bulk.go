@@ -83,7 +83,12 @@ func (c *Connection) mutate(ctx context.Context, table string, entries []entry) 
 		if err := checkEntries(left); err != nil {
 			return r.hash, err
 		}
-		if err := r.mutate(ctx, left, attempts); err != nil {
+		leave, err := r.table.admit(mutationsOf(left))
+		if err != nil {
+			return r.hash, err
+		}
+		err = r.mutate(ctx, left, attempts)
+		if leave(); err != nil {
 			return r.hash, err
 		}
 		left = slices.DeleteFunc(left, func(e *entry) bool { return e.err == nil || !repeatedCode(status.Code(e.err)) })
@@ -92,6 +97,13 @@ func (c *Connection) mutate(ctx context.Context, table string, entries []entry) 
 		}
 		return r.hash, nil
 	})
+}
+
+func mutationsOf(entries []*entry) (n int) {
+	for _, e := range entries {
+		n += len(e.changes)
+	}
+	return n
 }
 
 // mutate is one attempt. The tablets apply their entries one after another.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -64,14 +66,16 @@ func NewCluster(cfg Config) *Cluster {
 
 // CreateTable adds a table, or families to one.
 func (c *Cluster) CreateTable(name string, families []string) error {
-	if len(name) > tableIDBytes {
-		return refused("a table ID has %d bytes, more than %d", len(name), tableIDBytes)
+	if err := checkSchema(name, families); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.tables[name]; t != nil {
-		t.addFamilies(families)
-		return nil
+		return t.addFamilies(families)
+	}
+	if len(c.tables) >= tablesMost {
+		return status.Errorf(codes.FailedPrecondition, "the instance has %d tables and no room for another", len(c.tables))
 	}
 	c.tables[name] = newTable(c, name, families)
 	return nil

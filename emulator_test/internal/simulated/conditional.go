@@ -26,6 +26,11 @@ func (c *Connection) CheckAndMutate(ctx context.Context, table, row string, pred
 	if err := checkConditional(m); err != nil {
 		return false, err
 	}
+	leave, err := r.table.admit(max(len(m.onMatch), len(m.not)))
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	r.sends(false, row, m.onMatch)
 	r.sends(false, row, m.not)
 	f := r.fate(true)

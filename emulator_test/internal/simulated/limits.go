@@ -2,6 +2,8 @@ package simulated
 
 import (
 	"math"
+	"regexp"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,8 +18,15 @@ const (
 	rowKeyBytes      = 4 << 10
 	qualifierBytes   = 16 << 10
 	valueBytes       = 100 << 20
-	rowBytes         = 256 << 20 // of a row in an answer
-	tableIDBytes     = 50
+	rowBytes         = 256 << 20 // of a row, stored or in an answer
+	tablesMost       = 1000
+	familiesMost     = 100 // of a table
+	outstandingMost  = 300_000
+)
+
+var (
+	tableIDs  = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
+	familyIDs = regexp.MustCompile(`^[-_.a-zA-Z0-9]{1,64}$`)
 )
 
 func refused(format string, args ...any) error {
@@ -28,6 +37,36 @@ func notFound(message string) error { return status.Error(codes.NotFound, messag
 
 func tooLarge(row string, size int) error {
 	return status.Errorf(codes.FailedPrecondition, "the row %q has %d bytes in this answer, more than %d: use the filter to read less of it", row, size, rowBytes)
+}
+
+func rowFull(table, row string) error {
+	return status.Errorf(codes.FailedPrecondition, "Error while mutating the row %q (%s) : Reached maximum allowed row size.", row, table)
+}
+
+// checkSchema refuses ids that the service does not take, and more families than it takes.
+func checkSchema(table string, families []string) error {
+	if !tableIDs.MatchString(table) {
+		return refused("Invalid id for collection tables, %d bytes", len(table))
+	}
+	if len(families) > familiesMost {
+		return refused("a table would have %d column families, more than %d", len(families), familiesMost)
+	}
+	if slices.ContainsFunc(families, func(id string) bool { return !familyIDs.MatchString(id) }) {
+		return refused("Invalid id for collection columnFamilies")
+	}
+	return nil
+}
+
+// admit counts mutations that have no answer until leave is called, and refuses what is more than a
+// table takes.
+func (t *table) admit(mutations int) (leave func(), err error) {
+	n := int64(mutations)
+	leave = func() { t.outstanding.Add(-n) }
+	if t.outstanding.Add(n) > outstandingMost {
+		leave()
+		return nil, status.Error(codes.ResourceExhausted, "You have reached the limit of total mutations in your queue. Throttle your usage and wait for operations to finish.")
+	}
+	return leave, nil
 }
 
 func noFamily(table, row string) error {

@@ -3,7 +3,9 @@ package simulated_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -66,11 +68,102 @@ func TestWhatTheServiceRefusesIsRefused(t *testing.T) {
 		if _, err := p.ReadRow(ctx, "t", "row", store.Newest([]string{long(20 << 10)}, 0, 1)); code(err) != "InvalidArgument" {
 			t.Errorf("a large filter: %v", err)
 		}
-		if err := c.CreateTable(long(51), nil); code(err) != "InvalidArgument" {
-			t.Errorf("a long name: %v", err)
-		}
 		if rows, err := p.read(); len(rows) > 0 || err != nil {
 			t.Errorf("%q was applied; %v", rows, err)
+		}
+	})
+}
+
+// The simulated store takes the ids, and as many tables and families, as the service does.
+func TestLimitsOfTables(t *testing.T) {
+	t.Parallel()
+	long := func(n int) string { return strings.Repeat("x", n) }
+	simulate(t, simulated.Config{}, func(t *testing.T, c *simulated.Cluster) {
+		for name, want := range map[string]string{long(50): "OK", "_.-": "OK", long(51): "InvalidArgument", "": "InvalidArgument", "-": "InvalidArgument", "a b": "InvalidArgument"} {
+			if err := c.CreateTable(name, nil); code(err) != want {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		for family, want := range map[string]string{long(64): "OK", "-": "OK", long(65): "InvalidArgument", "": "InvalidArgument", "a:b": "InvalidArgument"} {
+			if err := c.CreateTable("families", []string{family}); code(err) != want {
+				t.Errorf("family %q: %v", family, err)
+			}
+		}
+		if err := c.CreateTable("full", numbered(99)); err != nil {
+			t.Error(err)
+		}
+		if err := c.CreateTable("full", []string{"a", "b"}); code(err) != "InvalidArgument" {
+			t.Errorf("101 families: %v", err)
+		}
+		if err := c.CreateTable("full", []string{"a"}); err != nil {
+			t.Errorf("100 families: %v", err)
+		}
+		for _, name := range numbered(1000 - 4 - len(tables)) {
+			if err := c.CreateTable("t"+name, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.CreateTable("another", nil); code(err) != "FailedPrecondition" {
+			t.Errorf("the 1,001st table: %v", err)
+		}
+	})
+}
+
+// A row does not grow beyond 256 MiB.
+func TestLargeRows(t *testing.T) {
+	t.Parallel()
+	simulate(t, simulated.Config{}, func(t *testing.T, c *simulated.Cluster) {
+		p := connect(t, c, "p")
+		ctx, cancel := context.WithTimeout(t.Context(), lifetime)
+		defer cancel()
+		value := make([]byte, 90<<20)
+		cells := func(columns ...string) *store.Mutation {
+			m := store.NewMutation(len(columns))
+			for _, column := range columns {
+				m.Put(layout.DataFamily, column, 5, value)
+			}
+			return m
+		}
+		if _, err := p.MutateRows(ctx, "t", []string{"r"}, []*store.Mutation{cells("a", "b")}); err != nil {
+			t.Fatal(err)
+		}
+		errs, err := p.MutateRows(ctx, "t", []string{"r", "s"}, []*store.Mutation{cells("c"), cells("c")})
+		if err != nil || code(errs[0]) != "FailedPrecondition" || errs[1] != nil {
+			t.Errorf("%v, %v", errs, err)
+		}
+		if _, err := p.CheckAndMutate(ctx, "t", "r", store.Anything(), cells("c"), nil); code(err) != "FailedPrecondition" {
+			t.Errorf("conditional: %v", err)
+		}
+	})
+}
+
+// A table takes 300,000 mutations that have no answer yet.
+func TestOutstandingMutations(t *testing.T) {
+	t.Parallel()
+	simulate(t, simulated.Config{}, func(t *testing.T, c *simulated.Cluster) {
+		p := connect(t, c, "p")
+		ctx, cancel := context.WithTimeout(t.Context(), lifetime)
+		defer cancel()
+		m := store.NewMutation(0)
+		repeat(100_000, func() { m.Put(layout.DataFamily, "c", 6, nil) })
+		var waiting sync.WaitGroup
+		for _, row := range []string{"a", "b", "c"} {
+			waiting.Go(func() {
+				if _, err := p.MutateRows(ctx, "t", []string{row}, []*store.Mutation{m}); err != nil {
+					t.Errorf("at the limit: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := p.write("d"); code(err) != "ResourceExhausted" {
+			t.Errorf("beyond it: %v", err)
+		}
+		if _, err := p.CheckAndMutate(ctx, "t", "d", store.Anything(), nil, put("v")); code(err) != "ResourceExhausted" {
+			t.Errorf("beyond it, conditional: %v", err)
+		}
+		waiting.Wait()
+		if _, err := p.write("d"); err != nil {
+			t.Errorf("after the others: %v", err)
 		}
 	})
 }

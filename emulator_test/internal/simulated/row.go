@@ -85,6 +85,21 @@ func (r *row) sizeOf(it *layout.Item) int64 {
 	return int64(len(r.key) + len(it.Column) + len(it.Value) + cellOverhead)
 }
 
+// outgrows reports whether changes make a row, which is nil if it is missing, larger than the
+// service stores. What they replace or erase counts until then.
+func (r *row) outgrows(key string, changes []store.Change) bool {
+	size := int64(0)
+	if r != nil {
+		size = r.size
+	}
+	for i := range changes {
+		if c := &changes[i]; c.Kind == store.PutVersion {
+			size += int64(len(key) + len(c.Column) + len(c.Value) + cellOverhead)
+		}
+	}
+	return size > rowBytes
+}
+
 // change makes one change, whose value it copies.
 func (r *row) change(c *store.Change) {
 	switch c.Kind {

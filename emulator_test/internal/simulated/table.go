@@ -3,6 +3,7 @@ package simulated
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/btree"
@@ -15,6 +16,8 @@ type table struct {
 	cluster *Cluster
 	name    string
 	hash    uint64
+
+	outstanding atomic.Int64 // mutations without an answer
 
 	mu       sync.Mutex
 	families []string
@@ -33,14 +36,20 @@ func newTable(c *Cluster, name string, families []string) *table {
 		tablets: []*tablet{{}}}
 }
 
-func (t *table) addFamilies(families []string) {
+func (t *table) addFamilies(families []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	all := slices.Clone(t.families)
 	for _, f := range families {
-		if !slices.Contains(t.families, f) {
-			t.families = append(t.families, f)
+		if !slices.Contains(all, f) {
+			all = append(all, f)
 		}
 	}
+	if err := checkSchema(t.name, all); err != nil {
+		return err
+	}
+	t.families = all
+	return nil
 }
 
 // at is a row; nil if it is missing. The caller holds t.mu.
@@ -72,7 +81,14 @@ func (t *table) mutate(key string, changes []store.Change) error {
 	if t.lacks(changes) {
 		return noFamily(t.name, key)
 	}
-	t.change(t.at(key), key, changes)
+	if err := t.cluster.full(changes, false); err != nil {
+		return err
+	}
+	r := t.at(key)
+	if r.outgrows(key, changes) {
+		return rowFull(t.name, key)
+	}
+	t.change(r, key, changes)
 	return nil
 }
 
@@ -83,7 +99,13 @@ func (t *table) checkAndMutate(key string, predicate *store.Query, onMatch, onMi
 	if t.lacks(onMatch) || t.lacks(onMiss) {
 		return false, noFamily(t.name, key)
 	}
+	if err := t.cluster.full(nil, true); err != nil {
+		return false, err
+	}
 	r := t.at(key)
+	if r.outgrows(key, onMatch) || r.outgrows(key, onMiss) {
+		return false, rowFull(t.name, key)
+	}
 	changes := onMiss
 	if matched = r != nil && r.matches(predicate); matched {
 		changes = onMatch
