@@ -20,8 +20,8 @@ import (
 )
 
 // slowDown is how Bigtable asks for less, with a time to wait if told.
-func slowDown(told time.Duration) error {
-	st := status.New(codes.ResourceExhausted, "limit of total mutations in your queue")
+func slowDown(code codes.Code, told time.Duration) error {
+	st := status.New(code, "limit of total mutations in your queue")
 	if told > 0 {
 		st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(told)})
 	}
@@ -70,7 +70,7 @@ func overload(t *testing.T, refused []string, told time.Duration) int {
 		}
 		for _, m := range refused {
 			if r.Method == m {
-				return percolatortest.Refuse(slowDown(told))
+				return percolatortest.Refuse(slowDown(codes.ResourceExhausted, told))
 			}
 		}
 		return percolatortest.Pass
@@ -115,4 +115,55 @@ func overload(t *testing.T, refused []string, told time.Duration) int {
 	all.Wait()
 	fixture.Must(t, c.Flush(ctx))
 	return len(faults.Requests()) + len(faults.JournalRequests())
+}
+
+// Whoever is told to wait sends nothing to that table meanwhile, whatever the code says, and
+// whichever request was told.
+func TestClientWaitsAsItIsTold(t *testing.T) {
+	t.Parallel()
+	const told = 2 * time.Second
+	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted} {
+		for _, method := range []string{percolatortest.CheckAndMutateRow, percolatortest.ReadRows} {
+			t.Run(fmt.Sprint(code, method), func(t *testing.T) {
+				t.Parallel()
+				percolatortest.Bubble(t, func(t *testing.T) {
+					ctx, env := fixture.Context(t), fixture.NewEnv(t)
+					fixture.Put(t, ctx, env.Client, "r", "c", "v")
+					fixture.Must(t, env.Client.Flush(ctx))
+					var mu sync.Mutex
+					var asked time.Time
+					early := 0
+					env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+						mu.Lock()
+						defer mu.Unlock()
+						switch {
+						case r.Table != "t":
+						case asked.IsZero() && r.Method == method:
+							asked = time.Now()
+							return percolatortest.Refuse(slowDown(code, told))
+						case !asked.IsZero() && time.Since(asked) < told:
+							early++
+						}
+						return percolatortest.Pass
+					})
+					var all sync.WaitGroup
+					for range 20 {
+						all.Go(func() {
+							_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+								_, err := tx.Get(ctx, fixture.Cell("r", "c"))
+								return errors.Join(err, tx.Set(fixture.Cell("r", "c"), []byte("w")))
+							})
+							if err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					all.Wait()
+					if asked.IsZero() || early > 20 { // what was in flight when it was told
+						t.Errorf("%d requests within %v of being told to wait that long", early, told)
+					}
+				})
+			})
+		}
+	}
 }

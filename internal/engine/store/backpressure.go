@@ -63,9 +63,6 @@ func (b *Backpressure) of(table string) *tablePressure {
 
 // Tables names the tables under pressure.
 func (b *Backpressure) Tables() []string {
-	if b.Asked.Load() == 0 {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Sorted(maps.Keys(b.under))
@@ -112,6 +109,20 @@ func (b *Backpressure) note(table string, pressed bool) {
 		b.Logger.Warn("Bigtable asks to slow down; requests wait, background work first", "table", table)
 	default:
 		b.Logger.Info("Bigtable no longer asks to slow down", "table", table)
+	}
+}
+
+// told notes how long an answer says to wait. Google's client hides that of conditional mutations,
+// and repeats the rest by itself.
+func (b *Backpressure) told(table string, err error) {
+	if wait, _ := retry.SlowDown(err); wait > 0 {
+		if status.Code(err) != codes.ResourceExhausted { // as leave counts it
+			b.Asked.Add(1)
+		}
+		p, now := b.of(table), time.Now()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.lower(admission{started: now}, now, wait)
 	}
 }
 
@@ -244,6 +255,7 @@ func (a admission) leave(err error) {
 	defer p.mu.Unlock()
 	switch {
 	case less:
+		p.all.Asked.Add(1)
 		p.lower(a, now, told)
 	case p.limit > 0:
 		p.grow(a)
@@ -256,7 +268,6 @@ func (a admission) leave(err error) {
 // lower halves what may be in flight, once for all requests that were sent before it was lowered
 // last. The caller holds p.mu.
 func (p *tablePressure) lower(a admission, now time.Time, told time.Duration) {
-	p.all.Asked.Add(1)
 	p.asked = now
 	if p.until = later(p.until, now.Add(min(told, maxToldPause))); a.started.Before(p.lowered) {
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,7 @@ type pool struct {
 	conns  sync.Map        // *grpc.ClientConn → *conn
 	pings  slowness
 	tell   atomic.Pointer[func(silent bool)] // called when a connection falls silent, and when that ends
+	asked  atomic.Pointer[Backpressure]      // is told what Bigtable says of how long to wait
 	warmed atomic.Bool                       // a connection has answered its first ping
 
 	mu     sync.Mutex // guards what follows, which is that of Google's own pings
@@ -79,6 +81,7 @@ func (p *pool) unary(ctx context.Context, method string, req, reply any, cc *grp
 	if err != nil {
 		return err
 	}
+	a.names(req)
 	return a.end(invoke(a.ctx, method, req, reply, cc, opts...))
 }
 
@@ -176,6 +179,14 @@ type attempt struct {
 	cancel  context.CancelFunc
 	started time.Time
 	givenUp atomic.Bool
+	table   string // "": not known
+}
+
+// names notes the table that a request names.
+func (a *attempt) names(req any) {
+	if r, ok := req.(interface{ GetTableName() string }); ok {
+		a.table = r.GetTableName()[strings.LastIndexByte(r.GetTableName(), '/')+1:]
+	}
 }
 
 // errSilent leaves open what became of the request.
@@ -210,6 +221,11 @@ func (a *attempt) end(err error) error {
 	a.conn.mu.Lock()
 	delete(a.conn.attempts, a)
 	a.conn.mu.Unlock()
+	if err != nil && err != io.EOF && a.table != "" {
+		if asked := a.conn.pool.asked.Load(); asked != nil {
+			asked.told(a.table, err)
+		}
+	}
 	if err != nil && err != io.EOF && a.givenUp.Load() {
 		AttemptsOf(a.ctx).lost()
 		return errSilent
@@ -224,6 +240,7 @@ type watchedStream struct {
 }
 
 func (s *watchedStream) SendMsg(m any) error {
+	s.attempt.names(m)
 	err := s.ClientStream.SendMsg(m)
 	if err == nil || err == io.EOF { // RecvMsg says why
 		return err
@@ -334,8 +351,9 @@ func (c *conn) fall(silent bool) {
 	}
 }
 
-// ReportSilence counts and logs silent connections of s.
-func (s *Store) ReportSilence(logger *slog.Logger) {
+// Listen has the connections tell what they see: silence is counted and logged, and what Bigtable
+// says of how long to wait holds for all requests to a table.
+func (s *Store) Listen(logger *slog.Logger) {
 	g, ok := s.backend.(*google)
 	if !ok {
 		return
@@ -349,6 +367,8 @@ func (s *Store) ReportSilence(logger *slog.Logger) {
 			logger.Info("a connection to Bigtable that did not answer is back, or replaced")
 		}
 	}
-	g.connection.conns.tell.Store(&tell)
-	g.background.conns.tell.Store(&tell)
+	for _, c := range []*connection{g.connection, g.background} {
+		c.conns.tell.Store(&tell)
+		c.conns.asked.Store(&s.Pressure)
+	}
 }
