@@ -39,7 +39,7 @@ var (
 	ErrSnapshotTooOld = errors.New("snapshot too old")
 	// ErrOverloaded: Bigtable has asked to slow down until the context ended; what was sent may have
 	// been applied. Add nodes, or send less; percolator check names the tables.
-	ErrOverloaded = errors.New("Bigtable is overloaded")
+	ErrOverloaded = errors.New("overloaded")
 )
 
 // Errors that the caller has to mend.
