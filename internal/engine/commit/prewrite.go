@@ -222,7 +222,8 @@ const fewColumns = 4
 // span may cover columns of the row's earlier chunks, so only the first chunk may ask for any lock.
 func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
-	conflicts, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
+	conflicts, err := cm.c.Store.CheckAndMutateOnMiss(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first),
+		2*len(chunk), func() *store.Mutation { return cm.prewriteMutation(chunk) })
 	if err == nil && !conflicts {
 		cm.note(rw, touched)
 		return nil
@@ -249,7 +250,7 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 		if err := ctx.Err(); err != nil {
 			return retry.WithContext(ctx, err)
 		}
-		conflict, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, predicate, nil, cm.prewriteMutation(chunk))
+		conflict, err := cm.c.Store.CheckAndMutateOnMiss(ctx, rw.table, rw.row, predicate, 2*len(chunk), func() *store.Mutation { return cm.prewriteMutation(chunk) })
 		switch {
 		case err == nil && !conflict:
 			cm.note(rw, touched)

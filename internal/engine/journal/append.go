@@ -384,7 +384,7 @@ func (a *Appender) mutate(ctx context.Context, key string, mut *store.Mutation) 
 func (a *Appender) hedge(s *stream, batch []*part, answered *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if *answered || a.closed {
+	if *answered || a.closed || a.store.Pressure.Of(model.JournalTable) { // it may wait for its turn
 		return
 	}
 	at := slices.Index(a.streams, s)

@@ -77,10 +77,13 @@ func (a *Attempts) Sent() {
 	}
 }
 
-// lost tells that no server has had the last attempt: that says nothing about its rows.
+// lost tells that the last attempt says nothing about its rows: no server has had it, or it was
+// asked to come later. Telling it twice is as good.
 func (a *Attempts) lost() {
 	if a != nil {
-		a.n.Add(-1)
+		if n := a.n.Load(); n > 0 {
+			a.n.CompareAndSwap(n, n-1)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -23,7 +24,8 @@ import (
 // exponentially; half as many as before are in flight; and each answer that does not ask again
 // allows more, as TCP's congestion control does: one more for each until half of what was too much,
 // then one more for each round; and twice as many after each second without a word. Background work
-// goes last, and has half of what is allowed.
+// goes last, with half of what is allowed, but has one turn of eight. Where it has a profile of its
+// own, what Bigtable says to it is for it alone.
 //
 // The table stays under pressure until nothing waits and nobody was asked for calmAfter.
 //
@@ -36,7 +38,8 @@ const (
 	calmAfter       = 10 * time.Second
 	relaxEvery      = time.Second
 	maxLimit        = 1 << 20
-	outstandingMost = 100_000
+	outstandingMost = 200_000
+	foregroundMost  = 7 // requests in a row that go before one in the background
 	giveWayMost     = 10 * time.Second
 	giveWayStep     = 20 * time.Millisecond
 )
@@ -47,17 +50,25 @@ type Backpressure struct {
 	Logger *slog.Logger // nil: nothing is logged
 	Asked  atomic.Int64 // answers that asked to slow down
 
-	tables sync.Map // name → *tablePressure
+	divided bool     // background work has an app profile of its own, which Bigtable refuses first
+	tables  sync.Map // pressed → *tablePressure
 
 	mu    sync.Mutex
-	under map[string]bool // tables under pressure; guarded by mu
+	under map[pressed]bool // what is under pressure; guarded by mu
 }
 
-func (b *Backpressure) of(table string) *tablePressure {
-	if p, ok := b.tables.Load(table); ok {
+// pressed is a table, and whether it is that of background work with a profile of its own.
+type pressed struct {
+	table      string
+	background bool
+}
+
+func (b *Backpressure) of(what pressed) *tablePressure {
+	what.background = what.background && b.divided
+	if p, ok := b.tables.Load(what); ok {
 		return p.(*tablePressure)
 	}
-	p, _ := b.tables.LoadOrStore(table, &tablePressure{all: b, table: table})
+	p, _ := b.tables.LoadOrStore(what, &tablePressure{all: b, what: what, room: semaphore.NewWeighted(outstandingMost)})
 	return p.(*tablePressure)
 }
 
@@ -65,7 +76,19 @@ func (b *Backpressure) of(table string) *tablePressure {
 func (b *Backpressure) Tables() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Sorted(maps.Keys(b.under))
+	names := make([]string, 0, len(b.under))
+	for what := range b.under {
+		names = append(names, what.table)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Of reports whether Bigtable asks to slow down on a table.
+func (b *Backpressure) Of(table string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.under[pressed{table, false}]
 }
 
 // GiveWay waits while requests to any table wait because of its pressure, for at most giveWayMost.
@@ -81,8 +104,14 @@ func (b *Backpressure) GiveWay(ctx context.Context) error {
 
 // acute reports whether requests to a table wait, or would.
 func (b *Backpressure) acute() bool {
-	for _, name := range b.Tables() {
-		p := b.of(name)
+	b.mu.Lock()
+	under := slices.Collect(maps.Keys(b.under))
+	b.mu.Unlock()
+	for _, what := range under {
+		if what.background {
+			continue
+		}
+		p := b.of(what)
 		p.mu.Lock()
 		waits := p.waiting[foreground].Len() > 0 || time.Now().Before(p.until)
 		p.mu.Unlock()
@@ -94,32 +123,32 @@ func (b *Backpressure) acute() bool {
 }
 
 // note keeps which tables are under pressure, and says so.
-func (b *Backpressure) note(table string, pressed bool) {
+func (b *Backpressure) note(what pressed, slow bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.under == nil {
-		b.under = map[string]bool{}
+		b.under = map[pressed]bool{}
 	}
-	if b.under[table] = true; !pressed {
-		delete(b.under, table)
+	if b.under[what] = true; !slow {
+		delete(b.under, what)
 	}
-	switch {
+	switch { // not here: requests wait for this lock
 	case b.Logger == nil:
-	case pressed:
-		b.Logger.Warn("Bigtable asks to slow down; requests wait, background work first", "table", table)
+	case slow:
+		go b.Logger.Warn("Bigtable asks to slow down; requests wait, background work first", "table", what.table, "background", what.background)
 	default:
-		b.Logger.Info("Bigtable no longer asks to slow down", "table", table)
+		go b.Logger.Info("Bigtable no longer asks to slow down", "table", what.table, "background", what.background)
 	}
 }
 
 // told notes how long an answer says to wait. Google's client hides that of conditional mutations,
 // and repeats the rest by itself.
-func (b *Backpressure) told(table string, err error) {
+func (b *Backpressure) told(what pressed, err error) {
 	if wait, _ := retry.SlowDown(err); wait > 0 {
 		if status.Code(err) != codes.ResourceExhausted { // as leave counts it
 			b.Asked.Add(1)
 		}
-		p, now := b.of(table), time.Now()
+		p, now := b.of(what), time.Now()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.lower(admission{started: now}, now, wait)
@@ -128,13 +157,14 @@ func (b *Backpressure) told(table string, err error) {
 
 // tablePressure is calm, or under pressure: limit > 0.
 type tablePressure struct {
-	all   *Backpressure
-	table string
+	all  *Backpressure
+	what pressed
+	room *semaphore.Weighted // for mutations in flight
 
-	mu        sync.Mutex
-	inFlight  int // requests
-	mutations int // in them
-	waiting   [2]list.List
+	mu       sync.Mutex
+	inFlight int // requests
+	waiting  [2]list.List
+	passed   int // requests that went before one that waits in the background
 
 	limit   int       // of requests in flight; 0: none
 	slow    int       // from here on the limit grows slowly
@@ -156,7 +186,7 @@ const (
 // admission is a request that was sent.
 type admission struct {
 	table     *tablePressure
-	mutations int
+	mutations int64
 	started   time.Time
 }
 
@@ -168,15 +198,18 @@ type waiter struct {
 
 // admit waits until a request to a table may be sent.
 func (s *Store) admit(ctx context.Context, table string, mutations int) (admission, error) {
-	p := s.Pressure.of(table)
-	a := admission{table: p, mutations: min(mutations, outstandingMost)}
 	class := foreground
 	if isBackground(ctx) {
 		class = background
 	}
+	p := s.Pressure.of(pressed{table, class == background})
+	a := admission{table: p, mutations: int64(min(mutations, outstandingMost))}
+	if a.mutations > 0 && p.room.Acquire(ctx, a.mutations) != nil {
+		return admission{}, fmt.Errorf("percolator: too many mutations of this client are in flight: %w", ctx.Err())
+	}
 	p.mu.Lock()
 	now := time.Now()
-	if !p.until.After(now) && p.waiting[foreground].Len()+p.waiting[background].Len() == 0 && p.hasRoom(a, class) {
+	if !p.until.After(now) && p.waiting[foreground].Len()+p.waiting[background].Len() == 0 && p.hasRoom(class) {
 		p.send(&a, now)
 		p.mu.Unlock()
 		return a, nil
@@ -185,21 +218,26 @@ func (s *Store) admit(ctx context.Context, table string, mutations int) (admissi
 	at := p.waiting[class].PushBack(w)
 	p.grant()
 	p.mu.Unlock()
+	ended := ctx
 	select {
 	case <-w.granted:
 		return w.admission, nil
 	case <-ctx.Done():
+	case <-s.Background.Done():
+		ended = s.Background
 	}
 	p.mu.Lock()
 	sent := !w.started.IsZero()
 	if !sent {
 		p.waiting[class].Remove(at)
+		p.room.Release(a.mutations)
+		p.grant()
 	}
 	p.mu.Unlock()
 	if sent {
-		w.leave(nil)
+		w.leave(context.Canceled)
 	}
-	return admission{}, s.Err(ctx, table, fmt.Errorf("%w: %w", errPressed, ctx.Err()))
+	return admission{}, fmt.Errorf("%w: %w", errPressed, ended.Err())
 }
 
 // errPressed ends a request that was not sent before its context ended.
@@ -208,7 +246,6 @@ var errPressed = status.Error(codes.ResourceExhausted, "the request waited for i
 // send counts a request; the caller holds p.mu.
 func (p *tablePressure) send(a *admission, now time.Time) {
 	p.inFlight++
-	p.mutations += a.mutations
 	a.started = now
 }
 
@@ -226,25 +263,33 @@ func (p *tablePressure) grant() {
 		}
 		return
 	}
-	for class := range p.waiting {
-		for at := p.waiting[class].Front(); at != nil; at = p.waiting[class].Front() {
-			w := at.Value.(*waiter)
-			if !p.hasRoom(w.admission, class) {
-				return
-			}
-			p.waiting[class].Remove(at)
-			p.send(&w.admission, now)
-			close(w.granted)
+	for {
+		class := foreground
+		if p.waiting[background].Len() > 0 && (p.waiting[foreground].Len() == 0 || p.passed >= foregroundMost) {
+			class = background
 		}
+		at := p.waiting[class].Front()
+		if at == nil || !p.hasRoom(class) {
+			return
+		}
+		if p.passed++; class == background || p.waiting[background].Len() == 0 {
+			p.passed = 0
+		}
+		w := at.Value.(*waiter)
+		p.waiting[class].Remove(at)
+		p.send(&w.admission, now)
+		close(w.granted)
 	}
 }
 
-func (p *tablePressure) hasRoom(a admission, class int) bool {
+// hasRoom reports whether one more request may be in flight. What is in the background has half of
+// that, but for its turn.
+func (p *tablePressure) hasRoom(class int) bool {
 	limit := p.limit
-	if class == background {
+	if class == background && p.passed < foregroundMost {
 		limit = (limit + 1) / 2
 	}
-	return (limit == 0 || p.inFlight < limit) && (p.mutations == 0 || p.mutations+a.mutations <= outstandingMost)
+	return limit == 0 || p.inFlight < limit
 }
 
 // leave ends a request with what came of it.
@@ -257,11 +302,11 @@ func (a admission) leave(err error) {
 	case less:
 		p.all.Asked.Add(1)
 		p.lower(a, now, told)
-	case p.limit > 0:
+	case p.limit > 0 && !retry.Ambiguous(err):
 		p.grow(a)
 	}
 	p.inFlight--
-	p.mutations -= a.mutations
+	p.room.Release(a.mutations)
 	p.grant()
 }
 
@@ -273,7 +318,7 @@ func (p *tablePressure) lower(a admission, now time.Time, told time.Duration) {
 		return
 	}
 	if p.limit == 0 {
-		p.all.note(p.table, true)
+		p.all.note(p.what, true)
 		time.AfterFunc(relaxEvery, p.relax)
 	}
 	if p.limit == 0 || p.grown {
@@ -309,9 +354,9 @@ func (p *tablePressure) relax() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	quiet := time.Since(p.asked)
-	if quiet >= calmAfter && p.waiting[foreground].Len()+p.waiting[background].Len() == 0 {
+	if quiet >= calmAfter && !time.Now().Before(p.until) && p.waiting[foreground].Len()+p.waiting[background].Len() == 0 {
 		p.limit = 0
-		p.all.note(p.table, false)
+		p.all.note(p.what, false)
 		return
 	}
 	if quiet >= relaxEvery {

@@ -387,7 +387,7 @@ func TestOutstandingMutations(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if b.most != 2 || b.sent != 20 {
+		if b.most != 5 || b.sent != 20 {
 			t.Errorf("%d requests of 40,000 mutations at once, %d in all", b.most, b.sent)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -30,8 +31,9 @@ const (
 // RequestRows is the most rows that one request names.
 const RequestRows = 512
 
-// bulkMost is what one request of the bulk writer carries. Bigtable takes 100,000 mutations.
-var bulkMost = Load{Rows: RequestRows, Bytes: 4 << 20, Mutations: 100_000}
+// bulkMost is what one request of the bulk writer carries. Bigtable takes 100,000
+// mutations; many requests are to be in flight (outstandingMost).
+var bulkMost = Load{Rows: RequestRows, Bytes: 4 << 20, Mutations: 10_000}
 
 // RowMutation is one row's share of something that needs no condition: phase two, clean-up, erased
 // notifications.
@@ -272,7 +274,7 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 	for i, m := range batch {
 		switch {
 		case answered[i]:
-		case err != nil && b.ctx.Err() == nil && !time.Now().Before(deadline) && m.Deadline.After(deadline):
+		case (err != nil || errs != nil && asksToWait(errs[i])) && b.ctx.Err() == nil && !time.Now().Before(deadline) && m.Deadline.After(deadline):
 			again = append(again, m)
 		case err == nil && errs != nil:
 			b.finish(m, errs[i])
@@ -281,6 +283,11 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 		}
 	}
 	return again
+}
+
+func asksToWait(err error) bool {
+	_, slow := retry.SlowDown(err)
+	return slow
 }
 
 // finish answers a mutation that has a place.

@@ -108,7 +108,7 @@ func TestBulkRequestsAreBound(t *testing.T) {
 	t.Parallel()
 	for name, muts := range map[string][]RowMutation{
 		"bytes":     rowMutations("a", 200, 1, 100<<10),
-		"mutations": rowMutations("a", 20, 30_000, 0),
+		"mutations": rowMutations("a", 20, 3_000, 0),
 	} {
 		backend, w := newTabletBackend(t)
 		if err := w.Do(t.Context(), muts); err != nil {

@@ -50,9 +50,9 @@ type pool struct {
 	life   context.Context // that of the client
 	conns  sync.Map        // *grpc.ClientConn → *conn
 	pings  slowness
-	tell   atomic.Pointer[func(silent bool)] // called when a connection falls silent, and when that ends
-	asked  atomic.Pointer[Backpressure]      // is told what Bigtable says of how long to wait
-	warmed atomic.Bool                       // a connection has answered its first ping
+	tell   atomic.Pointer[func(silent bool)]             // called when a connection falls silent, and when that ends
+	asked  atomic.Pointer[func(table string, err error)] // called with each error
+	warmed atomic.Bool                                   // a connection has answered its first ping
 
 	mu     sync.Mutex // guards what follows, which is that of Google's own pings
 	ping   *btpb.PingAndWarmRequest
@@ -75,6 +75,7 @@ func (p *pool) unary(ctx context.Context, method string, req, reply any, cc *grp
 		if ctx.Value(asking{}) != nil {
 			return invoke(ctx, method, req, reply, cc, opts...)
 		}
+		p.conn(cc) // others ask it even if it has no requests
 		return p.warm(ctx, ping, func(ctx context.Context) error { return invoke(ctx, method, req, reply, cc, opts...) })
 	}
 	a, err := p.conn(cc).start(ctx)
@@ -119,14 +120,14 @@ func (p *pool) warm(ctx context.Context, ping *btpb.PingAndWarmRequest, invoke f
 }
 
 // ask pings a connection. Any answer is one.
-func (p *pool) ask(cc *grpc.ClientConn) error {
+func (p *pool) ask(cc *grpc.ClientConn, within time.Duration) error {
 	p.mu.Lock()
 	ping, header := p.ping, p.header
 	p.mu.Unlock()
 	if ping == nil { // no connection was warmed, so nobody may be allowed to ask
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithValue(metadata.NewOutgoingContext(p.life, header), asking{}, true), pingMost)
+	ctx, cancel := context.WithTimeout(context.WithValue(metadata.NewOutgoingContext(p.life, header), asking{}, true), within)
 	defer cancel()
 	err := cc.Invoke(ctx, btpb.Bigtable_PingAndWarm_FullMethodName, ping, new(btpb.PingAndWarmResponse))
 	switch status.Code(err) {
@@ -157,6 +158,28 @@ func (p *pool) heardBeside(c *conn, since time.Time) (heard bool) {
 		return !heard
 	})
 	return heard
+}
+
+// askBeside reports whether a connection other than c answers, where requests are so few that none
+// has been heard. It asks one.
+func (p *pool) askBeside(c *conn) (answers bool) {
+	p.conns.Range(func(_, o any) bool {
+		other := o.(*conn)
+		if other == c || other.isSilent() {
+			return true
+		}
+		if answers = p.ask(other.cc, pingWithin) == nil; answers {
+			other.heard.Store(time.Now().UnixNano())
+		}
+		return false
+	})
+	return answers
+}
+
+func (c *conn) isSilent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.silent
 }
 
 // conn is a connection: idle, watched or silent. It is watched while attempts wait for it, and
@@ -223,7 +246,7 @@ func (a *attempt) end(err error) error {
 	a.conn.mu.Unlock()
 	if err != nil && err != io.EOF && a.table != "" {
 		if asked := a.conn.pool.asked.Load(); asked != nil {
-			asked.told(a.table, err)
+			(*asked)(a.table, err)
 		}
 	}
 	if err != nil && err != io.EOF && a.givenUp.Load() {
@@ -280,7 +303,7 @@ func (c *conn) check() {
 // quietIn says in what time to ask, and whether to go on. It forgets attempts whose callers have
 // left without reading to the end.
 func (c *conn) quietIn() (wait time.Duration, watched bool) {
-	closed := c.cc.GetState() == connectivity.Shutdown
+	closed := c.cc.GetState() == connectivity.Shutdown || c.pool.life.Err() != nil
 	if closed {
 		c.pool.conns.Delete(c.cc)
 		c.fall(false)
@@ -312,7 +335,7 @@ func (c *conn) quietIn() (wait time.Duration, watched bool) {
 func (c *conn) question() {
 	asked := time.Now()
 	answer := make(chan error, 1)
-	go func() { answer <- c.pool.ask(c.cc) }()
+	go func() { answer <- c.pool.ask(c.cc, pingMost) }()
 	verdict := time.NewTicker(min(max(pingWithin, 2*c.pool.pings.Recent()), pingMost))
 	defer verdict.Stop()
 	for {
@@ -325,7 +348,7 @@ func (c *conn) question() {
 			}
 			return
 		case <-verdict.C:
-			if c.heard.Load() <= asked.UnixNano() && c.pool.heardBeside(c, asked) {
+			if c.heard.Load() <= asked.UnixNano() && (c.pool.heardBeside(c, asked) || c.pool.askBeside(c)) {
 				c.fall(true)
 			}
 		}
@@ -367,8 +390,10 @@ func (s *Store) Listen(logger *slog.Logger) {
 			logger.Info("a connection to Bigtable that did not answer is back, or replaced")
 		}
 	}
+	s.Pressure.divided = g.background != g.connection
 	for _, c := range []*connection{g.connection, g.background} {
+		asked := func(table string, err error) { s.Pressure.told(pressed{table, c != g.connection}, err) }
 		c.conns.tell.Store(&tell)
-		c.conns.asked.Store(&s.Pressure)
+		c.conns.asked.Store(&asked)
 	}
 }

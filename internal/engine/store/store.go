@@ -117,6 +117,7 @@ func (s *Store) calmly(ctx context.Context, table string, mutations int, send fu
 		if _, slow := retry.SlowDown(err); !slow || ctx.Err() != nil {
 			return err
 		}
+		AttemptsOf(ctx).lost() // it says nothing about the rows
 	}
 }
 
@@ -158,8 +159,10 @@ func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, 
 	err := s.calmly(ctx, table, 0, func() error {
 		ask, most := rows, limit
 		if last != "" { // it is repeated from where it had come to
-			if most -= visited; limit > 0 && most == 0 {
-				return nil
+			if limit > 0 {
+				if most -= visited; most == 0 {
+					return nil
+				}
 			}
 			if ask = rows.past(last); ask.none() {
 				return nil
@@ -182,23 +185,35 @@ func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, 
 // CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and
 // reports which. Either may be nil. After an ambiguous error the store may have applied it.
 func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {
+	return s.checkAndMutate(ctx, table, row, predicate, max(onMatch.len(), onMiss.len()), func() (*Mutation, *Mutation) { return onMatch, onMiss })
+}
+
+// CheckAndMutateOnMiss is CheckAndMutate with a mutation that is made when the request is sent,
+// which may be long after the call: it has so many changes.
+func (s *Store) CheckAndMutateOnMiss(ctx context.Context, table, row string, predicate Query, changes int, onMiss func() *Mutation) (matched bool, err error) {
+	return s.checkAndMutate(ctx, table, row, predicate, changes, func() (*Mutation, *Mutation) { return nil, onMiss() })
+}
+
+func (s *Store) checkAndMutate(ctx context.Context, table, row string, predicate Query, changes int, mutations func() (onMatch, onMiss *Mutation)) (matched bool, err error) {
 	if err := s.usable(ctx); err != nil {
 		return false, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	a, err := s.admit(ctx, table, max(onMatch.len(), onMiss.len()))
+	asked := time.Now()
+	a, err := s.admit(ctx, table, changes)
 	if err != nil {
-		return false, err
+		return false, s.Err(ctx, table, err)
 	}
 	s.Count.CheckAndMutate.Add(1)
 	s.Count.RowsMutated.Add(1)
 	s.Outage.Asked()
 	started := time.Now()
+	onMatch, onMiss := mutations()
 	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
 	a.leave(err)
 	s.took(ctx, telemetry.OpCheckAndMutate, table, started, err)
-	s.Conditional.Note(time.Since(started))
+	s.Conditional.Note(time.Since(asked))
 	return matched, s.Err(ctx, table, err)
 }
 
@@ -250,8 +265,17 @@ func (s *Store) mutateRows(ctx context.Context, table string, b *bulk) (err erro
 	started := time.Now()
 	errs, err := s.backend.MutateRows(ctx, table, rows, muts)
 	s.took(ctx, telemetry.OpMutateRows, table, started, err)
-	if err != nil {
+	if err != nil && len(b.left) == len(b.rows) {
 		b.errs = nil
+		return err
+	}
+	if err != nil { // the others have their answers
+		for _, at := range b.left {
+			b.errs[at] = err
+		}
+		if _, slow := retry.SlowDown(err); !slow {
+			err = nil
+		}
 		return err
 	}
 	sent := b.left
