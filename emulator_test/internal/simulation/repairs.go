@@ -78,13 +78,13 @@ func (w *world) repairAndCompare(ctx context.Context, p *process, c *copies) err
 	}
 	by := &bystanders{repaired: make(chan struct{})}
 	report, err := w.repairBeside(ctx, c.to, by)
+	if report.Found > 0 || report.Audited > 0 {
+		w.problem("the repair found %d: %v, and its audit %d: %v", report.Found, report.Findings, report.Audited, report.Audit)
+	}
 	if err != nil {
 		return err
 	}
 	w.note("repaired: %+v", report)
-	if report.Found > 0 || report.Audited > 0 {
-		w.problem("the repair found %d: %v, and its audit %d: %v", report.Found, report.Findings, report.Audited, report.Audit)
-	}
 	w.note("beside it %d transactions committed, %d did not", len(by.committed), by.refused)
 	changed := false // by who began as the repair had just ended
 	for _, s := range by.committed {
