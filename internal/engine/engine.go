@@ -97,7 +97,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 	e.Store = store.New(context.Background(), backend, &telemetry.Counters{})
 	e.Store.Trace = telemetry.NewSpans(e.providers.Tracer)
 	e.Store.Outage = &store.Outage{What: "the store", Logger: e.Config.Logger, Over: e.Store.Background}
-	e.Store.Pressure.Logger = e.Config.Logger
+	e.Store.Pressure.Logger, e.Store.Pressure.Over = e.Config.Logger, e.Store.Background
 	e.Store.Listen(e.Config.Logger)
 	if e.Store.Metrics, err = telemetry.NewInstruments(e.providers.Meter); err != nil {
 		return fmt.Errorf("percolator: making metrics: %w", err)

@@ -41,7 +41,8 @@ func TestEpisodes(t *testing.T) {
 	}
 }
 
-// TestEveryFaultHappens: among some dozen episodes with all that can go wrong is each kind of fault.
+// TestEveryFaultHappens: among some dozen episodes with all that can go wrong is each kind of
+// fault.
 func TestEveryFaultHappens(t *testing.T) {
 	fixture.Slow(t)
 	mustHappen(t, EveryFault(), everyFault)

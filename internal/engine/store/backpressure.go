@@ -47,8 +47,9 @@ const (
 // Backpressure is what Bigtable says of each table. The zero value is ready; it is safe for
 // concurrent use.
 type Backpressure struct {
-	Logger *slog.Logger // nil: nothing is logged
-	Asked  atomic.Int64 // answers that asked to slow down
+	Logger *slog.Logger    // nil: nothing is logged
+	Over   context.Context // nothing is logged after it has ended; nil: it never does
+	Asked  atomic.Int64    // answers that asked to slow down
 
 	divided bool     // background work has an app profile of its own, which Bigtable refuses first
 	tables  sync.Map // pressed → *tablePressure
@@ -133,7 +134,7 @@ func (b *Backpressure) note(what pressed, slow bool) {
 		delete(b.under, what)
 	}
 	switch { // not here: requests wait for this lock
-	case b.Logger == nil:
+	case b.Logger == nil, b.Over != nil && b.Over.Err() != nil:
 	case slow:
 		go b.Logger.Warn("Bigtable asks to slow down; requests wait, background work first", "table", what.table, "background", what.background)
 	default:

@@ -382,10 +382,12 @@ func (s *Store) Listen(logger *slog.Logger) {
 		return
 	}
 	tell := func(silent bool) {
-		if silent {
+		switch {
+		case s.Background.Err() != nil: // the client is closed
+		case silent:
 			s.Count.SilentConnections.Add(1)
 			logger.Warn("a connection to Bigtable does not answer; requests go to the others", "for", quietAfter+pingWithin)
-		} else {
+		default:
 			s.Count.SilentConnections.Add(-1)
 			logger.Info("a connection to Bigtable that did not answer is back, or replaced")
 		}
