@@ -28,6 +28,11 @@ func (r *request) fate(mutates bool) (f fate) {
 	if c.faults.rates.Load() == nil {
 		return f
 	}
+	if f.failed = c.overloaded(r.hash); f.failed != nil {
+		f.lost = true
+		return f
+	}
+	f.out += c.queued() + r.slow
 	left := time.Until(r.deadline)
 	if c.faults.strikes(SlowDisk, r.hash) {
 		f.out = r.hash.with(slowMark).spread(left)

@@ -26,11 +26,15 @@ const (
 	TabletAway                   // no server has the tablet, for a time
 	SlowDisk                     // it takes up to the whole time until its deadline
 	SlowAnswer                   // the answer does: what it says may be old
+	Overloaded                   // for a time every request is refused, and some are asked to wait
+	StorageFull                  // for a time only what erases passes
+	SlowTablet                   // for a time what needs the tablet takes longer
+	Queued                       // for a time a queue grows, and then gets shorter
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{"request lost", "answer lost", "late", "duplicate", "stream broken", "entry refused", "entry unreported",
-	"error before", "error after", "abandoned", "tablet away", "slow disk", "slow answer"}
+	"error before", "error after", "abandoned", "tablet away", "slow disk", "slow answer", "overloaded", "storage full", "slow tablet", "queued"}
 
 func (f Fault) String() string { return faultNames[f] }
 
