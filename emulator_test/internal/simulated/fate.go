@@ -32,6 +32,10 @@ func (r *request) fate(mutates bool) (f fate) {
 		f.lost = true
 		return f
 	}
+	if r.conn.swallows(r.hash) {
+		f.lost, f.silent = r.hash.with(silentMark)&2 == 0, true
+		return f
+	}
 	f.out += c.queued() + r.slow
 	left := time.Until(r.deadline)
 	if c.faults.strikes(SlowDisk, r.hash) {
@@ -57,6 +61,7 @@ func (r *request) fate(mutates bool) (f fate) {
 	if mutates && !f.lost && c.faults.decides(Duplicate, r.hash) {
 		f.later = f.out + r.hash.with(lateMark).spread(left-f.out)
 	}
+	r.conn.reset(&f)
 	return f
 }
 

@@ -39,7 +39,10 @@ const (
 const answerMark uint64 = faultMark + 1<<16
 
 // spellMark is one more for each kind of fault that holds for a time.
-const spellMark uint64 = faultMark + 2<<16
+const (
+	spellMark      uint64 = faultMark + 2<<16
+	connectionMark uint64 = faultMark + 3<<16
+)
 
 // with mixes a value in (splitmix64).
 func (h hash) with(v uint64) hash {

@@ -66,6 +66,40 @@ func (c *Cluster) queued() time.Duration {
 	return min(s.since/4, s.left/4, (s.since+s.left)/10)
 }
 
+// swallows reports whether a request goes by the one of ten connections from which nothing comes at
+// present.
+func (c *Connection) swallows(h hash) bool {
+	const turn, of = 10 * time.Second, 10
+	if c.cluster.faults.rates.Load() == nil || h.with(connectionMark).below(of) > 0 {
+		return false
+	}
+	_, holds := c.cluster.spell(SilentConnection, c.hash.with(spellMark+uint64(SilentConnection)), turn)
+	if holds {
+		c.cluster.faults.happened(SilentConnection)
+	}
+	return holds
+}
+
+// reset ends a request that is in flight at the moment at which the connections are reset, if there
+// is one in this turn of time.
+func (c *Connection) reset(f *fate) {
+	const turn = 10 * time.Second
+	now := time.Now().UnixNano()
+	h := c.hash.with(spellMark + uint64(ConnectionsReset)).with(uint64(now / int64(turn)))
+	if !c.cluster.faults.decides(ConnectionsReset, h) {
+		return
+	}
+	left := time.Duration(int64(h.with(lateMark).float()*float64(turn)) - now%int64(turn))
+	if left <= 0 || !f.silent && left > f.out+f.back {
+		return
+	}
+	c.cluster.faults.happened(ConnectionsReset)
+	if left < f.out {
+		f.out, f.lost = left, true
+	}
+	f.back, f.silent, f.failed = left-f.out, false, unavailable("the connection is reset")
+}
+
 // full refuses what does more than erase, reads too, while there is no storage.
 func (c *Cluster) full(changes []store.Change, reads bool) error {
 	if _, holds := c.spellOf(StorageFull); !holds {

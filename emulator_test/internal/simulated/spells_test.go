@@ -2,6 +2,8 @@ package simulated_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,4 +146,84 @@ func TestSlowSpells(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tried is what became of a request that creates a row.
+type tried struct {
+	at      time.Duration // of its answer, since the first was sent
+	code    string
+	applied bool
+}
+
+// crowd creates rows from two hundred goroutines for a minute, each one every 100 ms or so.
+func crowd(t *testing.T, c *simulated.Cluster, process string) (all []tried) {
+	p := connect(t, c, process)
+	began := time.Now()
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	for g := range 200 {
+		running.Go(func() {
+			time.Sleep(time.Duration(g) * time.Millisecond / 2) // there is always one in flight
+			for n := 0; time.Since(began) < time.Minute; n++ {
+				row := fmt.Sprint(process, g, n)
+				err := p.create(row)
+				mu.Lock()
+				all = append(all, tried{time.Since(began), code(err), err == nil || exists(t, c, row)})
+				mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	running.Wait()
+	return all
+}
+
+// For a time one of ten requests of a process gets no answer, and of those a part is applied.
+func TestSilentConnection(t *testing.T) {
+	t.Parallel()
+	simulate(t, often(simulated.SilentConnection), func(t *testing.T, c *simulated.Cluster) {
+		silent, applied, all := 0, 0, crowd(t, c, "p")
+		for _, r := range all {
+			switch {
+			case r.code == "OK":
+			case r.code != "DeadlineExceeded":
+				t.Errorf("%+v", r)
+			case r.applied:
+				applied++
+				fallthrough
+			default:
+				silent++
+			}
+		}
+		if silent < 100 || silent > len(all)/10 || applied < silent/4 || applied > silent*3/4 || c.Faults()[simulated.SilentConnection] != int64(silent) {
+			t.Errorf("%d of %d get no answer, of which %d are applied", silent, len(all), applied)
+		}
+	})
+}
+
+// All that a process has in flight at one moment fails, and of that a part is applied. Another
+// process has other such moments.
+func TestConnectionsAreReset(t *testing.T) {
+	t.Parallel()
+	simulate(t, often(simulated.ConnectionsReset), func(t *testing.T, c *simulated.Cluster) {
+		failed, applied := 0, 0
+		moments := map[time.Duration]string{}
+		for _, process := range []string{"p", "q"} {
+			for _, r := range crowd(t, c, process) {
+				if r.code == "OK" {
+					continue
+				}
+				if failed++; r.applied {
+					applied++
+				}
+				if by := moments[r.at]; r.code != "Unavailable" || by != "" && by != process {
+					t.Errorf("%s: %+v, at which %q fails too", process, r, by)
+				}
+				moments[r.at] = process
+			}
+		}
+		if n := len(moments); n < 2 || n > 12 || failed < 2*n || applied == 0 || applied == failed {
+			t.Errorf("%d requests failed at %d moments, of which %d are applied", failed, n, applied)
+		}
+	})
 }
