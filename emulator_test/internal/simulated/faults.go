@@ -98,7 +98,7 @@ func (f *faults) decides(kind Fault, h hash) bool {
 }
 
 // open are the codes that leave open whether a request was applied.
-var open = [...]codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unavailable}
+var open = [...]codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unavailable, codes.ResourceExhausted}
 
 // openError is one of these.
 func openError(h hash) error { return failure(open[h.with(codeMark).below(len(open))], h) }
