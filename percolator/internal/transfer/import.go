@@ -138,6 +138,9 @@ func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool
 			return err
 		}
 	}
+	if err := im.e.Meta.RoomForImport(ctx, m, im.table); err != nil {
+		return err
+	}
 	next := meta.Import{ID: id, Phase: meta.ImportDrain, Started: time.Now(), Quiet: quiet, Since: former.Since, Erased: erased}
 	_, err := im.e.Meta.ReplaceImport(ctx, im.table, old, &next)
 	return err
