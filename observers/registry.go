@@ -59,7 +59,8 @@ func NewRegistry() *Registry { return &Registry{} }
 // Observe registers f under name for the column of the table. The name is 1 to 64 bytes without
 // 0x00, and unique in the registry. It is stored in the acknowledgments: under a new name, an
 // observer runs again for every cell that is notified. To observe two columns with one function,
-// register it twice under two names. [NewWorker] reports invalid arguments.
+// register it twice under two names. A column has at most 256 observers. [NewWorker] reports invalid
+// arguments.
 //
 // An observer that writes what it observes, or writes what leads back to it, runs for ever: let it
 // write only what differs. From 1,000 runs in a row for one cell on, each of which caused the next
@@ -132,7 +133,7 @@ func (r *Registry) snapshot() ([]*observer, error) {
 		seen[o.name] = true
 		c := Column{o.table, o.column}
 		if of[c]++; of[c] == maxOfColumn+1 {
-			errs = append(errs, fmt.Errorf("observers: table %q, column %q: %w: more than %d observers; let one of them do the work of several", c.Table, c.Name, percolator.ErrTooLarge, maxOfColumn))
+			errs = append(errs, fmt.Errorf("observers: table %q, column %q: %w: more than %d observers; let one of them do the work of several", c.Table, c.Name, percolator.ErrInvalidArgument, maxOfColumn))
 		}
 	}
 	for _, o := range r.observers {

@@ -54,7 +54,7 @@ func TestObserversOfAColumnAreLimited(t *testing.T) {
 		t.Error(err)
 	}
 	r.Observe("one more", "t", "c", nothing)
-	if _, err := r.snapshot(); !errors.Is(err, percolator.ErrTooLarge) || !strings.Contains(err.Error(), `column "c"`) {
+	if _, err := r.snapshot(); !errors.Is(err, percolator.ErrInvalidArgument) || !strings.Contains(err.Error(), `column "c"`) {
 		t.Errorf("one more: %v", err)
 	}
 }
