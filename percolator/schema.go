@@ -81,7 +81,8 @@ func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 // after CreateSchema has returned.
 //
 // Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store; ErrTooLarge for a
-// schema that is too long to be stored; admin.ErrImporting for another TTL in a table into which an import is unfinished.
+// schema that is too long to be stored; admin.ErrImporting for another TTL in a table into which an
+// import is unfinished.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
 	return meta.ApplySchema(ctx, project, instance, "", model.TableProtection{}, s, opts...)
 }
