@@ -196,6 +196,32 @@ func TestLimitsAreStated(t *testing.T) {
 	}
 }
 
+// TestBoundsNameTheirTests: each line of the table of what grows in docs/LIMITS.md is complete, and
+// names tests that exist, or says that the size is fixed.
+func TestBoundsNameTheirTests(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`\[(Test\w+)\]\(([^)]+)\)`)
+	bounds := 0
+	for what, r := range tables(readPage(t, "docs/LIMITS.md")) {
+		if len(r) != 5 || what == "what" || strings.HasPrefix(what, "---") {
+			continue
+		}
+		bounds++
+		found := named.FindAllStringSubmatch(r[4], -1)
+		if slices.Contains(r, "") || len(found) == 0 && r[4] != "fixed size" {
+			t.Errorf("%q has no complete line", what)
+		}
+		for _, m := range found {
+			if source, err := os.ReadFile(m[2]); err != nil || !strings.Contains(string(source), "\nfunc "+m[1]+"(") {
+				t.Errorf("%q: %s has no %s: %v", what, m[2], m[1], err)
+			}
+		}
+	}
+	if bounds < 25 {
+		t.Errorf("found %d bounds", bounds)
+	}
+}
+
 // TestAlertsAreExplained: each alert rule has its section in docs/RUNBOOK.md, under the anchor that
 // the rule's runbook_url names.
 func TestAlertsAreExplained(t *testing.T) {

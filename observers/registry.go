@@ -17,6 +17,10 @@ import (
 // column's name.
 const MaxNameBytes = 64
 
+// maxOfColumn is how many observers a column may have: each has columns in the rows of the column's
+// cells, and what is stored of a parked one names all of them.
+const maxOfColumn = 256
+
 // Change is what an observer is called for: the newest change of a cell in the snapshot of the
 // observer's transaction.
 type Change struct {
@@ -55,7 +59,8 @@ func NewRegistry() *Registry { return &Registry{} }
 // Observe registers f under name for the column of the table. The name is 1 to 64 bytes without
 // 0x00, and unique in the registry. It is stored in the acknowledgments: under a new name, an
 // observer runs again for every cell that is notified. To observe two columns with one function,
-// register it twice under two names. [NewWorker] reports invalid arguments.
+// register it twice under two names. A column has at most 256 observers. [NewWorker] reports invalid
+// arguments.
 //
 // An observer that writes what it observes, or writes what leads back to it, runs for ever: let it
 // write only what differs. From 1,000 runs in a row for one cell on, each of which caused the next
@@ -118,7 +123,7 @@ func ofType(t percolator.Type) Option { return func(o *options) { o.stored = t }
 func (r *Registry) snapshot() ([]*observer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	seen := make(map[string]bool, len(r.observers))
+	seen, of := make(map[string]bool, len(r.observers)), map[Column]int{}
 	var errs []error
 	for _, o := range r.observers {
 		errs = append(errs, o.validate())
@@ -126,6 +131,10 @@ func (r *Registry) snapshot() ([]*observer, error) {
 			errs = append(errs, fmt.Errorf("observers: %w: the name %q is registered twice", percolator.ErrInvalidArgument, o.name))
 		}
 		seen[o.name] = true
+		c := Column{o.table, o.column}
+		if of[c]++; of[c] == maxOfColumn+1 {
+			errs = append(errs, fmt.Errorf("observers: table %q, column %q: %w: more than %d observers; let one of them do the work of several", c.Table, c.Name, percolator.ErrInvalidArgument, maxOfColumn))
+		}
 	}
 	for _, o := range r.observers {
 		for _, name := range o.after {

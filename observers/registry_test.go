@@ -3,6 +3,7 @@ package observers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -38,5 +39,22 @@ func TestRegistryReportsMistakes(t *testing.T) {
 	r.Observe(strings.Repeat("x", 64), "t", "c", nothing, MaxConcurrent(0), Collapse(0), Timeout(time.Hour))
 	if list, err := r.snapshot(); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// A column has so many observers, and no more.
+func TestObserversOfAColumnAreLimited(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	for i := range maxOfColumn {
+		r.Observe(fmt.Sprint("o", i), "t", "c", nothing)
+		r.Observe(fmt.Sprint("other", i), "t", "d", nothing)
+	}
+	if _, err := r.snapshot(); err != nil {
+		t.Error(err)
+	}
+	r.Observe("one more", "t", "c", nothing)
+	if _, err := r.snapshot(); !errors.Is(err, percolator.ErrInvalidArgument) || !strings.Contains(err.Error(), `column "c"`) {
+		t.Errorf("one more: %v", err)
 	}
 }

@@ -80,8 +80,9 @@ func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 // Timing.MetaMaxAge. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge
 // after CreateSchema has returned.
 //
-// Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store;
-// admin.ErrImporting for another TTL in a table into which an import is unfinished.
+// Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store; ErrTooLarge for a
+// schema that is too long to be stored; admin.ErrImporting for another TTL in a table into which an
+// import is unfinished.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
 	return meta.ApplySchema(ctx, project, instance, "", model.TableProtection{}, s, opts...)
 }

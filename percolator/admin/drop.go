@@ -75,7 +75,8 @@ const (
 //
 // It needs the right to delete tables. Errors: ErrSchemaMismatch for other differences that
 // CreateSchema refuses; ErrHeld while there are holds, which keep snapshots of what would go;
-// ErrImporting; ErrCorrupt for a lock or a row of the journal that cannot be understood;
+// ErrImporting; ErrTooLarge where the instance remembers too many names of dropped tables
+// (docs/LIMITS.md); ErrCorrupt for a lock or a row of the journal that cannot be understood;
 // ErrInvalidArgument; those of the store and the oracle.
 func (a *Admin) DropFromSchema(ctx context.Context, s *percolator.Schema, opts DropOptions) (deleted []string, err error) {
 	ctx = store.InBackground(ctx)

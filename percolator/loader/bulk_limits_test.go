@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -48,4 +51,30 @@ func TestBulkOfManyTimesToLive(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The instance remembers imports into so many tables. An import into one more is refused before its
+// table is fenced.
+func TestImportsIntoManyTablesHaveALimit(t *testing.T) {
+	inBubble(t, testImportsIntoManyTablesHaveALimit)
+}
+
+func testImportsIntoManyTablesHaveALimit(t *testing.T) {
+	e := bulkEnv(t)
+	change := func(mut *bigtable.Mutation) {
+		t.Helper()
+		fixture.Must(t, e.Store().Open("percolator_meta").Apply(e.ctx, "meta", mut))
+	}
+	full, one := bigtable.NewMutation(), bigtable.NewMutation()
+	for i := range meta.MaxImports {
+		full.Set("meta", fmt.Sprint("import:table", i), 1000, meta.Import{Since: 1}.Encode())
+	}
+	change(full)
+	_, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(1))
+	fixture.WantErr(t, err, percolator.ErrTooLarge)
+	e.wantRows(e.NewClient(), 0) // no fence is left
+	one.DeleteCellsInColumn("meta", "import:table0")
+	change(one)
+	_, err = loader.Bulk(e.ctx, e.Client, bulkConfig(), rows(1))
+	fixture.Must(t, err)
 }

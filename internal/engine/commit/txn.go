@@ -174,8 +174,8 @@ func (tx *Txn) Notify(c model.Cell) error {
 	return nil
 }
 
-// maxWeak is how many weak notifications one transaction may carry.
-const maxWeak = 100_000
+// maxWeak is how many weak notifications one transaction may carry: all may be in one row.
+const maxWeak = model.MaxMutationsPerRow
 
 // check validates the name of a cell that is to be written or notified.
 func (tx *Txn) check(c model.Cell) (*catalog.TableInfo, error) {

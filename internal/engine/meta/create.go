@@ -79,6 +79,9 @@ func ApplySchemaOn(ctx context.Context, tables Tables, backend store.Backend, s 
 			return err
 		}
 	}
+	if err := stored.roomFor(metaSchema, catalog.EncodeSchema(s), fewer); err != nil {
+		return err
+	}
 	if stored, err = reopenLost(ctx, tables, meta, stored); err != nil {
 		return err
 	}

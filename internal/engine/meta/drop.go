@@ -266,6 +266,7 @@ func (w *Watcher) publishDrop(ctx context.Context, s *model.Schema, now tso.Time
 // closed is what CloseIndexes has returned, one MetaMaxAge ago. ok is false, and nothing is
 // dropped, if an index is another than these, or was open meanwhile. Errors: those of CheckDrop.
 func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, closed IndexStates) (dropping []string, ok bool, err error) {
+	var full error
 	m, err := w.publishDrop(ctx, s, now, func(m State, next *model.Schema) (State, bool) {
 		names, indexes := removed(m.Schema, next)
 		ok = true
@@ -294,15 +295,29 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 				drops[columnKey(ch.Table, ch.Name)] = Drop{At: now, Exists: true}
 			}
 		}
+		dropping := append(slices.Clone(m.Schema.Dropping), names...)
+		if full = m.roomForDrops(drops, dropping); full != nil {
+			return m, false
+		}
 		m.Lives = m.ended(ended...)
-		m.Schema, m.Indexes = catalog.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states
+		m.Schema, m.Indexes = catalog.WithDropping(without(m.Schema, gone), dropping), states
 		m.Schema, m.Dropped = withoutColumns(m.Schema, next, columns), drops
 		return m, true
 	})
-	if err != nil {
+	if err = errors.Join(err, full); err != nil {
 		return nil, false, err
 	}
 	return m.Schema.Dropping, ok, nil
+}
+
+// roomForDrops refuses a drop that could not end: drops is what is stored at its beginning, and
+// dropping are the tables that join it at the end, those of other calls among them.
+func (m State) roomForDrops(drops Drops, dropping []string) error {
+	all := maps.Clone(drops)
+	for _, name := range dropping {
+		all[name] = Drop{At: tso.MaxTimestamp, Exists: true}
+	}
+	return m.roomFor(columnDropped, all.encode(), "it remembers every name of a table that was dropped until one of that name is created, so create tables under such names")
 }
 
 // without is the schema less some tables of Bigtable.

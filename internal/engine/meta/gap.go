@@ -24,6 +24,18 @@ const columnGaps = "repairs"
 // transaction that began at or before Until commits.
 type Gap struct{ After, Until tso.Timestamp }
 
+// maxGaps is how many gaps are stored.
+const maxGaps = 100
+
+// bounded are at most maxGaps gaps, the newest first. The oldest become one: a repair that is done
+// must not fail, and the snapshots between them are refused then, too.
+func bounded(gaps []Gap) []Gap {
+	if over := gaps[min(len(gaps), maxGaps):]; len(over) > 0 {
+		gaps[maxGaps-1].After = over[len(over)-1].After
+	}
+	return gaps[:min(len(gaps), maxGaps)]
+}
+
 func decodeGaps(b []byte) (gaps []Gap, err error) {
 	err = json.Unmarshal(b, &gaps)
 	return gaps, err
@@ -70,7 +82,7 @@ func (w *Watcher) LiftRepair(ctx context.Context, m State, now tso.Timestamp) (l
 			gaps = append(gaps, g)
 		}
 	}
-	b, err := json.Marshal(gaps)
+	b, err := json.Marshal(bounded(gaps))
 	if err != nil {
 		return false, err
 	}

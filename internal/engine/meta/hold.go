@@ -81,10 +81,8 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	if ts < 0 || ts > now {
 		return model.Hold{}, fmt.Errorf("percolator: %w: a hold at %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, ts, now)
 	}
-	if m, err := w.Refresh(ctx); err != nil {
+	if err := w.roomForHold(ctx, now); err != nil {
 		return model.Hold{}, err
-	} else if len(m.Holds) >= model.MaxHolds {
-		return model.Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (percolator gc hold ls lists them)", model.ErrTooLarge, len(m.Holds))
 	}
 	h := model.Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
 	mut := store.NewMutation(2)
@@ -104,6 +102,20 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 		return model.Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %d; take the hold within the retention", model.ErrSnapshotTooOld, ts)
 	}
 	return h, nil
+}
+
+// roomForHold refuses one hold more than MaxHolds. Those that have expired go first: there may be no
+// collector to remove them.
+func (w *Watcher) roomForHold(ctx context.Context, now tso.Timestamp) error {
+	m, err := w.Refresh(ctx)
+	if err != nil || len(m.Holds) < model.MaxHolds {
+		return err
+	}
+	live, err := w.RemoveExpired(ctx, m, now)
+	if err == nil && len(live) >= model.MaxHolds {
+		err = fmt.Errorf("percolator: %w: there are %d holds already; release some (percolator gc hold ls lists them), and wait for a minute", model.ErrTooLarge, len(live))
+	}
+	return err
 }
 
 // hold finds a hold that has not been released.

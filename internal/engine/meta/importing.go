@@ -105,13 +105,20 @@ func (i Import) Aborted(now tso.Timestamp) *Import {
 	return i.Withdrawn()
 }
 
-// StillErased are those of Erased of which a copy of the table may hold something that a repair
-// would keep: repairs go to what is above the safepoint, or under a hold.
-func (m State) StillErased(i Import) (still []ErasedImport) {
+// lowestRepair is what no repair goes to, nor below it: they go to what is above the safepoint, or
+// under a hold.
+func (m State) lowestRepair() tso.Timestamp {
 	lowest := m.Safepoint
 	for _, h := range m.Holds {
 		lowest = min(lowest, h.Timestamp-1)
 	}
+	return lowest
+}
+
+// StillErased are those of Erased of which a copy of the table may hold something that a repair
+// would keep.
+func (m State) StillErased(i Import) (still []ErasedImport) {
+	lowest := m.lowestRepair()
 	for _, e := range i.Erased {
 		if e.At > lowest {
 			still = append(still, e)

@@ -27,6 +27,12 @@ const columnLives = "lives"
 // Bigtable, those of indexes among them, and, by observedKey, what is observed.
 type Lives map[string]uint64
 
+// anyName stands among lives for the names that are not there.
+const anyName = ""
+
+// drop is the version of the schema at the last drop of a name, or a later one.
+func (l Lives) drop(name string) uint64 { return max(l[name], l[anyName]) }
+
 // Life tells what has a name from what had it before.
 type Life struct {
 	Drop   uint64        `json:",omitempty"` // version of the schema at the last drop
@@ -50,12 +56,18 @@ func decodeLives(b []byte) (l Lives, err error) {
 // a colon.
 func observedKey(table, column string) string { return ":" + columnKey(table, column) }
 
-// ended is the lives once those of these names have ended in the version after m.
+// ended is the lives once those of these names have ended in the version after m. Lives grow with
+// every name, and none may be forgotten: a position from before its drop would be believed. So
+// where they are too many, all lives end, and each walk begins anew once. A client of an earlier
+// version does not know anyName, and believes such positions.
 func (m State) ended(names ...string) Lives {
 	out := Lives{}
 	maps.Copy(out, m.Lives)
 	for _, name := range names {
 		out[name] = m.Version + 1
+	}
+	if len(out.encode()) > maxCellBytes {
+		out = Lives{anyName: m.Version + 1}
 	}
 	return out
 }
@@ -75,9 +87,9 @@ func (m State) LifeOfObserved(table, column string) Life {
 
 // life is that of the youngest: versions only grow, so each end of a life changes it.
 func (m State) life(table string, others ...string) Life {
-	l := Life{m.Lives[table], m.Imports[table].Since}
+	l := Life{m.Lives.drop(table), m.Imports[table].Since}
 	for _, name := range others {
-		l.Drop = max(l.Drop, m.Lives[name])
+		l.Drop = max(l.Drop, m.Lives.drop(name))
 	}
 	return l
 }

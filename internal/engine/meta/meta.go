@@ -188,6 +188,18 @@ func decodeUint64(b []byte) (uint64, error) {
 // longer values.
 const maxCellBytes = 10 << 20
 
+// roomFor refuses a value of a column that is too long. One that an earlier version has stored may
+// be replaced by one that is no longer.
+func (m State) roomFor(column string, value []byte, remedy string) error {
+	if len(value) <= max(maxCellBytes, len(m.value(column))) {
+		return nil
+	}
+	return fmt.Errorf("percolator: %w: column %q of %s would have %d bytes, more than %d, and every client reads it: %s", model.ErrTooLarge, column, model.MetaTable, len(value), maxCellBytes, remedy)
+}
+
+// fewer is the remedy for a schema that is too long.
+const fewer = "declare fewer tables, columns and indexes, or shorter names"
+
 // replace stores the schema of next, and the states of its indexes and its journal, as the next
 // version, if m is still what is stored. applied may be false although an attempt whose answer was
 // lost succeeded.
@@ -208,8 +220,11 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
 	for _, c := range mut.Changes() {
-		if len(c.Value) > maxCellBytes {
-			return false, fmt.Errorf("percolator: %w: column %q of %s would have %d bytes, more than %d: every client reads it", model.ErrTooLarge, c.Column, model.MetaTable, len(c.Value), maxCellBytes)
+		if c.Column == columnDropped { // BeginDrop had room: what has begun must end
+			continue
+		}
+		if err := m.roomFor(c.Column, c.Value, fewer); err != nil {
+			return false, err
 		}
 	}
 	var old []byte

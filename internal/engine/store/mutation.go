@@ -1,6 +1,9 @@
 package store
 
 import (
+	"iter"
+	"slices"
+
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -44,6 +47,17 @@ func NewMutation(n int) *Mutation {
 
 // Changes is what the mutation does, in order; for those who implement Backend.
 func (m *Mutation) Changes() []Change { return m.changes }
+
+// Parts are mutations of at most n changes each, for changes that may become visible one by one.
+func (m *Mutation) Parts(n int) iter.Seq[*Mutation] {
+	return func(yield func(*Mutation) bool) {
+		for part := range slices.Chunk(m.changes, n) {
+			if !yield(&Mutation{changes: part}) {
+				return
+			}
+		}
+	}
+}
 
 // Empty reports whether the mutation changes nothing.
 func (m *Mutation) Empty() bool { return len(m.changes) == 0 }

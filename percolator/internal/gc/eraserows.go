@@ -114,9 +114,7 @@ func (x *rowEraser) eraseRows(ctx context.Context, table string, page []layout.R
 	for _, row := range page {
 		p := layout.DecodePending(table, row)
 		x.rows[layout.RowID{Table: table, Key: row.Key}] = x.find(table, info, row, p)
-		if mut := stray(x.e.Meta.Catalog.Load().Tables[table], p, x.watermark); mut != nil {
-			strays = append(strays, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
-		}
+		strays = append(strays, stray(x.e.Meta.Catalog.Load().Tables[table], p, x.watermark)...)
 	}
 	var did erased
 	var mu sync.Mutex
@@ -198,23 +196,21 @@ func (x *rowEraser) dispatch(info *catalog.TableInfo, p model.Pending) (columns,
 
 // stray erases what means nothing: the observer states of columns without a notification (I19), and
 // notifications of columns that the schema has ceased to observe. What was notified since a column
-// is observed again is above the watermark. nil: there is nothing.
-func stray(info *catalog.TableInfo, p model.Pending, watermark tso.Timestamp) (mut *store.Mutation) {
-	erase := func(column string, upTo tso.Timestamp) {
-		if mut == nil {
-			mut = store.NewMutation(2)
-		}
-		mut.ClearNotify(column, upTo)
-	}
+// is observed again is above the watermark.
+func stray(info *catalog.TableInfo, p model.Pending, watermark tso.Timestamp) (muts []store.RowMutation) {
+	mut := store.NewMutation(2)
 	for _, st := range p.States {
 		if !slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return n.Cell == st.Cell }) {
-			erase(layout.StateColumn(st), st.Through)
+			mut.ClearNotify(layout.StateColumn(st), st.Through)
 		}
 	}
 	for _, n := range p.Notified {
 		if col := n.Cell.Column; info != nil && !info.IsObserved[col] && !info.IsWeak[col] && n.Timestamp <= watermark {
-			erase(col, watermark)
+			mut.ClearNotify(col, watermark)
 		}
 	}
-	return mut
+	for part := range mut.Parts(maxErasures) {
+		muts = append(muts, store.RowMutation{Table: p.Table, Row: p.Row, Mut: part})
+	}
+	return muts
 }

@@ -75,7 +75,8 @@ const MaxImportTTLs = 64
 // as it was.
 //
 // Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
-// ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table.
+// ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table; ErrTooLarge where the meta row
+// has no room for one more import.
 func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration), probe func(check func(model.ImportRow) error) error) (*Import, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err
@@ -137,6 +138,9 @@ func (im *Import) fence(ctx context.Context, m meta.State, id string, quiet bool
 		if err := probe(im.Check); err != nil {
 			return err
 		}
+	}
+	if err := im.e.Meta.RoomForImport(ctx, m, im.table); err != nil {
+		return err
 	}
 	next := meta.Import{ID: id, Phase: meta.ImportDrain, Started: time.Now(), Quiet: quiet, Since: former.Since, Erased: erased}
 	_, err := im.e.Meta.ReplaceImport(ctx, im.table, old, &next)

@@ -126,6 +126,7 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 	imports := append(slices.Clone(im.cell.Erased), meta.ErasedImport{Start: im.cell.Start, Commit: im.cell.Commit})
 	var rows []string
 	var muts []*store.Mutation
+	erased := int64(0)
 	for _, row := range page {
 		mut := store.NewMutation(2)
 		for _, it := range row.Items {
@@ -134,7 +135,10 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 			}
 		}
 		if !mut.Empty() {
-			rows, muts = append(rows, row.Key), append(muts, mut)
+			erased++
+		}
+		for part := range mut.Parts(writtenChanges) {
+			rows, muts = append(rows, row.Key), append(muts, part)
 		}
 	}
 	if len(rows) == 0 {
@@ -150,7 +154,7 @@ func (im *Import) erasePage(ctx context.Context, table string, page []layout.Row
 		errs, err := im.e.Store.MutateRows(lifetime, table, rows, muts)
 		cancel()
 		if err = cmp.Or(err, cmp.Or(errs...)); err == nil {
-			return int64(len(rows)), nil
+			return erased, nil
 		}
 		if err := pause.After(ctx, err); err != nil {
 			return 0, err

@@ -16,7 +16,11 @@ import (
 const (
 	writtenRows  = 512
 	writtenBytes = 4 << 20
-	writtenCells = 5_000 // of a row in one mutation: two changes each, one more per observer
+	writtenCells = 5_000 // of a row in one mutation: two changes each, and more for its observers
+
+	// writtenChanges ends a mutation of a row with its cell, which has some hundred changes at most:
+	// Bigtable takes 100,000.
+	writtenChanges = 20_000
 )
 
 // WriteRows writes rows of an export into table, with the entries of its indexes. Writing a row
@@ -99,7 +103,7 @@ func (w *writer) row(ctx context.Context, info *catalog.TableInfo, row string, c
 	for i := range cells {
 		e := &cells[i]
 		cell := model.Cell{Table: info.Name, Row: row, Column: e.Column}
-		if size > 0 && size+len(e.Value) > writtenBytes {
+		if size > 0 && size+len(e.Value) > writtenBytes || len(mut.Changes()) >= writtenChanges {
 			if err := w.add(ctx, row, mut, size, notified); err != nil {
 				return err
 			}
