@@ -183,5 +183,8 @@ func (s *badDaySeen) into(row *report.Row, quiet *badDaySeen, wanted badDayFault
 	for i, kind := range slices.Sorted(maps.Keys(s.failures)) {
 		list = append(list[:i], fmt.Sprintf("%d %s", s.failures[kind], kind))
 	}
-	row.Add("refused", s.part.refused, "failed", strings.Join(list, ", "))
+	if wanted.kind == "overload" {
+		row.Add("refused", s.part.refused)
+	}
+	row.Add("failed", strings.Join(list, ", "))
 }
