@@ -148,8 +148,10 @@ func (d *badDay) offer(ctx context.Context, rate float64, started time.Time, fau
 		return err
 	})
 	group.Go(func() error {
-		_, _, err := generator{rate: sumsPerSecond, more: more}.arrive(ctx, func(ctx context.Context, _ int) error { d.sums.one(ctx); return nil })
-		return err
+		for ; more() && ctx.Err() == nil; pause(ctx, betweenSums) {
+			d.sums.one(ctx)
+		}
+		return nil
 	})
 	group.Go(func() error {
 		defer stop.Store(true)
@@ -201,7 +203,8 @@ type sums struct {
 	done []sum
 }
 
-const sumsPerSecond = 1
+// betweenSums is how long a sum waits for the next: one is expensive.
+const betweenSums = time.Second
 
 type sum struct {
 	due, ended time.Time

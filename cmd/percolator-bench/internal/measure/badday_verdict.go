@@ -76,7 +76,7 @@ func (d *badDay) describe(out *run, started time.Time, parts []badDayPart) (fail
 	faults := badDayFaults(d.b)
 	var quiet *badDaySeen
 	var during, after report.Bars
-	chart := report.Chart{Name: "bad-day", Title: "A bad day of the service: p99", Y: report.Axis{Label: "p99, ms", Log: true}}
+	chart := report.Chart{Name: "bad-day", Title: "A bad day of the service: p99", Y: report.Axis{Label: "p99, ms"}}
 	for _, p := range parts {
 		seen := d.seen(started, p)
 		if quiet == nil {
@@ -88,11 +88,11 @@ func (d *badDay) describe(out *run, started time.Time, parts []badDayPart) (fail
 			wanted = faults[i]
 		}
 		seen.into(row, quiet, wanted)
-		for _, err := range seen.errs {
-			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+		if seen.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %s; one of them: %w", p.name, seen.failed(), seen.err))
 		}
 		chart.Categories = append(chart.Categories, p.name)
-		during.Values, after.Values = append(during.Values, max(seen.during.ms(99), 1)), append(after.Values, max(seen.after.ms(99), 1))
+		during.Values, after.Values = append(during.Values, seen.during.ms(99)), append(after.Values, seen.after.ms(99))
 	}
 	during.Name, after.Name = "in the fault", "after it"
 	chart.Bars = []report.Bars{during, after}
@@ -108,7 +108,7 @@ type badDaySeen struct {
 	longest, sum  time.Duration
 	cost          float64        // requests for each transfer, all in all
 	failures      map[string]int // by error
-	errs          []error
+	err           error          // the first of them
 }
 
 // seen finds what the callers saw of a part. Who was due in it belongs to it.
@@ -154,13 +154,21 @@ func (d *badDay) seen(started time.Time, p badDayPart) *badDaySeen {
 	return s
 }
 
-// fail notes a failure: none is allowed, as every fault is shorter than what callers wait. The
-// first of each kind is told.
+// fail notes a failure: none is allowed, as every fault is shorter than what callers wait.
 func (s *badDaySeen) fail(what string, err error) {
-	kind := what + ": " + sentinelOf(err)
-	if s.failures[kind]++; s.failures[kind] == 1 {
-		s.errs = append(s.errs, fmt.Errorf("a %s failed: %w", what, err))
+	s.failures[what+": "+sentinelOf(err)]++
+	if s.err == nil {
+		s.err = err
 	}
+}
+
+// failed lists what failed.
+func (s *badDaySeen) failed() string {
+	list := []string{"none"}
+	for i, kind := range slices.Sorted(maps.Keys(s.failures)) {
+		list = append(list[:i], fmt.Sprintf("%d %s", s.failures[kind], kind))
+	}
+	return strings.Join(list, ", ")
 }
 
 // into adds the figures of a part to a row, with what is wanted of them.
@@ -179,12 +187,8 @@ func (s *badDaySeen) into(row *report.Row, quiet *badDaySeen, wanted badDayFault
 	if wanted.cost > 0 {
 		row.Want(report.Goal{Wanted: wanted.cost})
 	}
-	list := []string{"none"}
-	for i, kind := range slices.Sorted(maps.Keys(s.failures)) {
-		list = append(list[:i], fmt.Sprintf("%d %s", s.failures[kind], kind))
-	}
 	if wanted.kind == "overload" {
 		row.Add("refused", s.part.refused)
 	}
-	row.Add("failed", strings.Join(list, ", "))
+	row.Add("failed", s.failed())
 }
