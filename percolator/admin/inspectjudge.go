@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -62,30 +61,24 @@ func (a *Admin) readStatuses(ctx context.Context, held []layout.LockRecord, j *j
 		status locks.TxnStatus
 		wrong  string
 	}
-	var ids []locks.TxnID
+	var first []layout.LockRecord
 	seen := map[locks.TxnID]bool{}
 	for _, l := range held {
 		if id := (locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}); !seen[id] {
 			seen[id] = true
-			ids = append(ids, id)
+			first = append(first, l)
 		}
 	}
-	answers := make([]answer, len(ids))
+	answers := make([]answer, len(first))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(a.e.Config.MaxParallelism)
-	for i, id := range ids {
-		g.Go(func() error {
-			got := answer{id: id}
-			if known, err := a.e.Meta.HasTable(gctx, id.Primary.Table); err != nil {
-				return err
-			} else if !known {
-				got.wrong = fmt.Sprintf("its primary is in table %q, which is not in the schema", id.Primary.Table)
-			} else if d, err := a.e.Locks.Status(gctx, id.Primary, id.StartTS); errors.Is(err, model.ErrCorrupt) {
+	for i, l := range first {
+		g.Go(func() (err error) {
+			got := answer{id: locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}}
+			if got.status, err = a.e.Locks.StatusOfLock(gctx, l.Primary, l); errors.Is(err, model.ErrCorrupt) {
 				got.wrong = err.Error()
 			} else if err != nil {
 				return err
-			} else {
-				got.status = d
 			}
 			answers[i] = got
 			return nil

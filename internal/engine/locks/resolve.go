@@ -104,11 +104,6 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	if _, err := r.Meta.CheckRepairing(ctx); err != nil {
 		return Resolved{}, err
 	}
-	if known, err := r.Meta.HasTable(ctx, l.Primary.Table); err != nil {
-		return Resolved{}, err
-	} else if !known {
-		return r.resolveOrphan(ctx, cell, l)
-	}
 	id := TxnID{l.Primary, l.StartTS}
 	var suspect layout.LockRecord
 	if seen == SeenJustNow && cell == l.Primary && !r.Decided.Contains(id) {
@@ -118,7 +113,7 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 		suspect = l
 	}
 	for {
-		s, err := r.finalOrRead(ctx, id)
+		s, err := r.finalOrRead(ctx, cell, l)
 		switch {
 		case err != nil:
 			return Resolved{}, err
@@ -147,38 +142,24 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	}
 }
 
-// finalOrRead is the status of a transaction, which this client remembers if it is final.
-func (r *Resolver) finalOrRead(ctx context.Context, id TxnID) (TxnStatus, error) {
+// finalOrRead is the status of the transaction of a lock, which this client remembers if it is final.
+func (r *Resolver) finalOrRead(ctx context.Context, cell model.Cell, l layout.LockRecord) (TxnStatus, error) {
+	id := TxnID{l.Primary, l.StartTS}
 	if s, known := r.Decided.Get(id); known {
 		return s, nil
 	}
-	s, err := r.Status(ctx, id.Primary, id.StartTS)
+	s, err := r.StatusOfLock(ctx, cell, l)
 	if s.final() {
 		r.Decided.Add(id, s)
 	}
 	return s, err
 }
 
-// resolveOrphan resolves a lock whose primary is in no table: it goes if the table was dropped
-// (I26).
-func (r *Resolver) resolveOrphan(ctx context.Context, cell model.Cell, l layout.LockRecord) (Resolved, error) {
-	if r.Meta.WasDropped(l.Primary.Table, l.StartTS) {
-		return r.rollBackCell(ctx, cell, l.StartTS)
-	}
-	return Resolved{}, catalog.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
-}
-
 // ResolveDrained resolves a lock of a transaction that can no longer commit, since none of its
 // requests can be in flight: it waits for no owner (J6).
 func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
-	if known, err := r.Meta.HasTable(ctx, l.Primary.Table); err != nil {
-		return err
-	} else if !known {
-		_, err := r.resolveOrphan(ctx, cell, l)
-		return err
-	}
 	for {
-		s, err := r.finalOrRead(ctx, TxnID{l.Primary, l.StartTS})
+		s, err := r.finalOrRead(ctx, cell, l)
 		switch {
 		case err != nil:
 			return err

@@ -87,3 +87,18 @@ func (r *Resolver) Status(ctx context.Context, primary model.Cell, startTS tso.T
 	}
 	return StatusOf(primary, startTS, rv[primary.Column])
 }
+
+// StatusOfLock reads the status of the transaction that holds the lock l on cell, which the caller
+// has seen. Who still holds one after the table of its primary was dropped never committed (I26).
+func (r *Resolver) StatusOfLock(ctx context.Context, cell model.Cell, l layout.LockRecord) (TxnStatus, error) {
+	known, err := r.Meta.HasTable(ctx, l.Primary.Table)
+	switch {
+	case err != nil:
+		return TxnStatus{}, err
+	case known:
+		return r.Status(ctx, l.Primary, l.StartTS)
+	case r.Meta.WasDropped(l.Primary.Table, l.StartTS):
+		return TxnStatus{State: TxnRolledBack}, nil
+	}
+	return TxnStatus{}, catalog.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
+}

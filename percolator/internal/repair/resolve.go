@@ -141,9 +141,14 @@ func (r *run) outcomes(ctx context.Context, held []heldCell) (map[tso.Timestamp]
 	return all, r.askOthers(ctx, oldest, all)
 }
 
-// askPrimary decides a transaction if its primary has its record.
+// askPrimary decides a transaction if its primary has its record. One whose primary's table was
+// dropped after it began has not committed (I26), unless others know better.
 func (r *run) askPrimary(ctx context.Context, start tso.Timestamp, o *outcome) error {
-	if !slices.Contains(r.tables, o.primary.Table) {
+	switch {
+	case slices.Contains(r.tables, o.primary.Table):
+	case r.e.Meta.WasDropped(o.primary.Table, start):
+		return nil
+	default:
 		o.problem = fmt.Sprintf("its lock names a primary in table %q, which is not in the schema", o.primary.Table)
 		return nil
 	}

@@ -196,9 +196,12 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	return ctx.Err()
 }
 
-// severedFor is how long a worker gets no commit through before it is killed, or longer until there
-// is one.
-const severedFor = 100 * time.Millisecond
+// A worker gets no commit through for severedFor before it is killed, or longer until there is one:
+// a busy machine may have none in the worker's hands.
+const (
+	severedFor  = 100 * time.Millisecond
+	severedMost = time.Minute
+)
 
 // killWorker kills a worker that has locks: for a moment before, like one whose machine loses its
 // network, it gets no commit through, while its prewrites still go.
@@ -206,7 +209,7 @@ func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	w := r.env.workers[0]
 	n, err := w.order(fig10Order{Sever: true})
 	pause(ctx, severedFor)
-	for severed := during(r.b.Deadline); err == nil && n.Held == 0 && severed() && ctx.Err() == nil; pause(ctx, newsEvery) {
+	for severed := during(severedMost); err == nil && n.Held == 0 && severed() && ctx.Err() == nil; pause(ctx, newsEvery) {
 		n, err = w.order(fig10Order{})
 	}
 	return n.Held, errors.Join(err, w.kill())
