@@ -54,6 +54,40 @@ func TestOverloadFailsNothing(t *testing.T) {
 	}
 }
 
+// Bigtable may have applied what it answers with RESOURCE_EXHAUSTED: the client finds out, and never
+// takes a commit for aborted (I17).
+func TestOverloadedAnswerOfWhatIsApplied(t *testing.T) {
+	t.Parallel()
+	for name, is := range map[string]func(percolatortest.Request) bool{"the prewrite": fixture.IsPrewrite, "the commit": fixture.IsCommit} {
+		for _, told := range []time.Duration{0, 500 * time.Millisecond} {
+			t.Run(fmt.Sprint(name, told), func(t *testing.T) {
+				percolatortest.Bubble(t, func(t *testing.T) {
+					ctx, env := fixture.Context(t), fixture.NewEnv(t)
+					n := 0
+					env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+						if is(r) {
+							if n++; n == 1 {
+								return percolatortest.AnswerWith(slowDown(codes.ResourceExhausted, told))
+							}
+						}
+						return percolatortest.Pass
+					})
+					tx := fixture.MustBegin(t, ctx, env.Client)
+					fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("1")))
+					fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("1")))
+					fixture.MustCommit(t, ctx, tx)
+					for _, row := range []string{"a", "b"} {
+						fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell(row, "c"), "1")
+					}
+					if n == 0 {
+						t.Error("no such request was sent")
+					}
+				})
+			})
+		}
+	}
+}
+
 // overload makes transactions and scans for a time, of which two seconds are bad, and returns how
 // many requests that took.
 func overload(t *testing.T, refused []string, told time.Duration) int {

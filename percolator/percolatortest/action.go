@@ -29,9 +29,17 @@ func (Effect) action() {}
 // Refuse is the action that answers with err, a status error of gRPC, in place of the server.
 func Refuse(err error) Action { return refusal{err} }
 
-type refusal struct{ err error }
+// AnswerWith is the action that delivers the request, and answers with err, a status error of gRPC,
+// in place of what the server says.
+func AnswerWith(err error) Action { return replaced{err} }
 
-func (refusal) action() {}
+type (
+	refusal  struct{ err error }
+	replaced struct{ err error }
+)
+
+func (refusal) action()  {}
+func (replaced) action() {}
 
 func (e Effect) String() string {
 	names := [...]string{

@@ -220,6 +220,11 @@ func (f *Faults) carryOut(ctx context.Context, r Request, a Action, deliver func
 		return f.carryOutEffect(ctx, a, once)
 	case refusal:
 		return answer{err: a.err}
+	case replaced:
+		return f.await(ctx, func() answer {
+			once()
+			return answer{err: a.err}
+		})
 	case *Hold:
 		k, held := a.keep(r, once)
 		if !held {

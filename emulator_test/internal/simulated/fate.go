@@ -28,6 +28,15 @@ func (r *request) fate(mutates bool) (f fate) {
 	if c.faults.rates.Load() == nil {
 		return f
 	}
+	if f.failed = c.overloaded(r.hash); f.failed != nil {
+		f.lost = true
+		return f
+	}
+	if r.conn.swallows(r.hash) {
+		f.lost, f.silent = r.hash.with(silentMark)&2 == 0, true
+		return f
+	}
+	f.out += c.queued() + r.slow
 	left := time.Until(r.deadline)
 	if c.faults.strikes(SlowDisk, r.hash) {
 		f.out = r.hash.with(slowMark).spread(left)
@@ -52,6 +61,7 @@ func (r *request) fate(mutates bool) (f fate) {
 	if mutates && !f.lost && c.faults.decides(Duplicate, r.hash) {
 		f.later = f.out + r.hash.with(lateMark).spread(left-f.out)
 	}
+	r.conn.reset(&f)
 	return f
 }
 

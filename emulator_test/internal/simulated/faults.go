@@ -13,24 +13,31 @@ import (
 type Fault uint8
 
 const (
-	RequestLost     Fault = iota // it never arrives: the caller times out or gets an error
-	AnswerLost                   // it is applied: likewise
-	Late                         // it is applied before its deadline, after the caller's error
-	Duplicate                    // it is applied once more, at any time before its deadline
-	StreamBroken                 // an answer breaks in the middle
-	EntryRefused                 // one of the mutations of MutateRows is not applied
-	EntryUnreported              // it is applied, and reported as failed
-	ErrorBefore                  // any code in place of applying it
-	ErrorAfter                   // a code that leaves the outcome open, although it is applied
-	Abandoned                    // the caller leaves, but it is applied
-	TabletAway                   // no server has the tablet, for a time
-	SlowDisk                     // it takes up to the whole time until its deadline
-	SlowAnswer                   // the answer does: what it says may be old
+	RequestLost      Fault = iota // it never arrives: the caller times out or gets an error
+	AnswerLost                    // it is applied: likewise
+	Late                          // it is applied before its deadline, after the caller's error
+	Duplicate                     // it is applied once more, at any time before its deadline
+	StreamBroken                  // an answer breaks in the middle
+	EntryRefused                  // one of the mutations of MutateRows is not applied
+	EntryUnreported               // it is applied, and reported as failed
+	ErrorBefore                   // any code in place of applying it
+	ErrorAfter                    // a code that leaves the outcome open, although it is applied
+	Abandoned                     // the caller leaves, but it is applied
+	TabletAway                    // no server has the tablet, for a time
+	SlowDisk                      // it takes up to the whole time until its deadline
+	SlowAnswer                    // the answer does: what it says may be old
+	Overloaded                    // for a time every request is refused, and some are asked to wait
+	StorageFull                   // for a time only what erases passes
+	SlowTablet                    // for a time what needs the tablet takes longer
+	Queued                        // for a time a queue grows, and then gets shorter
+	SilentConnection              // for a time one of ten connections of a process swallows everything
+	ConnectionsReset              // all connections of a process are reset at one moment
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{"request lost", "answer lost", "late", "duplicate", "stream broken", "entry refused", "entry unreported",
-	"error before", "error after", "abandoned", "tablet away", "slow disk", "slow answer"}
+	"error before", "error after", "abandoned", "tablet away", "slow disk", "slow answer", "overloaded", "storage full", "slow tablet", "queued",
+	"silent connection", "connections reset"}
 
 func (f Fault) String() string { return faultNames[f] }
 
@@ -91,7 +98,7 @@ func (f *faults) decides(kind Fault, h hash) bool {
 }
 
 // open are the codes that leave open whether a request was applied.
-var open = [...]codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unavailable}
+var open = [...]codes.Code{codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unavailable, codes.ResourceExhausted}
 
 // openError is one of these.
 func openError(h hash) error { return failure(open[h.with(codeMark).below(len(open))], h) }

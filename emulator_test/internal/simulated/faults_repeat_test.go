@@ -17,7 +17,9 @@ func absurd(seed uint64) simulated.Config {
 	cfg := simulated.Config{Seed: seed, Tablets: simulated.Tablets{Most: 8, Recut: 5 * time.Second}, Disks: simulated.Disks{Speed: 1 << 20},
 		Latency: simulated.Latency{Median: 2 * time.Millisecond, Spread: 0.5, Tail: 0.01}}
 	for f := range cfg.Rates {
-		cfg.Rates[f] = 0.1
+		if cfg.Rates[f] = 0.1; simulated.Fault(f) > simulated.SlowAnswer { // of times, which are few
+			cfg.Rates[f] = 0.4
+		}
 	}
 	return cfg
 }

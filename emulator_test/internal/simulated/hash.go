@@ -38,6 +38,12 @@ const (
 // answerMark is behind those of all kinds of faults.
 const answerMark uint64 = faultMark + 1<<16
 
+// spellMark is one more for each kind of fault that holds for a time.
+const (
+	spellMark      uint64 = faultMark + 2<<16
+	connectionMark uint64 = faultMark + 3<<16
+)
+
 // with mixes a value in (splitmix64).
 func (h hash) with(v uint64) hash {
 	x := uint64(h) + 0x9e3779b97f4a7c15 + bits.RotateLeft64(v, 29)*0xbf58476d1ce4e5b9

@@ -39,6 +39,9 @@ func (p *page) full(limit, most int) bool {
 func (t *table) page(from store.Rows, q *store.Query, limit int, h hash) (p page, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.cluster.full(nil, true); err != nil {
+		return p, err
+	}
 	t.recut()
 	switch {
 	case from.Keys != nil:

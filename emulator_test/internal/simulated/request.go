@@ -36,9 +36,10 @@ type request struct {
 	conn     *Connection
 	table    *table
 	hash     hash
-	deadline time.Time // it is not applied later
-	copied   bool      // another one may have landed before
-	belated  bool      // the machine slept until the context of the request had ended
+	deadline time.Time     // it is not applied later
+	slow     time.Duration // of the tablet
+	copied   bool          // another one may have landed before
+	belated  bool          // the machine slept until the context of the request had ended
 }
 
 // wait lets virtual time pass.
@@ -90,6 +91,7 @@ func (c *Connection) send(ctx context.Context, op operation, name, row string) (
 		return r, err
 	}
 	r.hash = c.identify(op, r.table, row)
+	r.slow = r.table.slowness(row)
 	c.cluster.digest.Add(uint64(r.hash.with(uint64(time.Now().UnixNano()))))
 	r.sent(op, row)
 	return r, nil

@@ -81,6 +81,9 @@ func (t *table) mutate(key string, changes []store.Change) error {
 	if t.lacks(changes) {
 		return noFamily(t.name, key)
 	}
+	if err := t.cluster.full(changes, false); err != nil {
+		return err
+	}
 	r := t.at(key)
 	if r.outgrows(key, changes) {
 		return rowFull(t.name, key)
@@ -95,6 +98,9 @@ func (t *table) checkAndMutate(key string, predicate *store.Query, onMatch, onMi
 	defer t.mu.Unlock()
 	if t.lacks(onMatch) || t.lacks(onMiss) {
 		return false, noFamily(t.name, key)
+	}
+	if err := t.cluster.full(nil, true); err != nil {
+		return false, err
 	}
 	r := t.at(key)
 	if r.outgrows(key, onMatch) || r.outgrows(key, onMiss) {

@@ -68,22 +68,14 @@ func (t *table) tabletBelow(end string) *tablet {
 	return t.tablets[i-1]
 }
 
-// away refuses what needs a tablet that no server has at present. Time is divided into turns, in
-// some of which it is away for a part. The caller holds t.mu.
+// away refuses what needs a tablet that no server has at present. The caller holds t.mu.
 func (t *table) away(tb *tablet) error {
 	faults := &t.cluster.faults
 	if faults.rates.Load() == nil {
 		return nil
 	}
-	turn := cmp.Or(t.cluster.config.Tablets.Longest, 2*time.Second)
-	now := time.Now().UnixNano()
-	h := t.cluster.seed.with(awayMark).with(t.hash).with(uint64(tb.hash)).with(uint64(now / int64(turn)))
-	if !faults.decides(TabletAway, h) {
-		return nil
-	}
-	long := int64(h.with(slowMark).spread(turn))
-	from := int64(h.with(lateMark).float() * float64(int64(turn)-long))
-	if at := now % int64(turn); at < from || at >= from+long {
+	h := t.cluster.seed.with(awayMark).with(t.hash).with(uint64(tb.hash))
+	if _, holds := t.cluster.spell(TabletAway, h, cmp.Or(t.cluster.config.Tablets.Longest, 2*time.Second)); !holds {
 		return nil
 	}
 	faults.happened(TabletAway)

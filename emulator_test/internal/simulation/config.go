@@ -66,6 +66,10 @@ type episode struct {
 const (
 	storeRate     = 0.001
 	storeRateMost = 0.05
+
+	// spellsPerFault is by how much likelier it is that a time is bad than that a request fails:
+	// there are fewer of them.
+	spellsPerFault = 10
 )
 
 // extreme takes times at a limit of what Config and Timing allow, in one of four episodes.
@@ -118,16 +122,20 @@ func (cfg Config) detail() (e episode, err error) {
 	}
 	for i := range e.rates {
 		var share float64
-		if simulated.Fault(i) == simulated.SlowAnswer { // later than the others: their choices stay
+		kind := simulated.Fault(i)
+		switch { // later than the others: their choices stay
+		case kind == simulated.SlowAnswer:
 			share = newDice(cfg.Seed).next("answers").Float64()
-		} else {
+		case kind > simulated.SlowAnswer:
+			share = spellsPerFault * newDice(cfg.Seed).next(kind.String()).Float64()
+		default:
 			share = r.Float64()
 		}
 		rate := min(2*share*storeRate*e.intensity, storeRateMost)
-		if simulated.Fault(i) == simulated.Abandoned && e.intensity > 0 {
+		if kind == simulated.Abandoned && e.intensity > 0 {
 			rate = share // of the requests whose callers leave, which are few
 		}
-		if !slices.Contains(cfg.Without, storeFault(simulated.Fault(i))) {
+		if !slices.Contains(cfg.Without, storeFault(kind)) {
 			e.rates[i] = rate
 		}
 	}
