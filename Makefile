@@ -42,7 +42,7 @@ $(BENCH_PROGRAM):
 
 # The short form of every benchmark; docs/BENCHMARKS.md has the figures of the long ones.
 bench: $(BENCH_PROGRAM)
-	@for name in tso fig7 fig8 fig9 fig10 latency ops scale observers clumping goals; do \
+	@for name in tso fig7 fig8 fig9 fig10 bad-day latency ops scale observers clumping goals; do \
 		echo "$(BENCH_PROGRAM) $$name --short"; \
 		$(BENCH_PROGRAM) $$name --short || exit 1; \
 	done

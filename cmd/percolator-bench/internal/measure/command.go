@@ -76,6 +76,7 @@ var help embed.FS
 // benchmarks are all of them.
 func benchmarks() []description {
 	return []description{
+		{benchmark: new(badDayBenchmark), name: "bad-day"},
 		{benchmark: &clumpingBenchmark{clumping.Default()}, name: "clumping"},
 		{benchmark: new(fig10Benchmark), name: "fig10", emulator: true},
 		{benchmark: new(fig7Benchmark), name: "fig7", emulator: true},

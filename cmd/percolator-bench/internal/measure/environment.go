@@ -100,19 +100,27 @@ const (
 func (e *environment) startEmulator(name string) {
 	switch name {
 	case embeddedEmulator:
-		if bt := opened(e, func() (*emulator.Server, error) { return emulator.Start() }); bt != nil {
-			e.emulator, e.at.Bigtable, e.closers = "the emulator in the same process", bt.Addr(), append(e.closers, bt.Close)
-		}
+		e.embed()
 	case gcloudEmulator:
 		path := opened(e, func() (string, error) { return emulators.Find(os.Getenv) })
 		if bt := opened(e, func() (*emulators.Emulator, error) { return emulators.Start(path) }); bt != nil {
 			e.emulator, e.at.Bigtable = "gcloud's emulator in a process of its own", bt.Addr
 			e.closers = append(e.closers, func() error { bt.Stop(); return nil })
+			e.options = emulator.Connect(bt.Addr)
 		}
 	default:
 		e.err = fmt.Errorf("emulator %q is neither %q nor %q", name, embeddedEmulator, gcloudEmulator)
 	}
-	e.options = emulator.Connect(e.at.Bigtable)
+}
+
+// embed starts the emulator in this process.
+func (e *environment) embed(opts ...emulator.Option) *emulator.Server {
+	bt := opened(e, func() (*emulator.Server, error) { return emulator.Start(opts...) })
+	if bt != nil {
+		e.emulator, e.at.Bigtable, e.closers = "the emulator in the same process", bt.Addr(), append(e.closers, bt.Close)
+		e.options = emulator.Connect(bt.Addr())
+	}
+	return bt
 }
 
 // createSchema creates what is not there yet.
@@ -231,18 +239,25 @@ func (e *environment) briefly(ctx context.Context, use func(*percolator.Client) 
 	return errors.Join(use(c), c.Close())
 }
 
-// raw opens a client of Google's, set up as the ones inside of ours are, on a connection of its
-// own, and returns what opens tables with it.
-func (e *environment) raw(ctx context.Context, opts ...option.ClientOption) func(table string) *bigtable.Table {
+// google opens a client of Google's, set up as the ones inside of ours are, on a connection of its
+// own.
+func (e *environment) google(ctx context.Context, opts ...option.ClientOption) *bigtable.Client {
 	cfg := bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}
 	bt := opened(e, func() (*bigtable.Client, error) {
 		return bigtable.NewClientWithConfig(ctx, instance, instance, cfg, slices.Concat(e.options, opts)...)
 	})
-	if bt == nil {
-		return func(string) *bigtable.Table { return nil }
+	if bt != nil {
+		e.closers = append(e.closers, bt.Close)
 	}
-	e.closers = append(e.closers, bt.Close)
-	return bt.Open
+	return bt
+}
+
+// raw opens such a client, and returns what opens tables with it.
+func (e *environment) raw(ctx context.Context, opts ...option.ClientOption) func(table string) *bigtable.Table {
+	if bt := e.google(ctx, opts...); bt != nil {
+		return bt.Open
+	}
+	return func(string) *bigtable.Table { return nil }
 }
 
 // createRaw creates a table that is not the protocol's.

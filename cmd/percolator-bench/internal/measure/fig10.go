@@ -63,7 +63,6 @@ type fig10Run struct {
 	started time.Time // when the first transfer was offered
 	ended   time.Time // when the last event had been watched
 	events  []fig10Event
-	audit   fig10Audit
 }
 
 // run goes on with a steady load while parts of the system fail one after the other and come back.
@@ -224,7 +223,7 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 		return err
 	}
 	results := r.load.results()
-	entries, err := r.auditStore(ctx, results)
+	audit, entries, err := auditStore(ctx, r.env.client, r.load)
 	if err != nil {
 		return err
 	}
@@ -247,8 +246,8 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 		}[e.name]...)
 	}
 	out.Table("audit").Row("nothing left to do").Add("after the last transfer, s", settled.Seconds())
-	r.audit.into(out.Table("audit").Row("in one snapshot"))
-	out.failed = r.audit.err()
+	audit.into(out.Table("audit").Row("in one snapshot"))
+	out.failed = audit.err()
 	seconds := report.Axis{Label: "time, s"}
 	out.Draw(report.Chart{Name: "fig10-rates", Title: fmt.Sprintf("Failures and recovery: %.0f transfers/s offered", rate), X: seconds,
 		Marks: marks, Y: report.Axis{Label: "committed, 1/s"},

@@ -224,24 +224,23 @@ type account struct {
 
 // auditStore reads everything in one snapshot and compares. It resolves locks that are left, like
 // any reader.
-func (r *fig10Run) auditStore(ctx context.Context, results []transfer) (map[int64]journalEntry, error) {
-	if err := r.env.client.Flush(ctx); err != nil {
-		return nil, err
+func auditStore(ctx context.Context, c *percolator.Client, l *transfers) (fig10Audit, map[int64]journalEntry, error) {
+	if err := c.Flush(ctx); err != nil {
+		return nil, nil, err
 	}
-	s, err := r.env.client.Snapshot(ctx)
+	s, err := c.Snapshot(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entries, err := readJournal(ctx, s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	accounts, err := readAccounts(ctx, s, r.b.Accounts)
+	accounts, err := readAccounts(ctx, s, l.accounts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r.audit = auditOf(results, entries, accounts)
-	return entries, nil
+	return auditOf(l.results(), entries, accounts), entries, nil
 }
 
 func readJournal(ctx context.Context, s percolator.Reader) (map[int64]journalEntry, error) {

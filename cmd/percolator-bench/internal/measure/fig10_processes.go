@@ -87,7 +87,7 @@ func fig10Worker(ctx context.Context, s fig10Setting, l *lines) error {
 // was.
 func fig10Registry() *observers.Registry {
 	r := observers.NewRegistry()
-	r.Observe("post", fig10Journal, entryColumn, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+	r.Observe(journalObserver, fig10Journal, entryColumn, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 		r, err := journalRuns.GetOr(ctx, tx, ch.Cell.Row, runs{})
 		if err != nil {
 			return err
@@ -227,6 +227,8 @@ const (
 	entryColumn   = "entry" // of the journal: "FROM TO AMOUNT"; observed
 	runsColumn    = "runs"  // of the journal, by the observer
 
+	journalObserver = "post"
+
 	openingBalance = 1000
 )
 
@@ -264,7 +266,7 @@ func numberOf(row string) (int64, error) {
 type transfer struct {
 	id               int64
 	from, to, amount int
-	ended            time.Time
+	due, ended       time.Time
 	err              error
 }
 
@@ -275,6 +277,7 @@ type transfers struct {
 	client   *percolator.Client
 	accounts int
 	deadline time.Duration // of each transfer
+	seed     uint64        // of which accounts and how much
 
 	started atomic.Int64 // ids
 
@@ -288,7 +291,9 @@ const mostPending = 16_384
 
 // one makes a transfer between two accounts at random.
 func (l *transfers) one(ctx context.Context) {
-	t := transfer{id: l.started.Add(1), from: rand.IntN(l.accounts), to: rand.IntN(l.accounts - 1), amount: 1 + rand.IntN(10)}
+	id := l.started.Add(1)
+	random := rand.New(rand.NewPCG(l.seed, uint64(id)))
+	t := transfer{id: id, from: random.IntN(l.accounts), to: random.IntN(l.accounts - 1), amount: 1 + random.IntN(10), due: time.Now()}
 	if t.to >= t.from {
 		t.to++
 	}
@@ -357,6 +362,7 @@ var sentinels = []struct {
 }{
 	{"ErrOutcomeUnknown", percolator.ErrOutcomeUnknown},
 	{"ErrConflict", percolator.ErrConflict},
+	{"ErrOverloaded", percolator.ErrOverloaded},
 	{"ErrLocked", percolator.ErrLocked},
 	{"ErrSnapshotTooOld", percolator.ErrSnapshotTooOld},
 	{"tso.ErrUnavailable", tso.ErrUnavailable},

@@ -1,0 +1,243 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// badDayBenchmark lets the service fail in every way that the stand-in knows, one fault after the
+// other under a steady load, and judges what became of it.
+type badDayBenchmark struct {
+	Only     []string // kinds of faults; none: all
+	Accounts int
+	Rate     float64       // offered transfers/s; 0: half of saturate's
+	Saturate time.Duration // how long the greatest rate is looked for
+	Deadline time.Duration // of each transfer and each sum
+
+	Quiet, Calm             time.Duration // before and at the end; after each fault
+	Fault, Overload, Silent time.Duration // how long a fault, an overload and a silence last
+	Seed                    uint64
+}
+
+func (b *badDayBenchmark) check() error {
+	return errors.Join(unless(b.Rate == 0 || b.Rate >= 1, "--rate %v is less than 1", b.Rate),
+		unless(max(b.Fault, b.Overload) < b.Deadline, "--fault %v or --overload %v is not shorter than --deadline %v: callers give up", b.Fault, b.Overload, b.Deadline))
+}
+
+// badDayShare is the share of the greatest rate that is offered.
+const badDayShare = 0.5
+
+// badDay is a run in progress.
+type badDay struct {
+	*environment
+	b          *badDayBenchmark
+	bigtable   *emulator.Server
+	disks      *emulator.Disks
+	processor  *emulator.Processor
+	overload   atomic.Pointer[badDayOverload] // nil: there is none
+	refused    atomic.Int64                   // requests of all overloads
+	record     tso.Store
+	stopOracle func() error
+
+	client *percolator.Client
+	sent   requestCounter
+	load   *transfers
+	sums   sums
+	worker *observers.Worker
+	ends   func() error // of the worker
+}
+
+// badDayConnections is what Google's client has by default.
+const badDayConnections = 10
+
+func startBadDay(ctx context.Context, b *badDayBenchmark) (*badDay, error) {
+	d := &badDay{environment: new(environment), b: b, record: tso.NewMemoryStore()}
+	d.disks = &emulator.Disks{Bounds: map[string][]string{fig10Accounts: badDayTablets, fig10Journal: badDayTablets}}
+	d.processor = &emulator.Processor{Request: badDayRequest}
+	d.bigtable = d.embed(emulator.OnDisks(d.disks), emulator.OnProcessor(d.processor), emulator.OnRequest(d.judge))
+	if d.err == nil {
+		d.err = d.createSchema(ctx, fig10Schema())
+	}
+	d.startOracle(ctx)
+	d.closers = append(d.closers, func() error { return d.stopOracle() })
+	d.dial(ctx, d.at.Oracle)
+	d.sent.own = true
+	d.client = d.environment.client(ctx, percolator.Config{Bigtable: percolator.BigtableConfig{Connections: badDayConnections}}, d.sent.option())
+	d.worker, d.ends = d.work(ctx, d.client, fig10Registry(), observers.Config{})
+	d.load = &transfers{client: d.client, accounts: b.Accounts, deadline: b.Deadline, seed: b.Seed}
+	d.sums = sums{client: d.client, accounts: b.Accounts, deadline: b.Deadline}
+	return d, d.orClose()
+}
+
+// badDayPart is a stretch of the run: a fault and the calm after it, or a quiet time. Times are
+// since the start.
+type badDayPart struct {
+	name        string
+	fault, calm span
+	sent        int64 // requests
+	refused     int64
+}
+
+// run takes quiet twice, saturate, and each fault with its calm, and at most deadline and three
+// minutes more.
+func (b *badDayBenchmark) run(ctx context.Context, out *run) (err error) {
+	faults := badDayFaults(b)
+	whole := b.Saturate + 2*b.Quiet + b.Deadline + 3*gracePeriod
+	for _, f := range faults {
+		whole += f.lasts + b.Calm
+	}
+	ctx, cancel := context.WithTimeout(ctx, whole)
+	defer cancel()
+	out.all = 4 + len(faults)
+	d, err := startBadDay(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer d.closeInto(&err)
+	out.Emulator = d.emulator
+	rate, saturated, err := d.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	out.step()
+	started := time.Now()
+	parts, shed, err := d.offer(ctx, rate, started, faults, out.step)
+	if err != nil {
+		return err
+	}
+	out.Title = fmt.Sprintf("a bad day of the service: %.0f transfers/s offered", rate)
+	if saturated > 0 {
+		out.Title += fmt.Sprintf("; %d writers reach %.0f", saturatingWriters, saturated)
+	}
+	out.Table("load").Row("transfers").Add("saturated, 1/s", saturated, "offered, 1/s", rate, "not started", shed)
+	d.evaluate(ctx, out, started, parts)
+	out.step()
+	return nil
+}
+
+// prepare opens the accounts and finds the rate.
+func (d *badDay) prepare(ctx context.Context) (rate, saturated float64, err error) {
+	if err := d.load.open(ctx); err != nil || d.b.Rate > 0 {
+		return d.b.Rate, 0, err
+	}
+	if saturated = d.load.saturate(ctx, saturatingWriters, d.b.Saturate); saturated == 0 {
+		return 0, 0, errors.New("no transfer was committed")
+	}
+	return badDayShare * saturated, saturated, d.worker.WaitIdle(ctx)
+}
+
+// offer offers transfers and sums while the faults happen.
+func (d *badDay) offer(ctx context.Context, rate float64, started time.Time, faults []badDayFault, step func()) (parts []badDayPart, shed int, err error) {
+	var stop atomic.Bool
+	more := func() bool { return !stop.Load() }
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		load := generator{rate: rate, most: mostPending, more: more}
+		_, shed, err = load.arrive(ctx, func(ctx context.Context, _ int) error { d.load.one(ctx); return nil })
+		return err
+	})
+	group.Go(func() error {
+		for ; more() && ctx.Err() == nil; pause(ctx, betweenSums) {
+			d.sums.one(ctx)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		defer stop.Store(true)
+		quiet := badDayFault{name: "quiet", lasts: d.b.Quiet, begin: nothing}
+		again := badDayFault{name: "quiet, at the end", lasts: d.b.Quiet, begin: nothing}
+		for _, f := range append(append([]badDayFault{quiet}, faults...), again) {
+			calm := d.b.Calm
+			if f.kind == "" {
+				calm = 0
+			}
+			p, err := d.part(ctx, f, calm, started)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			parts = append(parts, p)
+			step()
+		}
+		return nil
+	})
+	return parts, shed, group.Wait()
+}
+
+// part lets one fault happen, and waits for as long as it is calm after that.
+func (d *badDay) part(ctx context.Context, f badDayFault, calm time.Duration, started time.Time) (badDayPart, error) {
+	p := badDayPart{name: f.name, fault: span{from: time.Since(started)}}
+	sent, refused := sumOf(d.sent.now().requests), d.refused.Load()
+	end, err := f.begin(ctx, d)
+	if err != nil {
+		return p, err
+	}
+	pause(ctx, f.lasts)
+	if err := end(); err != nil {
+		return p, err
+	}
+	p.fault.to = time.Since(started)
+	pause(ctx, calm)
+	p.calm = span{p.fault.to, time.Since(started)}
+	p.sent, p.refused = sumOf(d.sent.now().requests)-sent, d.refused.Load()-refused
+	return p, ctx.Err()
+}
+
+// sums adds all balances up in one snapshot, again and again: no transfer changes the sum.
+type sums struct {
+	client   *percolator.Client
+	accounts int
+	deadline time.Duration
+
+	mu   sync.Mutex
+	done []sum
+}
+
+// betweenSums is how long a sum waits for the next: one is expensive.
+const betweenSums = time.Second
+
+type sum struct {
+	due, ended time.Time
+	total      int64
+	err        error
+}
+
+func (l *sums) one(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, l.deadline)
+	defer cancel()
+	s := sum{due: time.Now()}
+	s.err = l.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+		s.total = 0
+		for e, err := range snap.Scan(ctx, fig10Accounts, percolator.All(), balanceColumn) {
+			if err != nil {
+				return err
+			}
+			n, err := balances.Decode(e.Cell.Row, e.Value)
+			if err != nil {
+				return err
+			}
+			s.total += n
+		}
+		return nil
+	})
+	s.ended = time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = append(l.done, s)
+}
+
+func (l *sums) results() []sum {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done[:len(l.done):len(l.done)]
+}
