@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,25 +160,38 @@ func (p *pool) heardBeside(c *conn, since time.Time) (heard bool) {
 }
 
 // askBeside reports whether a connection other than c answers, where requests are so few that none
-// has been heard. It asks one.
-func (p *pool) askBeside(c *conn) (answers bool) {
+// has been heard. It asks all that are idle, as several may have died at once. The others are
+// watched, and asked anyway.
+func (p *pool) askBeside(c *conn) bool {
+	var idle []*conn
 	p.conns.Range(func(_, o any) bool {
-		other := o.(*conn)
-		if other == c || other.isSilent() {
+		if other := o.(*conn); other != c && other.isIdle() {
+			idle = append(idle, other)
+		}
+		return true
+	})
+	answers := make(chan bool, len(idle))
+	for _, other := range idle {
+		go func() {
+			answered := p.ask(other.cc, pingWithin) == nil
+			if answered {
+				other.heard.Store(time.Now().UnixNano())
+			}
+			answers <- answered
+		}()
+	}
+	for range idle {
+		if <-answers {
 			return true
 		}
-		if answers = p.ask(other.cc, pingWithin) == nil; answers {
-			other.heard.Store(time.Now().UnixNano())
-		}
-		return false
-	})
-	return answers
+	}
+	return false
 }
 
-func (c *conn) isSilent() bool {
+func (c *conn) isIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.silent
+	return !c.watched
 }
 
 // conn is a connection: idle, watched or silent. It is watched while attempts wait for it, and
@@ -371,31 +383,5 @@ func (c *conn) fall(silent bool) {
 	c.mu.Unlock()
 	if tell := c.pool.tell.Load(); changed && tell != nil {
 		(*tell)(silent)
-	}
-}
-
-// Listen has the connections tell what they see: silence is counted and logged, and what Bigtable
-// says of how long to wait holds for all requests to a table.
-func (s *Store) Listen(logger *slog.Logger) {
-	g, ok := s.backend.(*google)
-	if !ok {
-		return
-	}
-	tell := func(silent bool) {
-		switch {
-		case s.Background.Err() != nil: // the client is closed
-		case silent:
-			s.Count.SilentConnections.Add(1)
-			logger.Warn("a connection to Bigtable does not answer; requests go to the others", "for", quietAfter+pingWithin)
-		default:
-			s.Count.SilentConnections.Add(-1)
-			logger.Info("a connection to Bigtable that did not answer is back, or replaced")
-		}
-	}
-	s.Pressure.divided = g.background != g.connection
-	for _, c := range []*connection{g.connection, g.background} {
-		asked := func(table string, err error) { s.Pressure.told(pressed{table, c != g.connection}, err) }
-		c.conns.tell.Store(&tell)
-		c.conns.asked.Store(&asked)
 	}
 }

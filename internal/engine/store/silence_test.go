@@ -127,6 +127,12 @@ func newServices(t *testing.T, n int, takes, ping time.Duration) (*pool, []*serv
 	return p, all
 }
 
+func (c *conn) isSilent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.silent
+}
+
 // mutate sends a conditional mutation, and read a read, once.
 func (p *pool) mutate(ctx context.Context, v *service) error {
 	return p.unary(ctx, btpb.Bigtable_CheckAndMutateRow_FullMethodName, &btpb.CheckAndMutateRowRequest{}, nil, v.cc, v.invoke)
