@@ -329,12 +329,15 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 	mut := cm.commitMutation(rw, commitTS)
 	lifetime, cancel := context.WithDeadline(ctx, cm.until)
 	defer cancel()
-	pause := retry.NewBackoff(5*time.Millisecond, time.Second)
+	pause, sent := retry.NewBackoff(5*time.Millisecond, time.Second), false
 	for {
 		held, err := cm.c.Store.CheckAndMutate(lifetime, p.Table, p.Row, store.HeldLock(p.Column, cm.startTS), mut, nil)
 		if err == nil && held {
 			cm.committed(commitTS)
 			return nil
+		}
+		if sent = sent || !store.NotSent(err); !sent && ctx.Err() != nil { // it waited for its turn
+			return cm.abort(ctx, err)
 		}
 		resend, err := cm.afterCommitRequest(lifetime, err)
 		if !resend {

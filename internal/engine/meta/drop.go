@@ -191,20 +191,25 @@ func removed(old, next *model.Schema) (names, indexes []string) {
 }
 
 // CheckDrop is the ErrSchemaMismatch of what s asks for that neither CreateSchema nor a drop
-// does, the ErrHeld of a hold, which keeps the snapshots of what would go, and the ErrImporting
-// of an import that writes there: its fence would outlive the table.
+// does, the ErrHeld of a hold, which keeps the snapshots of what would go, the ErrImporting of an
+// import that writes there: its fence would outlive the table, and the ErrTooLarge of a drop that
+// could not end. An index is closed only for a drop that it lets begin.
 func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
 	next, err := catalog.Beside(m.Schema, s)
 	if err != nil {
 		return err
 	}
+	names, _ := removed(m.Schema, next)
+	from, drops := slices.Clone(names), slices.Clone(names)
 	for _, ch := range schemaChanges(m.Schema, next) {
 		if err := ch.Err(); err != nil && !ch.Droppable() {
 			return err
 		}
+		if ch.Deletes {
+			from, drops = append(from, ch.Table), append(drops, columnKey(ch.Table, ch.Name))
+		}
 	}
-	names, _ := removed(m.Schema, next)
-	for _, name := range append(slices.Clone(names), deletedFrom(m.Schema, next)...) {
+	for _, name := range from {
 		if table, i := m.importOf(name); i.Phase != "" {
 			return i.Refusal(table)
 		}
@@ -212,17 +217,21 @@ func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
 	if len(names) > 0 && m.HoldsAt(now) > 0 {
 		return fmt.Errorf("percolator: %w: %d holds keep snapshots that show what is to be dropped; release them (percolator gc hold ls)", model.ErrHeld, m.HoldsAt(now))
 	}
-	return nil
+	if len(drops) == 0 {
+		return nil
+	}
+	return m.roomForDrops(drops)
 }
 
-// deletedFrom lists the tables that next keeps without some of their columns' cells.
-func deletedFrom(old, next *model.Schema) (tables []string) {
-	for _, ch := range schemaChanges(old, next) {
-		if ch.Deletes {
-			tables = append(tables, ch.Table)
-		}
+// roomForDrops refuses a drop that could not end: drops join what is remembered, and so do the
+// tables of other drops that have begun.
+func (m State) roomForDrops(drops []string) error {
+	all := Drops{}
+	maps.Copy(all, m.Dropped)
+	for _, name := range slices.Concat(m.Schema.Dropping, drops) {
+		all[name] = Drop{At: tso.MaxTimestamp, Exists: true}
 	}
-	return tables
+	return m.roomFor(columnDropped, all.encode(), "it remembers every name of a table that was dropped until one of that name is created, so create tables under such names")
 }
 
 // CloseIndexes closes for reads the indexes of tables that s keeps without them, and returns their
@@ -266,7 +275,6 @@ func (w *Watcher) publishDrop(ctx context.Context, s *model.Schema, now tso.Time
 // closed is what CloseIndexes has returned, one MetaMaxAge ago. ok is false, and nothing is
 // dropped, if an index is another than these, or was open meanwhile. Errors: those of CheckDrop.
 func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timestamp, closed IndexStates) (dropping []string, ok bool, err error) {
-	var full error
 	m, err := w.publishDrop(ctx, s, now, func(m State, next *model.Schema) (State, bool) {
 		names, indexes := removed(m.Schema, next)
 		ok = true
@@ -295,29 +303,15 @@ func (w *Watcher) BeginDrop(ctx context.Context, s *model.Schema, now tso.Timest
 				drops[columnKey(ch.Table, ch.Name)] = Drop{At: now, Exists: true}
 			}
 		}
-		dropping := append(slices.Clone(m.Schema.Dropping), names...)
-		if full = m.roomForDrops(drops, dropping); full != nil {
-			return m, false
-		}
 		m.Lives = m.ended(ended...)
-		m.Schema, m.Indexes = catalog.WithDropping(without(m.Schema, gone), dropping), states
+		m.Schema, m.Indexes = catalog.WithDropping(without(m.Schema, gone), append(m.Schema.Dropping, names...)), states
 		m.Schema, m.Dropped = withoutColumns(m.Schema, next, columns), drops
 		return m, true
 	})
-	if err = errors.Join(err, full); err != nil {
+	if err != nil {
 		return nil, false, err
 	}
 	return m.Schema.Dropping, ok, nil
-}
-
-// roomForDrops refuses a drop that could not end: drops is what is stored at its beginning, and
-// dropping are the tables that join it at the end, those of other calls among them.
-func (m State) roomForDrops(drops Drops, dropping []string) error {
-	all := maps.Clone(drops)
-	for _, name := range dropping {
-		all[name] = Drop{At: tso.MaxTimestamp, Exists: true}
-	}
-	return m.roomFor(columnDropped, all.encode(), "it remembers every name of a table that was dropped until one of that name is created, so create tables under such names")
 }
 
 // without is the schema less some tables of Bigtable.

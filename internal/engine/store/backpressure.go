@@ -3,7 +3,6 @@ package store
 import (
 	"container/list"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -30,7 +29,8 @@ import (
 // The table stays under pressure until nothing waits and nobody was asked for calmAfter.
 //
 // Whatever the state, no more than outstandingMost mutations to a table are in flight: Bigtable
-// takes 300,000 for all its clients.
+// takes 300,000 for all its clients. Those in the background are at most half of them, and wait for
+// that half apart.
 const (
 	minPause        = 10 * time.Millisecond
 	maxPause        = 2 * time.Second
@@ -69,7 +69,7 @@ func (b *Backpressure) of(what pressed) *tablePressure {
 	if p, ok := b.tables.Load(what); ok {
 		return p.(*tablePressure)
 	}
-	p, _ := b.tables.LoadOrStore(what, &tablePressure{all: b, what: what, room: semaphore.NewWeighted(outstandingMost)})
+	p, _ := b.tables.LoadOrStore(what, &tablePressure{all: b, what: what, room: semaphore.NewWeighted(outstandingMost), behind: semaphore.NewWeighted(outstandingMost / 2)})
 	return p.(*tablePressure)
 }
 
@@ -142,9 +142,9 @@ func (b *Backpressure) note(what pressed, slow bool) {
 	}
 }
 
-// told notes how long an answer says to wait. Google's client hides that of conditional mutations,
-// and repeats the rest by itself.
-func (b *Backpressure) told(what pressed, err error) {
+// told notes how long the answer to an attempt that was sent then says to wait. Google's client
+// hides that of conditional mutations, and repeats the rest by itself.
+func (b *Backpressure) told(what pressed, sent time.Time, err error) {
 	if wait, _ := retry.SlowDown(err); wait > 0 {
 		if status.Code(err) != codes.ResourceExhausted { // as leave counts it
 			b.Asked.Add(1)
@@ -152,15 +152,16 @@ func (b *Backpressure) told(what pressed, err error) {
 		p, now := b.of(what), time.Now()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.lower(admission{started: now}, now, wait)
+		p.lower(admission{started: sent}, now, wait)
 	}
 }
 
 // tablePressure is calm, or under pressure: limit > 0.
 type tablePressure struct {
-	all  *Backpressure
-	what pressed
-	room *semaphore.Weighted // for mutations in flight
+	all    *Backpressure
+	what   pressed
+	room   *semaphore.Weighted // for mutations in flight
+	behind *semaphore.Weighted // of it, for those in the background
 
 	mu       sync.Mutex
 	inFlight int // requests
@@ -183,66 +184,6 @@ const (
 	foreground = iota
 	background
 )
-
-// admission is a request that was sent.
-type admission struct {
-	table     *tablePressure
-	mutations int64
-	started   time.Time
-}
-
-// waiter is a request that waits for that.
-type waiter struct {
-	admission
-	granted chan struct{}
-}
-
-// admit waits until a request to a table may be sent.
-func (s *Store) admit(ctx context.Context, table string, mutations int) (admission, error) {
-	class := foreground
-	if isBackground(ctx) {
-		class = background
-	}
-	p := s.Pressure.of(pressed{table, class == background})
-	a := admission{table: p, mutations: int64(min(mutations, outstandingMost))}
-	if a.mutations > 0 && p.room.Acquire(ctx, a.mutations) != nil {
-		return admission{}, fmt.Errorf("percolator: too many mutations of this client are in flight: %w", ctx.Err())
-	}
-	p.mu.Lock()
-	now := time.Now()
-	if !p.until.After(now) && p.waiting[foreground].Len()+p.waiting[background].Len() == 0 && p.hasRoom(class) {
-		p.send(&a, now)
-		p.mu.Unlock()
-		return a, nil
-	}
-	w := &waiter{a, make(chan struct{})}
-	at := p.waiting[class].PushBack(w)
-	p.grant()
-	p.mu.Unlock()
-	ended := ctx
-	select {
-	case <-w.granted:
-		return w.admission, nil
-	case <-ctx.Done():
-	case <-s.Background.Done():
-		ended = s.Background
-	}
-	p.mu.Lock()
-	sent := !w.started.IsZero()
-	if !sent {
-		p.waiting[class].Remove(at)
-		p.room.Release(a.mutations)
-		p.grant()
-	}
-	p.mu.Unlock()
-	if sent {
-		w.leave(context.Canceled)
-	}
-	return admission{}, fmt.Errorf("%w: %w", errPressed, ended.Err())
-}
-
-// errPressed ends a request that was not sent before its context ended.
-var errPressed = status.Error(codes.ResourceExhausted, "the request waited for its turn until the end")
 
 // send counts a request; the caller holds p.mu.
 func (p *tablePressure) send(a *admission, now time.Time) {
@@ -307,7 +248,7 @@ func (a admission) leave(err error) {
 		p.grow(a)
 	}
 	p.inFlight--
-	p.room.Release(a.mutations)
+	a.giveRoom()
 	p.grant()
 }
 

@@ -1,6 +1,9 @@
 package store
 
-import "log/slog"
+import (
+	"log/slog"
+	"time"
+)
 
 // Listen has the connections tell what they see: silence is counted and logged, and what Bigtable
 // says of how long to wait holds for all requests to a table.
@@ -22,7 +25,9 @@ func (s *Store) Listen(logger *slog.Logger) {
 	}
 	s.Pressure.divided = g.background != g.connection
 	for _, c := range []*connection{g.connection, g.background} {
-		asked := func(table string, err error) { s.Pressure.told(pressed{table, c != g.connection}, err) }
+		asked := func(table string, sent time.Time, err error) {
+			s.Pressure.told(pressed{table, c != g.connection}, sent, err)
+		}
 		c.conns.tell.Store(&tell)
 		c.conns.asked.Store(&asked)
 	}

@@ -49,9 +49,9 @@ type pool struct {
 	life   context.Context // that of the client
 	conns  sync.Map        // *grpc.ClientConn → *conn
 	pings  slowness
-	tell   atomic.Pointer[func(silent bool)]             // called when a connection falls silent, and when that ends
-	asked  atomic.Pointer[func(table string, err error)] // called with each error
-	warmed atomic.Bool                                   // a connection has answered its first ping
+	tell   atomic.Pointer[func(silent bool)]                             // called when a connection falls silent, and when that ends
+	asked  atomic.Pointer[func(table string, sent time.Time, err error)] // called with each error
+	warmed atomic.Bool                                                   // a connection has answered its first ping
 
 	mu     sync.Mutex // guards what follows, which is that of Google's own pings
 	ping   *btpb.PingAndWarmRequest
@@ -258,7 +258,7 @@ func (a *attempt) end(err error) error {
 	a.conn.mu.Unlock()
 	if err != nil && err != io.EOF && a.table != "" {
 		if asked := a.conn.pool.asked.Load(); asked != nil {
-			(*asked)(a.table, err)
+			(*asked)(a.table, a.started, err)
 		}
 	}
 	if err != nil && err != io.EOF && a.givenUp.Load() {

@@ -203,7 +203,7 @@ func (s *Store) checkAndMutate(ctx context.Context, table, row string, predicate
 	asked := time.Now()
 	a, err := s.admit(ctx, table, changes)
 	if err != nil {
-		return false, s.Err(ctx, table, err)
+		return false, notSent{s.Err(ctx, table, err)}
 	}
 	s.Count.CheckAndMutate.Add(1)
 	s.Count.RowsMutated.Add(1)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -121,12 +122,14 @@ func (r *run) begin(ctx context.Context) error {
 	return r.enter(ctx, r.repair)
 }
 
-// know lists the tables of the schema and of its indexes.
-func (r *run) know() {
-	r.tables = nil
-	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
-		r.tables = append(r.tables, catalog.BigtableNames(t)...)
-	}
+// know lists the tables of the schema and of its indexes, and those that are being dropped: they
+// still decide locks elsewhere, and the drop goes by that later (I26).
+func (r *run) know() { r.tables = slices.Sorted(maps.Keys(r.e.Meta.Catalog.Load().Tables)) }
+
+// deleted reports whether err says that a table is missing which the cut takes for one that is being
+// dropped.
+func (r *run) deleted(table string, err error) bool {
+	return errors.Is(err, model.ErrSchemaMismatch) && slices.Contains(r.e.Meta.Catalog.Load().Schema.Dropping, table)
 }
 
 // check refuses a timestamp that the tables do not have, or no longer, and notes in next what the
@@ -270,6 +273,9 @@ func (r *run) eachPage(ctx context.Context, q store.Query, visit func(ctx contex
 			for page, err := range pass.Pages(ctx) {
 				if err == nil {
 					err = visit(ctx, table, page.Rows)
+				}
+				if r.deleted(table, err) {
+					return nil
 				}
 				if err != nil {
 					return err

@@ -106,6 +106,7 @@ type outcome struct {
 	primary   model.Cell
 	committed tso.Timestamp // at or below it; 0: not
 	decided   bool          // by its primary, or because it began too late
+	gone      bool          // its primary's record may be: its table was dropped after To
 	problem   string
 }
 
@@ -142,17 +143,22 @@ func (r *run) outcomes(ctx context.Context, held []heldCell) (map[tso.Timestamp]
 }
 
 // askPrimary decides a transaction if its primary has its record. One whose primary's table was
-// dropped after it began has not committed (I26), unless others know better.
+// dropped after it began has not committed (I26), unless others know better. That rests on the
+// drop's resolution of locks, which a cut may lack where the drop is later than To.
 func (r *run) askPrimary(ctx context.Context, start tso.Timestamp, o *outcome) error {
 	switch {
 	case slices.Contains(r.tables, o.primary.Table):
 	case r.e.Meta.WasDropped(o.primary.Table, start):
+		o.gone = r.e.Meta.WasDropped(o.primary.Table, r.repair.To+1)
 		return nil
 	default:
 		o.problem = fmt.Sprintf("its lock names a primary in table %q, which is not in the schema", o.primary.Table)
 		return nil
 	}
 	rv, err := r.e.Store.ReadVersions(ctx, o.primary.Table, o.primary.Row, store.Primary(o.primary.Column, start))
+	if o.gone = r.deleted(o.primary.Table, err); o.gone {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -274,6 +280,8 @@ func (r *run) tell(l heldCell, o *outcome) {
 	case o.left():
 		r.find(l.cell, l.StartTS, 0, "left alone: "+o.problem)
 		return
+	case o.gone:
+		r.find(l.cell, l.StartTS, 0, fmt.Sprintf("rolled back: the table of the primary %s was dropped after the timestamp of the repair, with the record that the primary may have had", o.primary))
 	case l.StartTS <= r.repair.Sound:
 		r.find(l.cell, l.StartTS, 0, fmt.Sprintf("rolled back: the primary %s has no record, which collection may have removed", o.primary))
 	}
