@@ -26,7 +26,7 @@ package watch
 // before it asked for c (I5). So step 4 finds the record, with c, or the lock, and then F is at
 // most its start timestamp, below c. Nothing on the primary means that it commits above N, if ever:
 // it stays for the next round. In its rows each cell that it wrote holds the record or, until phase
-// two is over, the lock and the value beneath it: both tell the same (I15).
+// two ends, the lock and the value beneath it: both tell the same (I15).
 //
 // Why a client that knows no journal any more, or not yet, hides nothing. It learns of that from
 // the meta row, which step 2 reads after N: what commits at or below N without an entry knew

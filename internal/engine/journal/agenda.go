@@ -77,7 +77,7 @@ func (a *agenda) heaps(again bool) []*ordered.Heap[*OwnRow] {
 }
 
 // spend notes that n rows were looked at again: of a second's worth at once, and no more before
-// the time is over that they take at OwnerRows.
+// the time that they take at OwnerRows has passed.
 func (a *agenda) spend(n int, now time.Time) {
 	if burst := now.Add(-time.Second); a.rested.Before(burst) {
 		a.rested = burst

@@ -252,7 +252,7 @@ func (u *unread) through(p *pass, from, last uint64, now time.Time) {
 	}
 }
 
-// hurry has what looks have left read now. A pass that has begun goes on, and begins anew then:
+// hurry has what looks have left read now. A pass that has started goes on, and starts anew then:
 // however often that is, it comes to its end.
 func (u *unread) hurry(now time.Time) {
 	switch a := &u.again; {

@@ -142,7 +142,7 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	}
 }
 
-// finalOrRead is the status of the transaction of a lock, which this client remembers if it is final.
+// finalOrRead is the status of the transaction of a lock. This client remembers it if it is final.
 func (r *Resolver) finalOrRead(ctx context.Context, cell model.Cell, l layout.LockRecord) (TxnStatus, error) {
 	id := TxnID{l.Primary, l.StartTS}
 	if s, known := r.Decided.Get(id); known {

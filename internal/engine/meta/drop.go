@@ -224,7 +224,7 @@ func (m State) CheckDrop(s *model.Schema, now tso.Timestamp) error {
 }
 
 // roomForDrops refuses a drop that could not end: drops join what is remembered, and so do the
-// tables of other drops that have begun.
+// tables of other drops that have started.
 func (m State) roomForDrops(drops []string) error {
 	all := Drops{}
 	maps.Copy(all, m.Dropped)

@@ -104,8 +104,8 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	return h, nil
 }
 
-// roomForHold refuses one hold more than MaxHolds. Those that have expired go first: there may be no
-// collector to remove them.
+// roomForHold refuses one hold more than MaxHolds. Those that have expired go first: there may be
+// no collector to remove them.
 func (w *Watcher) roomForHold(ctx context.Context, now tso.Timestamp) error {
 	m, err := w.Refresh(ctx)
 	if err != nil || len(m.Holds) < model.MaxHolds {

@@ -220,7 +220,7 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
 	for _, c := range mut.Changes() {
-		if c.Column == columnDropped { // BeginDrop had room: what has begun must end
+		if c.Column == columnDropped { // BeginDrop had room: what has started must end
 			continue
 		}
 		if err := m.roomFor(c.Column, c.Value, fewer); err != nil {

@@ -93,7 +93,8 @@ func (b *Backpressure) Of(table string) bool {
 }
 
 // GiveWay waits while requests to any table wait because of its pressure, for at most giveWayMost.
-// Work that nobody waits for calls it before it begins something: what it has begun may hold locks.
+// Work that nobody waits for calls it before it starts something: what it has started may hold
+// locks.
 func (b *Backpressure) GiveWay(ctx context.Context) error {
 	for started := time.Now(); b.acute() && time.Since(started) < giveWayMost; {
 		if err := retry.Sleep(ctx, giveWayStep/2+rand.N(giveWayStep)); err != nil {

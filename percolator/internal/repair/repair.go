@@ -126,7 +126,7 @@ func (r *run) begin(ctx context.Context) error {
 // still decide locks elsewhere, and the drop goes by that later (I26).
 func (r *run) know() { r.tables = slices.Sorted(maps.Keys(r.e.Meta.Catalog.Load().Tables)) }
 
-// deleted reports whether err says that a table is missing which the cut takes for one that is being
+// deleted reports whether err says that a table is missing that the cut takes for one that is being
 // dropped.
 func (r *run) deleted(table string, err error) bool {
 	return errors.Is(err, model.ErrSchemaMismatch) && slices.Contains(r.e.Meta.Catalog.Load().Schema.Dropping, table)
