@@ -282,37 +282,6 @@ func testRepairOfStrangeLocks(t *testing.T) {
 	}
 }
 
-// A prewrite whose entry was never acknowledged outlives the table of its primary: whoever reads it
-// shows that it is rolled back, and so does a repair (I26).
-func TestRepairOfALockWhosePrimaryWasDropped(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, testRepairOfALockWhosePrimaryWasDropped)
-}
-
-func testRepairOfALockWhosePrimaryWasDropped(t *testing.T) {
-	s := newTorn(t)
-	fixture.Put(t, s.ctx, s.Client, "r", "c", "old")
-	start, err := s.Oracle.Next(s.ctx)
-	fixture.Must(t, err)
-	l := layout.LockRecord{StartTS: start, Kind: layout.KindPut, Primary: u("a"), Placed: start, TTL: time.Second}
-	next := *s.Client.Schema()
-	next.Tables = slices.DeleteFunc(slices.Clone(next.Tables), func(t percolator.Table) bool { return t.Name == "u" })
-	_, err = s.admin.DropFromSchema(s.ctx, &next, admin.DropOptions{ClientOptions: s.Options()})
-	fixture.Must(t, err)
-	fixture.Plant(t, s.ctx, s.Env, "t", "r", "lock", "c", cellTime(start), string(l.Encode()))
-	for held, err := range s.admin.ListLocks(s.ctx, "t", percolator.Row("r"), admin.LockOptions{}) {
-		if fixture.Must(t, err); held.State != admin.LockStateRolledBack {
-			t.Errorf("it is listed as %+v", held)
-		}
-	}
-	s.now()
-	if r := s.repair(); r.RolledBack != 1 || r.Found != 0 || r.Audited != 0 {
-		t.Errorf("%+v", r)
-	}
-	fixture.WantNow(t, s.ctx, s.Client, fixture.Cell("r", "c"), "old")
-	s.audit()
-}
-
 func (s *torn) get(c percolator.Cell) ([]byte, error) {
 	snap, err := s.Client.Snapshot(s.ctx)
 	if err != nil {
