@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -28,6 +29,7 @@ func (w *world) beyondTheLimit(n, names int) (c *percolator.Client, session stri
 			e.Rows = append(e.Rows, model.JournalName{Table: "t", Key: row(i*names + j), Observed: true})
 		}
 		w.appendEntries(c, e)
+		synctest.Wait() // until the stream is idle, or the next would go to another
 	}
 	w.Clock.Advance(time.Hour)
 	w.FaultsOf(c).Forget()
