@@ -219,6 +219,11 @@ func (w *watcher) round(ctx context.Context, hand func(Batch) error) (more, busy
 	if err != nil {
 		return false, false, err
 	}
+	if w.stored != nil { // now may tell that the hold has expired
+		if err := w.stored.renew(ctx); err != nil {
+			return false, false, err
+		}
+	}
 	m, err := w.e.Meta.Refresh(ctx) // after now: doc.go
 	if err != nil {
 		return false, false, err
