@@ -25,7 +25,7 @@ import (
 // rows, or of what one transaction has written. Requests: three every Interval; one row for each
 // transaction of a watched table, and one for each of its rows there. A transaction that is being
 // committed holds the changes that follow it; one that has died does so until its TTL, or its
-// session, is over.
+// session, has ended.
 //
 // Errors end the stream: percolator.ErrSnapshotTooOld if what follows the position may have been
 // collected, because the consumer was slower than the retention, or came back after its hold had

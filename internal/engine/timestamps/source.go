@@ -181,8 +181,8 @@ func (s *Source) NewestWithin(d time.Duration) (tso.Timestamp, bool) {
 }
 
 // EstimatedTime is the oracle's time as far as this process can tell without asking: the newest
-// timestamp that the client has got for any purpose, plus the monotonic time since it asked, so that
-// it is late rather than early. It is for ages, not for snapshots. ok is false before the first
+// timestamp that the client has got for any purpose, plus the monotonic time since it asked. So it
+// is late rather than early. It is for ages, not for snapshots. ok is false before the first
 // timestamp.
 func (s *Source) EstimatedTime() (now tso.Timestamp, ok bool) {
 	s.Newest.mu.Lock()
