@@ -47,7 +47,8 @@ type Clean struct {
 // OnDisks makes the emulator serve its tables from d.
 func OnDisks(d *Disks) Option { return func(s *settings) { s.disks = d } }
 
-// Passed returns how many bytes of a table reads have passed over.
+// Passed returns how many bytes of a table reads have passed over; 0: there is no Speed, no Reach and
+// no Clean data.
 func (d *Disks) Passed(table string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,8 +210,10 @@ func (r *diskRead) part(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRequ
 		return err
 	}
 	defer leave()
-	if r.sizes, err = sizesOf(g, bt, r.ServerStream, req, part); err != nil {
-		return err
+	if d := r.disks; d.Speed > 0 || d.Reach > 0 || len(d.Clean) > 0 {
+		if r.sizes, err = sizesOf(g, bt, r.ServerStream, req, part); err != nil {
+			return err
+		}
 	}
 	first, last := from.start, from.end
 	if r.reversed {
