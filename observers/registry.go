@@ -59,8 +59,8 @@ func NewRegistry() *Registry { return &Registry{} }
 // Observe registers f under name for the column of the table. The name is 1 to 64 bytes without
 // 0x00, and unique in the registry. It is stored in the acknowledgments: under a new name, an
 // observer runs again for every cell that is notified. To observe two columns with one function,
-// register it twice under two names. A column has at most 256 observers. [NewWorker] reports invalid
-// arguments.
+// register it twice under two names. A column has at most 256 observers. [NewWorker] reports
+// invalid arguments.
 //
 // An observer that writes what it observes, or writes what leads back to it, runs for ever: let it
 // write only what differs. From 1,000 runs in a row for one cell on, each of which caused the next

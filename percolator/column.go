@@ -168,8 +168,8 @@ func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.
 
 // ScanIndex streams the rows whose value in the column lies in values, in the order of values, then
 // rows. index is one over this column; Exactly and Between make ranges of values. Errors end the
-// stream: ErrInvalidArgument if the index is over another column, ErrCorrupt if a value is not of
-// the type, and those of Reader.ScanIndex.
+// stream: ErrInvalidArgument for an index of another column, ErrCorrupt for a value that is not
+// of the type, and those of Reader.ScanIndex.
 func (c Column[T]) ScanIndex(ctx context.Context, r Reader, index string, values Range) iter.Seq2[TypedEntry[T], error] {
 	return c.typed(r, c.indexed(index, r.ScanIndex(ctx, c.Table, index, values)))
 }

@@ -18,7 +18,7 @@ import (
 // parts. A part is a string, a []byte, an integer of any size, a float64, a bool or a time.Time, or
 // of a type that is made of one of these:
 //
-//	Key("order", "ann", 42, time.Date(2026, 1, 31, …)) // order!ann!b42!2026-01-31T00:00:00.000000000Z!
+//	Key("order", "ann", 7, time.Date(2026, 1, 31, …)) // order!ann!a7!2026-01-31T00:00:00.000000000Z!
 //
 // The tuple layer of FoundationDB and the keys of CockroachDB do the same in bytes, with the
 // terminator 0x00 and a code for each type. Here a part is text that "!" ends, so that a key can be

@@ -72,10 +72,11 @@ func AsOfTimestamp(ts tso.Timestamp) ReadOption {
 }
 
 // MaxStaleness lets the snapshot be as old as d. The client reads at the newest timestamp that it
-// has received from the oracle for any purpose, if it requested that one at most d ago by this
-// process's monotonic clock, which stands still while the machine is suspended. Otherwise it
-// requests a new one; so it does if collection has passed that timestamp, or an import or the
-// backfill of an index has ended since. So a busy client reads without a round trip to the oracle.
+// has received from the oracle for any purpose, if it requested that one at most d ago, by this
+// machine's monotonic or wall clock, whichever shows more: the first stands still while the machine
+// is suspended. Otherwise it requests a new one; so it does if collection has passed that
+// timestamp, or an import or the backfill of an index has ended since. So a busy client reads
+// without a round trip to the oracle.
 //
 // The snapshot contains everything that any client committed more than d ago, and all that this
 // client had committed by the time of the call. Two such snapshots of one client are in order;

@@ -18,14 +18,14 @@ import (
 // "percolator" that names its column, and options after it:
 //
 //	type Order struct {
-//		Key      string         `percolator:",key"`             // the row key: one field, of type string
-//		Customer string         `percolator:"customer"`         // as String
-//		Items    []Item         `percolator:"items,json"`       // as JSON
-//		Cents    int64          `percolator:"cents,ordered"`    // as OrderedInt64; without the option as Int64
-//		Shipped  *time.Time     `percolator:"shipped"`          // as Time; nil where there is no value
-//		Address  *shop.Address  `percolator:"address"`          // a protocol buffer, as Proto; nil likewise
-//		cached   int            //                                 not exported, so not stored
-//		Note     string         `percolator:"-"`                // nor is this
+//		Key      string        `percolator:",key"`          // the row key: one field, a string
+//		Customer string        `percolator:"customer"`      // as String
+//		Items    []Item        `percolator:"items,json"`    // as JSON
+//		Cents    int64         `percolator:"cents,ordered"` // as OrderedInt64; else as Int64
+//		Shipped  *time.Time    `percolator:"shipped"`       // as Time; nil where there is no value
+//		Address  *shop.Address `percolator:"address"`       // as Proto; nil likewise
+//		cached   int           //                              not exported, so not stored
+//		Note     string        `percolator:"-"`             // nor is this
 //	}
 //
 // The types are string, []byte, int and its sizes, float64, bool and time.Time, types made of them,

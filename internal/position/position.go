@@ -3,11 +3,11 @@
 //
 // A position takes the place only of one that was read, or stored, before (J10):
 //
-//	no two of one cell are equal     each has a number, or a time, above all before it, so a delayed
-//	                                 request finds a value that it does not expect, and changes nothing
-//	a lost answer is read            where the cell holds another value than expected, that may be the
-//	                                 one whose answer was lost
-//	what another run has stored      is for the caller to judge; nobody overwrites it unseen
+//	no two of one cell are equal   each has a number, or a time, above all before it, so a delayed
+//	                               request finds a value that it does not expect: it changes nothing
+//	a lost answer is read          where the cell holds another value than expected, that may be the
+//	                               one whose answer was lost
+//	what another run has stored    is for the caller to judge; nobody overwrites it unseen
 package position
 
 import (

@@ -183,7 +183,7 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 		}
 		var entries []model.Entry
 		rows := reads.SeenIn(table, page)
-		if err := v.e.Reads.FinishRows(ctx, v.ts, table, reads.Scanned{Rows: catalog.Union(model.All())}, rows); err != nil {
+		if err := v.e.Reads.FinishEach(ctx, v.ts, table, reads.Scanned{Rows: catalog.Union(model.All())}, rows); err != nil {
 			return err
 		}
 		for _, row := range rows {

@@ -10,8 +10,8 @@ import (
 // everything that could write a cell get the code ResourceExhausted, conditional mutations among
 // them whatever they do: they read. What only deletes passes: DropRowRange, DeleteTable, and
 // mutations of rows that erase, also those beside others in one bulk request. The tables themselves
-// can be changed. So Google's documentation describes a cluster whose nodes have too little storage,
-// but for the code.
+// can be changed. So Google's documentation describes a cluster whose nodes have too little
+// storage, but for the code.
 func (s *Server) SetFull(full bool) { s.guard.full.Store(full) }
 
 // errFull has the code that google.rpc has for a file system out of space; the service's own is not

@@ -131,8 +131,8 @@ func (w *watcher) query(table string, from, to tso.Timestamp, values bool) store
 	return store.ChangedRecords(columns, from, to)
 }
 
-// written is what transactions have written to the watched columns of a row. Until phase two is
-// over the lock stands for the record.
+// written is what transactions have written to the watched columns of a row. Until phase two has
+// ended, the lock stands for the record.
 func (w *watcher) written(table string, row layout.Row, of map[tso.Timestamp]*txn, values bool) (list []change, err error) {
 	for column, v := range layout.DecodeRow(table, row) {
 		if !w.watches(table, column) {

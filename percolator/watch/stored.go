@@ -12,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/engine/timestamps"
 	"github.com/gopercolator/percolator/internal/position"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -52,7 +53,10 @@ type stored struct {
 	at      record   // as stored
 	pending Position // dealt with, and not stored
 	saved   time.Time
-	held    time.Time // when the hold was taken or extended last
+
+	// The hold's term began at taken, for the oracle, and not before asked, for this machine.
+	taken tso.Timestamp
+	asked timestamps.Moment
 }
 
 func newStored(e *engine.Engine, cfg Config) *stored {
@@ -97,12 +101,12 @@ func (s *stored) claim(ctx context.Context, now tso.Timestamp) (Position, error)
 
 // hold protects a position and stores it.
 func (s *stored) hold(ctx context.Context, at Position) error {
-	former := model.Hold{ID: s.at.Hold, Timestamp: s.at.Held}
+	asked, former := s.e.Clock.Moment(), model.Hold{ID: s.at.Hold, Timestamp: s.at.Held}
 	next := record{Position: at, Hold: former.ID, Held: former.Timestamp}
 	if former.ID != "" && former.Timestamp == at.ts {
-		switch _, err := s.e.Meta.ExtendHold(ctx, former, s.cfg.HoldTTL); {
+		switch h, err := s.e.Meta.ExtendHold(ctx, former, s.cfg.HoldTTL); {
 		case err == nil:
-			s.held = time.Now()
+			s.began(h, asked)
 			return s.save(ctx, next)
 		case !errors.Is(err, percolator.ErrSnapshotTooOld): // else it has expired
 			return err
@@ -117,11 +121,35 @@ func (s *stored) hold(ctx context.Context, at Position) error {
 		s.release(ctx, h)
 		return err
 	}
-	s.held = time.Now()
+	s.began(h, asked)
 	if former.ID != "" {
 		s.release(ctx, former)
 	}
 	return nil
+}
+
+// began notes the term of a hold.
+func (s *stored) began(h model.Hold, asked timestamps.Moment) {
+	s.taken, s.asked = h.Expires.Add(-s.cfg.HoldTTL), asked
+}
+
+// due reports whether a quarter of the hold's term has passed. On a machine that was suspended, the
+// monotonic clock does not show that; the wall clock may, and the oracle's does (I16).
+func (s *stored) due() bool {
+	return max(s.e.Clock.Since(s.asked), s.e.Meta.Age(s.taken)) >= s.cfg.HoldTTL/4
+}
+
+// renew renews the hold when it is due. ErrSnapshotTooOld: it has expired, and collection has
+// passed what was dealt with.
+func (s *stored) renew(ctx context.Context) error {
+	at := s.pending
+	if at.ts == 0 {
+		at = s.at.Position
+	}
+	if !s.due() {
+		return nil
+	}
+	return s.hold(ctx, at)
 }
 
 func (s *stored) release(ctx context.Context, h model.Hold) {
@@ -149,7 +177,7 @@ func (s *stored) save(ctx context.Context, next record) error {
 // handled notes that the consumer has dealt with everything up to a position.
 func (s *stored) handled(ctx context.Context, at Position) error {
 	s.pending = at
-	if time.Since(s.held) >= s.cfg.HoldTTL/4 {
+	if s.due() {
 		return s.hold(ctx, at)
 	}
 	if time.Since(s.saved) < saveEvery {

@@ -25,7 +25,7 @@ import (
 // rows, or of what one transaction has written. Requests: three every Interval; one row for each
 // transaction of a watched table, and one for each of its rows there. A transaction that is being
 // committed holds the changes that follow it; one that has died does so until its TTL, or its
-// session, is over.
+// session, has ended.
 //
 // Errors end the stream: percolator.ErrSnapshotTooOld if what follows the position may have been
 // collected, because the consumer was slower than the retention, or came back after its hold had
@@ -218,6 +218,11 @@ func (w *watcher) round(ctx context.Context, hand func(Batch) error) (more, busy
 	now, err := w.e.Clock.Next(ctx)
 	if err != nil {
 		return false, false, err
+	}
+	if w.stored != nil { // now may tell that the hold has expired
+		if err := w.stored.renew(ctx); err != nil {
+			return false, false, err
+		}
 	}
 	m, err := w.e.Meta.Refresh(ctx) // after now: doc.go
 	if err != nil {

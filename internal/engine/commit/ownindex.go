@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -12,11 +13,19 @@ import (
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
+// followMost is how many writes a scan adds to an ownIndex before it looks at its size.
+const followMost = 8 * store.RequestRows
+
 // ownIndex is what the transaction's own writes make of one index. Each scan of the index adds the
 // writes since the last one. It reads the old value of a cell once, when that is first written.
+//
+// Memory: the entries that the writes make and remove, at most MaxTxnBytes as that counts writes,
+// and those of followMost writes more. Those that are removed may be much longer than the writes
+// that remove them.
 type ownIndex struct {
 	ix    model.Index
 	table string            // of the index
@@ -26,6 +35,7 @@ type ownIndex struct {
 	rows    map[string]*ownRow
 	entries map[string]*ownEntry // by key
 	sorted  ownWrites            // the writes of entries
+	bytes   int                  // of entries
 	clashes map[string]*ownEntry // that several rows take
 }
 
@@ -137,12 +147,18 @@ func (tx *Txn) putBack(own *ownIndex, writes []Write) {
 
 // follow adds writes to the entries.
 func (own *ownIndex) follow(ctx context.Context, snap *reads.Snapshot, writes []Write) error {
-	if err := own.readStored(ctx, snap, writes); err != nil {
-		return err
-	}
-	for _, w := range writes {
-		if err := own.add(w); err != nil {
+	for part := range slices.Chunk(writes, followMost) {
+		if err := own.readStored(ctx, snap, part); err != nil {
 			return err
+		}
+		for _, w := range part {
+			if err := own.add(w); err != nil {
+				return err
+			}
+		}
+		if own.bytes > model.MaxTxnBytes {
+			return fmt.Errorf("percolator: scan of index %q of column %q: %w: the entries that the transaction's own writes make and remove have more than %d bytes",
+				own.ix.Name, own.ix.Column, model.ErrTooLarge, model.MaxTxnBytes)
 		}
 	}
 	return nil
@@ -209,6 +225,7 @@ func (own *ownIndex) change(key string, f func(*ownEntry)) {
 	}
 	e := own.entries[key]
 	if e == nil {
+		own.bytes += len(key)
 		e = &ownEntry{write: Write{Cell: model.Cell{Table: own.table, Row: key, Column: catalog.IndexColumn}}}
 		own.entries[key] = e
 		own.sorted.Insert(&e.write)
@@ -223,6 +240,7 @@ func (own *ownIndex) change(key string, f func(*ownEntry)) {
 	case e.releases > 0:
 		e.write.Kind, e.write.Value = layout.KindDelete, nil
 	default:
+		own.bytes -= len(key)
 		delete(own.entries, key)
 		own.sorted.Delete(&e.write)
 	}

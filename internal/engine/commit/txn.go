@@ -88,7 +88,7 @@ func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Txn{c: c, snap: reads.ForTxn(c.Reads, start.TS), started: start.When, ahead: start.Ahead, since: since, opts: o,
+	return &Txn{c: c, snap: reads.ForTxn(c.Reads, start.TS), started: start.When.Time, ahead: start.Ahead, since: since, opts: o,
 		writes: map[model.Cell]*Write{}, weak: map[model.Cell]bool{}, erase: map[model.Cell]bool{}}, nil
 }
 

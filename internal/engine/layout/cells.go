@@ -206,7 +206,7 @@ func (rv RowVersions) add(table, key string, item *Item) {
 		}
 	}
 	if err != nil {
-		v.Corrupt = catalog.CellError(model.ErrCorrupt, model.Cell{Table: table, Row: key, Column: column}, "%v", err)
+		v.Corrupt = catalog.CellError(model.ErrCorrupt, model.Cell{Table: table, Row: key, Column: column}, "%v; percolator row shows what is stored", err)
 	}
 }
 

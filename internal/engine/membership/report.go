@@ -193,7 +193,7 @@ func liveReports(stored []layout.Item, now tso.Timestamp) (live []model.Report, 
 
 // reportTime is the oracle's time, estimated if the client has asked lately.
 func reportTime(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
-	if _, lately := e.Clock.Newest.Within(reportStampAge); lately {
+	if _, lately := e.Clock.NewestWithin(reportStampAge); lately {
 		now, _ := e.Clock.EstimatedTime()
 		return now, nil
 	}

@@ -41,9 +41,10 @@ func (w *Watcher) RoomForImport(ctx context.Context, m State, table string) erro
 	return nil
 }
 
-// forgettable reports whether the cell of an import into a table that is gone says nothing any more:
-// no snapshot from before the import's end can be read, no repair can bring back what was written,
-// and the table's life has ended by a drop, so no position from before is believed without the cell.
+// forgettable reports whether the cell of an import into a table that is gone says nothing any
+// more: no snapshot from before the import's end can be read, no repair can bring back what was
+// written, and the table's life has ended by a drop, so no position from before is believed without
+// the cell.
 func (m State) forgettable(table string, i Import) bool {
 	return i.Phase == "" && m.Lives.drop(table) > 0 && i.Since <= m.lowestRepair() && len(m.StillErased(i)) == 0
 }

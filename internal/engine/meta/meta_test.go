@@ -188,6 +188,44 @@ func TestKnowledgeIsAsOldAsItsRequest(t *testing.T) {
 	})
 }
 
+// TestKnowledgeAgesByTheWallClock: a machine that was suspended in the middle of a read learns
+// nothing of the oracle before it believes what it has read. Its monotonic clock stood still, and
+// its wall clock shows the time (I16). A wall clock that was set back makes nothing young.
+func TestKnowledgeAgesByTheWallClock(t *testing.T) {
+	for shift, want := range map[time.Duration]tso.Timestamp{-time.Hour: 1, 0: 1, time.Minute: 2} {
+		t.Run(shift.String(), func(t *testing.T) {
+			inWatcherBubble(t, func(t *testing.T, w *meta.Watcher, rows metaRows) {
+				var suspended time.Duration
+				w.Clock.Wall = func() time.Time { return time.Now().Add(suspended) }
+				stop := make(chan struct{})
+				defer close(stop)
+				go func() {
+					for n := tso.Timestamp(1); ; n++ {
+						select {
+						case of := <-rows.asked:
+							of <- n
+						case <-stop:
+							return
+						}
+					}
+				}()
+				known := func(want tso.Timestamp) {
+					t.Helper()
+					if m, err := w.Known(t.Context()); err != nil || m.Safepoint != want {
+						t.Errorf("the safepoint is %d, %v, want %d", m.Safepoint, err, want)
+					}
+				}
+				known(1)
+				suspended = shift
+				known(want)
+				time.Sleep(w.Store.Timing.MetaMaxAge)
+				suspended = 0 // what is known is no younger than the process says
+				known(want + 1)
+			})
+		})
+	}
+}
+
 // TestKnowledgeThatIsTooOldOnArrivalIsReadAgain: a process that was stopped with an answer on its
 // way does not believe it, whatever the lifetime of the request (I16).
 func TestKnowledgeThatIsTooOldOnArrivalIsReadAgain(t *testing.T) {

@@ -24,8 +24,9 @@ import (
 )
 
 // Watcher keeps a client's knowledge of the meta row fresh. Its methods may be called concurrently.
-// It measures ages from before it sent the request that read the row, by the monotonic clock and,
-// as that stands still while the machine is suspended, by what it learns of the oracle's.
+// It measures ages from before it sent the request that read the row. The monotonic clock stands
+// still while the machine is suspended, so they are at least what the wall clock shows, and what
+// the client learns of the oracle's.
 type Watcher struct {
 	Store   *store.Store
 	Clock   *timestamps.Source
@@ -38,7 +39,7 @@ type Watcher struct {
 	mu     sync.RWMutex
 	last   State
 	nth    int64 // of those that asked, which of them last is from
-	asOf   time.Time
+	asOf   timestamps.Moment
 	oracle tso.Timestamp // its time at asOf, as far as this client could tell; 0: it could not
 	shared *reading      // of the callers of Known; nil: none is in flight
 
@@ -48,7 +49,7 @@ type Watcher struct {
 
 // Refresh reads the meta row now.
 func (w *Watcher) Refresh(ctx context.Context) (State, error) {
-	nth, asked := w.asked.Add(1), time.Now()
+	nth, asked := w.asked.Add(1), w.Clock.Moment()
 	oracle, estimated := w.Clock.EstimatedTime()
 	w.mu.RLock()
 	known := w.last
@@ -193,7 +194,7 @@ func (w *Watcher) share() (r *reading, learned <-chan struct{}) {
 func (w *Watcher) known() (State, time.Duration) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	age := time.Since(w.asOf)
+	age := w.Clock.Since(w.asOf)
 	if w.oracle > 0 {
 		age = max(age, w.oracleTime(w.last).Sub(w.oracle))
 	}
@@ -393,7 +394,7 @@ func (m State) HoldsAt(now tso.Timestamp) (n int64) {
 func (w *Watcher) Snapshot() (m State, asOf time.Time) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.last, w.asOf
+	return w.last, w.asOf.Time
 }
 
 // StoreSafepoint announces the safepoint want, at the oracle's time now. A greater safepoint, or a

@@ -38,6 +38,7 @@ func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cells []model.C
 	}
 	out := make([]AckedCell, len(seen))
 	u := r.unfinished(ts, cells[0].Table, Scanned{}, len(seen))
+	u.whole = true
 	for i := range seen {
 		out[i].Change.Cell = cells[i]
 		u.add(&out[i].Change, seen[i][cells[i].Column], 1, true)
@@ -46,9 +47,6 @@ func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cells []model.C
 		return nil, err
 	}
 	finish := func(ctx context.Context, i int) (err error) {
-		if out[i].Change.Err != nil {
-			return out[i].Change.Err
-		}
 		out[i].Runs, err = r.finishRuns(ctx, ts, cells[i], observers, columns[1:], seen[i])
 		return err
 	}

@@ -43,8 +43,10 @@ type unfinished struct {
 	ts    tso.Timestamp
 	table string
 	scan  Scanned
-	rows  int // that the request brought
-	cells []*undecided
+	rows  int  // that the request brought
+	whole bool // the caller takes all cells or none
+	bad   error
+	cells []*undecided // that are not decided
 
 	pause  locks.LockWait
 	waited *locks.LockWatch
@@ -70,7 +72,9 @@ func (r *Reader) unfinished(ts tso.Timestamp, table string, scan Scanned, rows i
 
 // add decides a cell, or keeps it for finish.
 func (u *unfinished) add(out *CellResult, v *layout.Versions, window int, wait bool) {
-	if !settle(out, v, u.ts, window, wait) {
+	if settle(out, v, u.ts, window, wait) {
+		u.bad = cmp.Or(u.bad, out.Err)
+	} else {
 		u.cells = append(u.cells, &undecided{out: out, seen: v, window: window, wait: wait})
 	}
 }
@@ -96,21 +100,36 @@ func settle(out *CellResult, v *layout.Versions, ts tso.Timestamp, window int, w
 	return true
 }
 
-// finish decides every cell. ErrCorrupt stays with its cell.
+// finish decides every cell. ErrCorrupt stays with its cell, unless the caller takes all or none:
+// then nothing is awaited on behalf of the others.
 func (u *unfinished) finish(ctx context.Context) (err error) {
-	if len(u.cells) == 0 {
-		return nil
+	if !u.more() {
+		return u.failure()
 	}
 	u.pause = locks.NewLockWait()
 	defer func() { u.waited.End(err) }()
-	for len(u.cells) > 0 {
+	for u.more() {
 		if err := u.round(&ctx); err != nil {
 			return u.pause.Err(ctx, err)
 		}
 		u.cells = slices.DeleteFunc(u.cells, func(c *undecided) bool {
 			c.decided = c.decided || settle(c.out, c.seen, u.ts, c.window, c.wait)
+			if c.decided {
+				u.bad = cmp.Or(u.bad, c.out.Err)
+			}
 			return c.decided
 		})
+	}
+	return u.failure()
+}
+
+// more reports whether there are cells to decide.
+func (u *unfinished) more() bool { return len(u.cells) > 0 && u.failure() == nil }
+
+// failure is why the caller gets no cell.
+func (u *unfinished) failure() error {
+	if u.whole {
+		return u.bad
 	}
 	return nil
 }

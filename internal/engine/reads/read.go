@@ -90,6 +90,7 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 			return err
 		}
 		u := r.unfinished(ts, g.table, Scanned{}, len(g.rows))
+		u.whole = true
 		for _, w := range g.rows {
 			for i, col := range w.columns {
 				at := w.index[i]
@@ -111,11 +112,6 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 		}
 		if err := g.Wait(); err != nil {
 			return nil, nil, retry.WithContext(ctx, err)
-		}
-	}
-	for _, res := range out {
-		if res.Err != nil {
-			return nil, nil, res.Err
 		}
 	}
 	var whole []rowAnswer

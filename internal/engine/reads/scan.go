@@ -200,9 +200,6 @@ func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string,
 	}
 	for _, row := range page {
 		for _, res := range row.Cells {
-			if res.Err != nil {
-				return res.Err
-			}
 			if res.Value != nil {
 				row.Entries = append(row.Entries, model.Entry{Cell: res.Cell, Value: res.Value, CommitTS: res.Record.CommitTS, Expires: res.Record.Expires})
 			}
@@ -212,9 +209,19 @@ func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string,
 	return nil
 }
 
-// FinishRows turns what was seen of a page into cells. One that cannot be decoded has an error.
+// FinishRows turns what was seen of a page into cells.
 func (r *Reader) FinishRows(ctx context.Context, ts tso.Timestamp, table string, scan Scanned, page []*PageRow) error {
 	u := r.unfinished(ts, table, scan, len(page))
+	u.whole = true
+	return u.finishRows(ctx, page)
+}
+
+// FinishEach is FinishRows that leaves the error of a cell which cannot be decoded with it.
+func (r *Reader) FinishEach(ctx context.Context, ts tso.Timestamp, table string, scan Scanned, page []*PageRow) error {
+	return r.unfinished(ts, table, scan, len(page)).finishRows(ctx, page)
+}
+
+func (u *unfinished) finishRows(ctx context.Context, page []*PageRow) error {
 	for _, row := range page {
 		u.addRow(row)
 	}

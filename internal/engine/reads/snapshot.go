@@ -71,7 +71,7 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if ts, ok := r.clock.Newest.Within(o.staleness()); ok && ts >= o.AtLeast && !r.store.Closed.Load() {
+	if ts, ok := r.clock.NewestWithin(o.staleness()); ok && ts >= o.AtLeast && !r.store.Closed.Load() {
 		err := r.meta.CheckRemembered(ctx, ts)
 		if err == nil {
 			return NewSnapshot(r, ts), nil

@@ -33,6 +33,8 @@ type Source struct {
 	Newest newestStamp // for MaxStaleness, and for the age of snapshots
 
 	Outage *store.Outage // nil: none is logged
+
+	Wall func() time.Time // nil: this machine's; tests suspend machines by it
 }
 
 // stampsMost bounds the start timestamps at hand, and the requests for more.
@@ -52,7 +54,7 @@ func (a *startAhead) take(age time.Duration) (s stamp, ok, ask bool) {
 	defer a.mu.Unlock()
 	if n := len(a.stamps); n > 0 {
 		s = a.stamps[n-1]
-		if ok = time.Since(s.When) < age; ok {
+		if ok = time.Since(s.When.Time) < age; ok {
 			a.stamps = a.stamps[:n-1]
 		} else {
 			a.stamps = a.stamps[:0] // the others are older still
@@ -102,15 +104,15 @@ func (s *Source) askAhead() {
 }
 
 func (s *Source) askStamp(ctx context.Context) (stamp, error) {
-	asked := time.Now()
+	asked := s.Moment()
 	ts, err := s.Next(ctx)
 	return stamp{TS: ts, When: asked}, err
 }
 
-// stamp is a timestamp with the monotonic time at which the client asked for it.
+// stamp is a timestamp with the time at which the client asked for it.
 type stamp struct {
 	TS    tso.Timestamp
-	When  time.Time
+	When  Moment
 	Ahead bool // it was at hand
 }
 
@@ -128,9 +130,9 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	ctx, span := s.Store.Trace.Within(ctx, "percolator.timestamp")
 	s.Store.Count.Oracle.Add(1)
 	s.Outage.Asked()
-	asked := time.Now()
+	asked := s.Moment()
 	ts, err := s.Oracle.Next(ctx)
-	s.tookOracle(ctx, asked, err)
+	s.tookOracle(ctx, asked.Time, err)
 	span.End(err)
 	if err != nil {
 		return 0, fmt.Errorf("percolator: oracle: %w", retry.WithContext(ctx, err))
@@ -167,26 +169,28 @@ func (n *newestStamp) Timestamp() tso.Timestamp {
 	return n.TS
 }
 
-// Within returns the timestamp if the client asked for it at most d ago.
-func (n *newestStamp) Within(d time.Duration) (tso.Timestamp, bool) {
+// NewestWithin returns the greatest timestamp if the client asked for it at most d ago.
+func (s *Source) NewestWithin(d time.Duration) (tso.Timestamp, bool) {
 	if d <= 0 {
 		return 0, false
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.TS, n.TS > 0 && time.Since(n.When) <= d
+	s.Newest.mu.Lock()
+	newest := s.Newest.stamp
+	s.Newest.mu.Unlock()
+	return newest.TS, newest.TS > 0 && s.Since(newest.When) <= d
 }
 
 // EstimatedTime is the oracle's time as far as this process can tell without asking: the newest
-// timestamp that the client has got for any purpose, plus the monotonic time since it asked. It is
-// for ages on display, not for snapshots. ok is false before the first timestamp.
+// timestamp that the client has got for any purpose, plus the monotonic time since it asked. So it
+// is late rather than early. It is for ages, not for snapshots. ok is false before the first
+// timestamp.
 func (s *Source) EstimatedTime() (now tso.Timestamp, ok bool) {
 	s.Newest.mu.Lock()
 	defer s.Newest.mu.Unlock()
 	if s.Newest.TS == 0 {
 		return 0, false
 	}
-	return s.Newest.TS.Add(time.Since(s.Newest.When)), true
+	return s.Newest.TS.Add(time.Since(s.Newest.When.Time)), true
 }
 
 // Ahead counts the start timestamps at hand for blind transactions. asking: more are on their way.

@@ -20,8 +20,8 @@ import (
 // after each page, and before its rows are erased. So when the journal is turned on meanwhile,
 //
 //	entries   of that time are in rows that were not read
-//	parked    is listed again by the sweep that builds it: a client that lists an observer just before its
-//	          row is erased here says so in the row of the cell before the sweep begins
+//	parked    is listed again by the sweep that builds it: a client that lists an observer just
+//	          before its row is erased here says so in the row of the cell before the sweep begins
 //	headers   stay as long as the sessions of their owners, who go on in their streams (J3)
 //
 // What was erased is gone, so a cycle that is broken off is continued by itself.

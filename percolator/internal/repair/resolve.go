@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/meta"
@@ -48,7 +49,7 @@ func (r *run) resolve(ctx context.Context, next *meta.Repair) error {
 		case err != nil || !s.more:
 			return err
 		case resolved == 0:
-			return fmt.Errorf("percolator: %w: %d locks contradict the protocol, so others cannot be looked at", model.ErrCorrupt, len(s.locks))
+			return catalog.CellError(model.ErrCorrupt, s.locks[0].cell, "the lock, and %d more, contradict the protocol, so others cannot be looked at; percolator row shows what is stored", len(s.locks)-1)
 		}
 	}
 }

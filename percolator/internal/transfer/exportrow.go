@@ -56,9 +56,6 @@ func (x *exporter) rows(ctx context.Context, page []layout.Row) ([]model.Exporte
 func (x *exporter) row(ctx context.Context, seen seenRow) (model.ExportedRow, error) {
 	out := model.ExportedRow{Row: seen.Key}
 	for _, res := range seen.Cells {
-		if res.Err != nil {
-			return out, res.Err
-		}
 		cell, column := res.Cell, res.Cell.Column
 		e := model.ExportedCell{Column: column, Kind: model.ExportedPut, Value: res.Value}
 		if x.info.IsObserved[column] && res.Record.CommitTS != 0 {

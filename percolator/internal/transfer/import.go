@@ -75,8 +75,8 @@ const MaxImportTTLs = 64
 // as it was.
 //
 // Errors: ErrImporting if an import of another source is unfinished, or this one is being aborted;
-// ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table; ErrTooLarge where the meta row
-// has no room for one more import.
+// ErrRestoring, ErrRepairing; ErrSchemaMismatch for an unknown table; ErrTooLarge where the meta
+// row has no room for one more import.
 func BeginImport(ctx context.Context, e *engine.Engine, table, id string, quiet bool, waiting func(time.Duration), probe func(check func(model.ImportRow) error) error) (*Import, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return nil, err

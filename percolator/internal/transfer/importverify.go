@@ -41,7 +41,7 @@ func (im *Import) expired(ctx context.Context, ttl time.Duration) (bool, error) 
 	return err == nil && im.cell.Commit.Add(ttl) <= m.Safepoint, err
 }
 
-// addCell counts one. The hash is over the lengths too: else two cells could share theirs.
+// addCell counts one. The hash covers the lengths too: else two cells could share theirs.
 func addCell(s *model.ImportSum, row, column string, value []byte) {
 	var d xxhash.Digest
 	var lengths [16]byte

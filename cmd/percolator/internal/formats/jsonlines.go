@@ -26,7 +26,7 @@ import (
 //	float64                     a number; "NaN", "Infinity" and "-Infinity" for those that JSON lacks
 //	bool                        true or false
 //	time                        a string as of RFC 3339, in UTC
-//	json                        the document; line breaks between its parts, and other white space there, are lost
+//	json                        the document, without the white space between its parts
 //
 // Anything else, a row key that is not UTF-8, and a document that is an object with base64 as its
 // only name, is {"base64": …} of the bytes. So the form is unmistakable.

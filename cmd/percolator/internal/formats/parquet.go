@@ -23,8 +23,8 @@ import (
 //	row       BYTE_ARRAY
 //	NAME      of each declared column, optional: BYTE_ARRAY (bytes), STRING, INT64, DOUBLE, BOOLEAN,
 //	          TIMESTAMP (nanoseconds, UTC) or JSON
-//	columns   MAP from STRING to BYTE_ARRAY: columns that are not declared, or by a prefix, and values
-//	          that are not of their column's type
+//	columns   MAP from STRING to BYTE_ARRAY: columns that are not declared, or by a prefix, and
+//	          values that are not of their column's type
 //
 // A declared column that is called row or columns, or whose name is not UTF-8, is in the map.
 //
