@@ -3,10 +3,14 @@ package simulation
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/workload"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -36,6 +40,25 @@ func (w *world) operate(p *process) {
 		}
 	}
 }
+
+// dieOfNotifying has an operator die now and then of what it changes about notifications and what is
+// parked, before it hears that this was applied.
+func (w *world) dieOfNotifying(process, table string, changes []store.Change) {
+	if w.cfg.intensity == 0 || w.calm.Load() || !strings.HasPrefix(process, operator) || table == model.JournalTable {
+		return
+	}
+	about := func(c store.Change) bool { return c.Family == layout.NotifyFamily }
+	if slices.ContainsFunc(changes, about) && w.dice.next("notifying", process).IntN(dyingOperators) == 0 {
+		w.killAtOnce(process)
+	}
+}
+
+// operator begins the name of the process that deals with what is parked; one in so many of its
+// changes kills it.
+const (
+	operator       = "operator"
+	dyingOperators = 4
+)
 
 // limitPasses gives passes a time to live, column by column, and puts there at once, before all
 // clients know.

@@ -84,6 +84,7 @@ func newWorld(cfg episode) (*world, error) {
 	w.conduct.timing = catalog.EffectiveTiming(cfg.Timing)
 	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
 		w.unrecorded.note(process, table, row, changes)
+		w.dieOfNotifying(process, table, changes)
 		w.conduct.applied(changes)
 		w.shares.applied(table, row, changes)
 		for _, wrong := range w.positions.note(table, row, changes) {
