@@ -30,6 +30,7 @@ func (w *world) epilogue(ctx context.Context) {
 	}
 	w.damageJournal(ctx, p)
 	w.upgradeSchema(ctx, p)
+	w.suspendUnseen(ctx, p)
 	p.kill()
 	_ = p.leave()
 }
@@ -119,4 +120,38 @@ func (w *world) upgradeSchema(ctx context.Context, p *process) {
 	if err := w.touch(ctx, p); !errors.Is(err, percolator.ErrSchemaMismatch) {
 		w.problem("a program commits by a schema of a later format: %v", err)
 	}
+}
+
+// suspendUnseen suspends the machine of the leader of the oracle, and none of its clocks shows that
+// when it continues, without a way to the store. A client that has a timestamp refuses what the
+// former leader serves by its lease: another client has got more from its successor by then (I1).
+func (w *world) suspendUnseen(ctx context.Context, p *process) {
+	w.advance(ctx, p, time.Minute) // an oracle that is ahead of its clocks says so
+	line := &oracleLine{oracle: w.oracle, process: "witness", gate: new(gate), rate: w.oracleRate}
+	witness, err := line.dial(ctx)
+	if err == nil {
+		_, err = p.oracle.Next(ctx)
+	}
+	if err != nil {
+		w.problem("the oracle at the end: %v", err)
+		return
+	}
+	s := w.oracle.at(w.oracle.leading())
+	if s == nil || !s.up.suspend(false) {
+		return
+	}
+	s.gate.shut()
+	s.store.cut.Store(true)
+	_ = retry.Sleep(ctx, 3*oracleLease)
+	served, err := witness.Next(ctx)
+	if err != nil {
+		w.problem("the successor at the end: %v", err)
+	}
+	s.up.resume(false, false)
+	s.gate.open()
+	if got, err := p.oracle.Next(ctx); err == nil && got <= served {
+		w.problem("%s got %d, although %d was served before (I1)", p.name, got, served)
+	}
+	s.store.cut.Store(false)
+	_ = witness.Close()
 }

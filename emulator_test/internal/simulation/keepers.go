@@ -21,8 +21,8 @@ const (
 	keepersRow = "keepers"
 	turnColumn = "turn"
 	turnBytes  = 12 << 10 // a filter that named it twice would be refused
-	turnEvery  = 500 * time.Millisecond
-	turnTakes  = 100 * time.Millisecond
+	turnEvery  = 300 * time.Millisecond
+	turnTakes  = 50 * time.Millisecond
 )
 
 // turn is who has it; "": nobody.

@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// operate has parked cells run again now and then, or abandons the change. Now and then the process
-// dies of it.
+// operate has parked cells run again now and then, forgets that they are parked, or abandons the
+// change. Now and then the process dies of it.
 func (w *world) operate(p *process) {
 	p.work.Go(func() { w.limitPasses(p, w.dice.next("passes", p.name)) })
 	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second)))) == nil {
@@ -24,8 +24,8 @@ func (w *world) operate(p *process) {
 			if err != nil {
 				break
 			}
-			action := p.rand.IntN(4)
-			if action > 2 {
+			action := p.rand.IntN(5)
+			if action > 3 {
 				continue
 			}
 			if w.cfg.intensity > 0 && p.rand.IntN(4) == 0 && !w.calm.Load() {
@@ -34,6 +34,11 @@ func (w *world) operate(p *process) {
 			if action == 0 && w.work.Spares(parked) {
 				w.tally.add(dropped)
 				_ = observers.Drop(p.ctx, p.client, parked)
+				continue
+			}
+			if action == 3 { // as everything of an observer is that is forgotten
+				s := model.ObserverState{Cell: parked.Cell, Observer: parked.Observer, Through: parked.Through}
+				_ = p.client.Engine().Commits.ClearObserverState(p.ctx, s)
 				continue
 			}
 			_ = observers.Retry(p.ctx, p.client, parked)

@@ -52,10 +52,7 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 		if !errors.Is(err, percolator.ErrSchemaMismatch) {
 			return err
 		}
-		if drain := catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)); w.lull.length() == 0 && !w.calm.Load() {
-			w.lull.begin(2 * drain) // else the name rests until half of the episode is over
-			w.oracle.pass(w.cfg.Retention)
-		}
+		w.restCards()
 		if err := retry.Sleep(ctx, restLooks); err != nil {
 			return err
 		}
@@ -74,6 +71,18 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 	w.tally.add(rebuilt)
 	return nil
 }
+
+// restCards makes a lull, a few times in an episode, for the name of the index to rest: else that
+// takes half of the episode.
+func (w *world) restCards() {
+	if w.lull.length() > 0 || w.calm.Load() || w.rests.Add(1) > restsMost {
+		return
+	}
+	w.lull.begin(2 * catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)))
+	w.oracle.pass(w.cfg.Retention)
+}
+
+const restsMost = 4
 
 // dropWhileFilled has another operator drop the index now and then while it is being filled in. The
 // result tells, at the end of that, whether somebody tried.

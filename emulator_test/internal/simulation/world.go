@@ -45,6 +45,7 @@ type world struct {
 	perished  atomic.Int32 // clients
 	posted    atomic.Int32 // posters that died of it
 	rebuilds  atomic.Int32 // indexes that were built anew
+	rests     atomic.Int32 // lulls for that
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
