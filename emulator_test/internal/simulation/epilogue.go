@@ -127,15 +127,18 @@ func (w *world) upgradeSchema(ctx context.Context, p *process) {
 // former leader serves by its lease: another client has got more from its successor by then (I1).
 func (w *world) suspendUnseen(ctx context.Context, p *process) {
 	w.advance(ctx, p, time.Minute) // an oracle that is ahead of its clocks says so
-	line := &oracleLine{oracle: w.oracle, process: "witness", gate: new(gate), rate: w.oracleRate}
-	witness, err := line.dial(ctx)
-	if err == nil {
-		_, err = p.oracle.Next(ctx)
-	}
+	witness, err := w.oracleLine("witness").dial(ctx)
 	if err != nil {
 		w.problem("the oracle at the end: %v", err)
 		return
 	}
+	defer witness.Close()
+	idle, err := w.oracleLine("idle").dial(ctx) // it has a timestamp
+	if err != nil {
+		w.problem("the oracle at the end: %v", err)
+		return
+	}
+	defer idle.Close()
 	s := w.oracle.at(w.oracle.leading())
 	if s == nil || !s.up.suspend(false) {
 		return
@@ -149,9 +152,12 @@ func (w *world) suspendUnseen(ctx context.Context, p *process) {
 	}
 	s.up.resume(false, false)
 	s.gate.open()
-	if got, err := p.oracle.Next(ctx); err == nil && got <= served {
-		w.problem("%s got %d, although %d was served before (I1)", p.name, got, served)
+	if got, err := idle.Next(ctx); err == nil && got <= served {
+		w.problem("a client got %d, although %d was served before (I1)", got, served)
 	}
 	s.store.cut.Store(false)
-	_ = witness.Close()
+}
+
+func (w *world) oracleLine(process string) *oracleLine {
+	return &oracleLine{oracle: w.oracle, process: process, gate: new(gate), rate: w.oracleRate}
 }
