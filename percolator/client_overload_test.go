@@ -88,6 +88,42 @@ func TestOverloadedAnswerOfWhatIsApplied(t *testing.T) {
 	}
 }
 
+// Updates that wait for Bigtable let in no others: all would go on at once when it answers again.
+func TestOverloadLetsInNoMoreUpdates(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{percolatortest.ReadRows, percolatortest.CheckAndMutateRow} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) {
+				ctx, env := fixture.Context(t), fixture.NewEnv(t)
+				limit := env.Client.Stats().Contention.Limit
+				until := time.Now().Add(5 * time.Second)
+				env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+					if r.Method == method && time.Now().Before(until) {
+						return percolatortest.Refuse(slowDown(codes.ResourceExhausted, 0))
+					}
+					return percolatortest.Pass
+				})
+				var all sync.WaitGroup
+				for i := range 8 * limit {
+					all.Go(func() {
+						if err := fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+							return add(ctx, tx, fmt.Sprint(i))
+						}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				time.Sleep(time.Until(until))
+				if s := env.Client.Stats().Contention; s.Attempts != limit || s.Limit != limit {
+					t.Errorf("%d attempts at once, of at most %d, want %d", s.Attempts, s.Limit, limit)
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
 // overload makes transactions and scans for a time, of which two seconds are bad, and returns how
 // many requests that took.
 func overload(t *testing.T, refused []string, told time.Duration) int {

@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,15 +45,22 @@ const (
 	probeEvery     = 64    // samples
 	stalled        = time.Second
 
+	timesLeft   = 2  // attempts that must fit in the time that an Update has left when its turn comes,
+	lateShare   = 4  // unless it has this share of its time left
+	tookSamples = 16 // that the mean of what attempts take goes by
+
 	turnsAtOnce = 8           // of one attempt: the last cells on which its Update has conflicted
 	mostWays    = turnsAtOnce // that an Update gives to others' turns
 )
 
 // contention is what a client knows of conflicts. The zero value is ready.
 type contention struct {
+	inCommit atomic.Int64 // attempts that are in Begin or Commit
+
 	mu       sync.Mutex // guards the rest, and the gates
 	attempts gate
 	sample   sample
+	took     time.Duration // by attempts, lately
 	cells    map[model.Cell]*contended
 	held     int       // turns that attempts have, of all cells
 	halved   time.Time // when the conflicts of cells last were
@@ -93,15 +101,20 @@ type turn struct {
 }
 
 // begin waits until an attempt may begin: the first, or another one after conflicts on cells, which
-// are sorted; or until closed is. The caller tells end how the attempt ended.
-func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []model.Cell, retry bool) (held *turns, end func(time.Duration, error), err error) {
-	if err := c.awaitLongest(ctx, closed, cells); err != nil {
+// are sorted; or until the client is closed. The caller tells end how the attempt ended.
+func (c *contention) begin(ctx context.Context, s service, cells []model.Cell, retry bool) (held *turns, end func(time.Duration, error), err error) {
+	came := time.Now()
+	if err := c.awaitLongest(ctx, s, cells); err != nil {
 		return nil, nil, err
 	}
 	held = &turns{cells: cells}
 	var opened int
-	if err = c.takeTurns(ctx, closed, held); err == nil {
-		opened, err = c.enter(ctx, closed, func() (int, *waiter) { return c.arrive(retry) }, c.endAttempt)
+	if err = c.takeTurns(ctx, s, held); err == nil {
+		opened, err = c.enter(ctx, s, func() (int, *waiter) { return c.arrive(retry) }, c.attempts.leave)
+	}
+	started := time.Now()
+	if err == nil {
+		err = c.late(ctx, came, started, opened)
 	}
 	if err != nil {
 		c.mu.Lock()
@@ -112,12 +125,41 @@ func (c *contention) begin(ctx context.Context, closed <-chan struct{}, cells []
 	return held, func(spent time.Duration, err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.endAttempt(opened)
+		c.attempts.leave(opened)
+		c.learn(time.Since(started), err)
 		if !held.gaveWay.Load() {
 			c.adapt(spent, errors.Is(err, model.ErrConflict))
 		}
 		c.endTurns(held)
 	}, nil
+}
+
+// late ends an Update whose turn comes so late that an attempt would hardly end in time: all that
+// it did would be in vain, and keep the others waiting until they are late as well.
+func (c *contention) late(ctx context.Context, came, now time.Time, opened int) error {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left := end.Sub(now); left >= min(timesLeft*c.took, end.Sub(came)/lateShare) {
+		return nil
+	}
+	c.attempts.leave(opened)
+	return fmt.Errorf("percolator: the Update's turn came after %v, when less was left than two attempts take (%v each): %w",
+		now.Sub(came).Round(time.Millisecond), c.took.Round(time.Millisecond), context.DeadlineExceeded)
+}
+
+// learn notes how long an attempt took that committed, or for which the time was too short. The
+// caller holds c.mu.
+func (c *contention) learn(took time.Duration, err error) {
+	switch {
+	case err == nil:
+		c.took += (took - c.took) / tookSamples
+	case errors.Is(err, context.DeadlineExceeded):
+		c.took += max(0, 2*took-c.took) / tookSamples
+	}
 }
 
 // arrive is where an attempt arrives that has its turns.
@@ -127,20 +169,15 @@ func (c *contention) arrive(retry bool) (opened int, w *waiter) {
 	return opened, w
 }
 
-func (c *contention) endAttempt(opened int) {
-	c.attempts.leave(opened)
-	c.attempts.admit()
-}
-
 // takeTurns takes one turn after the other. With an error, the caller ends those that were taken.
-func (c *contention) takeTurns(ctx context.Context, closed <-chan struct{}, t *turns) error {
+func (c *contention) takeTurns(ctx context.Context, s service, t *turns) error {
 	for _, cell := range t.cells {
 		var at *contended
 		arrive := func() (int, *waiter) {
 			at = c.cell(cell)
 			return at.turns.arrive(1, len(t.cells) > 1)
 		}
-		opened, err := c.enter(ctx, closed, arrive, func(opened int) { at.end(opened) })
+		opened, err := c.enter(ctx, s, arrive, func(opened int) { at.turns.leave(opened) })
 		if err != nil {
 			return err
 		}
@@ -156,7 +193,7 @@ func (c *contention) takeTurns(ctx context.Context, closed <-chan struct{}, t *t
 func (c *contention) endTurns(t *turns) {
 	c.held -= len(t.taken)
 	for i, turn := range t.taken {
-		if turn.at.end(turn.opened); turn.at.idle() && len(c.cells) > contendedCells {
+		if turn.at.turns.leave(turn.opened); turn.at.idle() && len(c.cells) > contendedCells {
 			delete(c.cells, t.cells[i])
 		}
 	}
@@ -165,7 +202,7 @@ func (c *contention) endTurns(t *turns) {
 // awaitLongest waits in the longest queue of several cells before any turn is taken: who waits
 // there with turns at the others would hold up these for as long. Then it has waited, and goes
 // first everywhere.
-func (c *contention) awaitLongest(ctx context.Context, closed <-chan struct{}, cells []model.Cell) error {
+func (c *contention) awaitLongest(ctx context.Context, s service, cells []model.Cell) error {
 	if len(cells) < 2 {
 		return nil
 	}
@@ -177,11 +214,11 @@ func (c *contention) awaitLongest(ctx context.Context, closed <-chan struct{}, c
 		}
 		return longest.turns.arrive(1, false)
 	}
-	opened, err := c.enter(ctx, closed, arrive, func(opened int) { longest.end(opened) })
+	opened, err := c.enter(ctx, s, arrive, func(opened int) { longest.turns.leave(opened) })
 	if err == nil && longest != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		longest.end(opened)
+		longest.turns.leave(opened)
 	}
 	return err
 }
@@ -206,13 +243,22 @@ func (c *contention) check(held *turns, startTS tso.Timestamp, writes []*Write) 
 	}
 	for _, w := range writes {
 		e := c.cells[w.Cell]
-		if e == nil || e.turns.limit != 1 || e.turns.running == 0 || slices.Contains(held.cells, w.Cell) {
+		if e == nil || e.turns.extra > 0 || e.turns.running == 0 || slices.Contains(held.cells, w.Cell) {
 			continue
 		}
 		held.gaveWay.Store(true)
 		return conflictOf(w, model.ConflictError{StartTS: startTS, GaveWay: true})
 	}
 	return nil
+}
+
+// during calls Begin or Commit, and returns how long it took.
+func (c *contention) during(call func()) time.Duration {
+	c.inCommit.Add(1)
+	defer c.inCommit.Add(-1)
+	started := time.Now()
+	call()
+	return time.Since(started)
 }
 
 // adapt counts an attempt that has ended, and has spent so long in Begin and Commit; 0: it tried no

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +28,7 @@ func begins(t *testing.T, ctx context.Context, c *contention, rows ...string) ch
 		cells = contested(cells, conflictOn(row))
 	}
 	go func() {
-		if _, end, err := c.begin(ctx, nil, cells, len(cells) > 0); err == nil {
+		if _, end, err := c.begin(ctx, service{}, cells, len(cells) > 0); err == nil {
 			started <- untimed(end)
 		} else if ctx.Err() == nil {
 			t.Error(err)
@@ -203,7 +205,7 @@ func TestLimitAdapts(t *testing.T) {
 		var c contention
 		run := func(n int, err error) {
 			for range n {
-				_, end, berr := c.begin(t.Context(), nil, nil, false)
+				_, end, berr := c.begin(t.Context(), service{}, nil, false)
 				if berr != nil {
 					t.Fatal(berr)
 				}
@@ -219,7 +221,7 @@ func TestLimitAdapts(t *testing.T) {
 			t.Errorf("limit %d, although all conflict", c.attempts.limit)
 		}
 		ended := c.sample.ended
-		held, end, err := c.begin(t.Context(), nil, nil, false)
+		held, end, err := c.begin(t.Context(), service{}, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,12 +322,136 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 	})
 }
 
+// An opened gate closes again as those end that were stuck.
+func TestAttemptsCloseAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		var all []chan func(error)
+		for range 8 * firstLimit {
+			all = append(all, begins(t, t.Context(), &c))
+		}
+		time.Sleep(2 * stalled)
+		synctest.Wait()
+		for i := range 4 * firstLimit {
+			(<-all[i])(nil)
+			synctest.Wait()
+			if stuck := max(0, 2*firstLimit-i-1); i >= firstLimit && c.attempts.running > max(4*firstLimit-i-1, c.attempts.limit+stuck) {
+				t.Fatalf("%d are in beside %d who are stuck, and the limit is %d", c.attempts.running, stuck, c.attempts.limit)
+			}
+		}
+		if n := c.attempts.running; n != c.attempts.limit {
+			t.Errorf("%d are in, and the limit is %d", n, c.attempts.limit)
+		}
+	})
+}
+
+// Where attempts wait for Bigtable or the oracle, the gate stays as it is.
+func TestSlowCommitsDoNotOpenTheGate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c contention
+		var all []chan func(error)
+		for range 2 * firstLimit {
+			all = append(all, begins(t, t.Context(), &c))
+		}
+		c.during(func() {
+			time.Sleep(10 * stalled)
+			synctest.Wait()
+			if n := started(all...); n != firstLimit {
+				t.Errorf("%d attempts have started, one of which commits slowly", n)
+			}
+		})
+		time.Sleep(2 * stalled)
+		synctest.Wait()
+		if n := started(all...); n != 2*firstLimit {
+			t.Errorf("%d attempts have started, although all are stuck", n)
+		}
+	})
+}
+
+// overrun has Updates with 10 s each come, as many at once and then one every so often, while one
+// attempt, of a second, fits at once; and returns how many attempts were cut short, and how many
+// Updates committed in the last minute.
+func overrun(t *testing.T, atOnce int, every time.Duration) (cut, committed int64) {
+	t.Helper()
+	var short, ok atomic.Int64
+	synctest.Test(t, func(t *testing.T) {
+		c := contention{attempts: gate{limit: 1}, quick: time.Second}
+		began := time.Now()
+		update := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			held, end, err := c.begin(ctx, service{}, nil, false)
+			switch {
+			case errors.Is(err, context.DeadlineExceeded):
+				return
+			case err != nil:
+				t.Error(err)
+				return
+			}
+			held.gaveWay.Store(true) // so that the limit stays
+			select {
+			case <-time.After(time.Second):
+				if end(0, nil); time.Since(began) > time.Minute {
+					ok.Add(1)
+				}
+			case <-ctx.Done():
+				end(0, ctx.Err())
+				short.Add(1)
+			}
+		}
+		var all sync.WaitGroup
+		for range atOnce {
+			all.Go(update)
+		}
+		for time.Since(began) < 2*time.Minute {
+			all.Go(update)
+			time.Sleep(every)
+		}
+		all.Wait()
+	})
+	return short.Load(), ok.Load()
+}
+
+// However many Updates come, few attempts are made that their time is too short for.
+func TestLateUpdatesMakeNoAttempt(t *testing.T) {
+	t.Parallel()
+	if cut, committed := overrun(t, 100, 2*time.Second); cut > 2 || committed < 29 {
+		t.Errorf("after a surge %d attempts were cut short, and %d Updates committed in a minute, for 30 who came", cut, committed)
+	}
+	if cut, committed := overrun(t, 0, 300*time.Millisecond); cut > 2 || committed < 58 {
+		t.Errorf("of three times as many Updates as fit %d attempts were cut short, and %d committed in a minute", cut, committed)
+	}
+}
+
+// Who need not wait is not late, however little time there is, nor is whoever has most of it left.
+func TestUpdatesThatNeedNotWaitAreNotLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := contention{attempts: gate{limit: 1}, took: time.Hour}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		_, end, err := c.begin(ctx, service{}, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := begins(t, ctx, &c)
+		time.Sleep(2 * time.Second)
+		end(0, nil)
+		synctest.Wait()
+		if started(next) != 1 {
+			t.Error("an Update that has half of its time left counts as late")
+		}
+	})
+}
+
 // Who gives up leaves its place, also if it was just let in.
 func TestGivingUpTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := contention{attempts: gate{limit: 1}}
-		_, timed, err := c.begin(t.Context(), nil, nil, false)
+		_, timed, err := c.begin(t.Context(), service{}, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +475,7 @@ func TestGivingUpTheQueue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		full := contention{attempts: gate{limit: 1, running: 1}}
-		if _, _, err := full.begin(ctx, nil, nil, false); !errors.Is(err, context.Canceled) {
+		if _, _, err := full.begin(ctx, service{}, nil, false); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want the context's error", err)
 		}
 	})
@@ -437,7 +563,7 @@ func TestCellsOfABurstAreForgotten(t *testing.T) {
 		c := contention{attempts: gate{limit: mostAttempts}}
 		var ends []func(error)
 		for i := range 10 * contendedCells {
-			_, end, err := c.begin(t.Context(), nil, contested(nil, conflictOn(fmt.Sprint(i))), true)
+			_, end, err := c.begin(t.Context(), service{}, contested(nil, conflictOn(fmt.Sprint(i))), true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -460,7 +586,7 @@ func TestClosingEndsTheQueues(t *testing.T) {
 		closed := make(chan struct{})
 		end := <-begins(t, t.Context(), &c, "r")
 		go close(closed)
-		if _, _, err := c.begin(t.Context(), closed, contested(nil, conflictOn("r")), true); !errors.Is(err, model.ErrClosed) {
+		if _, _, err := c.begin(t.Context(), service{closed: closed}, contested(nil, conflictOn("r")), true); !errors.Is(err, model.ErrClosed) {
 			t.Errorf("%v, want ErrClosed", err)
 		}
 		if end(nil); c.attempts.running+c.attempts.queued()+c.held != 0 {
@@ -480,7 +606,7 @@ func TestConflictsWithoutACell(t *testing.T) {
 // takesTurn has another attempt take the turn at a row.
 func takesTurn(t *testing.T, c *Committer, row string) func(error) {
 	t.Helper()
-	_, end, err := c.contention.begin(t.Context(), nil, contested(nil, conflictOn(row)), true)
+	_, end, err := c.contention.begin(t.Context(), service{}, contested(nil, conflictOn(row)), true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,18 +8,26 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // gate lets so many in at once. contention.mu guards it; whenever that is free, nobody waits while
-// fewer than limit are in. More are in only after the limit has fallen.
+// fewer than limit and extra are in. More are in only after these have fallen.
 type gate struct {
 	limit   int          // 0: nobody has come yet
+	extra   int          // how many more it lets in since it has opened: at most stuck, once one has left
 	running int          // who are in
 	waiting [2]list.List // of *waiter, first come, first served: after a conflict, and others after these
 	moved   time.Time    // when somebody last left, or the first of those who wait came
 	opened  int          // how often it has opened because nobody left
 	stuck   int          // of those who are in, who were when it last opened
+}
+
+// service is what attempts wait for besides each other.
+type service struct {
+	closed   <-chan struct{} // with the client
+	bigtable *store.Backpressure
 }
 
 // waiter waits at a gate until admitted is closed, which takes it out of its line.
@@ -33,11 +41,13 @@ type waiter struct {
 
 func (g *gate) queued() int { return g.waiting[0].Len() + g.waiting[1].Len() }
 
+func (g *gate) hasRoom() bool { return g.running < g.limit+g.extra }
+
 // arrive lets the caller in at once, or else returns its place in line. The gate's first limit is
 // limit. Who is in ends with leave what began when the gate had opened so often.
 func (g *gate) arrive(limit int, retry bool) (opened int, w *waiter) {
 	g.limit = cmp.Or(g.limit, limit)
-	if g.running < g.limit && g.queued() == 0 {
+	if g.hasRoom() && g.queued() == 0 {
 		g.running++
 		return g.opened, nil
 	}
@@ -55,7 +65,7 @@ func (g *gate) arrive(limit int, retry bool) (opened int, w *waiter) {
 // admit lets in who may enter.
 func (g *gate) admit() {
 	for i := range g.waiting {
-		for g.running < g.limit && g.waiting[i].Len() > 0 {
+		for g.hasRoom() && g.waiting[i].Len() > 0 {
 			g.running++
 			w := g.waiting[i].Remove(g.waiting[i].Front()).(*waiter)
 			w.opened = g.opened
@@ -64,36 +74,46 @@ func (g *gate) admit() {
 	}
 }
 
-// leave ends what began when the gate had opened so often. The caller admits others.
+// leave ends what began when the gate had opened so often, and lets others in. The gate closes again
+// but for those who are still stuck.
 func (g *gate) leave(opened int) {
 	g.running--
 	g.moved = time.Now()
 	if opened != g.opened {
 		g.stuck--
 	}
+	g.extra = min(g.extra, g.stuck)
+	g.admit()
 }
 
-// open lets more in if nobody has left for a time.
+// open lets in twice as many.
 func (g *gate) open() {
-	if time.Since(g.moved) >= stalled {
-		g.limit *= 2
-		g.opened++
-		g.stuck = g.running
-		g.moved = time.Now()
-		g.admit()
+	g.extra += g.limit + g.extra
+	g.opened++
+	g.stuck = g.running
+	g.moved = time.Now()
+	g.admit()
+}
+
+// open opens a gate that nobody has left for a time, unless that is for Bigtable or the oracle:
+// more attempts would only wait for these, too, and all go on at once when they answer again.
+func (c *contention) open(g *gate, s service) {
+	if time.Since(g.moved) < stalled || g == &c.attempts && c.inCommit.Load() > 0 || s.bigtable.Unanswered(stalled) {
+		return
 	}
+	g.open()
 }
 
 // enter waits until a gate has let in who arrived there: arrive and leave are called with c.mu
 // locked, which enter does not hold while it waits.
-func (c *contention) enter(ctx context.Context, closed <-chan struct{}, arrive func() (opened int, w *waiter), leave func(opened int)) (opened int, err error) {
+func (c *contention) enter(ctx context.Context, s service, arrive func() (opened int, w *waiter), leave func(opened int)) (opened int, err error) {
 	c.mu.Lock()
 	opened, w := arrive()
 	c.mu.Unlock()
 	if w == nil {
 		return opened, nil
 	}
-	if err = c.await(ctx, closed, w); err == nil {
+	if err = c.await(ctx, s, w); err == nil {
 		return w.opened, nil
 	}
 	c.mu.Lock()
@@ -108,7 +128,7 @@ func (c *contention) enter(ctx context.Context, closed <-chan struct{}, arrive f
 }
 
 // await waits until the gate lets w in, and opens the gate where it is stuck.
-func (c *contention) await(ctx context.Context, closed <-chan struct{}, w *waiter) error {
+func (c *contention) await(ctx context.Context, s service, w *waiter) error {
 	timer := time.NewTimer(stalled)
 	defer timer.Stop()
 	for {
@@ -117,10 +137,10 @@ func (c *contention) await(ctx context.Context, closed <-chan struct{}, w *waite
 			return nil
 		case <-timer.C:
 			c.mu.Lock()
-			w.gate.open()
+			c.open(w.gate, s)
 			c.mu.Unlock()
 			timer.Reset(stalled)
-		case <-closed:
+		case <-s.closed:
 			return fmt.Errorf("percolator: %w", model.ErrClosed)
 		case <-ctx.Done():
 			return retry.WithContext(ctx, ctx.Err())

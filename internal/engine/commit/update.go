@@ -80,7 +80,7 @@ func (c *Committer) admit(ctx context.Context, cells []model.Cell, again bool) (
 	if ctx.Value(updating{c}) != nil { // the Update around it holds what this one would wait for
 		return ctx, nil, func(time.Duration, error) {}, nil
 	}
-	held, end, err = c.contention.begin(ctx, c.Store.Background.Done(), cells, again)
+	held, end, err = c.contention.begin(ctx, service{c.Store.Background.Done(), &c.Store.Pressure}, cells, again)
 	return context.WithValue(ctx, updating{c}, true), held, end, err
 }
 
@@ -99,18 +99,16 @@ func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Contex
 
 // attempt returns how long Begin and Commit have taken; 0: it has not come to Commit.
 func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, spent time.Duration, err error) {
-	started := time.Now()
-	tx, err := c.Begin(ctx, o)
+	var tx *Txn
+	begun := c.contention.during(func() { tx, err = c.Begin(ctx, o) })
 	if err != nil {
 		return 0, 0, err
 	}
 	defer tx.Rollback(ctx)
 	tx.Lend()
-	called := time.Now()
 	if err := f(ctx, tx); err != nil {
 		return 0, 0, err
 	}
-	returned := time.Now()
-	ts, err = tx.Commit(ctx)
-	return ts, called.Sub(started) + time.Since(returned), err
+	committed := c.contention.during(func() { ts, err = tx.Commit(ctx) })
+	return ts, begun + committed, err
 }

@@ -51,8 +51,9 @@ type Backpressure struct {
 	Over   context.Context // nothing is logged after it has ended; nil: it never does
 	Asked  atomic.Int64    // answers that asked to slow down
 
-	divided bool     // background work has an app profile of its own, which Bigtable refuses first
-	tables  sync.Map // pressed → *tablePressure
+	answered atomic.Int64 // when a request last was, in Unix nanoseconds
+	divided  bool         // background work has an app profile of its own, which Bigtable refuses first
+	tables   sync.Map     // pressed → *tablePressure
 
 	mu    sync.Mutex
 	under map[pressed]bool // what is under pressure; guarded by mu
@@ -122,6 +123,23 @@ func (b *Backpressure) acute() bool {
 		}
 	}
 	return false
+}
+
+// Unanswered reports whether requests are in flight or wait for their turn, and none has been
+// answered for so long, but by a wish for less.
+func (b *Backpressure) Unanswered(d time.Duration) bool {
+	if b == nil || time.Since(time.Unix(0, b.answered.Load())) < d {
+		return false
+	}
+	waits := false
+	b.tables.Range(func(_, table any) bool {
+		p := table.(*tablePressure)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		waits = p.inFlight+p.waiting[foreground].Len()+p.waiting[background].Len() > 0
+		return !waits
+	})
+	return waits
 }
 
 // note keeps which tables are under pressure, and says so.
@@ -245,8 +263,11 @@ func (a admission) leave(err error) {
 	case less:
 		p.all.Asked.Add(1)
 		p.lower(a, now, told)
-	case p.limit > 0 && !retry.Ambiguous(err):
-		p.grow(a)
+	case !retry.Ambiguous(err):
+		p.all.answered.Store(now.UnixNano())
+		if p.limit > 0 {
+			p.grow(a)
+		}
 	}
 	p.inFlight--
 	a.giveRoom()

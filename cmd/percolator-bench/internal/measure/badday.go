@@ -21,8 +21,8 @@ import (
 type badDayBenchmark struct {
 	Only     []string // kinds of faults; none: all
 	Accounts int
-	Rate     float64       // offered transfers/s; 0: half of saturate's
-	Saturate time.Duration // how long the greatest rate is looked for
+	Rate     float64       // offered transfers/s; 0: half of the greatest
+	Saturate time.Duration // how long writers transfer as fast as they can, to find that
 	Deadline time.Duration // of each transfer and each sum
 
 	Quiet, Calm             time.Duration // before and at the end; after each fault
@@ -35,8 +35,10 @@ func (b *badDayBenchmark) check() error {
 		unless(max(b.Fault, b.Overload) < b.Deadline, "--fault %v or --overload %v is not shorter than --deadline %v: callers give up", b.Fault, b.Overload, b.Deadline))
 }
 
-// badDayShare is the share of the greatest rate that is offered.
-const badDayShare = 0.5
+const (
+	badDayShare     = 0.5         // of the greatest rate is offered
+	badDayRetention = time.Minute // so that collection is part of the day
+)
 
 // badDay is a run in progress.
 type badDay struct {
@@ -53,6 +55,8 @@ type badDay struct {
 	client *percolator.Client
 	sent   requestCounter
 	load   *transfers
+	rate   float64 // that is offered
+	surges sync.WaitGroup
 	sums   sums
 	worker *observers.Worker
 	ends   func() error // of the worker
@@ -73,8 +77,15 @@ func startBadDay(ctx context.Context, b *badDayBenchmark) (*badDay, error) {
 	d.closers = append(d.closers, func() error { return d.stopOracle() })
 	d.dial(ctx, d.at.Oracle)
 	d.sent.own = true
-	d.client = d.environment.client(ctx, percolator.Config{Bigtable: percolator.BigtableConfig{Connections: badDayConnections}}, d.sent.option())
-	d.worker, d.ends = d.work(ctx, d.client, fig10Registry(), observers.Config{})
+	d.client = d.environment.client(ctx, percolator.Config{
+		Retention: badDayRetention, Bigtable: percolator.BigtableConfig{Connections: badDayConnections},
+	}, d.sent.option())
+	d.worker = opened(d.environment, func() (*observers.Worker, error) {
+		return observers.NewWorker(d.client, fig10Registry(), observers.Config{})
+	})
+	if d.worker != nil {
+		d.ends = d.background(ctx, d.worker.Run)
+	}
 	d.load = &transfers{client: d.client, accounts: b.Accounts, deadline: b.Deadline, seed: b.Seed}
 	d.sums = sums{client: d.client, accounts: b.Accounts, deadline: b.Deadline}
 	return d, d.orClose()
@@ -89,11 +100,11 @@ type badDayPart struct {
 	refused     int64
 }
 
-// run takes quiet twice, saturate, and each fault with its calm, and at most deadline and three
+// run takes quiet twice, saturate, and each fault with its calm, and at most deadline and four
 // minutes more.
 func (b *badDayBenchmark) run(ctx context.Context, out *run) (err error) {
 	faults := badDayFaults(b)
-	whole := b.Saturate + 2*b.Quiet + b.Deadline + 3*gracePeriod
+	whole := b.Saturate + 2*b.Quiet + b.Deadline + 4*gracePeriod
 	for _, f := range faults {
 		whole += f.lasts + b.Calm
 	}
@@ -106,53 +117,60 @@ func (b *badDayBenchmark) run(ctx context.Context, out *run) (err error) {
 	}
 	defer d.closeInto(&err)
 	out.Emulator = d.emulator
-	rate, saturated, err := d.prepare(ctx)
+	greatest, err := d.prepare(ctx)
 	if err != nil {
 		return err
 	}
 	out.step()
 	started := time.Now()
-	parts, shed, err := d.offer(ctx, rate, started, faults, out.step)
+	parts, shed, err := d.offer(ctx, started, faults, out.step)
 	if err != nil {
 		return err
 	}
-	out.Title = fmt.Sprintf("a bad day of the service: %.0f transfers/s offered", rate)
-	if saturated > 0 {
-		out.Title += fmt.Sprintf("; %d writers reach %.0f", saturatingWriters, saturated)
+	out.Title = fmt.Sprintf("a bad day of the service: %.0f transfers/s offered", d.rate)
+	if greatest > 0 {
+		out.Title += fmt.Sprintf("; %d writers and the observers reach %.0f", saturatingWriters, greatest)
 	}
-	out.Table("load").Row("transfers").Add("saturated, 1/s", saturated, "offered, 1/s", rate, "not started", shed)
+	out.Table("load").Row("transfers").Add("greatest, 1/s", greatest, "offered, 1/s", d.rate, "not started", shed)
 	d.evaluate(ctx, out, started, parts)
 	out.step()
 	return nil
 }
 
-// prepare opens the accounts and finds the rate.
-func (d *badDay) prepare(ctx context.Context) (rate, saturated float64, err error) {
-	if err := d.load.open(ctx); err != nil || d.b.Rate > 0 {
-		return d.b.Rate, 0, err
+// prepare opens the accounts and finds the rate: of the greatest at which the observers keep up
+// beside the sums, badDayShare.
+func (d *badDay) prepare(ctx context.Context) (greatest float64, err error) {
+	if d.rate = d.b.Rate; d.rate > 0 {
+		return 0, d.load.open(ctx)
 	}
-	if saturated = d.load.saturate(ctx, saturatingWriters, d.b.Saturate); saturated == 0 {
-		return 0, 0, errors.New("no transfer was committed")
+	if err := d.load.open(ctx); err != nil {
+		return 0, err
 	}
-	return badDayShare * saturated, saturated, d.worker.WaitIdle(ctx)
+	stop := d.background(ctx, func(ctx context.Context) error { d.sums.run(ctx, func() bool { return true }); return nil })
+	started := time.Now()
+	committed := d.load.saturate(ctx, saturatingWriters, d.b.Saturate)
+	if err := d.worker.WaitIdle(ctx); err != nil {
+		return 0, err
+	}
+	greatest = float64(committed) / time.Since(started).Seconds()
+	if committed == 0 {
+		return 0, errors.New("no transfer was committed")
+	}
+	d.rate = badDayShare * greatest
+	return greatest, stop()
 }
 
 // offer offers transfers and sums while the faults happen.
-func (d *badDay) offer(ctx context.Context, rate float64, started time.Time, faults []badDayFault, step func()) (parts []badDayPart, shed int, err error) {
+func (d *badDay) offer(ctx context.Context, started time.Time, faults []badDayFault, step func()) (parts []badDayPart, shed int, err error) {
 	var stop atomic.Bool
 	more := func() bool { return !stop.Load() }
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		load := generator{rate: rate, most: mostPending, more: more}
+		load := generator{rate: d.rate, most: mostPending, more: more}
 		_, shed, err = load.arrive(ctx, func(ctx context.Context, _ int) error { d.load.one(ctx); return nil })
 		return err
 	})
-	group.Go(func() error {
-		for ; more() && ctx.Err() == nil; pause(ctx, betweenSums) {
-			d.sums.one(ctx)
-		}
-		return nil
-	})
+	group.Go(func() error { d.sums.run(ctx, more); return nil })
 	group.Go(func() error {
 		defer stop.Store(true)
 		quiet := badDayFault{name: "quiet", lasts: d.b.Quiet, begin: nothing}
@@ -171,7 +189,9 @@ func (d *badDay) offer(ctx context.Context, rate float64, started time.Time, fau
 		}
 		return nil
 	})
-	return parts, shed, group.Wait()
+	err = group.Wait()
+	d.surges.Wait()
+	return parts, shed, err
 }
 
 // part lets one fault happen, and waits for as long as it is calm after that.
@@ -210,6 +230,12 @@ type sum struct {
 	due, ended time.Time
 	total      int64
 	err        error
+}
+
+func (l *sums) run(ctx context.Context, more func() bool) {
+	for ; more() && ctx.Err() == nil; pause(ctx, betweenSums) {
+		l.one(ctx)
+	}
 }
 
 func (l *sums) one(ctx context.Context) {

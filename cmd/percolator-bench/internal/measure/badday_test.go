@@ -74,7 +74,7 @@ func TestBadDayLeft(t *testing.T) {
 func TestBadDayFaults(t *testing.T) {
 	t.Parallel()
 	all, n := badDayFaults(&badDayBenchmark{Fault: time.Minute}), 0
-	for _, kind := range []string{"silent", "reset", "goaway", "overload", "full", "slow", "away", "cpu", "oracle"} {
+	for _, kind := range []string{"silent", "reset", "goaway", "overload", "full", "slow", "away", "cpu", "surge", "oracle"} {
 		some := badDayFaults(&badDayBenchmark{Only: []string{kind}, Fault: time.Minute})
 		if n += len(some); len(some) == 0 {
 			t.Errorf("no fault is %s", kind)

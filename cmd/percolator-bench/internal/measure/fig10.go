@@ -114,8 +114,10 @@ func (r *fig10Run) prepare(ctx context.Context) (rate, saturated float64, err er
 	if err := r.load.open(ctx); err != nil || r.b.Rate > 0 {
 		return r.b.Rate, 0, err
 	}
-	saturated = r.load.saturate(ctx, saturatingWriters, r.b.Saturate)
-	if saturated == 0 {
+	started := time.Now()
+	committed := r.load.saturate(ctx, saturatingWriters, r.b.Saturate)
+	saturated = float64(committed) / time.Since(started).Seconds()
+	if committed == 0 {
 		return 0, 0, errors.New("no transfer was committed")
 	}
 	_, err = r.awaitIdle(ctx)

@@ -326,17 +326,15 @@ func (t *transfer) apply(ctx context.Context, tx *percolator.Txn, accounts int) 
 }
 
 // saturate has writers make transfers for as long as d, each the next one when it has been told of
-// the last, and returns how many a second were committed.
-func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) float64 {
-	started := time.Now()
+// the last, and returns how many have been committed.
+func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) (committed int) {
 	_ = generator{callers: writers, more: during(d)}.run(ctx, func(ctx context.Context, _ int, _ time.Time) error { l.one(ctx); return nil })
-	committed := 0
 	for _, t := range l.results() {
 		if t.err == nil {
 			committed++
 		}
 	}
-	return float64(committed) / time.Since(started).Seconds()
+	return committed
 }
 
 // results returns what has ended so far.
