@@ -19,7 +19,7 @@ import (
 // change. Now and then the process dies of it.
 func (w *world) operate(p *process) {
 	p.work.Go(func() { w.limitPasses(p, w.dice.next("passes", p.name)) })
-	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(10*time.Second)))) == nil {
+	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(operateEvery)))) == nil {
 		for parked, err := range observers.ListParked(p.ctx, p.client) {
 			if err != nil {
 				break
@@ -62,7 +62,7 @@ func (w *world) dieOfNotifying(process, table string, changes []store.Change) {
 // changes kills it.
 const (
 	operator       = "operator"
-	dyingOperators = 4
+	dyingOperators = 2
 )
 
 // limitPasses gives passes a time to live, column by column, and puts there at once, before all
@@ -89,6 +89,9 @@ func (w *world) limitPasses(p *process, r *rand.Rand) {
 
 // passesEvery bounds how long an operator waits before it gives passes a time to live.
 const passesEvery = 2 * time.Second
+
+// operateEvery bounds how long an operator waits before it looks at what is parked.
+const operateEvery = 4 * time.Second
 
 // operatorLives is how long an operator lives, at most, that dies of what it does: some requests.
 const operatorLives = 8 * time.Millisecond

@@ -48,6 +48,12 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 	if err := w.dropCardIndex(ctx, p); err != nil {
 		return fmt.Errorf("dropping the index of cards: %w", err)
 	}
+	table, name := workload.CardIndex()
+	m, err := p.client.Engine().Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	dropped := m.Dropped[catalog.IndexTable(table, percolator.Index{Name: name})].At
 	for err := w.addToSchema(ctx, p, workload.IndexCards); err != nil; err = w.addToSchema(ctx, p, workload.IndexCards) {
 		if !errors.Is(err, percolator.ErrSchemaMismatch) {
 			return err
@@ -57,10 +63,12 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 			return err
 		}
 	}
-	table, name := workload.CardIndex()
-	dropped := w.dropWhileFilled(ctx, p)
-	_, err := admin.New(p.client).BackfillIndex(ctx, table, name, admin.BackfillOptions{RowsPerTransaction: 16, SaveEvery: 1})
-	if <-dropped {
+	if m, err = p.client.Engine().Meta.Refresh(ctx); err == nil && dropped > m.Safepoint {
+		w.problem("the index of cards comes back, although it was dropped at %d, and the safepoint is %d (I26)", dropped, m.Safepoint)
+	}
+	tried := w.dropWhileFilled(ctx, p)
+	_, err = admin.New(p.client).BackfillIndex(ctx, table, name, admin.BackfillOptions{RowsPerTransaction: 16, SaveEvery: 1})
+	if <-tried {
 		return nil
 	}
 	if err != nil {
