@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -56,4 +57,28 @@ func plus(a, b model.ObserverReport) model.ObserverReport {
 func withOwn(own model.Report, reports []model.Report) []model.Report {
 	all := slices.DeleteFunc(slices.Clone(reports), func(r model.Report) bool { return r.Name == own.Name })
 	return append(all, own)
+}
+
+// workers are those that "percolator workers ls" lists.
+func (st *state) workers() []model.WorkerInfo {
+	return health.Running(st.Workers.Value.Live, st.Processes.Value)
+}
+
+// untaken are the observed columns that no worker takes, as far as is known.
+func (st *state) untaken() []health.Finding {
+	if !st.Workers.Known() || !st.Processes.Known() || !st.Pending.Known() {
+		return nil
+	}
+	return health.Untaken(st.Pending.Value.schema, st.workers())
+}
+
+// Takers says how many workers take a column.
+func (p *page) Takers(c waitingColumn) string {
+	switch n, unsure := health.Takers(p.workers(), c.Table, c.Column); {
+	case n > 0:
+		return plural(n, "worker", "workers")
+	case unsure || !p.Workers.Known() || !p.Processes.Known():
+		return "unknown"
+	}
+	return ""
 }

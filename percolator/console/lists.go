@@ -2,11 +2,14 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"strconv"
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/exportqueue"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
@@ -86,4 +89,47 @@ func (p *page) ContendedList() listed[contendedLine] {
 		{Key: "waiting", Title: "Updates that wait", Text: func(line) string { return "" }, Order: func(a, b line) int { return cmp.Compare(a.Waiting, b.Waiting) }},
 		{Key: "clients", Title: "Clients", Text: func(line) string { return "" }, Order: func(a, b line) int { return cmp.Compare(a.Clients, b.Clients) }},
 	})
+}
+
+// letters counts dead letters in a snapshot of now.
+func (s clientSource) letters(ctx context.Context) ([]exportqueue.DeadLetterCount, error) {
+	now, err := s.c.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return exportqueue.CountDeadLetters(ctx, now, s.c.Schema())
+}
+
+// refused is how many dead letters a queue has.
+func refused(c exportqueue.DeadLetterCount) string {
+	text := plural(c.Letters, "entry", "entries")
+	if c.More {
+		text = "more than " + text
+	}
+	return text
+}
+
+// lockList is the locks of all tables, at most MaxListed of each.
+type lockList struct {
+	Locks []admin.LockInspection
+	More  []string // tables with more
+}
+
+// locks lists locks with the status of their transactions. That reads primaries, so it runs only
+// while the locks page is open.
+func (s clientSource) locks(ctx context.Context) (found lockList, err error) {
+	listed := map[string]int{}
+	opts := admin.LockOptions{PendingOptions: admin.PendingOptions{Enough: MaxListed + 1}}
+	for l, err := range s.ListLocks(ctx, "", percolator.All(), opts) {
+		if err != nil {
+			return lockList{}, err
+		}
+		table := l.Cell.Table
+		if listed[table]++; listed[table] <= MaxListed {
+			found.Locks = append(found.Locks, l)
+		} else if listed[table] == MaxListed+1 {
+			found.More = append(found.More, table)
+		}
+	}
+	return found, nil
 }

@@ -47,7 +47,8 @@ type Clean struct {
 // OnDisks makes the emulator serve its tables from d.
 func OnDisks(d *Disks) Option { return func(s *settings) { s.disks = d } }
 
-// Passed returns how many bytes of a table reads have passed over.
+// Passed returns how many bytes of a table reads have passed over; 0: there is no Speed, no Reach and
+// no Clean data.
 func (d *Disks) Passed(table string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,8 +210,10 @@ func (r *diskRead) part(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRequ
 		return err
 	}
 	defer leave()
-	if r.sizes, err = sizesOf(g, bt, r.ServerStream, req, part); err != nil {
-		return err
+	if d := r.disks; d.Speed > 0 || d.Reach > 0 || len(d.Clean) > 0 {
+		if r.sizes, err = sizesOf(g, bt, r.ServerStream, req, part); err != nil {
+			return err
+		}
 	}
 	first, last := from.start, from.end
 	if r.reversed {
@@ -396,4 +399,33 @@ func (s *sizes) SendMsg(m any) error {
 		s.rows = append(s.rows, rowSize{string(row.Chunks[0].RowKey), int64(sizeOf(row))})
 	}
 	return nil
+}
+
+// Slow makes every request that needs the tablet which has key take so much longer there, reads one
+// after another; 0 ends that. A part that is split off stays as slow.
+func (d *Disks) Slow(table, key string, by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.table(table).find(key).slow = by
+}
+
+// Unload takes the tablet that has key from its node until load is called: requests that need it
+// get the code Unavailable. A part that is split off meanwhile is loaded already.
+func (d *Disks) Unload(table, key string) (load func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.table(table).find(key)
+	t.unloaded = true
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		t.unloaded = false
+	}
+}
+
+// latency is what a request pays for a tablet that it needs.
+func (d *Disks) latency(t *tablet) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Latency + t.slow
 }

@@ -26,6 +26,13 @@ type contended struct {
 	turns     gate
 }
 
+// end ends a turn. One at a time has it, besides those that are stuck.
+func (e *contended) end(opened int) {
+	e.turns.leave(opened)
+	e.turns.limit = e.turns.stuck + 1
+	e.turns.admit()
+}
+
 // entryConflict is a conflict on an entry of an index. The row of an entry is a value, so
 // ConflictError.Cell is the indexed cell.
 type entryConflict struct {

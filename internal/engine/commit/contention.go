@@ -110,7 +110,7 @@ func (c *contention) begin(ctx context.Context, s service, cells []model.Cell, r
 	held = &turns{cells: cells}
 	var opened int
 	if err = c.takeTurns(ctx, s, held); err == nil {
-		opened, err = c.enter(ctx, s, func() (int, *waiter) { return c.arrive(retry) }, c.attempts.leave)
+		opened, err = c.enter(ctx, s, func() (int, *waiter) { return c.arrive(retry) }, c.endAttempt)
 	}
 	started := time.Now()
 	if err == nil {
@@ -125,7 +125,7 @@ func (c *contention) begin(ctx context.Context, s service, cells []model.Cell, r
 	return held, func(spent time.Duration, err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.attempts.leave(opened)
+		c.endAttempt(opened)
 		c.learn(time.Since(started), err)
 		if !held.gaveWay.Load() {
 			c.adapt(spent, errors.Is(err, model.ErrConflict))
@@ -146,7 +146,7 @@ func (c *contention) late(ctx context.Context, came, now time.Time, opened int) 
 	if left := end.Sub(now); left >= min(timesLeft*c.took, end.Sub(came)/lateShare) {
 		return nil
 	}
-	c.attempts.leave(opened)
+	c.endAttempt(opened)
 	return fmt.Errorf("percolator: the Update's turn came after %v, when less was left than two attempts take (%v each): %w",
 		now.Sub(came).Round(time.Millisecond), c.took.Round(time.Millisecond), context.DeadlineExceeded)
 }
@@ -169,6 +169,11 @@ func (c *contention) arrive(retry bool) (opened int, w *waiter) {
 	return opened, w
 }
 
+func (c *contention) endAttempt(opened int) {
+	c.attempts.leave(opened)
+	c.attempts.admit()
+}
+
 // takeTurns takes one turn after the other. With an error, the caller ends those that were taken.
 func (c *contention) takeTurns(ctx context.Context, s service, t *turns) error {
 	for _, cell := range t.cells {
@@ -177,7 +182,7 @@ func (c *contention) takeTurns(ctx context.Context, s service, t *turns) error {
 			at = c.cell(cell)
 			return at.turns.arrive(1, len(t.cells) > 1)
 		}
-		opened, err := c.enter(ctx, s, arrive, func(opened int) { at.turns.leave(opened) })
+		opened, err := c.enter(ctx, s, arrive, func(opened int) { at.end(opened) })
 		if err != nil {
 			return err
 		}
@@ -193,7 +198,7 @@ func (c *contention) takeTurns(ctx context.Context, s service, t *turns) error {
 func (c *contention) endTurns(t *turns) {
 	c.held -= len(t.taken)
 	for i, turn := range t.taken {
-		if turn.at.turns.leave(turn.opened); turn.at.idle() && len(c.cells) > contendedCells {
+		if turn.at.end(turn.opened); turn.at.idle() && len(c.cells) > contendedCells {
 			delete(c.cells, t.cells[i])
 		}
 	}
@@ -214,11 +219,11 @@ func (c *contention) awaitLongest(ctx context.Context, s service, cells []model.
 		}
 		return longest.turns.arrive(1, false)
 	}
-	opened, err := c.enter(ctx, s, arrive, func(opened int) { longest.turns.leave(opened) })
+	opened, err := c.enter(ctx, s, arrive, func(opened int) { longest.end(opened) })
 	if err == nil && longest != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		longest.turns.leave(opened)
+		longest.end(opened)
 	}
 	return err
 }
@@ -243,7 +248,7 @@ func (c *contention) check(held *turns, startTS tso.Timestamp, writes []*Write) 
 	}
 	for _, w := range writes {
 		e := c.cells[w.Cell]
-		if e == nil || e.turns.extra > 0 || e.turns.running == 0 || slices.Contains(held.cells, w.Cell) {
+		if e == nil || e.turns.limit != 1 || e.turns.running == 0 || slices.Contains(held.cells, w.Cell) {
 			continue
 		}
 		held.gaveWay.Store(true)

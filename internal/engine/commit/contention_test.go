@@ -322,30 +322,6 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 	})
 }
 
-// An opened gate closes again as those end that were stuck.
-func TestAttemptsCloseAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var c contention
-		var all []chan func(error)
-		for range 8 * firstLimit {
-			all = append(all, begins(t, t.Context(), &c))
-		}
-		time.Sleep(2 * stalled)
-		synctest.Wait()
-		for i := range 4 * firstLimit {
-			(<-all[i])(nil)
-			synctest.Wait()
-			if stuck := max(0, 2*firstLimit-i-1); i >= firstLimit && c.attempts.running > max(4*firstLimit-i-1, c.attempts.limit+stuck) {
-				t.Fatalf("%d are in beside %d who are stuck, and the limit is %d", c.attempts.running, stuck, c.attempts.limit)
-			}
-		}
-		if n := c.attempts.running; n != c.attempts.limit {
-			t.Errorf("%d are in, and the limit is %d", n, c.attempts.limit)
-		}
-	})
-}
-
 // Where attempts wait for Bigtable or the oracle, the gate stays as it is.
 func TestSlowCommitsDoNotOpenTheGate(t *testing.T) {
 	t.Parallel()

@@ -13,10 +13,9 @@ import (
 )
 
 // gate lets so many in at once. contention.mu guards it; whenever that is free, nobody waits while
-// fewer than limit and extra are in. More are in only after these have fallen.
+// fewer than limit are in. More are in only after the limit has fallen.
 type gate struct {
 	limit   int          // 0: nobody has come yet
-	extra   int          // how many more it lets in since it has opened: at most stuck, once one has left
 	running int          // who are in
 	waiting [2]list.List // of *waiter, first come, first served: after a conflict, and others after these
 	moved   time.Time    // when somebody last left, or the first of those who wait came
@@ -41,13 +40,11 @@ type waiter struct {
 
 func (g *gate) queued() int { return g.waiting[0].Len() + g.waiting[1].Len() }
 
-func (g *gate) hasRoom() bool { return g.running < g.limit+g.extra }
-
 // arrive lets the caller in at once, or else returns its place in line. The gate's first limit is
 // limit. Who is in ends with leave what began when the gate had opened so often.
 func (g *gate) arrive(limit int, retry bool) (opened int, w *waiter) {
 	g.limit = cmp.Or(g.limit, limit)
-	if g.hasRoom() && g.queued() == 0 {
+	if g.running < g.limit && g.queued() == 0 {
 		g.running++
 		return g.opened, nil
 	}
@@ -65,7 +62,7 @@ func (g *gate) arrive(limit int, retry bool) (opened int, w *waiter) {
 // admit lets in who may enter.
 func (g *gate) admit() {
 	for i := range g.waiting {
-		for g.hasRoom() && g.waiting[i].Len() > 0 {
+		for g.running < g.limit && g.waiting[i].Len() > 0 {
 			g.running++
 			w := g.waiting[i].Remove(g.waiting[i].Front()).(*waiter)
 			w.opened = g.opened
@@ -74,21 +71,18 @@ func (g *gate) admit() {
 	}
 }
 
-// leave ends what began when the gate had opened so often, and lets others in. The gate closes again
-// but for those who are still stuck.
+// leave ends what began when the gate had opened so often. The caller admits others.
 func (g *gate) leave(opened int) {
 	g.running--
 	g.moved = time.Now()
 	if opened != g.opened {
 		g.stuck--
 	}
-	g.extra = min(g.extra, g.stuck)
-	g.admit()
 }
 
 // open lets in twice as many.
 func (g *gate) open() {
-	g.extra += g.limit + g.extra
+	g.limit *= 2
 	g.opened++
 	g.stuck = g.running
 	g.moved = time.Now()
@@ -98,10 +92,13 @@ func (g *gate) open() {
 // open opens a gate that nobody has left for a time, unless that is for Bigtable or the oracle:
 // more attempts would only wait for these, too, and all go on at once when they answer again.
 func (c *contention) open(g *gate, s service) {
-	if time.Since(g.moved) < stalled || g == &c.attempts && c.inCommit.Load() > 0 || s.bigtable.Unanswered(stalled) {
-		return
+	switch {
+	case time.Since(g.moved) < stalled:
+	case g == &c.attempts && c.inCommit.Load() > 0, s.bigtable.Unanswered(stalled):
+		g.moved = time.Now()
+	default:
+		g.open()
 	}
-	g.open()
 }
 
 // enter waits until a gate has let in who arrived there: arrive and leave are called with c.mu

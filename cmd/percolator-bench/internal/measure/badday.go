@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ func (b *badDayBenchmark) check() error {
 const (
 	badDayShare     = 0.5         // of the greatest rate is offered
 	badDayRetention = time.Minute // so that collection is part of the day
+	badDayGC        = 400         // percent, as processes of others have: all data is on this heap
 )
 
 // badDay is a run in progress.
@@ -86,6 +88,8 @@ func startBadDay(ctx context.Context, b *badDayBenchmark) (*badDay, error) {
 	if d.worker != nil {
 		d.ends = d.background(ctx, d.worker.Run)
 	}
+	percent := debug.SetGCPercent(badDayGC)
+	d.closers = append(d.closers, func() error { debug.SetGCPercent(percent); return nil })
 	d.load = &transfers{client: d.client, accounts: b.Accounts, deadline: b.Deadline, seed: b.Seed}
 	d.sums = sums{client: d.client, accounts: b.Accounts, deadline: b.Deadline}
 	return d, d.orClose()

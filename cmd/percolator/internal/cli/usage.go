@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"embed"
 	"fmt"
 	"io"
 	"strings"
@@ -107,4 +108,18 @@ func listCommands(b *strings.Builder, cmd *cobra.Command) {
 	}
 	list("Commands:", func(sub *cobra.Command) bool { return sub.GroupID == "" && sub.IsAvailableCommand() })
 	list("Help topics:", func(sub *cobra.Command) bool { return sub.IsAdditionalHelpTopicCommand() && sub.Long != "" })
+}
+
+// Describe gives the commands below one their help, from the texts that begin with prefix.
+func Describe(parent *cobra.Command, texts embed.FS, prefix string, values *strings.Replacer) {
+	for _, cmd := range parent.Commands() {
+		Describe(cmd, texts, prefix+cmd.Name()+"_", values)
+		text, err := texts.ReadFile(prefix + cmd.Name() + ".txt")
+		if err != nil { // a group of commands has none
+			continue
+		}
+		short, rest, _ := strings.Cut(values.Replace(string(text)), "\n")
+		long, examples, _ := strings.Cut(rest, "Examples:\n")
+		cmd.Short, cmd.Long, cmd.Example = short, strings.TrimSpace(long), strings.TrimRight(examples, "\n")
+	}
 }

@@ -21,7 +21,9 @@ import (
 	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/internal/text"
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -262,4 +264,51 @@ func CheckList() string {
 		lines = append(lines, fmt.Sprintf("  %-12s  %s", c.name, c.about))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// streamsChecked is how many streams of the journal are looked at.
+const streamsChecked = 1000
+
+func checkJournal(ctx context.Context, x *checker) []health.Finding {
+	if x.client.Schema().DisableJournal {
+		return health.Fine("the schema does without one")
+	}
+	list, more, err := admin.New(x.client).JournalStreams(ctx, streamsChecked)
+	if err != nil {
+		return cannot(err)
+	}
+	var streams []health.Stream
+	for _, s := range list {
+		left := health.Stream{ID: s.ID, Ended: s.SessionState == admin.SessionEnded, Corrupt: s.Corrupt}
+		if s.Oldest != 0 {
+			left.Age = x.now().Sub(s.Oldest.Time())
+		}
+		streams = append(streams, left)
+	}
+	out := health.Streams(streams)
+	if more {
+		out = append(out, health.Unchecked("the streams after the first %d", streamsChecked)...)
+	}
+	return health.ElseFine(out, "streams: %d, all of them readable and worked off", len(list))
+}
+
+// lettersLimit bounds the check of dead letters: those that were retried or dropped cost reads.
+const lettersLimit = 10 * time.Second
+
+func checkLetters(ctx context.Context, x *checker) []health.Finding {
+	ctx, cancel := context.WithTimeout(ctx, lettersLimit)
+	defer cancel()
+	var counts []exportqueue.DeadLetterCount
+	err := x.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) (err error) {
+		counts, err = exportqueue.CountDeadLetters(ctx, s, x.client.Schema())
+		return err
+	})
+	if err != nil {
+		return cannot(err)
+	}
+	var out []health.Finding
+	for _, c := range counts {
+		out = append(out, health.Letters(c.Table, c.Queue, c.Letters, c.More, x.now().Sub(c.Oldest.Time())))
+	}
+	return health.ElseFine(out, "no dead letters of export queues")
 }
