@@ -29,7 +29,7 @@ func (r *request) fate(mutates bool) (f fate) {
 		return f
 	}
 	if f.failed = c.overloaded(r.hash); f.failed != nil {
-		f.lost = true
+		f.lost = r.hash.with(overloadMark).below(appliedOf) > 0
 		return f
 	}
 	if r.conn.swallows(r.hash) {

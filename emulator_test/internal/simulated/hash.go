@@ -42,6 +42,7 @@ const answerMark uint64 = faultMark + 1<<16
 const (
 	spellMark      uint64 = faultMark + 2<<16
 	connectionMark uint64 = faultMark + 3<<16
+	overloadMark   uint64 = faultMark + 4<<16
 )
 
 // with mixes a value in (splitmix64).

@@ -37,6 +37,10 @@ func (c *Cluster) spellOf(kind Fault) (s spell, holds bool) {
 	return c.spell(kind, c.seed.with(spellMark+uint64(kind)), turn)
 }
 
+// appliedOf is of how many requests that are refused for overload one is applied all the same: the
+// code leaves that open (I17).
+const appliedOf = 4
+
 // overloaded is what a request gets while the cluster has too much to do; nil if it has not. Half
 // of those that are refused are asked to wait for at most 2 s.
 func (c *Cluster) overloaded(h hash) error {

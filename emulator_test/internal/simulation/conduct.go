@@ -45,6 +45,14 @@ func (c *conduct) meet(p *process) {
 	c.processes[p.name] = p
 }
 
+// died reports whether a process was killed.
+func (c *conduct) died(process string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.processes[process]
+	return p != nil && p.Dead()
+}
+
 // applied takes notice of changes that the store has applied.
 func (c *conduct) applied(changes []store.Change) {
 	for i := range changes {

@@ -133,6 +133,9 @@ func (w *world) holdForCopies(ctx context.Context, p *process) error {
 		return err
 	}
 	w.note("%s: hold %+v, to %d", p.name, h, to)
+	if m, err := p.client.Engine().Meta.Refresh(ctx); err == nil && h.Timestamp > m.Safepoint+1 {
+		w.problem("the hold for copies at %d leaves collection room above the safepoint %d (I23)", h.Timestamp, m.Safepoint)
+	}
 	cfg := w.cfg.store
 	cfg.Trace, cfg.Sent, cfg.Applied = nil, nil, w.copies.guard.note
 	var last []string

@@ -128,9 +128,10 @@ func (w *world) populate(ctx context.Context) error {
 		name string
 		work func(*process)
 	}
-	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {"operator", w.operate}, {"visitor", w.visit}, {"backup", w.afterRebuild(w.backUp)}, {"loader", w.load},
+	jobs := []job{{lingerer, w.linger}, {"grower", w.grow}, {operator, w.operate}, {"visitor", w.visit}, {"backup", w.afterRebuild(w.backUp)}, {"loader", w.load},
 		{"importer", w.importCargo}, {"aborter", w.abortImports}, {"dropper", w.dropAnnexes}, {"rebuilder", w.rebuildIndex},
-		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.afterRebuild(w.watch)}, {"issuer", w.reissue}, {"poster-1", w.post}, {"poster-2", w.post}, {"resolver", w.resolve}}
+		{"journalist", w.turnJournal}, {"deleter", w.deleteRanges}, {"consumer", w.afterRebuild(w.watch)}, {"issuer", w.reissue}, {"poster-1", w.post}, {"poster-2", w.post}, {"resolver", w.resolve},
+		{"keeper-1", w.keep}, {"keeper-2", w.keep}}
 	if w.cfg.repairs {
 		jobs = append(jobs, job{"copier", w.afterRebuild(w.copyTables)})
 	}

@@ -48,16 +48,30 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 	if err := w.dropCardIndex(ctx, p); err != nil {
 		return fmt.Errorf("dropping the index of cards: %w", err)
 	}
+	table, name := workload.CardIndex()
+	m, err := p.client.Engine().Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	dropped := m.Dropped[catalog.IndexTable(table, percolator.Index{Name: name})].At
 	for err := w.addToSchema(ctx, p, workload.IndexCards); err != nil; err = w.addToSchema(ctx, p, workload.IndexCards) {
 		if !errors.Is(err, percolator.ErrSchemaMismatch) {
 			return err
 		}
+		w.restCards()
 		if err := retry.Sleep(ctx, restLooks); err != nil {
 			return err
 		}
 	}
-	table, name := workload.CardIndex()
-	if _, err := admin.New(p.client).BackfillIndex(ctx, table, name, admin.BackfillOptions{RowsPerTransaction: 16, SaveEvery: 1}); err != nil {
+	if m, err = p.client.Engine().Meta.Refresh(ctx); err == nil && dropped > m.Safepoint {
+		w.problem("the index of cards comes back, although it was dropped at %d, and the safepoint is %d (I26)", dropped, m.Safepoint)
+	}
+	tried := w.dropWhileFilled(ctx, p)
+	_, err = admin.New(p.client).BackfillIndex(ctx, table, name, admin.BackfillOptions{RowsPerTransaction: 16, SaveEvery: 1})
+	if <-tried {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("filling the index of cards: %w", err)
 	}
 	w.note("%s: the index of cards is built anew", p.name)
@@ -65,6 +79,41 @@ func (w *world) rebuild(ctx context.Context, p *process) error {
 	w.tally.add(rebuilt)
 	return nil
 }
+
+// restCards makes a lull, a few times in an episode, for the name of the index to rest: else that
+// takes half of the episode.
+func (w *world) restCards() {
+	if w.lull.length() > 0 || w.calm.Load() || w.rests.Add(1) > restsMost {
+		return
+	}
+	w.lull.begin(2 * catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)))
+	w.oracle.pass(w.cfg.Retention)
+}
+
+const restsMost = 4
+
+// dropWhileFilled has another operator drop the index now and then while it is being filled in. The
+// result tells, at the end of that, whether somebody tried.
+func (w *world) dropWhileFilled(ctx context.Context, p *process) <-chan bool {
+	tried := make(chan bool, 1)
+	if p.rand.IntN(2) > 0 || w.calm.Load() {
+		tried <- false
+		return tried
+	}
+	wait := time.Duration(p.rand.Int64N(int64(catalog.DrainTime(catalog.EffectiveTiming(w.cfg.Timing)) + fillTakes)))
+	p.work.Go(func() {
+		err := retry.Sleep(ctx, wait)
+		if err == nil {
+			err = w.dropCardIndex(ctx, p)
+		}
+		w.note("%s: the index of cards is dropped while it is filled in: %v", p.name, err)
+		tried <- true
+	})
+	return tried
+}
+
+// fillTakes is about how long an index takes to be filled in, without the drain before.
+const fillTakes = 2 * time.Second
 
 // afterRebuild is work that takes holds, which are in the way of drops. In some episodes it begins
 // only after a rebuild, or when half of the transactions are made.

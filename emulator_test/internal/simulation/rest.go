@@ -36,6 +36,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	w.finishDrop(ctx, p)
 	w.finishRebuild(ctx, p)
 	w.finishDeletion(ctx, p)
+	w.finishTurns(ctx, p)
 	w.comeToRest(ctx, p)
 	w.finishWatching(ctx, p)
 	w.adoptHeaderless(ctx, p)
@@ -58,6 +59,7 @@ func (w *world) rest(ctx context.Context) (*history.Report, error) {
 	w.checkDropped()
 	w.restoreAll(ctx)
 	w.repairCopies(ctx)
+	w.epilogue(ctx)
 	if err := p.leave(); err != nil {
 		w.problem("closing the last client: %v", err)
 	}

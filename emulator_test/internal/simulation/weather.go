@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulated"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
@@ -30,7 +31,7 @@ func (w *world) until(r *rand.Rand) time.Duration {
 
 var storms = []func(*world, context.Context, *rand.Rand){
 	(*world).killProcess, (*world).killProcess, (*world).stopProcess, (*world).stopProcess,
-	(*world).killServer, (*world).jumpForward, (*world).jumpForward, (*world).jumpBack, (*world).depose, (*world).cutOff,
+	(*world).killServer, (*world).jumpForward, (*world).jumpForward, (*world).jumpBack, (*world).depose, (*world).cutOff, (*world).loseMeta, (*world).loseMeta,
 }
 
 // gusts are what there is beside a repair, which relies on clocks that do not stand still (I14).
@@ -155,4 +156,11 @@ func (w *world) cutOff(_ context.Context, r *rand.Rand) {
 		return
 	}
 	w.oracle.cutOff(w.oracle.leading(), time.Duration(r.Int64N(int64(8*time.Second))))
+}
+
+// loseMeta has a process not read the meta row, so that what it knows grows too old in the middle of
+// its work.
+func (w *world) loseMeta(_ context.Context, r *rand.Rand) {
+	timing := catalog.EffectiveTiming(w.cfg.Timing)
+	w.cutFromMeta(w.anySlot(r), time.Duration(r.Int64N(int64(2*timing.MetaMaxAge+timing.RequestLifetime))))
 }

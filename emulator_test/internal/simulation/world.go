@@ -45,6 +45,7 @@ type world struct {
 	perished  atomic.Int32 // clients
 	posted    atomic.Int32 // posters that died of it
 	rebuilds  atomic.Int32 // indexes that were built anew
+	rests     atomic.Int32 // lulls for that
 
 	begun  time.Time
 	calm   atomic.Bool // no more faults
@@ -84,6 +85,7 @@ func newWorld(cfg episode) (*world, error) {
 	w.conduct.timing = catalog.EffectiveTiming(cfg.Timing)
 	cfg.store.Applied = func(process, table, row string, changes []store.Change) {
 		w.unrecorded.note(process, table, row, changes)
+		w.dieOfNotifying(process, table, changes)
 		w.conduct.applied(changes)
 		w.shares.applied(table, row, changes)
 		for _, wrong := range w.positions.note(table, row, changes) {

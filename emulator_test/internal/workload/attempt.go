@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/emulator_test/internal/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -140,8 +142,10 @@ func (s *Session) transact(ctx context.Context, o options, f func(context.Contex
 	if o.lockReads {
 		opts = append(opts, percolator.LockReads())
 	}
+	var before tso.Timestamp // it began; 0: nobody knows
 	if o.blind {
 		opts = append(opts, percolator.Blind())
+		before, _ = s.Client.Engine().Clock.Next(ctx)
 	}
 	tx, err := s.Client.Begin(ctx, opts...)
 	if err != nil {
@@ -157,8 +161,21 @@ func (s *Session) transact(ctx context.Context, o options, f func(context.Contex
 	ts, err := tx.Commit(ctx)
 	if o.blind {
 		a.use(tx) // its start timestamp may have moved
+		a.checkRefusal(before, err)
 	}
 	s.end(a, o, ts, err, true)
+}
+
+// checkRefusal requires that a blind transaction is not refused for good by a start timestamp from
+// before it began (I2).
+func (a *attempt) checkRefusal(before tso.Timestamp, err error) {
+	_, unanswered := status.FromError(err)
+	if errors.Is(err, percolator.ErrOutcomeUnknown) || unanswered || a.tx.StartTimestamp() > before {
+		return
+	}
+	if errors.Is(err, percolator.ErrUnique) || errors.Is(err, percolator.ErrSnapshotTooOld) {
+		a.rec.Broken("a blind transaction is refused at %d, and began after %d: %v", a.tx.StartTimestamp(), before, err)
+	}
 }
 
 // update is transact by Client.Update: every attempt is a transaction of its own.

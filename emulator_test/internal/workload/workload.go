@@ -247,6 +247,7 @@ var picks = []pick{
 	{2, (*Session).viewStock},
 	{3, (*Session).poke},
 	{3, (*Session).blindWrite},
+	{2, (*Session).takeMail},
 	{1, (*Session).sheet},
 	{6, (*Session).mixed},
 	{4, (*Session).sweep},

@@ -261,6 +261,13 @@ func (s *Session) blindWrite(ctx context.Context) {
 	})
 }
 
+// takeMail gives a person an address that may be taken, without having read.
+func (s *Session) takeMail(ctx context.Context) {
+	s.transact(ctx, options{kind: "blind mail", blind: true}, func(_ context.Context, a *attempt) error {
+		return a.set(person(s.Rand.IntN(persons), "mail"), []byte(fmt.Sprintf("m%02d", s.Rand.IntN(mails))))
+	})
+}
+
 // countUp adds one to a counter that many write.
 func (s *Session) countUp(ctx context.Context, a *attempt) error {
 	c := cell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")

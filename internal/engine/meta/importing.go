@@ -193,6 +193,28 @@ func (m State) checkImports(ts tso.Timestamp, tables []string) error {
 	return nil
 }
 
+// checkErased refuses what was read of tables at ts if a part of it may be what an import had
+// written that was aborted later (I28): a slow answer may be from before that.
+func (m State) checkErased(ts tso.Timestamp, tables []string) error {
+	for _, table := range tables {
+		if owner, i := m.importOf(table); i.erasedAfter(ts) > 0 {
+			return fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than the end of an import that was aborted, at %d", owner, model.ErrSnapshotTooOld, ts, i.erasedAfter(ts))
+		}
+	}
+	return nil
+}
+
+// erasedAfter is when the last of the aborted imports was erased that a snapshot at ts may have
+// seen; 0: it has seen none.
+func (i Import) erasedAfter(ts tso.Timestamp) (at tso.Timestamp) {
+	for _, e := range i.Erased {
+		if e.Commit <= ts && ts < e.At {
+			at = max(at, e.At)
+		}
+	}
+	return at
+}
+
 // checkImported refuses the commit to tables of a transaction from before an import ended: it may
 // have been in the middle of its prewrites for all the time that the import took.
 func (m State) checkImported(startTS tso.Timestamp, tables iter.Seq[string]) error {

@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -42,7 +43,7 @@ func (w *Watcher) Incarnation(table string) Incarnation {
 func (w *Watcher) CheckReadOf(ctx context.Context, ts tso.Timestamp, began Incarnation) error {
 	m, err := w.Known(ctx)
 	if err == nil {
-		err = w.checkRead(m, ts, began.Table)
+		err = cmp.Or(w.checkRead(m, ts, began.Table), m.checkErased(ts, []string{began.Table}))
 	}
 	if err != nil {
 		return err

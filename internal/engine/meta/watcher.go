@@ -226,10 +226,26 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...str
 	if err != nil {
 		return err
 	}
+	return cmp.Or(w.checkRead(m, ts, tables...), m.checkErased(ts, tables))
+}
+
+// CheckErased is the part of CheckRead that refuses what may be of an import that was aborted: for
+// what was read since ts, at ts or below.
+func (w *Watcher) CheckErased(ctx context.Context, ts tso.Timestamp, tables ...string) error {
+	m, err := w.Known(ctx)
+	return cmp.Or(err, m.checkErased(ts, tables))
+}
+
+// CheckChanges is CheckRead of the changes after ts, but for CheckErased.
+func (w *Watcher) CheckChanges(ctx context.Context, ts tso.Timestamp, tables ...string) error {
+	m, err := w.Known(ctx)
+	if err != nil {
+		return err
+	}
 	return w.checkRead(m, ts, tables...)
 }
 
-// checkRead is CheckRead by what is stored as m says.
+// checkRead is CheckRead, but for CheckErased, by what is stored as m says.
 func (w *Watcher) checkRead(m State, ts tso.Timestamp, tables ...string) error {
 	if m.Fence != nil {
 		return m.Fence.Refusal()
@@ -258,7 +274,7 @@ func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
 	m, _ := w.Snapshot()
 	var since tso.Timestamp
 	for _, i := range m.Imports {
-		since = max(since, i.Since)
+		since = max(since, i.Since, i.erasedAfter(ts))
 	}
 	for _, st := range m.Indexes {
 		since = max(since, st.Since)
