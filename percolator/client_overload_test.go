@@ -97,7 +97,7 @@ func TestOverloadLetsInNoMoreUpdates(t *testing.T) {
 			percolatortest.Bubble(t, func(t *testing.T) {
 				ctx, env := fixture.Context(t), fixture.NewEnv(t)
 				limit := env.Client.Stats().Contention.Limit
-				until := time.Now().Add(5 * time.Second)
+				until := time.Now().Add(4 * time.Second)
 				env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
 					if r.Method == method && time.Now().Before(until) {
 						return percolatortest.Refuse(slowDown(codes.ResourceExhausted, 0))

@@ -33,9 +33,6 @@ func dropped(err error) error {
 	return fmt.Errorf("watch: %w: what is watched was dropped: %w", percolator.ErrSchemaMismatch, err)
 }
 
-// errErased ends a round that may have seen what an import had written that was aborted meanwhile.
-var errErased = errors.New("watch: an import was aborted meanwhile")
-
 // definite are errors that do not pass by themselves.
 var definite = []error{
 	errStopped, ErrTakenOver, ErrNoJournal, percolator.ErrClosed, percolator.ErrCorrupt, percolator.ErrInvalidArgument, percolator.ErrSchemaMismatch,
@@ -50,5 +47,5 @@ func transient(err error) bool {
 	if _, answered := status.FromError(err); errors.Is(err, percolator.ErrSnapshotTooOld) && !answered {
 		return false // else the safepoint could not be read
 	}
-	return errors.Is(err, errErased) || retry.Ambiguous(err)
+	return retry.Ambiguous(err)
 }

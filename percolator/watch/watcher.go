@@ -69,7 +69,6 @@ type watcher struct {
 	stored  *stored             // nil: without a name
 
 	position tso.Timestamp
-	began    tso.Timestamp // the present round
 	within   within        // above position
 	span     time.Duration // how far from the position a round aims
 	tail     *journal.Tail
@@ -165,9 +164,6 @@ func (w *watcher) check(ctx context.Context) error {
 	for i, c := range w.cfg.Columns {
 		tables[i] = c.Table
 	}
-	if err := w.e.Meta.CheckErased(ctx, w.began, tables...); errors.Is(err, percolator.ErrSnapshotTooOld) {
-		return errErased // the next round reads what is there since
-	}
 	return w.e.Meta.CheckChanges(ctx, w.position, tables...)
 }
 
@@ -223,7 +219,6 @@ func (w *watcher) round(ctx context.Context, hand func(Batch) error) (more, busy
 	if err != nil {
 		return false, false, err
 	}
-	w.began = now
 	if w.stored != nil { // now may tell that the hold has expired
 		if err := w.stored.renew(ctx); err != nil {
 			return false, false, err

@@ -44,6 +44,7 @@ const (
 	crawling       = 2     // times as long as with firstLimit attempts at once: there are too many
 	probeEvery     = 64    // samples
 	stalled        = time.Second
+	stalledLong    = 5 * time.Second // where it may be Bigtable or the oracle that does not answer
 
 	timesLeft   = 2  // attempts that must fit in the time that an Update has left when its turn comes,
 	lateShare   = 4  // unless it has this share of its time left
@@ -55,7 +56,7 @@ const (
 
 // contention is what a client knows of conflicts. The zero value is ready.
 type contention struct {
-	inCommit atomic.Int64 // attempts that are in Begin or Commit
+	inCommit atomic.Int64 // of those in attempts that are in Begin or Commit
 
 	mu       sync.Mutex // guards the rest, and the gates
 	attempts gate
@@ -126,7 +127,7 @@ func (c *contention) begin(ctx context.Context, s service, cells []model.Cell, r
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.endAttempt(opened)
-		c.learn(time.Since(started), err)
+		c.learn(time.Since(started), ctx.Err() != nil)
 		if !held.gaveWay.Load() {
 			c.adapt(spent, errors.Is(err, model.ErrConflict))
 		}
@@ -151,15 +152,13 @@ func (c *contention) late(ctx context.Context, came, now time.Time, opened int) 
 		now.Sub(came).Round(time.Millisecond), c.took.Round(time.Millisecond), context.DeadlineExceeded)
 }
 
-// learn notes how long an attempt took that committed, or for which the time was too short. The
-// caller holds c.mu.
-func (c *contention) learn(took time.Duration, err error) {
-	switch {
-	case err == nil:
-		c.took += (took - c.took) / tookSamples
-	case errors.Is(err, context.DeadlineExceeded):
-		c.took += max(0, 2*took-c.took) / tookSamples
+// learn notes how long an attempt took, or that it was cut short after so long. The caller holds
+// c.mu.
+func (c *contention) learn(took time.Duration, cut bool) {
+	if cut {
+		took = max(2*took, c.took)
 	}
+	c.took += (took - c.took) / tookSamples
 }
 
 // arrive is where an attempt arrives that has its turns.
@@ -257,10 +256,13 @@ func (c *contention) check(held *turns, startTS tso.Timestamp, writes []*Write) 
 	return nil
 }
 
-// during calls Begin or Commit, and returns how long it took.
-func (c *contention) during(call func()) time.Duration {
-	c.inCommit.Add(1)
-	defer c.inCommit.Add(-1)
+// during calls Begin or Commit, of an attempt that has passed the gate if queued, and returns how
+// long it took.
+func (c *contention) during(queued bool, call func()) time.Duration {
+	if queued {
+		c.inCommit.Add(1)
+		defer c.inCommit.Add(-1)
+	}
 	started := time.Now()
 	call()
 	return time.Since(started)

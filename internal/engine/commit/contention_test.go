@@ -322,28 +322,44 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 	})
 }
 
-// Where attempts wait for Bigtable or the oracle, the gate stays as it is.
+// Where most attempts wait for Bigtable or the oracle, the gate opens later. Those of Updates within
+// others have not passed it.
 func TestSlowCommitsDoNotOpenTheGate(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var c contention
-		var all []chan func(error)
-		for range 2 * firstLimit {
-			all = append(all, begins(t, t.Context(), &c))
-		}
-		c.during(func() {
-			time.Sleep(10 * stalled)
-			synctest.Wait()
-			if n := started(all...); n != firstLimit {
-				t.Errorf("%d attempts have started, one of which commits slowly", n)
-			}
+	for name, of := range map[string]struct {
+		slow, nested int
+		opens        time.Duration
+	}{
+		"most":        {firstLimit/2 + 1, 0, stalledLong},
+		"one":         {1, 0, stalled},
+		"many nested": {1, firstLimit, stalled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var c contention
+				var all []chan func(error)
+				var commits sync.WaitGroup
+				defer commits.Wait()
+				for i := range of.slow + of.nested {
+					commits.Go(func() { c.during(i < of.slow, func() { time.Sleep(2 * stalledLong) }) })
+				}
+				for range 2 * firstLimit {
+					all = append(all, begins(t, t.Context(), &c))
+				}
+				time.Sleep(of.opens - time.Millisecond)
+				synctest.Wait()
+				if n := started(all...); n != firstLimit {
+					t.Errorf("%d attempts have started before %v", n, of.opens)
+				}
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				if n := started(all...); n != 2*firstLimit {
+					t.Errorf("%d attempts have started after %v", n, of.opens)
+				}
+			})
 		})
-		time.Sleep(2 * stalled)
-		synctest.Wait()
-		if n := started(all...); n != 2*firstLimit {
-			t.Errorf("%d attempts have started, although all are stuck", n)
-		}
-	})
+	}
 }
 
 // overrun has Updates with 10 s each come, as many at once and then one every so often, while one

@@ -69,6 +69,7 @@ type TxnOptions struct {
 	LockReads   bool   // every read conflicts like a write
 	retry       bool   // after a conflict: a prefetched start timestamp may be too old
 	turns       *turns // that the attempt of an Update holds; nil: it respects none
+	queued      bool   // the attempt has passed the gate
 }
 
 // Begin begins a transaction.

@@ -44,6 +44,7 @@ func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *
 			return 0, attempts, berr
 		}
 		attempts++
+		o.queued = held != nil
 		if o.turns = held; attempts == o.MaxAttempts || ways == mostWays {
 			o.turns = nil
 		}
@@ -100,7 +101,7 @@ func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Contex
 // attempt returns how long Begin and Commit have taken; 0: it has not come to Commit.
 func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, spent time.Duration, err error) {
 	var tx *Txn
-	begun := c.contention.during(func() { tx, err = c.Begin(ctx, o) })
+	begun := c.contention.during(o.queued, func() { tx, err = c.Begin(ctx, o) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -109,6 +110,6 @@ func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx 
 	if err := f(ctx, tx); err != nil {
 		return 0, 0, err
 	}
-	committed := c.contention.during(func() { ts, err = tx.Commit(ctx) })
+	committed := c.contention.during(o.queued, func() { ts, err = tx.Commit(ctx) })
 	return ts, begun + committed, err
 }

@@ -229,14 +229,8 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp, tables ...str
 	return cmp.Or(w.checkRead(m, ts, tables...), m.checkErased(ts, tables))
 }
 
-// CheckErased is the part of CheckRead that refuses what may be of an import that was aborted: for
-// what was read since ts, at ts or below.
-func (w *Watcher) CheckErased(ctx context.Context, ts tso.Timestamp, tables ...string) error {
-	m, err := w.Known(ctx)
-	return cmp.Or(err, m.checkErased(ts, tables))
-}
-
-// CheckChanges is CheckRead of the changes after ts, but for CheckErased.
+// CheckChanges is CheckRead of the changes after ts that transactions have made: none of them is of
+// an import, so it matters not that one was aborted.
 func (w *Watcher) CheckChanges(ctx context.Context, ts tso.Timestamp, tables ...string) error {
 	m, err := w.Known(ctx)
 	if err != nil {
@@ -245,7 +239,7 @@ func (w *Watcher) CheckChanges(ctx context.Context, ts tso.Timestamp, tables ...
 	return w.checkRead(m, ts, tables...)
 }
 
-// checkRead is CheckRead, but for CheckErased, by what is stored as m says.
+// checkRead is CheckRead, but for checkErased, by what is stored as m says.
 func (w *Watcher) checkRead(m State, ts tso.Timestamp, tables ...string) error {
 	if m.Fence != nil {
 		return m.Fence.Refusal()

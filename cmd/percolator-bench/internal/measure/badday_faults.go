@@ -33,7 +33,7 @@ const (
 	badDaySlow    = 10 * time.Millisecond  // that a slow tablet takes longer for each
 	badDayGrowth  = 0.05                   // seconds by which the processor's queue grows in one
 	badDayTold    = time.Second            // that RetryInfo says
-	badDaySurge   = 2                      // times as many transfers come besides those that do anyway
+	badDaySurge   = 4                      // times as many transfers come besides those that come anyway
 	oracleMost    = 5 * time.Second        // callers wait 10 s for a timestamp
 )
 
@@ -81,7 +81,7 @@ func badDayFaults(b *badDayBenchmark) []badDayFault {
 		badDayFault{kind: "slow", name: "a slow tablet", lasts: b.Fault, begin: slowTablet},
 		badDayFault{kind: "away", name: "a tablet that is away", lasts: b.Fault, begin: awayTablet},
 		badDayFault{kind: "cpu", name: "CPU at 100 %", lasts: b.Fault, begin: busy},
-		badDayFault{kind: "surge", name: "three times as many callers", lasts: b.Fault, begin: surge},
+		badDayFault{kind: "surge", name: "five times as many callers", lasts: b.Fault, begin: surge},
 		badDayFault{kind: "oracle", name: "the oracle is unreachable", lasts: min(b.Fault, oracleMost), begin: oracleAway},
 	)
 	return slices.DeleteFunc(faults, func(f badDayFault) bool { return len(b.Only) > 0 && !slices.Contains(b.Only, f.kind) })
@@ -150,7 +150,7 @@ func busy(ctx context.Context, d *badDay) (func() error, error) {
 	return func() error { cancel(); <-stopped; return nil }, nil
 }
 
-// surge offers more transfers than can be made.
+// surge offers transfers besides those that come anyway.
 func surge(ctx context.Context, d *badDay) (func() error, error) {
 	var stop atomic.Bool
 	d.surges.Go(func() {
