@@ -157,9 +157,10 @@ func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 // Conflicts lower how many attempts a client makes at once, and attempts that have conflicted on a
 // cell run one after the other. Other Updates wait meanwhile (Stats.Contention). An Update that f
 // calls with its own context, or one derived from it, never waits. If no attempt ends for a second
-// because functions wait for other Updates, the limit doubles; where attempts seem to wait for
-// Bigtable or the oracle, after five. An Update that has waited for most of its time, and has less
-// left than two attempts take, ends with context.DeadlineExceeded and without an attempt.
+// because functions wait for other Updates, the limit doubles, but not while Bigtable refuses
+// everything or most attempts are in Begin or Commit. An Update that has waited for most of its time,
+// and has less left than two attempts take, ends with context.DeadlineExceeded and without an
+// attempt.
 func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, opts ...TxnOption) (tso.Timestamp, error) {
 	return c.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error { return f(ctx, (*Txn)(tx)) }, txnOptions(opts))
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -166,8 +167,18 @@ func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
 	if err := w.same(m); err != nil {
 		return false, err
 	}
+	began, err := w.e.Clock.Next(ctx)
+	if err != nil {
+		return false, err
+	}
 	page, err := w.e.Store.ReadPage(ctx, w.table, w.left(), w.records(recordsSeen), store.PageSize{Rows: w.opts.RowsPerPage})
 	if err != nil {
+		return false, err
+	}
+	switch err := w.e.Meta.CheckRead(ctx, began, w.table); { // the page may show what an abort erases (I28)
+	case errors.Is(err, model.ErrSnapshotTooOld):
+		return false, fmt.Errorf("percolator: table %q: %w: an import has ended meanwhile; call again: %w", w.table, model.ErrConflict, err)
+	case err != nil:
 		return false, err
 	}
 	rows := make([]walkedRow, len(page.Rows))

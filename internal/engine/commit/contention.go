@@ -44,7 +44,6 @@ const (
 	crawling       = 2     // times as long as with firstLimit attempts at once: there are too many
 	probeEvery     = 64    // samples
 	stalled        = time.Second
-	stalledLong    = 5 * time.Second // where it may be Bigtable or the oracle that does not answer
 
 	timesLeft   = 2  // attempts that must fit in the time that an Update has left when its turn comes,
 	lateShare   = 4  // unless it has this share of its time left

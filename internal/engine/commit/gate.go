@@ -89,13 +89,15 @@ func (g *gate) open() {
 	g.admit()
 }
 
-// open opens a gate that nobody has left for a time. That may be for Bigtable or the oracle, as
-// where most of those who are in are in Begin or Commit: then more attempts would only wait for
-// these, too, and all go on at once when they answer again, so it opens later.
+// open opens a gate that nobody has left for a time, unless that is for Bigtable or the oracle: more
+// attempts would only wait for these, too, and all go on at once when they answer again. So it is
+// where Bigtable refuses everything, and where most of those who are in are in Begin or Commit,
+// which end by themselves.
 func (c *contention) open(g *gate, s service) {
-	switch since := time.Since(g.moved); {
-	case since < stalled:
-	case since < stalledLong && (g == &c.attempts && 2*int(c.inCommit.Load()) > g.running || s.bigtable.Unanswered(stalled)):
+	switch {
+	case time.Since(g.moved) < stalled:
+	case g == &c.attempts && 2*int(c.inCommit.Load()) > g.running, s.bigtable.Refuses(stalled):
+		g.moved = time.Now()
 	default:
 		g.open()
 	}

@@ -125,21 +125,10 @@ func (b *Backpressure) acute() bool {
 	return false
 }
 
-// Unanswered reports whether requests are in flight or wait for their turn, and none has been
-// answered for so long, but by a wish for less.
-func (b *Backpressure) Unanswered(d time.Duration) bool {
-	if b == nil || time.Since(time.Unix(0, b.answered.Load())) < d {
-		return false
-	}
-	waits := false
-	b.tables.Range(func(_, table any) bool {
-		p := table.(*tablePressure)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		waits = p.inFlight+p.waiting[foreground].Len()+p.waiting[background].Len() > 0
-		return !waits
-	})
-	return waits
+// Refuses reports whether requests wait because of the pressure of a table, and none to any table
+// was answered for so long, but by a wish for less.
+func (b *Backpressure) Refuses(d time.Duration) bool {
+	return b != nil && time.Since(time.Unix(0, b.answered.Load())) >= d && b.acute()
 }
 
 // note keeps which tables are under pressure, and says so.
