@@ -20,15 +20,15 @@ import (
 // rebuildIndex drops the index of cards and builds it anew, again and again. It begins with the
 // drop, wherever a process that died has come to.
 func (w *world) rebuildIndex(p *process) {
-	every := rebuildEvery
+	every, held := rebuildEvery, dropEvery
 	for retry.Sleep(p.ctx, time.Duration(p.rand.Int64N(int64(every)))) == nil {
 		err := w.rebuild(p.ctx, p)
-		if every = rebuildEvery; err == nil || p.ctx.Err() != nil {
+		if errors.Is(err, admin.ErrHeld) { // by holds, some of which last for long
+			w.work.WaitForCards()
+			every, held = held, min(held+held/4, rebuildEvery)
 			continue
 		}
-		if errors.Is(err, admin.ErrHeld) { // by holds
-			w.work.WaitForCards()
-			every = dropEvery
+		if every, held = rebuildEvery, dropEvery; err == nil || p.ctx.Err() != nil {
 			continue
 		}
 		w.note("%s: %v", p.name, err)
