@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -202,13 +203,19 @@ func (a *Adopter) RunOnce(ctx context.Context) error {
 	if err := a.judge(ctx); err != nil {
 		failed = err
 	}
+	remembered := map[bool]int{} // unsettled rows of streams whose owners are dead, and of the others
+	for _, st := range a.streams {
+		remembered[st.dead()] += len(st.rows)
+	}
 	for _, st := range a.streams {
 		if st.state == living && !a.watches(st) {
 			continue
 		}
-		if err := a.adopt(ctx, st); err != nil && denied(failed) == nil {
+		others := remembered[st.dead()] - len(st.rows)
+		if err := a.adopt(ctx, st, others); err != nil && denied(failed) == nil {
 			failed = err // the other streams go on
 		}
+		remembered[st.dead()] = others + len(st.rows)
 	}
 	return failed
 }
@@ -266,26 +273,15 @@ func (a *Adopter) passed(st *adopted, low uint64) {
 	st.next = max(st.next, low)
 }
 
-// remembered is how many unsettled rows there are of streams whose owners are dead, or of the
-// others.
-func (a *Adopter) remembered(dead bool) (n int) {
-	for _, st := range a.streams {
-		if st.dead() == dead {
-			n += len(st.rows)
-		}
-	}
-	return n
-}
-
 // judge finds out which owners are dead.
 func (a *Adopter) judge(ctx context.Context) (failed error) {
-	var ask []string
+	sessions := map[string]bool{}
 	for _, st := range a.streams {
-		if id := st.stream.Session; id != "" && !st.dead() && !slices.Contains(ask, id) {
-			ask = append(ask, id)
+		if id := st.stream.Session; id != "" && !st.dead() {
+			sessions[id] = true
 		}
 	}
-	ended := a.Looker.Locks.EndedAmong(ctx, ask)
+	ended := a.Looker.Locks.EndedAmong(ctx, slices.Sorted(maps.Keys(sessions)))
 	for _, st := range a.streams {
 		switch {
 		case !st.stream.Header: // it was deleted when the session had ended

@@ -18,12 +18,13 @@ import (
 type visit struct {
 	*Adopter
 	*adopted
+	others int   // unsettled rows that the adopter remembers of others of its kind, dead or not
 	failed error // of a look or a step; a refused access is kept
 }
 
 // adopt visits a stream.
-func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
-	v := &visit{Adopter: a, adopted: st}
+func (a *Adopter) adopt(ctx context.Context, st *adopted, others int) error {
+	v := &visit{Adopter: a, adopted: st, others: others}
 	for _, step := range []func(ctx, within context.Context) error{v.lookAgain, v.readOn} {
 		within, cancel := context.WithTimeout(ctx, adoptTimeout/2)
 		err := step(ctx, within)
@@ -77,7 +78,7 @@ func (v *visit) readOn(ctx, within context.Context) error {
 	if v.state == living {
 		pace = v.more
 	}
-	room := func() bool { return v.remembered(v.dead()) < maxUnsettled && pace.Tokens() > 0 }
+	room := func() bool { return v.others+len(v.rows) < maxUnsettled && pace.Tokens() > 0 }
 	if time.Now().Before(v.tail.again) || !room() {
 		return nil
 	}
