@@ -33,12 +33,13 @@ type RepairOptions struct {
 	Raise   func(ctx context.Context, above tso.Timestamp) error
 	Waiting func(time.Duration) // called before the drain; may be nil
 	// Called after every page, concurrently; may be nil.
-	Progress func(phase RepairPhase, r RepairReport)
+	Progress func(RepairReport)
 }
 
 // RepairReport is what a repair has done, or found to do; of an interrupted one, since it was
 // continued.
 type RepairReport struct {
+	Phase               RepairPhase   // that it has reached
 	To, Greatest, Floor tso.Timestamp // no cell is above Greatest, no snapshot at or below Floor
 	Until               tso.Timestamp // snapshots between To and Until are refused
 	Rows                int64         // that were read

@@ -292,7 +292,7 @@ func (r *run) eachPage(ctx context.Context, q store.Query, visit func(ctx contex
 func (r *run) passed(page store.Page) {
 	r.count(func(rep *model.RepairReport) { rep.Rows += int64(len(page.Rows)) })
 	if r.opts.Progress != nil {
-		r.opts.Progress(r.repair.Phase, r.snapshot())
+		r.opts.Progress(r.snapshot())
 	}
 }
 
@@ -306,6 +306,7 @@ func (r *run) snapshot() model.RepairReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.report
+	out.Phase = r.repair.Phase
 	out.Findings = slices.Clone(out.Findings)
 	return out
 }

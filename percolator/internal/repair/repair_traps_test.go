@@ -124,8 +124,8 @@ func testRepairKeepsResolversAndCollectorsOut(t *testing.T) {
 	var look sync.Once
 	looked := false
 	s.repair(func(o *model.RepairOptions) {
-		o.Progress = func(phase model.RepairPhase, _ model.RepairReport) {
-			if phase == model.RepairResolve {
+		o.Progress = func(r model.RepairReport) {
+			if r.Phase == model.RepairResolve {
 				look.Do(func() { looked = s.refusesOthers(other, g) })
 			}
 		}

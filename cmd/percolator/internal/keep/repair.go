@@ -70,7 +70,7 @@ func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percola
 	wait, say, end := cli.WaitingLine(cmd, "every client knows of the repair")
 	opts.Waiting = wait.Begin
 	opts.Raise = f.raise
-	opts.Progress = func(phase model.RepairPhase, r model.RepairReport) { say(fmt.Sprintf("%s, %d rows", phase, r.Rows)) }
+	opts.Progress = func(r model.RepairReport) { say(fmt.Sprintf("%s, %d rows", r.Phase, r.Rows)) }
 	report, err := admin.New(c).Repair(ctx, opts)
 	end()
 	switch {
