@@ -187,18 +187,31 @@ func (m State) checkImports(ts tso.Timestamp, tables []string) error {
 		case i.Phase != "":
 			return i.Refusal(owner)
 		case ts < i.Since:
-			return fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than an import, which is there since %d", owner, model.ErrSnapshotTooOld, ts, i.Since)
+			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than an import, which is there since %d", owner, model.ErrSnapshotTooOld, ts, i.Since))
 		}
 	}
 	return nil
 }
+
+// OutdatedError is the ErrSnapshotTooOld of a snapshot from before an import, or an index, was there
+// or gone. However young it was, the next one sees more.
+type OutdatedError struct {
+	error
+	Snapshot tso.Timestamp
+}
+
+// Outdated is the OutdatedError of a snapshot at ts.
+func Outdated(ts tso.Timestamp, err error) error { return &OutdatedError{err, ts} }
+
+// Unwrap is the error without the snapshot.
+func (e *OutdatedError) Unwrap() error { return e.error }
 
 // checkErased refuses what was read of tables at ts if a part of it may be what an import had
 // written that was aborted later (I28): a slow answer may be from before that.
 func (m State) checkErased(ts tso.Timestamp, tables []string) error {
 	for _, table := range tables {
 		if owner, i := m.importOf(table); i.erasedAfter(ts) > 0 {
-			return fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than the end of an import that was aborted, at %d", owner, model.ErrSnapshotTooOld, ts, i.erasedAfter(ts))
+			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than the end of an import that was aborted, at %d", owner, model.ErrSnapshotTooOld, ts, i.erasedAfter(ts)))
 		}
 	}
 	return nil
