@@ -40,6 +40,21 @@ var abortedReads = map[string]struct {
 		})
 		return n, err
 	}},
+	"export": {"t", percolator.ErrSnapshotTooOld, func(ctx context.Context, c *percolator.Client) (int, error) {
+		s, err := c.Snapshot(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return counted(admin.New(c).ExportRows(ctx, s.StartTimestamp(), "t", percolator.All()))
+	}},
+	"verification of an index": {"t", percolator.ErrSnapshotTooOld, func(ctx context.Context, c *percolator.Client) (int, error) {
+		r, err := admin.New(c).VerifyIndex(ctx, "t", "name", admin.VerifyIndexOptions{})
+		return int(r.Cells + r.Entries), err
+	}},
+	"deletion of a range": {"t", nil, func(ctx context.Context, c *percolator.Client) (int, error) { // it begins again
+		p, err := admin.New(c).DeleteRange(ctx, "t", percolator.All(), admin.DeleteOptions{})
+		return int(p.Deleted), err
+	}},
 	"backfill of an observer": {"t", percolator.ErrConflict, func(ctx context.Context, c *percolator.Client) (int, error) {
 		p, err := admin.New(c).BackfillObserver(ctx, "t", "c", "o", admin.ObserverOptions{})
 		return int(p.Changed), err
