@@ -165,12 +165,12 @@ func (w *Worker) commit(ctx context.Context, r *run, tx *commit.Txn, changes []C
 			c.snoozes.Add(1)
 			return outcome{state: runSnoozed, due: time.Now().Add(off.pause)}
 		}
-		return w.failed(r, err, stageOf(err, tx))
+		return w.failed(r, err, stageOf(err, tx)).of(tx)
 	}
 	notifies := tx.Notifies()
 	ts, err := tx.Commit(ctx)
 	if err != nil {
-		return w.failed(r, err, stageCommit)
+		return w.failed(r, err, stageCommit).of(tx)
 	}
 	w.followLoops(r.runner, changes, ts, notifies)
 	c.runs.Add(1)
