@@ -52,8 +52,8 @@ func (q *queue) gone(j job, out outcome) bool {
 	return q.removed(j, out)
 }
 
-// removed reports whether a repair may have removed j's run, or, of one that has failed, what it was
-// for: that says nothing against the observer. A run that found no weak notification ends with the
+// removed reports whether a repair may have removed j's run, or what a run that has failed was for:
+// that says nothing against the observer. A run that found no weak notification ends with the
 // timestamp of what it looked for.
 func (q *queue) removed(j job, out outcome) bool {
 	if out.parks() {

@@ -44,7 +44,7 @@ type Import struct {
 // ErasedImport is an import that was aborted.
 type ErasedImport struct {
 	Start, Commit tso.Timestamp // of everything it had written
-	At            tso.Timestamp // when all of that was erased; MaxTimestamp: a repair may have brought it back
+	At            tso.Timestamp // when all of that was erased; MaxTimestamp: it may be back, by a repair
 }
 
 // MaxErasedImports is how many aborted imports of one table the fence remembers.
@@ -195,8 +195,8 @@ func (m State) checkImports(ts tso.Timestamp, tables []string) error {
 	return nil
 }
 
-// OutdatedError is the ErrSnapshotTooOld of a snapshot from before an import, or an index, was there
-// or gone. However young it was, the next one sees more.
+// OutdatedError is the ErrSnapshotTooOld of a snapshot from before an import, or an index, was
+// complete or gone. However young it was, the next one can read there.
 type OutdatedError struct {
 	error
 	Snapshot tso.Timestamp

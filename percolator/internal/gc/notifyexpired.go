@@ -83,7 +83,7 @@ func (x *eraser) deleteTogether(ctx context.Context, cells []model.Cell, did *er
 		}
 		return x.deleteTogether(ctx, cells[half:], did)
 	case errors.Is(err, model.ErrConflict), // a transaction has written there
-		errors.Is(err, model.ErrImporting), errors.Is(err, model.ErrSnapshotTooOld), // or an import, which ended meanwhile
+		errors.Is(err, model.ErrImporting), errors.Is(err, model.ErrSnapshotTooOld), // or an import
 		errors.Is(err, model.ErrSchemaMismatch): // the table is being dropped
 		for _, c := range cells {
 			did.leave(c.Row, 1)
