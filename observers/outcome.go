@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -18,6 +19,8 @@ type outcome struct {
 	// In runConflicted, runFailed, runInconclusive and runParked: why. nil if this worker did not
 	// make the attempt.
 	err error
+	// In runConflicted and runFailed: when the transaction began; 0: none has.
+	began tso.Timestamp
 	// In runConflicted: the conflict. nil: the observer returned one of its own.
 	conflict *percolator.ConflictError
 	// In runFailed: the changes of the attempt whose values cannot be decoded, if it is for them.
@@ -55,6 +58,12 @@ const (
 	// runDropped: the schema no longer observes the column.
 	runDropped
 )
+
+// of is the outcome of an attempt that has failed in tx.
+func (out outcome) of(tx *commit.Txn) outcome {
+	out.began = tx.StartTimestamp()
+	return out
+}
 
 // done reports whether the observer is done for the cell, up to out.through.
 func (out outcome) done() bool {

@@ -52,8 +52,12 @@ func (q *queue) gone(j job, out outcome) bool {
 	return q.removed(j, out)
 }
 
-// removed reports whether a repair may have removed j's run. A run that found no weak notification
-// ends with the timestamp of what it looked for.
+// removed reports whether a repair may have removed j's run, or what a run that has failed was for:
+// that says nothing against the observer. A run that found no weak notification ends with the
+// timestamp of what it looked for.
 func (q *queue) removed(j job, out outcome) bool {
+	if out.parks() {
+		return out.began > 0 && out.began <= q.memory.repaired
+	}
 	return out.done() && out.through <= q.memory.repaired && (out.state == runCommitted || out.through != j.newest)
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
@@ -164,12 +165,12 @@ func (w *Worker) commit(ctx context.Context, r *run, tx *commit.Txn, changes []C
 			c.snoozes.Add(1)
 			return outcome{state: runSnoozed, due: time.Now().Add(off.pause)}
 		}
-		return w.failed(r, err, stageObserver)
+		return w.failed(r, err, stageOf(err, tx)).of(tx)
 	}
 	notifies := tx.Notifies()
 	ts, err := tx.Commit(ctx)
 	if err != nil {
-		return w.failed(r, err, stageCommit)
+		return w.failed(r, err, stageCommit).of(tx)
 	}
 	w.followLoops(r.runner, changes, ts, notifies)
 	c.runs.Add(1)
@@ -196,10 +197,21 @@ func call(ctx context.Context, o *observer, tx *percolator.Txn, changes []Change
 type stage uint8
 
 const (
-	stagePrepare  stage = iota // before the observer was called
+	stagePrepare  stage = iota // before the observer was called, or by no fault of its
 	stageObserver              // in the observer
 	stageCommit
 )
+
+// stageOf is where an attempt failed whose observer has returned err. Where an import has ended, or
+// an index has become complete, since the transaction began, none could have read there: the next
+// attempt can.
+func stageOf(err error, tx *commit.Txn) stage {
+	var outdated *meta.OutdatedError
+	if errors.As(err, &outdated) && outdated.Snapshot == tx.StartTimestamp() {
+		return stagePrepare
+	}
+	return stageObserver
+}
 
 // failed classifies, counts and logs a failure of the attempt in flight.
 func (w *Worker) failed(r *run, err error, at stage) outcome {

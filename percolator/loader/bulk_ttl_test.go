@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -243,4 +244,86 @@ func testTTLsStayDuringAnImport(t *testing.T) {
 	}
 	e.wantRows(other, n)
 	fixture.Must(t, apply(percolator.Table{TTL: day}, percolator.Table{TTL: day}))
+}
+
+// A collector that was reading what had expired while an import ended, or was aborted, leaves it to
+// the next cycle (I28, I30). Its own cycle goes on.
+func TestCollectionBesideTheEndOfAnImport(t *testing.T) {
+	for name, aborts := range map[string]bool{"finished": false, "aborted": true} {
+		t.Run(name, func(t *testing.T) { inBubble(t, func(t *testing.T) { collectBesideTheEndOfAnImport(t, aborts) }) })
+	}
+}
+
+func collectBesideTheEndOfAnImport(t *testing.T, aborts bool) {
+	const ttl, retention = 10 * time.Minute, time.Minute
+	schema := &percolator.Schema{Tables: []percolator.Table{{
+		Name: "t", Observed: []string{"c"}, Columns: []percolator.ColumnSchema{{Name: "c", TTL: ttl, NotifyExpired: true}},
+	}}}
+	short := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = retention })
+	e := &env{t, percolatortest.New(t, schema, short), context.Background()}
+	broken := errors.New("breaks off")
+	source := loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
+		return func(yield func(loader.Row, error) bool) {
+			if yield(loader.Row{Row: "r", Cells: rowOf("r").Cells[:1]}, nil) && broken != nil {
+				time.Sleep(time.Second) // the row is written
+				yield(loader.Row{}, broken)
+			}
+		}
+	}, nil)
+	ending, collecting, cfg := e.NewClient(), e.NewClient(short), bulkConfig()
+	cfg.RowsPerRequest = 1
+	fixture.WantErr(t, fixture.ErrOf(loader.Bulk(e.ctx, ending, cfg, source)), broken)
+	broken = nil
+	time.Sleep(2 * retention)
+	fixture.Collect(e, e.ctx, collecting) // files what expires
+	time.Sleep(ttl)
+	end := func() error { // without a drain
+		time.Sleep(75 * time.Second)
+		_, err := loader.Bulk(e.ctx, ending, cfg, source)
+		return err
+	}
+	if aborts {
+		end = func() error {
+			_, err := loader.AbortImport(e.ctx, ending, "t", nil, nil)
+			return err
+		}
+	}
+	last, reads, answer := percolatortest.NewHold(), 0, percolatortest.NewHold()
+	e.FaultsOf(ending).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows && r.Table == "t" }, last))
+	e.FaultsOf(collecting).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.ReadRows && r.Table == "t" {
+			if reads++; reads == 3 { // two look for locks and for garbage
+				return answer.Answer()
+			}
+		}
+		return percolatortest.Pass
+	})
+	collected, ended := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- end() }()
+	go func() {
+		_, err := fixture.NewCollector(t, collecting, model.CollectorConfig{Lease: 10 * time.Minute}).Collect(e.ctx)
+		collected <- err
+	}()
+	time.Sleep(75 * time.Second)
+	last.Wait(e, 1)
+	answer.Wait(e, 1)
+	last.Release()
+	fixture.Must(t, <-ended)
+	time.Sleep(15 * time.Second) // the client reads the meta row meanwhile
+	answer.Release()
+	fixture.Must(t, <-collected)
+	_, deleted := e.observed()
+	for range 3 {
+		time.Sleep(2 * retention)
+		fixture.Collect(e, e.ctx, e.Client)
+		_, more := e.observed()
+		deleted += more
+	}
+	if want := map[bool]int{false: 2, true: 0}[aborts]; deleted != want { // of the put, which has expired, and of its deletion
+		t.Errorf("observers were told of %d deletions, want %d", deleted, want)
+	}
+	if cells := fixture.CellsOf(t, e.ctx, e.Env, "t", "data"); cells > 0 {
+		t.Errorf("%d values are left", cells)
+	}
+	e.Audit(t, fixture.Collected)
 }

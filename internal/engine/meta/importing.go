@@ -44,7 +44,7 @@ type Import struct {
 // ErasedImport is an import that was aborted.
 type ErasedImport struct {
 	Start, Commit tso.Timestamp // of everything it had written
-	At            tso.Timestamp // when all of that was erased
+	At            tso.Timestamp // when all of that was erased; MaxTimestamp: it may be back, by a repair
 }
 
 // MaxErasedImports is how many aborted imports of one table the fence remembers.
@@ -91,15 +91,17 @@ func (i Import) Withdrawn() *Import {
 	return &i
 }
 
-// Aborted is the cell once everything was erased that the import, and those in Erased, have
-// written, at now.
+// Aborted is the cell once everything was erased that the import, and those in Erased that a repair
+// has brought back, have written, at now.
 func (i Import) Aborted(now tso.Timestamp) *Import {
 	erased := slices.Clone(i.Erased)
 	if i.Commit != 0 {
-		erased = append(erased, ErasedImport{Start: i.Start, Commit: i.Commit})
+		erased = append(erased, ErasedImport{i.Start, i.Commit, now})
 	}
 	for n := range erased {
-		erased[n].At = now
+		if erased[n].At == tso.MaxTimestamp {
+			erased[n].At = now
+		}
 	}
 	i.Erased = erased
 	return i.Withdrawn()
@@ -187,18 +189,31 @@ func (m State) checkImports(ts tso.Timestamp, tables []string) error {
 		case i.Phase != "":
 			return i.Refusal(owner)
 		case ts < i.Since:
-			return fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than an import, which is there since %d", owner, model.ErrSnapshotTooOld, ts, i.Since)
+			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than an import, which is there since %d", owner, model.ErrSnapshotTooOld, ts, i.Since))
 		}
 	}
 	return nil
 }
+
+// OutdatedError is the ErrSnapshotTooOld of a snapshot from before an import, or an index, was
+// complete or gone. However young it was, the next one can read there.
+type OutdatedError struct {
+	error
+	Snapshot tso.Timestamp
+}
+
+// Outdated is the OutdatedError of a snapshot at ts.
+func Outdated(ts tso.Timestamp, err error) error { return &OutdatedError{err, ts} }
+
+// Unwrap is the error without the snapshot.
+func (e *OutdatedError) Unwrap() error { return e.error }
 
 // checkErased refuses what was read of tables at ts if a part of it may be what an import had
 // written that was aborted later (I28): a slow answer may be from before that.
 func (m State) checkErased(ts tso.Timestamp, tables []string) error {
 	for _, table := range tables {
 		if owner, i := m.importOf(table); i.erasedAfter(ts) > 0 {
-			return fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than the end of an import that was aborted, at %d", owner, model.ErrSnapshotTooOld, ts, i.erasedAfter(ts))
+			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than the end of an import that was aborted, at %d", owner, model.ErrSnapshotTooOld, ts, i.erasedAfter(ts)))
 		}
 	}
 	return nil
@@ -262,6 +277,20 @@ func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Im
 	return replaced, nil
 }
 
+// broughtBack is Erased after a repair to ts, if copies from before their ends may hold what some
+// have written.
+func (i Import) broughtBack(ts tso.Timestamp) (erased []ErasedImport) {
+	for n, e := range i.Erased {
+		if e.Start <= ts && e.At > ts {
+			if erased == nil {
+				erased = slices.Clone(i.Erased)
+			}
+			erased[n].At = tso.MaxTimestamp
+		}
+	}
+	return erased
+}
+
 // reopenImports puts, into a repair's last mutation, fences before the tables whose imports had not
 // ended at ts: of what such an import has written some rows may be missing, and some may be back if
 // it was aborted since. A process that continues an import begins at the beginning, as the
@@ -269,9 +298,9 @@ func (w *Watcher) ReplaceImport(ctx context.Context, table string, old, next *Im
 // missing, or erased what is back: every fence shuts it out, as a takeover does.
 func (m State) reopenImports(ts tso.Timestamp, mut *store.Mutation) {
 	for table, i := range m.Imports {
-		switch {
-		case slices.ContainsFunc(i.Erased, func(e ErasedImport) bool { return e.Start <= ts && e.At > ts }):
-			i.Phase = ImportAbort
+		switch back := i.broughtBack(ts); {
+		case back != nil:
+			i.Phase, i.Erased = ImportAbort, back
 		case i.Phase == "" && i.Since > ts && i.Commit != 0:
 			i.Phase = ImportLoad
 		case i.Phase == "":

@@ -30,8 +30,19 @@ func TestErasedImportsAreRemembered(t *testing.T) {
 		t.Errorf("withdrawn: %+v", w)
 	}
 	next.Phase, next.Start, next.Commit = ImportAbort, 30, 31
-	if twice := next.Aborted(40); len(twice.Erased) != 2 || twice.Erased[0].At != 40 || twice.Erased[1] != (ErasedImport{30, 31, 40}) || once.Erased[0].At != 20 {
+	if twice := next.Aborted(40); len(twice.Erased) != 2 || twice.Erased[0].At != 20 || twice.Erased[1] != (ErasedImport{30, 31, 40}) || once.Erased[0].At != 20 {
 		t.Errorf("aborted twice: %+v, %+v", twice, once)
+	}
+	twice := next.Aborted(40)
+	for ts, want := range map[tso.Timestamp]tso.Timestamp{11: 20, 19: 20, 20: 0, 25: 0, 31: 40, 40: 0} {
+		if at := twice.erasedAfter(ts); at != want {
+			t.Errorf("a snapshot at %d is refused until %d, want %d", ts, at, want)
+		}
+	}
+	back := *twice
+	back.Phase, back.Erased = ImportAbort, twice.broughtBack(15)
+	if again := back.Aborted(60); again.Erased[0].At != 60 || again.Erased[1].At != 40 || twice.Erased[0].At != 20 {
+		t.Errorf("erased again after a repair: %+v", again)
 	}
 	if w := (Import{ID: "c", Phase: ImportDrain}).Withdrawn(); w != nil {
 		t.Errorf("nothing was written before, and %+v is left", w)

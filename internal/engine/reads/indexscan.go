@@ -89,5 +89,5 @@ func (r *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, ind
 // TooOldForIndex is the ErrSnapshotTooOld of a snapshot at ts that is older than the complete
 // index.
 func TooOldForIndex(table, index string, ts tso.Timestamp, st model.IndexState) error {
-	return fmt.Errorf("percolator: table %q: %w: index %q lacks entries at %d; it is complete since %d", table, model.ErrSnapshotTooOld, index, ts, st.Since)
+	return meta.Outdated(ts, fmt.Errorf("percolator: table %q: %w: index %q lacks entries at %d; it is complete since %d", table, model.ErrSnapshotTooOld, index, ts, st.Since))
 }

@@ -60,8 +60,8 @@ func (x *eraser) resolveExpired(ctx context.Context, locked []*locks.Met, did *e
 // expiredAtOnce is how many cells one transaction deletes.
 const expiredAtOnce = 256
 
-// deleteExpired deletes values that had expired when they were read. What transactions are writing
-// to is left to the next cycle.
+// deleteExpired deletes values that had expired when they were read. What cannot be deleted now is
+// left to the next cycle.
 func (x *eraser) deleteExpired(ctx context.Context, cells []model.Cell, did *erased) error {
 	for len(cells) > 0 {
 		n := min(len(cells), expiredAtOnce)
@@ -82,7 +82,9 @@ func (x *eraser) deleteTogether(ctx context.Context, cells []model.Cell, did *er
 			return err
 		}
 		return x.deleteTogether(ctx, cells[half:], did)
-	case errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrImporting):
+	case errors.Is(err, model.ErrConflict), // a transaction has written there
+		errors.Is(err, model.ErrImporting), errors.Is(err, model.ErrSnapshotTooOld), // or an import
+		errors.Is(err, model.ErrSchemaMismatch): // the table is being dropped
 		for _, c := range cells {
 			did.leave(c.Row, 1)
 		}

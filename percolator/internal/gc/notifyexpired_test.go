@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -232,6 +234,43 @@ func TestExpiredValueThatIsPutAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A collector leaves what has expired in a table that is being dropped since it has looked there.
+func TestExpiredValueOfATableThatIsBeingDropped(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := fixture.NewCollectorEnv(t, heardSchema)
+		ctx, h, dropping := context.Background(), &hearing{TB: t}, env.NewClient()
+		fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Rome")
+		h.work(ctx, env.Client)
+		time.Sleep(fixture.PastRetention)
+		fixture.Collect(t, ctx, env.Client)
+		time.Sleep(ttls["city"] + time.Minute)
+		reads, answer := 0, percolatortest.NewHold()
+		env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if r.Method == percolatortest.ReadRows && r.Table == "people" {
+				if reads++; reads == 2 { // one looks for garbage
+					return answer.Answer()
+				}
+			}
+			return percolatortest.Pass
+		})
+		collected := make(chan error, 1)
+		go func() {
+			_, err := fixture.NewCollector(t, env.Client, model.CollectorConfig{}).Collect(ctx)
+			collected <- err
+		}()
+		time.Sleep(catalog.DrainTime(env.Client.Schema().Timing))
+		answer.Wait(t, 1)
+		left, broken := *env.Client.Schema(), errors.New("breaks off")
+		left.Tables = nil
+		_, err := admin.New(dropping).DropFromSchema(ctx, &left, admin.DropOptions{ClientOptions: env.Options(), Wait: func(context.Context, time.Duration) error { return broken }})
+		fixture.WantErr(t, err, broken)
+		fixture.Must(t, fixture.ErrOf(env.Client.Engine().Meta.Refresh(ctx)))
+		answer.Release()
+		fixture.Must(t, <-collected)
+	})
 }
 
 // An observer that runs late for a put which has expired meanwhile is told that the cell is

@@ -14,7 +14,11 @@ import (
 // remove erases what is above the timestamp of the repair, and makes notifications those of it.
 func (r *run) remove(ctx context.Context) error {
 	return r.eachPage(ctx, store.History(), func(ctx context.Context, table string, rows []layout.Row) error {
-		info, b := r.e.Meta.Catalog.Load().Tables[table], &batch{r: r, table: table}
+		info, known := r.e.Meta.Catalog.Load().Tables[table]
+		if !known { // a late request has ended the drop of it
+			return nil
+		}
+		b := &batch{r: r, table: table}
 		for _, row := range rows {
 			x := removal{run: r, info: info, row: row, mut: func() *store.Mutation { return b.of(row.Key) }}
 			x.do()

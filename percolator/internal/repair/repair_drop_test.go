@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,4 +172,27 @@ func testRepairWithoutATableThatIsBeingDropped(t *testing.T) {
 	if r := s.repair(withoutHold); r.RolledBack != 1 || r.Found != 1 {
 		t.Errorf("%d locks rolled back, %d findings", r.RolledBack, r.Found)
 	}
+}
+
+// A drop whose last request was late ends beside a repair, which goes on.
+func TestRepairBesideTheEndOfADrop(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		s := newTorn(t)
+		s.pay(s.Client, "6", "4")
+		s.drop(false)
+		s.now()
+		dropping, ended := s.NewClient(), new(atomic.Bool)
+		s.repair(func(o *model.RepairOptions) {
+			o.Progress = func(phase model.RepairPhase, _ model.RepairReport) {
+				if phase == model.RepairResolve && ended.CompareAndSwap(false, true) {
+					fixture.Must(t, dropping.Engine().Meta.EndDrop(s.ctx, []string{"u"}, s.to))
+					fixture.Must(t, fixture.ErrOf(s.Client.Engine().Meta.Refresh(s.ctx)))
+				}
+			}
+		})
+		if !ended.Load() {
+			t.Error("the drop has not ended")
+		}
+	})
 }

@@ -382,6 +382,38 @@ func testRepairBesideAWorkerThatParks(t *testing.T) {
 	s.audit()
 }
 
+// A run from before a repair is no attempt: what it was for is gone, or pending again.
+func TestRepairParksNothing(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testRepairParksNothing)
+}
+
+func testRepairParksNothing(t *testing.T) {
+	s := newTorn(t)
+	tried, repaired := make(chan string, 100), make(chan bool)
+	registry := observers.NewRegistry()
+	registry.Observe("o", "t", "seen", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		tried <- string(ch.Value)
+		<-repaired
+		return nil
+	})
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "b")
+	w, stop := s.work(s.Client, registry, observers.Config{MaxAttempts: 1, Columns: seenOnly})
+	if got := <-tried; got != "b" {
+		t.Errorf("an observer runs for %q", got)
+	}
+	s.repair()
+	close(repaired)
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	stop()
+	if len(tried) != 1 || <-tried != "a" || w.Stats().Parked != 0 {
+		t.Errorf("%+v, and %d more runs", w.Stats(), len(tried))
+	}
+	s.audit()
+}
+
 // A notification is not erased, and no observer done, by what was known before the repair.
 func TestRepairBeforeALateErasure(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func (s *sweeping) parts() (list []part) {
 		}
 		list = append(list, part{table, rows, false})
 	}
-	if len(first.Row) > 0 {
+	if len(first.Row) > 0 && slices.Contains(tables, first.Table) { // else it was dropped
 		list = append(list, part{first.Table, model.Between("", string(first.Row)), true})
 	}
 	for i, p := range list {

@@ -84,6 +84,10 @@ func (s *sweeping) page(ctx context.Context, table string, lim limits, rows []la
 // judge decides what of a row counts, and how many of its cells cannot be decoded.
 func (s *sweeping) judge(table string, row layout.Row, lim limits) (f finding, corrupt int) {
 	f = finding{table: table, key: row.Key}
+	info, known := s.e.Meta.Catalog.Load().Tables[table]
+	if !known { // it was dropped since the page was asked for
+		return f, 0
+	}
 	p, versions := layout.DecodePending(table, row), layout.DecodeRow(table, row)
 	for _, v := range versions {
 		if v.Corrupt != nil {
@@ -95,7 +99,6 @@ func (s *sweeping) judge(table string, row layout.Row, lim limits) (f finding, c
 			f.locks = append(f.locks, l)
 		}
 	}
-	info := s.e.Meta.Catalog.Load().Tables[table]
 	for _, n := range p.Notified {
 		if (info.IsObserved[n.Cell.Column] || info.IsWeak[n.Cell.Column]) && (!lim.checks || n.Timestamp < lim.oldest) && !p.OnlyParked(n) {
 			f.owe(n)

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -75,6 +78,61 @@ func testSweepBuildsTheJournal(t *testing.T) {
 	}
 	fixture.WantCells(t, ctx, env, "collected", 5, 0, 5, 2)
 	env.Audit(t)
+}
+
+// A table is dropped, and the sweeper's client learns of that, while a page of it is on its way.
+func TestSweepBesideADrop(t *testing.T) {
+	t.Parallel()
+	for name, building := range map[string]bool{"checks": false, "builds": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) { sweepBesideADrop(t, building) })
+		})
+	}
+}
+
+func sweepBesideADrop(t *testing.T, building bool) {
+	env := percolatortest.New(t, fixture.JournalSchema(building), fixture.ShortRetention)
+	ctx, sweeping := context.Background(), env.NewClient(fixture.ShortRetention)
+	fixture.Put(t, ctx, env.Client, "notified", "seen", "1")
+	if building {
+		fixture.Apply(t, ctx, env, fixture.JournalSchema(false))
+		fixture.Must(t, fixture.ErrOf(sweeping.Engine().Meta.Refresh(ctx)))
+	}
+	page, swept := percolatortest.NewHold(), make(chan error, 1)
+	env.FaultsOf(sweeping).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows && r.Table == "t" }, page.Answer()))
+	go func() {
+		w, err := admin.New(sweeping).NewSweeper(model.SweepConfig{})
+		if err == nil {
+			_, err = w.Sweep(ctx)
+		}
+		swept <- err
+	}()
+	time.Sleep(catalog.DrainTime(env.Client.Schema().Timing) - time.Second)
+	page.Wait(t, 1)
+	left := *env.Client.Schema()
+	left.Tables = slices.DeleteFunc(slices.Clone(left.Tables), func(table percolator.Table) bool { return table.Name == "t" })
+	without := admin.DropOptions{ClientOptions: env.Options(), Wait: func(context.Context, time.Duration) error { return nil }}
+	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).DropFromSchema(ctx, &left, without)))
+	fixture.Must(t, fixture.ErrOf(sweeping.Engine().Meta.Refresh(ctx)))
+	page.Release()
+	if err := <-swept; err != nil && !errors.Is(err, percolator.ErrSchemaMismatch) { // the next request finds it deleted
+		t.Error(err)
+	}
+	fixture.Sweep(t, ctx, sweeping, model.SweepConfig{})
+}
+
+// A sweep that began within a table which was dropped since comes to its end.
+func TestSweepThatBeganInADroppedTable(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		env := percolatortest.New(t, fixture.JournalSchema(false), fixture.ShortRetention)
+		ctx := context.Background()
+		fixture.Plant(t, ctx, env, "percolator_meta", meta.SweepRow, "meta", "state", int64(layout.CellTime(1)), `{"Phase":"rows","Table":"a","First":{"Table":"gone","Row":"bQ=="}}`)
+		if done := fixture.Sweep(t, ctx, env.Client, model.SweepConfig{}); done.Phase != model.SweepDone {
+			t.Errorf("%+v", done)
+		}
+	})
 }
 
 // A cycle whose safepoint is below the announcements of the sweep goes on by passes.
