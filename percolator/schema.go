@@ -54,13 +54,12 @@ type Stats = model.Stats
 func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables
-// of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
-// tables, observed columns, weak columns, indexes or Columns, that has other TTLs, or another type
-// for what was bytes, replaces the stored one. A schema that lacks something of the stored one, or
-// has another Timing or type, or a table of a schema with another name, is refused with
-// ErrSchemaMismatch; nothing is ever deleted.
-// CreateSchema sets no native garbage collection: an age policy would compare the oracle's
-// timestamps with Bigtable's clock.
+// of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A new schema may add
+// tables, observed columns, weak columns, indexes and Columns, change TTLs, and give a type to what
+// was TypeBytes. CreateSchema refuses other differences with ErrSchemaMismatch: anything missing,
+// another Timing or type, a table that belongs to a schema of another name. It never deletes
+// anything. CreateSchema sets no native garbage collection: an age policy would compare the
+// oracle's timestamps with Bigtable's clock.
 //
 // A new instance has a journal, complete at once, unless DisableJournal is set. A later
 // CreateSchema without DisableJournal adds a journal, which is building until a sweep has ended
@@ -71,14 +70,14 @@ func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 // the stored schema, empty or not, is building at first: writers maintain it, ScanIndex refuses it,
 // and admin.Admin.BackfillIndex finishes it.
 //
-// CreateSchema does not look at the data of a table that declares columns, or types, from now on:
-// `percolator schema apply` does, before. Values that are not of the new type are read as they are,
-// and typed columns give ErrCorrupt.
+// CreateSchema does not check stored values against newly declared columns or types; `percolator
+// schema apply` does, before it calls CreateSchema. A Column that reads a value of another type
+// returns ErrCorrupt; untyped reads return the bytes.
 //
-// A writer that has not yet seen the new schema omits its notifications and index entries. Clients
-// re-read the schema, adopt additions, and refuse to commit on knowledge older than
-// Timing.MetaMaxAge. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge
-// after CreateSchema has returned.
+// A writer that has not yet read the new schema omits the notifications and index entries that it
+// adds. Clients reread the schema, and refuse to commit under one read more than Timing.MetaMaxAge
+// ago. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge after
+// CreateSchema has returned.
 //
 // Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store; ErrTooLarge for a
 // schema that is too long to be stored; admin.ErrImporting for another TTL in a table into which an

@@ -22,8 +22,8 @@ const (
 	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of
 	// the four families.
 	MaxInspectCells = 20_000
-	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with about 2 KiB of
-	// names in all, less 10 bytes for each.
+	// MaxInspectColumns is how many columns InspectOptions.Columns may name. Their names may have 2
+	// KiB together, less about 10 bytes for each.
 	MaxInspectColumns = 64
 	// MaxInspectValueBytes is the longest beginning of a value that InspectRow returns.
 	MaxInspectValueBytes = 1 << 20
