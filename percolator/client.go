@@ -58,7 +58,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	}
 	c := &Client{e: e, stopReporting: func() {}}
 	if err := c.connect(ctx, cfg); err != nil {
-		e.Abandon()
+		e.Store.Close()
 		c.hangUp()
 		return nil, err
 	}
