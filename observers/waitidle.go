@@ -90,10 +90,10 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left tally, moved b
 //
 // WaitIdle can miss three things:
 //
-//  - a chain of weak notifications, in another process, whose observers write nothing;
-//  - the weak notification of a transaction that has yet to commit;
-//  - until the next cycle of collection, what a client committed after its session had ended and
-//    its stream's header was deleted, without knowing it.
+//   - a chain of weak notifications, in another process, whose observers write nothing;
+//   - the weak notification of a transaction that has yet to commit;
+//   - until the next cycle of collection, what a client committed after its session had ended and
+//     its stream's header was deleted, without knowing it.
 //
 // It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error and names
 // some cells) or the client is closed (percolator.ErrClosed).

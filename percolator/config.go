@@ -155,9 +155,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	cfg.LockTTL = cmp.Or(cfg.LockTTL, 10*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, time.Hour)
 	cfg.MaxParallelism = cmp.Or(cfg.MaxParallelism, 64)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	bad := func(field, must string) error {
 		return fmt.Errorf("percolator: %w: Config.%s must be %s", ErrInvalidArgument, field, must)
 	}

@@ -1,6 +1,7 @@
 package tso
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,9 +152,7 @@ type ServerConfig struct {
 
 // withDefaults returns cfg with all defaults filled in, or ErrInvalidArgument.
 func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.MeterProvider == nil {
 		cfg.MeterProvider = noop.NewMeterProvider()
 	}

@@ -2,6 +2,7 @@ package tso
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -107,15 +108,11 @@ func clientTLS(serverName string) configure {
 
 // newFileCredentials reads the files for the first time.
 func newFileCredentials(f TLSFiles, side configure) (credentials.TransportCredentials, error) {
-	if f.Refresh == 0 {
-		f.Refresh = defaultRefresh
-	}
+	f.Refresh = cmp.Or(f.Refresh, defaultRefresh)
 	if f.Refresh < 0 {
 		return nil, fmt.Errorf("tso: %w: Refresh %v is negative", ErrInvalidArgument, f.Refresh)
 	}
-	if f.Logger == nil {
-		f.Logger = slog.New(slog.DiscardHandler)
-	}
+	f.Logger = cmp.Or(f.Logger, slog.New(slog.DiscardHandler))
 	r := &tlsReloader{files: f, side: side}
 	pems, err := f.read()
 	if err == nil {

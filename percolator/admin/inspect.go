@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -68,9 +69,7 @@ func (o InspectOptions) withDefaults() (InspectOptions, error) {
 	fill(&o.Cells, defaultInspectCells)
 	fill(&o.Versions, min(defaultInspectVersions, o.Cells))
 	fill(&o.ValueBytes, defaultInspectValueBytes)
-	if o.Bytes == 0 {
-		o.Bytes = defaultInspectBytes
-	}
+	o.Bytes = cmp.Or(o.Bytes, defaultInspectBytes)
 	bad := func(format string, args ...any) (InspectOptions, error) {
 		return o, fmt.Errorf("percolator: %w: InspectOptions.%s", model.ErrInvalidArgument, fmt.Sprintf(format, args...))
 	}
