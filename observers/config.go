@@ -81,9 +81,9 @@ type Config struct {
 	// Collector configures the removal of old versions.
 	Collector admin.CollectorConfig
 
-	// SweepInterval is how often some worker passes over all tables, to see whether the journal has
-	// led to everything (admin.Sweeper); one at a time does. A journal that is building is swept at
-	// once. 0: 7 days; negative: this worker never sweeps, as one that lacks a table must not.
+	// SweepInterval is how often one of the workers searches all tables for work that the journal
+	// has missed (admin.Sweeper). A journal that is building is swept at once. 0: 7 days; negative:
+	// this worker never sweeps. Set that where the worker's schema lacks a table.
 	SweepInterval time.Duration
 
 	// ReportInterval is how often this worker stores a report about itself and its client
@@ -121,9 +121,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.ReportInterval > membership.MaxReportInterval {
 		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, membership.MaxReportInterval)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg, nil
 }
 

@@ -90,21 +90,20 @@
 // no worker in its process takes the notification, it tells the oracle, and the oracle tells one
 // worker that asks (coordination.Hints; percolator.Config.DisableHints turns it off). Both take
 // milliseconds. A dying process, a change of the oracle's leader or overload can lose a
-// notification on these paths. The journal then leads to it, whatever the tables hold: the writer's
-// client looks at what it wrote after 5 s, and hints again; within 2 s of the end of its session
-// (coordination.Sessions) a worker adopts what it left behind.
+// notification on these paths. The journal then leads to it, however large the tables are: after 5
+// s the writer's client checks what it wrote, and hints again; within 2 s of the end of that
+// client's session (coordination.Sessions) a worker adopts its journal.
 //
 // # How work spreads
 //
-// A worker runs what its own client writes if it gets to it soon. Ready cells beyond four per slot
-// are its backlog: it hands the oldest to workers with idle slots, through the oracle
-// (coordination.Handover). A cell is handed over at most twice; this worker takes it back if its
-// notification still stands after twice Config.Grace. Cells gathered for batches are a backlog
-// beyond a full batch per slot. An oracle that hands nothing over leaves all cells where they are.
+// A worker runs what its own client writes, unless it has a backlog: more than four ready cells, or
+// a full batch of them, for each of its Config.Concurrency slots. It then hands the oldest cells to
+// workers with idle slots, through the oracle (if that has coordination.Handover), each cell at
+// most twice. It takes a cell back if the notification is still there after twice Config.Grace.
 //
-// A worker leaves alone what it finds in a search while another worker may have it in its queue:
-// for the Collapse, MaxWait and After of its observers, Config.Grace, and as long as cells lately
-// waited in this worker's queue. Cells of a session that has ended do not wait.
+// A cell that a worker finds by a search may be in another worker's queue. So it leaves the cell
+// alone for the Collapse, MaxWait and After of the observers, plus Config.Grace, plus as long as
+// cells have lately waited in its own queue; not at all if the writer's session has ended.
 //
 // # Instances without a journal
 //
@@ -120,8 +119,8 @@
 // searches its own share, and the whole table in every sixteenth pass. While workers register and
 // deregister, shares overlap or leave gaps for a moment. The others take over a dead worker's share
 // when its session or lease (30 s) has ended and they have read the list, which takes up to 10 s
-// more. Correctness does not depend on any of this. Fewer rows are read twice, and the share of a
-// slow worker waits longer: docs/BENCHMARKS.md.
+// more. Correctness does not depend on any of this. Partition saves reads of the same rows, but the
+// share of a slow worker waits longer: docs/BENCHMARKS.md.
 //
 // # What an idle worker costs
 //
@@ -145,9 +144,10 @@
 // cells, as many that wait for another attempt or to be collapsed, and 8 found by looks and scans
 // per concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not
 // fit; the notification stays in the table, and is found again when there is room. It remembers up
-// to 8,192 finished cells, as many with a parked observer, as many that it leaves alone, as many in
-// loops ([Registry.Observe]), up to Config.QueueLength that it has handed over lately, and 16,384
-// runs that notified cells, twice. A parked observer takes up to 1 KiB in its row, and a little of
-// each scan. A worker keeps rows locked while a scanner works on their page, and while a cell waits
-// for its first attempt or runs, but for at most 20 s.
+// to 8,192 each of finished cells, cells with a parked observer, cells that it leaves alone and
+// cells in loops ([Registry.Observe]), up to Config.QueueLength cells that it has handed over
+// lately, and 16,384 each of runs that notified cells and of runs in loops. A parked observer takes
+// up to 1 KiB in its row, and makes each scan a little longer. A worker keeps rows locked while a
+// scanner works on their page, and while a cell waits for its first attempt or runs, but for at
+// most 20 s.
 package observers

@@ -28,10 +28,9 @@ const (
 	loopWarnings = 10 * time.Second
 )
 
-// Repeats says that runs of the observer are meant to cause its own next runs for the same cell,
-// because it divides long work among them: it handles a part, and notifies its own cell while more
-// is left. A worker takes 1,000 such runs in a row of any other observer for a loop, and slows the
-// cell down ([Registry.Observe]).
+// Repeats is for an observer that divides long work among runs: each handles a part, and notifies
+// its own cell while more is left. Of any other observer a worker takes 1,000 such runs in a row
+// for a loop, and slows the cell down ([Registry.Observe]).
 func Repeats() Option { return func(o *options) { o.repeats = true } }
 
 // loopKey is a cell and one of its observers.

@@ -32,11 +32,11 @@ func (u UnfinishedCell) String() string {
 }
 
 // NotIdleError is what [WaitIdle] and [Worker.WaitIdle] return when the context ends: what was left
-// at the last look. It wraps the context's error and Failed.
+// when the tables were last checked. It wraps the context's error and Failed.
 type NotIdleError struct {
-	Left   Remaining
-	Looked time.Time // when that was; zero: it never saw all tables
-	Failed error     // what a later look failed with; nil: none did
+	Left      Remaining
+	CountedAt time.Time // when Left was counted; zero: never in full
+	Failed    error     // of a later count; nil: none failed
 	// Queued is how many cells the worker itself had in hand; 0 from WaitIdle without one.
 	Queued int
 	// Cells are some of those that are left or queued, at most ten: first those of which an observer
@@ -54,7 +54,7 @@ func (e *NotIdleError) Error() string {
 	switch {
 	case e.Failed != nil:
 		text += ", what is left cannot be read: " + e.Failed.Error()
-	case !e.Looked.IsZero():
+	case !e.CountedAt.IsZero():
 		text += ", " + e.Left.String()
 		if e.Left.Notifications > 0 {
 			text += " (does a worker run that takes their columns?)"

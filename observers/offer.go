@@ -135,10 +135,7 @@ func (q *queue) takeBatches(rn *runner, most int) (offers [][]offer) {
 		cells = append(cells, offer{entry: e, ts: e.newest, batch: rn})
 	}
 	rn.gathered.cells.unpop(kept)
-	for batch := range slices.Chunk(cells, size) {
-		offers = append(offers, batch)
-	}
-	return offers
+	return slices.Collect(slices.Chunk(cells, size))
 }
 
 // mayBeOffered reports whether this worker has learned nothing of the cell that another one would

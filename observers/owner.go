@@ -9,13 +9,12 @@ import (
 )
 
 // OneWorker is for an observer whose runs for different cells of its column conflict, such as a
-// fold: one worker runs all cells of the column, and the others leave them to it. It concerns all
-// observers of the column.
+// fold: one worker, the owner, runs all observers of the column, for all its cells.
 //
-// Every worker derives that owner from the list of live workers, which it reads from
-// percolator_meta every 1 to 10 s. While the list changes, two workers may run for one cell; they
-// conflict, as without the option. Workers pass notifications on to the owner through the oracle.
-// Any worker may run what the owner has left for longer than Config.Grace.
+// Every worker derives the owner from the list of live workers, which it reads from percolator_meta
+// every 1 to 10 s. While the list changes, two workers may run for one cell; they conflict, as
+// without the option. Workers pass notifications on to the owner through the oracle. Any worker may
+// run what the owner has left for longer than Config.Grace.
 func OneWorker() Option { return func(o *options) { o.owned = max(o.owned, byColumn) } }
 
 // OneWorkerPerCell assigns each cell to one worker, whichever worker was notified. It is for an

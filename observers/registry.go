@@ -62,13 +62,13 @@ func NewRegistry() *Registry { return &Registry{} }
 // register it twice under two names. A column has at most 256 observers. [NewWorker] reports
 // invalid arguments.
 //
-// An observer that writes what it observes, or writes what leads back to it, runs for ever: let it
-// write only what differs. From 1,000 runs in a row for one cell on, each of which caused the next
-// one, a worker takes that for a loop, unless [Repeats] is set: it warns, and pauses before each
-// further run, from Config.MinBackoff up to Config.MaxBackoff, twice as long for each 1,000 runs
-// more. In percolatortest the test fails. A cell that other transactions change meanwhile is in no
-// loop. A worker does not see loops of more than 16 runs, those through other workers or programs,
-// and those for which it is too busy: it remembers its last 16,384 runs that notified cells.
+// An observer whose writes notify it again, directly or through other observers, runs for ever: let
+// it write only what has changed. A worker takes 1,000 runs in a row for one cell, each caused by
+// the one before, for a loop, unless [Repeats] is set. It warns, and pauses before each further
+// run: for Config.MinBackoff, doubled every further 1,000 runs up to Config.MaxBackoff. In
+// percolatortest the test fails. A cell that other transactions change meanwhile is in no loop. A
+// worker does not detect loops of more than 16 runs, through other workers or programs, or beyond
+// its last 16,384 runs that notified cells.
 func (r *Registry) Observe(name, table, column string, f Func, opts ...Option) {
 	o := &observer{name: name, table: table, column: column, options: options{timeout: defaultTimeout}}
 	if f != nil {

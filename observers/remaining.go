@@ -51,7 +51,7 @@ func (t *tally) add(c percolator.Cell) {
 }
 
 func (t *tally) notIdle() NotIdleError {
-	return NotIdleError{Left: t.Remaining, Looked: time.Now(), Cells: t.cells}
+	return NotIdleError{Left: t.Remaining, CountedAt: time.Now(), Cells: t.cells}
 }
 
 func remaining(ctx context.Context, c *percolator.Client) (left tally, s *settle.Survey, err error) {

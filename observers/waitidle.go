@@ -88,10 +88,12 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left tally, moved b
 // columns that this worker does not take, but not for parked cells. While transactions keep writing
 // it does not return. Some worker has to run, not necessarily this one.
 //
-// Three things can escape it: a chain of weak notifications in another process whose observers
-// write nothing, a transaction that commits later and then notifies a weak column, and what a
-// client committed without knowing that its session had ended and its stream's header was deleted,
-// until the next cycle of collection has found that stream.
+// WaitIdle can miss three things:
+//
+//   - a chain of weak notifications, in another process, whose observers write nothing;
+//   - the weak notification of a transaction that has yet to commit;
+//   - until the next cycle of collection, what a client committed after its session had ended and
+//     its stream's header was deleted, without knowing it.
 //
 // It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error and names
 // some cells) or the client is closed (percolator.ErrClosed).

@@ -22,8 +22,7 @@ import (
 // concurrently. Close ends its goroutines and connections; a client that becomes unreachable
 // without Close logs one warning (Config.Logger).
 //
-// Transactions, snapshots and workers stay usable as long as they are referred to, whatever becomes
-// of the Client itself.
+// Transactions, snapshots and workers stay usable even if the Client itself has become unreachable.
 type Client struct {
 	e      *engine.Engine
 	dialed *tso.Client // the oracle, when NewClient dialed it
@@ -59,7 +58,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	}
 	c := &Client{e: e, stopReporting: func() {}}
 	if err := c.connect(ctx, cfg); err != nil {
-		e.Abandon()
+		e.Store.Close()
 		c.hangUp()
 		return nil, err
 	}
@@ -143,7 +142,7 @@ func (c *Client) Close() error {
 }
 
 // Begin starts a transaction with one request to the oracle, or with none if Blind finds a
-// timestamp at hand.
+// prefetched timestamp.
 func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 	tx, err := c.e.Commits.Begin(ctx, txnOptions(opts))
 	return (*Txn)(tx), err

@@ -33,7 +33,8 @@ func (c Column[T]) DecodeEntry(r Reader, e Entry) (v T, err error) {
 	return c.Decode(e.Cell.Row, e.Value)
 }
 
-// Type is the type that the schema may declare the column with, besides TypeBytes. "" fits any.
+// Type returns the only type, besides TypeBytes, with which a schema may declare the column; "":
+// any.
 func (c Column[T]) Type() Type { return c.stored }
 
 // Get returns the column's value in a row. Errors: ErrNotFound, ErrCorrupt if the bytes are not of
@@ -153,9 +154,8 @@ func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[Typ
 }
 
 // ScanWith scans the cells that o selects and decodes each as the column's type. If o selects no
-// columns, it scans this column. So a row may hold many values of one type, in columns of which a
-// program reads ranges. With o.Index it is ScanIndex: the newest entries first, say, and so many of
-// them.
+// columns, it scans this column. With o.ColumnRanges it reads many columns of one type from each
+// row; with o.Index it is ScanIndex with a direction and a limit.
 func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.Seq2[TypedEntry[T], error] {
 	if o.Index != "" {
 		return c.typed(r, c.indexed(o.Index, r.ScanWith(ctx, c.Table, o)))

@@ -16,8 +16,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// BigtableConfig tunes Google's Bigtable client. The fields say what its version 1.58.0 does with
-// them. Sessions stay off.
+// BigtableConfig tunes Google's Bigtable client. The fields describe its version 1.58.0. Its
+// sessions stay off.
 type BigtableConfig struct {
 	// MetricsProvider is bigtable.DefaultMetricsProvider{} for Google's own metrics of the client,
 	// which it sends to Cloud Monitoring every minute and in Close. Its credentials need
@@ -30,13 +30,12 @@ type BigtableConfig struct {
 	// the caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
 	Connections int
 
-	// KeepaliveTime is how long a connection may be quiet before the client asks whether it is
-	// alive, with or without requests in flight, and KeepaliveTimeout how long the server may take
-	// to answer: without an answer the connection is closed, and a new one takes its place. A
-	// connection that swallows everything (a host that died, a NAT that forgot) costs the requests
-	// on it 5 s: the client asks earlier where requests wait, and repeats them on others. 0: 30 s
-	// and 10 s, unless a gRPC dial option says otherwise. KeepaliveTime is at least 10 s; a negative
-	// one turns it off. An emulator's connections have none.
+	// KeepaliveTime is how long a connection may be silent before the client pings the server, with
+	// or without requests in flight. The client replaces a connection without an answer within
+	// KeepaliveTimeout. It pings earlier where requests wait: a connection that drops all packets
+	// (a dead host, a NAT timeout) delays them by 5 s, then they are repeated on another. 0: 30 s
+	// and 10 s, unless a gRPC dial option says otherwise. KeepaliveTime is at least 10 s; negative:
+	// no pings. Connections to an emulator have none.
 	KeepaliveTime, KeepaliveTimeout time.Duration
 
 	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. false: the
@@ -72,8 +71,8 @@ func (cfg BigtableConfig) options(first option.ClientOption, callers []option.Cl
 }
 
 // Config configures a client. Project and Instance are required and name the Bigtable instance (any
-// name will do on an emulator). The zero value of every other field is useful: what a field named
-// Disable… concerns is on by default.
+// name will do on an emulator). Every other field may be zero. Fields named Disable… turn off
+// what is on by default.
 type Config struct {
 	Project, Instance string
 
@@ -82,8 +81,8 @@ type Config struct {
 	// would not exclude each other.
 	AppProfile string
 
-	// BackgroundAppProfile, if set, is the app profile for what reads much while no transaction
-	// waits: looks and adoption by the journal, sweeps, collection, exports, restores, backfills
+	// BackgroundAppProfile, if set, is the app profile of bulk reads, for which no transaction
+	// waits: checks and adoption by the journal, sweeps, collection, exports, restores, backfills
 	// and verifications of indexes, the lists of package admin, and, without a journal, the
 	// workers' scans. Give it a low priority. It must route to the same cluster as AppProfile and
 	// allow single-row transactions as well. It costs a second pool of connections. "": AppProfile.
@@ -106,9 +105,8 @@ type Config struct {
 
 	// LockTTL is the age at which other clients may judge a lock dead, counted from when it was
 	// placed or last refreshed. A long commit refreshes its locks, so LockTTL need only exceed the
-	// longest pause of a healthy process. On a slow store locks live longer: for four requests as
-	// slow as the slowest of the last seconds, up to the request lifetime. 0: 10 s. From 100 ms to
-	// 1 h.
+	// longest pause of a healthy process. On a slow store locks live longer: four times the longest
+	// request of the last seconds, up to Timing.RequestLifetime. 0: 10 s. From 100 ms to 1 h.
 	LockTTL time.Duration
 
 	// Retention is how far back snapshots reach. A transaction older than half of it refuses to
@@ -132,11 +130,11 @@ type Config struct {
 	// elsewhere hints cost a request a second while this client writes.
 	DisableHints bool
 
-	// DisableReports keeps this client from reporting what it has counted (Stats), where the
-	// console and admin.Admin.Reports find it: every 10 s one write of at most 4 KiB to
-	// percolator_meta, from 5 s after NewClient on, and a timestamp a minute if the client asks for
-	// none. While a worker of the client reports, the client does not. Reports are limited to 1,024
-	// clients of an instance: those that come later report when others have ended.
+	// DisableReports keeps this client from storing its Stats in percolator_meta for the console
+	// and admin.Admin.Reports. Reports cost one write of at most 4 KiB every 10 s, from 5 s after
+	// NewClient on, and one timestamp a minute if the client requests no others. A worker reports
+	// for its client. At most 1,024 clients of an instance report; later ones wait until others
+	// have ended.
 	DisableReports bool
 
 	// MaxParallelism is how many requests one commit or GetMulti has in flight at once. 0: 64.
@@ -157,9 +155,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	cfg.LockTTL = cmp.Or(cfg.LockTTL, 10*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, time.Hour)
 	cfg.MaxParallelism = cmp.Or(cfg.MaxParallelism, 64)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	bad := func(field, must string) error {
 		return fmt.Errorf("percolator: %w: Config.%s must be %s", ErrInvalidArgument, field, must)
 	}

@@ -18,22 +18,23 @@ var (
 	// ErrConflict: another transaction won; nothing was written. Run the transaction again, as
 	// Update does. A *ConflictError names the cell.
 	ErrConflict = model.ErrConflict
-	// ErrLocked: the lock of another transaction stood in the way. A reader has waited for it until
-	// its context ended. A writer does not wait: it gets ErrConflict as well, and may run again.
+	// ErrLocked: a live lock of another transaction is in the way. A read waited for it until its
+	// context ended. A write does not wait: the error is ErrConflict as well; run the transaction
+	// again.
 	ErrLocked = model.ErrLocked
 	// ErrOutcomeUnknown: the transaction may have committed, may commit later, or may never have
 	// committed: the context ended or the client was closed before the store said which, or the
 	// record has been collected. Never retry blindly: read what the transaction should have written
 	// first. A commit whose context does not end waits until the store answers.
 	ErrOutcomeUnknown = model.ErrOutcomeUnknown
-	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has not learned the
-	// safepoint for too long, or the index was not complete at the snapshot. Begin again; for long
-	// readers raise the retention or take a hold (admin.Admin.TakeHold).
+	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has been unable to
+	// read the safepoint for too long, or the index was not complete at the snapshot. Begin again;
+	// for long readers raise the retention or take a hold (admin.Admin.TakeHold).
 	ErrSnapshotTooOld = model.ErrSnapshotTooOld
-	// ErrOverloaded: Bigtable has asked to slow down (RESOURCE_EXHAUSTED) until the context ended.
-	// Requests wait and are repeated as it asks, so a longer deadline helps if the load falls: add
-	// nodes, or send less. A commit that it ends is ErrOutcomeUnknown as well if it may have been
-	// applied. percolator check names the tables.
+	// ErrOverloaded: Bigtable refused requests (RESOURCE_EXHAUSTED), which the client retries as
+	// Bigtable asks, until the context ended. Add nodes, send less, or allow more time for the load
+	// to fall. The error of a commit that may have been applied is ErrOutcomeUnknown as well.
+	// "percolator check" names the tables.
 	ErrOverloaded = model.ErrOverloaded
 )
 
@@ -57,6 +58,6 @@ var (
 	ErrCorrupt = model.ErrCorrupt
 )
 
-// ConflictError says which cell a transaction lost. errors.Is(err, ErrConflict) holds;
-// errors.Is(err, ErrLocked) holds as well when the other transaction was alive and held its lock.
+// ConflictError names the cell on which a transaction conflicted. errors.Is(err, ErrConflict)
+// holds, and errors.Is(err, ErrLocked) if another transaction was alive and held the cell's lock.
 type ConflictError = model.ConflictError

@@ -13,18 +13,17 @@ import (
 	"github.com/gopercolator/percolator/internal/catalog/values"
 )
 
-// Key is a row key that is made of parts. Keys sort by their first part, then by the second, and so
-// on, each as values of its type do; and Prefix of a key holds exactly the keys that begin with its
-// parts. A part is a string, a []byte, an integer of any size, a float64, a bool or a time.Time, or
+// Key returns a row key made of parts. Keys sort by the first part, then by the second, and so on,
+// each in the order of its type. Prefix(key) is the range of the keys that begin with the parts of
+// key. A part is a string, a []byte, an integer of any size, a float64, a bool or a time.Time, or
 // of a type that is made of one of these:
 //
 //	Key("order", "ann", 7, time.Date(2026, 1, 31, …)) // order!ann!a7!2026-01-31T00:00:00.000000000Z!
 //
-// The tuple layer of FoundationDB and the keys of CockroachDB do the same in bytes, with the
-// terminator 0x00 and a code for each type. Here a part is text that "!" ends, so that a key can be
-// read in a log and typed at a prompt, where 0x00 cannot stand at all; for that, keys of numbers
-// are up to three times as long. Types are not part of a key: parts in one position have one type,
-// by the program's own convention.
+// Unlike the tuple layer of FoundationDB and the keys of CockroachDB, which do the same in bytes, a
+// key is text in which "!" ends each part, so people can read it in a log and type it at a prompt.
+// Numbers take up to three times as many bytes. A key does not record the types of its parts: use
+// one type for each position.
 //
 //	string     as it is; bytes up to "#", among them the space, as "#" and two hexadecimal digits
 //	[]byte     two hexadecimal digits for each byte
@@ -56,9 +55,9 @@ func Key(parts ...any) (string, error) {
 	return key.String(), nil
 }
 
-// ParseKey takes a key of Key apart. Each of into points to a variable of the type of its part.
-// Errors: ErrInvalidArgument if the key does not have exactly these parts; some variables may have
-// been set then.
+// ParseKey is the inverse of Key: it sets the variables to which into points, one for each part and
+// of its type. Errors: ErrInvalidArgument if the key does not have exactly these parts; some
+// variables may be set by then.
 func ParseKey(key string, into ...any) error {
 	rest := key
 	for i, p := range into {

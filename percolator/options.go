@@ -72,11 +72,11 @@ func AsOfTimestamp(ts tso.Timestamp) ReadOption {
 }
 
 // MaxStaleness lets the snapshot be as old as d. The client reads at the newest timestamp that it
-// has received from the oracle for any purpose, if it requested that one at most d ago, by this
-// machine's monotonic or wall clock, whichever shows more: the first stands still while the machine
-// is suspended. Otherwise it requests a new one; so it does if collection has passed that
-// timestamp, or an import or the backfill of an index has ended since. So a busy client reads
-// without a round trip to the oracle.
+// has received from the oracle for any purpose, if it requested that one at most d ago. So a busy
+// client reads without a round trip to the oracle. The age is what the machine's monotonic or wall
+// clock shows, whichever is more: the monotonic one may stop while the machine is suspended. The
+// client requests a new timestamp otherwise, and if collection has passed the old one or an import
+// or an index's backfill has ended since.
 //
 // The snapshot contains everything that any client committed more than d ago, and all that this
 // client had committed by the time of the call. Two such snapshots of one client are in order;
@@ -91,13 +91,12 @@ func MaxStaleness(d time.Duration) ReadOption {
 // it. So whoever hands ts over with a request, such as in a cookie, reads their own writes
 // anywhere. ts 0 stands for no commit and changes nothing.
 //
-// The client reads at the newest timestamp that it has got from the oracle, without a request, if
-// that is ts or greater; otherwise it asks the oracle for a new one, with one request. The snapshot
-// may be as old as ts, unless MaxStaleness bounds its age as well: then both hold.
+// The client reads at the newest timestamp that it has received from the oracle, if that is ts or
+// greater; otherwise it requests a new one. The snapshot may be as old as ts, unless MaxStaleness
+// also bounds its age.
 //
-// A commit timestamp is never in the oracle's future. A ts that is, because another oracle gave it
-// or a program made it up, is ErrInvalidArgument, at once. So is a negative ts, or one together
-// with AsOf.
+// Errors: ErrInvalidArgument for a ts in the oracle's future (no commit timestamp of this oracle
+// is), a negative one, and together with AsOf.
 func AtLeast(ts tso.Timestamp) ReadOption {
 	return readOption(func(o *reads.ReadOptions) { o.AtLeast = ts })
 }

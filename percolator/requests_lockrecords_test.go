@@ -126,7 +126,7 @@ func measure(t *testing.T, ctx context.Context, env *percolatortest.Env) map[str
 	t.Helper()
 	out := map[string]spent{}
 	for _, r := range lockReaders {
-		c, m := fixture.NewMeter(t, ctx, env)
+		c, m := newMeter(t, ctx, env)
 		r.do(t, ctx, c)
 		out[r.name] = spent{m.Requests.Load(), m.Bytes.Load()}
 	}
@@ -219,7 +219,7 @@ func TestReadsBetweenStartAndCommit(t *testing.T) {
 			fixture.MustCommit(t, ctx, tx)
 			fixture.Must(t, env.Client.Flush(ctx))
 		}
-		c, m := fixture.NewMeter(t, ctx, env)
+		c, m := newMeter(t, ctx, env)
 		tx := fixture.MustBegin(t, ctx, env.Client)
 		between, err := c.Snapshot(ctx)
 		fixture.Must(t, err)
@@ -263,7 +263,7 @@ func TestGetPastManyLockRecords(t *testing.T) {
 	}
 	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
 	fixture.Must(t, fixture.ErrOf(env.Oracle.Next(ctx)))
-	c, m := fixture.NewMeter(t, ctx, env)
+	c, m := newMeter(t, ctx, env)
 	var s *percolator.Snapshot
 	fixture.Eventually(t, "the oracle passes the records", func() bool {
 		s, err = c.Snapshot(ctx)
@@ -291,7 +291,7 @@ func TestLostConflictReadsNoValue(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
-	c, m := fixture.NewMeter(t, ctx, env)
+	c, m := newMeter(t, ctx, env)
 	for _, columns := range []int{1, 10} {
 		tx := fixture.MustBegin(t, ctx, c)
 		for i := range columns {

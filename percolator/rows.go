@@ -86,13 +86,12 @@ func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter
 	return r.rows(from, from.ScanWith(ctx, r.table, o))
 }
 
-// Put makes the row what v says. It buffers only what differs from what tx knows of the row: what
-// it has written, and what Get and GetMulti (and those of Reader) have read; not what scans have
-// found. So after a Get in the same transaction, fields that stay as they are neither conflict nor
-// notify; of a row that tx has not read, Put writes all fields, and overwrites what others have
-// committed before tx began. A nil pointer deletes its column. Any other field is stored as it is,
-// also if it is zero; but zero stays without a value if tx knows that the row exists and lacks that
-// column, as a row does that is older than the field.
+// Put stores v. It buffers only the fields that differ from what tx has written to the row, or read
+// from it with Get or GetMulti (of Rows or Reader; scans do not count). So fields that stay as they
+// were read neither conflict nor notify. Of a row that tx has not read, Put writes every field,
+// over what others committed before tx began. A nil pointer deletes its column. A zero field is
+// stored like any other, except where tx has read that the row exists without its column, as rows
+// do that are older than the field.
 //
 // Errors: ErrInvalidArgument if a field cannot be encoded; ErrTooLarge if tx does not know the row,
 // and has read more cells than it remembers (some 200,000); and those of Txn.Set, after which a

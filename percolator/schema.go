@@ -22,23 +22,6 @@ type ColumnSchema = model.ColumnSchema
 // MaxDeclaredColumns is how many Columns a Table may have.
 const MaxDeclaredColumns = model.MaxDeclaredColumns
 
-// Type is the type of the values of a column.
-type Type = model.Type
-
-// The types of columns, and the Column that reads and writes each. The bytes of string,
-// ordered_int64, float64, bool and time sort as the values do, in indexes and in row keys.
-const (
-	TypeBytes        = model.TypeBytes        // any bytes: Bytes, Proto
-	TypeString       = model.TypeString       // UTF-8: String
-	TypeInt64        = model.TypeInt64        // 8 bytes big-endian: Int64
-	TypeOrderedInt64 = model.TypeOrderedInt64 // 8 bytes big-endian, the sign bit flipped
-	TypeFloat64      = model.TypeFloat64      // 8 bytes that sort as the numbers do
-	TypeBool         = model.TypeBool         // one byte, 0 or 1
-	// UTC nanoseconds since 1970, as ordered_int64; 1678 to 2262.
-	TypeTime = model.TypeTime
-	TypeJSON = model.TypeJSON // one JSON text: JSON
-)
-
 // Index is a secondary index over the bytes of one column, maintained in the transaction that
 // writes the column.
 type Index = model.Index
@@ -54,13 +37,12 @@ type Stats = model.Stats
 func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables
-// of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
-// tables, observed columns, weak columns, indexes or Columns, that has other TTLs, or another type
-// for what was bytes, replaces the stored one. A schema that lacks something of the stored one, or
-// has another Timing or type, or a table of a schema with another name, is refused with
-// ErrSchemaMismatch; nothing is ever deleted.
-// CreateSchema sets no native garbage collection: an age policy would compare the oracle's
-// timestamps with Bigtable's clock.
+// of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A new schema may add
+// tables, observed columns, weak columns, indexes and Columns, change TTLs, and give a type to what
+// was TypeBytes. CreateSchema refuses other differences with ErrSchemaMismatch: anything missing,
+// another Timing or type, a table that belongs to a schema of another name. It never deletes
+// anything. CreateSchema sets no native garbage collection: an age policy would compare the
+// oracle's timestamps with Bigtable's clock.
 //
 // A new instance has a journal, complete at once, unless DisableJournal is set. A later
 // CreateSchema without DisableJournal adds a journal, which is building until a sweep has ended
@@ -71,14 +53,14 @@ func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 // the stored schema, empty or not, is building at first: writers maintain it, ScanIndex refuses it,
 // and admin.Admin.BackfillIndex finishes it.
 //
-// CreateSchema does not look at the data of a table that declares columns, or types, from now on:
-// `percolator schema apply` does, before. Values that are not of the new type are read as they are,
-// and typed columns give ErrCorrupt.
+// CreateSchema does not check stored values against newly declared columns or types; `percolator
+// schema apply` does, before it calls CreateSchema. A Column that reads a value of another type
+// returns ErrCorrupt; untyped reads return the bytes.
 //
-// A writer that has not yet seen the new schema omits its notifications and index entries. Clients
-// re-read the schema, adopt additions, and refuse to commit on knowledge older than
-// Timing.MetaMaxAge. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge
-// after CreateSchema has returned.
+// A writer that has not yet read the new schema omits the notifications and index entries that it
+// adds. Clients reread the schema, and refuse to commit under one read more than Timing.MetaMaxAge
+// ago. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge after
+// CreateSchema has returned.
 //
 // Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store; ErrTooLarge for a
 // schema that is too long to be stored; admin.ErrImporting for another TTL in a table into which an

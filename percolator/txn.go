@@ -24,8 +24,8 @@ func (tx *Txn) t() *commit.Txn { return (*commit.Txn)(tx) }
 func (tx *Txn) StartTimestamp() tso.Timestamp { return tx.t().StartTimestamp() }
 
 // Set buffers a write and copies value. A write of the bytes that are already there still conflicts
-// with other writers. nil is the same value as an empty slice: a value like any other, which reads,
-// observers and queues return as an empty slice that is not nil. nil is absence there. Errors:
+// with other writers. A nil value is stored as an empty one: reads, observers and queues return it
+// as an empty slice that is not nil, because nil stands for absence there. Errors:
 // ErrInvalidArgument (names, weak columns), ErrTooLarge, ErrSchemaMismatch (unknown table),
 // ErrTxnDone. The transaction stays usable after all of them but ErrTxnDone.
 func (tx *Txn) Set(c Cell, value []byte) error { return tx.t().Set(c, value) }

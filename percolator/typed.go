@@ -23,6 +23,23 @@ type Column[T any] struct {
 	stored      model.Type // "": as the program likes
 }
 
+// Type is the type of the values of a column.
+type Type = model.Type
+
+// The types of columns, and the Column that reads and writes each. The bytes of string,
+// ordered_int64, float64, bool and time sort as the values do, in indexes and in row keys.
+const (
+	TypeBytes        = model.TypeBytes        // any bytes: Bytes, Proto
+	TypeString       = model.TypeString       // UTF-8: String
+	TypeInt64        = model.TypeInt64        // 8 bytes big-endian: Int64
+	TypeOrderedInt64 = model.TypeOrderedInt64 // 8 bytes big-endian, the sign bit flipped
+	TypeFloat64      = model.TypeFloat64      // 8 bytes that sort as the numbers do
+	TypeBool         = model.TypeBool         // one byte, 0 or 1
+	// UTC nanoseconds since 1970, as ordered_int64; 1678 to 2262.
+	TypeTime = model.TypeTime
+	TypeJSON = model.TypeJSON // one JSON text: JSON
+)
+
 // NewColumn is a column of values that encode turns into bytes, and decode back. Both may be called
 // concurrently. An error of encode becomes part of the ErrInvalidArgument of a write, one of decode
 // part of the ErrCorrupt of a read: neither error may contain the value. decode may keep its

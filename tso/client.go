@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Client is an [Oracle] that asks the servers of one. It keeps one request in flight; callers that
-// arrive in the meantime share the next (section 2.3 of the paper). It is safe for concurrent use;
-// a process needs one.
+// Client is an [Oracle] that requests timestamps from servers. It keeps one request in flight;
+// callers that arrive in the meantime share the next (section 2.3 of the paper). It is safe for
+// concurrent use; a process needs one.
 type Client struct {
 	opts  dialOptions
 	names string // the targets, for messages

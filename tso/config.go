@@ -1,6 +1,7 @@
 package tso
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,8 @@ const (
 // ServerConfig configures a [Server]. The zero value is useful.
 type ServerConfig struct {
 	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls
-	// it from many goroutines. A lease ends by whichever of this clock and the two of Uptime shows
-	// most.
+	// it from many goroutines. A lease ends as soon as it has by this clock or one of the two of
+	// Uptime.
 	Now func() time.Time
 
 	// Uptime returns what the two other clocks of the server's machine show, which only go forward:
@@ -44,7 +45,7 @@ type ServerConfig struct {
 	// answer. Keep it well below the time that locks live (10 s).
 	Window time.Duration
 
-	// Lease is how long after the death of the leader another server leads. 0: 3 s; from 10 ms to 1
+	// Lease is how long after the leader's death another server takes over. 0: 3 s; from 10 ms to 1
 	// h. Several requests to the store have to fit into it. Servers of one oracle may have
 	// different leases.
 	Lease time.Duration
@@ -131,8 +132,8 @@ type ServerConfig struct {
 	MaxRowLocks int
 
 	// MaxHints is how many hints may wait at once (see [coordination.Hints]), with 32 MiB of data;
-	// the server drops more. One peer leaves PeerShare percent of both. 0: 65,536; at most
-	// 1,000,000.
+	// the server drops more. The hints of one peer take at most PeerShare percent of both. 0:
+	// 65,536; at most 1,000,000.
 	MaxHints int
 
 	// Logger gets the changes of leader and the failures of the store and the clock, and nothing
@@ -151,9 +152,7 @@ type ServerConfig struct {
 
 // withDefaults returns cfg with all defaults filled in, or ErrInvalidArgument.
 func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.MeterProvider == nil {
 		cfg.MeterProvider = noop.NewMeterProvider()
 	}

@@ -33,8 +33,8 @@
 //   - the mark is below what is known to have been served ([ServerConfig.Served]).
 //
 // A running server stops when the record goes back. If no server notices that a record was lost,
-// clients do: they send what they have received, and no server hands out less to them. [Raise] is
-// the way back.
+// clients do: they send the last timestamp that they received, and no server hands out a lower one
+// to them. [Raise] repairs the record.
 //
 // # The clock
 //
@@ -83,7 +83,7 @@ var (
 	// out of range, is incomplete or contradicts itself, is older than one that was read before, or
 	// its mark is below what is known to have been served. The message says what was found. A
 	// server that meets it stops or refuses to start, because it cannot know what has been served.
-	// [Raise] is the way back.
+	// [Raise] repairs the record.
 	ErrCorrupt = record.ErrCorrupt
 
 	// ErrNoRecord means that a store holds no record although one is required

@@ -11,10 +11,10 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Raise is the way back after the record was lost, damaged or restored from a backup. It makes the
-// high-water mark at least to, which has to be above every timestamp that was ever handed out, for
-// instance [At] an hour from now. Once Raise has returned nil, every timestamp that is requested
-// from then on is greater than to. Raise never lowers a mark: a record with a greater one keeps it,
+// Raise repairs an oracle whose record was lost, damaged or restored from a backup. It raises the
+// high-water mark to the timestamp to, which must be above every timestamp that was ever handed
+// out: [At] an hour from now, for instance. Every timestamp that is requested after Raise has
+// returned nil is greater than to. Raise never lowers a mark: a record with a greater one keeps it,
 // even a damaged record if its mark can still be read. Raise can be repeated but not undone, and a
 // distant to wastes timestamps: they follow the clock again only when the clock gets there.
 //

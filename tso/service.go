@@ -150,8 +150,8 @@ type localMethod struct {
 
 // Local returns a connection to the services of this server for callers in the same process, which
 // need no network: they get the answers and errors of [Server.Serve]. Each connection takes
-// ServerConfig.MaxCalls calls at once. It has no streams. Any number of goroutines may use it, and
-// it needs no Close. The server itself must run ([Server.Run]).
+// ServerConfig.MaxCalls calls at once. It refuses streaming calls. Any number of goroutines may use
+// it, and it needs no Close. The server itself must run ([Server.Run]).
 func (s *Server) Local() grpc.ClientConnInterface {
 	l := &local{methods: map[string]localMethod{}, calls: newCallCap(s.cfg.MaxCalls, s.cfg.PeerShare)}
 	s.register(l)

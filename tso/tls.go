@@ -2,6 +2,7 @@ package tso
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,8 +20,8 @@ import (
 )
 
 // TLSFiles names the PEM files of one side of a TLS connection. They are read again while they are
-// in use, so that certificates rotate without a restart: a new connection uses what is in the
-// files, or was at most Refresh ago, and existing connections go on.
+// in use, so that certificates rotate without a restart: a new connection uses what was in the
+// files at most Refresh ago, and existing connections go on.
 //
 // Files that cannot be used – half written, a key that does not belong to the certificate, an
 // expired certificate – change nothing: the former certificates stay in use, and the log says so
@@ -43,7 +44,7 @@ type TLSFiles struct {
 	// that is dialed. Clients only.
 	ServerName string
 
-	// Refresh is how old the knowledge of the files may be when a connection is made. 0: 10 s.
+	// Refresh is how long ago the files may have been read when a connection is made. 0: 10 s.
 	Refresh time.Duration
 
 	// Logger gets a line when certificates change, cannot be used, or are about to expire; never
@@ -107,15 +108,11 @@ func clientTLS(serverName string) configure {
 
 // newFileCredentials reads the files for the first time.
 func newFileCredentials(f TLSFiles, side configure) (credentials.TransportCredentials, error) {
-	if f.Refresh == 0 {
-		f.Refresh = defaultRefresh
-	}
+	f.Refresh = cmp.Or(f.Refresh, defaultRefresh)
 	if f.Refresh < 0 {
 		return nil, fmt.Errorf("tso: %w: Refresh %v is negative", ErrInvalidArgument, f.Refresh)
 	}
-	if f.Logger == nil {
-		f.Logger = slog.New(slog.DiscardHandler)
-	}
+	f.Logger = cmp.Or(f.Logger, slog.New(slog.DiscardHandler))
 	r := &tlsReloader{files: f, side: side}
 	pems, err := f.read()
 	if err == nil {

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -128,9 +129,7 @@ func SetOf(names []string) map[string]bool {
 // UnknownTable is ErrSchemaMismatch for a table that the schema lacks.
 func (c *Catalog) UnknownTable(table string) error {
 	hint := text.DidYouMean(table, c.tableNames()...)
-	if hint == "" {
-		hint = "; percolator schema apply, or CreateSchema, adds it"
-	}
+	hint = cmp.Or(hint, "; percolator schema apply, or CreateSchema, adds it")
 	return unknownName{fmt.Errorf("percolator: table %q: %w: it is not in the schema%s", table, model.ErrSchemaMismatch, hint)}
 }
 

@@ -86,7 +86,7 @@ func Open(ctx context.Context, cfg store.Settings, to Providers, backend store.B
 		return nil, err
 	}
 	if _, err := e.Meta.Refresh(ctx); err != nil {
-		e.Abandon()
+		e.Store.Close()
 		return nil, retry.WithContext(ctx, err)
 	}
 	return e, nil
@@ -142,11 +142,6 @@ func (e *Engine) Start(oracle tso.Oracle) (err error) {
 	e.stopSettling = stop
 	e.settling.Go(func() { e.owner.Run(settling) })
 	return nil
-}
-
-// Abandon releases the connections of an engine that did not start.
-func (e *Engine) Abandon() {
-	e.Store.Close()
 }
 
 // Close finishes phase two, for at most closeTimeout, and releases what the engine holds. Only the
@@ -205,4 +200,24 @@ func (e *Engine) Stats() model.Stats {
 // client. Either may be nil.
 func (e *Engine) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 	return e.providers.Meter, e.providers.Tracer
+}
+
+// Loops is how a test hears of observers whose runs cause each other without end (package
+// observers): nothing fails, so the test would wait for ever.
+type Loops struct {
+	// Report hears once of each loop that a worker of the client finds. It must not block.
+	Report func(observer string, c model.Cell, runs int)
+	// Failed ends when the test has failed for a loop. Its cause says so.
+	Failed context.Context
+}
+
+// UntilLoop is ctx, which also ends when the client's test has failed for a loop. The caller calls
+// the function that it returns when it is done.
+func (e *Engine) UntilLoop(ctx context.Context) (context.Context, func()) {
+	if e.Loops == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(e.Loops.Failed, func() { cancel(context.Cause(e.Loops.Failed)) })
+	return ctx, func() { stop(); cancel(nil) }
 }

@@ -152,7 +152,7 @@ func cellQueries() (out []store.Query) {
 			store.Data(store.Version{Column: column, StartTS: at}, store.Version{Column: two[1], StartTS: at}), store.HasData(column, at+1),
 			store.HeldLock(column, at), store.HeldLock(column, at+2), store.Record(column, at), store.Record(column, at-1), store.Primary(column, at),
 			store.Conflict(two[:1], at+1, false), store.Conflict(two[:1], at+2, true), store.Conflict(two, at, false), store.Conflict(two, at+2, true),
-			store.ConflictSpan(low, high, at, false), store.ConflictSpan(low, high, at+1, true), store.Notified(column), store.AnyNotify(column),
+			store.ConflictSpan(low, high, at, false), store.ConflictSpan(low, high, at+1, true), store.AnyNotify(column), store.AnyNotify(two[1]),
 			store.Records(column, at, 2), store.RecordsAndLocks(two, 2), store.Inspected(two[:1], 2, 40),
 			store.WrittenSince(at), store.RecordsFrom(at-1, at+1), store.Changed(two, at, at+2), store.ChangedRecords(nil, at-1, at), store.Locks(at), store.Exported(at, i%2 == 0), store.Weak(at), store.WholeRow(at, 3),
 			store.PendingUpTo(at, 1), store.PendingUpTo(at+1, 2))

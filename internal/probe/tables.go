@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -34,9 +35,7 @@ const stamp = "20060102t150405"
 
 func (p *probe) scratchName() string {
 	suffix := p.suffix
-	if suffix == "" {
-		suffix = p.started.UTC().Format(stamp) + fmt.Sprintf("_%08x", rand.Uint32())
-	}
+	suffix = cmp.Or(suffix, p.started.UTC().Format(stamp)+fmt.Sprintf("_%08x", rand.Uint32()))
 	return "percolator_probe_" + suffix
 }
 

@@ -56,11 +56,11 @@ func DecodeSchema(b []byte) (*percolator.Schema, error) {
 	return s, nil
 }
 
-// ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
-// values, deletions that observers may not know of, and what observers have to do about either.
-// Without a hold on ts the stream may end with ErrSnapshotTooOld. Memory: one page, at most 4096
-// rows or, beyond its last row, about 4 MiB; where so few rows have anything to export that a
-// request is cut off, 16 MiB that are read ahead. [backup.Run] writes whole backups.
+// ExportRows streams the rows of table in r as of ts, in row order: values, deletions for which an
+// observer may still have to run, and the unfinished work of observers for both. Without a hold on
+// ts the stream may end with ErrSnapshotTooOld. Memory: one page, at most 4096 rows or, beyond its
+// last row, about 4 MiB; where so few rows have anything to export that a request is cut off, 16
+// MiB that are read ahead. [backup.Run] writes whole backups.
 //
 // [backup.Run]: https://pkg.go.dev/github.com/gopercolator/percolator/percolator/backup#Run
 func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[model.ExportedRow, error] {

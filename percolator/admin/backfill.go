@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,21 +60,15 @@ type BackfillOptions struct {
 }
 
 func (o BackfillOptions) withDefaults() (BackfillOptions, error) {
-	if o.Concurrency == 0 {
-		o.Concurrency = 4
-	}
-	if o.RowsPerTransaction == 0 {
-		o.RowsPerTransaction = 128
-	}
+	o.Concurrency = cmp.Or(o.Concurrency, 4)
+	o.RowsPerTransaction = cmp.Or(o.RowsPerTransaction, 128)
 	if o.Progress == nil {
 		o.Progress = func(BackfillProgress) {}
 	}
 	if o.Wait == nil {
 		o.Wait = retry.Sleep
 	}
-	if o.SaveEvery == 0 {
-		o.SaveEvery = 8
-	}
+	o.SaveEvery = cmp.Or(o.SaveEvery, 8)
 	if o.Concurrency < 0 || o.Concurrency > 64 || o.RowsPerTransaction < 0 || o.RowsPerTransaction > 1000 || o.Pause < 0 {
 		return o, fmt.Errorf("percolator: %w: BackfillOptions: Concurrency is at most 64, RowsPerTransaction at most 1000, and nothing is negative", model.ErrInvalidArgument)
 	}
@@ -328,7 +323,7 @@ func (b *backfill) over() error {
 	return errReadyElsewhere
 }
 
-func (b *backfill) swept(ctx context.Context, _ string, n walkCounts) error {
+func (b *backfill) swept(_ context.Context, _ string, n walkCounts) error {
 	b.at.Removed += n.writes
 	b.at.Conflicts += n.conflicts
 	b.opts.Progress(b.at.BackfillProgress)

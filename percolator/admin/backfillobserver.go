@@ -13,14 +13,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// BackfillObserver notifies every cell of an observed column that has a value for which observer
-// has not run: all that existed before the observer was added to the column. Workers then run it
-// for them. Observers that have run already have nothing to do. It does not notify cells that were
-// deleted before.
+// BackfillObserver notifies every cell of an observed column with a value for which observer has
+// not run, such as those that are older than the observer. Workers then run it; observers that have
+// run for the cell already find nothing to do. Deleted cells are not notified.
 //
-// Call it when every worker that takes the column has the observer: a worker that does not know it
-// would clear the notifications. It returns when all are written; Worker.WaitIdle tells when they
-// are done.
+// Call it once every worker that takes the column has the observer: a worker without it would clear
+// the notifications. It returns when all notifications are written; Worker.WaitIdle waits until
+// they are done.
 //
 // It makes a few requests for RowsPerPage rows. It keeps its position in percolator_meta: after a
 // crash, or when ctx has ended, the next call continues from there, in this or another process.

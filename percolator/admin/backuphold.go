@@ -20,10 +20,10 @@ import (
 // stands still: what it had announced it has finished before the first row is copied (I23).
 
 // TakeBackupHold prepares copies of the tables that are taken one after the other, such as
-// Bigtable's own backups, and returns a timestamp to which Repair can bring them: of everything
-// that committed at or below it, each row of each table has from now on the record or the lock.
-// Until the hold is released nothing is collected, and weak notifications leave traces. ttl is as
-// for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
+// Bigtable's own backups. It returns to, the timestamp to which Repair can bring the copies: from
+// now on each row has the write record or the lock of every transaction that committed at or below
+// to. Until the hold is released nothing is collected, and weak notifications leave traces. ttl is
+// as for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
 //
 // It finishes a collection that has started, which may take a drain (RequestLifetime and MetaMaxAge
 // of Schema.Timing and a little more, 80 s by default), and waits for two more. Before each wait it

@@ -88,12 +88,12 @@ func (o DeleteOptions) withDefaults() (DeleteOptions, error) {
 // transactions. It deletes what had committed when it began (DeleteProgress.Before); what commits
 // later stays, also a new value of a cell in the range. The deletions are like any others:
 // observers are notified, indexes follow, and earlier snapshots show the cells until collection.
-// Between its beginning and its end other snapshots show a part of them.
+// Snapshots taken while it runs show a part of them.
 //
 // It keeps its position in percolator_meta: after a crash, or when ctx has ended, the next call for
 // the same cells continues from there, in this or another process, and does not begin anew.
-// Concurrent calls share the work of one deletion badly, and do no harm. A call that follows one
-// that has come to its end begins another deletion. The row of the position remains for good.
+// Concurrent calls are harmless, but no faster. A call after a deletion has ended begins another.
+// The row with the position is never removed.
 //
 // It reads all values in the range once. Memory: the rows of at most Concurrency+1 transactions,
 // each about 4 MiB of values or one row.

@@ -49,24 +49,24 @@ const (
 	DropDelete  DropPhase = "delete"  // the tables of Bigtable
 )
 
-// DropFromSchema compares s with the stored schema of the same name. It drops for good, with
-// everything in them, the tables, indexes and declared columns that s lacks; columns that s does
-// not list as observed or weak no longer are. It adds nothing: CreateSchema does. It returns the
-// names of the Bigtable tables that it has deleted, and, as TABLE:COLUMN, the columns whose cells
-// it has deleted. If there is nothing to drop it returns at once.
+// DropFromSchema compares s with the stored schema of the same name. It deletes the tables, indexes
+// and declared columns that s lacks, with everything in them, for good; columns that s does not
+// list as observed or weak stop notifying. It adds nothing: CreateSchema does. It returns the names
+// of the Bigtable tables that it has deleted, and, as TABLE:COLUMN, the columns whose cells it has
+// deleted. If there is nothing to drop it returns at once.
 //
 // A column is dropped by its own name, from a table that goes on declaring others, and its cells
 // are deleted in transactions: earlier snapshots show them. A column that was observed or weak
-// stays as it is, and notifies no more, everywhere within Timing.MetaMaxAge. Notifications that
-// wait go with collection by the journal; without a journal they stay, and mean nothing. A worker
-// with an observer for the column logs an error, forgets what it had to run for, and goes on with
+// keeps its cells, and stops notifying everywhere within Timing.MetaMaxAge. Collection by the
+// journal removes its pending notifications; without a journal they stay, without effect. A worker
+// with an observer for the column logs an error, drops what it has queued for it, and goes on with
 // its other columns.
 //
-// Programs learn of it by themselves, within Timing.MetaMaxAge: what names the table then fails
-// with ErrSchemaMismatch, also the commit of a transaction that is in flight. Such a transaction
-// commits in all its tables or in none. Snapshots from before the drop show other tables as before,
-// and nothing of this one; a scan that has started ends with ErrSchemaMismatch. A table or an index
-// of the same name can be created when the safepoint has passed the drop.
+// Running clients learn of the drop within Timing.MetaMaxAge. From then on calls that name the
+// table fail with ErrSchemaMismatch, and so do commits in flight: each commits in all its tables or
+// in none. Snapshots from before the drop show other tables as before, and nothing of this one; a
+// scan that has started ends with ErrSchemaMismatch. A table or an index of the same name can be
+// created when the safepoint has passed the drop.
 //
 // It first waits until no client writes to the table any more (80 s by default, twice as long for
 // an index), then resolves the locks in other tables that depend on it: by the journal, or, without

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -22,8 +23,8 @@ const (
 	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of
 	// the four families.
 	MaxInspectCells = 20_000
-	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with about 2 KiB of
-	// names in all, less 10 bytes for each.
+	// MaxInspectColumns is how many columns InspectOptions.Columns may name. Their names may have 2
+	// KiB together, less about 10 bytes for each.
 	MaxInspectColumns = 64
 	// MaxInspectValueBytes is the longest beginning of a value that InspectRow returns.
 	MaxInspectValueBytes = 1 << 20
@@ -68,9 +69,7 @@ func (o InspectOptions) withDefaults() (InspectOptions, error) {
 	fill(&o.Cells, defaultInspectCells)
 	fill(&o.Versions, min(defaultInspectVersions, o.Cells))
 	fill(&o.ValueBytes, defaultInspectValueBytes)
-	if o.Bytes == 0 {
-		o.Bytes = defaultInspectBytes
-	}
+	o.Bytes = cmp.Or(o.Bytes, defaultInspectBytes)
 	bad := func(format string, args ...any) (InspectOptions, error) {
 		return o, fmt.Errorf("percolator: %w: InspectOptions.%s", model.ErrInvalidArgument, fmt.Sprintf(format, args...))
 	}

@@ -21,10 +21,10 @@ import (
 // and what a reader at opts.AsOf finds. It sends ReadRows only, and changes nothing: a lock that a
 // reader would resolve stays. table may be that of an index.
 //
-// Nothing that can be stored makes it fail: cells that are none of the protocol's are reported in
-// their place. A row that does not exist is empty. Errors: ErrInvalidArgument for options beyond
-// the limits, an AsOf in the oracle's future, an empty row key and percolator_meta, whose rows are
-// no transactions'; ErrSchemaMismatch for a table that is not in the schema; those of the store and
+// No stored bytes make it fail: it reports cells that the protocol does not know in their place. A
+// row that does not exist is empty. Errors: ErrInvalidArgument for options beyond the limits, an
+// AsOf in the oracle's future, an empty row key and percolator_meta, whose rows are no
+// transactions'; ErrSchemaMismatch for a table that is not in the schema; those of the store and
 // the oracle.
 func (a *Admin) InspectRow(ctx context.Context, table, row string, opts InspectOptions) (RowInspection, error) {
 	opts, err := opts.withDefaults()

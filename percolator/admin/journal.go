@@ -35,9 +35,9 @@ type JournalRow struct {
 	Corrupt string // why Entries cannot be decoded; "": they can be
 }
 
-// JournalStreams lists at most most streams of the journal, in the order of their ids; more tells
-// whether there are others. What cannot be decoded is listed, not an error. Errors: those of the
-// store and the oracle.
+// JournalStreams lists the streams of the journal in the order of their IDs, no more than most;
+// more tells whether there are others. What cannot be decoded is listed, not an error. Errors:
+// those of the store and the oracle.
 func (a *Admin) JournalStreams(ctx context.Context, most int) (list []JournalStream, more bool, err error) {
 	ctx = store.InBackground(ctx)
 	sessions := map[string]bool{}
@@ -82,8 +82,8 @@ func (a *Admin) JournalRows(ctx context.Context, stream string, from uint64) ite
 	}
 }
 
-// NamedIn is an entry that names a row, and where it stands.
-type NamedIn struct {
+// FoundEntry is an entry that names a row, and where it stands.
+type FoundEntry struct {
 	Stream  string
 	Seq     uint64
 	Settled bool               // it is below the low position
@@ -97,7 +97,7 @@ const MaxEntriesSearched = 20_000
 // until they are collected. The journal has no index by rows, so it reads the streams, at most
 // MaxEntriesSearched of their rows; all tells whether that was all of them. It skips what it cannot
 // decode.
-func (a *Admin) EntriesOf(ctx context.Context, table, row string) (found []NamedIn, all bool, err error) {
+func (a *Admin) EntriesOf(ctx context.Context, table, row string) (found []FoundEntry, all bool, err error) {
 	ctx = store.InBackground(ctx)
 	read := 0
 	for st, err := range journal.Inspect(ctx, a.e.Store) {
@@ -116,7 +116,7 @@ func (a *Admin) EntriesOf(ctx context.Context, table, row string) (found []Named
 			}
 			for _, e := range in.Entries {
 				if e.Rows = namesOf(e, table, row); len(e.Rows) > 0 {
-					found = append(found, NamedIn{st.ID.String(), in.Seq, in.Seq < st.Low, e})
+					found = append(found, FoundEntry{st.ID.String(), in.Seq, in.Seq < st.Low, e})
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,9 +55,7 @@ type ObserverProgress struct {
 }
 
 func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
-	if o.RowsPerPage == 0 {
-		o.RowsPerPage = 1000
-	}
+	o.RowsPerPage = cmp.Or(o.RowsPerPage, 1000)
 	if o.Progress == nil {
 		o.Progress = func(ObserverProgress) {}
 	}

@@ -42,13 +42,12 @@ type SampleFinding struct {
 	Rows   []string        // some of those that hold them, at most 5
 }
 
-// SampleValues looks, before ApplySchema, at some values of each table in which s declares columns
-// for the first time, or gives a type to a column that has held bytes: whether they are of the new
-// type, and whether the table has columns that it does not declare. plan is what PlanSchema has
-// said. It reads the newest committed values of the first 1,000 rows, or 4 MiB, in up to 16 places
-// of a table, by requests that change nothing; it needs no oracle, and the right to read rows.
-// Nothing shows that values which it has not read are as the schema says. Errors: those of the
-// store.
+// SampleValues checks stored values before ApplySchema, in each table in which s declares columns
+// for the first time or gives a type to a column of bytes. It finds values that are not of the new
+// type, and columns that s does not declare. plan is PlanSchema's result. It reads the newest
+// committed values of the first 1,000 rows, or 4 MiB, in up to 16 places of a table, by requests
+// that change nothing; it needs no oracle, and the right to read rows. It says nothing about values
+// that it has not read. Errors: those of the store.
 func (in Instance) SampleValues(ctx context.Context, plan model.SchemaPlan, s *percolator.Schema) ([]ValueSample, error) {
 	tables := typedTables(plan)
 	if len(tables) == 0 {

@@ -18,8 +18,8 @@ type Instance struct {
 	AppProfile  string                // "": the instance's default
 	Options     []option.ClientOption // of the connection to Bigtable
 
-	// Of the tables that ApplySchema and CreateMetaTable create; those that exist stay as they are.
-	// The terraform module protects its own in the same two ways.
+	// Protection is that of the tables that ApplySchema and CreateMetaTable create; existing tables
+	// keep theirs. The Terraform module offers the same.
 	Protection model.TableProtection
 }
 
@@ -50,11 +50,10 @@ func (in Instance) CreateMetaTable(ctx context.Context) error {
 	return meta.CreateMetaTable(ctx, in.Project, in.ID, in.Protection, in.Options...)
 }
 
-// ProposeTiming stores the Timing that CreateSchema gives the first schema of an instance where the
-// schema leaves it open, so that an instance for trying waits for less than 80 s, whoever creates
-// its schema. A schema that is stored already keeps its own. percolator_meta must exist
-// (CreateMetaTable). Errors: ErrInvalidArgument for a Timing beyond its limits, ErrCorrupt, and
-// those of the store.
+// ProposeTiming stores the Timing that CreateSchema gives an instance's first schema if the schema
+// sets none, so that every drain on a trial instance takes less than 80 s. A stored schema keeps
+// its own. percolator_meta must exist (CreateMetaTable). Errors: ErrInvalidArgument for a Timing
+// beyond its limits, ErrCorrupt, and those of the store.
 func (in Instance) ProposeTiming(ctx context.Context, t percolator.Timing) error {
 	return meta.ProposeTiming(ctx, in.Project, in.ID, t, in.Options...)
 }

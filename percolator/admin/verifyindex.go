@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -108,9 +109,7 @@ func (r IndexReport) Damaged() int64 {
 // of the store. The report then covers what had been read.
 func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
 	ctx = store.InBackground(ctx)
-	if opts.MaxFindings == 0 {
-		opts.MaxFindings = 100
-	}
+	opts.MaxFindings = cmp.Or(opts.MaxFindings, 100)
 	if opts.Progress == nil {
 		opts.Progress = func(IndexReport) {}
 	}

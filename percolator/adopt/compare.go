@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -84,9 +85,7 @@ func Compare(ctx context.Context, client *percolator.Client, name string, plain 
 	if err != nil {
 		return CompareReport{}, err
 	}
-	if opts.Grace == 0 {
-		opts.Grace = 2 * time.Second
-	}
+	opts.Grace = cmp.Or(opts.Grace, 2*time.Second)
 	if opts.Found == nil {
 		opts.Found = func(Difference) {}
 	}

@@ -93,8 +93,6 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.PathPrefix != "/" {
 		cfg.PathPrefix += "/"
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg, nil
 }

@@ -56,7 +56,7 @@ func checkParts(f *btpb.RowFilter, withinCondition bool) error {
 	case *btpb.RowFilter_Condition_:
 		withinCondition = true
 	case *btpb.RowFilter_ColumnRangeFilter:
-		if !validFamily(part.ColumnRangeFilter.GetFamilyName()) {
+		if !familyIDs.MatchString(part.ColumnRangeFilter.GetFamilyName()) {
 			return refused("Error in field 'column_range_filter' : Invalid id for collection columnFamilies")
 		}
 	case *btpb.RowFilter_FamilyNameRegexFilter:
@@ -83,7 +83,7 @@ func misses(families map[string]bool, f *btpb.RowFilter) bool {
 		return !families[part.ColumnRangeFilter.GetFamilyName()]
 	case *btpb.RowFilter_FamilyNameRegexFilter:
 		name := part.FamilyNameRegexFilter
-		return validFamily(name) && !strings.Contains(name, ".") && !families[name]
+		return familyIDs.MatchString(name) && !strings.Contains(name, ".") && !families[name]
 	}
 	for _, g := range inner(f) {
 		if misses(families, g) {

@@ -17,15 +17,13 @@ var (
 	familyIDs = regexp.MustCompile(`^[-_.a-zA-Z0-9]{1,64}$`)
 )
 
-func validFamily(id string) bool { return familyIDs.MatchString(id) }
-
 func (l limits) checkTable(r *btapb.CreateTableRequest) error {
 	if !tableIDs.MatchString(r.TableId) {
 		return refused("Error in field 'table_id' : Invalid id for collection tables, %d bytes", len(r.TableId))
 	}
 	families := r.GetTable().GetColumnFamilies()
 	for id := range families {
-		if !validFamily(id) {
+		if !familyIDs.MatchString(id) {
 			return errFamilyID(id)
 		}
 	}
@@ -42,7 +40,7 @@ func (l limits) checkTable(r *btapb.CreateTableRequest) error {
 
 func checkModifications(all []*btapb.ModifyColumnFamiliesRequest_Modification) error {
 	for _, m := range all {
-		if !validFamily(m.Id) {
+		if !familyIDs.MatchString(m.Id) {
 			return errFamilyID(m.Id)
 		}
 	}

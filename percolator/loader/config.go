@@ -88,9 +88,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(Progress) {}
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg, nil
 }
 

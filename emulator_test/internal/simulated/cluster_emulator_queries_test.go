@@ -57,7 +57,6 @@ func (p *pair) shaped() store.Query {
 		func() store.Query { return store.Primary(column, at) },
 		func() store.Query { return store.Conflict(append(p.columns(), "zz"), at, flag) },
 		func() store.Query { return store.ConflictSpan(min(column, other), max(column, other), at, flag) },
-		func() store.Query { return store.Notified(column) },
 		func() store.Query { return store.AnyNotify(column) },
 		store.Pending,
 		func() store.Query { return store.PendingUpTo(at+1, n) },

@@ -87,8 +87,3 @@ func ReadExpiries(ctx context.Context, s *store.Store, upTo tso.Timestamp) iter.
 		}
 	}
 }
-
-// ForgetExpiries deletes rows of percolator_journal that ReadExpiries has returned.
-func ForgetExpiries(ctx context.Context, s *store.Store, keys []string) error {
-	return eraseRows(ctx, s, keys)
-}

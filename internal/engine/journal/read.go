@@ -302,11 +302,11 @@ func Forget(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) err
 	for i, seq := range seqs {
 		keys[i] = id.key(seq)
 	}
-	return eraseRows(ctx, s, keys)
+	return EraseRows(ctx, s, keys)
 }
 
-// eraseRows deletes rows of percolator_journal.
-func eraseRows(ctx context.Context, s *store.Store, keys []string) error {
+// EraseRows deletes rows of percolator_journal.
+func EraseRows(ctx context.Context, s *store.Store, keys []string) error {
 	for chunk := range slices.Chunk(keys, store.RequestRows) {
 		muts := make([]*store.Mutation, len(chunk))
 		for i := range chunk {

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -68,9 +69,7 @@ func (d Directory) Register(ctx context.Context, w model.WorkerInfo, seen Worker
 	if err != nil {
 		return w, err
 	}
-	if w.Started == 0 {
-		w.Started = now
-	}
+	w.Started = cmp.Or(w.Started, now)
 	w.Session = d.Engine.Locks.Sessions.Own()
 	w.Expires = now.Add(leaseOf(w))
 	b, err := json.Marshal(w)

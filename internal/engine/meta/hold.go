@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -75,9 +76,7 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	if err != nil {
 		return model.Hold{}, err
 	}
-	if ts == 0 {
-		ts = now
-	}
+	ts = cmp.Or(ts, now)
 	if ts < 0 || ts > now {
 		return model.Hold{}, fmt.Errorf("percolator: %w: a hold at %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, ts, now)
 	}
@@ -129,9 +128,7 @@ func (m State) hold(id string) (model.Hold, bool) {
 }
 
 func holdTTL(ttl time.Duration) (time.Duration, error) {
-	if ttl == 0 {
-		ttl = time.Hour
-	}
+	ttl = cmp.Or(ttl, time.Hour)
 	if ttl < 0 || ttl > model.MaxHoldTTL {
 		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v", model.ErrInvalidArgument, model.MaxHoldTTL)
 	}
@@ -142,15 +139,11 @@ func holdTTL(ttl time.Duration) (time.Duration, error) {
 // the hold was released, or has expired and was removed; ErrConflict if other callers keep changing
 // it.
 func (w *Watcher) ExtendHold(ctx context.Context, h model.Hold, ttl time.Duration) (model.Hold, error) {
-	return w.extendHold(ctx, h, ttl, 0)
+	return w.HoldForCopies(ctx, h, ttl, 0)
 }
 
-// HoldForCopies is ExtendHold that sets To besides.
+// HoldForCopies is ExtendHold that sets To besides, unless to is 0.
 func (w *Watcher) HoldForCopies(ctx context.Context, h model.Hold, ttl time.Duration, to tso.Timestamp) (model.Hold, error) {
-	return w.extendHold(ctx, h, ttl, to)
-}
-
-func (w *Watcher) extendHold(ctx context.Context, h model.Hold, ttl time.Duration, to tso.Timestamp) (model.Hold, error) {
 	ttl, err := holdTTL(ttl)
 	if err != nil {
 		return h, err

@@ -45,8 +45,6 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 		return row.where(func(it *layout.Item) bool { return q.conflicts(it) && q.names(it) }), 0
 	case ShapeConflictSpan:
 		return row.where(func(it *layout.Item) bool { return it.Column >= q.Column && it.Column <= q.Other && q.conflicts(it) }), 0
-	case ShapeNotified:
-		return row.of(layout.NotifyFamily).column(q.Column).newest(1), 0
 	case ShapeAnyNotify:
 		return row.of(layout.NotifyFamily).column(q.Column), 0
 	case ShapePending:

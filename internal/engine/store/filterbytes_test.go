@@ -28,7 +28,7 @@ func sizes(n int) map[string]store.Query {
 		"conflict": store.Conflict(many[:1], 1<<50, true), "conflict again": store.Conflict(many[:1], 1<<50, false),
 		"conflict of many": store.Conflict(many, 1<<50, true), "conflict of many again": store.Conflict(many, 1<<50, false),
 		"span": store.ConflictSpan(a, b, 1<<50, true), "span again": store.ConflictSpan(a, b, 1<<50, false),
-		"notified": store.Notified(a), "any notify": store.AnyNotify(a), "pending": store.Pending(), "pending up to": store.PendingUpTo(1<<50, 3),
+		"any notify": store.AnyNotify(a), "pending": store.Pending(), "pending up to": store.PendingUpTo(1<<50, 3),
 		"written": store.WrittenSince(1 << 50), "locks": store.Locks(1 << 50), "all locks": store.AllLocks(), "garbage": store.Garbage(),
 		"exported": store.Exported(1<<50, true), "weak": store.Weak(1 << 50), "records": store.Records(a, 1<<50, 3),
 		"records and locks": store.RecordsAndLocks(many, 3), "inspected": store.Inspected(many, 3, 9), "anything": store.Anything(), "history": store.History(),

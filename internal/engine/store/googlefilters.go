@@ -245,8 +245,6 @@ func (q Query) filter() bigtable.Filter {
 		return conflictFilter(q.Columns, q.At, q.Variant == FirstAttempt)
 	case ShapeConflictSpan:
 		return spanFilter(q.Column, q.Other, q.At, q.Variant == FirstAttempt)
-	case ShapeNotified:
-		return bigtable.ChainFilters(oneColumn(layout.NotifyFamily, q.Column), bigtable.LatestNFilter(1))
 	case ShapeAnyNotify:
 		return oneColumn(layout.NotifyFamily, q.Column)
 	case ShapePending:

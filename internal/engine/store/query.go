@@ -171,11 +171,6 @@ func ConflictSpan(low, high string, startTS tso.Timestamp, first bool) Query {
 
 // Work that is left: notifications and locks.
 
-// Notified is the newest notify cell of a column: at most one.
-//
-// Sent by nobody: the probe asks it.
-func Notified(column string) Query { return Query{Shape: ShapeNotified, Column: column} }
-
 // AnyNotify is every notify cell of a column.
 //
 // Sent by gc, as a predicate.

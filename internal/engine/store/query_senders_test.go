@@ -20,7 +20,7 @@ var fields = map[store.Shape]string{
 	store.ShapeNewest: "Columns At N", store.ShapeNewestIn: "Ranges At N", store.ShapeWholeRow: "At N", store.ShapeDataAt: "Versions",
 	store.ShapeHeldLock: "Column At", store.ShapeRecord: "Column At", store.ShapePrimary: "Column At",
 	store.ShapeConflict: "Columns At", store.ShapeConflictSpan: "Column Other At",
-	store.ShapeNotified: "Column", store.ShapeAnyNotify: "Column", store.ShapePending: "", store.ShapePendingUpTo: "At N",
+	store.ShapeAnyNotify: "Column", store.ShapePending: "", store.ShapePendingUpTo: "At N",
 	store.ShapeWrittenSince: "At", store.ShapeLocks: "At", store.ShapeAllLocks: "", store.ShapeGarbage: "", store.ShapeHistory: "",
 	store.ShapeExported: "At N", store.ShapeWeak: "At", store.ShapeRecords: "Column At N",
 	store.ShapeInspected: "Columns N Cells", store.ShapeAnything: "", store.ShapeRecordsFrom: "From At", store.ShapeChanged: "Columns From At",

@@ -20,7 +20,6 @@ const (
 	ShapePrimary
 	ShapeConflict
 	ShapeConflictSpan
-	ShapeNotified
 	ShapeAnyNotify
 	ShapePending
 	ShapePendingUpTo
@@ -52,7 +51,7 @@ const (
 var shapeNames = [...]string{
 	ShapeNewest: "newest", ShapeNewestIn: "newest in ranges", ShapeWholeRow: "whole row", ShapeDataAt: "data",
 	ShapeHeldLock: "held lock", ShapeRecord: "record", ShapePrimary: "primary", ShapeConflict: "conflict",
-	ShapeConflictSpan: "conflict in a span", ShapeNotified: "notified", ShapeAnyNotify: "any notification", ShapePending: "pending",
+	ShapeConflictSpan: "conflict in a span", ShapeAnyNotify: "any notification", ShapePending: "pending",
 	ShapePendingUpTo: "pending up to", ShapeWrittenSince: "written since", ShapeLocks: "locks", ShapeAllLocks: "all locks",
 	ShapeGarbage: "garbage", ShapeExported: "exported", ShapeWeak: "weak notifications", ShapeRecords: "records",
 	ShapeInspected: "inspected", ShapeAnything: "anything", ShapeHistory: "history",

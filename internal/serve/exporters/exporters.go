@@ -10,6 +10,7 @@
 package exporters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,12 +115,8 @@ func wanted(signal string) (bool, error) {
 	}
 	endpoint, protocol := "", ""
 	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_", "OTEL_EXPORTER_OTLP_"} {
-		if endpoint == "" {
-			endpoint = os.Getenv(prefix + "ENDPOINT")
-		}
-		if protocol == "" {
-			protocol = os.Getenv(prefix + "PROTOCOL")
-		}
+		endpoint = cmp.Or(endpoint, os.Getenv(prefix+"ENDPOINT"))
+		protocol = cmp.Or(protocol, os.Getenv(prefix+"PROTOCOL"))
 	}
 	if endpoint != "" && protocol != "" && protocol != "grpc" {
 		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%s: only grpc is supported, usually at port 4317 of the collector", protocol)

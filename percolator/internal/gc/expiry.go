@@ -106,7 +106,7 @@ func (x *rowEraser) expired(ctx context.Context, list []journal.Expiry) error {
 		return err
 	}
 	_, err := x.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return true, journal.ForgetExpiries(ctx, x.e.Store, done)
+		return true, journal.EraseRows(ctx, x.e.Store, done)
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 	})
 	end()
 	busy, isBusy := errors.AsType[*observers.NotIdleError](err)
-	if err != nil && (!isBusy || busy.Failed != nil || busy.Looked.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
+	if err != nil && (!isBusy || busy.Failed != nil || busy.CountedAt.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	var left observers.Remaining
@@ -70,8 +70,8 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 		if left == (observers.Remaining{}) {
 			text = "nothing is left, but transactions keep writing"
 		}
-		if silent := time.Since(busy.Looked); silent > waitSilence {
-			text += fmt.Sprintf(" (%s; the store has not answered since)", cli.Age(time.Now(), busy.Looked))
+		if silent := time.Since(busy.CountedAt); silent > waitSilence {
+			text += fmt.Sprintf(" (%s; the store has not answered since)", cli.Age(time.Now(), busy.CountedAt))
 		}
 	}
 	werr := output.EmitText(cmd.OutOrStdout(), out, text)

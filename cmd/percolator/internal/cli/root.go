@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"os"
@@ -76,9 +77,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := text.DidYouMean(args[0], namesOf(cmd.Commands())...)
-	if hint == "" {
-		hint = "; see " + cmd.CommandPath() + " --help"
-	}
+	hint = cmp.Or(hint, "; see "+cmd.CommandPath()+" --help")
 	return Usagef("%s: unknown command %q%s", cmd.CommandPath(), args[0], hint)
 }
 

@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,9 +110,7 @@ func checkSchema(ctx context.Context, x *checker) []health.Finding {
 	stored, err := x.storedSchema()
 	file := x.flags.schema
 	if err != nil {
-		if file == "" {
-			file = "schema.yaml"
-		}
+		file = cmp.Or(file, "schema.yaml")
 		return []health.Finding{health.Found(health.Failed, "percolator schema apply "+file, "%s", cli.ShortError(err))}
 	}
 	about := fmt.Sprintf("version %d, tables: %s", stored.Version, tableList(stored.Schema))

@@ -231,7 +231,7 @@ func (e loggedJSON) names() (list []cli.Line) {
 }
 
 // printNamed prints the entries that name a row.
-func printNamed(w io.Writer, found []admin.NamedIn, all bool) {
+func printNamed(w io.Writer, found []admin.FoundEntry, all bool) {
 	_, _ = fmt.Fprintln(w)
 	if len(found) == 0 {
 		_, _ = fmt.Fprintln(w, "no entry of the journal names it")
@@ -248,7 +248,7 @@ func printNamed(w io.Writer, found []admin.NamedIn, all bool) {
 	}
 }
 
-func stateOf(n admin.NamedIn) string {
+func stateOf(n admin.FoundEntry) string {
 	if n.Settled {
 		return "settled"
 	}
@@ -269,7 +269,7 @@ type namingJSON struct {
 	Primary *cellNameJSON `json:"primary,omitempty"`
 }
 
-func newNamingJSON(n admin.NamedIn) namingJSON {
+func newNamingJSON(n admin.FoundEntry) namingJSON {
 	e := newLoggedJSON(n.Entry)
 	return namingJSON{n.Stream, n.Seq, n.Settled, e.Start, e.Primary}
 }

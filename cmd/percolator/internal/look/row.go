@@ -58,7 +58,7 @@ type shownRow struct {
 	in      admin.RowInspection
 	now     bool // the reader is one of the present
 	journal bool // named was asked for
-	named   []admin.NamedIn
+	named   []admin.FoundEntry
 	all     bool // of the journal was searched
 }
 
