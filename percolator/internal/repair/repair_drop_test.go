@@ -184,8 +184,8 @@ func TestRepairBesideTheEndOfADrop(t *testing.T) {
 		s.now()
 		dropping, ended := s.NewClient(), new(atomic.Bool)
 		s.repair(func(o *model.RepairOptions) {
-			o.Progress = func(phase model.RepairPhase, _ model.RepairReport) {
-				if phase == model.RepairResolve && ended.CompareAndSwap(false, true) {
+			o.Progress = func(r model.RepairReport) {
+				if r.Phase == model.RepairResolve && ended.CompareAndSwap(false, true) {
 					fixture.Must(t, dropping.Engine().Meta.EndDrop(s.ctx, []string{"u"}, s.to))
 					fixture.Must(t, fixture.ErrOf(s.Client.Engine().Meta.Refresh(s.ctx)))
 				}
