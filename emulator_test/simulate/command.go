@@ -27,6 +27,7 @@ type flags struct {
 	shrinkFor     time.Duration
 	scheduler     string
 	overlay       string
+	stuckAfter    time.Duration
 	program       string // what runs the episodes; "": one that is built for it
 	buildOnly     string
 
@@ -84,6 +85,8 @@ Exit status: 0 nothing is wrong, 1 an episode failed, 2 wrong usage.`,
 	set.IntVar(&f.sessions, "sessions", 0, "transactions that each of them makes at a time; 0: the seed decides")
 	set.IntVar(&f.workers, "workers", 0, "processes that run observers; 0: the seed decides")
 	set.DurationVar(&f.shrinkFor, "shrink", time.Minute, "how long to look for the smallest episode that fails like the first that did")
+	// Virtual time stands still while any goroutine waits for a mutex.
+	set.DurationVar(&f.stuckAfter, "stuck-after", 15*time.Minute, "how long an episode may take, in real time; more on a busy machine")
 	set.StringVar(&f.trace, "trace", "", "a regular expression: add what the store does that matches to the notes")
 	set.StringVar(&f.scheduler, "scheduler", seeded, "seeded: builds this program anew, from its sources, so that a seed decides what runs next; go: as it is")
 	set.StringVar(&f.overlay, "overlay", "", "build with these files in the place of others, as go build -overlay does")

@@ -96,7 +96,7 @@ func (f *flags) start(ctx context.Context, o *told, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	stuck := time.AfterFunc(stuckAfter, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+	stuck := time.AfterFunc(f.stuckAfter, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 	defer stuck.Stop()
 	decoded := json.NewDecoder(from).Decode(o)
 	return cmp.Or(cmd.Wait(), decoded)
@@ -121,10 +121,6 @@ var repeats = []string{
 	"GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1,gcshrinkstackoff=1",
 	"TZ=", // reads no file
 }
-
-// stuckAfter is how long an episode may take, in real time: virtual time stands still while any
-// goroutine waits for a mutex.
-const stuckAfter = 15 * time.Minute
 
 // arguments are those of a process.
 func (f *flags) arguments(episode uint64) []string {

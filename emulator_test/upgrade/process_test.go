@@ -5,6 +5,7 @@ package upgrade
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -117,17 +118,36 @@ func (p *process) kill() {
 // percolator runs a command of a revision.
 func (r *rolling) percolator(of programs, words ...string) string {
 	r.Helper()
+	out, err := r.try(of, words...)
+	if err != nil {
+		r.Fatalf("percolator %s of the %s revision: %v\n%s", strings.Join(words, " "), of, err, out)
+	}
+	return out
+}
+
+// collect has a revision collect. A slow machine ends a cycle by the time limit of a request; the
+// next command goes on from there.
+func (r *rolling) collect(of programs) (said string) {
+	r.Helper()
+	r.within(fmt.Sprintf("the %s revision collects", of), func() bool {
+		out, err := r.try(of, "gc", "run", "--retention", "1m", "--yes")
+		if said += out; err != nil && !strings.Contains(out, "DeadlineExceeded") {
+			r.Fatalf("the collection of the %s revision: %v\n%s", of, err, said)
+		}
+		return err == nil
+	})
+	return said
+}
+
+func (r *rolling) try(of programs, words ...string) (string, error) {
+	r.Helper()
 	for name, value := range map[string]string{
 		"BIGTABLE_EMULATOR_HOST": r.at.Store, "PERCOLATOR_TSO_ADDR": r.at.Oracle,
 		"PERCOLATOR_PROJECT": r.at.Project, "PERCOLATOR_INSTANCE": r.at.Instance,
 	} {
 		r.Setenv(name, value)
 	}
-	out, err := command(r.T, root, append([]string{of.percolator}, words...)...)
-	if err != nil {
-		r.Fatalf("percolator %s of the %s revision: %v\n%s", strings.Join(words, " "), of, err, out)
-	}
-	return out
+	return command(r.T, root, append([]string{of.percolator}, words...)...)
 }
 
 // stalled is when a condition counts as one that never holds, however slow the machine is.

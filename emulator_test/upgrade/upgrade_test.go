@@ -129,7 +129,7 @@ func (r *rolling) phase(p phase, clients []*process) {
 	// replace.
 	fixture.CopyStreams(r, r.Context(), percolatortest.Join(r.T, r.at), 190)
 	r.Skew.Add(int64(2 * time.Minute)) // most of what there is is old
-	if said := r.percolator(p.collector, "gc", "run", "--retention", "1m", "--yes"); !removed.MatchString(said) {
+	if said := r.collect(p.collector); !removed.MatchString(said) {
 		r.Errorf("the collector of the %s revision removed nothing:\n%s", p.collector, said)
 	}
 	for _, w := range workers {
