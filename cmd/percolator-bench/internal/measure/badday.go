@@ -104,17 +104,16 @@ type badDayPart struct {
 	refused     int64
 }
 
-// run takes quiet and saturate twice, and each fault with its calm, and at most deadline and five
-// minutes more.
+// run takes saturate twice, and each part with its calm, and at most deadline and five minutes more.
 func (b *badDayBenchmark) run(ctx context.Context, out *run) (err error) {
-	faults := badDayFaults(b)
-	whole := 2*b.Saturate + 2*b.Quiet + b.Deadline + 5*gracePeriod
-	for _, f := range faults {
-		whole += f.lasts + b.Calm
+	course := badDayCourse(b)
+	whole := 2*b.Saturate + b.Deadline + 5*gracePeriod
+	for _, f := range course {
+		whole += f.lasts + f.calm
 	}
 	ctx, cancel := context.WithTimeout(ctx, whole)
 	defer cancel()
-	out.all = 4 + len(faults)
+	out.all = 2 + len(course)
 	d, err := startBadDay(ctx, b)
 	if err != nil {
 		return err
@@ -127,7 +126,7 @@ func (b *badDayBenchmark) run(ctx context.Context, out *run) (err error) {
 	}
 	out.step()
 	started := time.Now()
-	parts, shed, err := d.offer(ctx, started, faults, out.step)
+	parts, shed, err := d.offer(ctx, started, course, out.step)
 	if err != nil {
 		return err
 	}
@@ -173,7 +172,7 @@ func (d *badDay) greatest(ctx context.Context) (float64, error) {
 }
 
 // offer offers transfers and sums while the faults happen.
-func (d *badDay) offer(ctx context.Context, started time.Time, faults []badDayFault, step func()) (parts []badDayPart, shed int, err error) {
+func (d *badDay) offer(ctx context.Context, started time.Time, course []badDayFault, step func()) (parts []badDayPart, shed int, err error) {
 	var stop atomic.Bool
 	more := func() bool { return !stop.Load() }
 	group, ctx := errgroup.WithContext(ctx)
@@ -185,14 +184,8 @@ func (d *badDay) offer(ctx context.Context, started time.Time, faults []badDayFa
 	group.Go(func() error { d.sums.run(ctx, more); return nil })
 	group.Go(func() error {
 		defer stop.Store(true)
-		quiet := badDayFault{name: "quiet", lasts: d.b.Quiet, begin: nothing}
-		again := badDayFault{name: "quiet, at the end", lasts: d.b.Quiet, begin: nothing}
-		for _, f := range append(append([]badDayFault{quiet}, faults...), again) {
-			calm := d.b.Calm
-			if f.kind == "" {
-				calm = 0
-			}
-			p, err := d.part(ctx, f, calm, started)
+		for _, f := range course {
+			p, err := d.part(ctx, f, started)
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
@@ -207,7 +200,7 @@ func (d *badDay) offer(ctx context.Context, started time.Time, faults []badDayFa
 }
 
 // part lets one fault happen, and waits for as long as it is calm after that.
-func (d *badDay) part(ctx context.Context, f badDayFault, calm time.Duration, started time.Time) (badDayPart, error) {
+func (d *badDay) part(ctx context.Context, f badDayFault, started time.Time) (badDayPart, error) {
 	p := badDayPart{name: f.name, fault: span{from: time.Since(started)}}
 	sent, refused := sumOf(d.sent.now().requests), d.refused.Load()
 	end, err := f.begin(ctx, d)
@@ -219,7 +212,7 @@ func (d *badDay) part(ctx context.Context, f badDayFault, calm time.Duration, st
 		return p, err
 	}
 	p.fault.to = time.Since(started)
-	pause(ctx, calm)
+	pause(ctx, f.calm)
 	p.calm = span{p.fault.to, time.Since(started)}
 	p.sent, p.refused = sumOf(d.sent.now().requests)-sent, d.refused.Load()-refused
 	return p, ctx.Err()

@@ -19,11 +19,12 @@ type badDayFault struct {
 	kind  string // of --only; "": none of them
 	name  string
 	lasts time.Duration
+	calm  time.Duration // after it
 	begin func(context.Context, *badDay) (end func() error, err error)
 
 	// What is wanted: 0 is nothing.
 	longest time.Duration // that a transfer takes
-	after   float64       // p99 in the second half of the calm, in those of the quiet time
+	after   float64       // p99 in the second half of the calm, in the greater of the quiet times before and after
 	cost    float64       // requests a transfer, in those of the quiet time
 }
 
@@ -54,6 +55,24 @@ func (d *badDay) judge(r emulator.Request) error {
 	}
 	d.refused.Add(1)
 	return o.err
+}
+
+// badDayCourse are the parts of a run. A silence has a quiet time as long as its second half of calm
+// on either side, as no two stretches of a busy machine have the same p99.
+func badDayCourse(b *badDayBenchmark) []badDayFault {
+	quiet := badDayFault{name: "quiet", lasts: b.Quiet, begin: nothing}
+	again, end := quiet, quiet
+	again.name, end.name = "quiet, again", "quiet, at the end"
+	course := []badDayFault{quiet}
+	for _, f := range badDayFaults(b) {
+		if f.calm = b.Calm; f.after > 0 {
+			f.calm = 2 * b.Quiet
+			course = append(course, f, again)
+			continue
+		}
+		course = append(course, f)
+	}
+	return append(course, end)
 }
 
 // badDayFaults are the faults of a run, in their order.

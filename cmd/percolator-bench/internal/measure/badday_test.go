@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,11 +46,15 @@ func TestBadDaySeen(t *testing.T) {
 	faults := badDayFaults(d.b)
 	p.name = faults[0].name
 	quiet := badDayPart{name: "quiet", fault: span{0, 10 * time.Second}, calm: span{10 * time.Second, 10 * time.Second}}
-	if failed := d.describe(out, started, []badDayPart{quiet, p}); len(failed) != 1 || !errors.Is(failed[0], percolator.ErrOverloaded) {
+	again := badDayPart{name: "quiet, again", fault: span{14 * time.Second, 15 * time.Second}}
+	if failed := d.describe(out, started, []badDayPart{quiet, p, again}); len(failed) != 1 || !errors.Is(failed[0], percolator.ErrOverloaded) {
 		t.Errorf("%v", failed)
 	}
 	row := out.Table("parts").Row(faults[0].name)
 	if g := row.Figure("longest").Goal; g == nil || *g != (report.Goal{Wanted: 15, Met: true}) {
+		t.Errorf("goal: %+v", g)
+	}
+	if g := row.Figure("p99 after").Goal; g == nil || g.Wanted != 1.5*600 || !g.Met { // before the silence it was 600 ms, after it 100
 		t.Errorf("goal: %+v", g)
 	}
 	if text := row.Figure("failed").Text; text != s.failed() {
@@ -85,5 +90,13 @@ func TestBadDayFaults(t *testing.T) {
 	}
 	if n != len(all) {
 		t.Errorf("%d faults, %d of a kind", len(all), n)
+	}
+	var names []string
+	for _, f := range badDayCourse(&badDayBenchmark{Only: []string{"silent", "oracle"}, Quiet: time.Minute, Calm: time.Second}) {
+		names = append(names, fmt.Sprint(f.name, " ", f.calm))
+	}
+	want := []string{"quiet 0s", "one connection of ten silent 2m0s", "quiet, again 0s", "the oracle is unreachable 1s", "quiet, at the end 0s"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q", names)
 	}
 }

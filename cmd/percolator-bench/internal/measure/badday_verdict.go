@@ -74,20 +74,21 @@ func left(r *model.AuditReport) error {
 func (d *badDay) describe(out *run, started time.Time, parts []badDayPart) (failed []error) {
 	table := out.Table("parts")
 	faults := badDayFaults(d.b)
-	var quiet *badDaySeen
+	var all []*badDaySeen
+	for _, p := range parts {
+		all = append(all, d.seen(started, p))
+	}
 	var during, after report.Bars
 	chart := report.Chart{Name: "bad-day", Title: "A bad day of the service: p99", Y: report.Axis{Label: "p99, ms"}}
-	for _, p := range parts {
-		seen := d.seen(started, p)
-		if quiet == nil {
-			quiet = seen
-		}
+	for i, p := range parts {
+		seen := all[i]
 		row := table.Row(p.name)
 		var wanted badDayFault
 		if i := slices.IndexFunc(faults, func(f badDayFault) bool { return f.name == p.name }); i >= 0 {
 			wanted = faults[i]
 		}
-		seen.into(row, quiet, wanted)
+		before, next := all[max(i-1, 0)], all[min(i+1, len(all)-1)]
+		seen.into(row, all[0], max(before.during.ms(99), next.during.ms(99)), wanted)
 		if seen.err != nil {
 			failed = append(failed, fmt.Errorf("%s: %s; one of them: %w", p.name, seen.failed(), seen.err))
 		}
@@ -171,8 +172,9 @@ func (s *badDaySeen) failed() string {
 	return strings.Join(list, ", ")
 }
 
-// into adds the figures of a part to a row, with what is wanted of them.
-func (s *badDaySeen) into(row *report.Row, quiet *badDaySeen, wanted badDayFault) {
+// into adds the figures of a part to a row, with what is wanted of them. Beside it is the p99 of the
+// parts before and after, in ms.
+func (s *badDaySeen) into(row *report.Row, quiet *badDaySeen, beside float64, wanted badDayFault) {
 	row.Add("committed, 1/s", s.rate, "p50, ms", s.during.ms(50), "p99, ms", s.during.ms(99), "longest, s", s.longest.Seconds())
 	if wanted.longest > 0 {
 		row.Want(report.Goal{Wanted: wanted.longest.Seconds()})
@@ -181,7 +183,7 @@ func (s *badDaySeen) into(row *report.Row, quiet *badDaySeen, wanted badDayFault
 		row.Add("p99 after, ms", s.after.ms(99))
 	}
 	if wanted.after > 0 {
-		row.Want(report.Goal{Wanted: wanted.after * quiet.during.ms(99)})
+		row.Want(report.Goal{Wanted: wanted.after * beside})
 	}
 	row.Add("longest sum, s", s.sum.Seconds(), "requests a transfer", s.cost, "of quiet", s.cost/quiet.cost)
 	if wanted.cost > 0 {
