@@ -3,7 +3,7 @@
 all: build lint test
 
 # The modules that go.work joins, and a tool of .ci/tools, which go refuses within a workspace.
-MODULES = . emulator_test cmd/webindex cmd/percolator-bench
+MODULES = . emulator_test cmd/webindex cmd/percolator-bench docs/examples
 TOOL = GOWORK=off go tool -modfile=$(abspath .ci/tools/go.mod)
 
 # Where programs are built that are run here.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -16,14 +15,19 @@ func TestCount(t *testing.T) {
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "phones", Observed: []string{osBuild.Name}}, {Name: "builds"}}})
 	for _, build := range []string{"a", "a", "b", "", "c", "b"} {
 		_, err := env.Client.Update(t.Context(), func(ctx context.Context, tx *percolator.Txn) error { return count(ctx, tx, "phone", build) })
-		fixture.Must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	fixture.Must(t, env.Client.View(t.Context(), func(ctx context.Context, s *percolator.Snapshot) error {
+	err := env.Client.View(t.Context(), func(ctx context.Context, s *percolator.Snapshot) error {
 		for build, want := range map[string]int64{"a": 0, "b": 1, "c": 0} {
 			if got, err := phones.Get(ctx, s, build); err != nil || got != want {
 				t.Errorf("%d phones run %s, want %d (%v)", got, build, want, err)
 			}
 		}
 		return nil
-	}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

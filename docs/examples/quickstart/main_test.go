@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -24,7 +23,9 @@ import (
 // tagged; one that changes is tagged anew; and a transfer that dies after its commit point is
 // finished by whoever reads next.
 func TestQuickstart(t *testing.T) {
-	fixture.Long(t)
+	if testing.Short() {
+		t.Skip("-short: waits for a worker")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	client := newCluster(ctx, t)
