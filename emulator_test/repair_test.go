@@ -226,7 +226,7 @@ const cutsOfASoak = 70
 
 // TestRepair: after the repair of a cut, every snapshot at or below its timestamp is as it was.
 func TestRepair(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	soaks, cuts := (*repairedCuts+cutsOfASoak-1)/cutsOfASoak, min(*repairedCuts, cutsOfASoak)
 	var repaired, damaged atomic.Int64

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark delivers what it says, in both forms and as charts. Nothing is said about
 // times.
 func TestBenchObservers(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"observers", "--duration", "2s", "--writers", "4,8", "--hops", "2", "--chains", "40",

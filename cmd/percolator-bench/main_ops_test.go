@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark delivers what it says, in both forms and as a chart: the counts agree with each
 // other, and those that do not depend on what meets by chance are what the definition of the
 // variants says. Nothing is said about times.
 func TestBenchOps(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	r := measured(t, "ops", "--pages", "8", "--changed", "2", "--delay", "0s", "--collapse", "10ms", "--plot", charts)

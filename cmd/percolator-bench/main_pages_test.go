@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // What a page costs is told for each number of pages and of workers, and the causes add up to all
 // requests. Nothing is said about times.
 func TestBenchPages(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	r := measured(t, "pages", "--pages", "6,12", "--workers", "1,2", "--changed", "2", "--collapse", "10ms")
 	names := []string{"6 pages (workers: 1)", "6 pages (workers: 2)", "12 pages (workers: 1)", "12 pages (workers: 2)"}

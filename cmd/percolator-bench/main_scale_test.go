@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark delivers what it says, in both forms and as charts. Nothing is said about
 // times, but requests are exact.
 func TestBenchScale(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	r := measured(t, "scale", "--rows", "150,700", "--versions", "1,6", "--version-rows", "120", "--changes", "30,90", "--notifications", "1,300", "--samples", "6", "--repeat", "2", "--plot", charts)

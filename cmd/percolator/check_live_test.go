@@ -114,7 +114,7 @@ func TestCheckLiveAsJSON(t *testing.T) {
 }
 
 func testCheckLiveAsJSON(t *testing.T) {
-	r := newLiveCluster(t).must(cli.ExitOK, "check", "--live", "--skip", "request-shapes,one-winner,latency,oracle", "-o", "json")
+	r := newLiveCluster(t).must(cli.ExitOK, "check", "--live", "--skip", "request-shapes,one-winner,latency,oracle,sizes,progress", "-o", "json")
 	var out checkReport
 	if err := json.Unmarshal([]byte(r.out), &out); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func testCheckLiveAsJSON(t *testing.T) {
 			remedyExists(t, f.Remedy)
 		}
 	}
-	if len(out.Checks) != len(probe.Lines())-4 || out.Worst != saysNotChecked {
+	if len(out.Checks) != len(probe.Lines())-6 || out.Worst != saysNotChecked {
 		t.Errorf("%d lines, worst %q", len(out.Checks), out.Worst)
 	}
 	if total := out.Live.Sent.Requests; sent.Requests > total || total > out.Live.Most.Requests {

@@ -76,7 +76,8 @@ func (o Options) withDefaults() (Options, error) {
 // one row).
 //
 // Errors: ErrComplete, ErrHoldGone, ErrOtherPlan, ErrDamaged; percolator.ErrSnapshotTooOld if the
-// snapshot cannot be held; percolator.ErrInvalidArgument; those of the client and the store.
+// snapshot cannot be held, or one of the tables was imported since (restart it);
+// percolator.ErrInvalidArgument; those of the client and the store.
 func Run(ctx context.Context, client *percolator.Client, store Store, opts Options) (*Manifest, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -235,7 +236,7 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, schema *percolator
 	}
 	for row, err := range rows(ctx, r.client.Engine(), p.Snapshot, rr.Table, percolator.Between(string(from), string(rr.End))) {
 		if err != nil {
-			return err
+			return outdatedError(err)
 		}
 		next := []byte(row.Row + "\x00")
 		if row = confine(schema, rr.Table, row); len(row.Cells) == 0 {
@@ -290,6 +291,14 @@ func (r *run) endChunk(ctx context.Context, p *storedPlan, index int, found *ran
 	found.list = append(found.list, d)
 	r.shown.add(d.Chunk, d.Done)
 	return nil
+}
+
+// outdatedError says what helps once an import has begun in a table: nothing reads it as it was.
+func outdatedError(err error) error {
+	if errors.Is(err, percolator.ErrSnapshotTooOld) {
+		return fmt.Errorf("backup: %w; if it stays so, begin again with a new snapshot (--restart)", err)
+	}
+	return err
 }
 
 func holdError(err error) error {
