@@ -62,14 +62,14 @@ const (
 	hintsFirst = 4 * time.Second
 )
 
-// listen takes the notifications of other processes' clients that the oracle passes on, so that an
-// observer runs as soon as the write has committed and not when a scan comes by. While there is
-// room it waits for them, and for the backlog of other workers; it asks for no more
-// than can start at once and leaves the rest to other workers. While there is none it only asks now
-// and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
-// on, the scan has to find everything, or the adopter in the journal.
-func (w *Worker) listen(ctx context.Context) {
-	q := dispatch.Question{Columns: w.heard()}
+// listen takes the notifications of some columns that the oracle passes on from other processes'
+// clients, so that an observer runs as soon as the write has committed and not when a scan comes
+// by. While there is room it waits for them, and for the backlog of other workers; it asks for no
+// more than can start at once and leaves the rest to other workers. While there is none it only
+// asks now and then, so that its own work does not keep it from others' hints. If the oracle passes
+// no hints on, the scan has to find everything, or the adopter in the journal.
+func (w *Worker) listen(ctx context.Context, columns []percolator.Cell) {
+	q := dispatch.Question{Columns: columns}
 	for w.queue.awaitRoom(ctx) {
 		idle, open := w.queue.awaitIdleSlots(ctx, hintsBusy)
 		switch {
