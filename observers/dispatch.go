@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
@@ -69,8 +70,14 @@ const (
 // asks now and then, so that its own work does not keep it from others' hints. If the oracle passes
 // no hints on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context, columns []percolator.Cell) {
-	q := dispatch.Question{Columns: columns}
+	var q dispatch.Question
 	for w.queue.awaitRoom(ctx) {
+		if q.Columns = w.hearable(columns); len(q.Columns) == 0 {
+			if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
+				return
+			}
+			continue
+		}
 		idle, open := w.queue.awaitIdleSlots(ctx, hintsBusy)
 		switch {
 		case !open:
@@ -128,6 +135,15 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 		columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
 	}
 	return columns
+}
+
+// hearable are those of some columns for whose cells there is room: a hint that this worker takes and
+// has no room for would be lost to others.
+func (w *Worker) hearable(columns []percolator.Cell) []percolator.Cell {
+	if w.queue.hasRoom(waiting) {
+		return columns
+	}
+	return slices.DeleteFunc(slices.Clone(columns), func(c percolator.Cell) bool { return w.column(c).class(arrival{from: fromSearch}) == waiting })
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It

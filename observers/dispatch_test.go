@@ -150,6 +150,35 @@ func testWhatAWorkerHasNoRoomForIsHintedAtAgain(t *testing.T) {
 	}
 }
 
+// A worker whose waiting cells leave no room hears nothing of columns whose cells would wait: others
+// do.
+func TestCrowdedWorkerHearsNothingOfWhatWouldWait(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testCrowdedWorkerHearsNothingOfWhatWouldWait)
+}
+
+func testCrowdedWorkerHearsNothingOfWhatWouldWait(t *testing.T) {
+	e, crowded, idle, j := newEnv(t, table()), observers.NewRegistry(), observers.NewRegistry(), newJournal()
+	crowded.Observe("o", "t", "in", j.observer("o"), observers.Collapse(time.Hour))
+	idle.Observe("o", "t", "in", j.observer("o"))
+	writer := e.NewClient(e.direct())
+	full, _ := e.start(e.NewClient(e.direct()), crowded, observers.Config{QueueLength: 1})
+	synctest.Wait()
+	e.set(writer, "waits", "in", "x")
+	e.until("it waits", func() bool { return full.Stats().Hinted == 1 })
+	e.start(e.NewClient(e.direct()), idle, observers.Config{})
+	time.Sleep(time.Minute) // searches are done
+	const n = 20
+	began := time.Now()
+	for i := range n {
+		e.set(writer, fmt.Sprint(i), "in", "x")
+	}
+	e.until("all run", func() bool { return j.count("o") >= n })
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("they ran after %v", took)
+	}
+}
+
 // searchesDone waits until nothing that the workers' first search found is left.
 func (e *env) searchesDone(ws []*observers.Worker) {
 	e.Helper()
