@@ -32,10 +32,10 @@ type Config struct {
 	// a search that found something new, doubling up to 2 s while there is nothing.
 	ScanInterval time.Duration
 	// MaxAttempts is the number of attempts at a change after which the worker parks the cell. An
-	// attempt does not count if the store was unreachable before the observer was called or during
-	// the commit, or if a repair, or an import into a table that it reads, has ended meanwhile. The
-	// lock of another transaction, which may have died, never parks a cell: the worker tries again
-	// for as long as that lock lasts. 0: 20.
+	// attempt does not count if the store or the oracle was unreachable before the observer was
+	// called or during the commit, or if a repair, or an import into a table that it reads, has
+	// ended meanwhile. The lock of another transaction, which may have died, never parks a cell:
+	// the worker tries again for as long as that lock lasts. 0: 20.
 	MaxAttempts int
 	// DrainTimeout is how long Run waits for runs in flight when its context ends; then it cancels
 	// them. 0: 10 s.

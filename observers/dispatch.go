@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
@@ -62,15 +63,21 @@ const (
 	hintsFirst = 4 * time.Second
 )
 
-// listen takes the notifications of other processes' clients that the oracle passes on, so that an
-// observer runs as soon as the write has committed and not when a scan comes by. While there is
-// room it waits for them, and for the backlog of other workers; it asks for no more
-// than can start at once and leaves the rest to other workers. While there is none it only asks now
-// and then, so that its own work does not keep it from others' hints. If the oracle passes no hints
-// on, the scan has to find everything, or the adopter in the journal.
-func (w *Worker) listen(ctx context.Context) {
-	q := dispatch.Question{Columns: w.heard()}
+// listen takes the notifications of some columns that the oracle passes on from other processes'
+// clients, so that an observer runs as soon as the write has committed and not when a scan comes
+// by. While there is room it waits for them, and for the backlog of other workers; it asks for no
+// more than can start at once and leaves the rest to other workers. While there is none it only
+// asks now and then, so that its own work does not keep it from others' hints. If the oracle passes
+// no hints on, the scan has to find everything, or the adopter in the journal.
+func (w *Worker) listen(ctx context.Context, columns []percolator.Cell) {
+	var q dispatch.Question
 	for w.queue.awaitRoom(ctx) {
+		if q.Columns = w.hearable(columns); len(q.Columns) == 0 {
+			if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
+				return
+			}
+			continue
+		}
 		idle, open := w.queue.awaitIdleSlots(ctx, hintsBusy)
 		switch {
 		case !open:
@@ -128,6 +135,15 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 		columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
 	}
 	return columns
+}
+
+// hearable are those of some columns for whose cells there is room: a hint that this worker takes and
+// has no room for would be lost to others.
+func (w *Worker) hearable(columns []percolator.Cell) []percolator.Cell {
+	if w.queue.hasRoom(waiting) {
+		return columns
+	}
+	return slices.DeleteFunc(slices.Clone(columns), func(c percolator.Cell) bool { return w.column(c).class(arrival{from: fromSearch}) == waiting })
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It

@@ -3,11 +3,13 @@ package observers_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
@@ -73,6 +75,107 @@ func TestHintedByAnotherProcess(t *testing.T) {
 	}
 	if j.count("o")-before < rows {
 		t.Errorf("%d runs", j.count("o")-before)
+	}
+}
+
+// A worker hears of all of its columns, however many it takes.
+func TestHintsOfManyColumns(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testHintsOfManyColumns)
+}
+
+func testHintsOfManyColumns(t *testing.T) {
+	const columns = 600
+	many, r, j := percolator.Table{Name: "t"}, observers.NewRegistry(), newJournal()
+	for i := range columns {
+		name := fmt.Sprint("w", i)
+		many.Weak = append(many.Weak, name)
+		r.Observe(name, "t", name, j.observer("o"))
+	}
+	e := newEnv(t, many)
+	w, _ := e.start(e.NewClient(e.direct()), r, observers.Config{})
+	writer := e.NewClient(e.direct())
+	synctest.Wait() // the worker waits for hints
+	if _, err := writer.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) (err error) {
+		for _, name := range many.Weak {
+			err = errors.Join(err, tx.Notify(cell("r", name)))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	e.until("all runs", func() bool { return j.count("o") >= columns })
+	if s := w.Stats(); s.Hinted != columns {
+		t.Errorf("%d hints have arrived, and %d cells were found", s.Hinted, s.Found)
+	}
+}
+
+// losing is an oracle that loses hints for a while.
+type losing struct {
+	*tso.Server
+	loses *atomic.Bool
+}
+
+func (o losing) LeaveHints(ctx context.Context, hints []coordination.Hint) ([]uint64, error) {
+	if o.loses.Load() {
+		return nil, nil
+	}
+	return o.Server.LeaveHints(ctx, hints)
+}
+
+// A worker that comes across a cell for which it has no room tells others of it again.
+func TestWhatAWorkerHasNoRoomForIsHintedAtAgain(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testWhatAWorkerHasNoRoomForIsHintedAtAgain)
+}
+
+func testWhatAWorkerHasNoRoomForIsHintedAtAgain(t *testing.T) {
+	e, crowded, idle, j := newEnv(t, table()), observers.NewRegistry(), observers.NewRegistry(), newJournal()
+	crowded.Observe("o", "t", "in", j.observer("o"), observers.Collapse(time.Hour))
+	idle.Observe("o", "t", "in", j.observer("o"))
+	oracle := losing{e.Oracle.(*tso.Server), new(atomic.Bool)}
+	writer := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = oracle }))
+	e.start(writer, crowded, observers.Config{QueueLength: 1, DisableDispatch: true}) // so it takes no hints
+	e.start(e.NewClient(e.direct()), idle, observers.Config{})
+	synctest.Wait()
+	oracle.loses.Store(true)
+	e.set(writer, "waits", "in", "x")
+	e.set(writer, "has no room", "in", "x")
+	synctest.Wait()
+	oracle.loses.Store(false)
+	began := time.Now()
+	e.until("a run", func() bool { return j.count("o") > 0 })
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it ran after %v", took)
+	}
+}
+
+// A worker whose waiting cells leave no room hears nothing of columns whose cells would wait: others
+// do.
+func TestCrowdedWorkerHearsNothingOfWhatWouldWait(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, testCrowdedWorkerHearsNothingOfWhatWouldWait)
+}
+
+func testCrowdedWorkerHearsNothingOfWhatWouldWait(t *testing.T) {
+	e, crowded, idle, j := newEnv(t, table()), observers.NewRegistry(), observers.NewRegistry(), newJournal()
+	crowded.Observe("o", "t", "in", j.observer("o"), observers.Collapse(time.Hour))
+	idle.Observe("o", "t", "in", j.observer("o"))
+	writer := e.NewClient(e.direct())
+	full, _ := e.start(e.NewClient(e.direct()), crowded, observers.Config{QueueLength: 1})
+	synctest.Wait()
+	e.set(writer, "waits", "in", "x")
+	e.until("it waits", func() bool { return full.Stats().Hinted == 1 })
+	e.start(e.NewClient(e.direct()), idle, observers.Config{})
+	time.Sleep(time.Minute) // searches are done
+	const n = 20
+	began := time.Now()
+	for i := range n {
+		e.set(writer, fmt.Sprint(i), "in", "x")
+	}
+	e.until("all run", func() bool { return j.count("o") >= n })
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("they ran after %v", took)
 	}
 }
 

@@ -8,10 +8,14 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 func TestUnknownOutcomeIsNoSecondRun(t *testing.T) {
@@ -47,6 +51,9 @@ func testUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	}
 }
 
+// noTimestamp answers as a [tso.Client] does that has tried its servers for long enough.
+var noTimestamp = percolatortest.Refuse(fmt.Errorf("tso: %w: no timestamp within 10s", tso.ErrUnavailable))
+
 func TestOutageParksNothing(t *testing.T) {
 	t.Parallel()
 	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
@@ -55,7 +62,7 @@ func TestOutageParksNothing(t *testing.T) {
 	var down atomic.Bool
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.Oracle && down.Load() {
-			return percolatortest.LoseRequest
+			return noTimestamp
 		}
 		return percolatortest.Pass
 	})
@@ -86,7 +93,7 @@ func TestOutageByJournalParksNothing(t *testing.T) {
 	})
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.Oracle && down.Load() {
-			return percolatortest.LoseRequest
+			return noTimestamp
 		}
 		return percolatortest.Pass
 	})
@@ -102,6 +109,52 @@ func TestOutageByJournalParksNothing(t *testing.T) {
 	e.idle(w)
 	if s := w.Stats(); s.Runs != 20 || s.Parked != 0 {
 		t.Fatalf("stats %+v", s)
+	}
+}
+
+// A store that answers no commit for as long as one waits for it parks nothing.
+func TestUnansweredCommitsParkNothing(t *testing.T) {
+	t.Parallel()
+	held := func() percolatortest.Action { return percolatortest.NewHold() }
+	broken := func() percolatortest.Action { return percolatortest.Refuse(status.Error(codes.Internal, "RST_STREAM")) }
+	for name, of := range map[string]struct {
+		answer func() percolatortest.Action
+		asks   func(percolatortest.Request) bool
+	}{
+		"the journal": {held, func(r percolatortest.Request) bool {
+			return r.Table == model.JournalTable && r.Method != percolatortest.ReadRows
+		}},
+		"the prewrite": {held, func(r percolatortest.Request) bool { return r.Sets("lock") }},
+		"its stream":   {broken, func(r percolatortest.Request) bool { return r.Sets("lock") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			percolatortest.Bubble(t, func(t *testing.T) { testUnansweredCommitsParkNothing(t, of.answer(), of.asks) })
+		})
+	}
+}
+
+func testUnansweredCommitsParkNothing(t *testing.T, answer percolatortest.Action, asks func(percolatortest.Request) bool) {
+	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	r.Observe("o", "t", "in", j.observer("o"), observers.Timeout(time.Hour))
+	c := e.NewClient()
+	faults := e.FaultsOf(c)
+	down := func(r percolatortest.Request) percolatortest.Action {
+		if asks(r) {
+			return answer
+		}
+		return percolatortest.Pass
+	}
+	faults.Handle(down)
+	faults.HandleJournal(down)
+	e.set(e.client, "r", "in", "1")
+	w, _ := e.start(c, r, observers.Config{MaxAttempts: 1})
+	e.until("an attempt fails", func() bool { return w.Stats().Errors > 0 })
+	faults.Handle(nil)
+	faults.HandleJournal(nil)
+	e.idle(w)
+	if s := w.Stats(); s.Runs != 1 || s.Parked != 0 {
+		t.Fatalf("%+v, %+v", s.ObserverStats, e.parked())
 	}
 }
 

@@ -98,6 +98,6 @@ func (w *Worker) found() settle.Found {
 		if v == elsewhere && !sight.Elsewhere {
 			w.pass(n) // no one else tells the owner
 		}
-		return v != foreign && v != refused && v != full
+		return v != foreign && v != refused && v != full && v != crowded
 	}
 }

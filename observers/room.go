@@ -114,6 +114,13 @@ func (q *queue) awaitRoom(ctx context.Context) bool {
 	}
 }
 
+// hasRoom reports whether a new cell of a class has a place.
+func (q *queue) hasRoom(class entryClass) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.room.full(class)
+}
+
 // signal wakes the goroutine that waits on a channel of capacity 1.
 func signal(ch chan struct{}) {
 	select {

@@ -18,6 +18,7 @@ import (
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // A goroutine takes a run and makes attempts at it: transactions in which it calls the observer. It
@@ -170,7 +171,11 @@ func (w *Worker) commit(ctx context.Context, r *run, tx *commit.Txn, changes []C
 	notifies := tx.Notifies()
 	ts, err := tx.Commit(ctx)
 	if err != nil {
-		return w.failed(r, err, stageCommit).of(tx)
+		at := stageCommit
+		if ctx.Err() != nil {
+			at = stageLate
+		}
+		return w.failed(r, err, at).of(tx)
 	}
 	w.followLoops(r.runner, changes, ts, notifies)
 	c.runs.Add(1)
@@ -200,6 +205,7 @@ const (
 	stagePrepare  stage = iota // before the observer was called, or by no fault of its
 	stageObserver              // in the observer
 	stageCommit
+	stageLate // in the commit, when the time of the attempt was over: the observer may have taken it
 )
 
 // stageOf is where an attempt failed whose observer has returned err. Where an import has ended, or
@@ -279,8 +285,8 @@ func ofOneCell(r *run, err error) bool {
 // the same change won. In users' tables only acknowledgments have columns that begin with 0x00.
 func isAck(c percolator.Cell) bool { return strings.HasPrefix(c.Column, "\x00") }
 
-// blameless reports whether a failure says nothing about the cell or its observer: the store was
-// unreachable, or the commit was ambiguous (if it succeeded, the next attempt finds the
+// blameless reports whether a failure says nothing about the cell or its observer: the store or the
+// oracle was unreachable, or the commit was ambiguous (if it succeeded, the next attempt finds the
 // acknowledgment), or a table that it needs is being imported. An outage must not park every queued
 // cell. Any other error from the observer itself always counts.
 func blameless(err error, at stage) bool {
@@ -291,7 +297,14 @@ func blameless(err error, at stage) bool {
 		return false
 	case at == stagePrepare, errors.Is(err, percolator.ErrOutcomeUnknown):
 		return true
+	case errors.Is(err, tso.ErrUnavailable), errors.Is(err, tso.ErrNotLeader):
+		return true
 	}
-	code := status.Code(err)
-	return code == codes.Unavailable || code == codes.ResourceExhausted
+	switch status.Code(err) {
+	case codes.Unavailable, codes.ResourceExhausted:
+		return true
+	case codes.DeadlineExceeded, codes.Internal, codes.Aborted:
+		return at == stageCommit
+	}
+	return false
 }

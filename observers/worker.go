@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
@@ -150,7 +152,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopDispatch := func() {}
 	if w.unreachable.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
-		scanners.Go(func() { w.listen(ctx) })
+		for columns := range slices.Chunk(w.heard(), dispatch.ColumnsAtOnce) {
+			scanners.Go(func() { w.listen(ctx, columns) })
+		}
 		scanners.Go(func() { w.handOver(ctx) })
 		if len(w.owners.columns) > 0 {
 			scanners.Go(func() { w.listenOwned(ctx) })

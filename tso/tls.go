@@ -23,10 +23,10 @@ import (
 // in use, so that certificates rotate without a restart: a new connection uses what was in the
 // files at most Refresh ago, and existing connections go on.
 //
-// Files that cannot be used – half written, a key that does not belong to the certificate, an
-// expired certificate – change nothing: the former certificates stay in use, and the log says so
-// once. Replace files by renaming: a file of several certificates that is cut exactly between two
-// of them looks whole.
+// Files that cannot be used – half written, a key that does not belong to the certificate, one that
+// has expired or is not valid yet – change nothing: the former certificates stay in use, and the log
+// says so once. Replace files by renaming: a file of several certificates that is cut exactly
+// between two of them looks whole.
 //
 // TLS 1.3 is the minimum. Sessions are not resumed, so that every new connection is checked against
 // the present files.
@@ -259,6 +259,9 @@ func (r *tlsReloader) use(p pemFiles) error {
 		pair, err := parsePair(r.files.Cert, p)
 		if err != nil {
 			return err
+		}
+		if from := pair.Leaf.NotBefore; r.current != nil && time.Now().Before(from) {
+			return fmt.Errorf("%s is not valid before %v", r.files.Cert, from)
 		}
 		cert, expires = &pair, pair.Leaf.NotAfter
 	}

@@ -237,6 +237,25 @@ func plant(t *testing.T, creds credentials.TransportCredentials, cert testca.Cer
 	r.current = credentials.NewTLS(r.side(&pair, roots))
 }
 
+// A certificate that is not valid yet, which every client would refuse, is not used yet.
+func TestTLSUsesACertificateOnceItIsValid(t *testing.T) {
+	t.Parallel()
+	d := newTLSDir(t)
+	s := startServing(t, NewMemoryStore(), ServerConfig{Credentials: d.serverCreds(t)})
+	before, err := serial(t, s.address, d.clientCreds(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := d.clientCreds(t)
+	client.(*fileCredentials).reloader.files.Refresh = time.Hour // it has its own copy
+	ahead := d.ca.IssueAhead(t, loopback, time.Now().Add(time.Hour))
+	testca.Write(t, d.path, "server.key", ahead.Key)
+	testca.Write(t, d.path, "server.pem", ahead.PEM)
+	if got, err := serial(t, s.address, client); err != nil || got != before {
+		t.Errorf("certificate %s, %v, want %s", got, err, before)
+	}
+}
+
 // Whatever an operator leaves in the files, the former certificates stay in use, and the
 // log says so once for each state, without the contents.
 func TestTLSKeepsTheFormerCertificates(t *testing.T) {

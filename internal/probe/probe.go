@@ -253,7 +253,7 @@ func unable(err error) []health.Finding { return health.Cannot(err.Error()) }
 func outOfReach(err error) bool {
 	return slices.Contains([]codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted,
 		codes.PermissionDenied, codes.Unauthenticated, status.Code(errExhausted)}, status.Code(err)) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, tso.ErrUnavailable)
 }
 
 // stopped is the finding of a line that an error has ended: one of the store, unless it, or the way

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,6 +59,20 @@ func testAStoreOutOfReachHasNoDefect(t *testing.T) {
 				t.Errorf("%s, conditional %v: %+v", line, conditional, r.Results[0].Findings)
 			}
 		}
+	}
+}
+
+// TestAnOracleOutOfReachHasNoDefect: its errors carry no status.
+func TestAnOracleOutOfReachHasNoDefect(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Lines = []string{oracleLine}
+	s.Oracle = oracleFunc(func(context.Context) (tso.Timestamp, error) {
+		return 0, fmt.Errorf("tso: %w: no timestamp within 10s", tso.ErrUnavailable)
+	})
+	s.start(t)
+	if levels, r := s.levels(t); levels[oracleLine] != health.NotChecked {
+		t.Errorf("%+v", r.Results[0].Findings)
 	}
 }
 

@@ -80,9 +80,13 @@ func (d *Dispatcher) Left(n model.Notification) {
 	d.Hints.leave(d.Store.Background, coordination.Hint{Topic: d.Hints.topic(n.Cell.Table, n.Cell.Column), Data: encodeHint(n)})
 }
 
+// ColumnsAtOnce is how many columns a Question may name: each has two topics, and
+// coordination.Hints takes 1,024.
+const ColumnsAtOnce = 512
+
 // Question is what a worker asks other processes for.
 type Question struct {
-	Columns   []model.Cell  // Row does not matter
+	Columns   []model.Cell  // Row does not matter; at most ColumnsAtOnce
 	Worker    string        // that other workers pass notifications on to, of any columns; "": none
 	Most      int           // hints and hand-overs, 1 to 256
 	Wait      time.Duration // for the first, at most 30 s

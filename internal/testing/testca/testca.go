@@ -50,7 +50,19 @@ func New(t testing.TB) *CA {
 // Servers and clients can use it.
 func (ca *CA) Issue(t testing.TB, host string, notAfter time.Time) Cert {
 	t.Helper()
-	template := template(host, notAfter)
+	return ca.sign(t, host, template(host, notAfter))
+}
+
+// IssueAhead is Issue of a certificate that is valid from a time on, for an hour.
+func (ca *CA) IssueAhead(t testing.TB, host string, notBefore time.Time) Cert {
+	t.Helper()
+	template := template(host, notBefore.Add(time.Hour))
+	template.NotBefore = notBefore
+	return ca.sign(t, host, template)
+}
+
+func (ca *CA) sign(t testing.TB, host string, template *x509.Certificate) Cert {
+	t.Helper()
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	if ip := net.ParseIP(host); ip != nil {
 		template.IPAddresses = []net.IP{ip}
