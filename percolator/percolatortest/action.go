@@ -6,8 +6,8 @@ type Action interface{ action() }
 // Effect is an action that needs no further word from the test.
 type Effect int
 
-// What can happen to a request. A lost request or answer shows to the client as the code
-// Unavailable, at once.
+// What can happen to a request. A lost request or answer shows to the client at once, as the code
+// Unavailable, or, of the oracle, as tso.ErrUnavailable.
 const (
 	// Pass delivers the request and its answer.
 	Pass Effect = iota

@@ -3,6 +3,7 @@ package percolatortest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -216,6 +217,9 @@ func (o clientOracle) Next(ctx context.Context) (tso.Timestamp, error) {
 		ts, err := o.oracle.Next(ctx)
 		return answer{messages: []proto.Message{wrapperspb.Int64(int64(ts))}, err: err}
 	})
+	if status.Code(got.err) == codes.Unavailable { // as tso.Client says it, without a code
+		got.err = fmt.Errorf("%w: %s", tso.ErrUnavailable, status.Convert(got.err).Message())
+	}
 	if got.err != nil {
 		return 0, got.err
 	}
