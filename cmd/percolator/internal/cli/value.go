@@ -159,12 +159,9 @@ func Shown(key string) string { return text.Shown(key) }
 
 // FromShown is the name that an argument means.
 func FromShown(arg string) (string, error) {
-	if !strings.HasPrefix(arg, `"`) {
-		return arg, nil
-	}
-	key, err := strconv.Unquote(arg)
+	key, err := text.FromShown(arg)
 	if err != nil {
-		return "", Usagef("%s is not a string in quotes", arg)
+		return "", Usagef("%w", err)
 	}
 	return key, nil
 }
