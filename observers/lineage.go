@@ -40,15 +40,7 @@ type lap struct {
 }
 
 func newLineage() *lineage {
-	return &lineage{runs: newAncestors(), looping: newAncestors()}
-}
-
-func newAncestors() *simplelru.LRU[tso.Timestamp, ancestor] {
-	cache, err := simplelru.NewLRU[tso.Timestamp, ancestor](ancestorsRemembered, nil)
-	if err != nil {
-		panic(err)
-	}
-	return cache
+	return &lineage{runs: newLRU[tso.Timestamp, ancestor](ancestorsRemembered), looping: newLRU[tso.Timestamp, ancestor](ancestorsRemembered)}
 }
 
 // note remembers a run for changes, in row order, which committed at ts and notifies cells, and

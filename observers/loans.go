@@ -30,7 +30,7 @@ type loan struct {
 }
 
 func newLoans(cfg Config) loans {
-	return loans{cells: newLRU[loan](cfg.QueueLength), grace: 2 * max(0, cfg.Grace)}
+	return loans{cells: newLRU[cellKey, loan](cfg.QueueLength), grace: 2 * max(0, cfg.Grace)}
 }
 
 // has reports whether another worker was handed a notification of the cell at or above ts, and may

@@ -49,14 +49,6 @@ type loop struct {
 // loops are the cells whose runs cause each other. queue.mu guards them.
 type loops struct{ *simplelru.LRU[loopKey, loop] }
 
-func newLoops() loops {
-	cache, err := simplelru.NewLRU[loopKey, loop](loopsRemembered, nil)
-	if err != nil {
-		panic(err)
-	}
-	return loops{cache}
-}
-
 // followLoops is called when a run for changes has committed at ts, before its jobs finish.
 func (w *Worker) followLoops(rn *runner, changes []Change, ts tso.Timestamp, notifies bool) {
 	var laps []lap

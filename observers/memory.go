@@ -28,12 +28,12 @@ type memory struct {
 const finishedLimit = 8192
 
 func newMemory() memory {
-	return memory{finished: newLRU[tso.Timestamp](finishedLimit), aside: newLRU[storedStates](finishedLimit)}
+	return memory{finished: newLRU[cellKey, tso.Timestamp](finishedLimit), aside: newLRU[cellKey, storedStates](finishedLimit)}
 }
 
-// newLRU returns a cache of cells. size must be positive.
-func newLRU[V any](size int) *simplelru.LRU[cellKey, V] {
-	cache, err := simplelru.NewLRU[cellKey, V](size, nil)
+// newLRU returns a cache. size must be positive.
+func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
+	cache, err := simplelru.NewLRU[K, V](size, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -70,7 +70,7 @@ func newQueue(cfg Config, runners []*runner) *queue {
 		room:     newRoom(cfg),
 		retries:  retries{limit: max(1, cfg.Concurrency/2)},
 		memory:   newMemory(),
-		loops:    newLoops(),
+		loops:    loops{newLRU[loopKey, loop](loopsRemembered)},
 		handOver: newHandOver(cfg),
 		pauses: pauses{
 			failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},

@@ -49,7 +49,7 @@ const (
 // sightingsLimit bounds their memory.
 const sightingsLimit = 8192
 
-func newSightings() *sightings { return &sightings{cells: newLRU[sighting](sightingsLimit)} }
+func newSightings() *sightings { return &sightings{cells: newLRU[cellKey, sighting](sightingsLimit)} }
 
 // standing records a notification, and returns for how long the cell has been seen to be notified.
 func (s *sightings) standing(key cellKey, ts tso.Timestamp, grace time.Duration) time.Duration {

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -51,10 +52,7 @@ func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining
 
 // endOf is why waiting has ended: its caller's context has, or the context made of it.
 func endOf(caller, ctx context.Context) error {
-	if err := caller.Err(); err != nil {
-		return err
-	}
-	return context.Cause(ctx)
+	return cmp.Or(caller.Err(), context.Cause(ctx))
 }
 
 // lookForWork counts what is left, and reports whether anything was written meanwhile.

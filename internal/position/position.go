@@ -28,7 +28,7 @@ type Cell interface {
 // goroutine.
 type Position[T any] struct {
 	Cell   Cell
-	Encode func(T) ([]byte, error)
+	Encode func(T) []byte
 	Decode func([]byte) (T, error)
 	Stored []byte // what the cell holds; nil: nothing
 
@@ -77,12 +77,9 @@ func (p *Position[T]) Replace(ctx context.Context, next []byte) (replaced bool, 
 // judge says whether that leaves nothing to save, or refuses; else next takes its place.
 func (p *Position[T]) Save(ctx context.Context, next T, judge func(now T, there bool) (saved bool, err error)) error {
 	p.Number(&next)
-	b, err := p.Encode(next)
-	if err != nil {
-		return err
-	}
+	b := p.Encode(next)
 	var refused error
-	err = p.Try(ctx, func(ctx context.Context) error {
+	err := p.Try(ctx, func(ctx context.Context) error {
 		for {
 			replaced, now, stored, err := p.Replace(ctx, b)
 			if err != nil || replaced {
@@ -97,9 +94,7 @@ func (p *Position[T]) Save(ctx context.Context, next T, judge func(now T, there 
 			}
 			if *p.Seq(&next) <= *p.Seq(&now) {
 				p.Number(&next)
-				if b, err = p.Encode(next); err != nil {
-					return err
-				}
+				b = p.Encode(next)
 			}
 		}
 	})

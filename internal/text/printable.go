@@ -75,6 +75,18 @@ func Shown(key string) string {
 	return key
 }
 
+// FromShown is the key that Shown has made readable, or that was typed.
+func FromShown(shown string) (string, error) {
+	if !strings.HasPrefix(shown, `"`) {
+		return shown, nil
+	}
+	key, err := strconv.Unquote(shown)
+	if err != nil {
+		return "", fmt.Errorf("%s is not a string in quotes", shown)
+	}
+	return key, nil
+}
+
 // Age is a duration in its two largest units.
 func Age(d time.Duration) string {
 	d = max(0, d).Truncate(time.Second)

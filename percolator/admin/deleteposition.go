@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -48,10 +49,7 @@ var errDeletedElsewhere = errors.New("another call has finished the deletion")
 // newDeletePosition is that of the deletion of these cells. Keys and names may be too long for a
 // row of percolator_meta, so their hash names it.
 func newDeletePosition(s *store.Store, table string, rows model.Range, columns []string) deletePosition {
-	cells, err := json.Marshal([][]byte{[]byte(table), []byte(rows.Start), []byte(rows.End)})
-	if err != nil {
-		panic(err) // bytes always marshal
-	}
+	cells := layout.JSON([][]byte{[]byte(table), []byte(rows.Start), []byte(rows.End)})
 	for _, c := range columns { // which hold no 0x00
 		cells = append(append(cells, 0), c...)
 	}
@@ -79,9 +77,9 @@ func decodeDeleteCell(v []byte) (at deleteCell, err error) {
 	return at, nil
 }
 
-func (c deleteCell) encode() ([]byte, error) {
+func (c deleteCell) encode() []byte {
 	c.RowKey = []byte(c.Row)
-	return json.Marshal(c)
+	return layout.JSON(c)
 }
 
 // claim takes up the deletion of these cells that has started in the table's life, or begins one.
@@ -101,11 +99,7 @@ func (p *deletePosition) claim(ctx context.Context, before tso.Timestamp) error 
 			}
 			p.at = deleteCell{DeleteProgress: DeleteProgress{Before: before}, ID: own, Life: p.life}
 			p.Number(&p.at)
-			next, err := p.Encode(p.at)
-			if err == nil {
-				_, err = p.Cell.Replace(ctx, stored, next)
-			}
-			if err != nil {
+			if _, err := p.Cell.Replace(ctx, stored, p.Encode(p.at)); err != nil {
 				return err
 			} // stored, or overtaken: see which
 		}

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -33,12 +32,8 @@ const (
 
 // save stores at as JSON.
 func (p walkPosition) save(ctx context.Context, at any) error {
-	v, err := json.Marshal(at)
-	if err != nil {
-		return err
-	}
 	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, positionColumn, store.MetaTimestamp, v)
+	mut.Put(layout.MetaFamily, positionColumn, store.MetaTimestamp, layout.JSON(at))
 	return p.Store.Mutate(ctx, model.MetaTable, p.Row, mut)
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -88,8 +89,8 @@ var errForm = errors.New("the form is not complete")
 func cellOf(r *http.Request) (cell percolator.Cell, ts tso.Timestamp, err error) {
 	cell.Table = r.PostForm.Get("table")
 	var errs [3]error
-	cell.Row, errs[0] = fromShown(r.PostForm.Get("row"))
-	cell.Column, errs[1] = fromShown(r.PostForm.Get("column"))
+	cell.Row, errs[0] = text.FromShown(r.PostForm.Get("row"))
+	cell.Column, errs[1] = text.FromShown(r.PostForm.Get("column"))
 	n, parsing := strconv.ParseInt(r.PostForm.Get("ts"), 10, 64)
 	errs[2] = parsing
 	if err := errors.Join(errs[:]...); err != nil || cell.Table == "" || cell.Row == "" || n <= 0 {
@@ -127,7 +128,7 @@ func (h *Handler) findParked(ctx context.Context, r *http.Request) (p observers.
 	if p.Cell, p.Through, err = cellOf(r); err != nil {
 		return p, false, err
 	}
-	if p.Observer, err = fromShown(r.PostForm.Get("observer")); err != nil || p.Observer == "" {
+	if p.Observer, err = text.FromShown(r.PostForm.Get("observer")); err != nil || p.Observer == "" {
 		return p, false, errForm
 	}
 	for row, err := range h.admin.ScanPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row)) {

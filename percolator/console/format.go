@@ -13,18 +13,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// fromShown is a key that was typed or that a form sends back.
-func fromShown(text string) (string, error) {
-	if !strings.HasPrefix(text, `"`) {
-		return text, nil
-	}
-	key, err := strconv.Unquote(text)
-	if err != nil {
-		return "", fmt.Errorf("%s begins with a quote, but is not a string as Go writes it", text)
-	}
-	return key, nil
-}
-
 // formatDuration shows a time span with two or three digits.
 func formatDuration(d time.Duration) string {
 	switch s := d.Seconds(); {

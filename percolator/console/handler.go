@@ -51,21 +51,17 @@ func NewHandler(c *percolator.Client, cfg Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newHandler(c, cfg, newClientSource(c, cfg))
+	return newHandler(c, cfg, newClientSource(c, cfg)), nil
 }
 
-func newHandler(c *percolator.Client, cfg Config, src source) (*Handler, error) {
-	pages, err := newViews()
-	if err != nil {
-		return nil, err
-	}
+func newHandler(c *percolator.Client, cfg Config, src source) *Handler {
 	h := &Handler{
-		c: c, admin: admin.New(c), cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: pages,
+		c: c, admin: admin.New(c), cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: newViews(),
 		streams: make(chan struct{}, MaxStreams),
 	}
 	h.lifetime, h.end = context.WithCancel(context.Background())
 	h.mux = h.routes()
-	return h, nil
+	return h
 }
 
 // Close ends the poll and the live pages, and waits for them. Later requests get the status 503.

@@ -147,10 +147,7 @@ func inBubbleWith(t *testing.T, interval time.Duration, src *fakeSource, f func(
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := newHandler(client, cfg, src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := newHandler(client, cfg, src)
 		f(t, h, src)
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -168,10 +165,7 @@ func TestOnePollForAllViewers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				src := new(fakeSource)
 				cfg, _ := Config{}.withDefaults()
-				h, err := newHandler(client, cfg, src)
-				if err != nil {
-					t.Fatal(err)
-				}
+				h := newHandler(client, cfg, src)
 				var all []*viewer
 				for range viewers {
 					all = append(all, watch(h, pageOverview))

@@ -64,7 +64,7 @@ func (h *Handler) showRow(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) inspect(ctx context.Context, p *rowPage) error {
-	key, err := fromShown(p.Key)
+	key, err := text.FromShown(p.Key)
 	if err != nil || key == "" {
 		return fmt.Errorf("%w: a row is needed", errForm)
 	}
@@ -116,13 +116,13 @@ const browsedRows = 50
 
 // browse lists rows by a prefix of their keys, behind the row after.
 func (h *Handler) browse(ctx context.Context, p *rowPage, after string) error {
-	prefix, err := fromShown(p.Key)
+	prefix, err := text.FromShown(p.Key)
 	if err != nil {
 		return errForm
 	}
 	r := percolator.Prefix(prefix)
 	if after != "" {
-		last, err := fromShown(after)
+		last, err := text.FromShown(after)
 		if err != nil {
 			return errForm
 		}

@@ -110,7 +110,7 @@ func TestAsOf(t *testing.T) {
 func TestShownAndBack(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"plain", "", `"quoted"`, "a b", "\x00ack\x00index\x00c", "é", "\xff", "<script>", "\u202e"} {
-		if got, err := fromShown(text.Shown(key)); got != key || err != nil {
+		if got, err := text.FromShown(text.Shown(key)); got != key || err != nil {
 			t.Errorf("%q is shown as %s, which is %q (%v)", key, text.Shown(key), got, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -42,7 +41,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies should pass events on at once
-	e := newEvents(r, w)
+	e := &events{r.Context(), w, http.NewResponseController(w)}
 	if err := e.begin(); err != nil || r.Method == http.MethodHead {
 		return
 	}
@@ -127,10 +126,6 @@ type events struct {
 	rc  *http.ResponseController
 }
 
-func newEvents(r *http.Request, w http.ResponseWriter) *events {
-	return &events{r.Context(), w, http.NewResponseController(w)}
-}
-
 // begin sends the headers. The server's own deadlines are meant for answers that end; a stream has
 // one for each event.
 func (e *events) begin() error {
@@ -146,13 +141,7 @@ func (e *events) write(data []byte, format string, args ...any) error {
 	if err := e.ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
-		return err
-	}
-	if _, err := e.w.Write(data); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(e.w, "\n\n"); err != nil {
+	if _, err := fmt.Fprintf(e.w, format+"%s\n\n", append(args, data)...); err != nil {
 		return err
 	}
 	return e.rc.Flush()

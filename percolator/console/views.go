@@ -26,32 +26,15 @@ type views struct {
 	version string // of all files' contents: part of their paths, so browsers cache them
 }
 
-// newViews parses the templates: "layout" around "main", which each page defines.
-func newViews() (*views, error) {
-	version, err := hashFiles()
-	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
+// newViews parses the templates: "layout" around "main", which each page defines. They are part of
+// the program, so nothing but an edit of them can make this panic.
+func newViews() *views {
+	v := &views{pages: map[string]*template.Template{}, version: hashFiles()}
+	shared := template.Must(template.New("").Funcs(functions(v.version)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/list.html"))
+	for _, t := range append([]tab{{Name: "problem"}}, tabs...) {
+		v.pages[t.Name] = template.Must(template.Must(shared.Clone()).ParseFS(files, "templates/"+t.Name+".html"))
 	}
-	v := &views{pages: map[string]*template.Template{}, version: version}
-	shared, err := template.New("").Funcs(functions(version)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/list.html")
-	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
-	}
-	names := []string{"problem"}
-	for _, t := range tabs {
-		names = append(names, t.Name)
-	}
-	for _, name := range names {
-		t, err := shared.Clone()
-		if err == nil {
-			t, err = t.ParseFS(files, "templates/"+name+".html")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("console: %w", err)
-		}
-		v.pages[name] = t
-	}
-	return v, nil
+	return v
 }
 
 func functions(version string) template.FuncMap {
@@ -112,16 +95,18 @@ func (v *views) serveAsset(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-func hashFiles() (string, error) {
+func hashFiles() string {
 	sum := sha256.New()
 	err := fs.WalkDir(files, "assets", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := files.ReadFile(name)
-		_, _ = fmt.Fprintf(sum, "%s %d\n", name, len(content)) // a hash takes everything
-		_, _ = sum.Write(content)
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(content), content) // a hash takes everything
 		return err
 	})
-	return hex.EncodeToString(sum.Sum(nil)[:8]), err
+	if err != nil {
+		panic(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }

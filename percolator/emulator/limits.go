@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"cmp"
+
 	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc/codes"
@@ -82,19 +84,13 @@ func (l limits) checkRead(r *btpb.ReadRowsRequest) error {
 }
 
 func (l limits) checkConditional(r *btpb.CheckAndMutateRowRequest) error {
-	if err := l.checkRowKey(r.RowKey); err != nil {
-		return err
-	}
-	if err := l.checkFilter(r.PredicateFilter); err != nil {
+	if err := cmp.Or(l.checkRowKey(r.RowKey), l.checkFilter(r.PredicateFilter)); err != nil {
 		return err
 	}
 	if len(r.TrueMutations)+len(r.FalseMutations) == 0 {
 		return refused("the request has no mutations")
 	}
-	if err := l.checkMutations(r.TrueMutations); err != nil {
-		return err
-	}
-	return l.checkMutations(r.FalseMutations)
+	return cmp.Or(l.checkMutations(r.TrueMutations), l.checkMutations(r.FalseMutations))
 }
 
 func (l limits) checkRows(entries []*btpb.MutateRowsRequest_Entry) error {

@@ -29,13 +29,7 @@ func defaultRules() rules {
 
 // check refuses a request, as far as it can be judged without the data.
 func (r rules) check(ctx context.Context, req any) error {
-	if err := r.authorize(ctx, req); err != nil {
-		return err
-	}
-	if err := r.checkProfile(req); err != nil {
-		return err
-	}
-	return r.limits.check(req)
+	return cmp.Or(r.authorize(ctx, req), r.checkProfile(req), r.limits.check(req))
 }
 
 // AppProfile is what an app profile allows.

@@ -18,6 +18,7 @@ import (
 	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -184,18 +185,6 @@ func kindName(t reflect.Type) string {
 	return t.Kind().String()
 }
 
-// unquoted is a name of which the file has perhaps the form in Go's quotes.
-func unquoted(text string) (string, error) {
-	if !strings.HasPrefix(text, `"`) {
-		return text, nil
-	}
-	name, err := strconv.Unquote(text)
-	if err != nil {
-		return "", fmt.Errorf("%s is not a string in quotes", text)
-	}
-	return name, nil
-}
-
 // each is a list of what of gives for every element.
 func each[S, T any](list []S, of func(S) T) []T {
 	out := make([]T, len(list))
@@ -207,8 +196,8 @@ func each[S, T any](list []S, of func(S) T) []T {
 
 func (f schemaFile) schema() (*percolator.Schema, error) {
 	var failed error
-	name := func(field, text string) string {
-		key, err := unquoted(text)
+	name := func(field, shown string) string {
+		key, err := text.FromShown(shown)
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("%s: %w", field, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -36,10 +37,7 @@ type record struct {
 	Held     tso.Timestamp `json:"held"` // its timestamp, at or below Position
 }
 
-func (r record) encode() ([]byte, error) {
-	b, err := json.Marshal(r)
-	return store.Comparable(b), err
-}
+func (r record) encode() []byte { return store.Comparable(layout.JSON(r)) }
 
 // stored keeps the position of a watcher with a name, and the hold beneath it. The hold goes first:
 // one for the new position is there before the record names it, and the former one goes afterwards.

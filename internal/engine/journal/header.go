@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/engine/layout"
 )
 
 // maxHeaderBytes bounds a header: a session has at most 64 bytes.
@@ -16,11 +18,7 @@ type header struct {
 }
 
 func encodeHeader(session string, opened time.Time) []byte {
-	b, err := json.Marshal(header{session, opened.UTC()})
-	if err != nil {
-		panic(err) // only for a year beyond 9999
-	}
-	return b
+	return layout.JSON(header{session, opened.UTC()})
 }
 
 func decodeHeader(b []byte) (h header, err error) {

@@ -54,11 +54,7 @@ func EncodeObserverState(s model.ObserverState) []byte {
 	for _, name := range s.Observers {
 		st.Observers = append(st.Observers, []byte(name))
 	}
-	b, err := json.Marshal(st)
-	if err != nil {
-		panic(err) // only for a year beyond 9999
-	}
-	return b
+	return JSON(st)
 }
 
 // DecodeObserverState fills in what the stored value says.

@@ -2,7 +2,6 @@ package meta
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -97,19 +97,6 @@ func (w *Watcher) ForgetColumn(ctx context.Context, c DroppedColumn) error {
 		return m, true
 	})
 	return err
-}
-
-func (d Drops) encode() []byte {
-	b, err := json.Marshal(d)
-	if err != nil {
-		panic(err) // names, booleans and integers always marshal
-	}
-	return b
-}
-
-func decodeDrops(b []byte) (d Drops, err error) {
-	err = json.Unmarshal(b, &d)
-	return d, err
 }
 
 // without is d but for the tables that s has.
@@ -231,7 +218,7 @@ func (m State) roomForDrops(drops []string) error {
 	for _, name := range slices.Concat(m.Schema.Dropping, drops) {
 		all[name] = Drop{At: tso.MaxTimestamp, Exists: true}
 	}
-	return m.roomFor(columnDropped, all.encode(), "it remembers every name of a table that was dropped until one of that name is created, so create tables under such names")
+	return m.roomFor(columnDropped, layout.JSON(all), "it remembers every name of a table that was dropped until one of that name is created, so create tables under such names")
 }
 
 // CloseIndexes closes for reads the indexes of tables that s keeps without them, and returns their

@@ -43,11 +43,7 @@ type Repair struct {
 
 // Encode returns the bytes of the fence's cell.
 func (f Fence) Encode() []byte {
-	b, err := json.Marshal(f)
-	if err != nil {
-		panic(err) // only for a year beyond 9999
-	}
-	return b
+	return layout.JSON(f)
 }
 
 func decodeFence(b []byte) (*Fence, error) {

@@ -2,7 +2,6 @@ package meta
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -34,11 +33,6 @@ func bounded(gaps []Gap) []Gap {
 		gaps[maxGaps-1].After = over[len(over)-1].After
 	}
 	return gaps[:min(len(gaps), maxGaps)]
-}
-
-func decodeGaps(b []byte) (gaps []Gap, err error) {
-	err = json.Unmarshal(b, &gaps)
-	return gaps, err
 }
 
 // InGap returns the gap that a snapshot lies in.
@@ -82,12 +76,8 @@ func (w *Watcher) LiftRepair(ctx context.Context, m State, now tso.Timestamp) (l
 			gaps = append(gaps, g)
 		}
 	}
-	b, err := json.Marshal(bounded(gaps))
-	if err != nil {
-		return false, err
-	}
 	mut := store.NewMutation(4)
-	mut.Put(layout.MetaFamily, columnGaps, store.MetaTimestamp, b)
+	mut.Put(layout.MetaFamily, columnGaps, store.MetaTimestamp, layout.JSON(bounded(gaps)))
 	mut.Put(layout.MetaFamily, metaSafe, store.MetaTimestamp, encodeTimestamp(r.Floor))
 	mut.Put(layout.MetaFamily, metaNow, store.MetaTimestamp, encodeTimestamp(now))
 	m.reopenImports(r.To, mut)

@@ -62,11 +62,7 @@ const (
 
 // Encode returns the bytes of the cell.
 func (i Import) Encode() []byte {
-	b, err := json.Marshal(i)
-	if err != nil {
-		panic(err) // only for a year beyond 9999
-	}
-	return b
+	return layout.JSON(i)
 }
 
 // stored is the cell as a write leaves it.

@@ -2,12 +2,12 @@ package meta
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -22,16 +22,7 @@ type IndexStates map[string]model.IndexState
 
 // Encode returns the bytes of ColumnIndexes.
 func (s IndexStates) Encode() []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // names, booleans and integers always marshal
-	}
-	return b
-}
-
-func decodeIndexStates(b []byte) (s IndexStates, err error) {
-	err = json.Unmarshal(b, &s)
-	return s, err
+	return layout.JSON(s)
 }
 
 // after is the states once next has replaced old, the schema of s. An index is ready at once only

@@ -2,7 +2,6 @@ package meta
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,19 +31,6 @@ const columnJournal = "journal"
 //	      that no one commits any more, with or without entries.
 //	on    again: as if it had never been there. A sweep that began before ends without effect, since
 //	      each building of the journal has a name.
-
-func encodeJournalState(s model.JournalState) []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a name and an integer always marshal
-	}
-	return b
-}
-
-func decodeJournalState(b []byte) (s model.JournalState, err error) {
-	err = json.Unmarshal(b, &s)
-	return s, err
-}
 
 // buildingJournal is the state of a journal that lacks what is older.
 func buildingJournal() model.JournalState { return model.JournalState{Building: uuid.NewString()} }

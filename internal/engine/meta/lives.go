@@ -1,11 +1,11 @@
 package meta
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -39,19 +39,6 @@ type Life struct {
 	Import tso.Timestamp `json:",omitempty"` // Import.Since of the table
 }
 
-func (l Lives) encode() []byte {
-	b, err := json.Marshal(l)
-	if err != nil {
-		panic(err) // names and integers always marshal
-	}
-	return b
-}
-
-func decodeLives(b []byte) (l Lives, err error) {
-	err = json.Unmarshal(b, &l)
-	return l, err
-}
-
 // observedKey is the key of a column as one that is observed. No table has a name that begins with
 // a colon.
 func observedKey(table, column string) string { return ":" + columnKey(table, column) }
@@ -66,7 +53,7 @@ func (m State) ended(names ...string) Lives {
 	for _, name := range names {
 		out[name] = m.Version + 1
 	}
-	if len(out.encode()) > maxCellBytes {
+	if len(layout.JSON(out)) > maxCellBytes {
 		out = Lives{anyName: m.Version + 1}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -141,19 +142,19 @@ func (m *State) decode(column string, value []byte) (err error) {
 	case column == metaSchema:
 		m.Schema, err = catalog.DecodeSchema(value)
 	case column == ColumnIndexes:
-		m.Indexes, err = decodeIndexStates(value)
+		err = json.Unmarshal(value, &m.Indexes)
 	case column == ColumnFence:
 		m.Fence, err = decodeFence(value)
 	case column == columnJournal:
-		m.Journal, err = decodeJournalState(value)
+		err = json.Unmarshal(value, &m.Journal)
 	case column == columnDropped:
-		m.Dropped, err = decodeDrops(value)
+		err = json.Unmarshal(value, &m.Dropped)
 	case column == columnLives:
-		m.Lives, err = decodeLives(value)
+		err = json.Unmarshal(value, &m.Lives)
 	case column == columnTiming:
 		m.Timing, err = decodeTiming(value)
 	case column == columnGaps:
-		m.Gaps, err = decodeGaps(value)
+		err = json.Unmarshal(value, &m.Gaps)
 	case column == ColumnVersion:
 		m.Version, err = decodeUint64(value)
 	case column == metaSafe:
@@ -209,13 +210,13 @@ func (m State) replace(ctx context.Context, s *store.Store, next State) (applied
 		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, catalog.EncodeSchema(next.Schema))
 	}
 	if next.Journal != m.Journal {
-		mut.Put(layout.MetaFamily, columnJournal, store.MetaTimestamp, encodeJournalState(next.Journal))
+		mut.Put(layout.MetaFamily, columnJournal, store.MetaTimestamp, layout.JSON(next.Journal))
 	}
 	if !maps.Equal(next.Dropped, m.Dropped) {
-		mut.Put(layout.MetaFamily, columnDropped, store.MetaTimestamp, next.Dropped.encode())
+		mut.Put(layout.MetaFamily, columnDropped, store.MetaTimestamp, layout.JSON(next.Dropped))
 	}
 	if !maps.Equal(next.Lives, m.Lives) {
-		mut.Put(layout.MetaFamily, columnLives, store.MetaTimestamp, next.Lives.encode())
+		mut.Put(layout.MetaFamily, columnLives, store.MetaTimestamp, layout.JSON(next.Lives))
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))

@@ -53,7 +53,7 @@ func TestCellsOfTheMetaRowHaveALimit(t *testing.T) {
 		},
 		columnLives: {
 			func(name string) State { return State{Lives: Lives{name: 1}} },
-			func(m State) []byte { return m.Lives.encode() },
+			func(m State) []byte { return layout.JSON(m.Lives) },
 		},
 	} {
 		of := func(bytes int) State {
@@ -127,7 +127,7 @@ func schemaOf(t testing.TB, bytes int) *model.Schema {
 func TestLivesBeyondTheLimitAllEnd(t *testing.T) {
 	t.Parallel()
 	for more, forgets := range map[int]bool{0: false, 1: true} {
-		frame := len(Lives{"": 3, "t": 8}.encode())
+		frame := len(layout.JSON(Lives{"": 3, "t": 8}))
 		long := strings.Repeat("n", maxCellBytes-frame+more)
 		m := State{Version: 7, Lives: Lives{long: 3}}
 		next := State{Version: 8, Lives: m.ended("t")}
@@ -136,12 +136,12 @@ func TestLivesBeyondTheLimitAllEnd(t *testing.T) {
 				t.Errorf("%d bytes beyond the limit: the life of %.20q has ended: %v", more, name, ended)
 			}
 		}
-		if size := len(next.Lives.encode()); size > maxCellBytes || forgets != (size < 100) {
+		if size := len(layout.JSON(next.Lives)); size > maxCellBytes || forgets != (size < 100) {
 			t.Errorf("%d bytes beyond the limit: %d bytes", more, size)
 		}
 		last := State{Version: 9, Lives: next.ended("u")}
 		if last.LifeOfTable("u") == next.LifeOfTable("u") || (last.LifeOfTable("t") == next.LifeOfTable("t")) != forgets {
-			t.Errorf("%d bytes beyond the limit: the next drop leaves lives of %d bytes", more, len(last.Lives.encode()))
+			t.Errorf("%d bytes beyond the limit: the next drop leaves lives of %d bytes", more, len(layout.JSON(last.Lives)))
 		}
 	}
 }

@@ -39,12 +39,8 @@ func ProposeTiming(ctx context.Context, project, instance string, t model.Timing
 	if err != nil || known.Timing == t {
 		return err
 	}
-	value, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
 	mut := store.NewMutation(1)
-	mut.Put(layout.MetaFamily, columnTiming, store.MetaTimestamp, value)
+	mut.Put(layout.MetaFamily, columnTiming, store.MetaTimestamp, layout.JSON(t))
 	return s.Mutate(ctx, model.MetaTable, RowKey, mut)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -33,11 +34,7 @@ type collectorCell struct {
 
 func (st collectorCell) encode() []byte {
 	st.RowKey = []byte(st.Row)
-	b, err := json.Marshal(st)
-	if err != nil {
-		panic(err) // strings and numbers always marshal
-	}
-	return b
+	return layout.JSON(st)
 }
 
 func decodeCollectorCell(b []byte) (st collectorCell, err error) {

@@ -69,11 +69,7 @@ type streamRows struct {
 func (sh *share) encode() []byte {
 	kept := *sh
 	kept.Streams = slices.DeleteFunc(slices.Clone(sh.Streams), func(st streamRows) bool { return len(st.Rows) == 0 })
-	b, err := json.Marshal(kept)
-	if err != nil {
-		panic(err) // strings and numbers always marshal
-	}
-	return b
+	return layout.JSON(kept)
 }
 
 func decodeShare(column string, b []byte) (sh share, err error) {

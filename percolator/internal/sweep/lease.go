@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator/internal/gc"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -35,11 +36,7 @@ type place struct {
 
 func (c cell) encode() []byte {
 	c.RowKey = []byte(c.Row)
-	b, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // strings and numbers always marshal
-	}
-	return b
+	return layout.JSON(c)
 }
 
 func decodeCell(b []byte) (c cell, err error) {

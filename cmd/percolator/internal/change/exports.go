@@ -48,7 +48,6 @@ func NewExportsLs() *cobra.Command {
 	limit, queue := 100, ""
 	cmd := &cobra.Command{
 		Use:     "ls TABLE",
-		Args:    cli.Takes(1, 1),
 		PreRunE: func(*cobra.Command, []string) error { return cli.NotNegative("limit", limit) },
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			out := struct {
@@ -149,8 +148,8 @@ type doLetter func(l exportqueue.DeadLetter, ctx context.Context, tx *percolator
 // command does something with what was chosen. It asks the question before, unless that is "".
 func (f *letterFlags) command(verb, did, question string, do doLetter) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     verb + " TABLE [LETTER…]",
-		PreRunE: f.check,
+		Use:  verb + " TABLE [LETTER…]",
+		Args: f.check,
 		RunE: f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			if question != "" {
 				if err := f.consent.Ask(ctx, cmd, "%s", question); err != nil {

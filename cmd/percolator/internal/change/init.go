@@ -28,8 +28,7 @@ func NewInit() *cobra.Command {
 	var schema string
 	var protect cli.Protection
 	cmd := &cobra.Command{
-		Use:  "init",
-		Args: cli.NoArgs,
+		Use: "init",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cmp.Or(f.Choose(cmd), protect.Check()); err != nil {
 				return err

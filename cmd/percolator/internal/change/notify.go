@@ -23,8 +23,8 @@ func (f *parkedFlags) command(
 	verb, did, question string, do func(ctx context.Context, c *percolator.Client, p observers.Parked) error,
 ) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     verb + " [TABLE ROW COLUMN OBSERVER]",
-		PreRunE: f.check,
+		Use:  verb + " [TABLE ROW COLUMN OBSERVER]",
+		Args: f.check,
 		RunE: f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			chosen, err := f.choose(ctx, c, args)
 			if err != nil {

@@ -26,8 +26,7 @@ type waitJSON struct {
 func NewNotifyWait() *cobra.Command {
 	var f cli.QueryFlags
 	cmd := &cobra.Command{
-		Use:  "wait",
-		Args: cli.NoArgs,
+		Use: "wait",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			return waitIdle(ctx, cmd, c, f.Output)
 		}),

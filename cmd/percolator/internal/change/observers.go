@@ -80,7 +80,6 @@ func NewObserversBackfill() *cobra.Command {
 	f := walkFlags{awaited: true}
 	cmd := &cobra.Command{
 		Use:  "backfill TABLE COLUMN OBSERVER",
-		Args: cli.Takes(3, 3),
 		RunE: f.run("notified", (*admin.Admin).BackfillObserver),
 	}
 	f.add(cmd)
@@ -91,8 +90,7 @@ func NewObserversForget() *cobra.Command {
 	var f walkFlags
 	var yes bool
 	cmd := &cobra.Command{
-		Use:  "forget TABLE COLUMN OBSERVER",
-		Args: cli.Takes(3, 3),
+		Use: "forget TABLE COLUMN OBSERVER",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			return cli.Ask(cmd.Context(), cmd, yes || f.opts.DryRun, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
 		},

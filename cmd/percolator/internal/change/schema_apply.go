@@ -28,8 +28,7 @@ type applyFlags struct {
 func NewSchemaApply() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
-		Use:  "apply FILE",
-		Args: cli.Takes(1, 1),
+		Use: "apply FILE",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(f.Check(), f.protect.Check(), cli.AboveZero("timeout", f.Oracle.Timeout)); err != nil {
 				return err

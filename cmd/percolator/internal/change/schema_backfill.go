@@ -39,8 +39,7 @@ func NewSchemaBackfill() *cobra.Command {
 	var f cli.QueryFlags
 	var opts admin.BackfillOptions
 	cmd := &cobra.Command{
-		Use:  "backfill TABLE INDEX",
-		Args: cli.Takes(2, 2),
+		Use: "backfill TABLE INDEX",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			report, err := backfillIndex(ctx, cmd, c, args[0], args[1], opts)
 			if err != nil {

@@ -145,8 +145,7 @@ func printPlan(w io.Writer, plan model.SchemaPlan) {
 func NewSchemaDiff() *cobra.Command {
 	var f schemaFlags
 	cmd := &cobra.Command{
-		Use:  "diff FILE",
-		Args: cli.Takes(1, 1),
+		Use: "diff FILE",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := cli.ReadSchema(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {

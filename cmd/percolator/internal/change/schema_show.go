@@ -47,8 +47,7 @@ func NewSchemaShow() *cobra.Command {
 	var ddl bool
 	var name string
 	cmd := &cobra.Command{
-		Use:  "show",
-		Args: cli.NoArgs,
+		Use: "show",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ddl {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(spannerstore.Statements(), ";\n\n")+";")

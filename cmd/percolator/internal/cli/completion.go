@@ -11,6 +11,7 @@ import (
 func NewCompletion() *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion SHELL",
+		Args:      cobra.ArbitraryArgs, // RunE says which
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -21,14 +21,14 @@ func (f *WatchFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.every, "watch", 0, "print again after this pause, until interrupted; on a terminal in place of what stood there")
 	cmd.Flags().Lookup("watch").NoOptDefVal = watchEvery.String()
 	args := cmd.Args
+	if args == nil {
+		args = countArgs
+	}
 	cmd.Args = func(cmd *cobra.Command, given []string) error {
 		for _, arg := range given { // pflag takes it for an argument, as the value may be left out
 			if _, err := time.ParseDuration(arg); err == nil && cmd.Flags().Changed("watch") {
 				return Usagef("--watch takes its pause with an equals sign: --watch=%s", arg)
 			}
-		}
-		if args == nil {
-			return nil
 		}
 		return args(cmd, given)
 	}

@@ -5,9 +5,9 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"math"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,7 +55,7 @@ row and a column takes that too, in one argument.
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Args = knownCommand
-	takeCells(root)
+	takeArgs(root)
 	completeNoFiles(root)
 	return root
 }
@@ -124,26 +124,20 @@ func Parent(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// NoArgs is the Args of a command without arguments.
-func NoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+// countArgs is the Args of a command that has no other: it takes as many as its usage names, where
+// those in brackets may be left out, and the last may be repeated if it ends with an ellipsis.
+func countArgs(cmd *cobra.Command, args []string) error {
+	usage, _, _ := strings.Cut(cmd.Use, " --") // what follows is of a flag
+	most := strings.Count(usage, " ")
+	least := most - strings.Count(usage, "[")
+	switch {
+	case most == 0 && len(args) > 0:
+		return Usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
+	case len(args) < least, len(args) > most && !strings.Contains(usage, "…"):
+		return Usagef("usage: %s %s (%s --help)", cmd.Parent().CommandPath(), cmd.Use, cmd.CommandPath())
 	}
-	return Usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
+	return nil
 }
-
-// Takes is the Args of a command with least to most arguments.
-func Takes(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
-			return Usagef("usage: %s %s (%s --help)", cmd.Parent().CommandPath(), cmd.Use, cmd.CommandPath())
-		}
-		return nil
-	}
-}
-
-// AnyNumber is how many arguments a command takes that has no limit.
-const AnyNumber = math.MaxInt
 
 // NotNegative refuses values of a flag below 0.
 func NotNegative[N int | time.Duration](flag string, n N) error {

@@ -121,11 +121,14 @@ func ColumnHint(c *percolator.Client, table, column string) string {
 // writtenCell is a row or a cell as messages write it: documents/"com.example/"/"title".
 var writtenCell = regexp.MustCompile(`^([\w-]+)/("(?:[^"\\]|\\.)*")(?:/("(?:[^"\\]|\\.)*"))?$`)
 
-// takeCells lets the commands below parent that take a table, a row and perhaps a column take what
-// a message writes, in one argument.
-func takeCells(parent *cobra.Command) {
+// takeArgs has the commands below parent take what their usage names. Those that take a table, a
+// row and perhaps a column take what a message writes too, in one argument.
+func takeArgs(parent *cobra.Command) {
 	for _, cmd := range parent.Commands() {
-		takeCells(cmd)
+		takeArgs(cmd)
+		if cmd.Args == nil {
+			cmd.Args = countArgs
+		}
 		if !strings.Contains(cmd.Use, "TABLE ROW") {
 			continue
 		}
@@ -156,12 +159,9 @@ func Shown(key string) string { return text.Shown(key) }
 
 // FromShown is the name that an argument means.
 func FromShown(arg string) (string, error) {
-	if !strings.HasPrefix(arg, `"`) {
-		return arg, nil
-	}
-	key, err := strconv.Unquote(arg)
+	key, err := text.FromShown(arg)
 	if err != nil {
-		return "", Usagef("%s is not a string in quotes", arg)
+		return "", Usagef("%w", err)
 	}
 	return key, nil
 }

@@ -40,8 +40,7 @@ func NewVersion() *cobra.Command {
 	var output Output
 	var short bool
 	cmd := &cobra.Command{
-		Use:  "version",
-		Args: NoArgs,
+		Use: "version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if short {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildVersion())

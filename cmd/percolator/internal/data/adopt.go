@@ -55,8 +55,7 @@ func NewAdopt() *cobra.Command {
 	var source importSource
 	var opts adopt.CompareOptions
 	cmd := &cobra.Command{
-		Use:  "adopt TABLE --from bigtable:TABLE --map FILE",
-		Args: cli.Takes(1, 1),
+		Use: "adopt TABLE --from bigtable:TABLE --map FILE",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := source.check(); err != nil {
 				return err

@@ -39,8 +39,7 @@ func NewDelRange() *cobra.Command {
 	var opts admin.DeleteOptions
 	var all, yes bool
 	cmd := &cobra.Command{
-		Use:  "del-range TABLE [COLUMN…]",
-		Args: cli.Takes(1, cli.AnyNumber),
+		Use: "del-range TABLE [COLUMN…]",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := which.rows(); err != nil {
 				return err

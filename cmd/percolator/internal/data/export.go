@@ -20,8 +20,7 @@ func NewExport() *cobra.Command {
 	var at cli.AsOf
 	var part int64
 	cmd := &cobra.Command{
-		Use:  "export TABLE DEST [COLUMN…]",
-		Args: cli.Takes(2, cli.AnyNumber),
+		Use: "export TABLE DEST [COLUMN…]",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
 			o.Table, o.Columns, o.PartBytes = args[0], args[2:], part<<20
 			if o.AsOf, err = at.Timestamp(ctx, c); err != nil {

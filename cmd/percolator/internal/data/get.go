@@ -26,8 +26,7 @@ func NewGet() *cobra.Command {
 	var at cli.AsOf
 	var raw bool
 	cmd := &cobra.Command{
-		Use:  "get TABLE ROW [COLUMN…]",
-		Args: cli.Takes(2, cli.AnyNumber),
+		Use: "get TABLE ROW [COLUMN…]",
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if raw && len(args) != 3 {
 				return cli.Usagef("--raw needs exactly one column")

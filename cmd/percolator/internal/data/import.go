@@ -34,8 +34,7 @@ type importFlags struct {
 func NewImport() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use:  "import TABLE --from SOURCE",
-		Args: cli.Takes(1, 1),
+		Use: "import TABLE --from SOURCE",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.bulk.Table = args[0]
 			if f.abort {

@@ -112,8 +112,7 @@ func NewScan() *cobra.Command {
 	var at cli.AsOf
 	var what scanFlags
 	cmd := &cobra.Command{
-		Use:  "scan TABLE [COLUMN…]",
-		Args: cli.Takes(1, cli.AnyNumber),
+		Use: "scan TABLE [COLUMN…]",
 		PreRunE: func(*cobra.Command, []string) error {
 			_, err := what.rows()
 			return err

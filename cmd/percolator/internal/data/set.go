@@ -18,7 +18,8 @@ func NewSet() *cobra.Command {
 	var form cli.ValueFlags
 	var insert bool
 	cmd := &cobra.Command{
-		Use: "set TABLE ROW COLUMN [VALUE]",
+		Use:  "set TABLE ROW COLUMN [VALUE]",
+		Args: cobra.ArbitraryArgs, // RunE counts them, as a flag may take the place of one
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed("file")
 			if len(args) != 4 && !(len(args) == 3 && given) || len(args) == 4 && given {
@@ -74,8 +75,7 @@ func commitOne(cmd *cobra.Command, f cli.QueryFlags, cell []string, write func(*
 func NewDel() *cobra.Command {
 	var f cli.QueryFlags
 	cmd := &cobra.Command{
-		Use:  "del TABLE ROW COLUMN",
-		Args: cli.Takes(3, 3),
+		Use: "del TABLE ROW COLUMN",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return commitOne(cmd, f, args, func(tx *percolator.Txn, _ cli.Types, cell percolator.Cell) error { return tx.Delete(cell) })
 		},

@@ -34,7 +34,6 @@ func NewWatch() *cobra.Command {
 	var f watchFlags
 	cmd := &cobra.Command{
 		Use:     "watch TABLE [COLUMN…]",
-		Args:    cli.Takes(1, cli.AnyNumber),
 		PreRunE: func(*cobra.Command, []string) error { return cli.NotNegative("limit", f.limit) },
 		RunE:    f.query.Run(f.run, cli.Reading),
 	}

@@ -29,7 +29,6 @@ func New() *cobra.Command {
 	var f devFlags
 	cmd := &cobra.Command{
 		Use:  "dev",
-		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return dev(cmd, f) },
 	}
 	f.add(cmd)

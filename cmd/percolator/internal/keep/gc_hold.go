@@ -59,8 +59,7 @@ func findHold(ctx context.Context, c *percolator.Client, id string) (model.Hold,
 func NewHoldLs() *cobra.Command {
 	var f cli.ListFlags
 	cmd := &cobra.Command{
-		Use:  "ls",
-		Args: cli.NoArgs,
+		Use: "ls",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			holds, err := admin.New(c).Holds(ctx)
 			if err != nil {
@@ -81,8 +80,7 @@ func NewHoldTake() *cobra.Command {
 	var reason string
 	var forBackup, replicated bool
 	cmd := &cobra.Command{
-		Use:  "take",
-		Args: cli.NoArgs,
+		Use: "take",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			typed := cmd.Flags().Changed
 			switch {
@@ -130,7 +128,6 @@ func NewHoldExtend() *cobra.Command {
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use:     "extend ID",
-		Args:    cli.Takes(1, 1),
 		PreRunE: func(*cobra.Command, []string) error { return cli.AboveZero("ttl", ttl) },
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			h, err := findHold(ctx, c, args[0])
@@ -158,8 +155,7 @@ func NewHoldRelease() *cobra.Command {
 	var f cli.QueryFlags
 	var consent cli.Consent
 	cmd := &cobra.Command{
-		Use:  "release ID",
-		Args: cli.Takes(1, 1),
+		Use: "release ID",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			h, err := findHold(ctx, c, args[0])
 			if err != nil {

@@ -25,7 +25,6 @@ func NewGCRun() *cobra.Command {
 	var f gcRunFlags
 	cmd := &cobra.Command{
 		Use:     "run",
-		Args:    cli.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.keep.Check() },
 		RunE:    f.Run(f.collect, f.keep.Configure),
 	}

@@ -59,7 +59,6 @@ func NewGCStatus() *cobra.Command {
 	var keep cli.Retention
 	cmd := &cobra.Command{
 		Use:     "status",
-		Args:    cli.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return keep.Check() },
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			out, err := readGC(ctx, c)

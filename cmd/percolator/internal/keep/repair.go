@@ -32,8 +32,7 @@ type repairFlags struct {
 func NewRepair() *cobra.Command {
 	var f repairFlags
 	cmd := &cobra.Command{
-		Use:  "repair",
-		Args: cli.NoArgs,
+		Use: "repair",
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if f.to == "" || strings.HasPrefix(f.to, "now") {
 				return cli.Usagef("--to is needed: the timestamp that percolator gc hold take --for-backup printed")

@@ -53,8 +53,7 @@ func NewSweep() *cobra.Command {
 	var f cli.QueryFlags
 	rowsPerSecond := 0
 	cmd := &cobra.Command{
-		Use:  "sweep",
-		Args: cli.NoArgs,
+		Use: "sweep",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			if err := cli.AboveZero("rows-per-second", rowsPerSecond); err != nil {
 				return err

@@ -35,8 +35,7 @@ func NewCapacity() *cobra.Command {
 	var f capacityFlags
 	var sources bool
 	cmd := &cobra.Command{
-		Use:  "capacity",
-		Args: cli.NoArgs,
+		Use: "capacity",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, workloads, err := f.read(cmd.Context())
 			if err != nil {

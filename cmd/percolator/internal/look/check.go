@@ -102,8 +102,7 @@ func NewCheck() *cobra.Command {
 	var f checkFlags
 
 	cmd := &cobra.Command{
-		Use:  "check",
-		Args: cli.NoArgs,
+		Use: "check",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			known := checkNames()
 			if f.live.on {

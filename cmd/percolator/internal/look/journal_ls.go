@@ -27,8 +27,7 @@ type journalFlags struct {
 func NewJournalLs() *cobra.Command {
 	var f journalFlags
 	cmd := &cobra.Command{
-		Use:  "ls",
-		Args: cli.NoArgs,
+		Use: "ls",
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if f.stream == "" && cmd.Flags().Changed("from") {
 				return cli.Usagef("--from is for --stream")

@@ -58,7 +58,6 @@ func NewLocksResolve() *cobra.Command {
 	var f resolveFlags
 	cmd := &cobra.Command{
 		Use:     "resolve [TABLE [ROW]]",
-		Args:    cli.Takes(0, 2),
 		PreRunE: func(*cobra.Command, []string) error { return cli.NotNegative("older-than", f.opts.OlderThan) },
 		RunE:    f.Run(f.resolve),
 	}

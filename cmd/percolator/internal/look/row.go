@@ -20,8 +20,7 @@ func NewRow() *cobra.Command {
 	var journal bool
 	opts := admin.InspectOptions{Versions: 20}
 	cmd := &cobra.Command{
-		Use:  "row TABLE ROW",
-		Args: cli.Takes(2, 2),
+		Use: "row TABLE ROW",
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			opts.Columns, err = cli.Names(columns)
 			return err

@@ -33,8 +33,7 @@ func NewSchemaVerify() *cobra.Command {
 	var at cli.AsOf
 	var opts admin.VerifyIndexOptions
 	cmd := &cobra.Command{
-		Use:  "verify TABLE INDEX",
-		Args: cli.Takes(2, 2),
+		Use: "verify TABLE INDEX",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
 			if opts.Timestamp, err = at.Timestamp(ctx, c); err != nil {
 				return err

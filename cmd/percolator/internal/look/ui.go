@@ -41,7 +41,6 @@ func NewUI() *cobra.Command {
 	var f uiFlags
 	cmd := &cobra.Command{
 		Use:  "ui",
-		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveUI(cmd, f) },
 	}
 	f.add(cmd)

@@ -43,8 +43,7 @@ type workerJSON struct {
 func NewWorkersLs() *cobra.Command {
 	var f cli.ListFlags
 	cmd := &cobra.Command{
-		Use:  "ls",
-		Args: cli.NoArgs,
+		Use: "ls",
 		RunE: f.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			seen, err := admin.New(c).Workers(ctx)
 			if err != nil {

@@ -15,7 +15,6 @@ func NewNext() *cobra.Command {
 	var f cli.OracleFlags
 	cmd := &cobra.Command{
 		Use:  "next",
-		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return next(cmd, f) },
 	}
 	f.Add(cmd, 10*time.Second)

@@ -30,8 +30,7 @@ const farAhead = time.Hour
 func NewRaise() *cobra.Command {
 	var f raiseFlags
 	cmd := &cobra.Command{
-		Use:  "raise",
-		Args: cli.NoArgs,
+		Use: "raise",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.store.Choose(cmd); err != nil {
 				return err

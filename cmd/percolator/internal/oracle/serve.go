@@ -36,7 +36,6 @@ func NewServe() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:  "serve",
-		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, f) },
 	}
 	f.store.Add(cmd)

@@ -21,7 +21,6 @@ func NewStatus() *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:  "status",
-		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return showStatus(cmd, f, output) },
 	}
 	f.Add(cmd, 3*time.Second)
