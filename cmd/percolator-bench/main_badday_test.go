@@ -11,7 +11,7 @@ func TestBenchBadDay(t *testing.T) {
 	t.Parallel()
 	r := measured(t, "bad-day", "--short")
 	parts := r.Table("parts").Rows
-	kinds := []string{"quiet", "silent", "reset", "GOAWAY", "conditional", "conditional", "reads", "reads", "bulk", "bulk", "everything", "everything",
+	kinds := []string{"quiet", "silent", "quiet", "reset", "GOAWAY", "conditional", "conditional", "reads", "reads", "bulk", "bulk", "everything", "everything",
 		"full", "slow", "away", "CPU", "callers", "oracle", "quiet"}
 	if len(parts) != len(kinds) {
 		t.Fatalf("%d parts", len(parts))

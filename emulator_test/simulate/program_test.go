@@ -23,7 +23,7 @@ func TestSeedRepeatsAnEpisode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program of its own")
 	}
-	f := &flags{seed: 77, size: 1000, scheduler: seeded}
+	f := &flags{seed: 77, size: 1000, scheduler: seeded, stuckAfter: 1 << 40}
 	f.buildOnly = filepath.Join(t.TempDir(), "program")
 	var err error
 	if f.program, err = f.build(t.Context(), t.TempDir()); err != nil {

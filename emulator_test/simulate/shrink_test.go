@@ -26,7 +26,7 @@ echo '{"Episode":7,"Report":{"Problems":'$problems',"History":{},"Faults":{"proc
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := &flags{program: program, seed: 1, size: 1200, faults: "some", shrinkFor: 1 << 40}
+	f := &flags{program: program, seed: 1, size: 1200, faults: "some", shrinkFor: 1 << 40, stuckAfter: 1 << 40}
 	var out strings.Builder
 	f.shrink(t.Context(), &out, told{Episode: 7, Report: &simulation.Report{
 		History: &history.Report{}, Faults: map[string]int{"process killed": 1, "process stopped": 2, "store: late": 3},
@@ -42,7 +42,7 @@ func TestShrinkEndsInTime(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ctx := range map[string]context.Context{"no time": t.Context(), "ended": ended} {
-		f := &flags{program: "/nonexistent", size: 1200}
+		f := &flags{program: "/nonexistent", size: 1200, stuckAfter: 1 << 40}
 		if name == "ended" {
 			f.shrinkFor = 1 << 40
 		}
