@@ -25,7 +25,7 @@ func (w *world) rebuildIndex(p *process) {
 		err := w.rebuild(p.ctx, p)
 		if errors.Is(err, admin.ErrHeld) { // by holds, some of which last for long
 			w.work.WaitForCards()
-			every, held = held, min(held+held/4, rebuildEvery)
+			every, held = held, min(held+held/4, rebuildEvery/4)
 			continue
 		}
 		if every, held = rebuildEvery, dropEvery; err == nil || p.ctx.Err() != nil {
