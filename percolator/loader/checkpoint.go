@@ -62,7 +62,10 @@ func openCheckpoint(ctx context.Context, a *admin.Admin, name string, anew func(
 	c = &checkpoint{name: name, owner: rand.Text(), cell: position.Position[record]{
 		Cell: savedCell{a, name}, Seq: func(r *record) *int64 { return &r.Seq }, Decode: decodeRecord,
 		Encode: func(r record) []byte {
-			b, _ := json.Marshal(r) // numbers, names and bytes always marshal
+			b, err := json.Marshal(r)
+			if err != nil {
+				panic(err) // numbers, names and bytes always marshal
+			}
 			return b
 		},
 	}}
