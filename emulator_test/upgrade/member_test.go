@@ -68,7 +68,7 @@ func openBoard(t *testing.T, path string) *board {
 const (
 	lockTTL   = 2 * time.Second
 	stepLimit = 5 * time.Second
-	limit     = 5 * time.Minute // of the test, and of each process
+	limit     = 20 * time.Minute // of each process: clients live as long as the test
 )
 
 func configure(cfg *percolator.Config) { cfg.LockTTL, cfg.Retention = lockTTL, time.Minute }

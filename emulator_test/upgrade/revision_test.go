@@ -117,7 +117,7 @@ func run(t *testing.T, dir string, words ...string) string {
 
 func command(t *testing.T, dir string, words ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), stalled)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = dir
