@@ -71,7 +71,7 @@ benchstat:
 .PHONY: parquet
 parquet:
 	npm install --silent --prefix $(BIN)/readers hyparquet@1 hyparquet-compressors@1 @duckdb/node-api@1.5.6-r.1
-	go test ./cmd/percolator/internal/export -run 'TestHyparquet|TestDuckDB' -export.readers $(abspath $(BIN)/readers)
+	go test ./percolator/export -run 'TestHyparquet|TestDuckDB' -export.readers $(abspath $(BIN)/readers)
 
 # Histories under faults, checked. SOAK is how long.
 SOAK ?= 10m

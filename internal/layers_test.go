@@ -31,20 +31,20 @@ var below = []string{"tso", "percolator/model", "internal/catalog", "internal/em
 
 // onTop use what programs use, percolator and percolator/admin, and nothing of the engine.
 var onTop = []string{
-	"cmd", "observers/combinequeue", "observers/exportqueue", "percolator/backup", "percolator/console", "percolator/loader",
-	"percolator/schemafile",
+	"cmd", "observers/combinequeue", "observers/exportqueue", "percolator/backup", "percolator/console", "percolator/export",
+	"percolator/loader", "percolator/schemafile",
 }
 
 // exceptions are those of onTop that need something of the engine.
 var exceptions = map[string]string{
-	"cmd/percolator/internal/export": "internal/engine/store",      // reads in the background
-	"percolator/console":             "internal/engine/membership", // the report of its own process
+	"percolator/export":  "internal/engine/store",      // reads in the background
+	"percolator/console": "internal/engine/membership", // the report of its own process
 }
 
 // linked are the only packages, with those below them, that link something large.
 var linked = map[string][]string{
 	"cloud.google.com/go/spanner":        {"tso/spannerstore", "cmd/percolator"},
-	"github.com/parquet-go/parquet-go":   {"cmd/percolator"},
+	"github.com/parquet-go/parquet-go":   {"internal/formats", "percolator/export", "cmd/percolator"},
 	"sigs.k8s.io/yaml":                   {"percolator/schemafile", "percolator/adopt", "cmd/percolator"},
 	"github.com/spf13/cobra":             {"cmd/percolator"},
 	"go.opentelemetry.io/otel/exporters": {"internal/serve/exporters", "cmd/percolator"},

@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
-	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
-	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/export"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
-	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/export"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/cmd/percolator/internal/export"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/export"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

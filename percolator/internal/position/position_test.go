@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gopercolator/percolator/internal/position"
+	"github.com/gopercolator/percolator/percolator/internal/position"
 )
 
 // place is a position of a test.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gopercolator/percolator/cmd/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/formats"
 )
 
 // file writes the rows of one range, to one file after another.
