@@ -48,7 +48,7 @@ func (out adoptJSON) print(w io.Writer) {
 		}
 		t.Flush()
 	}
-	_, _ = fmt.Fprintf(w, "%d rows with %d cells were compared: %d cells differed, %d were mended, %d cannot be stored\n", out.Rows, out.Cells, out.Differ, out.Mended, out.Invalid)
+	_, _ = fmt.Fprintf(w, "%d rows with %d cells were compared: %s differed, %d were mended, %d cannot be stored\n", out.Rows, out.Cells, cli.Counted(out.Differ, "cell"), out.Mended, out.Invalid)
 }
 
 func NewAdopt() *cobra.Command {
