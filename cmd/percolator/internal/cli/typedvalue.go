@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -113,11 +114,14 @@ type ValueJSON struct {
 }
 
 // typedJSON is a number for int64, ordered_int64 and float64, true or false, the JSON of json, and
-// a string otherwise. Bytes that are not UTF-8, and what is not of the type, are Base64.
+// a string otherwise. Bytes that are not UTF-8, what is not of the type, and documents that other
+// parsers refuse are Base64.
 func typedJSON(t percolator.Type, value []byte) ValueJSON {
 	text, err := t.Format(value)
 	switch {
 	case err != nil || !utf8.ValidString(text):
+		return ValueJSON{Base64: &value}
+	case t == percolator.TypeJSON && !formats.Embeddable([]byte(text)):
 		return ValueJSON{Base64: &value}
 	case t != percolator.TypeBytes && t != percolator.TypeString && t != percolator.TypeTime && json.Valid([]byte(text)):
 		// NaN is no JSON.

@@ -17,8 +17,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ShownName is "" for no name.
-// Shown is a name as it is shown.
+// ShownName is a name as it is shown, and "" for none.
 func ShownName(name string) string {
 	if name == "" {
 		return ""

@@ -44,7 +44,7 @@ func (out adoptJSON) print(w io.Writer) {
 			if d.Reason != "" {
 				what += ": " + cli.Shown(d.Reason)
 			}
-			t.Row(cli.Shown(d.Row), cli.Shown(d.Column), what)
+			t.Row(d.Row, d.Column, what)
 		}
 		t.Flush()
 	}
@@ -99,7 +99,7 @@ func compare(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tabl
 		if len(out.List) == shownDifferences {
 			return
 		}
-		of := differenceJSON{Row: d.Cell.Row, Column: d.Cell.Column, Kind: d.Kind}
+		of := differenceJSON{Row: cli.Shown(d.Cell.Row), Column: cli.ShownName(d.Cell.Column), Kind: d.Kind}
 		if d.Err != nil {
 			of.Reason = d.Err.Error()
 		}

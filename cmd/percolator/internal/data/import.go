@@ -128,7 +128,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 		out.Time = r.Since.Time()
 	}
 	for _, d := range r.Table.Findings {
-		out.Duplicates = append(out.Duplicates, importDuplicate{d.Index, d.Row, d.Other})
+		out.Duplicates = append(out.Duplicates, importDuplicate{d.Index, cli.Shown(d.Row), cli.Shown(d.Other)})
 	}
 	switch {
 	case err == nil:
@@ -164,7 +164,7 @@ func (out importJSON) print(w io.Writer) {
 	if len(out.Duplicates) > 0 {
 		t := cli.NewTable(w, "INDEX", "ROW", "SAME VALUE AS")
 		for _, d := range out.Duplicates {
-			t.Row(cli.Shown(d.Index), cli.Shown(d.Row), cli.Shown(d.Other))
+			t.Row(cli.Shown(d.Index), d.Row, d.Other)
 		}
 		t.Flush()
 		return
