@@ -223,7 +223,7 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 		return err
 	}
 	if at := slices.Index(found, true); at >= 0 {
-		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables", names[at], model.ErrNotEmpty)
+		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables: restore into another instance, or delete the rows (percolator del-range), and restore once the retention has passed since (an hour, unless the workers have another one) and a collection after it has removed them (percolator gc run)", names[at], model.ErrNotEmpty)
 	}
 	return nil
 }
