@@ -28,6 +28,9 @@ func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.tryPlace(ctx); err != nil {
+		return nil, err
+	}
 	hold, ts, missed, err := r.takeHold(ctx, schema)
 	if err != nil {
 		return nil, err
@@ -50,6 +53,17 @@ func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 		}
 	}
 	return p, err
+}
+
+// tryPlace writes something that goes again, so that a place without room, or without the right to
+// write, shows before the wait for a hold.
+func (r *run) tryPlace(ctx context.Context) error {
+	const name, size = "room", 1 << 20
+	if err := put(ctx, r.store, name, make([]byte, size)); err != nil {
+		return err
+	}
+	_ = r.store.Delete(ctx, name) // it is in nobody's way
+	return nil
 }
 
 // chosen is the schema of the backup, without what is being dropped.
