@@ -130,12 +130,12 @@ func SetOf(names []string) map[string]bool {
 func (c *Catalog) UnknownTable(table string) error {
 	hint := text.DidYouMean(table, c.tableNames()...)
 	hint = cmp.Or(hint, "; percolator schema apply, or CreateSchema, adds it")
-	return unknownName{fmt.Errorf("percolator: table %q: %w: it is not in the schema%s", table, model.ErrSchemaMismatch, hint)}
+	return unknownName{fmt.Errorf("percolator: table %.64q: %w: it is not in the schema%s", table, model.ErrSchemaMismatch, hint)}
 }
 
 // Unobserved is ErrSchemaMismatch for a column that the table does not observe.
 func (t *TableInfo) Unobserved(column string) error {
-	return fmt.Errorf("percolator: table %q: %w: column %q is not observed%s", t.Name, model.ErrSchemaMismatch, column, text.DidYouMean(column, t.Observed...))
+	return fmt.Errorf("percolator: table %q: %w: column %.64q is not observed%s", t.Name, model.ErrSchemaMismatch, column, text.DidYouMean(column, t.Observed...))
 }
 
 func (c *Catalog) tableNames() (names []string) {

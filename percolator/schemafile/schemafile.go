@@ -215,7 +215,7 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil && failed == nil {
-			failed = fmt.Errorf("%s: %w", field, err)
+			failed = fmt.Errorf("%s: %.64q is not a duration such as 720h", field, text)
 		}
 		return d
 	}
