@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -63,13 +64,7 @@ func (r *modelRow) mutation() *store.Mutation {
 
 func (r *modelRow) sort() {
 	slices.SortFunc(r.items, func(a, b layout.Item) int {
-		if c := strings.Compare(a.Family, b.Family); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Column, b.Column); c != 0 {
-			return c
-		}
-		return int(b.Timestamp - a.Timestamp)
+		return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Column, b.Column), cmp.Compare(b.Timestamp, a.Timestamp))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -33,10 +34,7 @@ type Stream struct {
 // ReadRows reads rows of a stream by their numbers; those that are gone are missing.
 func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (rows []StreamRow, err error) {
 	for chunk := range slices.Chunk(seqs, store.RequestRows) {
-		keys := make([]string, len(chunk))
-		for i, seq := range chunk {
-			keys[i] = id.key(seq)
-		}
+		keys := ordered.Map(chunk, id.key)
 		var bad error
 		err := s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
 			r, err := decodeRow(row)
@@ -58,10 +56,7 @@ func ReadSome(ctx context.Context, s *store.Store, id StreamID, seqs []uint64, n
 		return nil, 0, nil
 	}
 	seqs = seqs[:min(len(seqs), store.RequestRows)]
-	keys := make([]string, len(seqs))
-	for i, seq := range seqs {
-		keys[i] = id.key(seq)
-	}
+	keys := ordered.Map(seqs, id.key)
 	read = len(seqs)
 	var bad error
 	err = s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
@@ -298,11 +293,7 @@ func WriteLow(ctx context.Context, s *store.Store, low map[StreamID]uint64) erro
 
 // Forget deletes rows of a stream.
 func Forget(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) error {
-	keys := make([]string, len(seqs))
-	for i, seq := range seqs {
-		keys[i] = id.key(seq)
-	}
-	return EraseRows(ctx, s, keys)
+	return EraseRows(ctx, s, ordered.Map(seqs, id.key))
 }
 
 // EraseRows deletes rows of percolator_journal.

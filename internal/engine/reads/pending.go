@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -51,11 +52,7 @@ func (r *Reader) PendingPages(ctx context.Context, table string, keys model.Rang
 }
 
 func pendingIn(table string, page store.Page) []model.Pending {
-	rows := make([]model.Pending, len(page.Rows))
-	for i, row := range page.Rows {
-		rows[i] = layout.DecodePending(table, row)
-	}
-	return rows
+	return ordered.Map(page.Rows, func(row layout.Row) model.Pending { return layout.DecodePending(table, row) })
 }
 
 // WrittenSince reports whether any transaction has committed a write to the table at or after ts.

@@ -22,6 +22,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -84,11 +85,7 @@ func (l *Looker) Look(ctx context.Context, items []Item) ([]Result, error) {
 	defer cancel()
 	checks, asked := newChecks(items), time.Now()
 	err := l.run(ctx, checks, asked)
-	results := make([]Result, len(checks))
-	for i, c := range checks {
-		results[i] = c.result
-	}
-	return results, err
+	return ordered.Map(checks, func(c *check) Result { return c.result }), err
 }
 
 // run takes checks through the steps.

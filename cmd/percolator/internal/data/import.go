@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // ProbedRows is how many rows are checked before the table is closed.
@@ -122,13 +123,11 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	end()
 	out := importJSON{
 		Table: f.bulk.Table, Source: name, Resumed: r.Resumed, Rows: r.Table.Rows, Cells: r.Table.Cells, Bytes: r.Table.Bytes, Entries: r.Table.Entries,
-		Skipped: skipped, Hash: fmt.Sprintf("%016x", r.Source.Hash), Since: int64(r.Since), Seconds: time.Since(began).Seconds(), Duplicates: []importDuplicate{},
+		Skipped: skipped, Hash: fmt.Sprintf("%016x", r.Source.Hash), Since: int64(r.Since), Seconds: time.Since(began).Seconds(),
+		Duplicates: cli.Array(r.Table.Findings, func(d model.ImportFinding) importDuplicate { return importDuplicate{d.Index, d.Row, d.Other} }),
 	}
 	if r.Since != 0 {
 		out.Time = r.Since.Time()
-	}
-	for _, d := range r.Table.Findings {
-		out.Duplicates = append(out.Duplicates, importDuplicate{d.Index, d.Row, d.Other})
 	}
 	switch {
 	case err == nil:

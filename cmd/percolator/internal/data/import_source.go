@@ -138,11 +138,7 @@ func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
 }
 
 func importRow(row formats.Row) loader.Row {
-	out := loader.Row{Row: row.Key, Cells: make([]loader.Cell, len(row.Cells))}
-	for i, cell := range row.Cells {
-		out.Cells[i] = loader.Cell(cell)
-	}
-	return out
+	return loader.Row{Row: row.Key, Cells: cli.Array(row.Cells, func(cell formats.Cell) loader.Cell { return loader.Cell(cell) })}
 }
 
 // plainTable is a plain Bigtable table with its mapping.

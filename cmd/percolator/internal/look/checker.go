@@ -62,9 +62,7 @@ func (x *checker) askTables(ctx context.Context) ([]checkedTable, error) {
 		if !stored.Schema.DisableJournal {
 			tables = append(tables, checkedTable{name: model.JournalTable})
 		}
-		for _, name := range cli.StoredTables(stored.Schema) {
-			tables = append(tables, checkedTable{name: name})
-		}
+		tables = append(tables, cli.Array(cli.StoredTables(stored.Schema), func(name string) checkedTable { return checkedTable{name: name} })...)
 	}
 	admin, err := bigtable.NewAdminClient(ctx, x.flags.Project, x.flags.Instance, cli.BigtableOptions(ctx)...)
 	if err != nil {
