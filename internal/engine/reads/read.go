@@ -47,8 +47,8 @@ type Reader struct {
 
 // New returns a reader over the given layers.
 func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg store.Settings) *Reader {
-	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: newPredictor()}
-	r.batch = newReadBatcher(r)
+	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: &predictor{stats: map[readShape]*shapeStats{}}}
+	r.batch = &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
 	r.policy.first, r.policy.probe = firstTrial, probeRows
 	return r
 }
