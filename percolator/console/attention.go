@@ -43,7 +43,7 @@ func concerns(st *state, now time.Time) (list []concern) {
 		}
 	}
 	walked := st.now(st.Pending.At) // most of what the walk found is gone since
-	found(pageOracle, health.Oracle(ordered.Map(st.Oracle.Value, oracleServer.health)))
+	found(pageOracle, health.Oracle(ordered.Map(st.Oracle.Value, func(s oracleServer) health.OracleServer { return s.OracleServer })))
 	found(pageObservers, st.Pending.Value.waiting(walked, st.Processes.Value))
 	found(pageLocks, st.Pending.Value.stranded(walked))
 	found(pageObservers, letterFindings(st.Letters.Value, st.now(st.Letters.At)), st.untaken())
