@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -138,10 +139,7 @@ func keepSaving(ctx context.Context, moved <-chan struct{}, every time.Duration,
 			stop(err)
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(every):
-		}
+		_ = retry.Sleep(ctx, every)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // countdownEvery is the pause between two lines of a countdown that no terminal shows.
@@ -53,12 +55,7 @@ func (c *Countdown) Begin(d time.Duration) {
 func (c *Countdown) Wait(ctx context.Context, d time.Duration) error {
 	c.Begin(d)
 	defer c.end()
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return retry.Sleep(ctx, d)
 }
 
 // count writes what is left until the wait has ended or quit is closed. A line that is true for

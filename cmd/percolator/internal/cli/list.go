@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -59,9 +60,7 @@ func (f *WatchFlag) again(list action) action {
 				}
 				printError(cmd.ErrOrStderr(), err)
 			}
-			select {
-			case <-time.After(f.every):
-			case <-ctx.Done():
+			if retry.Sleep(ctx, f.every) != nil {
 				return nil
 			}
 		}
