@@ -26,6 +26,14 @@ func BigtableNames(t model.Table) []string {
 	return append([]string{t.Name}, ordered.Map(t.Indexes, func(ix model.Index) string { return IndexTable(t.Name, ix) })...)
 }
 
+// AllTables lists the Bigtable tables that carry s.
+func AllTables(s *model.Schema) (names []string) {
+	for _, t := range s.Tables {
+		names = append(names, BigtableNames(t)...)
+	}
+	return names
+}
+
 // IndexTable is the Bigtable table of an index on table.
 func IndexTable(table string, ix model.Index) string { return table + "." + ix.Name }
 
