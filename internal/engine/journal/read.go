@@ -183,21 +183,10 @@ const shardsAtOnce = 8
 
 // headers reads the headers of streams.
 func headers(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
-	return func(yield func(layout.Row, error) bool) {
-		from := model.Prefix(string([]byte{headerShard}))
-		size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
-		for page, err := range s.NewPass(model.JournalTable, from, store.JournalCells(), size).Pages(ctx) {
-			if err != nil {
-				yield(layout.Row{}, err)
-				return
-			}
-			for _, row := range page.Rows {
-				if !yield(row, nil) {
-					return
-				}
-			}
-		}
-	}
+	from := model.Prefix(string([]byte{headerShard}))
+	size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
+	pages := s.NewPass(model.JournalTable, from, store.JournalCells(), size).Pages(ctx)
+	return store.Each(pages, func(page store.Page) ([]layout.Row, error) { return page.Rows, nil })
 }
 
 // firstRows reads the first row of each stream in a range that has rows. It skips from one to the

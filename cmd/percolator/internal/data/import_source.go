@@ -128,11 +128,7 @@ func jsonLines(t *formats.Table, lines io.Reader) iter.Seq2[formats.Row, error] 
 func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
 	return loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
-			for row, err := range rows {
-				if !yield(importRow(row), err) {
-					return
-				}
-			}
+			rows(func(row formats.Row, err error) bool { return yield(importRow(row), err) })
 		}
 	}, nil)
 }
