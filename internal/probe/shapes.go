@@ -246,7 +246,9 @@ func refusal(what string, err error) (differs string, _ error) {
 func difference(got, want []layout.Item, most int) string {
 	left := slices.Clone(want)
 	for _, it := range got {
-		at := slices.IndexFunc(left, func(w layout.Item) bool { return sameItem(w, it) })
+		at := slices.IndexFunc(left, func(w layout.Item) bool {
+			return w.Family == it.Family && w.Column == it.Column && w.Timestamp == it.Timestamp && bytes.Equal(w.Value, it.Value)
+		})
 		if at < 0 {
 			return fmt.Sprintf("it answers %s %q@%d = %q, once too often", it.Family, it.Column, it.Timestamp, it.Value)
 		}
@@ -262,8 +264,4 @@ func difference(got, want []layout.Item, most int) string {
 		return fmt.Sprintf("it answers %d cells of %d; %s %q@%d is missing, say", len(got), most, left[0].Family, left[0].Column, left[0].Timestamp)
 	}
 	return ""
-}
-
-func sameItem(a, b layout.Item) bool {
-	return a.Family == b.Family && a.Column == b.Column && a.Timestamp == b.Timestamp && bytes.Equal(a.Value, b.Value)
 }

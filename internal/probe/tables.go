@@ -114,7 +114,8 @@ func (p *probe) remove(ctx context.Context) Result {
 	if len(leftovers) > 0 {
 		out = append(out, health.Fine("removed what crashed runs have left: %s", strings.Join(leftovers, ", "))...)
 	}
-	return Result{scratchTables, health.ElseFine(out, "created and removed: %s", strings.Join(removed, ", ")), p.meter.line()}
+	sent, _ := p.meter.line()
+	return Result{scratchTables, health.ElseFine(out, "created and removed: %s", strings.Join(removed, ", ")), sent}
 }
 
 // removeCost is also of repetitions.
