@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,13 +178,8 @@ func (l *Looker) storedTables(ctx context.Context, checks []*check) (map[string]
 	return stored, nil
 }
 
-func tablesOf(rows []model.JournalName) (names []string) {
-	for _, r := range rows {
-		if len(names) == 0 || names[len(names)-1] != r.Table {
-			names = append(names, r.Table)
-		}
-	}
-	return names
+func tablesOf(rows []model.JournalName) []string {
+	return slices.Compact(ordered.Map(rows, func(r model.JournalName) string { return r.Table }))
 }
 
 // decideAll decides the transactions, and up to where their notifications reach.

@@ -211,12 +211,10 @@ func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *pe
 	if err != nil {
 		return err
 	}
-	text := "table %s has no unfinished import\n"
+	text := fmt.Sprintf("table %s has no unfinished import", cli.Shown(f.bulk.Table))
 	if aborted {
-		text = "the import into table %s was aborted, and %d rows removed\n"
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), text, cli.Shown(f.bulk.Table), removed)
-		return err
+		text = fmt.Sprintf("the import into table %s was aborted, and %d rows removed", cli.Shown(f.bulk.Table), removed)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), text, cli.Shown(f.bulk.Table))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 	return err
 }

@@ -242,7 +242,10 @@ func printNamed(w io.Writer, found []admin.FoundEntry, all bool) {
 }
 
 func stateOf(n admin.FoundEntry) string {
-	return map[bool]string{true: "settled", false: "not settled"}[n.Settled]
+	if n.Settled {
+		return "settled"
+	}
+	return "not settled"
 }
 
 // namedInJSON is what "row --journal" has found.
