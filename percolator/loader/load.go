@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -139,7 +138,10 @@ func keepSaving(ctx context.Context, moved <-chan struct{}, every time.Duration,
 			stop(err)
 			return
 		}
-		_ = retry.Sleep(ctx, every)
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
 	}
 }
 

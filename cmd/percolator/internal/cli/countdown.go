@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/gopercolator/percolator/internal/engine/retry"
 )
 
 // countdownEvery is the pause between two lines of a countdown that no terminal shows.
@@ -55,7 +53,17 @@ func (c *Countdown) Begin(d time.Duration) {
 func (c *Countdown) Wait(ctx context.Context, d time.Duration) error {
 	c.Begin(d)
 	defer c.end()
-	return retry.Sleep(ctx, d)
+	return Sleep(ctx, d)
+}
+
+// Sleep waits for d, or returns the context's error as soon as it ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // count writes what is left until the wait has ended or quit is closed. A line that is true for

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -60,7 +59,7 @@ func (f *WatchFlag) again(list action) action {
 				}
 				printError(cmd.ErrOrStderr(), err)
 			}
-			if retry.Sleep(ctx, f.every) != nil {
+			if Sleep(ctx, f.every) != nil {
 				return nil
 			}
 		}

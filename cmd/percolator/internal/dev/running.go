@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 )
 
 // strangersGone is how long after a crash programs that live on may still send what belongs to
@@ -39,7 +39,7 @@ func afterCrash(ctx context.Context, path string, logger *slog.Logger) error {
 		return nil
 	}
 	logger.Warn("the process before this one did not end in order: waiting until programs that live on cannot finish what is lost; better restart them", "for", left.Round(time.Second))
-	return retry.Sleep(ctx, left)
+	return cli.Sleep(ctx, left)
 }
 
 func markRunning(path string) (*runningMark, error) {
