@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -70,10 +71,7 @@ func (e *NotIdleError) named() string {
 	if len(e.Cells) == 0 {
 		return ""
 	}
-	var shown []string
-	for _, c := range e.Cells[:min(len(e.Cells), unfinishedShown)] {
-		shown = append(shown, c.String())
-	}
+	shown := ordered.Map(e.Cells[:min(len(e.Cells), unfinishedShown)], UnfinishedCell.String)
 	text := "; among them " + strings.Join(shown, ", ")
 	if len(e.Cells) > unfinishedShown {
 		text += " and others"

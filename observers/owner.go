@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -66,10 +67,7 @@ func (o *owners) fingerprint() string {
 	if len(o.columns) == 0 {
 		return ""
 	}
-	var names []Column
-	for _, c := range o.columns {
-		names = append(names, Column{c.Table, string('0'+byte(c.owned)) + c.Name})
-	}
+	names := ordered.Map(o.columns, func(c *column) Column { return Column{c.Table, string('0'+byte(c.owned)) + c.Name} })
 	return fingerprintOf(names)
 }
 

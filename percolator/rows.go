@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // Rows reads and writes rows of one table as structs of type T, each field of which is a column. It
@@ -191,11 +192,7 @@ func (r Rows[T]) checkTypes(by any) error {
 }
 
 func (r Rows[T]) names() []string {
-	names := make([]string, len(r.columns))
-	for i, col := range r.columns {
-		names[i] = col.name
-	}
-	return names
+	return ordered.Map(r.columns, func(col rowColumn) string { return col.name })
 }
 
 // decode sets the fields of a row to the values of its columns, nil for absence, and reports

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -76,11 +77,7 @@ func validateDeclarations(t *model.Table) error {
 }
 
 func typeList() string {
-	texts := make([]string, len(model.Types))
-	for i, t := range model.Types {
-		texts[i] = string(t)
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(ordered.Map(model.Types, func(t model.Type) string { return string(t) }), ", ")
 }
 
 // tableName is a table id that Bigtable accepts, less the dot, which separates a table from its

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -257,10 +258,7 @@ func differences(want model.ImportRow, have map[string][]byte) (list []Differenc
 
 // again looks at rows in a transaction, which mends them if that is wanted.
 func (c *comparison) again(ctx context.Context, keys []string) (found []Difference, err error) {
-	var ranges []percolator.Range
-	for _, key := range keys {
-		ranges = append(ranges, percolator.Row(key))
-	}
+	ranges := ordered.Map(keys, percolator.Row)
 	_, err = c.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		found = nil
 		have, _, err := c.read(tx.ScanWith(ctx, c.name, percolator.ScanOptions{Rows: ranges}), len(keys), math.MaxInt)

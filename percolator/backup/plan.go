@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
@@ -158,9 +159,7 @@ func (r *run) resume(ctx context.Context, p *storedPlan) error {
 	}
 	want := r.opts.Tables
 	if len(want) == 0 {
-		for _, t := range schema.Tables {
-			want = append(want, t.Name)
-		}
+		want = ordered.Map(schema.Tables, func(t percolator.Table) string { return t.Name })
 	}
 	now, err := chosen(r.client.Schema(), want)
 	if err != nil || string(admin.EncodeSchema(now)) != string(admin.EncodeSchema(schema)) {

@@ -254,7 +254,7 @@ func (x *run) rows(ctx context.Context, index int, r percolator.Range) error {
 	if err != nil {
 		return err
 	}
-	f := x.newFile(index)
+	f := &file{run: x, index: index}
 	var row formats.Row
 	for e, err := range s.Scan(store.InBackground(ctx), x.o.Table, r, x.o.Columns...) {
 		if err != nil {

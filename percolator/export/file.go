@@ -19,8 +19,6 @@ type file struct {
 	parquet    *formats.ParquetWriter
 }
 
-func (x *run) newFile(index int) *file { return &file{run: x, index: index} }
-
 func (f *file) add(ctx context.Context, row formats.Row) (err error) {
 	if f.part.Rows == 0 {
 		f.part = Part{Name: fmt.Sprintf("%s%05d-%05d.%s", partPrefix, f.index, f.seq, f.o.Format), First: []byte(row.Key)}

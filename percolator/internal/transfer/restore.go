@@ -206,10 +206,7 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 
 // checkEmpty names the first table of the schema, or of an index, in which anything is stored.
 func (r *Restore) checkEmpty(ctx context.Context) error {
-	var names []string
-	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
-		names = append(names, catalog.BigtableNames(t)...)
-	}
+	names := catalog.AllTables(r.e.Meta.Catalog.Load().Schema)
 	found := make([]bool, len(names))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)

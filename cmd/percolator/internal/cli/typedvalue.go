@@ -14,16 +14,6 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// fromHex allows a line break at the end, which files have. Its errors do not show the value.
-func fromHex(text string) ([]byte, error) {
-	text = strings.TrimRight(text, "\r\n")
-	value, err := hex.DecodeString(text)
-	if err != nil {
-		return nil, Usagef("the value is not an even number of hexadecimal digits")
-	}
-	return value, nil
-}
-
 // Values are read and written as their columns are declared (percolator.Type). All commands parse
 // them by GivenValue.of and show them by TypedText and typedJSON.
 
@@ -58,7 +48,10 @@ func (f *ValueFlags) Take(text []byte) (v GivenValue, err error) {
 	case f.hex && f.raw:
 		return v, Usagef("--hex and --raw exclude each other")
 	case f.hex:
-		v.bytes, err = fromHex(string(text))
+		// Files end with a line break. The error does not show the value.
+		if v.bytes, err = hex.DecodeString(strings.TrimRight(string(text), "\r\n")); err != nil {
+			err = Usagef("the value is not an even number of hexadecimal digits")
+		}
 		return v, err
 	}
 	return GivenValue{text, !f.raw}, nil

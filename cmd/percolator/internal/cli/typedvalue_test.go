@@ -27,7 +27,7 @@ func FuzzTypedJSON(f *testing.F) {
 			value = []byte{}
 		}
 		out := typedJSON(typ, value)
-		text, err := EncodeJSON("", CellJSON{Table: "t", ValueJSON: out})
+		text, err := EncodeJSON("", CellJSON{CellNameJSON: CellNameJSON{Table: "t"}, ValueJSON: out})
 		if err != nil || !json.Valid(text) {
 			t.Fatalf("%s: %q is shown as %q, %v", typ, value, text, err)
 		}
