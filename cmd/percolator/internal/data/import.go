@@ -124,7 +124,9 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	out := importJSON{
 		Table: f.bulk.Table, Source: name, Resumed: r.Resumed, Rows: r.Table.Rows, Cells: r.Table.Cells, Bytes: r.Table.Bytes, Entries: r.Table.Entries,
 		Skipped: skipped, Hash: fmt.Sprintf("%016x", r.Source.Hash), Since: int64(r.Since), Seconds: time.Since(began).Seconds(),
-		Duplicates: cli.Array(r.Table.Findings, func(d model.ImportFinding) importDuplicate { return importDuplicate{d.Index, cli.Shown(d.Row), cli.Shown(d.Other)} }),
+		Duplicates: cli.Array(r.Table.Findings, func(d model.ImportFinding) importDuplicate {
+			return importDuplicate{d.Index, cli.Shown(d.Row), cli.Shown(d.Other)}
+		}),
 	}
 	if r.Since != 0 {
 		out.Time = r.Since.Time()
