@@ -50,7 +50,7 @@ func TestKeysInJSON(t *testing.T) {
 	keys := []string{"k", "k\xff", "k\xfe", "k\ufffd", `k\xff`, `"k\xff"`, "é\n", "\u202e", ""}
 	seen := map[string]bool{}
 	for _, key := range keys {
-		encoded, err := EncodeJSON("", CellJSON{Table: "t", Row: Shown(key), ValueJSON: ValueJSON{Value: `"as it is"`}})
+		encoded, err := EncodeJSON("", CellJSON{CellNameJSON: NewCellNameJSON(percolator.Cell{Table: "t", Row: key}), ValueJSON: ValueJSON{Value: `"as it is"`}})
 		if err != nil {
 			t.Fatal(err)
 		}
