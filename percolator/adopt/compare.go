@@ -87,8 +87,9 @@ type CompareReport struct {
 // meanwhile. With Mend it makes the Percolator table what the plain one is, by transactions that
 // lose no write of a program which writes both as docs/ADOPT.md says.
 //
-// Memory: three pages of 1000 rows, of which the Percolator table's ends with 16 MiB of values. Errors: ErrInvalidArgument for the mapping, ErrSchemaMismatch for
-// the table, admin.ErrImporting; those of the client and of Bigtable.
+// Memory: three pages of 1000 rows, of which the Percolator table's ends with 16 MiB of values.
+// Errors: ErrInvalidArgument for the mapping, ErrSchemaMismatch for the table, admin.ErrImporting;
+// those of the client and of Bigtable.
 func Compare(ctx context.Context, client *percolator.Client, name string, plain *bigtable.Table, m *Mapping, opts CompareOptions) (CompareReport, error) {
 	t, err := m.of(client, name)
 	if err != nil {
