@@ -162,6 +162,7 @@ columns:
 		{"import", "copy"}, {"import", "copy", "--from", "x.csv"}, {"import", "copy", "--from", "bigtable:x"}, {"import", "copy", "--from", good, "--map", mapping},
 		{"import", "copy", "--from", filepath.Join(dir, "none.jsonl")}, {"import", "copy", "--from", "bigtable:a/b", "--map", mapping},
 		{"import", "copy", "--from", "bigtable:x", "--map", good}, {"import", "copy", "--abort", "--from", good}, {"adopt", "copy", "--from", good},
+		{"adopt", "nowhere", "--from", "bigtable:old-phones", "--map", mapping},
 		{"import", "copy", "--from", "bigtable:old-phones", "--map", mapping, "--at", "noon"},
 	} {
 		s.run(cli.ExitUsage, wrong...)

@@ -57,10 +57,10 @@ func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 }
 
 // tryPlace writes something that goes again, so that a place without room, or without the right to
-// write, shows before the wait for a hold.
+// write, shows before the wait for a hold. Its name is new: a place may keep what it has.
 func (r *run) tryPlace(ctx context.Context) error {
-	const name, size = "room", 1 << 20
-	if err := put(ctx, r.store, name, make([]byte, size)); err != nil {
+	name := "progress/room-" + uuid.NewString()
+	if err := put(ctx, r.store, name, make([]byte, 1<<20)); err != nil {
 		return err
 	}
 	_ = r.store.Delete(ctx, name) // it is in nobody's way

@@ -66,6 +66,10 @@ type dir string
 
 const temporary = ".tmp-"
 
+// root is the directory with a separator at its end: so a link to it is followed, and to open a pipe
+// there fails instead of waiting for a writer.
+func (d dir) root() string { return filepath.Clean(string(d)) + string(filepath.Separator) }
+
 func (d dir) path(name string) (string, error) {
 	local := filepath.FromSlash(name)
 	if !filepath.IsLocal(local) || path.Clean(name) != name {
@@ -130,7 +134,7 @@ func (d dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	if _, err := d.path(name); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(string(d))
+	root, err := os.OpenRoot(d.root())
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +148,7 @@ func (d dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
 
 func (d dir) List(_ context.Context, prefix string) (names []string, err error) {
 	// Files beside the directory of the prefix may belong to others.
-	root := string(d)
+	root := d.root()
 	if above, _ := path.Split(prefix); above != "" {
 		if root, err = d.path(path.Clean(above)); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/export"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // A directory is created in one that exists: a path that was misspelt is not.
@@ -55,6 +57,23 @@ func TestLinksOutOfADirAreNotRead(t *testing.T) {
 	}
 }
 
+// A directory is the same one by a link to it, and without a name.
+func TestDirByOtherNames(t *testing.T) {
+	at, link := t.TempDir(), filepath.Join(t.TempDir(), "latest")
+	fixture.Must(t, os.Symlink(at, link))
+	t.Chdir(at)
+	for _, path := range []string{link, ""} {
+		d := backup.Dir(path)
+		fixture.Must(t, d.Put(t.Context(), "chunks/c", nil))
+		r, err := d.Get(t.Context(), "chunks/c")
+		if names, lerr := d.List(t.Context(), "ch"); err != nil || lerr != nil || !slices.Equal(names, []string{"chunks/c"}) {
+			t.Errorf("%q: %v, %v, %q", path, err, lerr, names)
+			continue
+		}
+		fixture.Must(t, r.Close())
+	}
+}
+
 // full is a place without room for more than small objects.
 type full struct{ backup.Store }
 
@@ -71,6 +90,30 @@ func TestFullPlaceShowsAtOnce(t *testing.T) {
 	env := percolatortest.New(t, mixed)
 	_, err := backup.Run(testContext(t), env.Client, full{newMemory()}, backup.Options{Waiting: func(d time.Duration) { t.Errorf("it waits for %v", d) }})
 	fixture.WantErr(t, err, syscall.ENOSPC)
+}
+
+// kept is a place that neither replaces nor deletes objects, as a bucket with a retention policy.
+type kept struct{ backup.Store }
+
+var errKept = errors.New("the object is kept")
+
+func (k kept) Put(ctx context.Context, name string, data []byte) error {
+	if r, err := k.Get(ctx, name); err == nil {
+		return errors.Join(errKept, r.Close())
+	}
+	return k.Store.Put(ctx, name, data)
+}
+
+func (kept) Delete(context.Context, string) error { return errKept }
+
+// A backup that has not got its hold begins again in the same place.
+func TestBackupWhereObjectsAreKept(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, mixed)
+	place := kept{newMemory()}
+	_, err := backup.Run(testContext(t), env.Client, place, backup.Options{AsOf: tso.At(time.Now().Add(time.Hour))})
+	fixture.WantErr(t, err, percolator.ErrInvalidArgument)
+	run(t, env.Client, place, small)
 }
 
 // A backup is no export, and an export no backup; who mixes them up is told.

@@ -45,7 +45,7 @@ type CellNameJSON struct {
 
 // NewCellNameJSON is c as it is printed.
 func NewCellNameJSON(c percolator.Cell) CellNameJSON {
-	return CellNameJSON{c.Table, ShownName(c.Row), ShownName(c.Column)}
+	return CellNameJSON{ShownName(c.Table), ShownName(c.Row), ShownName(c.Column)}
 }
 
 // CellJSON is a cell in the output for programs.

@@ -78,10 +78,10 @@ func NewAdopt() *cobra.Command {
 				}
 				defer p.close()
 				out, err := compare(ctx, cmd, c, args[0], p, opts)
-				if err != nil && len(out.List) > 0 {
-					return errors.Join(err, f.Output.Emit(cmd.OutOrStdout(), out, out.print))
+				if err != nil && len(out.List) == 0 {
+					return err
 				}
-				return cmp.Or(err, f.Output.Emit(cmd.OutOrStdout(), out, out.print), cli.FindingsOf(max(0, out.Differ-out.Mended), "cell", "the tables differ in %s"))
+				return cmp.Or(errors.Join(err, f.Output.Emit(cmd.OutOrStdout(), out, out.print)), cli.FindingsOf(max(0, out.Differ-out.Mended), "cell", "the tables differ in %s"))
 			})
 		},
 	}
