@@ -16,11 +16,11 @@ const (
 	unfinishedShown  = 3
 )
 
-// UnfinishedCell is a cell that something waited for.
+// UnfinishedCell is a cell that still had work when WaitIdle gave up.
 type UnfinishedCell struct {
 	Cell percolator.Cell
-	// If Runs is not 0, so many runs of Observer for the cell have led to each other on this worker,
-	// as in a loop ([Registry.Observe]).
+	// Runs is how many runs of Observer for the cell, on this worker, have each caused the next, as
+	// in a loop ([Registry.Observe]). 0: none.
 	Observer string
 	Runs     int
 }

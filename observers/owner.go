@@ -10,7 +10,8 @@ import (
 )
 
 // OneWorker is for an observer whose runs for different cells of its column conflict, such as a
-// fold: one worker, the owner, runs all observers of the column, for all its cells.
+// fold: one worker, the owner, runs all observers of the column, for all its cells. It saves
+// conflicts; it excludes nobody.
 //
 // Every worker derives the owner from the list of live workers, which it reads from percolator_meta
 // every 1 to 10 s. While the list changes, two workers may run for one cell; they conflict, as

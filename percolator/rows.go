@@ -132,7 +132,7 @@ func (r Rows[T]) Insert(tx *Txn, v T) error {
 }
 
 // Delete removes T's columns from a row, except those that tx knows to have no value, as Put does.
-// Errors: ErrTooLarge as of Put, and those of Txn.Delete.
+// Errors: ErrTooLarge, as for Put, and those of Txn.Delete.
 func (r Rows[T]) Delete(tx *Txn, key string) error {
 	for _, c := range r.cells(nil, key) {
 		known, err := tx.t().Known(c)
