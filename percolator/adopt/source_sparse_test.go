@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,43 @@ func testCopyOfARareColumn(t *testing.T) {
 	}
 	c, found := w.compare(false)
 	if c.Rows != int64(len(want)) || len(found) > 0 || c.Next != "" {
+		t.Errorf("%+v, %v", c, found)
+	}
+}
+
+// Whatever the speed and however rare the column, each row is copied once: also the last one, and
+// one with an empty value, which looks like a cell that only shows where the read is.
+func TestCopiesOfRareColumns(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(fixture.Of(20, 3)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { inBubble(t, func(t *testing.T) { testCopyBySeed(t, seed) }) })
+	}
+}
+
+func testCopyBySeed(t *testing.T, seed uint64) {
+	const n = 1500
+	r := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t, nil, percolatortest.Emulator(emulator.OnDisks(&emulator.Disks{Speed: 1000 + r.Int64N(20000)})))
+	at, rare, want := time.Now(), 1+r.IntN(300), map[string]string{}
+	var keys []string
+	var muts []*bigtable.Mutation
+	for i := range n {
+		key, mut := fmt.Sprintf("row-%05d", i), bigtable.NewMutation()
+		mut.Set("f", "other", bigtable.Time(at).TruncateToMilliseconds(), []byte(strings.Repeat("x", r.IntN(2000))))
+		if r.IntN(rare) == 0 || i == n-1 {
+			mut.Set("f", "v", bigtable.Time(at).TruncateToMilliseconds(), nil)
+			want[key+"/value"] = ""
+		}
+		keys, muts = append(keys, key), append(muts, mut)
+	}
+	errs, err := w.plain.ApplyBulk(w.ctx, keys, muts)
+	fixture.Must(t, errors.Join(append(errs, err)...))
+	report, err := w.bulk(at.Add(time.Minute), nil)
+	fixture.Must(t, err)
+	if !maps.Equal(w.contents(), want) || report.Items != int64(len(want)) {
+		t.Errorf("%d cells by %d items, want %d", len(w.contents()), report.Items, len(want))
+	}
+	if c, found := w.compare(false); c.Rows != int64(len(want)) || len(found) > 0 {
 		t.Errorf("%+v, %v", c, found)
 	}
 }
