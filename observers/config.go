@@ -58,9 +58,10 @@ type Config struct {
 	// other clients hint at: it finds them by the journal, or without one by a scan. It is for
 	// comparison.
 	DisableDispatch bool
-	// Columns are the columns that this worker takes. Each needs an observer; observers of other
-	// columns do not run here. nil: every observed and weak column of the schema; where several
-	// schemas share the instance, of those schemas that have a table with an observer here.
+	// Columns are the columns that this worker takes. Each needs an observer in the registry;
+	// registered observers of other columns do not run here. nil: every observed and weak column of
+	// the schema. Where several schemas share the instance, that is every schema with a table that
+	// has an observer in the registry.
 	Columns []Column
 
 	// RowLocks keeps the scanners of different workers apart, where there is no journal or it is

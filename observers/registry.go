@@ -30,13 +30,13 @@ type Change struct {
 	Deleted  bool          // the newest change deleted the cell, or was of a value that has expired
 	Weak     bool          // a weak notification: there is no value
 	CommitTS tso.Timestamp // of the change; of a weak one, the newest notification known
-	Attempt  int           // 1 for this worker's first attempt at this change alone
+	Attempt  int           // 1 for this worker's first run for this change alone, 2 after one failed
 }
 
 // Func is an observer. It reads and writes through tx and must neither commit it nor roll it back:
 // when Func returns nil, the worker commits tx together with the acknowledgment. The worker may
 // call it again for the same change after a conflict or failure, and concurrently for different
-// cells. It should return soon after ctx ends, at the observer's [Timeout] or when the worker has
+// cells, never twice at a time for one cell; another worker may, and then one of the two commits. It should return soon after ctx ends, at the observer's [Timeout] or when the worker has
 // drained for too long: until it does it holds one of Config.Concurrency slots (Stats.Overdue).
 type Func func(ctx context.Context, tx *percolator.Txn, ch Change) error
 

@@ -90,8 +90,8 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left tally, moved b
 //
 //   - a chain of weak notifications, in another process, whose observers write nothing;
 //   - the weak notification of a transaction that has yet to commit;
-//   - until the next cycle of collection, what a client committed after its session had ended and
-//     its stream's header was deleted, without knowing it.
+//   - what a client committed after its session had ended, before it learned so, if its journal had
+//     been removed by then; the next cycle of collection finds it.
 //
 // It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error and names
 // some cells) or the client is closed (percolator.ErrClosed).

@@ -6,33 +6,34 @@ import (
 
 // Limits, checked before anything is sent.
 const (
-	// MaxRowKeyBytes is the longest row key. Row keys may hold any bytes and may not be empty.
+	// MaxRowKeyBytes, 4,096, is the longest row key. Row keys may hold any bytes and may not be empty.
 	MaxRowKeyBytes = model.MaxRowKeyBytes
-	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may
-	// not be empty.
+	// MaxColumnBytes, 2,048, is the longest column name. Column names may hold any byte but 0x00
+	// and may not be empty.
 	MaxColumnBytes = model.MaxColumnBytes
 	// MaxValueBytes, 100 MiB, is the largest value. Bigtable advises against values over 10 MB.
 	MaxValueBytes = model.MaxValueBytes
-	// MaxColumnsPerRow is how many cells of one row a transaction can write: the commit of a row is
-	// one request.
+	// MaxColumnsPerRow, 30,000, is how many cells of one row a transaction can write: the commit of
+	// a row is one request.
 	MaxColumnsPerRow = model.MaxColumnsPerRow
 	// MaxColumnRanges, 100, is how many ranges of columns one scan may name (ScanOptions).
 	MaxColumnRanges = model.MaxColumnRanges
-	// MaxTxnBytes is the most that one transaction buffers: keys and values.
+	// MaxTxnBytes, 512 MiB, is the most that one transaction buffers: keys and values.
 	MaxTxnBytes = model.MaxTxnBytes
 )
 
-// Cell names one cell.
+// Cell names one cell by Table, Row and Column.
 type Cell = model.Cell
 
-// Entry is one cell with its value in a snapshot.
+// Entry is one cell with its value in a snapshot. See [model.Entry] for the fields.
 type Entry = model.Entry
 
 // Range is a half-open range [Start, End) of row keys, of values of an index, or of column
 // names. An empty End is unbounded; the zero Range is everything.
 type Range = model.Range
 
-// ScanOptions select the cells that ScanWith reads: by row and by column, or by index.
+// ScanOptions select the cells that ScanWith reads: by row and by column, or by index. See
+// [model.ScanOptions] for the fields.
 type ScanOptions = model.ScanOptions
 
 // All is every row.
@@ -44,8 +45,8 @@ func Row(key string) Range { return model.Row(key) }
 // Exactly is the one value of an index that has these bytes; Column.Exactly is for typed ones.
 func Exactly(value []byte) Range { return Row(string(value)) }
 
-// Between is the half-open range from ≤ key < to; an empty to is unbounded.
-func Between(from, to string) Range { return model.Between(from, to) }
+// Between is the half-open range start ≤ key < end; an empty end is unbounded.
+func Between(start, end string) Range { return model.Between(start, end) }
 
 // Prefix is every row whose key begins with p.
 func Prefix(p string) Range { return model.Prefix(p) }

@@ -10,26 +10,28 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// Schema is the set of Percolator tables of an instance.
+// Schema is the set of Percolator tables of an instance. See [model.Schema] for the fields.
 type Schema = model.Schema
 
-// Table describes one table.
+// Table describes one table. See [model.Table] for the fields.
 type Table = model.Table
 
-// ColumnSchema declares a column of a table, or all whose names begin with a prefix.
+// ColumnSchema declares a column of a table, or all whose names begin with a prefix. See
+// [model.ColumnSchema] for the fields.
 type ColumnSchema = model.ColumnSchema
 
-// MaxDeclaredColumns is how many Columns a Table may have.
+// MaxDeclaredColumns, 1,000, is how many Columns a Table may have.
 const MaxDeclaredColumns = model.MaxDeclaredColumns
 
 // Index is a secondary index over the bytes of one column, maintained in the transaction that
-// writes the column.
+// writes the column. See [model.Index] for the fields.
 type Index = model.Index
 
-// Timing is what every client of an instance must agree on.
+// Timing is what every client of an instance must agree on: how long a request may last (30 s by
+// default), and how old a client's copy of the schema may be (45 s). See [model.Timing].
 type Timing = model.Timing
 
-// Stats are the counters of a client since NewClient.
+// Stats are the counters of a client since NewClient. See [model.Stats] for the fields.
 type Stats = model.Stats
 
 // ValidateSchema reports, without an instance, what CreateSchema refuses in any: ErrInvalidArgument

@@ -52,7 +52,11 @@ func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values Ra
 }
 
 // Reader is what *Txn and *Snapshot share. All its answers come from one snapshot, however long
-// they take.
+// they take. Errors of all its reads: ErrInvalidArgument (a name that no table, row or column may
+// have), ErrSchemaMismatch (an unknown table or index), ErrSnapshotTooOld (the snapshot is older
+// than what is kept), ErrLocked with the context's error (a live transaction holds a lock until ctx
+// ends), ErrCorrupt (stored bytes that cannot be decoded), ErrClosed, and those of the store. A *Txn
+// returns ErrTxnDone after its end.
 type Reader interface {
 	// StartTimestamp returns the timestamp of the snapshot.
 	StartTimestamp() tso.Timestamp

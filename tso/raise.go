@@ -12,11 +12,11 @@ import (
 )
 
 // Raise repairs an oracle whose record was lost, damaged or restored from a backup. It raises the
-// high-water mark to the timestamp to, which must be above every timestamp that was ever handed
-// out: [At] an hour from now, for instance. Every timestamp that is requested after Raise has
-// returned nil is greater than to. Raise never lowers a mark: a record with a greater one keeps it,
+// high-water mark to mark, which must be above every timestamp that was ever handed out: [At] an
+// hour from now, for instance. Every timestamp that is requested after Raise has returned nil is
+// greater than mark. Raise never lowers a mark: a record with a greater one keeps it,
 // even a damaged record if its mark can still be read. Raise can be repeated but not undone, and a
-// distant to wastes timestamps: they follow the clock again only when the clock gets there.
+// distant mark wastes timestamps: they follow the clock again only when the clock gets there.
 //
 // When the record is missing or damaged, stop all servers first: nothing says how long the lease of
 // a leader has to run. Otherwise they may run. If the lease is held, Raise fences its holder and
@@ -24,17 +24,17 @@ import (
 // and some server leads after the wait. When ctx ends during the wait, the mark is raised all the
 // same, but the former leader may go on for the rest of its lease.
 //
-// Errors: ErrInvalidArgument, when to is not between 1 and [MaxTimestamp]; ErrFenced, when servers
+// Errors: ErrInvalidArgument, when mark is not between 1 and [MaxTimestamp]; ErrFenced, when servers
 // changed the record during every attempt; ErrCorrupt, when the record is damaged beyond repair;
 // ctx's and the store's.
-func Raise(ctx context.Context, store Store, to Timestamp) error {
-	if to < 1 || to > MaxTimestamp {
-		return fmt.Errorf("tso: %w: raising the mark to %d, which is not between 1 and %d", ErrInvalidArgument, to, MaxTimestamp)
+func Raise(ctx context.Context, store Store, mark Timestamp) error {
+	if mark < 1 || mark > MaxTimestamp {
+		return fmt.Errorf("tso: %w: raising the mark to %d, which is not between 1 and %d", ErrInvalidArgument, mark, MaxTimestamp)
 	}
 	var err error
 	for range raiseAttempts {
 		var replaced State
-		if replaced, err = raise(ctx, store, to); err == nil {
+		if replaced, err = raise(ctx, store, mark); err == nil {
 			if err = sleep(ctx, replaced.Lease); err != nil {
 				return fmt.Errorf("tso: the mark is raised; waiting for the lease of the leader: %w", err)
 			}

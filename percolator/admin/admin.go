@@ -2,6 +2,21 @@
 // and holds, notifications, workers, exports, restores and repairs of one instance.
 //
 // Programs that only read and write use package percolator.
+//
+// # Words
+//
+// The safepoint is the timestamp at or below which reads are refused: versions that only such reads
+// need may go. The GC watermark follows it: nothing newer has been removed. A hold keeps both below
+// a timestamp. To drain is to wait, after a change of the schema or the safepoint was stored, until
+// no client acts on what was there before and none of its requests can arrive any more: 80 s by
+// default.
+//
+// The journal lists the transactions that notify, so that the work they cause is found without a
+// search of the tables. Each client appends entries, one for a transaction, to a few streams of its
+// own. An entry is settled when its transaction is decided, and its rows hold no lock of it and no
+// notification that an observer has yet to handle. When a client's session has ended, a worker
+// adopts its streams: it resolves what the client left and runs the observers. A sweep passes all
+// rows of all tables instead, once a week, for what the journal has missed.
 package admin
 
 import (
@@ -169,10 +184,10 @@ func (a *Admin) Workers(ctx context.Context) (model.Workers, error) {
 	return seen.Workers, err
 }
 
-// Reports lists the reports of live clients and workers, by host and process, at most MaxReports:
-// those that have not expired and whose session has not ended, as far as the oracle says. It costs
-// one read, one question to an oracle that keeps sessions, and a timestamp if the client has not
-// got any lately. It omits what it cannot decode.
+// Reports lists the reports of live clients and workers, by host and process, at most
+// model.MaxReports, 1,280: those that have not expired and whose session has not ended, as far as
+// the oracle says. It costs one read, one question to an oracle that keeps sessions, and a timestamp
+// if the client has not got any lately. It omits what it cannot decode.
 func (a *Admin) Reports(ctx context.Context) ([]model.Report, error) {
 	return membership.Reports(ctx, a.e)
 }

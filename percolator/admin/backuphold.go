@@ -20,28 +20,28 @@ import (
 // stands still: what it had announced it has finished before the first row is copied (I23).
 
 // TakeBackupHold prepares copies of the tables that are taken one after the other, such as
-// Bigtable's own backups. It returns to, the timestamp to which Repair can bring the copies: from
-// now on each row has the write record or the lock of every transaction that committed at or below
-// to. Until the hold is released nothing is collected, and weak notifications leave traces. ttl is
+// Bigtable's own backups. It returns the hold and, in cut, the timestamp to which Repair can bring
+// the copies: from now on each row has the write record or the lock of every transaction that
+// committed at or below cut. Until the hold is released nothing is collected, and weak notifications leave traces. ttl is
 // as for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
 //
 // It finishes a collection that has started, which may take a drain (RequestLifetime and MetaMaxAge
 // of Schema.Timing and a little more, 80 s by default), and waits for two more. Before each wait it
 // calls waiting, unless that is nil, with the time that all remaining waits take. If it fails it
 // releases the hold.
-func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h model.Hold, to tso.Timestamp, err error) {
+func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h model.Hold, cut tso.Timestamp, err error) {
 	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
 		return model.Hold{}, 0, err
 	}
-	if to, err = a.settle(ctx, waiting); err == nil {
-		h, err = a.e.Meta.HoldForCopies(ctx, h, ttl, to)
+	if cut, err = a.settle(ctx, waiting); err == nil {
+		h, err = a.e.Meta.HoldForCopies(ctx, h, ttl, cut)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
 		defer cancel()
 		return model.Hold{}, 0, errors.Join(err, a.ReleaseHold(ctx, h))
 	}
-	return h, to, nil
+	return h, cut, nil
 }
 
 func (a *Admin) holdAtSafepoint(ctx context.Context, ttl time.Duration, reason string) (h model.Hold, err error) {

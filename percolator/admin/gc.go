@@ -32,9 +32,9 @@ type CollectionBounds struct {
 }
 
 // TakeHold keeps what a snapshot at ts (0: now) reads from collection for ttl (0: 1 h; at most
-// MaxHoldTTL), whatever the retention. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
+// model.MaxHoldTTL, 7 days), whatever the retention. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
 // already; ErrInvalidArgument for a ttl or reason beyond the limits, a reason that is not UTF-8,
-// and a ts in the oracle's future; ErrTooLarge if there are MaxHolds already; those of the store
+// and a ts in the oracle's future; ErrTooLarge if there are model.MaxHolds, 1,000, already; those of the store
 // and the oracle.
 func (a *Admin) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (model.Hold, error) {
 	return a.e.Meta.TakeHold(ctx, ts, ttl, reason)

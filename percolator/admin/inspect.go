@@ -269,7 +269,7 @@ func (l LockInspection) Resolvable() bool {
 // LockOptions selects the locks that ListLocks lists. The zero value lists all.
 type LockOptions struct {
 	// OlderThan leaves out the locks of transactions that began less than this ago, by the oracle's
-	// clock. 0: none.
+	// clock. 0: it leaves out none.
 	OlderThan time.Duration
 	PendingOptions
 }

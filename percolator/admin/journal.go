@@ -17,7 +17,7 @@ type JournalStream struct {
 	Session      string // of its client
 	SessionState SessionState
 	Opened       time.Time // by its client's clock; zero: not known
-	Low          uint64    // every row below it is settled
+	Low          uint64    // the number of a row: every one below it is settled
 	Rows         int       // not yet collected; at most 10,000 are counted
 	Unsettled    int       // of these, from Low on
 	More         bool      // there are more than were counted

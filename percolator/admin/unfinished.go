@@ -24,7 +24,8 @@ type PendingOptions struct {
 	// Scan passes over all rows of the range, and so finds what the journal does not lead to. It
 	// costs as much as the range is large. false: by the journal, if there is one.
 	Scan bool
-	// Enough ends the list of each table soon after so many of its rows. 0: the list has all.
+	// Enough ends the list of each table once it has so many rows, or up to a page more. 0: the list
+	// has all.
 	Enough int
 }
 

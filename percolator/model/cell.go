@@ -69,8 +69,8 @@ func All() Range { return Range{} }
 // Row is the one row with this key.
 func Row(key string) Range { return Range{Start: key, End: key + "\x00"} }
 
-// Between is the half-open range from ≤ key < to; an empty to is unbounded.
-func Between(from, to string) Range { return Range{Start: from, End: to} }
+// Between is the half-open range start ≤ key < end; an empty end is unbounded.
+func Between(start, end string) Range { return Range{Start: start, End: end} }
 
 // Prefix is every key that begins with p.
 func Prefix(p string) Range {
