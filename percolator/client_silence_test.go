@@ -108,6 +108,10 @@ func pooled(t *testing.T, cfg percolator.BigtableConfig, silent int) (*percolato
 // oneOfTen is how long a transaction may take while one connection of ten is silent.
 const oneOfTen = 15 * time.Second
 
+// beforeQuestion is how long a request waits for a connection before the client pings it. A quicker
+// transaction has waited for none that is silent.
+const beforeQuestion = 2 * time.Second
+
 // One of ten connections swallows everything, and has no keepalive: no transaction fails, none
 // takes long, and after seconds none waits for it.
 func TestSilentConnection(t *testing.T) {
@@ -125,12 +129,20 @@ func TestSilentConnection(t *testing.T) {
 		t.Errorf("beside a silent connection %d transactions took up to %v, p99 %v; %d failed: %v", n, longest, p99, len(failed), errors.Join(failed...))
 	}
 	t.Logf("while it was found: %d transactions, the longest %v, p99 %v", n, longest, p99)
-	time.Sleep(3 * time.Second)
-	n, p99, longest, failed = l.figures()
-	if p99 > time.Second || len(failed) > 0 {
-		t.Errorf("once it was found %d transactions took up to %v, p99 %v; %d failed: %v", n, longest, p99, len(failed), errors.Join(failed...))
+	for stretch := 1; ; stretch++ {
+		time.Sleep(3 * time.Second)
+		n, p99, longest, failed = l.figures()
+		t.Logf("after that: %d transactions, the longest %v, p99 %v", n, longest, p99)
+		if longest > oneOfTen || len(failed) > 0 {
+			t.Fatalf("once it was found %d transactions took up to %v; %d failed: %v", n, longest, len(failed), errors.Join(failed...))
+		}
+		if p99 < beforeQuestion {
+			return
+		}
+		if stretch == 5 {
+			t.Fatalf("a silent connection that was found is waited for: p99 %v", p99)
+		}
 	}
-	t.Logf("after that: %d transactions, the longest %v, p99 %v", n, longest, p99)
 }
 
 // A client starts although one of ten connections is silent from the start, and says so in time if

@@ -1,11 +1,12 @@
 package emulator
 
 import (
-	"github.com/gopercolator/percolator/internal/ordered"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // Connection is a client's connection to the emulator, which fails as connections to Cloud Bigtable

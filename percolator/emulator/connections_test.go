@@ -58,6 +58,7 @@ func TestSilentConnections(t *testing.T) {
 		if took, code := write(t, tbl); took > 2*time.Second || code != codes.OK {
 			t.Errorf("on another: %v, %v", took, code)
 		}
+		synctest.Wait() // the emulator has heard of its end
 		if slices.Contains(s.Connections(), silent[0]) {
 			t.Error("the silent one is open")
 		}
