@@ -40,6 +40,22 @@ func TestBucket(t *testing.T) {
 			}
 		}
 		cl.must(cli.ExitUsage, "import", "json", "--from", "gs://bucket/nothing")
+
+		// Files of others stay, and a place that keeps its objects takes an export.
+		storage.objects["spark/part-00000-c000.snappy.parquet"] = nil
+		cl.must(cli.ExitUsage, "export", "stock", "gs://bucket/spark")
+		storage.keeps = true
+		cl.must(cli.ExitOK, "export", "stock", "gs://bucket/kept")
+		storage.keeps = false
+		var left []string
+		for name := range storage.objects {
+			if strings.HasPrefix(name, "spark/") || strings.Contains(name, "/export-") {
+				left = append(left, name)
+			}
+		}
+		if len(left) != 2 { // the file and one marker
+			t.Errorf("%q", left)
+		}
 		cl.must(cli.ExitOK, "backup", "gs://bucket/backup")
 		cl.must(cli.ExitOK, "backup", "verify", "gs://bucket/backup")
 		storage.damage("backup/chunks/")
@@ -52,6 +68,7 @@ func TestBucket(t *testing.T) {
 type cloudStorage struct {
 	mu      sync.Mutex
 	objects map[string][]byte // by name, of one bucket
+	keeps   bool              // nobody may delete anything
 }
 
 func (s *cloudStorage) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,6 +79,11 @@ func (s *cloudStorage) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch path := r.URL.Path; {
 	case r.Method == http.MethodPost && path == "/upload"+api:
 		s.put(w, r)
+	case r.Method == http.MethodDelete && s.keeps:
+		http.Error(w, "objects are retained", http.StatusForbidden)
+	case r.Method == http.MethodDelete && strings.HasPrefix(path, api+"/"):
+		delete(s.objects, strings.TrimPrefix(path, api+"/"))
+		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet && path == api:
 		s.list(w, r.FormValue("prefix"))
 	case r.Method == http.MethodGet && strings.HasPrefix(path, bucket):
@@ -96,6 +118,10 @@ func (s *cloudStorage) put(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+	}
+	if _, there := s.objects[object.Name]; there && (s.keeps || r.FormValue("ifGenerationMatch") == "0") {
+		http.Error(w, "it exists", http.StatusPreconditionFailed)
+		return
 	}
 	s.objects[object.Name] = data
 	_ = json.NewEncoder(w).Encode(map[string]any{"name": object.Name, "bucket": "bucket", "size": fmt.Sprint(len(data))})

@@ -18,7 +18,7 @@ import (
 // How rows are divided into files is random in the emulator.
 var (
 	manifestSums = regexp.MustCompile(`manifest [0-9a-f]{64}`)
-	partNames    = regexp.MustCompile(`part-\d+-\d+`)
+	partNames    = regexp.MustCompile(`part-[0-9a-f]+-\d+-\d+`)
 	partSizes    = regexp.MustCompile(`(the manifest says )\d+`)
 )
 

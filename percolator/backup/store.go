@@ -27,6 +27,13 @@ type Store interface {
 	Delete(ctx context.Context, name string) error
 }
 
+// Creator is a Store that also creates: of two who create one object, one does.
+type Creator interface {
+	// Create is Put where there is no such object. The error satisfies errors.Is with fs.ErrExist if
+	// there is one, which an attempt of the same call may have stored.
+	Create(ctx context.Context, name string, data []byte) error
+}
+
 // maxSmallObject bounds the objects that are JSON: a manifest with a million chunks has some 300
 // MB.
 const maxSmallObject = 1 << 30
@@ -79,7 +86,29 @@ func (d dir) path(name string) (string, error) {
 }
 
 // Put writes a temporary file beside the object, and renames it when its bytes are on the disk.
-func (d dir) Put(_ context.Context, name string, data []byte) (err error) {
+func (d dir) Put(_ context.Context, name string, data []byte) error {
+	return d.store(name, data, os.Rename)
+}
+
+// Create implements Creator.
+func (d dir) Create(_ context.Context, name string, data []byte) error {
+	return d.store(name, data, func(temporary, to string) error {
+		switch err := os.Link(temporary, to); {
+		case err == nil:
+			return os.Remove(temporary)
+		case !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission):
+			return err
+		}
+		// A file system without links cannot tell for certain.
+		if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fs.ErrExist, err)
+		}
+		return os.Rename(temporary, to)
+	})
+}
+
+// store writes a temporary file beside the object, and has finish give it its name.
+func (d dir) store(name string, data []byte, finish func(temporary, to string) error) (err error) {
 	to, err := d.path(name)
 	if err != nil {
 		return err
@@ -96,7 +125,7 @@ func (d dir) Put(_ context.Context, name string, data []byte) (err error) {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), to)
+		err = finish(f.Name(), to)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))

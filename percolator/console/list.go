@@ -3,12 +3,13 @@ package console
 import (
 	"cmp"
 	"fmt"
-	"github.com/gopercolator/percolator/internal/ordered"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // Limits of a list.

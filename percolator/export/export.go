@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -37,7 +37,6 @@ const (
 	holdTTL        = time.Hour
 	releaseTimeout = 10 * time.Second
 	manifestName   = "manifest.json"
-	partPrefix     = "part-"
 )
 
 // Format is what files are written as.
@@ -75,17 +74,19 @@ type Counts struct {
 
 // Part is a file with rows in order. Those of the files are apart, in the order of names.
 type Part struct {
-	Name  string `json:"name"`
-	First []byte `json:"first"` // key of its first row
-	Last  []byte `json:"last"`
+	Name   string `json:"name"`
+	First  []byte `json:"first"` // key of its first row
+	Last   []byte `json:"last"`
+	SHA256 string `json:"sha256"` // of the file, hexadecimal
 	Counts
 }
 
 // Manifest describes a complete export. It is written last.
 type Manifest struct {
 	Version      int             `json:"version"`
+	ID           string          `json:"id"` // in the names of its files
 	Table        string          `json:"table"`
-	Columns      []string        `json:"columns,omitempty"` // that were asked for
+	Columns      []string        `json:"columns,omitempty"` // that were asked for; base64:… what is not UTF-8
 	Format       Format          `json:"format"`
 	Snapshot     tso.Timestamp   `json:"snapshot"`
 	SnapshotTime time.Time       `json:"snapshot_time"`
@@ -107,7 +108,9 @@ func (o Options) withDefaults() (Options, error) {
 
 // Run exports a table, of which it holds the snapshot meanwhile. It waits for locks of live
 // transactions as a reader does. An export that was interrupted begins anew: Run deletes what the
-// former one has left. Two must not write to one place at the same time.
+// former one has left, before it begins if that one has ended for certain, else when it is complete.
+// It refuses a place that holds anything else. Of two exports into one place at the same time one is
+// complete; the other deletes its files and returns ErrComplete.
 //
 // Memory: for each of Concurrency ranges one file, and a page of rows (about 4 MiB, or one row).
 //
@@ -138,16 +141,17 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	}()
 	held, stop := a.KeepHold(ctx, h, holdTTL)
 	defer stop()
-	x := &run{client: client, to: to, o: o, table: formats.NewTable(info), ts: h.Timestamp}
+	x := &run{client: client, to: to, o: o, table: formats.NewTable(info), id: newID(), ts: h.Timestamp}
 	if info.Declared == nil {
-		if err := x.haveValues(held); err != nil {
-			return nil, err
-		}
+		err = x.haveValues(held)
 	}
-	if err := clear(ctx, to); err != nil {
-		return nil, err
+	if err == nil {
+		err = x.begin(held, h)
 	}
-	if err := x.parts(held, x.client); err != nil {
+	if err == nil {
+		err = x.parts(held, x.client)
+	}
+	if err != nil {
 		if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
 			err = cause
 		}
@@ -157,19 +161,13 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 		return nil, err
 	}
 	slices.SortFunc(x.done, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
-	m = &Manifest{Version: 1, Table: o.Table, Columns: o.Columns, Format: o.Format, Snapshot: h.Timestamp, SnapshotTime: h.Timestamp.Time().UTC(),
+	m = &Manifest{Version: manifestVersion, ID: x.id, Table: o.Table, Columns: ordered.Map(o.Columns, formats.NameText), Format: o.Format,
+		Snapshot: h.Timestamp, SnapshotTime: h.Timestamp.Time().UTC(),
 		Schema: admin.EncodeSchema(&percolator.Schema{Tables: []percolator.Table{info.Table}}), Parts: x.done, Total: x.total}
 	if m.Parts == nil {
 		m.Parts = []Part{}
 	}
-	b, err := json.MarshalIndent(m, "", " ")
-	if err == nil {
-		err = to.Put(ctx, manifestName, append(b, '\n'))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("export: writing %s: %w", manifestName, err)
-	}
-	return m, nil
+	return m, x.complete(ctx, m)
 }
 
 // lookFor bounds how long a value of a column is looked for.
@@ -197,33 +195,13 @@ func (x *run) haveValues(ctx context.Context) error {
 	return nil
 }
 
-// clear makes the place empty, unless it holds a complete export.
-func clear(ctx context.Context, to backup.Store) error {
-	switch r, err := to.Get(ctx, manifestName); {
-	case err == nil:
-		_ = r.Close()
-		return fmt.Errorf("export: %w", ErrComplete)
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("export: reading %s: %w", manifestName, err)
-	}
-	names, err := to.List(ctx, partPrefix)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := to.Delete(ctx, name); err != nil {
-			return fmt.Errorf("export: deleting %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
 // run is one call of Run.
 type run struct {
 	client *percolator.Client
 	to     backup.Store
 	o      Options
 	table  *formats.Table
+	id     string
 	ts     tso.Timestamp
 
 	mu    sync.Mutex

@@ -90,7 +90,6 @@ func TestExportHasEveryRowOfItsSnapshot(t *testing.T) {
 	for _, format := range []export.Format{export.JSONLines, export.Parquet} {
 		dir := t.TempDir()
 		o := export.Options{Table: "typed", Format: format, AsOf: before, PartBytes: 4 << 10}
-		fixture.Must(t, backup.Dir(dir).Put(ctx, "part-99999-00000.parquet", []byte("of an export that was interrupted")))
 		m, err := export.Run(ctx, env.Client, backup.Dir(dir), o)
 		fixture.Must(t, err)
 		got := read(t, env, dir, m)
@@ -145,7 +144,7 @@ func TestExportOfAMissingColumn(t *testing.T) {
 	}))
 	for _, o := range []export.Options{{Table: "typed", Columns: []string{"name", "nmae"}, AsOf: before}, {Table: "u", Columns: []string{"there", "theer"}}} {
 		place := backup.Dir(t.TempDir())
-		const left = "part-00000-00000.parquet"
+		const left = "export-0123456789ab.json"
 		fixture.Must(t, place.Put(ctx, left, nil))
 		_, err := export.Run(ctx, env.Client, place, o)
 		fixture.WantErr(t, err, percolator.ErrInvalidArgument)

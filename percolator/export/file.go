@@ -3,6 +3,8 @@ package export
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/formats"
@@ -21,7 +23,7 @@ type file struct {
 
 func (f *file) add(ctx context.Context, row formats.Row) (err error) {
 	if f.part.Rows == 0 {
-		f.part = Part{Name: fmt.Sprintf("%s%05d-%05d.%s", partPrefix, f.index, f.seq, f.o.Format), First: []byte(row.Key)}
+		f.part = Part{Name: fmt.Sprintf("part-%s-%05d-%05d.%s", f.id, f.index, f.seq, f.o.Format), First: []byte(row.Key)}
 		if f.o.Format == Parquet {
 			f.parquet = f.table.NewParquetWriter(&f.buf)
 		}
@@ -64,7 +66,8 @@ func (f *file) end(ctx context.Context) error {
 	if err := f.to.Put(ctx, f.part.Name, data); err != nil {
 		return fmt.Errorf("export: writing %s: %w", f.part.Name, err)
 	}
-	f.part.Bytes = int64(len(data))
+	sum := sha256.Sum256(data)
+	f.part.Bytes, f.part.SHA256 = int64(len(data)), hex.EncodeToString(sum[:])
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.done = append(f.done, f.part)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -14,6 +13,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
+
+// manifestVersion is the only one that is read.
+const manifestVersion = 2
 
 // maxManifestBytes bounds a manifest that is read: it has some 200 bytes for each file, and keys.
 const maxManifestBytes = 1 << 30
@@ -24,27 +26,22 @@ const maxManifestBytes = 1 << 30
 // Errors: percolator.ErrInvalidArgument for a place without a manifest, or with another one;
 // backup.ErrDamaged; those of the place.
 func ReadManifest(ctx context.Context, from backup.Store) (m *Manifest, id string, err error) {
-	r, err := from.Get(ctx, manifestName)
+	b, err := get(ctx, from, manifestName, maxManifestBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", fmt.Errorf("%w: there is no %s, so this is no export, or one that was interrupted", percolator.ErrInvalidArgument, manifestName)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", manifestName, err)
-	}
-	defer func() { _ = r.Close() }() // only read from
-	b, err := io.ReadAll(io.LimitReader(r, maxManifestBytes+1))
-	if err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", manifestName, err)
+		return nil, "", err
 	}
 	m = new(Manifest)
 	var other struct{ Chunks []json.RawMessage }
 	if json.Unmarshal(b, &other) == nil && other.Chunks != nil {
 		return nil, "", fmt.Errorf("%w: the place holds a backup, not an export: percolator restore reads it", percolator.ErrInvalidArgument)
 	}
-	if len(b) > maxManifestBytes || json.Unmarshal(b, m) != nil || m.Version != 1 || m.Format != JSONLines && m.Format != Parquet {
+	if json.Unmarshal(b, m) != nil || m.Version != manifestVersion || m.Format != JSONLines && m.Format != Parquet {
 		return nil, "", fmt.Errorf("%w: %s is not that of an export by this version", percolator.ErrInvalidArgument, manifestName)
 	}
-	names, err := from.List(ctx, partPrefix)
+	names, err := from.List(ctx, "part-")
 	if err != nil {
 		return nil, "", err
 	}

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/ordered"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // waitLimit bounds how long a test waits for a request to arrive.

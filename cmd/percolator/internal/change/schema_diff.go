@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/schemafile"
@@ -41,7 +42,7 @@ type changeJSON struct {
 }
 
 func newPlanJSON(plan model.SchemaPlan) planJSON {
-	return planJSON{Version: plan.Stored.Version, Changes: cli.Array(plan.Changes, newChangeJSON), Refused: plan.Refused() != nil}
+	return planJSON{Version: plan.Stored.Version, Changes: ordered.Map(plan.Changes, newChangeJSON), Refused: plan.Refused() != nil}
 }
 
 func newChangeJSON(ch model.SchemaChange) changeJSON {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -42,7 +43,7 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 			return fmt.Errorf("unfinished (the same command goes on): %w", err)
 		}
 		if len(deleted) > 0 {
-			_, err = fmt.Fprintf(what, "deleted from Bigtable: %s\n", strings.Join(cli.Array(deleted, cli.Shown), ", "))
+			_, err = fmt.Fprintf(what, "deleted from Bigtable: %s\n", strings.Join(ordered.Map(deleted, cli.Shown), ", "))
 		}
 		return err
 	})

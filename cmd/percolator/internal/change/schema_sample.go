@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -35,8 +36,8 @@ type sampledJSON struct {
 }
 
 func newSampleJSON(s admin.ValueSample) SampleJSON {
-	return SampleJSON{s.Table, s.Places, s.Rows, s.Values, cli.Array(s.Findings, func(f admin.SampleFinding) sampledJSON {
-		return sampledJSON{cli.Shown(f.Column), f.Type, f.Values, cli.Array(f.Rows, cli.Shown)}
+	return SampleJSON{s.Table, s.Places, s.Rows, s.Values, ordered.Map(s.Findings, func(f admin.SampleFinding) sampledJSON {
+		return sampledJSON{cli.Shown(f.Column), f.Type, f.Values, ordered.Map(f.Rows, cli.Shown)}
 	})}
 }
 
@@ -59,12 +60,12 @@ func SampleValues(ctx context.Context, w io.Writer, in cli.InstanceName, plan mo
 			if found.Type == "" {
 				what = "in a column that is not declared"
 			}
-			_, _ = fmt.Fprintf(w, "  column %s: %d of them %s, in rows like %s\n", cli.Shown(found.Column), found.Values, what, strings.Join(cli.Array(found.Rows, cli.Shown), ", "))
+			_, _ = fmt.Fprintf(w, "  column %s: %d of them %s, in rows like %s\n", cli.Shown(found.Column), found.Values, what, strings.Join(ordered.Map(found.Rows, cli.Shown), ", "))
 		}
 	}
 	if wrong > 0 {
 		err = fmt.Errorf("%w: columns hold what the new schema does not allow: rewrite or declare it; percolator schema apply --no-sample leaves it as it is, readable as bytes",
 			percolator.ErrSchemaMismatch)
 	}
-	return cli.Array(samples, newSampleJSON), err
+	return ordered.Map(samples, newSampleJSON), err
 }

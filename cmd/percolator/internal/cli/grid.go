@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // Grid is a table in whose cells there may be several lines, and between whose rows there may be
@@ -25,7 +27,7 @@ type Line struct {
 
 // Lines are lines without a style.
 func Lines(texts ...string) []Line {
-	return Array(texts, func(text string) Line { return Styled(text, Plain) })
+	return ordered.Map(texts, func(text string) Line { return Styled(text, Plain) })
 }
 
 // Styled is a line with a style.
@@ -58,7 +60,7 @@ func (g *Grid) Write(w io.Writer, p Painter, optional ...string) {
 		}
 	}
 	var b strings.Builder
-	g.writeLine(&b, p, widths, Array(g.Head, func(title string) Line { return Styled(title, Dim) }))
+	g.writeLine(&b, p, widths, ordered.Map(g.Head, func(title string) Line { return Styled(title, Dim) }))
 	for _, row := range g.rows {
 		for at := 0; at < row.height(); at++ {
 			across := make([]Line, len(row.cells))

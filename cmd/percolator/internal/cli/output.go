@@ -70,11 +70,6 @@ func (f *Output) EmitText(w io.Writer, v any, text string) error {
 	return f.Emit(w, v, func(w io.Writer) { _, _ = fmt.Fprintln(w, text) })
 }
 
-// Array is an array in JSON: empty, and not null, where there is nothing.
-func Array[S, T any](list []S, of func(S) T) []T {
-	return ordered.Map(list, of)
-}
-
 // Table lines columns up. Keys, names and values go through shown or shownValue first: a cell
 // cannot tell what belongs to it.
 type Table struct{ w *tabwriter.Writer }
@@ -90,7 +85,7 @@ func NewTable(w io.Writer, head ...string) Table {
 
 // Row adds a line, which flush writes.
 func (t Table) Row(cells ...any) {
-	texts := Array(cells, func(c any) string { return text.Line(fmt.Sprint(c)) })
+	texts := ordered.Map(cells, func(c any) string { return text.Line(fmt.Sprint(c)) })
 	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }
 

@@ -68,6 +68,15 @@ func (s bucketStore) Put(ctx context.Context, name string, data []byte) error {
 	return s.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/octet-stream"})
 }
 
+// Create implements backup.Creator.
+func (s bucketStore) Create(ctx context.Context, name string, data []byte) error {
+	err := s.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/octet-stream", IfNotExist: true})
+	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
+		return fmt.Errorf("%w: %w", fs.ErrExist, err)
+	}
+	return err
+}
+
 func (s bucketStore) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	r, err := s.bucket.NewReader(ctx, name, nil)
 	if gcerrors.Code(err) == gcerrors.NotFound {

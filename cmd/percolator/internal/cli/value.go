@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -113,8 +114,8 @@ func ColumnHint(c *percolator.Client, table, column string) string {
 		if t.Name != table {
 			continue
 		}
-		names = slices.Concat(t.Observed, t.Weak, Array(t.Indexes, func(ix percolator.Index) string { return ix.Column }),
-			Array(t.Columns, func(declared percolator.ColumnSchema) string { return declared.Name }))
+		names = slices.Concat(t.Observed, t.Weak, ordered.Map(t.Indexes, func(ix percolator.Index) string { return ix.Column }),
+			ordered.Map(t.Columns, func(declared percolator.ColumnSchema) string { return declared.Name }))
 	}
 	if slices.Contains(names, column) {
 		return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -51,7 +52,7 @@ func showRow(ctx context.Context, w io.Writer, c *percolator.Client, r percolato
 		return err
 	}
 	types := cli.TypesOf(c)
-	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: cli.Array(entries, types.Cell), Missing: cli.Array(missing, cli.Shown)}
+	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: ordered.Map(entries, types.Cell), Missing: ordered.Map(missing, cli.Shown)}
 	if raw && len(entries) == 1 {
 		_, err := w.Write(entries[0].Value)
 		return err
@@ -63,7 +64,7 @@ func showRow(ctx context.Context, w io.Writer, c *percolator.Client, r percolato
 	}
 	switch {
 	case len(missing) > 0:
-		cells := cli.Array(missing, func(column string) string {
+		cells := ordered.Map(missing, func(column string) string {
 			return cli.CellText(percolator.Cell{Table: table, Row: row, Column: column})
 		})
 		return fmt.Errorf("%s: %w%s", strings.Join(cells, ", "), percolator.ErrNotFound, cli.ColumnHint(c, table, missing[0]))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -124,7 +125,7 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	out := importJSON{
 		Table: f.bulk.Table, Source: name, Resumed: r.Resumed, Rows: r.Table.Rows, Cells: r.Table.Cells, Bytes: r.Table.Bytes, Entries: r.Table.Entries,
 		Skipped: skipped, Hash: fmt.Sprintf("%016x", r.Source.Hash), Since: int64(r.Since), Seconds: time.Since(began).Seconds(),
-		Duplicates: cli.Array(r.Table.Findings, func(d model.ImportFinding) importDuplicate {
+		Duplicates: ordered.Map(r.Table.Findings, func(d model.ImportFinding) importDuplicate {
 			return importDuplicate{d.Index, cli.Shown(d.Row), cli.Shown(d.Other)}
 		}),
 	}

@@ -3,8 +3,11 @@ package data
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"iter"
@@ -57,62 +60,97 @@ func (e *exported) look(ctx context.Context) error {
 		return nil
 	}
 	for _, p := range e.manifest.Parts {
-		_, closePart, err := e.open(ctx, p)
+		f, err := e.open(ctx, p)
+		if err == nil {
+			_, err = e.onDisk(f)
+			f.close()
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		closePart()
 	}
 	return nil
 }
 
 // open opens a file. One of a bucket is in memory as a whole if it is Parquet, which is not read
 // from its beginning to its end.
-func (e *exported) open(ctx context.Context, p export.Part) (rows iter.Seq2[formats.Row, error], closePart func(), err error) {
+func (e *exported) open(ctx context.Context, p export.Part) (f *partFile, err error) {
 	r, err := e.place.Get(ctx, p.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: it is missing", backup.ErrDamaged)
 	}
 	if err != nil {
-		return nil, nil, err
-	}
-	closePart = func() { _ = r.Close() } // only read from
-	if rows, err = e.read(r, p); err != nil {
-		closePart()
-		return nil, nil, err
-	}
-	return rows, closePart, nil
-}
-
-func (e *exported) read(r io.Reader, p export.Part) (iter.Seq2[formats.Row, error], error) {
-	file, local := r.(*os.File)
-	if local {
-		stat, err := file.Stat()
-		if err == nil && stat.Size() != p.Bytes {
-			err = wrongSize(stat.Size(), p)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case e.manifest.Format == export.JSONLines:
-		return jsonLines(e.table, r), nil
-	case local:
-		return e.table.ReadParquet(file, p.Bytes)
-	}
-	b, err := io.ReadAll(io.LimitReader(r, p.Bytes+1))
-	if err == nil && int64(len(b)) != p.Bytes {
-		err = wrongSize(int64(len(b)), p)
-	}
-	if err != nil {
 		return nil, err
 	}
-	return e.table.ReadParquet(bytes.NewReader(b), p.Bytes)
+	f = &partFile{file: r, unread: io.LimitReader(r, p.Bytes+1), of: p, sum: sha256.New()}
+	if file, local := r.(*os.File); local {
+		var stat fs.FileInfo
+		if stat, err = file.Stat(); err == nil && stat.Size() != p.Bytes {
+			err = f.wrongSize(stat.Size())
+		}
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
 }
 
-func wrongSize(size int64, p export.Part) error {
-	return fmt.Errorf("%w: it has %d bytes or more, and the manifest says %d", backup.ErrDamaged, size, p.Bytes)
+// partFile is a file of an export that is open.
+type partFile struct {
+	file   io.ReadCloser
+	unread io.Reader // to a byte more than there should be
+	of     export.Part
+	sum    hash.Hash // of the rest
+}
+
+func (f *partFile) close() { _ = f.file.Close() } // only read from
+
+func (f *partFile) wrongSize(size int64) error {
+	return fmt.Errorf("%w: it has %d bytes or more, and the manifest says %d", backup.ErrDamaged, size, f.of.Bytes)
+}
+
+// whole reads what is left of the file, and tells whether all of it is what was exported.
+func (f *partFile) whole(to io.Writer) error {
+	if _, err := io.Copy(io.MultiWriter(f.sum, to), f.unread); err != nil {
+		return err
+	}
+	f.unread = bytes.NewReader(nil)
+	if got := hex.EncodeToString(f.sum.Sum(nil)); got != f.of.SHA256 {
+		return fmt.Errorf("%w: its SHA-256 is %s, and the manifest says %s", backup.ErrDamaged, got, f.of.SHA256)
+	}
+	return nil
+}
+
+// rowsOf reads a file that is as it was exported. Only JSON lines of a bucket come before all of
+// their file has been read: whole has the last word.
+func (e *exported) rowsOf(f *partFile) (iter.Seq2[formats.Row, error], error) {
+	if file, local := f.file.(*os.File); local {
+		if err := f.whole(io.Discard); err != nil {
+			return nil, err
+		}
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+		return e.onDisk(f)
+	}
+	if e.manifest.Format == export.JSONLines {
+		return jsonLines(e.table, io.TeeReader(f.unread, f.sum)), nil
+	}
+	var b bytes.Buffer
+	if err := f.whole(&b); err != nil {
+		return nil, err
+	}
+	return e.table.ReadParquet(bytes.NewReader(b.Bytes()), f.of.Bytes)
+}
+
+// onDisk is the rows of a file of a directory, in whatever state it is.
+func (e *exported) onDisk(f *partFile) (iter.Seq2[formats.Row, error], error) {
+	file := f.file.(*os.File)
+	if e.manifest.Format == export.JSONLines {
+		return jsonLines(e.table, file), nil
+	}
+	return e.table.ReadParquet(file, f.of.Bytes)
 }
 
 // exportedPlace is a position: behind so many rows of a file.
@@ -153,13 +191,19 @@ func (e *exported) part(ctx context.Context, from exportedPlace, yield func(load
 	failed := func(err error) bool {
 		return yield(loader.Item[loader.Row]{}, fmt.Errorf("%s: %w", p.Name, err))
 	}
-	rows, closePart, err := e.open(ctx, p)
+	f, err := e.open(ctx, p)
 	if err != nil {
 		failed(err)
 		return false
 	}
-	defer closePart()
+	defer f.close()
+	rows, err := e.rowsOf(f)
+	if err != nil {
+		failed(err)
+		return false
+	}
 	var read, values, unreadable int64
+	var first, last string
 	for row, err := range rows {
 		if err != nil {
 			if unreadable++; !failed(err) {
@@ -167,7 +211,10 @@ func (e *exported) part(ctx context.Context, from exportedPlace, yield func(load
 			}
 			continue
 		}
-		read, values = read+1, values+int64(len(row.Cells))
+		if read == 0 {
+			first = row.Key
+		}
+		read, values, last = read+1, values+int64(len(row.Cells)), row.Key
 		if read <= from.rows {
 			continue
 		}
@@ -177,6 +224,14 @@ func (e *exported) part(ctx context.Context, from exportedPlace, yield func(load
 	}
 	if read+unreadable != p.Rows || unreadable == 0 && values != p.Values {
 		failed(fmt.Errorf("%w: it has %d rows with %d values, and the manifest says %d with %d", backup.ErrDamaged, read+unreadable, values, p.Rows, p.Values))
+		return false
+	}
+	if unreadable == 0 && (first != string(p.First) || last != string(p.Last)) {
+		failed(fmt.Errorf("%w: its rows are %s to %s, and the manifest says %s to %s", backup.ErrDamaged, cli.Shown(first), cli.Shown(last), cli.Shown(string(p.First)), cli.Shown(string(p.Last))))
+		return false
+	}
+	if err := f.whole(io.Discard); err != nil {
+		failed(err)
 		return false
 	}
 	return true

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"gocloud.dev/blob/memblob"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
@@ -31,7 +35,7 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 	t.Helper()
 	info, _ := catalog.New(&percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).UserTable("t")
 	table, place := formats.NewTable(info), backup.Dir(t.TempDir())
-	m := export.Manifest{Version: 1, Table: "t", Format: format}
+	m := export.Manifest{Version: 2, Table: "t", Format: format}
 	encode := func(rows []formats.Row) []byte {
 		var b bytes.Buffer
 		if format == export.Parquet {
@@ -50,6 +54,7 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 		return lines
 	}
 	var keys []string
+	contents := map[string][]byte{}
 	for i, n := range []int{2, 1, 3} {
 		var rows []formats.Row
 		for j := range n {
@@ -57,8 +62,9 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 			rows = append(rows, formats.Row{Key: fmt.Sprint(i, j), Cells: []formats.Cell{{Column: "a", Value: []byte("x")}, {Column: "b", Value: []byte("y")}}})
 		}
 		b := encode(rows)
-		p := export.Part{Name: fmt.Sprintf("part-%05d-00000.%s", i, format), Counts: export.Counts{Rows: int64(n), Values: int64(2 * n), Bytes: int64(len(b))}}
+		p := export.Part{Name: fmt.Sprintf("part-%05d-00000.%s", i, format), First: []byte(rows[0].Key), Last: []byte(rows[n-1].Key), SHA256: fmt.Sprintf("%x", sha256.Sum256(b)), Counts: export.Counts{Rows: int64(n), Values: int64(2 * n), Bytes: int64(len(b))}}
 		fixture.Must(t, place.Put(t.Context(), p.Name, b))
+		contents[p.Name] = b
 		m.Parts = append(m.Parts, p)
 		m.Total.Rows, m.Total.Values = m.Total.Rows+p.Rows, m.Total.Values+p.Values
 	}
@@ -103,6 +109,44 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 		}
 		if _, _, err := read(store(other), places[2]); !errors.Is(err, backup.ErrDamaged) {
 			t.Errorf("%+v, behind that file: %v", less, err)
+		}
+	}
+	// Keys that are not those of the file.
+	for _, change := range []func(*export.Part){func(p *export.Part) { p.First = []byte("0") }, func(p *export.Part) { p.Last = []byte("22 ") }} {
+		other := m
+		other.Parts = slices.Clone(m.Parts)
+		change(&other.Parts[2])
+		if got, _, err := read(store(other), loader.Position{}); !errors.Is(err, backup.ErrDamaged) || len(got) != len(keys) {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	// Any byte of any file is another.
+	bucket := cli.InBucket(memblob.OpenBucket(nil))
+	for _, p := range m.Parts {
+		b := contents[p.Name]
+		fixture.Must(t, bucket.Put(t.Context(), p.Name, b))
+	}
+	for _, p := range m.Parts {
+		for i := range p.Bytes {
+			b := bytes.Clone(contents[p.Name])
+			b[i] ^= 1 << (i % 8)
+			places := []backup.Store{bucket}
+			if i%61 == 0 { // a disk is slow
+				places = append(places, place)
+			}
+			for _, to := range places {
+				fixture.Must(t, to.Put(t.Context(), p.Name, b))
+				if _, _, err := read(&exported{place: to, manifest: &m, table: table}, loader.Position{}); err == nil {
+					t.Fatalf("%s, byte %d is another: no error", p.Name, i)
+				}
+			}
+		}
+		fixture.Must(t, bucket.Put(t.Context(), p.Name, contents[p.Name]))
+		fixture.Must(t, place.Put(t.Context(), p.Name, contents[p.Name]))
+	}
+	for _, from := range []backup.Store{place, bucket} {
+		if got, _, err := read(&exported{place: from, manifest: &m, table: table}, loader.Position{}); err != nil || !slices.Equal(got, keys) {
+			t.Errorf("%q, %v", got, err)
 		}
 	}
 	// A manifest that contradicts itself.

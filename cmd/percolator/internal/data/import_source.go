@@ -17,6 +17,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/adopt"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -134,7 +135,7 @@ func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
 }
 
 func importRow(row formats.Row) loader.Row {
-	return loader.Row{Row: row.Key, Cells: cli.Array(row.Cells, func(cell formats.Cell) loader.Cell { return loader.Cell(cell) })}
+	return loader.Row{Row: row.Key, Cells: ordered.Map(row.Cells, func(cell formats.Cell) loader.Cell { return loader.Cell(cell) })}
 }
 
 // plainTable is a plain Bigtable table with its mapping.

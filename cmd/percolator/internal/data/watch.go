@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -70,7 +71,7 @@ func (f *watchFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 			return err
 		}
 	}
-	f.cfg.Columns = cli.Array(args[1:], func(name string) watch.Column { return watch.Column{Table: args[0], Name: name} })
+	f.cfg.Columns = ordered.Map(args[1:], func(name string) watch.Column { return watch.Column{Table: args[0], Name: name} })
 	if len(args) == 1 {
 		f.cfg.Columns = []watch.Column{{Table: args[0]}}
 	}

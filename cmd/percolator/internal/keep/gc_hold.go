@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -65,7 +66,7 @@ func NewHoldLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := cli.Array(holds, newHoldJSON)
+			list := ordered.Map(holds, newHoldJSON)
 			return f.Output.Emit(cmd.OutOrStdout(), list, func(w io.Writer) { printHolds(w, list) })
 		}),
 	}

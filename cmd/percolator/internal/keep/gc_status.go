@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -86,7 +87,7 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	if err != nil {
 		return gcJSON{}, err
 	}
-	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: cycleJSON(col), Holds: cli.Array(holds, newHoldJSON)}
+	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: cycleJSON(col), Holds: ordered.Map(holds, newHoldJSON)}
 	out.Cycle.Phase = cmp.Or(col.Phase, noCycle)
 	if b.Watermark != 0 {
 		out.BehindMillis = max(0, b.Now.Add(-b.Retention).Sub(b.Watermark)).Milliseconds()

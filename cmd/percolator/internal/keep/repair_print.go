@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -52,10 +53,10 @@ func newRepairJSON(r model.RepairReport, dryRun bool) repairJSON {
 		RolledForward: r.RolledForward, RolledBack: r.RolledBack, Records: r.Records, Markers: r.Markers, Values: r.Data, Notifications: r.Notifications,
 		States: r.States, Renotified: r.Renotified, WeakRenotified: r.WeakRenotified, Holds: r.Holds, Positions: r.Positions,
 		Building: append([]string{}, r.Building...), Weak: append([]string{}, r.Weak...), Found: r.Found, Audited: r.Audited, Indexes: []look.VerifyJSON{},
-		Findings: cli.Array(r.Findings, func(f model.RepairFinding) repairFindingJSON {
+		Findings: ordered.Map(r.Findings, func(f model.RepairFinding) repairFindingJSON {
 			return repairFindingJSON{cli.NewCellNameJSON(f.Cell), f.Start, f.Commit, f.Text}
 		}),
-		Audit: cli.Array(r.Audit, model.AuditFinding.String)}
+		Audit: ordered.Map(r.Audit, model.AuditFinding.String)}
 }
 
 // wrong reports whether an operator has to look.

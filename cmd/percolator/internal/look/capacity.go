@@ -17,6 +17,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/capacity"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 )
 
@@ -116,7 +117,7 @@ Prices and speeds, sources and dates: percolator capacity --sources
 func writePlans(out io.Writer, plans []*capacity.Plan) {
 	var lines strings.Builder
 	t := cli.NewTable(&lines)
-	columns := cli.Array(plans, func(p *capacity.Plan) [][2]string { return planLines(reflect.ValueOf(*p)) })
+	columns := ordered.Map(plans, func(p *capacity.Plan) [][2]string { return planLines(reflect.ValueOf(*p)) })
 	for at, line := range columns[0] {
 		cells := []any{line[0]}
 		for _, c := range columns {

@@ -19,6 +19,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/health"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers/exportqueue"
@@ -78,7 +79,7 @@ func checks() []check {
 }
 
 func checkNames() []string {
-	return cli.Array(checks(), func(c check) string { return c.name })
+	return ordered.Map(checks(), func(c check) string { return c.name })
 }
 
 // checkFlags are what "check" is told.
@@ -247,7 +248,7 @@ var levelStyles = map[health.Level]cli.Style{health.OK: cli.Green, health.NotChe
 
 // CheckList has a line for each check.
 func CheckList() string {
-	return strings.Join(cli.Array(checks(), func(c check) string { return fmt.Sprintf("  %-12s  %s", c.name, c.about) }), "\n")
+	return strings.Join(ordered.Map(checks(), func(c check) string { return fmt.Sprintf("  %-12s  %s", c.name, c.about) }), "\n")
 }
 
 // streamsChecked is how many streams of the journal are looked at.
@@ -290,7 +291,7 @@ func checkLetters(ctx context.Context, x *checker) []health.Finding {
 	if err != nil {
 		return cannot(err)
 	}
-	out := cli.Array(counts, func(c exportqueue.DeadLetterCount) health.Finding {
+	out := ordered.Map(counts, func(c exportqueue.DeadLetterCount) health.Finding {
 		return health.Letters(c.Table, c.Queue, c.Letters, c.More, x.now().Sub(c.Oldest.Time()))
 	})
 	return health.ElseFine(out, "no dead letters of export queues")

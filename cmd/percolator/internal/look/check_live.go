@@ -17,6 +17,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/health"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/probe"
 )
 
@@ -65,7 +66,7 @@ func (f *liveFlags) check(cmd *cobra.Command) error {
 }
 
 func liveNames() []string {
-	return cli.Array(probe.Lines(), func(l probe.Line) string { return l.Name })
+	return ordered.Map(probe.Lines(), func(l probe.Line) string { return l.Name })
 }
 
 // liveJSON is what a run may cost, and has cost.
@@ -162,7 +163,7 @@ func identityOf(ctx context.Context, text string) (i probe.Identity, err error) 
 	roles := probe.Roles()
 	at := slices.IndexFunc(roles, func(r probe.Role) bool { return r.Name == role })
 	if !ok || at < 0 || name == "" {
-		names := cli.Array(roles, func(r probe.Role) string { return r.Name })
+		names := ordered.Map(roles, func(r probe.Role) string { return r.Name })
 		return i, cli.Usagef("--identity %q is not ROLE[:TABLE,…]=SERVICE_ACCOUNT, with a role of %s", text, strings.Join(names, ", "))
 	}
 	i = probe.Identity{Role: roles[at], Name: name}
@@ -190,5 +191,5 @@ func identityOf(ctx context.Context, text string) (i probe.Identity, err error) 
 
 // LiveList has a line for each check of a live instance.
 func LiveList() string {
-	return strings.Join(cli.Array(probe.Lines(), func(l probe.Line) string { return fmt.Sprintf("  %-18s  %s", l.Name, l.About) }), "\n")
+	return strings.Join(ordered.Map(probe.Lines(), func(l probe.Line) string { return fmt.Sprintf("  %-18s  %s", l.Name, l.About) }), "\n")
 }

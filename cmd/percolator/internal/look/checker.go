@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/health"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -63,7 +64,7 @@ func (x *checker) askTables(ctx context.Context) ([]checkedTable, error) {
 		if !stored.Schema.DisableJournal {
 			tables = append(tables, checkedTable{name: model.JournalTable})
 		}
-		tables = append(tables, cli.Array(catalog.AllTables(stored.Schema), func(name string) checkedTable { return checkedTable{name: name} })...)
+		tables = append(tables, ordered.Map(catalog.AllTables(stored.Schema), func(name string) checkedTable { return checkedTable{name: name} })...)
 	}
 	admin, err := bigtable.NewAdminClient(ctx, x.flags.Project, x.flags.Instance, cli.BigtableOptions(ctx)...)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -74,7 +75,7 @@ func (f *journalFlags) listStreams(ctx context.Context, w io.Writer, a *admin.Ad
 		return err
 	}
 	slices.SortStableFunc(list, func(a, b admin.JournalStream) int { return a.Opened.Compare(b.Opened) })
-	out := streamsJSON{Streams: cli.Array(list, newStreamJSON), More: more}
+	out := streamsJSON{Streams: ordered.Map(list, newStreamJSON), More: more}
 	return f.Output.Emit(w, out, func(w io.Writer) { out.print(w, time.Now()) })
 }
 
@@ -158,13 +159,13 @@ func (f *journalFlags) listRows(ctx context.Context, w io.Writer, a *admin.Admin
 			break
 		}
 		entries += max(1, len(row.Entries))
-		out.Rows = append(out.Rows, batchJSON{row.Seq, row.Bytes, cli.Array(row.Entries, newLoggedJSON), row.Corrupt})
+		out.Rows = append(out.Rows, batchJSON{row.Seq, row.Bytes, ordered.Map(row.Entries, newLoggedJSON), row.Corrupt})
 	}
 	return f.Output.Emit(w, out, out.print)
 }
 
 func newLoggedJSON(e model.JournalEntry) loggedJSON {
-	out := loggedJSON{Start: e.StartTS, Rows: cli.Array(e.Rows, func(r model.JournalName) namedRowJSON {
+	out := loggedJSON{Start: e.StartTS, Rows: ordered.Map(e.Rows, func(r model.JournalName) namedRowJSON {
 		return namedRowJSON{cli.Shown(r.Table), cli.Shown(r.Key), r.Observed, r.Weak}
 	})}
 	if e.Primary != (percolator.Cell{}) {

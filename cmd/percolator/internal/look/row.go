@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -67,7 +68,7 @@ func (r shownRow) emit(w io.Writer, output cli.Output) error {
 	}
 	out := newInspectionJSON(r.in)
 	if r.journal {
-		out.Journal = &namedInJSON{cli.Array(r.named, newNamingJSON), r.all}
+		out.Journal = &namedInJSON{ordered.Map(r.named, newNamingJSON), r.all}
 	}
 	return output.Emit(w, out, func(w io.Writer) {
 		rowText{in: r.in, now: r.now, paint: cli.PainterFor(w)}.write(w)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -99,15 +100,15 @@ type observerStateJSON struct {
 func newInspectionJSON(in admin.RowInspection) inspectionJSON {
 	return inspectionJSON{
 		Table: in.Table, Row: cli.Shown(in.Row), Now: in.Now, NowTime: in.Now.Time(), AsOf: in.AsOf,
-		Safepoint: in.Safepoint, GCWatermark: in.Watermark, Truncated: in.Truncated, Columns: cli.Array(in.Columns, newInspectedColumn),
+		Safepoint: in.Safepoint, GCWatermark: in.Watermark, Truncated: in.Truncated, Columns: ordered.Map(in.Columns, newInspectedColumn),
 	}
 }
 
 func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
 	out := inspectedColumn{
 		Column: cli.Shown(col.Column), Observed: col.Observed, Weak: col.Weak, More: col.More, Reader: newReaderJSON(col.Type, col.Reader),
-		Versions: cli.Array(col.Versions, func(v admin.VersionInspection) inspectedVersion { return newInspectedVersion(col.Type, v) }), Acks: cli.Array(col.Acks, newAckJSON),
-		ObserverStates: cli.Array(col.States, newObserverStateJSON),
+		Versions: ordered.Map(col.Versions, func(v admin.VersionInspection) inspectedVersion { return newInspectedVersion(col.Type, v) }), Acks: ordered.Map(col.Acks, newAckJSON),
+		ObserverStates: ordered.Map(col.States, newObserverStateJSON),
 	}
 	if col.Type != percolator.TypeBytes {
 		out.Type = col.Type
@@ -116,7 +117,7 @@ func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
 }
 
 func newAckJSON(a admin.AckInspection) ackJSON {
-	return ackJSON{cli.Shown(a.Observer), a.RanAt, a.CommittedAt, a.Due, newLockJSON(a.Lock), cli.Array(a.Undecodable, newUndecodableJSON)}
+	return ackJSON{cli.Shown(a.Observer), a.RanAt, a.CommittedAt, a.Due, newLockJSON(a.Lock), ordered.Map(a.Undecodable, newUndecodableJSON)}
 }
 
 func newObserverStateJSON(s model.ObserverState) observerStateJSON {
@@ -142,7 +143,7 @@ func newReaderJSON(t percolator.Type, r admin.ReaderView) readerJSON {
 func newInspectedVersion(t percolator.Type, v admin.VersionInspection) inspectedVersion {
 	out := inspectedVersion{
 		Timestamp: v.Timestamp, Time: v.Timestamp.Time(), Lock: newLockJSON(v.Lock), Notify: v.Notify,
-		Undecodable: cli.Array(v.Undecodable, newUndecodableJSON),
+		Undecodable: ordered.Map(v.Undecodable, newUndecodableJSON),
 	}
 	if v.Data != nil {
 		out.Data = &dataJSON{Size: known(v.Data.Size), Commit: v.Data.CommitTS}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -62,7 +63,7 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 }
 
 func NewVerifyJSON(table, index string, r admin.IndexReport) VerifyJSON {
-	return VerifyJSON{table, index, r, cli.Array(r.Findings, func(f admin.IndexFinding) findingJSON {
+	return VerifyJSON{table, index, r, ordered.Map(r.Findings, func(f admin.IndexFinding) findingJSON {
 		return findingJSON{string(f.Damage), cli.ShownName(f.Cell.Row), cli.ShownName(f.Other.Row), f.Entry}
 	})}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -69,7 +70,7 @@ func workerList(seen model.Workers, reports []model.Report) []workerJSON {
 			continue
 		}
 		byName[r.Name] = workerJSON{Name: cli.Shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Session: r.Session, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
-			Observers: cli.Array(slices.Sorted(maps.Keys(r.Worker.Observers)), cli.Shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, Overdue: r.Worker.Overdue, BacklogMillis: r.Worker.BacklogMillis}
+			Observers: ordered.Map(slices.Sorted(maps.Keys(r.Worker.Observers)), cli.Shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, Overdue: r.Worker.Overdue, BacklogMillis: r.Worker.BacklogMillis}
 	}
 	for _, w := range seen.Live {
 		o, reported := byName[w.Name]
@@ -78,7 +79,7 @@ func workerList(seen model.Workers, reports []model.Report) []workerJSON {
 		}
 		o.Session, o.Columns = w.Session, w.Columns
 		if len(w.Observers) > 0 {
-			o.Observers = cli.Array(w.Observers, cli.Shown)
+			o.Observers = ordered.Map(w.Observers, cli.Shown)
 		}
 		byName[w.Name] = o
 	}
