@@ -68,7 +68,7 @@ func read(t testing.TB, env *percolatortest.Env, dir string, m *export.Manifest)
 				rows = append(rows, row)
 			}
 		} else {
-			stored, err := table.ReadParquet(bytes.NewReader(b), int64(len(b)))
+			stored, err := table.ReadParquet(bytes.NewReader(b), int64(len(b)), "")
 			fixture.Must(t, err)
 			for row, err := range stored {
 				fixture.Must(t, err)

@@ -99,7 +99,7 @@ func (e *exported) read(r io.Reader, p export.Part) (iter.Seq2[formats.Row, erro
 	case e.manifest.Format == export.JSONLines:
 		return jsonLines(e.table, r), nil
 	case local:
-		return e.table.ReadParquet(file, p.Bytes)
+		return e.table.ReadParquet(file, p.Bytes, "")
 	}
 	b, err := io.ReadAll(io.LimitReader(r, p.Bytes+1))
 	if err == nil && int64(len(b)) != p.Bytes {
@@ -108,7 +108,7 @@ func (e *exported) read(r io.Reader, p export.Part) (iter.Seq2[formats.Row, erro
 	if err != nil {
 		return nil, err
 	}
-	return e.table.ReadParquet(bytes.NewReader(b), p.Bytes)
+	return e.table.ReadParquet(bytes.NewReader(b), p.Bytes, "")
 }
 
 func wrongSize(size int64, p export.Part) error {
