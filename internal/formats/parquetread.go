@@ -75,19 +75,21 @@ type parquetGroup struct {
 // behind them. An error is of the file.
 func (g *parquetGroup) read() (row Row, err error) {
 	g.bytes, g.unfit = 0, nil
-	v, err := g.first(g.row.leaf)
+	key, err := g.first(g.row.leaf)
 	if err != nil {
 		return row, err
 	}
-	if v.Null {
+	if key.Null {
 		g.refuse("it has no key")
-	} else if key, ok := g.valueOf(g.row, v); ok {
-		row.Key = string(key)
+	} else if stored, ok := g.valueOf(g.row, key); ok {
+		row.Key = string(stored)
 	}
 	for _, c := range g.own {
-		v, err := g.first(c.leaf)
-		if err != nil {
-			return row, err
+		v := key // which may be a column of the table as well
+		if c.leaf != g.row.leaf {
+			if v, err = g.first(c.leaf); err != nil {
+				return row, err
+			}
 		}
 		if v.Null {
 			continue

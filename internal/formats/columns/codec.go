@@ -4,29 +4,40 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"sync"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
 	"github.com/pierrec/lz4/v4"
 )
 
-// The functions below decompress a page of a known size into dst, if that is large enough. What is
-// allocated is at most the size, and follows what is there, not what is claimed, wherever the
-// compression allows it. The library's own codecs know no bound.
+// codec decompresses a page of a known size into dst, if that is large enough. What is allocated is
+// at most the size, and follows what is there, not what is claimed, wherever the compression allows
+// it. The library's own codecs know no bound.
+type codec func(g *group, dst, src []byte, size int) ([]byte, error)
+
+// codecs are the compressions that can be read.
+var codecs = map[format.CompressionCodec]codec{
+	format.Uncompressed: stored,
+	format.Snappy:       unsnappy,
+	format.Gzip:         gunzip,
+	format.Brotli:       unbrotli,
+	format.Zstd:         unzstd,
+	format.Lz4Raw:       unlz4,
+}
 
 var errSize = errors.New("a page does not have the size of its header")
 
-func stored(dst, src []byte, size int) ([]byte, error) {
+func stored(_ *group, dst, src []byte, size int) ([]byte, error) {
 	if len(src) != size {
 		return nil, errSize
 	}
 	return append(dst[:0], src...), nil
 }
 
-func unsnappy(dst, src []byte, size int) ([]byte, error) {
+func unsnappy(_ *group, dst, src []byte, size int) ([]byte, error) {
 	const ratio = 64 // no more is made of a byte
 	switch n, err := snappy.DecodedLen(src); {
 	case err != nil:
@@ -37,7 +48,7 @@ func unsnappy(dst, src []byte, size int) ([]byte, error) {
 	return snappy.Decode(sized(dst, size), src)
 }
 
-func unlz4(dst, src []byte, size int) ([]byte, error) {
+func unlz4(_ *group, dst, src []byte, size int) ([]byte, error) {
 	const ratio = 256
 	if size > ratio*len(src) {
 		return nil, errSize
@@ -53,16 +64,7 @@ func unlz4(dst, src []byte, size int) ([]byte, error) {
 	return dst, err
 }
 
-// inflaters decode Zstandard without goroutines of their own. A page needs no window beside itself.
-var inflaters = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		panic(err) // only for options that contradict each other
-	}
-	return d
-}}
-
-func unzstd(dst, src []byte, size int) ([]byte, error) {
+func unzstd(g *group, dst, src []byte, size int) ([]byte, error) {
 	var h zstd.Header
 	if err := h.Decode(src); err != nil {
 		return nil, err
@@ -70,16 +72,21 @@ func unzstd(dst, src []byte, size int) ([]byte, error) {
 	if h.HasFCS && h.FrameContentSize > uint64(size) {
 		return nil, errSize
 	}
-	d := inflaters.Get().(*zstd.Decoder)
-	defer inflaters.Put(d)
-	dst, err := d.DecodeAll(src, sized(dst, size)[:0])
+	if g.zstd == nil { // one without goroutines; a page needs no window beside itself
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return nil, err
+		}
+		g.zstd = d
+	}
+	dst, err := g.zstd.DecodeAll(src, sized(dst, size)[:0])
 	if err == nil && len(dst) != size {
 		err = errSize
 	}
 	return dst, err
 }
 
-func gunzip(dst, src []byte, size int) ([]byte, error) {
+func gunzip(_ *group, dst, src []byte, size int) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(src))
 	if err != nil {
 		return nil, err
@@ -87,7 +94,7 @@ func gunzip(dst, src []byte, size int) ([]byte, error) {
 	return readSized(dst, r, size)
 }
 
-func unbrotli(dst, src []byte, size int) ([]byte, error) {
+func unbrotli(_ *group, dst, src []byte, size int) ([]byte, error) {
 	return readSized(dst, brotli.NewReader(bytes.NewReader(src)), size)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -12,6 +13,7 @@ import (
 type group struct {
 	held    int64
 	scratch []byte // for a page as it is in the file
+	zstd    *zstd.Decoder
 }
 
 // Column reads the values of one column of a row group. Those of one row group are not safe for

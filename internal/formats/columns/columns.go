@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
 )
 
 // Limits of a file.
@@ -48,16 +47,6 @@ type Value struct {
 	Null     bool
 	N        uint64 // INT32 (with its sign), INT64, BOOLEAN, and the bits of FLOAT and DOUBLE
 	Bytes    []byte // BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY, INT96; until the column is read again
-}
-
-// codecs are the compressions that can be read.
-var codecs = map[format.CompressionCodec]func(dst, src []byte, size int) ([]byte, error){
-	format.Uncompressed: stored,
-	format.Snappy:       unsnappy,
-	format.Gzip:         gunzip,
-	format.Brotli:       unbrotli,
-	format.Zstd:         unzstd,
-	format.Lz4Raw:       unlz4,
 }
 
 // nameOf is what errors call a column.

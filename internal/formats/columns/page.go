@@ -246,7 +246,7 @@ func (c *Column) decompress(dst, raw []byte, size int64, isStored bool) ([]byte,
 	if isStored || size == 0 && len(raw) == 0 {
 		decode = stored
 	}
-	b, err := decode(dst, raw, int(size))
+	b, err := decode(c.group, dst, raw, int(size))
 	if err != nil {
 		return nil, damaged("decompressing a page: %w", err)
 	}
