@@ -34,7 +34,9 @@ func stored(_ *group, dst, src []byte, size int) ([]byte, error) {
 	if len(src) != size {
 		return nil, errSize
 	}
-	return append(dst[:0], src...), nil
+	dst = sized(dst, size)
+	copy(dst, src)
+	return dst, nil
 }
 
 func unsnappy(_ *group, dst, src []byte, size int) ([]byte, error) {
@@ -101,12 +103,10 @@ func unbrotli(_ *group, dst, src []byte, size int) ([]byte, error) {
 // readSized reads a stream that has a size to its end.
 func readSized(dst []byte, r io.Reader, size int) ([]byte, error) {
 	const step = 64 << 10
-	if dst = dst[:0]; cap(dst) == 0 {
-		dst = make([]byte, 0, min(size, step))
-	}
+	dst = dst[:0]
 	for len(dst) < size {
 		if len(dst) == cap(dst) {
-			dst = append(make([]byte, 0, min(size, 4*cap(dst))), dst...)
+			dst = append(make([]byte, 0, min(size, max(step, 4*cap(dst)))), dst...)
 		}
 		n, err := r.Read(dst[len(dst):min(size, cap(dst))])
 		dst = dst[:len(dst)+n]

@@ -157,17 +157,14 @@ func (g *group) hold(n int64) error {
 	return nil
 }
 
-// replace makes a buffer of a size.
-func (g *group) replace(b *[]byte, size int64) error {
+// reuse counts a buffer of a size, and takes the former one away if it is too small or far too
+// large: whoever fills the buffer makes it, when that much is there.
+func (g *group) reuse(b *[]byte, size int64) error {
 	const slack = 64 << 10
 	if has := int64(cap(*b)); has < size || has > 4*size+slack {
 		g.held -= has
 		*b = nil
-		if err := g.hold(size); err != nil {
-			return err
-		}
-		*b = make([]byte, size)
+		return g.hold(size)
 	}
-	*b = (*b)[:size]
 	return nil
 }

@@ -194,14 +194,15 @@ func (c *Column) dataPage(h pageHeader, raw []byte) (err error) {
 	if h.isVersion2 {
 		n := h.repBytes + h.defBytes
 		size -= n
-		if err := c.group.replace(&c.levels, n); err != nil {
+		if err := c.group.reuse(&c.levels, n); err != nil {
 			return err
 		}
-		copy(c.levels, raw[:n])
+		c.levels = sized(c.levels, int(n))
+		copy(c.levels, raw)
 		c.reps.b, c.defs.b = c.levels[:h.repBytes], c.levels[h.repBytes:]
 		raw = raw[n:]
 	}
-	if err := c.group.replace(&c.buf, size); err != nil {
+	if err := c.group.reuse(&c.buf, size); err != nil {
 		return err
 	}
 	if c.buf, err = c.decompress(c.buf, raw, size, h.stored); err != nil {
