@@ -35,8 +35,8 @@ func (h *hybrid) next() (uint32, error) {
 	return uint32(v), nil
 }
 
-// done tells whether all numbers were read, but for those that fill up a byte.
-func (h *hybrid) done() bool { return h.run == 0 || h.packed && h.run < 8 }
+// done does not tell whether all numbers were read: writers fill up runs as they like.
+func (h *hybrid) done() bool { return true }
 
 // begin reads the header of a run.
 func (h *hybrid) begin() error {
