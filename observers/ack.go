@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -57,11 +58,7 @@ func (w *Worker) attemptAcknowledged(ctx context.Context, r *run) []outcome {
 
 // cellsOf are the cells of jobs.
 func cellsOf(jobs []job) []percolator.Cell {
-	cells := make([]percolator.Cell, len(jobs))
-	for i, j := range jobs {
-		cells[i] = j.entry.column.cell(j.entry.row)
-	}
-	return cells
+	return ordered.Map(jobs, func(j job) percolator.Cell { return j.entry.column.cell(j.entry.row) })
 }
 
 // erase removes notifications of cells of one column, each up to its timestamp. If it fails they

@@ -75,15 +75,16 @@ type Config struct {
 	// Workers that do not set it search everything. With a journal there is nothing to divide.
 	Partition bool
 
-	// DisableCollection keeps this worker from removing old versions. At least one worker of an
-	// instance should do it. Any number may try: one at a time holds the lease (admin.Collector).
+	// DisableCollection keeps this worker from removing old versions. Leave it false on at least one
+	// worker of an instance. Any number may collect: one at a time holds the lease
+	// (admin.Collector).
 	DisableCollection bool
 	// Collector configures the removal of old versions.
 	Collector admin.CollectorConfig
 
 	// SweepInterval is how often one of the workers searches all tables for work that the journal
 	// has missed (admin.Sweeper). A journal that is building is swept at once. 0: 7 days; negative:
-	// this worker never sweeps. Set that where the worker's schema lacks a table.
+	// this worker never sweeps, for a worker whose schema lacks a table of the instance.
 	SweepInterval time.Duration
 
 	// ReportInterval is how often this worker stores a report about itself and its client

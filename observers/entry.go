@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -189,11 +190,7 @@ func (e *entry) adopt(stored *storedStates, now uint64) {
 }
 
 func (e *entry) observerStates() []observerState {
-	states := make([]observerState, len(e.tasks))
-	for i, t := range e.tasks {
-		states[i] = observerState{t.ran, t.parked}
-	}
-	return states
+	return ordered.Map(e.tasks, func(t task) observerState { return observerState{t.ran, t.parked} })
 }
 
 // verdict judges a notification at ts by the observer states of the cell.

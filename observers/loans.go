@@ -29,10 +29,6 @@ type loan struct {
 	until time.Time
 }
 
-func newLoans(cfg Config) loans {
-	return loans{cells: newLRU[cellKey, loan](cfg.QueueLength), grace: 2 * max(0, cfg.Grace)}
-}
-
 // has reports whether another worker was handed a notification of the cell at or above ts, and may
 // still have it.
 func (l *loans) has(key cellKey, ts tso.Timestamp) bool {

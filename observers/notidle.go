@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -15,11 +16,11 @@ const (
 	unfinishedShown  = 3
 )
 
-// UnfinishedCell is a cell that something waited for.
+// UnfinishedCell is a cell that still had work when WaitIdle gave up.
 type UnfinishedCell struct {
 	Cell percolator.Cell
-	// If Runs is not 0, so many runs of Observer for the cell have led to each other on this worker,
-	// as in a loop ([Registry.Observe]).
+	// Runs is how many runs of Observer for the cell, on this worker, have each caused the next, as
+	// in a loop ([Registry.Observe]). 0: none.
 	Observer string
 	Runs     int
 }
@@ -70,10 +71,7 @@ func (e *NotIdleError) named() string {
 	if len(e.Cells) == 0 {
 		return ""
 	}
-	var shown []string
-	for _, c := range e.Cells[:min(len(e.Cells), unfinishedShown)] {
-		shown = append(shown, c.String())
-	}
+	shown := ordered.Map(e.Cells[:min(len(e.Cells), unfinishedShown)], UnfinishedCell.String)
 	text := "; among them " + strings.Join(shown, ", ")
 	if len(e.Cells) > unfinishedShown {
 		text += " and others"

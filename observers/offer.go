@@ -31,15 +31,6 @@ type handOver struct {
 	lent  loans
 }
 
-func newHandOver(cfg Config) handOver {
-	return handOver{
-		slots:   cfg.Concurrency,
-		backlog: make(chan struct{}, 1),
-		idle:    make(chan struct{}, 1),
-		lent:    newLoans(cfg),
-	}
-}
-
 // hasIdleSlots reports whether there is little that waits for a slot, and room for more.
 func (q *queue) hasIdleSlots() bool {
 	return q.ready.len() < q.handOver.slots && !q.room.full(dispatched) && !slices.ContainsFunc(q.runners, func(rn *runner) bool {

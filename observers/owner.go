@@ -5,11 +5,13 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // OneWorker is for an observer whose runs for different cells of its column conflict, such as a
-// fold: one worker, the owner, runs all observers of the column, for all its cells.
+// fold: one worker, the owner, runs all observers of the column, for all its cells. It saves
+// conflicts; it excludes nobody.
 //
 // Every worker derives the owner from the list of live workers, which it reads from percolator_meta
 // every 1 to 10 s. While the list changes, two workers may run for one cell; they conflict, as
@@ -66,10 +68,7 @@ func (o *owners) fingerprint() string {
 	if len(o.columns) == 0 {
 		return ""
 	}
-	var names []Column
-	for _, c := range o.columns {
-		names = append(names, Column{c.Table, string('0'+byte(c.owned)) + c.Name})
-	}
+	names := ordered.Map(o.columns, func(c *column) Column { return Column{c.Table, string('0'+byte(c.owned)) + c.Name} })
 	return fingerprintOf(names)
 }
 

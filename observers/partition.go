@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -76,9 +77,8 @@ func newPartition(w *Worker, d directory) *partition {
 	if w.cfg.Partition {
 		m.tables, m.self.Columns = w.coverage.tables, w.coverage.fingerprint()
 	}
-	for _, rn := range w.coverage.runners[:min(len(w.coverage.runners), registeredNames)] {
-		m.self.Observers = append(m.self.Observers, rn.name)
-	}
+	named := w.coverage.runners[:min(len(w.coverage.runners), registeredNames)]
+	m.self.Observers = ordered.Map(named, func(rn *runner) string { return rn.name })
 	return m
 }
 

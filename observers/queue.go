@@ -66,12 +66,18 @@ type cellKey struct {
 
 func newQueue(cfg Config, runners []*runner) *queue {
 	q := &queue{
-		runners:  runners,
-		room:     newRoom(cfg),
-		retries:  retries{limit: max(1, cfg.Concurrency/2)},
-		memory:   newMemory(),
-		loops:    loops{newLRU[loopKey, loop](loopsRemembered)},
-		handOver: newHandOver(cfg),
+		runners: runners,
+		room: room{
+			limits: [classes]int{dispatched: cfg.QueueLength, found: max(1024, 8*cfg.Concurrency), waiting: cfg.QueueLength},
+			missed: make(chan struct{}, 1),
+		},
+		retries: retries{limit: max(1, cfg.Concurrency/2)},
+		memory:  newMemory(),
+		loops:   loops{newLRU[loopKey, loop](loopsRemembered)},
+		handOver: handOver{
+			slots: cfg.Concurrency, backlog: make(chan struct{}, 1), idle: make(chan struct{}, 1),
+			lent: loans{cells: newLRU[cellKey, loan](cfg.QueueLength), grace: 2 * max(0, cfg.Grace)},
+		},
 		pauses: pauses{
 			failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
 			conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// MaxNameBytes is the longest name of an observer in bytes. The name is part of the acknowledgment
-// column's name.
+// MaxNameBytes is the longest name of an observer in bytes, which are UTF-8. The name is part of the
+// acknowledgment column's name, and of metrics.
 const MaxNameBytes = 64
 
 // maxOfColumn is how many observers a column may have: each has columns in the rows of the column's
@@ -155,6 +156,8 @@ func (o *observer) validate() error {
 		return fmt.Errorf("observers: observer %.16q…: %w: the name has %d bytes, the limit is %d", o.name, percolator.ErrInvalidArgument, len(o.name), MaxNameBytes)
 	case strings.Contains(o.name, "\x00"):
 		wrong = "the name contains the byte 0x00"
+	case !utf8.ValidString(o.name): // metrics and traces carry it
+		wrong = "the name is not UTF-8"
 	case o.f == nil:
 		wrong = "the function is nil"
 	case o.collapse < 0:

@@ -18,6 +18,7 @@ func TestRegistryReportsMistakes(t *testing.T) {
 	for want, register := range map[string]func(*Registry){
 		"empty":         func(r *Registry) { r.Observe("", "t", "c", nothing) },
 		"0x00":          func(r *Registry) { r.Observe("a\x00b", "t", "c", nothing) },
+		"not UTF-8":     func(r *Registry) { r.Observe("a\xff", "t", "c", nothing) },
 		"65 bytes":      func(r *Registry) { r.Observe(strings.Repeat("x", 65), "t", "c", nothing) },
 		"nil":           func(r *Registry) { r.Observe("o", "t", "c", nil) },
 		"typed nil":     func(r *Registry) { Observe(r, "typed nil", percolator.Bytes("t", "c"), nil) },

@@ -27,13 +27,6 @@ const (
 	classes
 )
 
-func newRoom(cfg Config) room {
-	return room{
-		limits: [classes]int{dispatched: cfg.QueueLength, found: max(1024, 8*cfg.Concurrency), waiting: cfg.QueueLength},
-		missed: make(chan struct{}, 1),
-	}
-}
-
 // class returns the class of a new cell of the column.
 func (c *column) class(a arrival) entryClass {
 	if a.handOvers > 0 {

@@ -126,7 +126,7 @@ var errGoexit = errors.New("the observer called runtime.Goexit")
 
 // PanicError is the failure of an observer that panicked.
 type PanicError struct {
-	Observer string // "" if the delivery of a queue panicked
+	Observer string // "" if a delivery function of package exportqueue panicked
 	Value    string // the value of the panic as text, at most 256 bytes
 	Stack    string // of the goroutine, at most 4 KiB
 }

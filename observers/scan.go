@@ -67,14 +67,12 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 		if err != nil {
 			telemetry.Warn(s.log, "observers: a search failed, and is repeated", err)
 		}
-		timer := time.NewTimer(s.pace.Next(foundNew && err == nil && !s.queue.saturated(), read))
 		select {
 		case <-ctx.Done():
-		case <-timer.C:
+		case <-time.After(s.pace.Next(foundNew && err == nil && !s.queue.saturated(), read)):
 		case <-s.queue.room.missed: // something was dropped and there is room for it again
 			s.pace.Reset()
 		}
-		timer.Stop()
 	}
 }
 

@@ -50,14 +50,14 @@ type Stats struct {
 // transaction, for a cell or for a batch of them.
 type ObserverStats struct {
 	Runs         int64 // that committed
-	Cells        int64 // that these runs were for: as many, but of a batch observer
+	Cells        int64 // of these runs: as many as Runs, or more where an observer takes batches
 	Attempts     int64 // calls of the observer
 	Conflicts    int64 // attempts that lost against another transaction
 	Errors       int64 // attempts that failed otherwise, before, in or after the call
 	Panics       int64 // attempts that panicked
 	Acknowledged int64 // cells for which there was nothing left to do
 	Snoozes      int64 // attempts that postponed the change (Snooze)
-	Retries      int64 // attempts after a failed one for the same change, halves included
+	Retries      int64 // attempts after a failed one for the same change, also those of half a batch
 	Parked       int64 // times that this worker parked a cell (ListParked lists those parked now)
 	// Overdue are the attempts in flight now that have not returned 5 s after their Timeout, as the
 	// observer ignores its context. Each holds one of Config.Concurrency until it returns.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/engine/commit"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -85,10 +86,9 @@ func (w *Worker) runNotified(ctx context.Context, r *run, cells []percolator.Cel
 		return w.failed(r, err, stagePrepare)
 	}
 	defer tx.Rollback(ctx)
-	changes := make([]Change, len(left))
-	for k, i := range left {
-		changes[k] = Change{Cell: cells[i], Weak: true, CommitTS: r.attempt[i].newest, Attempt: r.attempt[i].number}
-	}
+	changes := ordered.Map(left, func(i int) Change {
+		return Change{Cell: cells[i], Weak: true, CommitTS: r.attempt[i].newest, Attempt: r.attempt[i].number}
+	})
 	return w.commit(ctx, r, tx, changes)
 }
 

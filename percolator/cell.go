@@ -11,12 +11,12 @@ const (
 	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may
 	// not be empty.
 	MaxColumnBytes = model.MaxColumnBytes
-	// MaxValueBytes is the largest value. Bigtable advises against values over 10 MB.
+	// MaxValueBytes, 100 MiB, is the largest value. Bigtable advises against values over 10 MB.
 	MaxValueBytes = model.MaxValueBytes
 	// MaxColumnsPerRow is how many cells of one row a transaction can write: the commit of a row is
 	// one request.
 	MaxColumnsPerRow = model.MaxColumnsPerRow
-	// MaxColumnRanges is how many ranges of columns a scan names (ScanOptions).
+	// MaxColumnRanges, 100, is how many ranges of columns one scan may name (ScanOptions).
 	MaxColumnRanges = model.MaxColumnRanges
 	// MaxTxnBytes is the most that one transaction buffers: keys and values.
 	MaxTxnBytes = model.MaxTxnBytes

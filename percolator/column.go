@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -81,10 +82,7 @@ func (c Column[T]) GetMulti(ctx context.Context, r Reader, rows ...string) (map[
 	if err := checkType(r, c.Cell(""), c.stored); err != nil {
 		return nil, err
 	}
-	cells := make([]Cell, len(rows))
-	for i, row := range rows {
-		cells[i] = c.Cell(row)
-	}
+	cells := ordered.Map(rows, c.Cell)
 	found, err := r.GetMulti(ctx, cells...)
 	if err != nil {
 		return nil, err

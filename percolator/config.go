@@ -109,8 +109,9 @@ type Config struct {
 	// request of the last seconds, up to Timing.RequestLifetime. 0: 10 s. From 100 ms to 1 h.
 	LockTTL time.Duration
 
-	// Retention is how far back snapshots reach. A transaction older than half of it refuses to
-	// commit. 0: 1 h. At least 1 min.
+	// Retention is how far back snapshots reach. Collection goes by the Retention of the client
+	// that collects, so give all clients of an instance the same one. A transaction older than half
+	// of it gets ErrSnapshotTooOld from Commit. 0: 1 h. At least 1 min.
 	Retention time.Duration
 
 	// DisableBatching sends one request for each row that Get and GetMulti read, instead of joining

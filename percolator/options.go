@@ -22,8 +22,8 @@ type readOption func(*reads.ReadOptions)
 
 func (f readOption) applyRead(o *reads.ReadOptions) { f(o) }
 
-// MaxAttempts ends Update with the last ErrConflict after n attempts. Without it only the context
-// ends Update.
+// MaxAttempts ends Update after n attempts, with the last ErrConflict. n ≤ 0, or without it: only
+// the context ends Update.
 func MaxAttempts(n int) TxnOption { return txnOption(func(o *commit.TxnOptions) { o.MaxAttempts = n }) }
 
 // Blind declares that the transaction reads nothing: Get, GetMulti, Scan, ScanIndex, GetForUpdate

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // Rows reads and writes rows of one table as structs of type T, each field of which is a column. It
@@ -131,7 +132,7 @@ func (r Rows[T]) Insert(tx *Txn, v T) error {
 }
 
 // Delete removes T's columns from a row, except those that tx knows to have no value, as Put does.
-// Errors: ErrTooLarge as of Put, and those of Txn.Delete.
+// Errors: ErrTooLarge, as for Put, and those of Txn.Delete.
 func (r Rows[T]) Delete(tx *Txn, key string) error {
 	for _, c := range r.cells(nil, key) {
 		known, err := tx.t().Known(c)
@@ -191,11 +192,7 @@ func (r Rows[T]) checkTypes(by any) error {
 }
 
 func (r Rows[T]) names() []string {
-	names := make([]string, len(r.columns))
-	for i, col := range r.columns {
-		names[i] = col.name
-	}
-	return names
+	return ordered.Map(r.columns, func(col rowColumn) string { return col.name })
 }
 
 // decode sets the fields of a row to the values of its columns, nil for absence, and reports

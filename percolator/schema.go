@@ -57,10 +57,10 @@ func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 // schema apply` does, before it calls CreateSchema. A Column that reads a value of another type
 // returns ErrCorrupt; untyped reads return the bytes.
 //
-// A writer that has not yet read the new schema omits the notifications and index entries that it
-// adds. Clients reread the schema, and refuse to commit under one read more than Timing.MetaMaxAge
-// ago. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge after
-// CreateSchema has returned.
+// A writer that has not yet read the new schema omits the notifications and index entries that the
+// schema adds. Clients reread the schema, and refuse to commit when their copy is older than
+// Timing.MetaMaxAge. So an addition to a table in use takes effect everywhere Timing.MetaMaxAge
+// after CreateSchema has returned.
 //
 // Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store; ErrTooLarge for a
 // schema that is too long to be stored; admin.ErrImporting for another TTL in a table into which an

@@ -26,10 +26,11 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error
 }
 
 // Scan streams the entries of the named columns (all if none is named) of the rows in r, in row
-// order, then column order. An error ends the stream. It lasts as long as ctx, however many rows
-// without these columns lie in between. It holds one page in memory: at most 4096 rows or, beyond
-// the last row, about 4 MiB; where so few rows have the columns that a request is cut off at its
-// lifetime (Schema.Timing), it reads on in up to 8 parts of the table at once, and holds 16 MiB.
+// order, then column order. An error ends the stream. Only ctx limits how long it takes, however
+// many rows without these columns lie in between. It holds one page in memory: at most 4096 rows,
+// or about 4 MiB and the row that exceeds them; where so few rows have the columns that a request
+// is cut off at its lifetime (Schema.Timing), it reads on in up to 8 parts of the table at once,
+// and holds 16 MiB.
 func (s *Snapshot) Scan(ctx context.Context, table string, r Range, columns ...string) iter.Seq2[Entry, error] {
 	return s.r().Scan(ctx, table, r, columns...)
 }

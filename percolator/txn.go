@@ -13,8 +13,8 @@ import (
 // Write skew is possible; GetForUpdate prevents it for a cell, the option LockReads for everything
 // that the transaction reads.
 //
-// Methods may be called concurrently. After Commit or Rollback every method but Rollback returns
-// ErrTxnDone.
+// Methods may be called concurrently. After Commit or Rollback every method that returns an
+// error returns ErrTxnDone, but for Rollback.
 type Txn commit.Txn
 
 func (tx *Txn) t() *commit.Txn { return (*commit.Txn)(tx) }
@@ -94,7 +94,7 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 }
 
 // Rollback discards the transaction. Before Commit nothing has been written, so it sends nothing;
-// after Commit it does nothing. ErrInvalidArgument: as of Commit.
+// after Commit it does nothing. ErrInvalidArgument, as for Commit.
 func (tx *Txn) Rollback(ctx context.Context) error {
 	if err := tx.t().CheckOwned(); err != nil {
 		return err

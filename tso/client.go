@@ -46,8 +46,9 @@ type Client struct {
 // which any may lead now or later. Give all of them: the client finds the leader from any of them,
 // but needs one that is up.
 //
-// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s, or for 2 s
-// if every server refuses the connection; the error names the targets and the last failure.
+// Dial waits until the oracle hands out a timestamp. It gives up when ctx ends, after the time of
+// [WithTimeout] (10 s), or after 2 s if every server refuses the connection; the error names the
+// targets and the last failure.
 // ErrInvalidArgument: targets is no such list, or the client would speak plaintext with another
 // machine (see [WithPlaintext]). The caller has to Close the client.
 func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, error) {

@@ -30,8 +30,8 @@ const (
 // ServerConfig configures a [Server]. The zero value is useful.
 type ServerConfig struct {
 	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls
-	// it from many goroutines. A lease ends as soon as it has by this clock or one of the two of
-	// Uptime.
+	// it from many goroutines, and gives up its lease as soon as this clock, or one of the two of
+	// Uptime, says that the lease has run out.
 	Now func() time.Time
 
 	// Uptime returns what the two other clocks of the server's machine show, which only go forward:
@@ -42,7 +42,7 @@ type ServerConfig struct {
 	// Window is how much time's worth of timestamps, 4.096 million a second, the server reserves
 	// ahead in the store. 0: 3 s; from 1 ms to 1 h. It is how far timestamps jump ahead of the
 	// clock when the leader changes, and how long the leader goes on when the store does not
-	// answer. Keep it well below the time that locks live (10 s).
+	// answer. Keep it well below percolator.Config.LockTTL (10 s).
 	Window time.Duration
 
 	// Lease is how long after the leader's death another server takes over. 0: 3 s; from 10 ms to 1
@@ -63,9 +63,8 @@ type ServerConfig struct {
 	AllowPlaintext bool
 
 	// MaxConnections is how many connections may be open at once; further ones wait to be accepted.
-	// An address has PeerShare percent of them: the server closes what exceeds that. Of connections
-	// that have not completed their handshake it keeps 512, and PeerShare percent of these for one
-	// address, and closes the rest. 0: 4,096.
+	// One address may have PeerShare percent of them: the server closes any more. At most 512
+	// connections may be in their handshake, PeerShare percent of the 512 for one address. 0: 4,096.
 	MaxConnections int
 
 	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client]
@@ -76,9 +75,9 @@ type ServerConfig struct {
 	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
 	// with the status RESOURCE_EXHAUSTED. 0: 16,384. A call counts until its answer is written; if
 	// the peer does not read it, the server closes the connection after 10 s. Large answers that
-	// are not written yet may have 8 MiB together; beyond that the server refuses calls, too. Calls
-	// that wait for hints, and watchers of its health, are counted apart: MaxCalls of each, at most
-	// 4,096 and 1,024.
+	// are not written yet may take 8 MiB in all; beyond that the server refuses calls, too. Two kinds
+	// of calls count apart, each with the limit MaxCalls: those that wait for hints (at most 4,096)
+	// and those that watch the server's health (at most 1,024).
 	MaxCalls int
 
 	// PeerShare is how many percent of each limit one peer may take, so that none shuts the others
@@ -111,10 +110,11 @@ type ServerConfig struct {
 	// loss of data. false: the server begins a new oracle.
 	RequireRecord bool
 
-	// Served returns the greatest timestamp that is known, from elsewhere than the store, to have
-	// been handed out; 0 when none is. A server calls it before it first reads the record, and
-	// again after transient errors. It refuses to start, with ErrCorrupt, when the record's mark is
-	// below: then the record was lost, or restored from a backup. nil: nothing is known.
+	// Served returns the greatest timestamp that another source than the store knows to have been
+	// handed out; 0: none. (Status.Served is a count.) A server calls it before it first reads the
+	// record, and again after its transient errors. It refuses to start, with ErrCorrupt, when the
+	// record's mark is below: then the record was lost, or restored from a backup. nil: nothing is
+	// known.
 	Served func(ctx context.Context) (Timestamp, error)
 
 	// SessionLease is how long a session lives after its last renewal (see

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
@@ -81,11 +82,7 @@ func (s *hintService) TakeHints(ctx context.Context, req *tsopb.TakeHintsRequest
 // HandHints implements the service.
 func (s *hintService) HandHints(ctx context.Context, req *tsopb.HandHintsRequest) (*tsopb.HandHintsResponse, error) {
 	taken, err := s.server.HandHints(ctx, hintsFromProto(req.GetHints()))
-	resp := &tsopb.HandHintsResponse{Taken: make([]uint32, len(taken))}
-	for i, at := range taken {
-		resp.Taken[i] = uint32(at)
-	}
-	return resp, err
+	return &tsopb.HandHintsResponse{Taken: ordered.Map(taken, func(at int) uint32 { return uint32(at) })}, err
 }
 
 // maxHintsBytes is how large an answer with hints can be.
@@ -141,16 +138,11 @@ func (c *Client) HandHints(ctx context.Context, hints []coordination.Hint) (take
 }
 
 func hintsToProto(hints []coordination.Hint) []*tsopb.Hint {
-	out := make([]*tsopb.Hint, len(hints))
-	for i, h := range hints {
-		out[i] = &tsopb.Hint{Topic: h.Topic, Data: []byte(h.Data)}
-	}
-	return out
+	return ordered.Map(hints, func(h coordination.Hint) *tsopb.Hint { return &tsopb.Hint{Topic: h.Topic, Data: []byte(h.Data)} })
 }
 
-func hintsFromProto(hints []*tsopb.Hint) (out []coordination.Hint) {
-	for _, h := range hints {
-		out = append(out, coordination.Hint{Topic: h.GetTopic(), Data: string(h.GetData())})
-	}
-	return out
+func hintsFromProto(hints []*tsopb.Hint) []coordination.Hint {
+	return ordered.Map(hints, func(h *tsopb.Hint) coordination.Hint {
+		return coordination.Hint{Topic: h.GetTopic(), Data: string(h.GetData())}
+	})
 }

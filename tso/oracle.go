@@ -112,8 +112,8 @@ var (
 	// ErrLimit means that there are too many sessions, locked rows, or topics of hints.
 	ErrLimit = errors.New("the limit is reached")
 
-	// ErrUnsupported means that the oracle keeps no sessions, or is too old for hints.
-	ErrUnsupported = errors.New("the oracle keeps no sessions")
+	// ErrUnsupported means that the oracle does not offer the call: sessions, hints or a handover.
+	ErrUnsupported = errors.New("the oracle does not support this")
 
 	// ErrInvalidArgument means that a configuration or an argument is wrong.
 	ErrInvalidArgument = record.ErrInvalidArgument

@@ -59,7 +59,7 @@ func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
 	}
 	id := uuid.NewString()
 	alloc := newAllocator(c, cfg.Window)
-	watch := newStoreWatch(store, c)
+	watch := &storeWatch{Store: store, clock: c, active: c.mono(), answered: -1}
 	warning := ""
 	if w, ok := store.(warner); ok {
 		warning = w.Warning()

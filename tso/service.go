@@ -20,7 +20,7 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// MaxBatch is how many timestamps one call of the service can ask for.
+// MaxBatch, 65,536, is how many timestamps one call can ask for. More: ErrInvalidArgument.
 const MaxBatch = 1 << 16
 
 // Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000 sessions.

@@ -135,10 +135,6 @@ type storeWatch struct {
 	failure  error         // of the last request; nil if it was answered
 }
 
-func newStoreWatch(store Store, c clock) *storeWatch {
-	return &storeWatch{Store: store, clock: c, active: c.mono(), answered: -1}
-}
-
 func (w *storeWatch) Load(ctx context.Context) (State, error) {
 	w.begin()
 	st, err := w.Store.Load(ctx)

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// The row of Bigtable that has the oracle's name keeps its record. The family needs no garbage
+// BigtableTable and BigtableFamily are the table and the column family in which NewBigtableStore
+// keeps the oracle's record. The row key is the name of the oracle. The family needs no garbage
 // collection, because each cell has one version.
 //
 // One CheckAndMutateRow writes all cells of the record: the state, a witness that repeats its

@@ -110,11 +110,13 @@ columns:
 - {family: stats, qualifier: age, text: true}
 - {family: stats, qualifier: connected, column: seen}
 `)
-	s.run(cli.ExitOK, "import", "phones", "--from", "bigtable:old-phones", "--map", mapping, "--at", "2026-12-01T00:00:00Z")
+	s.run(cli.ExitOK, "import", "phones", "--from", "bigtable:old-phones", "--map", mapping, "--at", "2100-01-01T00:00:00Z")
 	s.run(cli.ExitOK, "scan", "phones")
 	s.run(cli.ExitOK, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping)
 	plain("p2", "os_build", "C", "age", "many")
 	plain("p3", "age", "8")
+	plain("p\xff", "age", "8")
+	plain("p\xfe", "age", "8")
 	time.Sleep(importSchema.Timing.MetaMaxAge) // until cl's client knows that the import has ended
 	cl.set(map[percolator.Cell]string{{Table: "phones", Row: "p0", Column: "os_build"}: "extra"})
 	s.run(cli.ExitFindings, "adopt", "phones", "--from", "bigtable:old-phones", "--map", mapping)
@@ -174,6 +176,7 @@ columns:
 		{"import", "copy"}, {"import", "copy", "--from", good, "--key", "id"}, {"import", "copy", "--from", "x.csv"}, {"import", "copy", "--from", "bigtable:x"}, {"import", "copy", "--from", good, "--map", mapping},
 		{"import", "copy", "--from", filepath.Join(dir, "none.jsonl")}, {"import", "copy", "--from", "bigtable:a/b", "--map", mapping},
 		{"import", "copy", "--from", "bigtable:x", "--map", good}, {"import", "copy", "--abort", "--from", good}, {"adopt", "copy", "--from", good},
+		{"adopt", "nowhere", "--from", "bigtable:old-phones", "--map", mapping},
 		{"import", "copy", "--from", "bigtable:old-phones", "--map", mapping, "--at", "noon"},
 	} {
 		s.run(cli.ExitUsage, wrong...)

@@ -59,8 +59,8 @@ type auditor struct {
 	oldest  tso.Timestamp // start of the oldest lock; 0: there is none
 	newest  tso.Timestamp // commit
 	indexes []*auditedIndex
-	filled  map[string]indexState    // of indexes younger than their tables
-	dropped map[string]tso.Timestamp // until when tables were there
+	filled  map[string]indexState // of indexes younger than their tables
+	dropped map[string]droppedTable
 
 	building  bool          // the journal
 	since     tso.Timestamp // what is older it need not name
@@ -122,9 +122,9 @@ func (a *auditor) bounds(row layout.Row) {
 		case "journal":
 			a.building, a.since = journalState(it.Value)
 		case "indexes":
-			a.filled = indexStates(it.Value)
+			a.filled = named[indexState](it.Value)
 		case "dropped":
-			a.dropped = drops(it.Value)
+			a.dropped = named[droppedTable](it.Value)
 		}
 		at := map[string]*tso.Timestamp{"safepoint": &a.report.Safepoint, "mark": &a.report.GCWatermark}[it.Column]
 		if at != nil && len(it.Value) == 8 {

@@ -197,7 +197,7 @@ func (a *auditor) writers(c *auditedCell) {
 		if i > 0 {
 			a.findCell(c, model.RuleOneLock, "transactions %d and %d both hold it", c.locks[i-1].start, l.start)
 		}
-		if !a.tables[l.primary.Table] && !(a.journaled && a.dropped[l.primary.Table] >= l.start) {
+		if !a.tables[l.primary.Table] && !(a.journaled && a.dropped[l.primary.Table].At >= l.start) {
 			a.findCell(c, model.RulePrimary, "the lock of transaction %d names a primary in table %q", l.start, l.primary.Table)
 		}
 		if slices.Contains(c.markers, l.start) {
@@ -230,18 +230,14 @@ func (a *auditor) values(c *auditedCell) {
 		named[l.start] = true
 	}
 	for _, r := range c.records {
-		if r.Kind != 'P' {
-			continue
-		}
-		named[r.Start] = true
-		if _, ok := c.data[r.Start]; ok {
-			continue
-		}
-		if r.Commit <= a.report.GCWatermark {
+		named[r.Start] = named[r.Start] || r.Kind == 'P'
+		switch _, there := c.data[r.Start]; {
+		case r.Kind != 'P' || there:
+		case r.Commit <= a.report.GCWatermark:
 			a.report.LateRecords++
-			continue
+		default:
+			a.findCell(c, model.RuleData, "the put record at %d names data at %d, which does not exist", r.Commit, r.Start)
 		}
-		a.findCell(c, model.RuleData, "the put record at %d names data at %d, which does not exist", r.Commit, r.Start)
 	}
 	for ts := range c.data {
 		switch {

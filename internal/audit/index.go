@@ -69,13 +69,14 @@ type indexState struct {
 	Since    tso.Timestamp
 }
 
-// indexStates reads those that are stored. Without them every index has to be complete.
-func indexStates(b []byte) map[string]indexState {
-	var states map[string]indexState
-	if json.Unmarshal(b, &states) != nil {
+// named reads what is stored by name. What cannot be read is nothing: then every index has to be
+// complete, and no table was dropped.
+func named[T any](b []byte) map[string]T {
+	var stored map[string]T
+	if json.Unmarshal(b, &stored) != nil {
 		return nil
 	}
-	return states
+	return stored
 }
 
 func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {

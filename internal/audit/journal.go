@@ -212,7 +212,7 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 			switch led := slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == l.start }); {
 			case !led:
 				a.stray = append(a.stray, strayLock{l.start, model.Cell{Table: t.name, Row: key, Column: c.column}})
-			case a.dropped[l.primary.Table] >= l.start:
+			case a.dropped[l.primary.Table].At >= l.start:
 				// The drop has resolved all locks that entries lead to.
 				a.findCell(c, model.RulePrimary, "the lock of transaction %d has an entry, and its primary was in table %q, which was dropped", l.start, l.primary.Table)
 			}
@@ -349,18 +349,8 @@ func (a *auditor) unjournaled() {
 	a.unparked()
 }
 
-// drops reads until when the tables were there that were dropped.
-func drops(b []byte) map[string]tso.Timestamp {
-	var stored map[string]struct{ At tso.Timestamp }
-	if json.Unmarshal(b, &stored) != nil {
-		return nil
-	}
-	at := map[string]tso.Timestamp{}
-	for table, d := range stored {
-		at[table] = d.At
-	}
-	return at
-}
+// droppedTable tells until when a table was there.
+type droppedTable struct{ At tso.Timestamp }
 
 // journalState reads whether the journal is still being built, and what it is complete from.
 func journalState(b []byte) (building bool, since tso.Timestamp) {

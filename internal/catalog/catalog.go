@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -22,9 +23,13 @@ func (unknownName) Is(target error) bool { return target == model.ErrInvalidArgu
 
 // BigtableNames lists the Bigtable tables that carry t: its own and one for each index.
 func BigtableNames(t model.Table) []string {
-	names := []string{t.Name}
-	for _, ix := range t.Indexes {
-		names = append(names, IndexTable(t.Name, ix))
+	return append([]string{t.Name}, ordered.Map(t.Indexes, func(ix model.Index) string { return IndexTable(t.Name, ix) })...)
+}
+
+// AllTables lists the Bigtable tables that carry s.
+func AllTables(s *model.Schema) (names []string) {
+	for _, t := range s.Tables {
+		names = append(names, BigtableNames(t)...)
 	}
 	return names
 }
@@ -128,29 +133,20 @@ func SetOf(names []string) map[string]bool {
 
 // UnknownTable is ErrSchemaMismatch for a table that the schema lacks.
 func (c *Catalog) UnknownTable(table string) error {
-	hint := text.DidYouMean(table, c.tableNames()...)
+	names := ordered.Map(c.Schema.Tables, func(t model.Table) string { return t.Name })
+	hint := text.DidYouMean(table, names...)
 	hint = cmp.Or(hint, "; percolator schema apply, or CreateSchema, adds it")
-	return unknownName{fmt.Errorf("percolator: table %q: %w: it is not in the schema%s", table, model.ErrSchemaMismatch, hint)}
+	return unknownName{fmt.Errorf("percolator: table %.64q: %w: it is not in the schema%s", table, model.ErrSchemaMismatch, hint)}
 }
 
 // Unobserved is ErrSchemaMismatch for a column that the table does not observe.
 func (t *TableInfo) Unobserved(column string) error {
-	return fmt.Errorf("percolator: table %q: %w: column %q is not observed%s", t.Name, model.ErrSchemaMismatch, column, text.DidYouMean(column, t.Observed...))
-}
-
-func (c *Catalog) tableNames() (names []string) {
-	for _, t := range c.Schema.Tables {
-		names = append(names, t.Name)
-	}
-	return names
+	return fmt.Errorf("percolator: table %q: %w: column %.64q is not observed%s", t.Name, model.ErrSchemaMismatch, column, text.DidYouMean(column, t.Observed...))
 }
 
 // UnknownIndex is ErrSchemaMismatch for an index that the table lacks.
 func (t *TableInfo) UnknownIndex(index string) error {
-	names := make([]string, len(t.Indexes))
-	for i, ix := range t.Indexes {
-		names[i] = ix.Name
-	}
+	names := ordered.Map(t.Indexes, func(ix model.Index) string { return ix.Name })
 	return unknownName{fmt.Errorf("percolator: table %q: %w: it has no index %q%s", t.Name, model.ErrSchemaMismatch, index, text.DidYouMean(index, names...))}
 }
 

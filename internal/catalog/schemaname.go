@@ -40,5 +40,5 @@ func schemaText(name string) string {
 	if name == "" {
 		return "the unnamed schema"
 	}
-	return fmt.Sprintf("the schema %q", name)
+	return fmt.Sprintf("the schema %.64q", name)
 }

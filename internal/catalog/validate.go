@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -43,7 +44,7 @@ func validateDeclarations(t *model.Table) error {
 		case seen[d.Name]:
 			return CellError(model.ErrInvalidArgument, cell, "the column is declared twice")
 		case d.Type != "" && !slices.Contains(model.Types, d.Type):
-			return CellError(model.ErrInvalidArgument, cell, "%q is no type; there are %s", string(d.Type), typeList())
+			return CellError(model.ErrInvalidArgument, cell, "%.64q is no type; there are %s", string(d.Type), typeList())
 		}
 		if err := validateTTL(t.Name, fmt.Sprintf("column %q", d.Name), d.TTL); err != nil {
 			return err
@@ -76,11 +77,7 @@ func validateDeclarations(t *model.Table) error {
 }
 
 func typeList() string {
-	texts := make([]string, len(model.Types))
-	for i, t := range model.Types {
-		texts[i] = string(t)
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(ordered.Map(model.Types, func(t model.Type) string { return string(t) }), ", ")
 }
 
 // tableName is a table id that Bigtable accepts, less the dot, which separates a table from its
@@ -113,14 +110,14 @@ func ValidateStored(s *model.Schema) error {
 			return fmt.Errorf("percolator: table %q: %w: it is in %s, so it has no place in %s", t.Name, model.ErrInvalidArgument, schemaText(t.Schema), schemaText(s.Name))
 		}
 		if name := cmp.Or(t.Schema, s.Name); name != "" && !tableName.MatchString(name) {
-			return fmt.Errorf("percolator: %w: %q is not a name for a schema; it has the form of a table's", model.ErrInvalidArgument, name)
+			return fmt.Errorf("percolator: %w: %.64q is not a name for a schema; it has the form of a table's", model.ErrInvalidArgument, name)
 		}
 		if !tableName.MatchString(t.Name) || t.Name == model.MetaTable || t.Name == model.JournalTable {
-			return fmt.Errorf("percolator: table %q: %w: not a table name", t.Name, model.ErrInvalidArgument)
+			return fmt.Errorf("percolator: table %.64q: %w: not a table name", t.Name, model.ErrInvalidArgument)
 		}
 		for _, name := range BigtableNames(t) {
 			if !bigtableName.MatchString(name) || seen[name] {
-				return fmt.Errorf("percolator: table %q: %w: the table %q is named twice or is not a table name", t.Name, model.ErrInvalidArgument, name)
+				return fmt.Errorf("percolator: table %q: %w: the table %.64q is named twice or is not a table name", t.Name, model.ErrInvalidArgument, name)
 			}
 			seen[name] = true
 		}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -185,5 +186,32 @@ func TestWhichDeclaration(t *testing.T) {
 	var none *Declarations
 	if got, ok := none.Of("anything"); got.Type != model.TypeBytes || !ok || none.checkPut(model.Cell{}, []byte("v")) != nil {
 		t.Errorf("a table without declarations says %v, %v", got, ok)
+	}
+}
+
+// What is refused may be of any length, and the error is not.
+func TestErrorsOfLongNamesAreShort(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 10
+	long := strings.Repeat("x", 1<<20)
+	for i, s := range []*model.Schema{
+		{Name: long, Tables: []model.Table{{Name: "t"}}},
+		{Name: "s", Tables: []model.Table{{Name: "t", Schema: long}}},
+		{Tables: []model.Table{{Name: long}}},
+		{Tables: []model.Table{{Name: "t", Observed: []string{long}}}},
+		{Tables: []model.Table{{Name: "t", Columns: []model.ColumnSchema{{Name: long}}}}},
+		{Tables: []model.Table{{Name: "t", Columns: []model.ColumnSchema{{Name: "c", Type: model.Type(long)}}}}},
+		{Tables: []model.Table{{Name: "t", Indexes: []model.Index{{Name: long, Column: "c"}}}}},
+		{Tables: []model.Table{{Name: "t", Indexes: []model.Index{{Name: "i", Column: long}}}}},
+	} {
+		if err := Validate(s); err == nil || len(err.Error()) > most {
+			t.Errorf("schema %d: an error of %d bytes", i, len(fmt.Sprint(err)))
+		}
+	}
+	c := New(&model.Schema{Tables: []model.Table{{Name: "t"}}})
+	for _, err := range []error{c.UnknownTable(long), c.Tables["t"].Unobserved(long)} {
+		if len(err.Error()) > most {
+			t.Errorf("an error of %d bytes", len(err.Error()))
+		}
 	}
 }

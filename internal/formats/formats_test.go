@@ -126,6 +126,29 @@ func TestJSONLinesOfEachKind(t *testing.T) {
 	}
 }
 
+// Documents that encoding/json takes and others do not come back as they were.
+func TestDocumentsThatParsersRefuse(t *testing.T) {
+	t.Parallel()
+	table := testTable()
+	nested := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	for _, doc := range []string{`"\ud800"`, `{"a":"\udc00 \ud83d\ude00"}`, nested(maxLevels), nested(maxLevels + 1), nested(10_000), `["[` + strings.Repeat("[", 20_000) + `"]`, `{"a":1,"a":2}`} {
+		want := Row{"r", []Cell{{"doc", []byte(doc)}}}
+		line, mistyped := table.AppendJSON(nil, want)
+		if got, err := table.ParseJSON(line); err != nil || !sameRow(got, want) || mistyped != 0 || !json.Valid(line) {
+			t.Errorf("%.40s is %.40q, %v", doc, got, err)
+		}
+	}
+}
+
+// Programs on Windows begin a file with a byte order mark.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	r := testTable().NewJSONReader(strings.NewReader("\ufeff" + `{"row":"r","columns":{}}` + "\n"))
+	if row, err := r.Read(); err != nil || row.Key != "r" {
+		t.Errorf("%q, %v", row, err)
+	}
+}
+
 // What cannot be read is refused with the line, and without what it holds.
 func TestInvalidJSONLines(t *testing.T) {
 	t.Parallel()

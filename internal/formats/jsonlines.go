@@ -28,8 +28,8 @@ import (
 //	time                        a string as of RFC 3339, in UTC
 //	json                        the document, without the white space between its parts
 //
-// Anything else, a row key that is not UTF-8, and a document that is an object with base64 as its
-// only name, is {"base64": …} of the bytes. So the form is unmistakable.
+// Anything else, a row key that is not UTF-8, a document that is not Embeddable, and one that is an
+// object with base64 as its only name, is {"base64": …} of the bytes. So the form is unmistakable.
 
 // MaxLineBytes bounds a line that is read: Bigtable sends no row above 256 MiB, of which base64
 // makes a third more.
@@ -86,8 +86,33 @@ func appendValue(b []byte, v any) []byte {
 	panic(fmt.Sprintf("a value of type %T", v)) // decode returns others
 }
 
+// maxLevels is how deep objects and arrays of a document are nested at most: parsers take 10,000
+// levels, with those around the document.
+const maxLevels = 9_900
+
+// Embeddable reports whether a JSON document comes back from within another one by every parser.
+// encoding/json, by whose rules values are stored, takes half a surrogate pair for a character.
+func Embeddable(doc []byte) bool {
+	if !jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(true)) {
+		return false
+	}
+	if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) <= maxLevels {
+		return true
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(true))
+	for d.StackDepth() <= maxLevels {
+		if _, err := d.ReadToken(); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+	return false
+}
+
 // appendDocument appends a JSON document as it is, but for line breaks between its parts.
 func appendDocument(b, doc []byte) []byte {
+	if !Embeddable(doc) {
+		return appendBase64(b, doc)
+	}
 	if bytes.ContainsAny(doc, "\r\n") {
 		compact := jsontext.Value(doc).Clone()
 		if compact.Compact(jsontext.AllowDuplicateNames(true)) != nil {
@@ -170,10 +195,14 @@ func (r *JSONReader) Line() int { return r.line }
 func (r *JSONReader) Read() (Row, error) {
 	for r.lines.Scan() {
 		r.line++
-		if len(bytes.TrimSpace(r.lines.Bytes())) == 0 {
+		line := r.lines.Bytes()
+		if r.line == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // which programs on Windows write
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		row, err := r.table.ParseJSON(r.lines.Bytes())
+		row, err := r.table.ParseJSON(line)
 		if err != nil {
 			return Row{}, fmt.Errorf("line %d: %w", r.line, err)
 		}

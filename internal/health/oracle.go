@@ -44,6 +44,19 @@ type OracleServer struct {
 	Silence        time.Duration // of its store; negative: it has never answered
 }
 
+// State is what the server does, in a word or two.
+func (s OracleServer) State() string {
+	switch {
+	case s.Failed != nil:
+		return "unreachable"
+	case s.Leading:
+		return "leads"
+	case s.Ready:
+		return "stands by"
+	}
+	return "not ready"
+}
+
 // Oracle judges all servers of the oracle, asked at once.
 func Oracle(servers []OracleServer) (out []Finding) {
 	const (

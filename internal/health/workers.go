@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -55,10 +56,7 @@ func Agreement(live []model.WorkerInfo) (out []Finding) {
 		out = append(out, f)
 	}
 	if len(versions) > 1 {
-		var each []string
-		for _, v := range slices.Sorted(maps.Keys(versions)) {
-			each = append(each, fmt.Sprintf("%s: %d", v, versions[v]))
-		}
+		each := ordered.Map(slices.Sorted(maps.Keys(versions)), func(v string) string { return fmt.Sprintf("%s: %d", v, versions[v]) })
 		disagree("workers of different versions (%s)", strings.Join(each, ", "))
 	}
 	for _, columns := range slices.Sorted(maps.Keys(sets)) {

@@ -1,5 +1,5 @@
-// Package ordered keeps things in order that come and go in any order. The engine, the observers
-// and the oracle stand on it.
+// Package ordered keeps things in order that come and go in any order, and makes lists of lists.
+// The engine, the observers and the oracle stand on it.
 package ordered
 
 import "container/heap"

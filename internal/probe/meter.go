@@ -38,22 +38,18 @@ func (m *meter) allow(c Cost) {
 	m.earlier, m.sent, m.allowed, m.refused = m.earlier.plus(m.sent), Cost{}, c, false
 }
 
-func (m *meter) line() Cost {
+// line is what this line has sent, and whether it was refused more.
+func (m *meter) line() (sent Cost, refused bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.sent
+	return m.sent, m.refused
 }
 
+// total is what all lines have sent.
 func (m *meter) total() Cost {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.earlier.plus(m.sent)
-}
-
-func (m *meter) exhausted() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.refused
 }
 
 // errExhausted is no error that Google's client repeats.

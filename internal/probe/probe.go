@@ -215,10 +215,10 @@ func (p *probe) prove(ctx context.Context, l Line, created error) (r Result) {
 		if panicked := recover(); panicked != nil {
 			r.Findings = []health.Finding{failed("", "it panicked: %v", panicked)}
 		}
-		if p.meter.exhausted() {
+		var refused bool
+		if r.Sent, refused = p.meter.line(); refused {
 			r.Findings = append(r.Findings, unable(errExhausted)...)
 		}
-		r.Sent = p.meter.line()
 	}()
 	r.Findings = l.run(p, ctx)
 	return r

@@ -174,7 +174,7 @@ func TestAReadThatFindsNothingIsTorn(t *testing.T) {
 func TestProgressOfNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.Lines, s.ProgressBytes, s.ProgressWithin = []string{"progress"}, progressRow-1, 1
+	s.Lines, s.ProgressBytes, s.ProgressWithin = []string{"progress"}, largeRow-1, 1
 	s.start(t)
 	if levels, r := s.levels(t); levels["progress"] != health.NotChecked {
 		t.Errorf("%+v", r.Results[0].Findings)

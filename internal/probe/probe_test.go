@@ -62,7 +62,7 @@ func newSite(t *testing.T) *site {
 
 // onDisks has the line "progress" checked too.
 func (s *site) onDisks() {
-	s.ProgressBytes, s.ProgressWithin = progressRow, time.Second
+	s.ProgressBytes, s.ProgressWithin = largeRow, time.Second
 	s.disks = &emulator.Disks{Speed: 1 << 30, Clean: []emulator.Clean{{Table: "percolator_probe_" + testSuffix, Start: progressPrefix, End: "progress0", Bytes: 1 << 40}}}
 }
 

@@ -17,32 +17,40 @@ import (
 // The rows of the line "progress".
 const (
 	progressPrefix = "progress/"
-	progressRow    = 64 << 10 // bytes of a row
-	progressRows   = 64       // of a request
+	largeRow       = 64 << 10 // bytes of a row
+	largeRows      = 64       // of a request
 )
 
+// eachLarge has so many rows of a table mutated, in bulk.
+func (p *probe) eachLarge(ctx context.Context, table, prefix string, n int64, mutation func() *store.Mutation) error {
+	for at := int64(0); at < n; at += largeRows {
+		var keys []string
+		var muts []*store.Mutation
+		for i := at; i < min(at+largeRows, n); i++ {
+			keys, muts = append(keys, fmt.Sprintf("%s%08d", prefix, i)), append(muts, mutation())
+		}
+		errs, err := p.backend.MutateRows(ctx, table, keys, muts)
+		if err = errors.Join(append(errs, err)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func progressCost(c *Config) Cost {
-	rows := c.ProgressBytes / progressRow
-	return Cost{Requests: int(rows/progressRows) + int(rows/progressRows)/10 + 20, Bytes: rows*(progressRow+200) + 10<<10}
+	rows := c.ProgressBytes / largeRow
+	return Cost{Requests: int(rows/largeRows) + int(rows/largeRows)/10 + 20, Bytes: rows*(largeRow+200) + 10<<10}
 }
 
 // progress reads rows that the filter keeps back, until a deadline.
 func (p *probe) progress(ctx context.Context) []health.Finding {
-	if p.ProgressBytes < progressRow {
+	if p.ProgressBytes < largeRow {
 		return health.Unchecked("nothing was written for a read that takes longer than %v; --progress-bytes 536870912 would write 512 MiB in some 140 requests", p.ProgressWithin)
 	}
-	value := make([]byte, progressRow)
-	for at := int64(0); at < p.ProgressBytes/progressRow; at += progressRows {
-		var rows []string
-		var muts []*store.Mutation
-		for i := at; i < min(at+progressRows, p.ProgressBytes/progressRow); i++ {
-			rows = append(rows, fmt.Sprintf("%s%08d", progressPrefix, i))
-			muts = append(muts, putting(layout.DataFamily, "c", string(value)))
-		}
-		errs, err := p.backend.MutateRows(ctx, p.table, rows, muts)
-		if err = errors.Join(append(errs, err)...); err != nil {
-			return stopped(err)
-		}
+	value := string(make([]byte, largeRow))
+	put := func() *store.Mutation { return putting(layout.DataFamily, "c", value) }
+	if err := p.eachLarge(ctx, p.table, progressPrefix, p.ProgressBytes/largeRow, put); err != nil {
+		return stopped(err)
 	}
 	limited, cancel := context.WithTimeout(ctx, p.ProgressWithin)
 	defer cancel()

@@ -108,7 +108,8 @@ func (p *probe) identity(ctx context.Context, i Identity) (out []health.Finding)
 		return unable(err)
 	}
 	defer func() { _ = admin.Close() }()
-	tried := append(p.attempts(ctx, data, model.MetaTable, i.Role.Meta), attempt{"write " + p.table, false, p.plainWrite(ctx, data)},
+	tried := append(p.attempts(ctx, data, model.MetaTable, i.Role.Meta),
+		attempt{"write " + p.table, false, data.Open(p.table).Apply(ctx, "identity", setting("c", 1000, "v"))},
 		attempt{"read " + p.table, false, p.readOne(ctx, data, p.table)})
 	for _, table := range i.Tables[:min(len(i.Tables), MaxIdentityTables)] {
 		tried = append(tried, p.attempts(ctx, data, table, i.Role.Tables)...)
@@ -158,10 +159,6 @@ func (p *probe) attempts(ctx context.Context, data *bigtable.Client, table strin
 func (p *probe) readOne(ctx context.Context, data *bigtable.Client, table string) error {
 	_, err := data.Open(table).ReadRow(ctx, p.table, bigtable.RowFilter(bigtable.StripValueFilter()))
 	return err
-}
-
-func (p *probe) plainWrite(ctx context.Context, data *bigtable.Client) error {
-	return data.Open(p.table).Apply(ctx, "identity", setting("c", 1000, "v"))
 }
 
 func (p *probe) policyCommand() string {

@@ -91,20 +91,18 @@ func (p *probe) rewritten(ctx context.Context) (out []health.Finding) {
 	for round := range rewrittenRounds {
 		column, old, again := fmt.Sprint("c", round), []byte("old"), []byte(fmt.Sprint("new", round))
 		ts := shapesBase + tso.Timestamp(round)
-		single := func(change func(m *store.Mutation)) *store.Mutation {
+		mutation := func(erase bool, value []byte) *store.Mutation {
 			m := store.NewMutation(2)
-			change(m)
+			if erase {
+				m.Erase(layout.DataFamily, column, ts)
+			}
+			if value != nil {
+				m.Put(layout.DataFamily, column, ts, value)
+			}
 			return m
 		}
-		put := func(value []byte) *store.Mutation {
-			return single(func(m *store.Mutation) { m.Put(layout.DataFamily, column, ts, value) })
-		}
-		erase := single(func(m *store.Mutation) { m.Erase(layout.DataFamily, column, ts) })
-		both := single(func(m *store.Mutation) {
-			m.Erase(layout.DataFamily, column, ts)
-			m.Put(layout.DataFamily, column, ts, again)
-		})
-		steps := [][]*store.Mutation{{put(old), erase, put(again)}, {put(old), both}}[round%2]
+		put := mutation(false, old)
+		steps := [][]*store.Mutation{{put, mutation(true, nil), mutation(false, again)}, {put, mutation(true, again)}}[round%2]
 		for i, m := range steps {
 			var err error
 			if conditional := round/2%2 == 1; conditional {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -63,13 +64,7 @@ func (r *modelRow) mutation() *store.Mutation {
 
 func (r *modelRow) sort() {
 	slices.SortFunc(r.items, func(a, b layout.Item) int {
-		if c := strings.Compare(a.Family, b.Family); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Column, b.Column); c != 0 {
-			return c
-		}
-		return int(b.Timestamp - a.Timestamp)
+		return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Column, b.Column), cmp.Compare(b.Timestamp, a.Timestamp))
 	})
 }
 
@@ -251,7 +246,9 @@ func refusal(what string, err error) (differs string, _ error) {
 func difference(got, want []layout.Item, most int) string {
 	left := slices.Clone(want)
 	for _, it := range got {
-		at := slices.IndexFunc(left, func(w layout.Item) bool { return sameItem(w, it) })
+		at := slices.IndexFunc(left, func(w layout.Item) bool {
+			return w.Family == it.Family && w.Column == it.Column && w.Timestamp == it.Timestamp && bytes.Equal(w.Value, it.Value)
+		})
 		if at < 0 {
 			return fmt.Sprintf("it answers %s %q@%d = %q, once too often", it.Family, it.Column, it.Timestamp, it.Value)
 		}
@@ -267,8 +264,4 @@ func difference(got, want []layout.Item, most int) string {
 		return fmt.Sprintf("it answers %d cells of %d; %s %q@%d is missing, say", len(got), most, left[0].Family, left[0].Column, left[0].Timestamp)
 	}
 	return ""
-}
-
-func sameItem(a, b layout.Item) bool {
-	return a.Family == b.Family && a.Column == b.Column && a.Timestamp == b.Timestamp && bytes.Equal(a.Value, b.Value)
 }

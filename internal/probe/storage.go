@@ -25,8 +25,6 @@ import (
 const (
 	storageDays  = 8               // after which the table is removed, whatever is left
 	storageShare = 0.1             // of what was written, below which it counts as compacted away
-	storageRow   = 64 << 10        // bytes of a row
-	storageRows  = 64              // of a request
 	storageMost  = int64(10 << 30) // bytes that are written
 )
 
@@ -35,8 +33,8 @@ const (
 var storageTable = regexp.MustCompile(`^percolator_storage_(\d{8}t\d{6})_(\d+)$`)
 
 func storageCost(c *Config) Cost {
-	rows := c.StorageBytes / storageRow
-	return Cost{Requests: 2*(int(rows/storageRows)+int(rows/storageRows)/10) + 30, Bytes: rows*(storageRow+400) + 20<<10, Tables: int(min(rows, 1))}
+	rows := c.StorageBytes / largeRow
+	return Cost{Requests: 2*(int(rows/largeRows)+int(rows/largeRows)/10) + 30, Bytes: rows*(largeRow+400) + 20<<10, Tables: int(min(rows, 1))}
 }
 
 // storage measures what an earlier run has deleted, or begins.
@@ -50,12 +48,12 @@ func (p *probe) storage(ctx context.Context) []health.Finding {
 			return p.measureStorage(ctx, name, m[1], m[2])
 		}
 	}
-	if p.StorageBytes < storageRow {
+	if p.StorageBytes < largeRow {
 		return health.Unchecked("how long deleted data is stored shows over days: --storage-bytes 67108864 would write and delete 64 MiB in a table that stays, and a run on each of the next %d days says what is left", storageDays)
 	}
-	bytes := p.StorageBytes / storageRow * storageRow
+	bytes := p.StorageBytes / largeRow * largeRow
 	name := fmt.Sprintf("percolator_storage_%s_%d", p.started.UTC().Format(stamp), bytes)
-	if err := p.fillAndDelete(ctx, name, bytes/storageRow); err != nil {
+	if err := p.fillAndDelete(ctx, name, bytes/largeRow); err != nil {
 		_, gone := p.drop(context.WithoutCancel(ctx), name)
 		return stopped(errors.Join(err, gone))
 	}
@@ -68,7 +66,7 @@ func (p *probe) fillAndDelete(ctx context.Context, name string, rows int64) erro
 	if err := p.admin.CreateTableFromConf(ctx, &conf); err != nil {
 		return err
 	}
-	value := make([]byte, storageRow)
+	value := make([]byte, largeRow)
 	for i := range value {
 		value[i] = byte(i*i>>3 ^ i) // zeros would compress to nothing
 	}
@@ -76,16 +74,8 @@ func (p *probe) fillAndDelete(ctx context.Context, name string, rows int64) erro
 		func() *store.Mutation { return putting(layout.DataFamily, "c", string(value)) },
 		func() *store.Mutation { m := store.NewMutation(1); m.EraseRow(); return m },
 	} {
-		for at := int64(0); at < rows; at += storageRows {
-			var keys []string
-			var muts []*store.Mutation
-			for i := at; i < min(at+storageRows, rows); i++ {
-				keys, muts = append(keys, fmt.Sprintf("%08d", i)), append(muts, write())
-			}
-			errs, err := p.backend.MutateRows(ctx, name, keys, muts)
-			if err = errors.Join(append(errs, err)...); err != nil {
-				return err
-			}
+		if err := p.eachLarge(ctx, name, "", rows, write); err != nil {
+			return err
 		}
 	}
 	return nil

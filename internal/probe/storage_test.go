@@ -42,7 +42,7 @@ func (r *reported) RecvMsg(msg any) error {
 // little, or after eight days.
 func TestStorageIsMeasuredOverDays(t *testing.T) {
 	t.Parallel()
-	const written = 3 * storageRow
+	const written = 3 * largeRow
 	for name, c := range map[string]struct {
 		days []int   // of the runs after the first
 		left []int64 // that the stand-in then stores

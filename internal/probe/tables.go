@@ -34,9 +34,7 @@ var scratchTable = regexp.MustCompile(`^percolator_probe_(\d{8}t\d{6})_[0-9a-f]{
 const stamp = "20060102t150405"
 
 func (p *probe) scratchName() string {
-	suffix := p.suffix
-	suffix = cmp.Or(suffix, p.started.UTC().Format(stamp)+fmt.Sprintf("_%08x", rand.Uint32()))
-	return "percolator_probe_" + suffix
+	return "percolator_probe_" + cmp.Or(p.suffix, p.started.UTC().Format(stamp)+fmt.Sprintf("_%08x", rand.Uint32()))
 }
 
 // madeTable is what an identity makes that may make tables.
@@ -116,7 +114,8 @@ func (p *probe) remove(ctx context.Context) Result {
 	if len(leftovers) > 0 {
 		out = append(out, health.Fine("removed what crashed runs have left: %s", strings.Join(leftovers, ", "))...)
 	}
-	return Result{scratchTables, health.ElseFine(out, "created and removed: %s", strings.Join(removed, ", ")), p.meter.line()}
+	sent, _ := p.meter.line()
+	return Result{scratchTables, health.ElseFine(out, "created and removed: %s", strings.Join(removed, ", ")), sent}
 }
 
 // removeCost is also of repetitions.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
@@ -67,10 +68,7 @@ func (l *RemoteLocks) Lock(ctx context.Context, rows []model.Pending) int {
 	if l.service == nil || len(rows) == 0 || l.atRest() {
 		return len(rows)
 	}
-	names := make([]uint64, len(rows))
-	for i, r := range rows {
-		names[i] = hash(r.Table, r.Row)
-	}
+	names := ordered.Map(rows, func(r model.Pending) uint64 { return hash(r.Table, r.Row) })
 	l.calls <- struct{}{}
 	defer func() { <-l.calls }()
 	asked := l.now()

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -73,14 +74,7 @@ func (p *Places) Known(table string, most int) (keys []string, tablets bool) {
 		slices.Sort(keys)
 		keys = slices.Compact(keys)
 	}
-	if len(keys) <= most {
-		return keys, tablets
-	}
-	some := make([]string, most)
-	for i := range some {
-		some[i] = keys[(i+1)*len(keys)/(most+1)]
-	}
-	return some, tablets
+	return ordered.Evenly(keys, most), tablets
 }
 
 // Forget drops the rows met in a table: they are from a part of it only.

@@ -3,6 +3,7 @@ package combinequeue
 import (
 	"context"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
@@ -95,10 +96,7 @@ func (q *Queue[V]) fold(ctx context.Context, tx *percolator.Txn, ch observers.Ch
 // reads the totals of a fold in one request and treats a missing one as no contribution.
 func (q *Queue[V]) Into(total percolator.Column[V]) func(ctx context.Context, tx *percolator.Txn, sums []Sum[V]) error {
 	return func(ctx context.Context, tx *percolator.Txn, sums []Sum[V]) error {
-		cells := make([]percolator.Cell, len(sums))
-		for i, s := range sums {
-			cells[i] = total.Cell(s.Key)
-		}
+		cells := ordered.Map(sums, func(s Sum[V]) percolator.Cell { return total.Cell(s.Key) })
 		before, err := tx.GetMulti(ctx, cells...)
 		if err != nil {
 			return err

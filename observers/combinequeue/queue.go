@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
@@ -62,8 +63,8 @@ func New[V any](cfg Config[V]) (*Queue[V], error) {
 	switch name := cfg.Values.Name; {
 	case cfg.Values.Table == "" || name == "":
 		return nil, invalid("Config.Values needs a table and a name")
-	case len(name) > MaxNameBytes || strings.Contains(name, "\x00"):
-		return nil, invalid("the name of Config.Values is longer than %d bytes or contains the byte 0x00", MaxNameBytes)
+	case len(name) > MaxNameBytes || strings.Contains(name, "\x00") || !utf8.ValidString(name):
+		return nil, invalid("the name of Config.Values is longer than %d bytes, contains the byte 0x00 or is not UTF-8", MaxNameBytes)
 	case cfg.Combine == nil:
 		return nil, invalid("Config.Combine is missing")
 	case cfg.LockWait < 0:

@@ -378,6 +378,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"no values":        func(c *combinequeue.Config[int64]) { c.Values = percolator.Column[int64]{} },
 		"no name":          func(c *combinequeue.Config[int64]) { c.Values.Name = "" },
 		"a long name":      func(c *combinequeue.Config[int64]) { c.Values.Name = strings.Repeat("x", combinequeue.MaxNameBytes+1) },
+		"not UTF-8":        func(c *combinequeue.Config[int64]) { c.Values.Name = "a\xff" },
 		"no Combine":       func(c *combinequeue.Config[int64]) { c.Combine = nil },
 		"negative buckets": func(c *combinequeue.Config[int64]) { c.Buckets = -1 },
 		"many buckets":     func(c *combinequeue.Config[int64]) { c.Buckets = combinequeue.MaxBuckets + 1 },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
@@ -67,8 +68,8 @@ func New(cfg Config) (*Queue, error) {
 	if cfg.DeadLetters == cfg.Table {
 		return nil, invalid("Config.DeadLetters is the table of the queue")
 	}
-	if len(cfg.Name) > MaxNameBytes || strings.Contains(cfg.Name, "\x00") {
-		return nil, invalid("Config.Name is longer than %d bytes or contains the byte 0x00", MaxNameBytes)
+	if len(cfg.Name) > MaxNameBytes || strings.Contains(cfg.Name, "\x00") || !utf8.ValidString(cfg.Name) {
+		return nil, invalid("Config.Name is longer than %d bytes, contains the byte 0x00 or is not UTF-8", MaxNameBytes)
 	}
 	if err := cmp.Or(
 		sliced.SetDefault("Partitions", &cfg.Partitions, 16, MaxPartitions),

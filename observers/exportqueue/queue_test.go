@@ -263,6 +263,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"no table":        func(c *exportqueue.Config) { c.Table = "" },
 		"no name":         func(c *exportqueue.Config) { c.Name = "" },
 		"a long name":     func(c *exportqueue.Config) { c.Name = strings.Repeat("x", exportqueue.MaxNameBytes+1) },
+		"not UTF-8":       func(c *exportqueue.Config) { c.Name = "a\xff" },
 		"partitions":      func(c *exportqueue.Config) { c.Partitions = -1 },
 		"many partitions": func(c *exportqueue.Config) { c.Partitions = exportqueue.MaxPartitions + 1 },
 		"entries":         func(c *exportqueue.Config) { c.MaxEntries = 10_001 },

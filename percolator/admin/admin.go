@@ -12,8 +12,10 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/internal/repair"
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
@@ -149,9 +151,7 @@ func (a *Admin) RowKeys(ctx context.Context, table string, r percolator.Range, l
 		if err != nil {
 			return nil, false, err
 		}
-		for _, row := range page.Rows {
-			keys = append(keys, row.Key)
-		}
+		keys = append(keys, ordered.Map(page.Rows, func(row layout.Row) string { return row.Key })...)
 		if len(keys) > limit {
 			return keys[:limit], true, nil
 		}

@@ -46,10 +46,10 @@ func (a *Admin) ExtendHold(ctx context.Context, h model.Hold, ttl time.Duration)
 	return a.e.Meta.ExtendHold(ctx, h, ttl)
 }
 
-// KeepHold extends h by ttl every ttl/8 until the caller calls stop, which returns when the last
-// extension has ended. held ends when the hold is gone, with the cause ErrSnapshotTooOld. KeepHold
-// tries again after other errors, so call ExtendHold once more at the end to learn whether the hold
-// has lasted.
+// KeepHold calls ExtendHold(h, ttl) every ttl/8 until the caller calls stop, which returns when the
+// last extension has ended. ttl is positive: 0 does not stand for a default here. held ends when
+// the hold is gone, with the cause ErrSnapshotTooOld. KeepHold tries again after other errors, so
+// call ExtendHold once more at the end to learn whether the hold has lasted.
 func (a *Admin) KeepHold(ctx context.Context, h model.Hold, ttl time.Duration) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -154,5 +154,6 @@ func (s *Sweeper) Run(ctx context.Context) error { return s.s.Run(ctx) }
 // process.
 func (s *Sweeper) Sweep(ctx context.Context) (model.Sweep, error) { return s.s.Sweep(ctx) }
 
-// Sweep reads how far the last sweep has come, in any process.
+// Sweep returns how far the last sweep has come, in any process. It does not sweep: Sweeper.Sweep
+// does.
 func (a *Admin) Sweep(ctx context.Context) (model.Sweep, error) { return sweep.Read(ctx, a.e) }

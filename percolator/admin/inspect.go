@@ -20,8 +20,8 @@ import (
 
 // Limits of one inspection.
 const (
-	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of
-	// the four families.
+	// MaxInspectCells is the most Bigtable cells that InspectRow shows of each of the four families
+	// of a row.
 	MaxInspectCells = 20_000
 	// MaxInspectColumns is how many columns InspectOptions.Columns may name. Their names may have 2
 	// KiB together, less about 10 bytes for each.
@@ -254,7 +254,8 @@ type LockInspection struct {
 	Reason        string // with LockStateUndecodable: what is wrong, without any value
 }
 
-// Overdue is how long before the judgment Expires had passed. Below 0 it had not.
+// Overdue returns how long the lock had been past Expires when it was judged. A negative result
+// means that it had not expired yet.
 func (l LockInspection) Overdue() time.Duration { return l.StartTS.Add(l.Age).Sub(l.Expires) }
 
 // IsPrimary reports whether the lock is on its transaction's primary.

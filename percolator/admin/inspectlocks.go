@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -28,21 +29,9 @@ func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range,
 			yield(LockInspection{}, err)
 			return
 		}
-		for page, err := range a.unfinished(ctx, table, r, opts.PendingOptions, filter) {
-			var locks []LockInspection
-			if err == nil {
-				locks, err = a.inspectLocks(ctx, page.Table, page.Rows)
-			}
-			if err != nil {
-				yield(LockInspection{}, err)
-				return
-			}
-			for _, l := range locks {
-				if !yield(l, nil) {
-					return
-				}
-			}
-		}
+		store.Each(a.unfinished(ctx, table, r, opts.PendingOptions, filter), func(page journal.NamedPage) ([]LockInspection, error) {
+			return a.inspectLocks(ctx, page.Table, page.Rows)
+		})(yield)
 	}
 }
 

@@ -23,8 +23,8 @@ import (
 //
 // No stored bytes make it fail: it reports cells that the protocol does not know in their place. A
 // row that does not exist is empty. Errors: ErrInvalidArgument for options beyond the limits, an
-// AsOf in the oracle's future, an empty row key and percolator_meta, whose rows are no
-// transactions'; ErrSchemaMismatch for a table that is not in the schema; those of the store and
+// AsOf in the oracle's future, an empty row key and percolator_meta, which transactions do
+// not write; ErrSchemaMismatch for a table that is not in the schema; those of the store and
 // the oracle.
 func (a *Admin) InspectRow(ctx context.Context, table, row string, opts InspectOptions) (RowInspection, error) {
 	opts, err := opts.withDefaults()

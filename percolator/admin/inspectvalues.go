@@ -8,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -78,10 +79,7 @@ func someOf(want []wantedValue, n int) []wantedValue {
 func readSomeValues(
 	ctx context.Context, e *engine.Engine, table, row string, want []wantedValue, found map[wantedValue][]func([]byte),
 ) (used int64, err error) {
-	versions := make([]store.Version, len(want))
-	for i, w := range want {
-		versions[i] = store.Version{Column: w.column, StartTS: w.startTS}
-	}
+	versions := ordered.Map(want, func(w wantedValue) store.Version { return store.Version{Column: w.column, StartTS: w.startTS} })
 	r, err := e.Store.ReadRow(ctx, table, row, store.Data(versions...))
 	if err != nil {
 		return 0, err

@@ -74,11 +74,10 @@ func (a *Admin) JournalRows(ctx context.Context, stream string, from uint64) ite
 			yield(JournalRow{}, err)
 			return
 		}
-		for in, err := range journal.InspectRows(store.InBackground(ctx), a.e.Store, id, from) {
-			if !yield(JournalRow{Seq: in.Seq, Bytes: in.Bytes, Entries: in.Entries, Corrupt: textOf(in.Corrupt)}, err) {
-				return
-			}
-		}
+		rows := journal.InspectRows(store.InBackground(ctx), a.e.Store, id, from)
+		rows(func(in journal.InspectedRow, err error) bool {
+			return yield(JournalRow{Seq: in.Seq, Bytes: in.Bytes, Entries: in.Entries, Corrupt: textOf(in.Corrupt)}, err)
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -180,10 +181,7 @@ func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	rows := make([]walkedRow, len(page.Rows))
-	for i, row := range page.Rows {
-		rows[i] = walkedRow{row.Key, layout.DecodeRow(w.table, row)}
-	}
+	rows := ordered.Map(page.Rows, func(row layout.Row) walkedRow { return walkedRow{row.Key, layout.DecodeRow(w.table, row)} })
 	if len(rows) > 0 {
 		changed, err := w.page(ctx, rows)
 		if err != nil {

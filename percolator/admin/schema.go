@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Instance names an instance of Bigtable for what needs no client of it: neither an oracle nor a
-// schema.
+// Instance gives access to an instance of Bigtable without a percolator.Client. Its methods need
+// neither an oracle nor a stored schema. They may be called concurrently.
 type Instance struct {
 	Project, ID string                // required
 	AppProfile  string                // "": the instance's default
@@ -30,7 +30,7 @@ func (in Instance) ApplySchema(ctx context.Context, s *percolator.Schema) error 
 }
 
 // PlanSchema compares s with the stored schema of the instance and with its tables. It changes
-// nothing, and needs no oracle, but the permissions to read that CreateSchema needs. Errors:
+// nothing and needs no oracle. It needs those permissions of CreateSchema that read. Errors:
 // ErrInvalidArgument for an invalid schema, ErrCorrupt, and those of the store.
 func (in Instance) PlanSchema(ctx context.Context, s *percolator.Schema) (model.SchemaPlan, error) {
 	return meta.PlanSchema(ctx, in.Project, in.ID, in.AppProfile, s, in.Options...)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"iter"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -34,17 +36,9 @@ type PendingOptions struct {
 // context's.
 func (a *Admin) ListPending(ctx context.Context, table string, r percolator.Range, opts PendingOptions) iter.Seq2[model.Pending, error] {
 	return func(yield func(model.Pending, error) bool) {
-		for page, err := range a.unfinished(store.InBackground(ctx), table, r, opts, store.Pending()) {
-			if err != nil {
-				yield(model.Pending{}, err)
-				return
-			}
-			for _, row := range page.Rows {
-				if !yield(layout.DecodePending(page.Table, row), nil) {
-					return
-				}
-			}
-		}
+		store.Each(a.unfinished(store.InBackground(ctx), table, r, opts, store.Pending()), func(page journal.NamedPage) ([]model.Pending, error) {
+			return ordered.Map(page.Rows, func(row layout.Row) model.Pending { return layout.DecodePending(page.Table, row) }), nil
+		})(yield)
 	}
 }
 
@@ -66,7 +60,7 @@ func (a *Admin) unfinished(ctx context.Context, table string, r percolator.Range
 	}
 	tables := []string{table}
 	if table == "" {
-		tables = a.tables()
+		tables = catalog.AllTables(a.e.Meta.Catalog.Load().Schema)
 	}
 	return func(yield func(journal.NamedPage, error) bool) {
 		for _, table := range tables {
@@ -81,15 +75,4 @@ func (a *Admin) unfinished(ctx context.Context, table string, r percolator.Range
 			}
 		}
 	}
-}
-
-// tables is the tables of the schema, each followed by those of its indexes.
-func (a *Admin) tables() (names []string) {
-	for _, t := range a.e.Meta.Catalog.Load().Schema.Tables {
-		names = append(names, t.Name)
-		for _, ix := range t.Indexes {
-			names = append(names, t.Name+"."+ix.Name)
-		}
-	}
-	return names
 }

@@ -36,11 +36,11 @@ type world struct {
 	m     *adopt.Mapping
 }
 
-func newWorld(t *testing.T, columns ...percolator.ColumnSchema) *world {
+func newWorld(t *testing.T, columns []percolator.ColumnSchema, opts ...percolatortest.Option) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // virtual time
 	t.Cleanup(cancel)
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Columns: columns}}})
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Columns: columns}}}, opts...)
 	a, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
 	fixture.Must(t, err)
 	defer func() { _ = a.Close() }()
@@ -100,7 +100,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 func TestCopyHasTheNewestVersions(t *testing.T) { inBubble(t, testCopyHasTheNewestVersions) }
 
 func testCopyHasTheNewestVersions(t *testing.T) {
-	w := newWorld(t, percolator.ColumnSchema{Name: "value"}, percolator.ColumnSchema{Name: "note:*"}, percolator.ColumnSchema{Name: "age", Type: percolator.TypeInt64})
+	w := newWorld(t, []percolator.ColumnSchema{{Name: "value"}, {Name: "note:*"}, {Name: "age", Type: percolator.TypeInt64}})
 	now := time.Now()
 	w.put("a", now, "f", "v", "old", "g", "n:1", "note", "f", "age", "7", "g", "other", "not mapped")
 	w.put("a", now.Add(time.Second), "f", "v", "new")
@@ -140,7 +140,7 @@ func TestCopyAtTheTimeOfACell(t *testing.T) { inBubble(t, testCopyAtTheTimeOfACe
 
 func testCopyAtTheTimeOfACell(t *testing.T) {
 	for _, fraction := range []time.Duration{0, 999 * time.Microsecond, 999_999} {
-		w := newWorld(t)
+		w := newWorld(t, nil)
 		at := time.Now().Truncate(time.Second)
 		w.put("a", at.Add(-time.Hour), "f", "v", "old")
 		w.put("a", at, "f", "v", "new")
@@ -159,7 +159,7 @@ func testCopyAtTheTimeOfACell(t *testing.T) {
 func TestCopyAtExtremeTimes(t *testing.T) { inBubble(t, testCopyAtExtremeTimes) }
 
 func testCopyAtExtremeTimes(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, nil)
 	w.put("a", time.Now(), "f", "v", "value")
 	for _, at := range []time.Time{time.Unix(0, -1), time.Unix(-1, 0), time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)} {
 		_, err := w.m.Source(w.Client, "t", w.plain, at)
@@ -198,7 +198,7 @@ func TestAdoptionLosesNoWrite(t *testing.T) { inBubble(t, testAdoptionLosesNoWri
 
 func testAdoptionLosesNoWrite(t *testing.T) {
 	const programs, keys = 4, 600
-	w := newWorld(t)
+	w := newWorld(t, nil)
 	var dual, switched, stop atomic.Bool
 	var mu sync.Mutex
 	last := map[string]string{} // what was acknowledged last, by row
@@ -293,7 +293,7 @@ func testAdoptionLosesNoWrite(t *testing.T) {
 func TestMendingConflictsWithWriters(t *testing.T) { inBubble(t, testMendingConflictsWithWriters) }
 
 func testMendingConflictsWithWriters(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, nil)
 	at := percolator.Cell{Table: "t", Row: "r", Column: "value"}
 	w.put("r", time.Now(), "f", "v", "old")
 	writer, once := w.NewClient(), sync.Once{}
@@ -330,7 +330,7 @@ func testMendingConflictsWithWriters(t *testing.T) {
 func TestMendingLeavesOtherColumns(t *testing.T) { inBubble(t, testMendingLeavesOtherColumns) }
 
 func testMendingLeavesOtherColumns(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, nil)
 	w.put("a", time.Now().Add(-time.Hour), "f", "v", "value")
 	_, err := w.bulk(time.Now(), nil)
 	fixture.Must(t, err)

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -55,6 +58,9 @@ type Difference struct {
 type CompareOptions struct {
 	// Mend writes what the plain table holds to the Percolator table, wherever they differ.
 	Mend bool
+	// Start is the key of the row to begin with: CompareReport.Next of a comparison that was broken
+	// off. "": the first one.
+	Start string
 	// Grace is how long a difference must last to count: longer than a program takes from one write
 	// to the other. 0: 2 s.
 	Grace time.Duration
@@ -71,6 +77,9 @@ type CompareReport struct {
 	Cells   int64
 	Differ  int64 // differences that have lasted, or, with Mend, that were mended
 	Invalid int64 // of them, those that cannot be stored, and are left
+	// Next is where a comparison that was broken off may go on: all rows below it were compared. "":
+	// at the first row, or the comparison has come to its end.
+	Next string
 }
 
 // Compare compares a plain table with a table of client, by the mapping by which it was imported;
@@ -78,8 +87,9 @@ type CompareReport struct {
 // meanwhile. With Mend it makes the Percolator table what the plain one is, by transactions that
 // lose no write of a program which writes both as docs/ADOPT.md says.
 //
-// Memory: two pages of 1000 rows. Errors: ErrInvalidArgument for the mapping, ErrSchemaMismatch for
-// the table, admin.ErrImporting; those of the client and of Bigtable.
+// Memory: three pages of 1000 rows, of which the Percolator table's ends with 16 MiB of values.
+// Errors: ErrInvalidArgument for the mapping, ErrSchemaMismatch for the table, admin.ErrImporting;
+// those of the client and of Bigtable.
 func Compare(ctx context.Context, client *percolator.Client, name string, plain *bigtable.Table, m *Mapping, opts CompareOptions) (CompareReport, error) {
 	t, err := m.of(client, name)
 	if err != nil {
@@ -93,10 +103,8 @@ func Compare(ctx context.Context, client *percolator.Client, name string, plain 
 		opts.Progress = func(CompareReport) {}
 	}
 	c := &comparison{table: t, client: client, plain: plain, opts: opts}
-	start := ""
-	for page := range ahead(ctx, func(ctx context.Context, after string) (plainPage, error) {
-		return t.page(ctx, plain, after, time.Time{})
-	}, "") {
+	c.report.Next = opts.Start
+	for page := range ahead(ctx, &plainReader{table: t, plain: plain}, opts.Start) {
 		if page.err != nil {
 			return c.report, page.err
 		}
@@ -104,11 +112,10 @@ func Compare(ctx context.Context, client *percolator.Client, name string, plain 
 		if page.more {
 			end = page.next
 		}
-		if err := c.compare(ctx, page.rows, percolator.Between(start, end)); err != nil {
+		if err := c.page(ctx, page.rows, end); err != nil {
 			return c.report, err
 		}
 		opts.Progress(c.report)
-		start = page.next
 	}
 	return c.report, ctx.Err()
 }
@@ -122,17 +129,35 @@ type comparison struct {
 	report CompareReport
 }
 
-// compare compares the rows of a range with what the plain table held there.
-func (c *comparison) compare(ctx context.Context, rows []plainRow, r percolator.Range) error {
+// page compares the rows that the plain table has from Next up to end with those of the Percolator
+// table, of which there may be any number.
+func (c *comparison) page(ctx context.Context, rows []plainRow, end string) error {
+	for {
+		have, next, err := c.stored(ctx, percolator.Between(c.report.Next, end))
+		if err != nil {
+			return err
+		}
+		n := len(rows)
+		if next != "" {
+			n, _ = slices.BinarySearchFunc(rows, next, func(row plainRow, key string) int { return strings.Compare(row.Row, key) })
+		}
+		if err := c.compare(ctx, rows[:n], have); err != nil {
+			return err
+		}
+		rows, c.report.Next = rows[n:], cmp.Or(next, end)
+		if next == "" {
+			return nil
+		}
+	}
+}
+
+// compare compares all rows of a range.
+func (c *comparison) compare(ctx context.Context, rows []plainRow, have map[string]map[string][]byte) error {
 	want := map[string]plainRow{}
 	for _, row := range rows {
 		want[row.Row] = row
 		c.report.Rows++
 		c.report.Cells += int64(len(row.Cells))
-	}
-	have, err := c.stored(ctx, r)
-	if err != nil {
-		return err
 	}
 	var suspect []string
 	for key, row := range want {
@@ -173,30 +198,39 @@ func (c *comparison) compare(ctx context.Context, rows []plainRow, r percolator.
 // mendRows is how many rows one transaction looks at.
 const mendRows = 64
 
-// stored is the mapped cells of the Percolator table's rows.
-func (c *comparison) stored(ctx context.Context, r percolator.Range) (map[string]map[string][]byte, error) {
+// pageBytes bounds the values of a page of the Percolator table, but for one row.
+const pageBytes = 16 << 20
+
+// stored is the mapped cells of the Percolator table's rows, a page of them; next is where the next
+// page begins, "" if there is none.
+func (c *comparison) stored(ctx context.Context, r percolator.Range) (rows map[string]map[string][]byte, next string, err error) {
 	s, err := c.client.Snapshot(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return c.read(s.Scan(ctx, c.name, r))
+	return c.read(s.Scan(ctx, c.name, r), pageRows, pageBytes)
 }
 
-func (c *comparison) read(entries func(func(percolator.Entry, error) bool)) (map[string]map[string][]byte, error) {
-	rows := map[string]map[string][]byte{}
+// read reads as many rows and bytes of values at most, but for one row.
+func (c *comparison) read(entries iter.Seq2[percolator.Entry, error], most, bytes int) (rows map[string]map[string][]byte, next string, err error) {
+	rows = map[string]map[string][]byte{}
 	for e, err := range entries {
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if !c.means(e.Cell.Column) {
 			continue
 		}
 		if rows[e.Cell.Row] == nil {
+			if len(rows) == most || bytes < 0 {
+				return rows, e.Cell.Row, nil
+			}
 			rows[e.Cell.Row] = map[string][]byte{}
 		}
 		rows[e.Cell.Row][e.Cell.Column] = e.Value
+		bytes -= len(e.Value)
 	}
-	return rows, nil
+	return rows, "", nil
 }
 
 // differences of a plain row and the stored cells, in the order of their columns.
@@ -225,13 +259,10 @@ func differences(want model.ImportRow, have map[string][]byte) (list []Differenc
 
 // again looks at rows in a transaction, which mends them if that is wanted.
 func (c *comparison) again(ctx context.Context, keys []string) (found []Difference, err error) {
-	var ranges []percolator.Range
-	for _, key := range keys {
-		ranges = append(ranges, percolator.Row(key))
-	}
+	ranges := ordered.Map(keys, percolator.Row)
 	_, err = c.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		found = nil
-		have, err := c.read(tx.ScanWith(ctx, c.name, percolator.ScanOptions{Rows: ranges}))
+		have, _, err := c.read(tx.ScanWith(ctx, c.name, percolator.ScanOptions{Rows: ranges}), len(keys), math.MaxInt)
 		if err != nil {
 			return err
 		}

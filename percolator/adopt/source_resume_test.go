@@ -19,7 +19,7 @@ func TestCopyResumedBesideADeletion(t *testing.T) { inBubble(t, testCopyResumedB
 
 func testCopyResumedBesideADeletion(t *testing.T) {
 	const n = 40
-	w := newWorld(t)
+	w := newWorld(t, nil)
 	at := time.Now()
 	for i := range n {
 		w.put(fmt.Sprintf("row-%03d", i), at.Add(-time.Hour), "f", "v", "value")

@@ -173,7 +173,7 @@ func (m *Manifest) PerTable() []Counts {
 }
 
 // ReadManifest reads the manifest and checks it. ErrIncomplete: there is none. ErrDamaged: it is
-// not what was written.
+// not what was written. percolator.ErrInvalidArgument: it is that of an export.
 func ReadManifest(ctx context.Context, s Store) (*Manifest, error) {
 	b, err := get(ctx, s, manifestName, maxSmallObject)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,6 +181,10 @@ func ReadManifest(ctx context.Context, s Store) (*Manifest, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	var export struct{ Parts []json.RawMessage }
+	if json.Unmarshal(b, &export) == nil && export.Parts != nil {
+		return nil, fmt.Errorf("backup: %w: the place holds an export, not a backup: percolator import TABLE --from reads it", percolator.ErrInvalidArgument)
 	}
 	want, err := get(ctx, s, checksumName, 1024)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

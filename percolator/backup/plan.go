@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
@@ -26,6 +27,9 @@ const maxSplits = 100
 func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 	schema, err := chosen(r.client.Schema(), r.opts.Tables)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.tryPlace(ctx); err != nil {
 		return nil, err
 	}
 	hold, ts, missed, err := r.takeHold(ctx, schema)
@@ -50,6 +54,17 @@ func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 		}
 	}
 	return p, err
+}
+
+// tryPlace writes something that goes again, so that a place without room, or without the right to
+// write, shows before the wait for a hold. Its name is new: a place may keep what it has.
+func (r *run) tryPlace(ctx context.Context) error {
+	name := "progress/room-" + uuid.NewString()
+	if err := put(ctx, r.store, name, make([]byte, 1<<20)); err != nil {
+		return err
+	}
+	_ = r.store.Delete(ctx, name) // it is in nobody's way
+	return nil
 }
 
 // chosen is the schema of the backup, without what is being dropped.
@@ -144,9 +159,7 @@ func (r *run) resume(ctx context.Context, p *storedPlan) error {
 	}
 	want := r.opts.Tables
 	if len(want) == 0 {
-		for _, t := range schema.Tables {
-			want = append(want, t.Name)
-		}
+		want = ordered.Map(schema.Tables, func(t percolator.Table) string { return t.Name })
 	}
 	now, err := chosen(r.client.Schema(), want)
 	if err != nil || string(admin.EncodeSchema(now)) != string(admin.EncodeSchema(schema)) {

@@ -58,13 +58,17 @@ func put(ctx context.Context, s Store, name string, data []byte) error {
 	return nil
 }
 
-// Dir is a Store in a directory, which the first Put creates. A crash may leave a file whose name
-// begins with ".tmp-".
+// Dir is a Store in a directory, which the first Put creates in one that has to exist. What is a
+// link out of the directory is not read. A crash may leave a file whose name begins with ".tmp-".
 func Dir(path string) Store { return dir(path) }
 
 type dir string
 
 const temporary = ".tmp-"
+
+// root is the directory with a separator at its end: so a link to it is followed, and to open a pipe
+// there fails instead of waiting for a writer.
+func (d dir) root() string { return filepath.Clean(string(d)) + string(filepath.Separator) }
 
 func (d dir) path(name string) (string, error) {
 	local := filepath.FromSlash(name)
@@ -80,7 +84,7 @@ func (d dir) Put(_ context.Context, name string, data []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := makeDir(filepath.Dir(to)); err != nil {
+	if err := d.make(filepath.Dir(to)); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(to), temporary)
@@ -100,18 +104,18 @@ func (d dir) Put(_ context.Context, name string, data []byte) (err error) {
 	return syncDir(filepath.Dir(to))
 }
 
-// makeDir creates a directory and those above it, durably.
-func makeDir(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+// make creates the directory or one below it, durably.
+func (d dir) make(below string) error {
+	if info, err := os.Stat(below); err == nil && info.IsDir() {
 		return nil
 	}
-	above := filepath.Dir(dir)
-	if above != dir {
-		if err := makeDir(above); err != nil {
+	above := filepath.Dir(below)
+	if below != filepath.Clean(string(d)) {
+		if err := d.make(above); err != nil {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(below, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return syncDir(above)
@@ -127,20 +131,24 @@ func syncDir(dir string) error {
 }
 
 func (d dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
-	from, err := d.path(name)
+	if _, err := d.path(name); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(d.root())
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = root.Close() }() // what was opened within it stays open
 	// Opening a pipe would wait for a writer.
-	if info, err := os.Stat(from); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", from)
+	if info, err := root.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", name)
 	}
-	return os.Open(from)
+	return root.Open(name)
 }
 
 func (d dir) List(_ context.Context, prefix string) (names []string, err error) {
 	// Files beside the directory of the prefix may belong to others.
-	root := string(d)
+	root := d.root()
 	if above, _ := path.Split(prefix); above != "" {
 		if root, err = d.path(path.Clean(above)); err != nil {
 			return nil, err

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
-// A pipe in the place of an object is an error: opening it would wait for a writer.
+// A pipe in the place of an object, or of the directory, is an error: opening it would wait for a
+// writer.
 func TestPipeIsNoObject(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -20,5 +21,8 @@ func TestPipeIsNoObject(t *testing.T) {
 	}
 	if _, err := backup.Dir(dir).Get(t.Context(), "object"); err == nil || !strings.Contains(err.Error(), "is not a file") {
 		t.Errorf("Get of a pipe: %v", err)
+	}
+	if _, err := backup.Dir(filepath.Join(dir, "object")).Get(t.Context(), "plan.json"); err == nil {
+		t.Error("Get from a pipe")
 	}
 }

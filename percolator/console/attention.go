@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/internal/health"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -42,11 +43,7 @@ func concerns(st *state, now time.Time) (list []concern) {
 		}
 	}
 	walked := st.now(st.Pending.At) // most of what the walk found is gone since
-	var servers []health.OracleServer
-	for _, s := range st.Oracle.Value {
-		servers = append(servers, s.health())
-	}
-	found(pageOracle, health.Oracle(servers))
+	found(pageOracle, health.Oracle(ordered.Map(st.Oracle.Value, func(s oracleServer) health.OracleServer { return s.OracleServer })))
 	found(pageObservers, st.Pending.Value.waiting(walked, st.Processes.Value))
 	found(pageLocks, st.Pending.Value.stranded(walked))
 	found(pageObservers, letterFindings(st.Letters.Value, st.now(st.Letters.At)), st.untaken())
@@ -66,11 +63,10 @@ func urgency(c concern) int {
 	return 0
 }
 
-func letterFindings(counts []exportqueue.DeadLetterCount, now time.Time) (out []health.Finding) {
-	for _, c := range counts {
-		out = append(out, health.Letters(c.Table, c.Queue, c.Letters, c.More, since(now, c.Oldest)))
-	}
-	return out
+func letterFindings(counts []exportqueue.DeadLetterCount, now time.Time) []health.Finding {
+	return ordered.Map(counts, func(c exportqueue.DeadLetterCount) health.Finding {
+		return health.Letters(c.Table, c.Queue, c.Letters, c.More, since(now, c.Oldest))
+	})
 }
 
 // sourceConcerns lists the sources that did not answer, so that what the page shows of them is old.

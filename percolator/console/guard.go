@@ -33,13 +33,6 @@ type guard struct {
 	crossOrigin        *http.CrossOriginProtection
 }
 
-func newGuard(cfg Config) *guard {
-	return &guard{
-		username: sha256.Sum256([]byte(cfg.Username)), password: sha256.Sum256([]byte(cfg.Password)),
-		basic: cfg.Password != "", crossOrigin: http.NewCrossOriginProtection(),
-	}
-}
-
 // admit answers requests that are not allowed, and returns whether to serve the request.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
 	if g.foreign(r) && !linked(r) { // before the password, which no other site may try

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -56,7 +57,11 @@ func NewHandler(c *percolator.Client, cfg Config) (*Handler, error) {
 
 func newHandler(c *percolator.Client, cfg Config, src source) *Handler {
 	h := &Handler{
-		c: c, admin: admin.New(c), cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: newViews(),
+		c: c, admin: admin.New(c), cfg: cfg, log: cfg.Logger, poll: newPoller(src, cfg.PollInterval), views: newViews(),
+		guard: &guard{
+			username: sha256.Sum256([]byte(cfg.Username)), password: sha256.Sum256([]byte(cfg.Password)),
+			basic: cfg.Password != "", crossOrigin: http.NewCrossOriginProtection(),
+		},
 		streams: make(chan struct{}, MaxStreams),
 	}
 	h.lifetime, h.end = context.WithCancel(context.Background())

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"maps"
 	"net/url"
 	"slices"
@@ -170,11 +171,9 @@ func groupsOf[T any](q listQuery, rows []T, by column[T], at func(listQuery) str
 		lines[by.Text(row)]++
 	}
 	texts := slices.SortedFunc(maps.Keys(lines), func(a, b string) int { return cmp.Or(cmp.Compare(lines[b], lines[a]), cmp.Compare(a, b)) })
-	groups := make([]group, 0, min(len(texts), maxGroups))
-	for _, text := range texts[:min(len(texts), maxGroups)] {
-		groups = append(groups, group{text, lines[text], at(listQuery{Filter: q.Filter, Group: q.Group, Only: text})})
-	}
-	return groups
+	return ordered.Map(texts[:min(len(texts), maxGroups)], func(text string) group {
+		return group{text, lines[text], at(listQuery{Filter: q.Filter, Group: q.Group, Only: text})}
+	})
 }
 
 // GroupTitle is the head of the column by which the list is grouped.

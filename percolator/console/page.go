@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -82,9 +84,7 @@ func (h *Handler) newPage(name string, s *snapshot, q listQuery) *page {
 	p := &page{
 		Name: name, Instance: h.cfg.Title, AllowChanges: h.cfg.AllowChanges, ShowValues: h.cfg.ShowValues,
 		Local: time.Now(), Now: time.Now(), Interval: h.cfg.PollInterval, state: &state{}, Query: q,
-	}
-	for _, t := range h.c.Schema().Tables {
-		p.Tables = append(p.Tables, t.Name)
+		Tables: ordered.Map(h.c.Schema().Tables, func(t percolator.Table) string { return t.Name }),
 	}
 	if s != nil {
 		p.state, p.Samples, p.Local, p.Now = &s.State, s.Samples, s.At, s.State.now(s.At)
@@ -202,7 +202,7 @@ type observerLine struct {
 }
 
 // Observers sums the counters of observers up, by name.
-func (p *page) Observers() (list []observerLine) {
+func (p *page) Observers() []observerLine {
 	byName := map[string]*observerLine{}
 	for _, w := range p.Workers.Value.Live { // those that have not run yet, too
 		for _, name := range w.Observers {
@@ -219,10 +219,7 @@ func (p *page) Observers() (list []observerLine) {
 			l.Workers, l.ObserverReport = l.Workers+1, plus(l.ObserverReport, o)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		list = append(list, *byName[name])
-	}
-	return list
+	return ordered.Map(slices.Sorted(maps.Keys(byName)), func(name string) observerLine { return *byName[name] })
 }
 
 // Share is a part of a whole in percent.

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -86,7 +87,7 @@ func (f *fakeSource) journal(ctx context.Context) (journalState, error) {
 	return journalState{}, f.ask(ctx, "journal")
 }
 func (f *fakeSource) oracle(ctx context.Context) ([]oracleServer, error) {
-	return []oracleServer{{Address: "a:1", Server: "a", Leading: true}}, f.ask(ctx, "oracle")
+	return []oracleServer{{OracleServer: health.OracleServer{Address: "a:1", Leading: true}, Server: "a"}}, f.ask(ctx, "oracle")
 }
 
 // viewer is a page that is kept live.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -87,7 +88,7 @@ func TestOracleRate(t *testing.T) {
 	}{
 		{[]oracleServer{{Server: "x", Served: 100}, {Server: "y", Served: 7}}, math.NaN()},
 		{[]oracleServer{{Server: "x", Served: 300}, {Server: "y", Served: 7}}, 100},
-		{[]oracleServer{{Server: "x", Failed: percolator.ErrClosed}, {Server: "y", Served: 27}}, 10},
+		{[]oracleServer{{Server: "x", OracleServer: health.OracleServer{Failed: percolator.ErrClosed}}, {Server: "y", Served: 27}}, 10},
 		{[]oracleServer{{Server: "x2", Served: 5}, {Server: "y", Served: 27}}, 0}, // started again
 	} {
 		s := unknown(int64(i), at)

@@ -75,33 +75,11 @@ func (s storage) health(now tso.Timestamp) health.Collection {
 
 // oracleServer is what a server of the oracle says about itself.
 type oracleServer struct {
-	Address          string
-	Failed           error
-	Leading, Ready   bool
-	Reason, Leader   string
-	Server, Version  string
-	Epoch, Record    int64
-	HighWater        tso.Timestamp
-	Served           int64
-	StoreAnsweredAgo time.Duration // negative: never
-}
-
-// health is what of it is judged.
-func (s oracleServer) health() health.OracleServer {
-	return health.OracleServer{Address: s.Address, Failed: s.Failed, Leading: s.Leading, Ready: s.Ready, Reason: s.Reason, Silence: s.StoreAnsweredAgo}
-}
-
-// State is what the server does, in a word or two.
-func (s oracleServer) State() string {
-	switch {
-	case s.Failed != nil:
-		return "unreachable"
-	case s.Leading:
-		return "leads"
-	case s.Ready:
-		return "stands by"
-	}
-	return "not ready"
+	health.OracleServer     // what of it is judged
+	Leader, Server, Version string
+	Epoch, Record           int64
+	HighWater               tso.Timestamp
+	Served                  int64
 }
 
 // Running maps the names of the live workers to their versions.

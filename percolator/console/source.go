@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/membership"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -71,12 +72,12 @@ func (s clientSource) oracle(ctx context.Context) ([]oracleServer, error) {
 func askOracle(ctx context.Context, address string, opts []tso.DialOption) oracleServer {
 	resp, err := tso.AskStatus(ctx, address, opts...)
 	if err != nil {
-		return oracleServer{Address: address, Failed: err}
+		return oracleServer{OracleServer: health.OracleServer{Address: address, Failed: err}}
 	}
 	return oracleServer{
-		Address: address, Leading: resp.GetLeading(), Ready: resp.GetReady(), Reason: resp.GetReason(), Leader: resp.GetLeader(),
-		Server: resp.GetServer(), Version: resp.GetVersion(), Epoch: resp.GetEpoch(), Record: resp.GetRecord(),
+		OracleServer: health.OracleServer{Address: address, Leading: resp.GetLeading(), Ready: resp.GetReady(), Reason: resp.GetReason(),
+			Silence: time.Duration(resp.GetStoreAnsweredMs()) * time.Millisecond},
+		Leader: resp.GetLeader(), Server: resp.GetServer(), Version: resp.GetVersion(), Epoch: resp.GetEpoch(), Record: resp.GetRecord(),
 		HighWater: tso.Timestamp(resp.GetHighWater()), Served: resp.GetServed(),
-		StoreAnsweredAgo: time.Duration(resp.GetStoreAnsweredMs()) * time.Millisecond,
 	}
 }

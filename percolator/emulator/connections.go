@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"github.com/gopercolator/percolator/internal/ordered"
 	"net"
 	"slices"
 	"sync"
@@ -18,11 +19,7 @@ func (s *Server) Connections() []Connection {
 	c := &s.listener.clients
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make([]Connection, 0, len(c.open))
-	for _, conn := range c.open {
-		out = append(out, Connection{conn})
-	}
-	return out
+	return ordered.Map(c.open, func(conn *conn) Connection { return Connection{conn} })
 }
 
 // SilenceNext makes the next n connections swallow everything from their first byte, as after

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"slices"
 	"strings"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
@@ -85,12 +86,7 @@ func misses(families map[string]bool, f *btpb.RowFilter) bool {
 		name := part.FamilyNameRegexFilter
 		return familyIDs.MatchString(name) && !strings.Contains(name, ".") && !families[name]
 	}
-	for _, g := range inner(f) {
-		if misses(families, g) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(inner(f), func(g *btpb.RowFilter) bool { return misses(families, g) })
 }
 
 // checkFamiliesRead refuses a read whose filter names a family that the table lacks; families of

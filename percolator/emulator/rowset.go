@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // interval is a half-open interval of row keys. An end of "" is no bound.
@@ -43,10 +45,7 @@ func newRowSet(rows *btpb.RowSet) (_ rowSet, ok bool) {
 	if len(rows.GetRowKeys())+len(rows.GetRowRanges()) == 0 {
 		return rowSet{ranges: []interval{everything}}, true
 	}
-	var rs rowSet
-	for _, k := range rows.RowKeys {
-		rs.keys = append(rs.keys, string(k))
-	}
+	rs := rowSet{keys: ordered.Map(rows.RowKeys, func(k []byte) string { return string(k) })}
 	slices.Sort(rs.keys)
 	rs.keys = slices.Compact(rs.keys)
 	for _, r := range rows.RowRanges {
@@ -101,10 +100,7 @@ func (v interval) wire() *btpb.RowRange {
 // parts returns what rs asks for as intervals, ascending, none of which overlap: each key, and each
 // range cut at splits.
 func (rs rowSet) parts(splits []string) (out []interval) {
-	asked := slices.Clone(rs.ranges)
-	for _, k := range rs.keys {
-		asked = append(asked, interval{k, successor(k)})
-	}
+	asked := slices.Concat(rs.ranges, ordered.Map(rs.keys, func(k string) interval { return interval{k, successor(k)} }))
 	slices.SortFunc(asked, func(a, b interval) int { return strings.Compare(a.start, b.start) })
 	for _, v := range asked {
 		if n := len(out); n > 0 { // what is left of v

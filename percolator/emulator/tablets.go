@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // diskTable is a table on disks. Its fields are guarded by Disks.mu.
@@ -35,10 +37,8 @@ func (d *Disks) table(id string) *diskTable {
 	if t := d.tables[id]; t != nil {
 		return t
 	}
-	t := new(diskTable)
-	for _, start := range append([]string{""}, d.Bounds[id]...) {
-		t.tablets = append(t.tablets, &tablet{start: start})
-	}
+	starts := append([]string{""}, d.Bounds[id]...)
+	t := &diskTable{tablets: ordered.Map(starts, func(start string) *tablet { return &tablet{start: start} })}
 	if d.tables == nil {
 		d.tables = map[string]*diskTable{}
 	}
@@ -47,11 +47,8 @@ func (d *Disks) table(id string) *diskTable {
 }
 
 // bounds returns where a table is cut. The caller holds d.mu.
-func (d *Disks) bounds(id string) (bounds []string) {
-	for _, t := range d.table(id).tablets[1:] {
-		bounds = append(bounds, t.start)
-	}
-	return bounds
+func (d *Disks) bounds(id string) []string {
+	return ordered.Map(d.table(id).tablets[1:], func(t *tablet) string { return t.start })
 }
 
 // find returns the tablet that has a key.

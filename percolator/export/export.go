@@ -122,8 +122,10 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	if !ok {
 		return nil, client.Engine().Meta.CheckTable(o.Table)
 	}
-	if err := clear(ctx, to); err != nil {
-		return nil, err
+	for _, column := range o.Columns {
+		if err := info.CheckColumn(percolator.Cell{Table: o.Table, Column: column}); err != nil {
+			return nil, err
+		}
 	}
 	a := admin.New(client)
 	h, err := a.TakeHold(ctx, o.AsOf, holdTTL, "percolator export")
@@ -138,6 +140,14 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	held, stop := a.KeepHold(ctx, h, holdTTL)
 	defer stop()
 	x := &run{client: client, to: to, o: o, table: formats.NewTable(info), ts: h.Timestamp}
+	if info.Declared == nil {
+		if err := x.haveValues(held); err != nil {
+			return nil, err
+		}
+	}
+	if err := clear(ctx, to); err != nil {
+		return nil, err
+	}
 	if err := x.parts(held, x.client); err != nil {
 		if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
 			err = cause
@@ -161,6 +171,31 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 		return nil, fmt.Errorf("export: writing %s: %w", manifestName, err)
 	}
 	return m, nil
+}
+
+// lookFor bounds how long a value of a column is looked for.
+const lookFor = 10 * time.Second
+
+// haveValues refuses a column of a table that declares none if no row has it. In a table that is too
+// large to tell in time it may be there.
+func (x *run) haveValues(ctx context.Context) error {
+	s, err := x.client.Snapshot(ctx, percolator.AsOfTimestamp(x.ts))
+	if err != nil {
+		return err
+	}
+	for _, column := range x.o.Columns {
+		looking, cancel := context.WithTimeout(ctx, lookFor)
+		err := fmt.Errorf("export: %w: no row of table %q has a column %q at %v", percolator.ErrInvalidArgument, x.o.Table, column, x.ts.Time().UTC())
+		for _, err = range s.ScanWith(looking, x.o.Table, percolator.ScanOptions{Columns: []string{column}, Limit: 1}) {
+			break
+		}
+		late := looking.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err != nil && !late {
+			return err
+		}
+	}
+	return nil
 }
 
 // clear makes the place empty, unless it holds a complete export.

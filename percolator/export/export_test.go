@@ -169,6 +169,32 @@ func TestInterruptedExport(t *testing.T) {
 	}
 }
 
+// A column that does not exist is refused before the place is touched.
+func TestExportOfAMissingColumn(t *testing.T) {
+	t.Parallel()
+	env, before := newEnv(t, 5)
+	ctx := fixture.Context(t)
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+		return tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "there"}, []byte("x"))
+	}))
+	for _, o := range []export.Options{{Table: "typed", Columns: []string{"name", "nmae"}, AsOf: before}, {Table: "u", Columns: []string{"there", "theer"}}} {
+		place := backup.Dir(t.TempDir())
+		const left = "part-00000-00000.parquet"
+		fixture.Must(t, place.Put(ctx, left, nil))
+		_, err := export.Run(ctx, env.Client, place, o)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
+		if names, err := place.List(ctx, ""); err != nil || !slices.Equal(names, []string{left}) {
+			t.Errorf("%s: %v, %v", o.Table, names, err)
+		}
+		o.Columns = o.Columns[:1]
+		_, err = export.Run(ctx, env.Client, place, o)
+		fixture.Must(t, err)
+	}
+	if holds, err := admin.New(env.Client).Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("holds that are left: %v, %v", holds, err)
+	}
+}
+
 type failing struct {
 	backup.Store
 	puts atomic.Int64 // that succeed

@@ -37,6 +37,10 @@ func ReadManifest(ctx context.Context, from backup.Store) (m *Manifest, id strin
 		return nil, "", fmt.Errorf("reading %s: %w", manifestName, err)
 	}
 	m = new(Manifest)
+	var other struct{ Chunks []json.RawMessage }
+	if json.Unmarshal(b, &other) == nil && other.Chunks != nil {
+		return nil, "", fmt.Errorf("%w: the place holds a backup, not an export: percolator restore reads it", percolator.ErrInvalidArgument)
+	}
 	if len(b) > maxManifestBytes || json.Unmarshal(b, m) != nil || m.Version != 1 || m.Format != JSONLines && m.Format != Parquet {
 		return nil, "", fmt.Errorf("%w: %s is not that of an export by this version", percolator.ErrInvalidArgument, manifestName)
 	}

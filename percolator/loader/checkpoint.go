@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/internal/position"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/internal/position"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -115,11 +116,7 @@ func (l *load[T]) attempt(ctx context.Context, b []entry[T], tries int) (runs in
 }
 
 func valuesOf[T any](b []entry[T]) []T {
-	values := make([]T, len(b))
-	for i, e := range b {
-		values[i] = e.Value
-	}
-	return values
+	return ordered.Map(b, func(e entry[T]) T { return e.Value })
 }
 
 // committed counts the items and tells the job.

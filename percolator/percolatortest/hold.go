@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -66,11 +67,7 @@ func (h *Hold) keep(r Request, finish func() answer) (*kept, bool) {
 func (h *Hold) Requests() []Request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []Request
-	for _, k := range h.kept {
-		out = append(out, k.request)
-	}
-	return out
+	return ordered.Map(h.kept, func(k *kept) Request { return k.request })
 }
 
 // Wait waits until at least n requests are held and returns all that are. It ends the test if they

@@ -18,6 +18,7 @@ import (
 	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -185,15 +186,6 @@ func kindName(t reflect.Type) string {
 	return t.Kind().String()
 }
 
-// each is a list of what of gives for every element.
-func each[S, T any](list []S, of func(S) T) []T {
-	out := make([]T, len(list))
-	for i, e := range list {
-		out[i] = of(e)
-	}
-	return out
-}
-
 func (f schemaFile) schema() (*percolator.Schema, error) {
 	var failed error
 	name := func(field, shown string) string {
@@ -215,7 +207,7 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil && failed == nil {
-			failed = fmt.Errorf("%s: %w", field, err)
+			failed = fmt.Errorf("%s: %.64q is not a duration such as 720h", field, text)
 		}
 		return d
 	}
@@ -264,10 +256,10 @@ func fileOf(s *percolator.Schema) schemaFile {
 	column := func(c percolator.ColumnSchema) columnFile {
 		return columnFile{quoted(c.Name), c.Type, Duration(c.TTL), c.NotifyExpired}
 	}
-	f := schemaFile{Name: s.Name, DisableJournal: s.DisableJournal, Tables: each(s.Tables, func(t percolator.Table) tableFile {
+	f := schemaFile{Name: s.Name, DisableJournal: s.DisableJournal, Tables: ordered.Map(s.Tables, func(t percolator.Table) tableFile {
 		return tableFile{
-			t.Name, t.Schema, each(t.Observed, quoted), each(t.Weak, quoted), each(t.Indexes, index), each(t.Splits, quoted),
-			each(t.Columns, column), Duration(t.TTL), t.NotifyExpired,
+			t.Name, t.Schema, ordered.Map(t.Observed, quoted), ordered.Map(t.Weak, quoted), ordered.Map(t.Indexes, index), ordered.Map(t.Splits, quoted),
+			ordered.Map(t.Columns, column), Duration(t.TTL), t.NotifyExpired,
 		}
 	})}
 	if s.Timing != (percolator.Timing{}) {

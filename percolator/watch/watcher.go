@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -160,10 +161,7 @@ func (w *watcher) check(ctx context.Context) error {
 	if w.position < m.Journal.Since {
 		return tooOld(w.position, m.Journal.Since)
 	}
-	tables := make([]string, len(w.cfg.Columns))
-	for i, c := range w.cfg.Columns {
-		tables[i] = c.Table
-	}
+	tables := ordered.Map(w.cfg.Columns, func(c Column) string { return c.Table })
 	return w.e.Meta.CheckChanges(ctx, w.position, tables...)
 }
 

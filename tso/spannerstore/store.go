@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/spanner"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/coordination"
 	"github.com/gopercolator/percolator/tso/internal/record"
@@ -229,10 +230,7 @@ func (r *rows) AddSession(ctx context.Context, id string) error {
 }
 
 func (r *rows) RemoveSessions(ctx context.Context, ids ...string) error {
-	keys := make([]spanner.KeySet, len(ids))
-	for i, id := range ids {
-		keys[i] = spanner.Key{r.name, id}
-	}
+	keys := ordered.Map(ids, func(id string) spanner.KeySet { return spanner.Key{r.name, id} })
 	return r.writeSessions(ctx, spanner.Delete(sessionsTable, spanner.KeySets(keys...)))
 }
 

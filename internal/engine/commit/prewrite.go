@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -82,11 +83,7 @@ func (rw *rowWrites) chunks(span bool) [][]*Write {
 }
 
 func columnsOf(ws []*Write) []string {
-	cols := make([]string, len(ws))
-	for i, w := range ws {
-		cols[i] = w.Cell.Column
-	}
-	return cols
+	return ordered.Map(ws, func(w *Write) string { return w.Cell.Column })
 }
 
 // prewriteOutcome is what is known of one row after prewrite.

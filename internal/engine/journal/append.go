@@ -15,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -122,10 +123,7 @@ func (a *Appender) Append(ctx context.Context, e *model.JournalEntry) (*Append, 
 	if a.closed {
 		return nil, fmt.Errorf("percolator: %w", model.ErrClosed)
 	}
-	parts := make([]*part, len(cut))
-	for i, e := range cut {
-		parts[i] = &part{entry: e, of: w}
-	}
+	parts := ordered.Map(cut, func(e *model.JournalEntry) *part { return &part{entry: e, of: w} })
 	if len(parts) > sharedParts {
 		a.senders.Go(func() { a.sendAlone(parts) })
 		return w, nil
@@ -242,11 +240,7 @@ func (a *Appender) idle() *stream {
 	if len(a.streams) == MaxStreams {
 		return nil
 	}
-	ids := make([]StreamID, len(a.streams))
-	for i, s := range a.streams {
-		ids[i] = s.id
-	}
-	s := &stream{id: newStreamID(ids...)}
+	s := &stream{id: newStreamID(ordered.Map(a.streams, func(s *stream) StreamID { return s.id })...)}
 	a.streams = append(a.streams, s)
 	return s
 }
@@ -334,10 +328,7 @@ func (a *Appender) rename(s *stream) {
 
 // row appends a batch.
 func (a *Appender) row(s *stream, batch []*part) error {
-	entries := make([]*model.JournalEntry, len(batch))
-	for i, p := range batch {
-		entries[i] = p.entry
-	}
+	entries := ordered.Map(batch, func(p *part) *model.JournalEntry { return p.entry })
 	mut := store.NewMutation(1)
 	mut.Put(layout.JournalFamily, batchColumn, store.MetaTimestamp, encodeBatch(entries))
 	err := a.request(s, batch, s.next, mut)

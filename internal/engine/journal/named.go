@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -82,10 +83,7 @@ func NamedRows(ctx context.Context, s *store.Store, sel Selection, q store.Query
 // keyed reads rows of one table by their keys, in pages of about namedCells.
 func keyed(ctx context.Context, s *store.Store, names []layout.RowID, q store.Query) iter.Seq2[[]layout.Row, error] {
 	return func(yield func([]layout.Row, error) bool) {
-		keys := make([]string, len(names))
-		for i, n := range names {
-			keys[i] = n.Key
-		}
+		keys := ordered.Map(names, func(n layout.RowID) string { return n.Key })
 		for chunk := range store.KeyChunks(keys) {
 			for len(chunk) > 0 {
 				var page []layout.Row

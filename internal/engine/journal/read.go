@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -33,10 +34,7 @@ type Stream struct {
 // ReadRows reads rows of a stream by their numbers; those that are gone are missing.
 func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (rows []StreamRow, err error) {
 	for chunk := range slices.Chunk(seqs, store.RequestRows) {
-		keys := make([]string, len(chunk))
-		for i, seq := range chunk {
-			keys[i] = id.key(seq)
-		}
+		keys := ordered.Map(chunk, id.key)
 		var bad error
 		err := s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
 			r, err := decodeRow(row)
@@ -58,10 +56,7 @@ func ReadSome(ctx context.Context, s *store.Store, id StreamID, seqs []uint64, n
 		return nil, 0, nil
 	}
 	seqs = seqs[:min(len(seqs), store.RequestRows)]
-	keys := make([]string, len(seqs))
-	for i, seq := range seqs {
-		keys[i] = id.key(seq)
-	}
+	keys := ordered.Map(seqs, id.key)
 	read = len(seqs)
 	var bad error
 	err = s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
@@ -188,21 +183,10 @@ const shardsAtOnce = 8
 
 // headers reads the headers of streams.
 func headers(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
-	return func(yield func(layout.Row, error) bool) {
-		from := model.Prefix(string([]byte{headerShard}))
-		size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
-		for page, err := range s.NewPass(model.JournalTable, from, store.JournalCells(), size).Pages(ctx) {
-			if err != nil {
-				yield(layout.Row{}, err)
-				return
-			}
-			for _, row := range page.Rows {
-				if !yield(row, nil) {
-					return
-				}
-			}
-		}
-	}
+	from := model.Prefix(string([]byte{headerShard}))
+	size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
+	pages := s.NewPass(model.JournalTable, from, store.JournalCells(), size).Pages(ctx)
+	return store.Each(pages, func(page store.Page) ([]layout.Row, error) { return page.Rows, nil })
 }
 
 // firstRows reads the first row of each stream in a range that has rows. It skips from one to the
@@ -298,11 +282,7 @@ func WriteLow(ctx context.Context, s *store.Store, low map[StreamID]uint64) erro
 
 // Forget deletes rows of a stream.
 func Forget(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) error {
-	keys := make([]string, len(seqs))
-	for i, seq := range seqs {
-		keys[i] = id.key(seq)
-	}
-	return EraseRows(ctx, s, keys)
+	return EraseRows(ctx, s, ordered.Map(seqs, id.key))
 }
 
 // EraseRows deletes rows of percolator_journal.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -50,10 +51,8 @@ func EncodeObserverState(s model.ObserverState) []byte {
 	}
 	st := stateCell{Attempts: s.Attempts, Since: s.Since,
 		// The cut keeps characters whole.
-		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), model.MaxParkedReason)], "")}
-	for _, name := range s.Observers {
-		st.Observers = append(st.Observers, []byte(name))
-	}
+		Reason:    strings.ToValidUTF8(s.Reason[:min(len(s.Reason), model.MaxParkedReason)], ""),
+		Observers: ordered.Map(s.Observers, func(name string) []byte { return []byte(name) })}
 	return JSON(st)
 }
 
@@ -67,8 +66,6 @@ func DecodeObserverState(s *model.ObserverState, b []byte) error {
 		return fmt.Errorf("an observer state of %d bytes that cannot be decoded", len(b))
 	}
 	s.Attempts, s.Reason, s.Since = st.Attempts, st.Reason, st.Since
-	for _, name := range st.Observers {
-		s.Observers = append(s.Observers, string(name))
-	}
+	s.Observers = ordered.Map(st.Observers, func(name []byte) string { return string(name) })
 	return nil
 }

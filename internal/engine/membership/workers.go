@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -208,11 +209,8 @@ type storedBounds struct {
 func (d Directory) SetBounds(ctx context.Context, seen Workers, next map[string]model.TableBounds) (bool, error) {
 	tables, keys := map[string]storedBounds{}, 0
 	for table, b := range next {
-		s := storedBounds{Made: b.Made}
-		for _, k := range b.Keys {
-			s.Keys = append(s.Keys, []byte(k[:min(len(k), MaxBoundBytes)]))
-		}
-		tables[table], keys = s, keys+len(s.Keys)
+		cut := ordered.Map(b.Keys, func(k string) []byte { return []byte(k[:min(len(k), MaxBoundBytes)]) })
+		tables[table], keys = storedBounds{b.Made, cut}, keys+len(cut)
 	}
 	if keys > MaxBoundKeys {
 		return false, fmt.Errorf("percolator: %w: %d bounds, more than %d", model.ErrTooLarge, keys, MaxBoundKeys)

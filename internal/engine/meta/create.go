@@ -167,10 +167,8 @@ func reopenLost(ctx context.Context, tables Tables, s *store.Store, stored State
 	case !applied:
 		return stored, fmt.Errorf("percolator: %w: another client changed the schema at the same time; run it again", model.ErrSchemaMismatch)
 	}
-	select {
-	case <-time.After(catalog.EffectiveTiming(stored.Schema.Timing).MetaMaxAge):
-	case <-ctx.Done():
-		return stored, retry.WithContext(ctx, ctx.Err())
+	if err := retry.Sleep(ctx, catalog.EffectiveTiming(stored.Schema.Timing).MetaMaxAge); err != nil {
+		return stored, err
 	}
 	return Read(ctx, s)
 }

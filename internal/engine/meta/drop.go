@@ -102,22 +102,15 @@ func (w *Watcher) ForgetColumn(ctx context.Context, c DroppedColumn) error {
 // without is d but for the tables that s has.
 func (d Drops) without(s *model.Schema) Drops {
 	out := maps.Clone(d)
-	for _, t := range s.Tables {
-		for _, name := range catalog.BigtableNames(t) {
-			delete(out, name)
-		}
+	for _, name := range catalog.AllTables(s) {
+		delete(out, name)
 	}
 	return out
 }
 
 // left lists what has to be deleted, columns among it.
-func (d Drops) left() (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(d)) {
-		if d[name].Exists {
-			names = append(names, name)
-		}
-	}
-	return names
+func (d Drops) left() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(d)), func(name string) bool { return !d[name].Exists })
 }
 
 // admits refuses a schema with a table, or an index, that was dropped, as long as a snapshot from

@@ -103,9 +103,7 @@ func familiesOf(ctx context.Context, tables Tables, s *model.Schema) (map[string
 	if !s.DisableJournal {
 		names = append(names, model.JournalTable)
 	}
-	for _, t := range s.Tables {
-		names = append(names, catalog.BigtableNames(t)...)
-	}
+	names = append(names, catalog.AllTables(s)...)
 	found := make([]map[string]bool, len(names))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)

@@ -102,13 +102,7 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 // knowledge only grows old.
 func (w *Watcher) Run(ctx context.Context) {
 	every := catalog.RefreshInterval(w.Store.Timing)
-	wait := every
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
+	for wait := every; retry.Sleep(ctx, wait) == nil; {
 		wait = every
 		if _, err := w.Refresh(ctx); err != nil {
 			wait = min(time.Second, every)
@@ -316,12 +310,7 @@ func (w *Watcher) adopt(old, now State) {
 
 // HasWeak reports whether any table has weak columns.
 func (w *Watcher) HasWeak() bool {
-	for _, t := range w.Catalog.Load().Schema.Tables {
-		if len(t.Weak) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Catalog.Load().Schema.Tables, func(t model.Table) bool { return len(t.Weak) > 0 })
 }
 
 // HasTable reports whether the schema has a table. The table may be new, so it reads the stored

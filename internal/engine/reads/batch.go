@@ -81,10 +81,6 @@ type batchAnswer struct {
 // errGivenUp is the answer of a batch that was given up.
 var errGivenUp = errors.New("the batch was given up")
 
-func newReadBatcher(r *Reader) *readBatcher {
-	return &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
-}
-
 // read asks q of one row. A batch does not run on a caller's context, so a caller that gives up
 // costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {

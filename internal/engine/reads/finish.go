@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -191,10 +192,9 @@ func (c *undecided) lockedBy(start tso.Timestamp) bool {
 // pass gets past the locks of cells, or waits. It returns the cells to read again: of those that a
 // live transaction locks, one.
 func (u *unfinished) pass(ctx context.Context, locked []*undecided) (again []*undecided, err error) {
-	met := make([]*locks.Met, len(locked))
-	for i, c := range locked {
-		met[i] = &locks.Met{Cell: c.out.Cell, Lock: c.seen.At(u.ts, c.window).Lock}
-	}
+	met := ordered.Map(locked, func(c *undecided) *locks.Met {
+		return &locks.Met{Cell: c.out.Cell, Lock: c.seen.At(u.ts, c.window).Lock}
+	})
 	if err := u.r.locks.ResolveOrWait(ctx, met, &u.pause); err != nil {
 		return nil, err
 	}

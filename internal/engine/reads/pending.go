@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -19,19 +20,7 @@ import (
 // cell, so finding all work takes both (section 2.4 of the paper). Bigtable passes over the clean
 // rows of the whole range, which takes as long as it takes.
 func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range) iter.Seq2[model.Pending, error] {
-	return func(yield func(model.Pending, error) bool) {
-		for page, err := range r.PendingPages(ctx, table, keys) {
-			if err != nil {
-				yield(model.Pending{}, err)
-				return
-			}
-			for _, p := range page {
-				if !yield(p, nil) {
-					return
-				}
-			}
-		}
-	}
+	return store.Each(r.PendingPages(ctx, table, keys), func(page []model.Pending) ([]model.Pending, error) { return page, nil })
 }
 
 // PendingPages is ScanPending by pages, some of which may be empty.
@@ -42,20 +31,13 @@ func (r *Reader) PendingPages(ctx context.Context, table string, keys model.Rang
 			return
 		}
 		size := store.PageSize{Rows: MaxPendingRows, Cells: pendingCells}
-		for page, err := range r.store.NewPass(table, keys, store.Pending(), size).Pages(ctx) {
-			if !yield(pendingIn(table, page), err) {
-				return
-			}
-		}
+		pages := r.store.NewPass(table, keys, store.Pending(), size).Pages(ctx)
+		pages(func(page store.Page, err error) bool { return yield(pendingIn(table, page), err) })
 	}
 }
 
 func pendingIn(table string, page store.Page) []model.Pending {
-	rows := make([]model.Pending, len(page.Rows))
-	for i, row := range page.Rows {
-		rows[i] = layout.DecodePending(table, row)
-	}
-	return rows
+	return ordered.Map(page.Rows, func(row layout.Row) model.Pending { return layout.DecodePending(table, row) })
 }
 
 // WrittenSince reports whether any transaction has committed a write to the table at or after ts.
@@ -89,14 +71,7 @@ func (r *Reader) SampleEvenly(ctx context.Context, table string, n int) ([]strin
 // evenly picks at most n of the keys, which are in order, without empty ones and duplicates.
 func evenly(keys []string, n int) []string {
 	keys = slices.Compact(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }))
-	if len(keys) <= n {
-		return keys
-	}
-	out := make([]string, n)
-	for i := range out {
-		out[i] = keys[(i+1)*len(keys)/(n+1)]
-	}
-	return slices.Compact(out)
+	return ordered.Evenly(keys, n)
 }
 
 // Notified reports whether a cell carries a notification, observed or weak. Errors: those of

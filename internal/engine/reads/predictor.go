@@ -35,8 +35,6 @@ type shapeStats struct {
 	follows map[string]int
 }
 
-func newPredictor() *predictor { return &predictor{stats: map[readShape]*shapeStats{}} }
-
 // expect records that one call reads ask, and returns the cells worth fetching along with it.
 func (p *predictor) expect(cache *readCache, ask []model.Cell) (extra []model.Cell) {
 	if len(ask) == 1 {

@@ -18,6 +18,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -46,8 +47,8 @@ type Reader struct {
 
 // New returns a reader over the given layers.
 func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg store.Settings) *Reader {
-	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: newPredictor()}
-	r.batch = newReadBatcher(r)
+	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: &predictor{stats: map[readShape]*shapeStats{}}}
+	r.batch = &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
 	r.policy.first, r.policy.probe = firstTrial, probeRows
 	return r
 }
@@ -251,10 +252,7 @@ func (r *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err
 		g.rows[0].answer, err = r.fetchOne(ctx, q, g.rows[0].row)
 		return err
 	}
-	keys := make([]string, len(g.rows))
-	for i, w := range g.rows {
-		keys[i] = w.row
-	}
+	keys := ordered.Map(g.rows, func(w *rowWants) string { return w.row })
 	answers, err := r.readMany(ctx, q, keys)
 	if err != nil && r.byNameAfter(ctx, q, err) {
 		answers, err = r.readMany(ctx, q.byName(), keys)

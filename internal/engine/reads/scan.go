@@ -12,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -185,11 +186,7 @@ type PageRow struct {
 
 // SeenIn decodes the rows of a page.
 func SeenIn(table string, page store.Page) []*PageRow {
-	rows := make([]*PageRow, len(page.Rows))
-	for i, row := range page.Rows {
-		rows[i] = &PageRow{Key: row.Key, Seen: layout.DecodeRow(table, row)}
-	}
-	return rows
+	return ordered.Map(page.Rows, func(row layout.Row) *PageRow { return &PageRow{Key: row.Key, Seen: layout.DecodeRow(table, row)} })
 }
 
 // FinishPage turns what was seen into entries, in row and column order. It leaves out this module's

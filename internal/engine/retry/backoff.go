@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -104,10 +105,9 @@ func Transiently(ctx context.Context, f func(context.Context) error) error {
 // isTransient tells a momentary state of the store or the oracle from an error that the caller has
 // to mend.
 func isTransient(err error) bool {
-	for _, definite := range []error{model.ErrClosed, model.ErrUnique, model.ErrCorrupt, model.ErrTooLarge, model.ErrSchemaMismatch, model.ErrInvalidArgument} {
-		if errors.Is(err, definite) {
-			return false
-		}
+	definite := []error{model.ErrClosed, model.ErrUnique, model.ErrCorrupt, model.ErrTooLarge, model.ErrSchemaMismatch, model.ErrInvalidArgument}
+	if slices.ContainsFunc(definite, func(target error) bool { return errors.Is(err, target) }) {
+		return false
 	}
 	return Ambiguous(err) || errors.Is(err, model.ErrOutcomeUnknown) || errors.Is(err, model.ErrSnapshotTooOld)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -54,10 +55,7 @@ func (l *Looker) found(now tso.Timestamp) heard {
 	l.mu.Lock()
 	finders := l.finders
 	l.mu.Unlock()
-	var tell []Found
-	for _, f := range finders {
-		tell = append(tell, f.begin())
-	}
+	tell := ordered.Map(finders, func(f *finder) Found { return f.begin() })
 	return func(ctx context.Context, row model.Pending, n model.Notification, c *check) {
 		found := &c.result
 		found.Notified = journal.Earliest(found.Notified, n.Timestamp)

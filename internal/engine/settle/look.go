@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -84,11 +86,7 @@ func (l *Looker) Look(ctx context.Context, items []Item) ([]Result, error) {
 	defer cancel()
 	checks, asked := newChecks(items), time.Now()
 	err := l.run(ctx, checks, asked)
-	results := make([]Result, len(checks))
-	for i, c := range checks {
-		results[i] = c.result
-	}
-	return results, err
+	return ordered.Map(checks, func(c *check) Result { return c.result }), err
 }
 
 // run takes checks through the steps.
@@ -180,13 +178,8 @@ func (l *Looker) storedTables(ctx context.Context, checks []*check) (map[string]
 	return stored, nil
 }
 
-func tablesOf(rows []model.JournalName) (names []string) {
-	for _, r := range rows {
-		if len(names) == 0 || names[len(names)-1] != r.Table {
-			names = append(names, r.Table)
-		}
-	}
-	return names
+func tablesOf(rows []model.JournalName) []string {
+	return slices.Compact(ordered.Map(rows, func(r model.JournalName) string { return r.Table }))
 }
 
 // decideAll decides the transactions, and up to where their notifications reach.

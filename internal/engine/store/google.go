@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -63,11 +64,7 @@ func (g *google) CheckAndMutate(ctx context.Context, table, row string, predicat
 }
 
 func (g *google) MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) ([]error, error) {
-	list := make([]*bigtable.Mutation, len(muts))
-	for i, m := range muts {
-		list[i] = m.google()
-	}
-	return g.of(ctx).table(table).ApplyBulk(ctx, rows, list)
+	return g.of(ctx).table(table).ApplyBulk(ctx, rows, ordered.Map(muts, (*Mutation).google))
 }
 
 func (g *google) SampleKeys(ctx context.Context, table string) ([]string, error) {
@@ -115,11 +112,7 @@ func (r Rows) set() bigtable.RowSet {
 	case len(r.Ranges) == 1:
 		return rangeSet(r.Ranges[0])
 	}
-	list := make(bigtable.RowRangeList, len(r.Ranges))
-	for i, v := range r.Ranges {
-		list[i] = rangeSet(v)
-	}
-	return list
+	return bigtable.RowRangeList(ordered.Map(r.Ranges, rangeSet))
 }
 
 func rangeSet(r model.Range) bigtable.RowRange {

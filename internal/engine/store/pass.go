@@ -245,6 +245,28 @@ func (p *Pass) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
+// Each streams what of makes of pages, page by page. The first error ends it.
+func Each[P, T any](pages iter.Seq2[P, error], of func(P) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for page, err := range pages {
+			var list []T
+			if err == nil {
+				list, err = of(page)
+			}
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, e := range list {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // HasRows reports whether the query lets any row of the table through.
 func (s *Store) HasRows(ctx context.Context, table string, q Query) (bool, error) {
 	size := PageSize{First: 1, Bytes: partBytes} // what is read ahead in single rows costs most

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/ordered"
 )
 
 // Tablets knows where tables are cut into tablets, as far as the client has had a reason to ask:
@@ -100,12 +102,5 @@ func (t *Tablets) learn(table string, b *tableBounds) {
 // ascend; an empty one stands for the end of the table.
 func thinned(keys []string) []string {
 	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == "" })
-	if len(keys) < tabletsMost {
-		return keys
-	}
-	ends := make([]string, tabletsMost-1)
-	for i := range ends {
-		ends[i] = keys[(i+1)*len(keys)/tabletsMost]
-	}
-	return ends
+	return ordered.Evenly(keys, tabletsMost-1)
 }

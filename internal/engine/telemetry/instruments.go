@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -44,16 +45,9 @@ const (
 // requests. ownBuckets are as fine as Stats.Latency.
 var (
 	conventionalBuckets = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
+	ownBuckets          = ordered.Map(model.LatencyBounds[:], time.Duration.Seconds)
 	countBuckets        = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
 )
-
-func ownBuckets() []float64 {
-	out := make([]float64, len(model.LatencyBounds))
-	for i, b := range model.LatencyBounds {
-		out[i] = b.Seconds()
-	}
-	return out
-}
 
 // Instruments are the histograms of a client. A nil *Instruments records nothing. Methods may be
 // called concurrently.
@@ -92,7 +86,7 @@ func NewInstruments(p metric.MeterProvider) (*Instruments, error) {
 		errs = append(errs, err)
 		return h
 	}
-	own := ownBuckets()
+	own := ownBuckets
 	m := &Instruments{
 		options:      map[measured][]metric.RecordOption{},
 		requests:     seconds("db.client.operation.duration", "Duration of requests to Bigtable, retries inside Google's client included", conventionalBuckets),

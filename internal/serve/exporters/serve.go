@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/gopercolator/percolator/internal/serve"
 )
 
 // Bounds of the server for Prometheus.
@@ -58,7 +61,7 @@ func (s Server) Serve(ctx context.Context, l net.Listener) (err error) {
 		ReadTimeout: 2 * scrapeTimeout, WriteTimeout: s.AnswerWithin, IdleTimeout: idleAfter,
 	}
 	if s.PerPeer > 0 {
-		l = newShared(l, s.PerPeer)
+		l = &shared{Listener: l, open: serve.NewQuota(math.MaxInt, s.PerPeer)}
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(netutil.LimitListener(l, s.Connections)) }()

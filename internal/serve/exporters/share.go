@@ -1,7 +1,6 @@
 package exporters
 
 import (
-	"math"
 	"net"
 	"sync"
 
@@ -13,10 +12,6 @@ import (
 type shared struct {
 	net.Listener
 	open *serve.Quota
-}
-
-func newShared(l net.Listener, each int) *shared {
-	return &shared{Listener: l, open: serve.NewQuota(math.MaxInt, each)}
 }
 
 // Accept implements [net.Listener].

@@ -90,15 +90,12 @@ func (g *Collector) Run(ctx context.Context) error {
 		return err
 	}
 	for {
-		pause := time.NewTimer(g.cfg.Interval/2 + rand.N(g.cfg.Interval/2))
 		select {
 		case <-ctx.Done():
-			pause.Stop()
 			return nil
 		case <-g.e.Store.Background.Done():
-			pause.Stop()
 			return fmt.Errorf("percolator: collector: %w", model.ErrClosed)
-		case <-pause.C:
+		case <-time.After(g.cfg.Interval/2 + rand.N(g.cfg.Interval/2)):
 		}
 		col, err := g.Collect(ctx)
 		switch {

@@ -163,10 +163,7 @@ func (g *rowGarbage) eraseUnobserved(observed map[string]bool) (n int) {
 
 // tombstone removes the last record of a cell, unless an observer has yet to see the deletion.
 func (x *eraser) tombstone(ctx context.Context, table, row string, v tombstone, did *erased) error {
-	mut := store.NewMutation(2)
-	for _, e := range v.erasures {
-		e.apply(mut)
-	}
+	mut := rowGarbage{erasures: v.erasures}.mutation()
 	notified, err := x.e.Meta.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return x.e.Store.CheckAndMutate(ctx, table, row, store.AnyNotify(v.column), nil, mut)
 	})

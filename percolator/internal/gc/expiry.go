@@ -6,6 +6,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -84,10 +85,9 @@ func (s *collecting) eraseExpired(ctx context.Context) error {
 
 // expired erases in the rows that some rows of the journal name.
 func (x *rowEraser) expired(ctx context.Context, list []journal.Expiry) error {
-	entries := make([]journal.StreamRow, len(list))
-	for i, l := range list {
-		entries[i].Entries = []model.JournalEntry{{Rows: l.Rows}}
-	}
+	entries := ordered.Map(list, func(l journal.Expiry) journal.StreamRow {
+		return journal.StreamRow{Entries: []model.JournalEntry{{Rows: l.Rows}}}
+	})
 	if err := x.eraseNamed(ctx, entries); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -44,10 +45,7 @@ func (s *collecting) forgetParkedOf(ctx context.Context, table string, states []
 	_, known := s.e.Meta.Catalog.Load().Tables[table]
 	notified := map[string][]model.Notification{}
 	if known {
-		keys := make([]string, len(states))
-		for i, st := range states {
-			keys[i] = st.Cell.Row
-		}
+		keys := ordered.Map(states, func(st model.ObserverState) string { return st.Cell.Row })
 		slices.Sort(keys)
 		for chunk := range store.KeyChunks(slices.Compact(keys)) {
 			if err := s.rest(ctx, s.delay(len(chunk))); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/catalog"
@@ -144,11 +145,8 @@ type exporter struct {
 // passed reads the rows that q lets through.
 func (x *exporter) passed(ctx context.Context, q store.Query) iter.Seq2[[]layout.Row, error] {
 	return func(yield func([]layout.Row, error) bool) {
-		for page, err := range x.e.Store.NewPass(x.info.Name, x.keys, q, reads.ScanPages).Pages(ctx) {
-			if !yield(page.Rows, err) {
-				return
-			}
-		}
+		pages := x.e.Store.NewPass(x.info.Name, x.keys, q, reads.ScanPages).Pages(ctx)
+		pages(func(page store.Page, err error) bool { return yield(page.Rows, err) })
 	}
 }
 
@@ -163,34 +161,18 @@ func (x *exporter) named(ctx context.Context, q store.Query) iter.Seq2[[]layout.
 		return row.Weak && (e.StartTS <= x.ts || e.Primary == (model.Cell{}))
 	}}
 	return func(yield func([]layout.Row, error) bool) {
-		for page, err := range journal.NamedRows(ctx, x.e.Store, sel, q) {
-			if !yield(page.Rows, err) {
-				return
-			}
-		}
+		pages := journal.NamedRows(ctx, x.e.Store, sel, q)
+		pages(func(page journal.NamedPage, err error) bool { return yield(page.Rows, err) })
 	}
 }
 
 // export hands out what decode makes of rows; a row without cells is left out.
 func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, error], decode func(context.Context, []layout.Row) ([]model.ExportedRow, error)) iter.Seq2[model.ExportedRow, error] {
-	return func(yield func(model.ExportedRow, error) bool) {
-		for page, err := range pages {
-			var rows []model.ExportedRow
-			if err == nil {
-				rows, err = decode(ctx, page)
-			}
-			if err == nil { // after everything has been read (I16)
-				err = x.e.Meta.CheckRead(ctx, x.ts, x.info.Name)
-			}
-			if err != nil {
-				yield(model.ExportedRow{}, err)
-				return
-			}
-			for _, row := range rows {
-				if len(row.Cells) > 0 && !yield(row, nil) {
-					return
-				}
-			}
+	return store.Each(pages, func(page []layout.Row) ([]model.ExportedRow, error) {
+		rows, err := decode(ctx, page)
+		if err == nil { // after everything has been read (I16)
+			err = x.e.Meta.CheckRead(ctx, x.ts, x.info.Name)
 		}
-	}
+		return slices.DeleteFunc(rows, func(row model.ExportedRow) bool { return len(row.Cells) == 0 }), err
+	})
 }

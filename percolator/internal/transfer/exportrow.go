@@ -8,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/reads"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -122,11 +123,7 @@ func (s *seenRow) acksOf(column string) (acks []string) {
 
 // weakRows finds the weak notifications of a page.
 func (x *exporter) weakRows(_ context.Context, page []layout.Row) ([]model.ExportedRow, error) {
-	out := make([]model.ExportedRow, len(page))
-	for i, row := range page {
-		out[i] = x.weakRow(row)
-	}
-	return out, nil
+	return ordered.Map(page, x.weakRow), nil
 }
 
 // weakRow finds the weak notifications of a row.

@@ -210,7 +210,7 @@ func (im *Import) checkEmpty(ctx context.Context) error {
 		case err != nil:
 			return err
 		case found:
-			return fmt.Errorf("percolator: table %q: %w; an import needs an empty table: import into another one, or delete the rows (percolator del-range) and have what is left collected, by percolator sweep and percolator gc run", name, model.ErrNotEmpty)
+			return fmt.Errorf("percolator: table %q: %w; an import needs an empty one: import into another table now; or delete the rows (percolator del-range %s --all), and import again once the retention has passed since (an hour, unless the workers have another one) and a collection after it has removed them (percolator gc run), if no observer has work left there", name, model.ErrNotEmpty, im.table)
 		}
 	}
 	return nil

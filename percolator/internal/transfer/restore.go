@@ -206,10 +206,7 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 
 // checkEmpty names the first table of the schema, or of an index, in which anything is stored.
 func (r *Restore) checkEmpty(ctx context.Context) error {
-	var names []string
-	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
-		names = append(names, catalog.BigtableNames(t)...)
-	}
+	names := catalog.AllTables(r.e.Meta.Catalog.Load().Schema)
 	found := make([]bool, len(names))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
@@ -223,7 +220,7 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 		return err
 	}
 	if at := slices.Index(found, true); at >= 0 {
-		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables", names[at], model.ErrNotEmpty)
+		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables: restore into another instance, or delete the rows (percolator del-range), and restore once the retention has passed since (an hour, unless the workers have another one) and a collection after it has removed them (percolator gc run)", names[at], model.ErrNotEmpty)
 	}
 	return nil
 }

@@ -35,9 +35,7 @@ type waitingColumn struct {
 }
 
 type parkedCell struct {
-	Table    string    `json:"table"`
-	Row      string    `json:"row"`
-	Column   string    `json:"column"`
+	cli.CellNameJSON
 	Observer string    `json:"observer"`
 	Attempts int       `json:"attempts"`
 	Since    time.Time `json:"since"`
@@ -45,7 +43,7 @@ type parkedCell struct {
 }
 
 func newParkedCell(p observers.Parked) parkedCell {
-	return parkedCell{p.Cell.Table, cli.Shown(p.Cell.Row), cli.Shown(p.Cell.Column), cli.Shown(p.Observer), p.Attempts, p.Since, p.Reason}
+	return parkedCell{cli.NewCellNameJSON(p.Cell), cli.Shown(p.Observer), p.Attempts, p.Since, p.Reason}
 }
 
 func NewNotifyLs() *cobra.Command {

@@ -53,6 +53,11 @@ func (c *Countdown) Begin(d time.Duration) {
 func (c *Countdown) Wait(ctx context.Context, d time.Duration) error {
 	c.Begin(d)
 	defer c.end()
+	return Sleep(ctx, d)
+}
+
+// Sleep waits for d, or returns the context's error as soon as it ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil

@@ -24,11 +24,8 @@ type Line struct {
 }
 
 // Lines are lines without a style.
-func Lines(texts ...string) (out []Line) {
-	for _, text := range texts {
-		out = append(out, Styled(text, Plain))
-	}
-	return out
+func Lines(texts ...string) []Line {
+	return Array(texts, func(text string) Line { return Styled(text, Plain) })
 }
 
 // Styled is a line with a style.
@@ -61,11 +58,7 @@ func (g *Grid) Write(w io.Writer, p Painter, optional ...string) {
 		}
 	}
 	var b strings.Builder
-	head := make([]Line, len(g.Head))
-	for i, title := range g.Head {
-		head[i] = Styled(title, Dim)
-	}
-	g.writeLine(&b, p, widths, head)
+	g.writeLine(&b, p, widths, Array(g.Head, func(title string) Line { return Styled(title, Dim) }))
 	for _, row := range g.rows {
 		for at := 0; at < row.height(); at++ {
 			across := make([]Line, len(row.cells))

@@ -59,9 +59,7 @@ func (f *WatchFlag) again(list action) action {
 				}
 				printError(cmd.ErrOrStderr(), err)
 			}
-			select {
-			case <-time.After(f.every):
-			case <-ctx.Done():
+			if Sleep(ctx, f.every) != nil {
 				return nil
 			}
 		}

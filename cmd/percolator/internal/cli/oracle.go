@@ -55,26 +55,22 @@ func (f *OracleFlags) DialOptions(cmd *cobra.Command) ([]tso.DialOption, error) 
 		return nil, Usagef("--alts and TLS exclude each other")
 	}
 	opts := append(slices.Clone(insideOf(cmd.Context()).Oracle), tso.WithTimeout(f.Timeout))
+	var creds credentials.TransportCredentials
+	var err error
 	switch {
 	case f.alts && !byTLS:
-		creds, err := altsClient()
-		if err != nil {
-			return nil, err
-		}
-		return append(opts, tso.WithTransportCredentials(creds)), nil
+		creds, err = altsHere(alts.NewClientCreds(alts.DefaultClientOptions()))
 	case f.ca != "" || f.cert != "" || f.key != "" || f.serverName != "":
-		creds, err := tso.TLSFiles{
+		creds, err = tso.TLSFiles{
 			CA: f.ca, Cert: f.cert, Key: f.key, ServerName: f.serverName,
 			Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 		}.ClientCredentials()
-		if err != nil {
-			return nil, err
-		}
-		return append(opts, tso.WithTransportCredentials(creds)), nil
 	case f.insecure:
 		return append(opts, tso.WithPlaintext()), nil
+	default:
+		return opts, nil
 	}
-	return opts, nil
+	return append(opts, tso.WithTransportCredentials(creds)), err
 }
 
 // Dial connects to the oracle.
@@ -90,10 +86,6 @@ func (f *OracleFlags) Dial(ctx context.Context, cmd *cobra.Command) (*tso.Client
 // machines know each other without certificates. It exists nowhere else.
 func ALTSServer() (credentials.TransportCredentials, error) {
 	return altsHere(alts.NewServerCreds(alts.DefaultServerOptions()))
-}
-
-func altsClient() (credentials.TransportCredentials, error) {
-	return altsHere(alts.NewClientCreds(alts.DefaultClientOptions()))
 }
 
 // altsHere returns creds if this machine has ALTS. The library tells at the first

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 )
 
@@ -71,11 +72,7 @@ func (f *Output) EmitText(w io.Writer, v any, text string) error {
 
 // Array is an array in JSON: empty, and not null, where there is nothing.
 func Array[S, T any](list []S, of func(S) T) []T {
-	out := make([]T, len(list))
-	for i, e := range list {
-		out[i] = of(e)
-	}
-	return out
+	return ordered.Map(list, of)
 }
 
 // Table lines columns up. Keys, names and values go through shown or shownValue first: a cell
@@ -93,10 +90,7 @@ func NewTable(w io.Writer, head ...string) Table {
 
 // Row adds a line, which flush writes.
 func (t Table) Row(cells ...any) {
-	texts := make([]string, len(cells))
-	for i, c := range cells {
-		texts[i] = text.Line(fmt.Sprint(c))
-	}
+	texts := Array(cells, func(c any) string { return text.Line(fmt.Sprint(c)) })
 	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }
 

@@ -14,17 +14,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/schemafile"
 )
 
-// StoredTables are the tables of a schema with those of its indexes, all of which may have locks.
-func StoredTables(s *percolator.Schema) (tables []string) {
-	for _, t := range s.Tables {
-		tables = append(tables, t.Name)
-		for _, ix := range t.Indexes {
-			tables = append(tables, t.Name+"."+ix.Name)
-		}
-	}
-	return tables
-}
-
 // ToBackfill tells how to build the index TABLE.INDEX again.
 func ToBackfill(name string) string {
 	table, index, _ := strings.Cut(name, ".")

@@ -10,18 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/percolator"
 )
-
-// fromHex allows a line break at the end, which files have. Its errors do not show the value.
-func fromHex(text string) ([]byte, error) {
-	text = strings.TrimRight(text, "\r\n")
-	value, err := hex.DecodeString(text)
-	if err != nil {
-		return nil, Usagef("the value is not an even number of hexadecimal digits")
-	}
-	return value, nil
-}
 
 // Values are read and written as their columns are declared (percolator.Type). All commands parse
 // them by GivenValue.of and show them by TypedText and typedJSON.
@@ -57,7 +48,10 @@ func (f *ValueFlags) Take(text []byte) (v GivenValue, err error) {
 	case f.hex && f.raw:
 		return v, Usagef("--hex and --raw exclude each other")
 	case f.hex:
-		v.bytes, err = fromHex(string(text))
+		// Files end with a line break. The error does not show the value.
+		if v.bytes, err = hex.DecodeString(strings.TrimRight(string(text), "\r\n")); err != nil {
+			err = Usagef("the value is not an even number of hexadecimal digits")
+		}
 		return v, err
 	}
 	return GivenValue{text, !f.raw}, nil
@@ -113,11 +107,14 @@ type ValueJSON struct {
 }
 
 // typedJSON is a number for int64, ordered_int64 and float64, true or false, the JSON of json, and
-// a string otherwise. Bytes that are not UTF-8, and what is not of the type, are Base64.
+// a string otherwise. Bytes that are not UTF-8, what is not of the type, and documents that other
+// parsers refuse are Base64.
 func typedJSON(t percolator.Type, value []byte) ValueJSON {
 	text, err := t.Format(value)
 	switch {
 	case err != nil || !utf8.ValidString(text):
+		return ValueJSON{Base64: &value}
+	case t == percolator.TypeJSON && !formats.Embeddable([]byte(text)):
 		return ValueJSON{Base64: &value}
 	case t != percolator.TypeBytes && t != percolator.TypeString && t != percolator.TypeTime && json.Valid([]byte(text)):
 		// NaN is no JSON.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/catalog/values"
+	"github.com/gopercolator/percolator/internal/formats"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -15,7 +17,7 @@ import (
 // the type is that of the JSON.
 func FuzzTypedJSON(f *testing.F) {
 	for i := range model.Types {
-		for _, b := range []string{"", "abc", "\xff", `{"a": 1e400}`, "\x01", string(values.EncodeFloat64(math.NaN())), string(values.EncodeFloat64(1e21)), string(values.EncodeInt64(-1))} {
+		for _, b := range []string{"", "abc", "\xff", `{"a": 1e400}`, `"\ud800"`, strings.Repeat("[", 9990) + strings.Repeat("]", 9990), "\x01", string(values.EncodeFloat64(math.NaN())), string(values.EncodeFloat64(1e21)), string(values.EncodeInt64(-1))} {
 			f.Add(uint8(i), []byte(b))
 		}
 	}
@@ -25,7 +27,7 @@ func FuzzTypedJSON(f *testing.F) {
 			value = []byte{}
 		}
 		out := typedJSON(typ, value)
-		text, err := EncodeJSON("", CellJSON{Table: "t", ValueJSON: out})
+		text, err := EncodeJSON("", CellJSON{CellNameJSON: CellNameJSON{Table: "t"}, ValueJSON: out})
 		if err != nil || !json.Valid(text) {
 			t.Fatalf("%s: %q is shown as %q, %v", typ, value, text, err)
 		}
@@ -33,11 +35,32 @@ func FuzzTypedJSON(f *testing.F) {
 			t.Errorf("%s: %q is shown in both forms, or none: %q", typ, value, text)
 		}
 		form, wrong := typ.Format(value)
-		if wrong == nil && typ != percolator.TypeBytes && out.Value == nil {
+		if wrong == nil && typ != percolator.TypeBytes && out.Value == nil && (typ != percolator.TypeJSON || formats.Embeddable(value)) {
 			t.Errorf("%s: %q is shown as base64", typ, value)
 		}
 		if shown := TypedText(typ, value); wrong != nil && !strings.HasSuffix(shown, "("+wrong.Error()+")") || wrong == nil && shown != shownValue([]byte(form)) {
 			t.Errorf("%s: %q is shown as %s", typ, value, shown)
 		}
 	})
+}
+
+// Keys that differ look different to programs, and come back.
+func TestKeysInJSON(t *testing.T) {
+	t.Parallel()
+	keys := []string{"k", "k\xff", "k\xfe", "k\ufffd", `k\xff`, `"k\xff"`, "é\n", "\u202e", ""}
+	seen := map[string]bool{}
+	for _, key := range keys {
+		encoded, err := EncodeJSON("", CellJSON{CellNameJSON: NewCellNameJSON(percolator.Cell{Table: "t", Row: key}), ValueJSON: ValueJSON{Value: `"as it is"`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out struct{ Row, Value string }
+		if err := json.Unmarshal(encoded, &out); err != nil || out.Value != `"as it is"` {
+			t.Errorf("%s: %v", encoded, err)
+		}
+		if back, err := text.FromShown(out.Row); back != key || err != nil || seen[out.Row] {
+			t.Errorf("%q is %q, and comes back as %q, %v", key, out.Row, back, err)
+		}
+		seen[out.Row] = true
+	}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ShownName is "" for no name.
-// Shown is a name as it is shown.
+// ShownName is a name as it is shown, and "" for none.
 func ShownName(name string) string {
 	if name == "" {
 		return ""
@@ -37,12 +36,22 @@ func shownValue(v []byte) string {
 	return s
 }
 
-// CellJSON is a cell in the output for programs. Names are as shown.
+// CellNameJSON is which cell, in the output for programs. Names are as shown.
+type CellNameJSON struct {
+	Table  string `json:"table"`
+	Row    string `json:"row"`
+	Column string `json:"column"`
+}
+
+// NewCellNameJSON is c as it is printed.
+func NewCellNameJSON(c percolator.Cell) CellNameJSON {
+	return CellNameJSON{ShownName(c.Table), ShownName(c.Row), ShownName(c.Column)}
+}
+
+// CellJSON is a cell in the output for programs.
 type CellJSON struct {
-	Table  string          `json:"table"`
-	Row    string          `json:"row"`
-	Column string          `json:"column"`
-	Type   percolator.Type `json:"type,omitempty"` // absent for bytes, and where none is declared
+	CellNameJSON
+	Type percolator.Type `json:"type,omitempty"` // absent for bytes, and where none is declared
 	ValueJSON
 	CommitJSON
 }
@@ -50,7 +59,7 @@ type CellJSON struct {
 // Cell is an entry in the output for programs.
 func (types Types) Cell(e percolator.Entry) CellJSON {
 	t := types(e.Cell.Table, e.Cell.Column)
-	c := CellJSON{Table: e.Cell.Table, Row: Shown(e.Cell.Row), Column: Shown(e.Cell.Column), ValueJSON: typedJSON(t, e.Value), CommitJSON: NewCommitJSON(e.CommitTS)}
+	c := CellJSON{CellNameJSON: NewCellNameJSON(e.Cell), ValueJSON: typedJSON(t, e.Value), CommitJSON: NewCommitJSON(e.CommitTS)}
 	if t != percolator.TypeBytes {
 		c.Type = t
 	}
@@ -104,13 +113,8 @@ func ColumnHint(c *percolator.Client, table, column string) string {
 		if t.Name != table {
 			continue
 		}
-		names = slices.Concat(t.Observed, t.Weak)
-		for _, ix := range t.Indexes {
-			names = append(names, ix.Column)
-		}
-		for _, declared := range t.Columns {
-			names = append(names, declared.Name)
-		}
+		names = slices.Concat(t.Observed, t.Weak, Array(t.Indexes, func(ix percolator.Index) string { return ix.Column }),
+			Array(t.Columns, func(declared percolator.ColumnSchema) string { return declared.Name }))
 	}
 	if slices.Contains(names, column) {
 		return ""

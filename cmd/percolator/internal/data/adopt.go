@@ -3,6 +3,7 @@ package data
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -43,11 +44,11 @@ func (out adoptJSON) print(w io.Writer) {
 			if d.Reason != "" {
 				what += ": " + cli.Shown(d.Reason)
 			}
-			t.Row(cli.Shown(d.Row), cli.Shown(d.Column), what)
+			t.Row(d.Row, d.Column, what)
 		}
 		t.Flush()
 	}
-	_, _ = fmt.Fprintf(w, "%d rows with %d cells were compared: %d differed, %d were mended, %d cannot be stored\n", out.Rows, out.Cells, out.Differ, out.Mended, out.Invalid)
+	_, _ = fmt.Fprintf(w, "%d rows with %d cells were compared: %s differed, %d were mended, %d cannot be stored\n", out.Rows, out.Cells, cli.Counted(out.Differ, "cell"), out.Mended, out.Invalid)
 }
 
 func NewAdopt() *cobra.Command {
@@ -66,6 +67,10 @@ func NewAdopt() *cobra.Command {
 			if err := cli.AboveZero("grace", opts.Grace); err != nil {
 				return err
 			}
+			var err error
+			if opts.Start, err = cli.FromShown(opts.Start); err != nil {
+				return err
+			}
 			return f.With(cmd, func(ctx context.Context, c *percolator.Client) error {
 				p, err := source.plain(ctx, f.InstanceName)
 				if err != nil {
@@ -73,16 +78,17 @@ func NewAdopt() *cobra.Command {
 				}
 				defer p.close()
 				out, err := compare(ctx, cmd, c, args[0], p, opts)
-				if err != nil {
+				if err != nil && len(out.List) == 0 {
 					return err
 				}
-				return cmp.Or(f.Output.Emit(cmd.OutOrStdout(), out, out.print), cli.FindingsOf(max(0, out.Differ-out.Mended), "row", "the tables differ in %s"))
+				return cmp.Or(errors.Join(err, f.Output.Emit(cmd.OutOrStdout(), out, out.print)), cli.FindingsOf(max(0, out.Differ-out.Mended), "cell", "the tables differ in %s"))
 			})
 		},
 	}
 	f.Add(cmd, cli.WalkTimeout)
 	source.add(cmd)
 	cmd.Flags().BoolVar(&opts.Mend, "mend", false, "write to TABLE what the plain table holds, wherever they differ")
+	cmd.Flags().StringVar(&opts.Start, "start", "", "row to begin with, as a comparison that was broken off names it")
 	cmd.Flags().DurationVar(&opts.Grace, "grace", 2*time.Second, "how long a difference must last to count")
 	return cmd
 }
@@ -93,7 +99,7 @@ func compare(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tabl
 		if len(out.List) == shownDifferences {
 			return
 		}
-		of := differenceJSON{Row: d.Cell.Row, Column: d.Cell.Column, Kind: d.Kind}
+		of := differenceJSON{Row: cli.Shown(d.Cell.Row), Column: cli.ShownName(d.Cell.Column), Kind: d.Kind}
 		if d.Err != nil {
 			of.Reason = d.Err.Error()
 		}
@@ -103,6 +109,9 @@ func compare(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tabl
 	opts.Progress = func(r adopt.CompareReport) { say(fmt.Sprintf("%d rows compared, %d cells differ", r.Rows, r.Differ)) }
 	r, err := adopt.Compare(ctx, c, table, p.Table, p.mapping, opts)
 	end()
+	if err != nil && r.Next != "" {
+		err = fmt.Errorf("%w; all rows before %s were compared, and %s found to differ: --start goes on there", err, cli.Shown(r.Next), cli.Counted(r.Differ, "cell"))
+	}
 	out.Rows, out.Cells, out.Differ, out.Invalid = r.Rows, r.Cells, r.Differ, r.Invalid
 	if opts.Mend {
 		out.Mended = r.Differ - r.Invalid

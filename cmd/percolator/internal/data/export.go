@@ -35,6 +35,9 @@ func NewExport() *cobra.Command {
 			if errors.Is(err, export.ErrComplete) {
 				return fmt.Errorf("%w: choose another place than %s, or delete what is there", err, args[1])
 			}
+			if err != nil && ctx.Err() != nil {
+				return fmt.Errorf("%w; the export is not complete: the same command starts it over, and removes the files that are in %s", err, args[1])
+			}
 			if err != nil {
 				return err
 			}

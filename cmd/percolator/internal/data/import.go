@@ -16,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/model"
 )
 
 // ProbedRows is how many rows are checked before the table is closed.
@@ -123,13 +124,13 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	end()
 	out := importJSON{
 		Table: f.bulk.Table, Source: name, Resumed: r.Resumed, Rows: r.Table.Rows, Cells: r.Table.Cells, Bytes: r.Table.Bytes, Entries: r.Table.Entries,
-		Skipped: skipped, Hash: fmt.Sprintf("%016x", r.Source.Hash), Since: int64(r.Since), Seconds: time.Since(began).Seconds(), Duplicates: []importDuplicate{},
+		Skipped: skipped, Hash: fmt.Sprintf("%016x", r.Source.Hash), Since: int64(r.Since), Seconds: time.Since(began).Seconds(),
+		Duplicates: cli.Array(r.Table.Findings, func(d model.ImportFinding) importDuplicate {
+			return importDuplicate{d.Index, cli.Shown(d.Row), cli.Shown(d.Other)}
+		}),
 	}
 	if r.Since != 0 {
 		out.Time = r.Since.Time()
-	}
-	for _, d := range r.Table.Findings {
-		out.Duplicates = append(out.Duplicates, importDuplicate{d.Index, d.Row, d.Other})
 	}
 	switch {
 	case err == nil:
@@ -165,7 +166,7 @@ func (out importJSON) print(w io.Writer) {
 	if len(out.Duplicates) > 0 {
 		t := cli.NewTable(w, "INDEX", "ROW", "SAME VALUE AS")
 		for _, d := range out.Duplicates {
-			t.Row(cli.Shown(d.Index), cli.Shown(d.Row), cli.Shown(d.Other))
+			t.Row(cli.Shown(d.Index), d.Row, d.Other)
 		}
 		t.Flush()
 		return
@@ -213,12 +214,10 @@ func (f *importFlags) abortImport(ctx context.Context, cmd *cobra.Command, c *pe
 	if err != nil {
 		return err
 	}
-	text := "table %s has no unfinished import\n"
+	text := fmt.Sprintf("table %s has no unfinished import", cli.Shown(f.bulk.Table))
 	if aborted {
-		text = "the import into table %s was aborted, and %d rows removed\n"
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), text, cli.Shown(f.bulk.Table), removed)
-		return err
+		text = fmt.Sprintf("the import into table %s was aborted, and %d rows removed", cli.Shown(f.bulk.Table), removed)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), text, cli.Shown(f.bulk.Table))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 	return err
 }

@@ -133,21 +133,13 @@ func jsonLines(t *formats.Table, lines io.Reader) iter.Seq2[formats.Row, error] 
 func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
 	return loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
-			for row, err := range rows {
-				if !yield(importRow(row), err) {
-					return
-				}
-			}
+			rows(func(row formats.Row, err error) bool { return yield(importRow(row), err) })
 		}
 	}, nil)
 }
 
 func importRow(row formats.Row) loader.Row {
-	out := loader.Row{Row: row.Key, Cells: make([]loader.Cell, len(row.Cells))}
-	for i, cell := range row.Cells {
-		out.Cells[i] = loader.Cell(cell)
-	}
-	return out
+	return loader.Row{Row: row.Key, Cells: cli.Array(row.Cells, func(cell formats.Cell) loader.Cell { return loader.Cell(cell) })}
 }
 
 // plainTable is a plain Bigtable table with its mapping.

@@ -70,9 +70,7 @@ func (f *watchFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 			return err
 		}
 	}
-	for _, name := range args[1:] {
-		f.cfg.Columns = append(f.cfg.Columns, watch.Column{Table: args[0], Name: name})
-	}
+	f.cfg.Columns = cli.Array(args[1:], func(name string) watch.Column { return watch.Column{Table: args[0], Name: name} })
 	if len(args) == 1 {
 		f.cfg.Columns = []watch.Column{{Table: args[0]}}
 	}

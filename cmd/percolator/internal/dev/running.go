@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 )
 
 // strangersGone is how long after a crash programs that live on may still send what belongs to
@@ -37,12 +39,7 @@ func afterCrash(ctx context.Context, path string, logger *slog.Logger) error {
 		return nil
 	}
 	logger.Warn("the process before this one did not end in order: waiting until programs that live on cannot finish what is lost; better restart them", "for", left.Round(time.Second))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(left):
-		return nil
-	}
+	return cli.Sleep(ctx, left)
 }
 
 func markRunning(path string) (*runningMark, error) {

@@ -82,10 +82,7 @@ type verificationSummary struct {
 }
 
 func printVerification(w io.Writer, out *cli.Output, v *backup.Verification) error {
-	s := verificationSummary{v.Manifest.ID, v.Manifest.SnapshotTime, v.Chunks, len(v.Manifest.Chunks), backupCounts(v.Verified), v.Problems}
-	if s.Problems == nil {
-		s.Problems = []backup.Problem{}
-	}
+	s := verificationSummary{v.Manifest.ID, v.Manifest.SnapshotTime, v.Chunks, len(v.Manifest.Chunks), backupCounts(v.Verified), append([]backup.Problem{}, v.Problems...)}
 	err := out.Emit(w, s, func(w io.Writer) {
 		for _, p := range s.Problems {
 			_, _ = fmt.Fprintln(w, text.Line(p.Text))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -44,7 +45,7 @@ func awaitReplication(ctx context.Context, in cli.InstanceName, schema *percolat
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	for _, table := range append([]string{tso.BigtableTable}, cli.StoredTables(schema)...) {
+	for _, table := range append([]string{tso.BigtableTable}, catalog.AllTables(schema)...) {
 		if err := a.WaitForReplication(ctx, table); err != nil {
 			return fmt.Errorf("table %q: %w", table, err)
 		}

@@ -41,9 +41,7 @@ type repairJSON struct {
 }
 
 type repairFindingJSON struct {
-	Table  string        `json:"table"`
-	Row    string        `json:"row"`
-	Column string        `json:"column"`
+	cli.CellNameJSON
 	Start  tso.Timestamp `json:"start"`
 	Commit tso.Timestamp `json:"commit,omitempty"`
 	Text   string        `json:"text"`
@@ -55,7 +53,7 @@ func newRepairJSON(r model.RepairReport, dryRun bool) repairJSON {
 		States: r.States, Renotified: r.Renotified, WeakRenotified: r.WeakRenotified, Holds: r.Holds, Positions: r.Positions,
 		Building: append([]string{}, r.Building...), Weak: append([]string{}, r.Weak...), Found: r.Found, Audited: r.Audited, Indexes: []look.VerifyJSON{},
 		Findings: cli.Array(r.Findings, func(f model.RepairFinding) repairFindingJSON {
-			return repairFindingJSON{f.Cell.Table, cli.ShownName(f.Cell.Row), cli.ShownName(f.Cell.Column), f.Start, f.Commit, f.Text}
+			return repairFindingJSON{cli.NewCellNameJSON(f.Cell), f.Start, f.Commit, f.Text}
 		}),
 		Audit: cli.Array(r.Audit, model.AuditFinding.String)}
 }

@@ -116,10 +116,7 @@ Prices and speeds, sources and dates: percolator capacity --sources
 func writePlans(out io.Writer, plans []*capacity.Plan) {
 	var lines strings.Builder
 	t := cli.NewTable(&lines)
-	columns := make([][][2]string, len(plans))
-	for i, p := range plans {
-		columns[i] = planLines(reflect.ValueOf(*p))
-	}
+	columns := cli.Array(plans, func(p *capacity.Plan) [][2]string { return planLines(reflect.ValueOf(*p)) })
 	for at, line := range columns[0] {
 		cells := []any{line[0]}
 		for _, c := range columns {

@@ -34,9 +34,12 @@ type checkJSON struct {
 	Live   *liveJSON    `json:"live,omitempty"` // of "check --live"
 }
 
-func (out *checkJSON) add(c checkedIt) {
-	out.Worst = health.Worst(out.Worst, c.Level)
-	out.Checks = append(out.Checks, c)
+func (out *checkJSON) add(name string, found []health.Finding, sent *probe.Cost) {
+	c := checkedIt{Name: name, Level: health.OK, Findings: found, Sent: sent}
+	for _, f := range found {
+		c.Level = health.Worst(c.Level, f.Level)
+	}
+	out.Worst, out.Checks = health.Worst(out.Worst, c.Level), append(out.Checks, c)
 }
 
 // checkedIt is the result of one check.
@@ -46,11 +49,6 @@ type checkedIt struct {
 	Findings []health.Finding `json:"findings"`
 
 	Sent *probe.Cost `json:"sent,omitempty"` // by a line of "check --live"
-}
-
-func (c *checkedIt) add(f health.Finding) {
-	c.Level = health.Worst(c.Level, f.Level)
-	c.Findings = append(c.Findings, f)
 }
 
 // check is one of those that "check" runs.
@@ -79,11 +77,8 @@ func checks() []check {
 	}
 }
 
-func checkNames() (names []string) {
-	for _, c := range checks() {
-		names = append(names, c.name)
-	}
-	return names
+func checkNames() []string {
+	return cli.Array(checks(), func(c check) string { return c.name })
 }
 
 // checkFlags are what "check" is told.
@@ -223,15 +218,11 @@ func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []string) 
 			continue
 		}
 		say(c.name)
-		r := checkedIt{Name: c.name, Level: health.OK}
 		found := health.Cannot(`it needs a connection, see the check "connection"`)
 		if !c.connected || x.client != nil {
 			found = c.run(ctx, x)
 		}
-		for _, f := range found {
-			r.add(f)
-		}
-		out.add(r)
+		out.add(c.name, found, nil)
 	}
 	return out
 }
@@ -245,24 +236,18 @@ func (out checkJSON) print(w io.Writer) {
 			if f.Remedy != "" {
 				note = cli.Styled("→ "+f.Remedy, cli.Bold)
 			}
-			g.Add(note, cli.Lines(name), []cli.Line{cli.Styled(string(f.Level), levelStyle(f.Level))}, cli.Lines(cli.OneLine(f.Saw)))
+			g.Add(note, cli.Lines(name), []cli.Line{cli.Styled(string(f.Level), levelStyles[f.Level])}, cli.Lines(cli.OneLine(f.Saw)))
 			name = ""
 		}
 	}
 	g.Write(w, cli.PainterFor(w))
 }
 
-func levelStyle(l health.Level) cli.Style {
-	return map[health.Level]cli.Style{health.OK: cli.Green, health.NotChecked: cli.Dim, health.Warning: cli.Yellow, health.Failed: cli.Red}[l]
-}
+var levelStyles = map[health.Level]cli.Style{health.OK: cli.Green, health.NotChecked: cli.Dim, health.Warning: cli.Yellow, health.Failed: cli.Red}
 
 // CheckList has a line for each check.
 func CheckList() string {
-	var lines []string
-	for _, c := range checks() {
-		lines = append(lines, fmt.Sprintf("  %-12s  %s", c.name, c.about))
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(cli.Array(checks(), func(c check) string { return fmt.Sprintf("  %-12s  %s", c.name, c.about) }), "\n")
 }
 
 // streamsChecked is how many streams of the journal are looked at.
@@ -305,9 +290,8 @@ func checkLetters(ctx context.Context, x *checker) []health.Finding {
 	if err != nil {
 		return cannot(err)
 	}
-	var out []health.Finding
-	for _, c := range counts {
-		out = append(out, health.Letters(c.Table, c.Queue, c.Letters, c.More, x.now().Sub(c.Oldest.Time())))
-	}
+	out := cli.Array(counts, func(c exportqueue.DeadLetterCount) health.Finding {
+		return health.Letters(c.Table, c.Queue, c.Letters, c.More, x.now().Sub(c.Oldest.Time()))
+	})
 	return health.ElseFine(out, "no dead letters of export queues")
 }

@@ -64,11 +64,8 @@ func (f *liveFlags) check(cmd *cobra.Command) error {
 		cli.AboveZero("progress-within", f.ProgressWithin), cli.NotNegative("progress-bytes", int(f.ProgressBytes)), cli.NotNegative("storage-bytes", int(f.StorageBytes)))
 }
 
-func liveNames() (names []string) {
-	for _, l := range probe.Lines() {
-		names = append(names, l.Name)
-	}
-	return names
+func liveNames() []string {
+	return cli.Array(probe.Lines(), func(l probe.Line) string { return l.Name })
 }
 
 // liveJSON is what a run may cost, and has cost.
@@ -135,11 +132,7 @@ func (f *checkFlags) runLive(cmd *cobra.Command, only []string) error {
 func liveResults(report probe.Report, about liveJSON) checkJSON {
 	out := checkJSON{Worst: health.OK, Live: &about}
 	for _, r := range report.Results {
-		it := checkedIt{Name: r.Name, Level: health.OK, Sent: &r.Sent}
-		for _, found := range r.Findings {
-			it.add(found)
-		}
-		out.add(it)
+		out.add(r.Name, r.Findings, &r.Sent)
 	}
 	return out
 }
@@ -169,10 +162,7 @@ func identityOf(ctx context.Context, text string) (i probe.Identity, err error) 
 	roles := probe.Roles()
 	at := slices.IndexFunc(roles, func(r probe.Role) bool { return r.Name == role })
 	if !ok || at < 0 || name == "" {
-		var names []string
-		for _, r := range roles {
-			names = append(names, r.Name)
-		}
+		names := cli.Array(roles, func(r probe.Role) string { return r.Name })
 		return i, cli.Usagef("--identity %q is not ROLE[:TABLE,…]=SERVICE_ACCOUNT, with a role of %s", text, strings.Join(names, ", "))
 	}
 	i = probe.Identity{Role: roles[at], Name: name}
@@ -200,9 +190,5 @@ func identityOf(ctx context.Context, text string) (i probe.Identity, err error) 
 
 // LiveList has a line for each check of a live instance.
 func LiveList() string {
-	var lines []string
-	for _, l := range probe.Lines() {
-		lines = append(lines, fmt.Sprintf("  %-18s  %s", l.Name, l.About))
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(cli.Array(probe.Lines(), func(l probe.Line) string { return fmt.Sprintf("  %-18s  %s", l.Name, l.About) }), "\n")
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -62,9 +63,7 @@ func (x *checker) askTables(ctx context.Context) ([]checkedTable, error) {
 		if !stored.Schema.DisableJournal {
 			tables = append(tables, checkedTable{name: model.JournalTable})
 		}
-		for _, name := range cli.StoredTables(stored.Schema) {
-			tables = append(tables, checkedTable{name: name})
-		}
+		tables = append(tables, cli.Array(catalog.AllTables(stored.Schema), func(name string) checkedTable { return checkedTable{name: name} })...)
 	}
 	admin, err := bigtable.NewAdminClient(ctx, x.flags.Project, x.flags.Instance, cli.BigtableOptions(ctx)...)
 	if err != nil {
@@ -140,26 +139,20 @@ func tableList(s *percolator.Schema) string {
 	if len(s.Tables) == 0 {
 		return "none"
 	}
-	return strings.Join(cli.StoredTables(s), ", ")
+	return strings.Join(catalog.AllTables(s), ", ")
 }
 
 // Families that tables have; see percolator.CreateSchema.
 const metaTable = "percolator_meta"
 
-var (
-	cellFamilies    = []string{"data", "lock", "write", "notify"}
-	metaFamilies    = []string{"meta", "oracle"}
-	journalFamilies = []string{"journal"}
-)
-
 func (t checkedTable) families() []string {
 	switch t.name {
 	case metaTable:
-		return metaFamilies
+		return []string{"meta", "oracle"}
 	case model.JournalTable:
-		return journalFamilies
+		return []string{"journal"}
 	}
-	return cellFamilies
+	return []string{"data", "lock", "write", "notify"}
 }
 
 // eachTable calls do for percolator_meta, the journal and each table of the schema; fine is what it

@@ -134,15 +134,9 @@ type batchJSON struct {
 
 // loggedJSON is an entry of the journal. Names are as shown.
 type loggedJSON struct {
-	Start   tso.Timestamp  `json:"start"`
-	Primary *cellNameJSON  `json:"primary,omitempty"` // absent: the rows are only notified
-	Rows    []namedRowJSON `json:"rows"`
-}
-
-type cellNameJSON struct {
-	Table  string `json:"table"`
-	Row    string `json:"row"`
-	Column string `json:"column"`
+	Start   tso.Timestamp     `json:"start"`
+	Primary *cli.CellNameJSON `json:"primary,omitempty"` // absent: the rows are only notified
+	Rows    []namedRowJSON    `json:"rows"`
 }
 
 type namedRowJSON struct {
@@ -174,7 +168,7 @@ func newLoggedJSON(e model.JournalEntry) loggedJSON {
 		return namedRowJSON{cli.Shown(r.Table), cli.Shown(r.Key), r.Observed, r.Weak}
 	})}
 	if e.Primary != (percolator.Cell{}) {
-		out.Primary = &cellNameJSON{cli.Shown(e.Primary.Table), cli.Shown(e.Primary.Row), cli.Shown(e.Primary.Column)}
+		out.Primary = new(cli.NewCellNameJSON(e.Primary))
 	}
 	return out
 }
@@ -261,11 +255,11 @@ type namedInJSON struct {
 }
 
 type namingJSON struct {
-	Stream  string        `json:"stream"`
-	Row     uint64        `json:"row"`
-	Settled bool          `json:"settled"`
-	Start   tso.Timestamp `json:"start"`
-	Primary *cellNameJSON `json:"primary,omitempty"`
+	Stream  string            `json:"stream"`
+	Row     uint64            `json:"row"`
+	Settled bool              `json:"settled"`
+	Start   tso.Timestamp     `json:"start"`
+	Primary *cli.CellNameJSON `json:"primary,omitempty"`
 }
 
 func newNamingJSON(n admin.FoundEntry) namingJSON {

@@ -134,9 +134,7 @@ func (found locksJSON) cells(l admin.LockInspection) [][]cli.Line {
 // lockJSON is a lock in the output for programs. Names are as shown; a lock that cannot be decoded
 // has neither primary nor kind.
 type lockJSON struct {
-	Table    string        `json:"table"`
-	Row      string        `json:"row"`
-	Column   string        `json:"column"`
+	cli.CellNameJSON
 	State    string        `json:"state"` // alive, committed, rolled back, dead or undecodable
 	Kind     string        `json:"kind,omitempty"`
 	Start    tso.Timestamp `json:"start"`
@@ -150,10 +148,8 @@ type lockJSON struct {
 }
 
 type primaryJSON struct {
-	Table  string `json:"table"`
-	Row    string `json:"row"`
-	Column string `json:"column"`
-	Locked bool   `json:"locked"` // it holds the transaction's lock
+	cli.CellNameJSON
+	Locked bool `json:"locked"` // it holds the transaction's lock
 }
 
 func newLockJSON(l *admin.LockInspection) *lockJSON {
@@ -161,7 +157,7 @@ func newLockJSON(l *admin.LockInspection) *lockJSON {
 		return nil
 	}
 	out := &lockJSON{
-		Table: l.Cell.Table, Row: cli.Shown(l.Cell.Row), Column: cli.Shown(l.Cell.Column), State: string(l.State), Kind: l.Kind,
+		CellNameJSON: cli.NewCellNameJSON(l.Cell), State: string(l.State), Kind: l.Kind,
 		Start: l.StartTS, Commit: l.CommitTS, Session: string(l.SessionState), Observed: l.Observed, Reason: l.Reason,
 	}
 	if l.StartTS != 0 {
@@ -169,7 +165,7 @@ func newLockJSON(l *admin.LockInspection) *lockJSON {
 	}
 	if l.Kind != "" {
 		out.Expires = new(l.Expires.Time())
-		out.Primary = &primaryJSON{l.Primary.Table, cli.Shown(l.Primary.Row), cli.Shown(l.Primary.Column), l.PrimaryLocked}
+		out.Primary = &primaryJSON{cli.NewCellNameJSON(l.Primary), l.PrimaryLocked}
 	}
 	return out
 }

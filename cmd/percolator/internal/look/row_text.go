@@ -214,12 +214,9 @@ func (t rowText) reader(r admin.ReaderView) (cli.Style, string) {
 }
 
 func (t rowText) ack(a admin.AckInspection) (cli.Style, string) {
-	var parts []string
-	s := cli.Plain
-	if a.RanAt == 0 {
-		parts = append(parts, "has not run")
-	} else {
-		parts = append(parts, fmt.Sprintf("ran at %d, committed at %d", a.RanAt, a.CommittedAt))
+	parts, s := []string{"has not run"}, cli.Plain
+	if a.RanAt != 0 {
+		parts[0] = fmt.Sprintf("ran at %d, committed at %d", a.RanAt, a.CommittedAt)
 	}
 	if a.Due {
 		parts, s = append(parts, "the column has changed since"), cli.Yellow

@@ -123,10 +123,8 @@ func (f *raiseFlags) permits(ctx context.Context, store tso.Store, to tso.Timest
 // awaitEnd returns nil if the lease in st runs out without being renewed: its holder is
 // dead.
 func (f *raiseFlags) awaitEnd(ctx context.Context, store tso.Store, st tso.State) error {
-	select {
-	case <-time.After(st.Lease):
-	case <-ctx.Done():
-		return fmt.Errorf("waiting to see whether the server at %s renews its lease: %w; give --timeout more than the lease", dash(st.Address), ctx.Err())
+	if err := cli.Sleep(ctx, st.Lease); err != nil {
+		return fmt.Errorf("waiting to see whether the server at %s renews its lease: %w; give --timeout more than the lease", dash(st.Address), err)
 	}
 	later, err := store.Load(ctx)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
@@ -33,6 +34,7 @@ const MaxServers = 64
 
 // serverStatus is the answer of one server, in the form of the JSON output.
 type serverStatus struct {
+	state         string // in a word or two
 	Target        string `json:"target"`
 	Reachable     bool   `json:"reachable"`
 	Error         string `json:"error,omitempty"`
@@ -85,10 +87,11 @@ func askAll(ctx context.Context, targets []string, opts []tso.DialOption) []serv
 
 func newServerStatus(target string, resp *tsopb.GetStatusResponse, err error) serverStatus {
 	if err != nil {
-		return serverStatus{Target: target, Error: cli.ShortError(err)}
+		return serverStatus{state: health.OracleServer{Failed: err}.State(), Target: target, Error: cli.ShortError(err)}
 	}
 
 	st := serverStatus{
+		state:  health.OracleServer{Leading: resp.GetLeading(), Ready: resp.GetReady()}.State(),
 		Target: target, Reachable: true, Leading: resp.GetLeading(), Ready: resp.GetReady(), Reason: resp.GetReason(),
 		Leader: resp.GetLeader(), Epoch: resp.GetEpoch(), Record: resp.GetRecord(), HighWater: resp.GetHighWater(),
 		Served: resp.GetServed(), StoreAnswered: new(resp.GetStoreAnsweredMs()), Server: resp.GetServer(), Version: resp.GetVersion(),
@@ -99,23 +102,10 @@ func newServerStatus(target string, resp *tsopb.GetStatusResponse, err error) se
 	return st
 }
 
-// state is what a server does, in a word or two.
-func (st serverStatus) state() string {
-	switch {
-	case !st.Reachable:
-		return "unreachable"
-	case st.Leading:
-		return "leads"
-	case st.Ready:
-		return "stands by"
-	}
-	return "not ready"
-}
-
 func writeTable(w io.Writer, answers []serverStatus) {
 	t := cli.NewTable(w, "SERVER", "STATE", "LEADER", "EPOCH", "RECORD", "HIGH-WATER MARK", "VERSION", "REMARK")
 	for _, st := range answers {
-		cells := []any{st.Target, st.state(), dash(st.Leader), number(st.Epoch), number(st.Record), dash(st.HighWaterTime), dash(st.Version)}
+		cells := []any{st.Target, st.state, dash(st.Leader), number(st.Epoch), number(st.Record), dash(st.HighWaterTime), dash(st.Version)}
 		if remark := cmp.Or(st.Error, st.Reason); remark != "" {
 			cells = append(cells, remark)
 		}
