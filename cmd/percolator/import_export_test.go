@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // How rows are divided into files is random in the emulator.
@@ -23,6 +24,12 @@ var (
 )
 
 // What one table exports, another one imports.
+func TestImportOfExport(t *testing.T) {
+	fixture.Long(t)
+	t.Parallel()
+	percolatortest.Bubble(t, testImportOfExport)
+}
+
 func testImportOfExport(t *testing.T) {
 	t.Helper()
 	columns := []percolator.ColumnSchema{{Name: "stars", Type: percolator.TypeInt64}, {Name: "text", Type: percolator.TypeString}, {Name: "tag:*"}}

@@ -1,18 +1,17 @@
 package formats
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/gopercolator/percolator/percolator/model"
@@ -28,7 +27,8 @@ import (
 //
 // A declared column that is called row or columns, or whose name is not UTF-8, is in the map.
 //
-// Files of other programs may have other types whose values are the same: see fits.
+// Files of other programs may have other forms and types whose values are the same: see
+// parquetfit.go.
 
 // own is the declared columns that are columns of the file.
 func (t *Table) own() (list []model.ColumnSchema) {
@@ -89,221 +89,58 @@ func parquetValue(v any) parquet.Value {
 	panic(fmt.Sprintf("a value of type %T", v)) // decode returns others
 }
 
-// goOf is the inverse of parquetValue.
-func goOf(t model.Type, v parquet.Value) any {
-	switch t {
-	case model.TypeInt64, model.TypeOrderedInt64:
-		return v.Int64()
-	case model.TypeFloat64:
-		return v.Double()
-	case model.TypeBool:
-		return v.Boolean()
-	case model.TypeTime:
-		return time.Unix(0, v.Int64()).UTC()
-	}
-	return slices.Clone(v.ByteArray())
-}
-
-// leaves is where the values of a row stand in a file.
+// leaves is where the columns of a row stand in a file that is written.
 type leaves struct {
-	row, key, value      int
-	keyLevel, valueLevel int // definition levels of what is not null
-	own                  map[string]int
-	types                []ownLeaf // of own, in the order of the file
+	row, key, value int
+	keyLevel        int            // definition level of an entry of the map
+	own             map[string]int // declared columns
 }
 
-// ownLeaf is a column of a file that is one of the table.
-type ownLeaf struct {
-	name string
-	of   model.Type
-	leaf int
-}
-
-// leaves finds the columns of a file, and refuses those that do not fit.
-func (t *Table) leaves(s *parquet.Schema) (leaves, error) {
-	l := leaves{own: map[string]int{}}
-	var failed []string
-	find := func(of model.Type, repetition int, path ...string) (at parquet.LeafColumn, there bool) {
-		node, there := nodeAt(s, path)
-		if !there {
-			return at, false
-		}
-		if node.Leaf() {
-			at, there = s.Lookup(path...)
-		}
-		if !there || !node.Leaf() || at.MaxRepetitionLevel != repetition || !fits(of, node.Type()) {
-			name := strings.Join(path, ".")
-			failed = append(failed, fmt.Sprintf("column %q is %s, and what fits is %s", name, typeText(node), fitting(of, repetition)))
-			return at, false
-		}
-		return at, true
-	}
-	need := func(of model.Type, repetition int, path ...string) parquet.LeafColumn {
-		before := len(failed)
-		at, there := find(of, repetition, path...)
-		if !there && len(failed) == before {
-			failed = append(failed, fmt.Sprintf("column %q is missing, and what fits is %s", strings.Join(path, "."), fitting(of, repetition)))
-		}
-		return at
-	}
-	l.row = need(model.TypeBytes, 0, rowName).ColumnIndex
-	key := need(model.TypeBytes, 1, cellsName, "key_value", "key")
-	if key.Node != nil && !key.Node.Required() {
-		failed = append(failed, fmt.Sprintf("column %q is optional", strings.Join(key.Path, ".")))
-	}
-	value := need(model.TypeBytes, 1, cellsName, "key_value", "value")
-	l.key, l.keyLevel, l.value, l.valueLevel = key.ColumnIndex, key.MaxDefinitionLevel, value.ColumnIndex, value.MaxDefinitionLevel
-	var undeclared []string
-	for _, field := range s.Fields() {
-		name := field.Name()
-		if name == rowName || name == cellsName {
-			continue
-		}
-		c, declared := t.declared(name)
-		if !declared {
-			undeclared = append(undeclared, strconv.Quote(printableName(name)))
-		} else if at, there := find(c.Type, 0, name); there {
-			l.own[name] = at.ColumnIndex
-			l.types = append(l.types, ownLeaf{name, c.Type, at.ColumnIndex})
+func leavesOf(s *parquet.Schema) (l leaves) {
+	l.own = map[string]int{}
+	for i, path := range s.Columns() {
+		switch at := strings.Join(path, "."); {
+		case at == rowName:
+			l.row = i
+		case len(path) == 1:
+			l.own[at] = i
+		case path[len(path)-1] == "key":
+			leaf, _ := s.Lookup(path...)
+			l.key, l.keyLevel = i, leaf.MaxDefinitionLevel
+		default:
+			l.value = i
 		}
 	}
-	if len(undeclared) > 0 {
-		failed = append(failed, t.undeclaredText(undeclared))
-	}
-	if len(failed) > 0 {
-		return l, errors.New(strings.Join(failed, "; "))
-	}
-	return l, nil
+	return l
 }
 
-// declared is the declaration of a column by its name or by a prefix.
-func (t *Table) declared(name string) (model.ColumnSchema, bool) {
-	if t.info.Declared == nil { // then every column is in the table, as bytes
-		return model.ColumnSchema{}, false
-	}
-	return t.info.Declared.Of(name)
-}
-
-// namedColumns is how many columns an error names.
-const namedColumns = 10
-
-// undeclaredText says what to do about columns of a file whose type the table does not know. To
-// leave them out would lose what they hold.
-func (t *Table) undeclaredText(names []string) string {
-	what, declares, all := "column", "does not declare it", "it"
-	if len(names) > 1 {
-		what, declares, all = "columns", "does not declare them", "each"
-	}
-	if t.info.Declared == nil {
-		declares, all = "declares no columns", "every column of the table"
-	}
-	text := strings.Join(names[:min(len(names), namedColumns)], ", ")
-	if more := len(names) - namedColumns; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Sprintf("the file has %s %s, and table %q %s: list %s with its type under columns: of the table in the schema, or put the values into the file's map %q, as bytes",
-		what, text, t.info.Name, declares, all, cellsName)
-}
-
-// nodeAt is what a file has at a path, or the leaf in its way.
-func nodeAt(s *parquet.Schema, path []string) (at parquet.Node, there bool) {
-	at = s
-	for _, name := range path {
-		if at.Leaf() {
-			return at, true
-		}
-		fields := at.Fields()
-		i := slices.IndexFunc(fields, func(f parquet.Field) bool { return f.Name() == name })
-		if i < 0 {
-			return nil, false
-		}
-		at = fields[i]
-	}
-	return at, true
-}
-
-// fits reports whether the values of a leaf are those of a column. The logical type counts as well:
-// beneath a decimal is an integer that is another number.
-func fits(of model.Type, leaf parquet.Type) bool {
-	var logical any
-	if l := leaf.LogicalType(); l != nil {
-		logical = l.Value
-	}
-	kind := leaf.Kind()
-	switch of {
-	case model.TypeInt64, model.TypeOrderedInt64:
-		number, annotated := logical.(*format.IntType)
-		return kind == parquet.Int64 && (logical == nil || annotated && number.IsSigned && number.BitWidth == 64)
-	case model.TypeFloat64:
-		return kind == parquet.Double && logical == nil
-	case model.TypeBool:
-		return kind == parquet.Boolean && logical == nil
-	case model.TypeTime:
-		return kind == parquet.Int64 && leaf.String() == node(of).Type().String()
-	}
-	bytes := of != model.TypeString && of != model.TypeJSON
-	switch logical.(type) {
-	case nil:
-		// An INTERVAL has no logical type.
-		return kind == parquet.ByteArray || bytes && leaf.ConvertedType() == nil && kind == parquet.FixedLenByteArray
-	case *format.StringType, *format.EnumType, *format.JsonType:
-		return kind == parquet.ByteArray
-	case *format.BsonType:
-		return bytes && kind == parquet.ByteArray
-	}
-	return false
-}
-
-// fitting says what fits.
-func fitting(of model.Type, repetition int) string {
-	text := "BYTE_ARRAY, STRING, ENUM, JSON, BSON or FIXED_LEN_BYTE_ARRAY"
-	switch of {
-	case model.TypeString, model.TypeJSON:
-		text = "STRING, ENUM, JSON or BYTE_ARRAY"
-	case model.TypeInt64, model.TypeOrderedInt64, model.TypeFloat64, model.TypeBool, model.TypeTime:
-		text = node(of).Type().String()
-	}
-	if repetition > 0 {
-		return text + " in a MAP"
-	}
-	return text
-}
-
-// typeText is the type of a column of a file, as Parquet calls it.
-func typeText(n parquet.Node) string {
-	text := "a group"
-	if n.Leaf() || n.Type().LogicalType() != nil {
-		text = n.Type().String()
-	}
-	if n.Repeated() {
-		return "repeated " + text
-	}
-	return text
-}
-
-// ParquetWriter writes a Parquet file. It holds a row group in memory, as it is encoded. It is not
-// safe for concurrent use.
+// ParquetWriter writes a Parquet file. It holds the file in memory, as it is encoded. It is not safe
+// for concurrent use.
 type ParquetWriter struct {
 	table  *Table
 	leaves leaves
+	to     *bytes.Buffer
 	w      *parquet.GenericWriter[any]
 	width  int
 	values [][]parquet.Value // of the row, by leaf
 }
 
-// NewParquetWriter begins a file. The caller closes it, whatever it has written.
-func (t *Table) NewParquetWriter(w io.Writer) *ParquetWriter {
+// NewParquetWriter begins a file in an empty buffer. The caller closes it, whatever it has written.
+func (t *Table) NewParquetWriter(to *bytes.Buffer) *ParquetWriter {
 	schema := t.parquetSchema()
-	at, err := t.leaves(schema)
-	if err != nil {
-		panic(err) // it is the schema above
-	}
-	p := &ParquetWriter{table: t, leaves: at, width: len(schema.Columns())}
+	p := &ParquetWriter{table: t, leaves: leavesOf(schema), to: to, width: len(schema.Columns())}
 	p.values = make([][]parquet.Value, p.width)
-	// The library's own codec keeps its encoders for good.
-	codec := &zstd.Codec{Level: parquet.Zstd.Level}
-	p.w = parquet.NewGenericWriter[any](w, schema, parquet.Compression(codec), parquet.CreatedBy("percolator", "", ""),
-		parquet.SkipPageBounds(rowName))
+	// The library's own codec keeps its encoders for good. Statistics of pages hold values whole,
+	// twice; those of columns are for numbers alone.
+	options := []parquet.WriterOption{
+		schema, parquet.Compression(&zstd.Codec{Level: parquet.Zstd.Level}), parquet.CreatedBy("percolator", "", ""), parquet.DataPageStatistics(false),
+	}
+	for _, path := range schema.Columns() {
+		if leaf, _ := schema.Lookup(path...); leaf.Node.Type().Kind() == parquet.ByteArray {
+			options = append(options, parquet.SkipPageBounds(path...))
+		}
+	}
+	p.w = parquet.NewGenericWriter[any](to, options...)
 	return p
 }
 
@@ -350,4 +187,39 @@ func (p *ParquetWriter) mapped(cell Cell) {
 }
 
 // Close ends the file.
-func (p *ParquetWriter) Close() error { return p.w.Close() }
+func (p *ParquetWriter) Close() error {
+	if err := p.w.Close(); err != nil {
+		return err
+	}
+	// The library says of columns without bounds that all values of their pages are empty, so that
+	// readers would pass over them.
+	return changeFooter(p.to, func(meta *format.FileMetaData) {
+		for _, g := range meta.RowGroups {
+			for i := range g.Columns {
+				g.Columns[i].ColumnIndexOffset, g.Columns[i].ColumnIndexLength = 0, 0
+			}
+		}
+	})
+}
+
+// changeFooter changes the metadata of a file.
+func changeFooter(file *bytes.Buffer, change func(*format.FileMetaData)) error {
+	const end = 4 + len("PAR1")
+	b := file.Bytes()
+	from := len(b) - end - int(binary.LittleEndian.Uint32(b[len(b)-end:]))
+	protocol := &thrift.CompactProtocol{}
+	var meta format.FileMetaData
+	if err := thrift.Unmarshal(protocol, b[from:len(b)-end], &meta); err != nil {
+		return err
+	}
+	change(&meta)
+	footer, err := thrift.Marshal(protocol, &meta)
+	if err != nil {
+		return err
+	}
+	file.Truncate(from)
+	_, _ = file.Write(footer) // which does not fail
+	_, _ = file.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(footer))))
+	_, err = file.WriteString("PAR1")
+	return err
+}

@@ -1,154 +1,231 @@
 package formats
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
 
-	"github.com/parquet-go/parquet-go"
-
+	"github.com/gopercolator/percolator/internal/formats/columns"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// parquetRows is how many rows a reader decodes at once.
-const parquetRows = 64
+const (
+	// maxParquetRow bounds a row that is read, as MaxLineBytes does. A few bytes of a file can claim
+	// the same long value again and again.
+	maxParquetRow = 384 << 20
+	cellBytes     = 64 // that a cell takes beside what it holds
+)
 
-// ReadParquet reads a file that has the columns row and columns; declared columns that it has not
-// are empty. ErrInvalidArgument: it is no such file, its columns do not fit, or the table does not
-// declare one of them. Errors between rows: ErrInvalidArgument for one that cannot be read, without
-// anything that was stored; those of r and of a damaged file, after which nothing follows.
-func (t *Table) ReadParquet(r io.ReaderAt, size int64) (rows iter.Seq2[Row, error], err error) {
-	var f *parquet.File
-	var at leaves
-	if !footerFits(r, size) {
-		return nil, fmt.Errorf("%w: not a Parquet file", model.ErrInvalidArgument)
-	}
-	err = guard(func() (err error) {
-		f, err = parquet.OpenFile(r, size)
-		return err
-	})
+// ReadParquet reads a file that has a column of row keys; declared columns that it has not are
+// empty. key names that column: "" for row. ErrInvalidArgument: it is no such file, its columns do
+// not fit, or the table does not declare one of them. Errors between rows: ErrInvalidArgument for
+// one that cannot be read, with its key or number, without anything else that was stored; those of
+// r and of a damaged file, after which nothing follows.
+//
+// Memory: the metadata, a page and a dictionary of each column, and a row. See columns for the
+// limits.
+func (t *Table) ReadParquet(r io.ReaderAt, size int64, key string) (rows iter.Seq2[Row, error], err error) {
+	f, err := columns.Open(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("%w: not a Parquet file", model.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: not a Parquet file that can be read: %w", model.ErrInvalidArgument, err)
 	}
-	err = guard(func() (err error) {
-		at, err = t.leaves(f.Schema())
-		return err
-	})
+	at, err := t.find(f.Schema(), key)
 	if err != nil {
 		return nil, fmt.Errorf("%w: a Parquet file whose columns do not fit: %w", model.ErrInvalidArgument, err)
 	}
 	return func(yield func(Row, error) bool) {
-		for _, group := range f.RowGroups() {
-			if !t.readGroup(group, at, yield) {
+		number := int64(0)
+		for i := range f.RowGroups() {
+			group := parquetGroup{source: at, columns: f.Group(i)}
+			for range f.Rows(i) {
+				number++
+				row, err := group.read()
+				if err == nil && group.unfit != nil {
+					if !yield(Row{}, fmt.Errorf("row %s: %w", group.name(row, number), group.unfit)) {
+						return
+					}
+					continue
+				}
+				if err != nil {
+					err = fmt.Errorf("reading row %d of a Parquet file: %w", number, err)
+				}
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+			if err := group.end(); err != nil {
+				yield(Row{}, fmt.Errorf("reading a Parquet file behind row %d: %w", number, err))
 				return
 			}
 		}
 	}, nil
 }
 
-// footerFits tells whether a file can have the footer that its last bytes declare. The library
-// allocates that much before it reads: up to 4 GiB, for a file of a few damaged bytes.
-func footerFits(r io.ReaderAt, size int64) bool {
-	const magic = 4
-	var end [4 + magic]byte
-	if size < magic+int64(len(end)) {
-		return false
-	}
-	if n, err := r.ReadAt(end[:], size-int64(len(end))); n < len(end) && err != nil {
-		return true // OpenFile meets the error again, and reports it
-	}
-	return int64(binary.LittleEndian.Uint32(end[:])) <= size-magic-int64(len(end))
+// parquetGroup reads the rows of a row group.
+type parquetGroup struct {
+	source
+	columns []*columns.Column
+	bytes   int   // of the row
+	unfit   error // why the row cannot be read: the first reason
 }
 
-// guard makes errors of panics: the library has them for some damaged files.
-func guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("it is damaged: %v", p)
-		}
-	}()
-	return f()
-}
-
-func (t *Table) readGroup(group parquet.RowGroup, at leaves, yield func(Row, error) bool) (more bool) {
-	var rows parquet.Rows
-	err := guard(func() error { rows = group.Rows(); return nil })
+// read reads a row. Whatever is wrong with its values, it reads all of them: the next one stands
+// behind them. An error is of the file.
+func (g *parquetGroup) read() (row Row, err error) {
+	g.bytes, g.unfit = 0, nil
+	key, err := g.first(g.row.leaf)
 	if err != nil {
-		yield(Row{}, fmt.Errorf("reading a Parquet file: %w", err))
-		return false
+		return row, err
 	}
-	defer func() { _ = guard(rows.Close) }() // only read from
-	buf := make([]parquet.Row, parquetRows)
-	for {
-		n := 0
-		err := guard(func() (err error) {
-			if n, err = rows.ReadRows(buf); n == 0 && err == nil {
-				err = io.ErrNoProgress
-			}
-			return err
-		})
-		for _, values := range buf[:n] {
-			var row Row
-			err := guard(func() (err error) {
-				row, err = t.parseParquet(values, at)
-				return err
-			})
-			if !yield(row, err) || err != nil && !errors.Is(err, model.ErrInvalidArgument) {
-				return false
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return true
-		}
-		if err != nil {
-			yield(Row{}, fmt.Errorf("reading a Parquet file: %w", err))
-			return false
-		}
+	if key.Null {
+		g.refuse("it has no key")
+	} else if stored, ok := g.valueOf(g.row, key); ok {
+		row.Key = string(stored)
 	}
-}
-
-func (t *Table) parseParquet(values parquet.Row, at leaves) (row Row, err error) {
-	own := map[int]parquet.Value{}
-	var names, mapped []parquet.Value
-	for _, v := range values {
-		switch i := v.Column(); {
-		case i == at.row:
-			row.Key = string(v.ByteArray())
-		case i == at.key:
-			if v.DefinitionLevel() == at.keyLevel {
-				names = append(names, v)
+	for _, c := range g.own {
+		v := key // which may be a column of the table as well
+		if c.leaf != g.row.leaf {
+			if v, err = g.first(c.leaf); err != nil {
+				return row, err
 			}
-		case i == at.value:
-			if v.DefinitionLevel() == at.valueLevel {
-				mapped = append(mapped, v)
-			}
-		case !v.IsNull():
-			own[i] = v
 		}
-	}
-	for _, c := range at.types {
-		v, set := own[c.leaf]
-		if !set {
+		if v.Null {
 			continue
 		}
-		stored, err := c.of.Encode(goOf(c.of, v))
-		if err != nil {
-			return Row{}, fmt.Errorf("column %q: %w: a value is %w", c.name, model.ErrInvalidArgument, err)
+		if stored, ok := g.valueOf(c, v); ok {
+			row.Cells = append(row.Cells, Cell{c.name, stored})
 		}
-		row.Cells = append(row.Cells, Cell{c.name, stored})
 	}
-	if len(names) != len(mapped) {
-		return Row{}, fmt.Errorf("%w: a column without a value", model.ErrInvalidArgument)
+	if g.key < 0 {
+		return row, nil
 	}
-	for i := range names {
-		name, err := ParseName(string(names[i].ByteArray()))
+	return row, g.entries(&row)
+}
+
+// first reads the first value of a row.
+func (g *parquetGroup) first(leaf int) (columns.Value, error) {
+	v, err := g.columns[leaf].Next()
+	switch {
+	case err == io.EOF: //nolint:errorlint // returned as it is
+		return v, fmt.Errorf("%w: it ends before its last row", columns.ErrDamaged)
+	case err == nil && v.Rep != 0:
+		return v, fmt.Errorf("%w: a row has no beginning", columns.ErrDamaged)
+	}
+	return v, err
+}
+
+// valueOf is a value as it is stored.
+func (g *parquetGroup) valueOf(c ownLeaf, v columns.Value) (stored []byte, ok bool) {
+	if !g.room(len(v.Bytes)) {
+		return nil, false
+	}
+	of, err := c.as(v)
+	if err == nil {
+		stored, err = c.of.Encode(of)
+	}
+	if err != nil {
+		g.refuse("column %q: a value is %w", c.name, err)
+		return nil, false
+	}
+	return stored, true
+}
+
+// entries reads the row's part of the map.
+func (g *parquetGroup) entries(row *Row) error {
+	keys, values := g.columns[g.key], g.columns[g.value]
+	names := map[string]bool{}
+	for i := 0; ; i++ {
+		k, err := g.part(g.key, i)
 		if err != nil {
-			return Row{}, err
+			return err
 		}
-		row.Cells = append(row.Cells, Cell{name, slices.Clone(mapped[i].ByteArray())})
+		v, err := g.part(g.value, i)
+		if err != nil {
+			return err
+		}
+		there := k.Def >= g.entry
+		switch {
+		case there != (v.Def >= g.entry), i > 0 && !there:
+			return fmt.Errorf("%w: the map has not as many keys as values", columns.ErrDamaged)
+		case there && k.Null:
+			g.refuse("a column in the map has no name")
+		case there && v.Null:
+			g.refuse("a column in the map has no value")
+		case there:
+			g.entryOf(row, names, k.Bytes, v.Bytes)
+		}
+		more, err := keys.More()
+		if err != nil {
+			return err
+		}
+		moreValues, err := values.More()
+		if err != nil {
+			return err
+		}
+		if more != moreValues {
+			return fmt.Errorf("%w: the map has not as many keys as values", columns.ErrDamaged)
+		}
+		if !more {
+			return nil
+		}
 	}
-	return row, nil
+}
+
+// part reads a value of the map: the first of the row, or a further one.
+func (g *parquetGroup) part(leaf, i int) (columns.Value, error) {
+	if i == 0 {
+		return g.first(leaf)
+	}
+	return g.columns[leaf].Next()
+}
+
+func (g *parquetGroup) entryOf(row *Row, names map[string]bool, key, value []byte) {
+	if !g.room(len(key) + len(value)) {
+		return
+	}
+	name, err := ParseName(string(key))
+	switch {
+	case err != nil:
+		g.refuse("%w", err)
+	case names[name] || slices.ContainsFunc(row.Cells[:len(row.Cells)-len(names)], func(c Cell) bool { return c.Column == name }):
+		g.refuse("column %q is there twice", printableName(name))
+	default:
+		names[name] = true
+		row.Cells = append(row.Cells, Cell{name, slices.Clone(value)})
+	}
+}
+
+// room counts what a row takes, before it is taken.
+func (g *parquetGroup) room(n int) bool {
+	if g.bytes += n + cellBytes; g.bytes > maxParquetRow {
+		g.refuse("it has more than %d bytes", maxParquetRow)
+		return false
+	}
+	return g.unfit == nil
+}
+
+func (g *parquetGroup) refuse(format string, args ...any) {
+	if g.unfit == nil {
+		g.unfit = fmt.Errorf("%w: %w", model.ErrInvalidArgument, fmt.Errorf(format, args...))
+	}
+}
+
+// name is how errors call a row.
+func (g *parquetGroup) name(row Row, number int64) string {
+	if row.Key == "" {
+		return fmt.Sprint(number)
+	}
+	return text.Line(text.Shown(row.Key))
+}
+
+// end tells whether all columns end with the rows.
+func (g *parquetGroup) end() error {
+	for _, c := range g.columns {
+		if err := c.End(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

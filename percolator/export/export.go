@@ -55,7 +55,8 @@ type Options struct {
 	Format  Format   // "": Parquet
 	// AsOf is the timestamp of the snapshot. 0: now.
 	AsOf tso.Timestamp
-	// Concurrency is how many ranges of rows are read at once. 0: 4. At most 64.
+	// Concurrency is how many ranges of rows are read at once, each with a file of its own. 0: 4. At
+	// most 64.
 	Concurrency int
 	// PartBytes ends a file: the row whose values and names reach it is its last. 0: 64 MiB. From 1
 	// KiB to 1 GiB.
@@ -209,30 +210,56 @@ type run struct {
 	total Counts
 }
 
-// parts writes the files: each of a part of one range, between two keys at which tablets end.
+// parts writes the files: each of neighbouring ranges, between two keys at which tablets end.
 func (x *run) parts(ctx context.Context, c *percolator.Client) error {
 	keys, err := c.Engine().Reads.SampleEvenly(ctx, x.o.Table, maxRanges-1)
 	if err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(x.o.Concurrency)
+	var ranges []percolator.Range
 	start := ""
-	for i, end := range append(keys, "") {
-		r := percolator.Between(start, end)
-		g.Go(func() error { return x.rows(ctx, i, r) })
+	for _, end := range append(keys, "") {
+		ranges = append(ranges, percolator.Between(start, end))
 		start = end
+	}
+	d := divide(len(ranges), x.o.Concurrency)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range slices.Clone(d.stretches) {
+		g.Go(func() error {
+			for s := s; s != nil; s = d.help(x.o.PartBytes) {
+				if err := x.stretch(ctx, d, s, ranges); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return g.Wait()
 }
 
+// stretch exports neighbouring ranges.
+func (x *run) stretch(ctx context.Context, d *division, s *stretch, ranges []percolator.Range) error {
+	f := &file{run: x}
+	for {
+		number, ok := d.take(s)
+		if !ok {
+			return f.end(ctx)
+		}
+		before := f.written
+		if err := x.rows(ctx, f, number, ranges[number]); err != nil {
+			return err
+		}
+		d.done(f.written - before)
+	}
+}
+
 // rows exports a range.
-func (x *run) rows(ctx context.Context, index int, r percolator.Range) error {
+func (x *run) rows(ctx context.Context, f *file, number int, r percolator.Range) error {
 	s, err := x.client.Snapshot(ctx, percolator.AsOfTimestamp(x.ts))
 	if err != nil {
 		return err
 	}
-	f := &file{run: x, index: index}
+	f.number = number
 	var row formats.Row
 	for e, err := range s.Scan(store.InBackground(ctx), x.o.Table, r, x.o.Columns...) {
 		if err != nil {
@@ -247,10 +274,8 @@ func (x *run) rows(ctx context.Context, index int, r percolator.Range) error {
 		row.Key = e.Cell.Row
 		row.Cells = append(row.Cells, formats.Cell{Column: e.Cell.Column, Value: e.Value})
 	}
-	if len(row.Cells) > 0 {
-		if err := f.add(ctx, row); err != nil {
-			return err
-		}
+	if len(row.Cells) == 0 {
+		return nil
 	}
-	return f.end(ctx)
+	return f.add(ctx, row)
 }

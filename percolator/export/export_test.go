@@ -68,7 +68,7 @@ func read(t testing.TB, env *percolatortest.Env, dir string, m *export.Manifest)
 				rows = append(rows, row)
 			}
 		} else {
-			stored, err := table.ReadParquet(bytes.NewReader(b), int64(len(b)))
+			stored, err := table.ReadParquet(bytes.NewReader(b), int64(len(b)), "")
 			fixture.Must(t, err)
 			for row, err := range stored {
 				fixture.Must(t, err)
@@ -112,6 +112,40 @@ func TestExportHasEveryRowOfItsSnapshot(t *testing.T) {
 	holds, err := admin.New(env.Client).Holds(ctx)
 	if err != nil || len(holds) != 0 {
 		t.Errorf("holds that are left: %v, %v", holds, err)
+	}
+}
+
+// Ranges of few rows share files: there are no more than readers.
+func TestSmallRangesShareFiles(t *testing.T) {
+	t.Parallel()
+	const rows, readers = 1500, 3
+	env, before := newEnv(t, rows)
+	ctx := fixture.Context(t)
+	ranges, err := env.Client.Engine().Reads.SampleEvenly(ctx, "typed", 1000)
+	fixture.Must(t, err)
+	for _, size := range []int64{64 << 20, 8 << 10} {
+		dir := t.TempDir()
+		m, err := export.Run(ctx, env.Client, backup.Dir(dir), export.Options{Table: "typed", AsOf: before, Concurrency: readers, PartBytes: size})
+		fixture.Must(t, err)
+		got, bytes := read(t, env, dir, m), int64(0)
+		for i, row := range got {
+			if row.Key != fixture.Key(i) {
+				t.Fatalf("row %d of %d is %s", i, rows, row.Key)
+			}
+			bytes += int64(len(row.Key))
+			for _, c := range row.Cells {
+				bytes += int64(len(c.Column) + len(c.Value))
+			}
+		}
+		for i, p := range m.Parts[1:] {
+			if string(p.First) <= string(m.Parts[i].Last) {
+				t.Errorf("%s begins at %s, and %s ends at %s", p.Name, p.First, m.Parts[i].Name, m.Parts[i].Last)
+			}
+		}
+		// Whoever helps leaves a file that is not full behind, and makes at least one.
+		if most := 2*int(bytes/size) + readers; len(m.Parts) > most || len(got) != rows {
+			t.Errorf("%d rows of %d ranges in %d files, at most %d", len(got), len(ranges)+1, len(m.Parts), most)
+		}
 	}
 }
 

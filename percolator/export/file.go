@@ -10,12 +10,14 @@ import (
 	"github.com/gopercolator/percolator/internal/formats"
 )
 
-// file writes the rows of one range, to one file after another.
+// file writes the rows of neighbouring ranges, to one file after another.
 type file struct {
 	*run
-	index, seq int
+	number     int // of the range
+	begun, seq int // range of the last file's first row, and how many files have begun there
 	part       Part
 	raw        int64 // bytes of names and values
+	written    int64 // of all files
 	buf        bytes.Buffer
 	lines      []byte
 	parquet    *formats.ParquetWriter
@@ -23,7 +25,11 @@ type file struct {
 
 func (f *file) add(ctx context.Context, row formats.Row) (err error) {
 	if f.part.Rows == 0 {
-		f.part = Part{Name: fmt.Sprintf("part-%s-%05d-%05d.%s", f.id, f.index, f.seq, f.o.Format), First: []byte(row.Key)}
+		if f.begun != f.number {
+			f.begun, f.seq = f.number, 0
+		}
+		f.part = Part{Name: fmt.Sprintf("part-%s-%05d-%05d.%s", f.id, f.number, f.seq, f.o.Format), First: []byte(row.Key)}
+		f.seq++
 		if f.o.Format == Parquet {
 			f.parquet = f.table.NewParquetWriter(&f.buf)
 		}
@@ -41,10 +47,12 @@ func (f *file) add(ctx context.Context, row formats.Row) (err error) {
 	f.part.Rows++
 	f.part.Values += int64(len(row.Cells))
 	f.part.Mistyped += int64(mistyped)
-	f.raw += int64(len(row.Key))
+	size := int64(len(row.Key))
 	for _, c := range row.Cells {
-		f.raw += int64(len(c.Column) + len(c.Value))
+		size += int64(len(c.Column) + len(c.Value))
 	}
+	f.raw += size
+	f.written += size
 	if f.raw < f.o.PartBytes {
 		return nil
 	}
@@ -80,6 +88,5 @@ func (f *file) end(ctx context.Context) error {
 	}
 	f.part, f.raw, f.lines = Part{}, 0, f.lines[:0]
 	f.buf.Reset()
-	f.seq++
 	return nil
 }

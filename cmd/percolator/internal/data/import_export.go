@@ -141,7 +141,7 @@ func (e *exported) rowsOf(f *partFile) (iter.Seq2[formats.Row, error], error) {
 	if err := f.whole(&b); err != nil {
 		return nil, err
 	}
-	return e.table.ReadParquet(bytes.NewReader(b.Bytes()), f.of.Bytes)
+	return e.table.ReadParquet(bytes.NewReader(b.Bytes()), f.of.Bytes, "")
 }
 
 // onDisk is the rows of a file of a directory, in whatever state it is.
@@ -150,7 +150,7 @@ func (e *exported) onDisk(f *partFile) (iter.Seq2[formats.Row, error], error) {
 	if e.manifest.Format == export.JSONLines {
 		return jsonLines(e.table, file), nil
 	}
-	return e.table.ReadParquet(file, f.of.Bytes)
+	return e.table.ReadParquet(file, f.of.Bytes, "")
 }
 
 // exportedPlace is a position: behind so many rows of a file.

@@ -29,7 +29,7 @@ const (
 )
 
 // importSource says where rows come from.
-type importSource struct{ from, mapping, at string }
+type importSource struct{ from, mapping, at, key string }
 
 func (s *importSource) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -46,6 +46,8 @@ func (s *importSource) check() error {
 		return cli.Usagef("--from %s needs --map", s.from)
 	case !plain && (s.mapping != "" || s.at != ""):
 		return cli.Usagef("--map and --at are for --from bigtable:…")
+	case s.key != "" && (!strings.HasSuffix(s.from, ".parquet") || s.isExport()):
+		return cli.Usagef("--key is for --from FILE.parquet")
 	case !plain && !strings.HasSuffix(s.from, ".jsonl") && !strings.HasSuffix(s.from, ".parquet") && !s.isExport():
 		return cli.Usagef("--from %s is none of FILE.jsonl, FILE.parquet, the directory of an export, gs://BUCKET/PATH, bigtable:TABLE", s.from)
 	}
@@ -71,12 +73,15 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	}
 	read := jsonRows(format, file)
 	if strings.HasSuffix(s.from, ".parquet") {
-		if read, err = format.ReadParquet(file, stat.Size()); err != nil {
+		if read, err = format.ReadParquet(file, stat.Size(), s.key); err != nil {
 			_ = file.Close() // only read from
 			return nil, "", nil, fmt.Errorf("--from %s: %w", filepath.Base(s.from), err)
 		}
 	}
 	name = fmt.Sprintf("%s (%d bytes of %s)", filepath.Base(s.from), stat.Size(), stat.ModTime().UTC().Format(time.RFC3339Nano))
+	if s.key != "" {
+		name += fmt.Sprintf(" by %q", s.key)
+	}
 	return replay(read), name, func() { _ = file.Close() }, nil
 }
 
