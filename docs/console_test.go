@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -31,6 +32,8 @@ import (
 //	background=NAME logged=TEXT [with="FLAGS"]  the same, until its log has the text
 //	of=NAME                                     no command: what the one in the background has
 //	                                            printed since
+//	within=DURATION                             the commands are repeated until they print what
+//	                                            the page says, or for that long
 //	stop=NAME                                   afterwards that one is interrupted, and ends
 //	needs=NAME                                  the block runs in a shell of its own, with the
 //	                                            others that need it, and only where NAME is
@@ -167,6 +170,9 @@ func (s *shell) block(b block) string {
 	var now strings.Builder
 	for _, c := range commands(b.text()) {
 		got := s.run(place, c, b.directive)
+		for late := s.late(b); !late() && normalized(got) != normalized(c.output); {
+			got = s.run(place, c, b.directive)
+		}
 		s.compare(place, c.line, c.output, got)
 		now.WriteString("$ " + c.line + "\n" + got)
 	}
@@ -175,6 +181,16 @@ func (s *shell) block(b block) string {
 		delete(s.background, name)
 	}
 	return now.String()
+}
+
+// late tells when a block has taken as long as it may.
+func (s *shell) late(b block) func() bool {
+	within, err := time.ParseDuration(cmp.Or(b.directive["within"], "0s"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	started := time.Now()
+	return func() bool { return time.Since(started) >= within }
 }
 
 // command is one line after "$ ", with those that continue it, and what it printed.
