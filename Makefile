@@ -67,11 +67,12 @@ benchstat:
 	@$(TOOL) benchstat $(BIN)/base.txt $(BIN)/here.txt
 	@rm -f $(BIN)/base.txt $(BIN)/here.txt && git worktree remove --force $(BIN)/base
 
-# Other implementations read what export writes: hyparquet, and DuckDB with the statements of docs/DATA.md.
-.PHONY: parquet
-parquet:
-	npm install --silent --prefix $(BIN)/readers hyparquet@1 hyparquet-compressors@1 @duckdb/node-api@1.5.6-r.1
-	go test ./percolator/export -run 'TestHyparquet|TestDuckDB' -export.readers $(abspath $(BIN)/readers)
+# Other programs write what import reads, and read what export writes: DuckDB with the statements of docs/DATA.md,
+# hyparquet, node.js. The table there is written anew.
+.PHONY: files
+files:
+	npm install --silent --prefix $(BIN)/node hyparquet@1 hyparquet-compressors@1 hyparquet-writer@0.17 @duckdb/node-api@1.5.6-r.1
+	go test ./emulator_test/files -v -count 1 -files.node $(abspath $(BIN)/node) -update
 
 # Histories under faults, checked. SOAK is how long.
 SOAK ?= 10m

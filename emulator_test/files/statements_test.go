@@ -1,14 +1,9 @@
-package export_test
+package files_test
 
 import (
-	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,66 +15,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-var readers = flag.String("export.readers", "", "a directory into which npm has installed hyparquet, hyparquet-compressors and @duckdb/node-api")
-
-// node runs a module beside the readers and returns what it prints.
-func node(t *testing.T, script string) string {
-	t.Helper()
-	at := filepath.Join(*readers, t.Name()+".mjs")
-	fixture.Must(t, os.WriteFile(at, []byte(script), 0o600))
-	cmd := exec.CommandContext(fixture.Context(t), "node", at)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	fixture.Must(t, err)
-	return string(out)
-}
-
-// Another implementation of Parquet reads what is written (make parquet).
-func TestHyparquet(t *testing.T) {
+// DuckDB loads what is written with the statements of docs/DATA.md (make files).
+func TestStatementsOfThePage(t *testing.T) {
 	t.Parallel()
-	if *readers == "" {
-		t.Skip("make parquet runs it")
-	}
-	const rows = 300
-	env, before := newEnv(t, rows)
-	dir := t.TempDir()
-	m, err := export.Run(fixture.Context(t), env.Client, backup.Dir(dir), export.Options{Table: "typed", AsOf: before})
-	fixture.Must(t, err)
-	n := 0
-	for _, p := range m.Parts {
-		out := node(t, fmt.Sprintf(`
-import { asyncBufferFromFile, parquetReadObjects, parquetSchema, parquetMetadataAsync } from 'hyparquet'
-import { compressors } from 'hyparquet-compressors'
-const file = await asyncBufferFromFile(%q)
-const rows = await parquetReadObjects({ file, compressors, utf8: false })
-for (const r of rows) console.log(JSON.stringify(r, (_, v) => typeof v === 'bigint' ? Number(v) : v instanceof Uint8Array ? Buffer.from(v).toString('hex') : v))
-`, filepath.Join(dir, p.Name)))
-		for line := range strings.Lines(out) {
-			var got struct {
-				Row, Name, Raw string
-				Age            int
-				Columns        map[string]string
-			}
-			if err := json.Unmarshal([]byte(line), &got); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			if got.Row != fmt.Sprintf("%x", fixture.Key(n)) || got.Name != fmt.Sprint("name ", n) || got.Age != n || got.Raw != fmt.Sprintf("ff%02x", byte(n)) || got.Columns["tag:a"] != "c3a9" {
-				t.Fatalf("row %d: %s", n, line)
-			}
-			n++
-		}
-	}
-	if n != rows {
-		t.Errorf("%d rows of %d", n, rows)
-	}
-}
-
-// DuckDB loads what is written with the statements of docs/DATA.md (make parquet).
-func TestDuckDB(t *testing.T) {
-	t.Parallel()
-	if *readers == "" {
-		t.Skip("make parquet runs it")
-	}
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "documents", Columns: []percolator.ColumnSchema{
 		{Name: "title", Type: percolator.TypeString}, {Name: "size", Type: percolator.TypeInt64}, {Name: "rank", Type: percolator.TypeOrderedInt64},
 		{Name: "score", Type: percolator.TypeFloat64}, {Name: "public", Type: percolator.TypeBool}, {Name: "seen", Type: percolator.TypeTime},
@@ -112,13 +50,13 @@ func TestDuckDB(t *testing.T) {
 		_, err := export.Run(ctx, env.Client, backup.Dir(dir), export.Options{Table: "documents", Format: format})
 		fixture.Must(t, err)
 		statement := strings.Replace(statements[i], "'documents/", "'"+dir+"/", 1)
-		got := node(t, fmt.Sprintf(`
+		got := node(t, `
 import { DuckDBInstance } from '@duckdb/node-api'
 const c = await (await DuckDBInstance.create(':memory:')).connect()
-await c.run(%q)
+await c.run(process.argv[2])
 for (const q of ['SELECT column_name, column_type FROM (DESCRIBE documents)', 'FROM documents'])
   for (const r of (await c.runAndReadAll(q)).getRowsJson()) console.log(JSON.stringify(r))
-`, statement))
+`, statement)
 		if want := duckdb[format]; got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", format, got, want)
 		}
