@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,6 +157,85 @@ func TestManifestWhoseAnswerWasLost(t *testing.T) {
 	if err != nil || len(read(t, env, dir, m)) != 6 {
 		t.Errorf("%+v, %v", m, err)
 	}
+}
+
+// An export ends at any request to its place, which may have been carried out. The next one is
+// complete, and alone.
+func TestExportEndedAnywhere(t *testing.T) {
+	t.Parallel()
+	env, _ := newEnv(t, 50)
+	ctx := fixture.Context(t)
+	o := export.Options{Table: "typed", PartBytes: 1 << 10, Concurrency: 1}
+	for _, done := range []bool{false, true} {
+		for nth, ended := 1, false; !ended; nth++ {
+			dir := t.TempDir()
+			left := &failing{Store: backup.Dir(dir)}
+			left.puts.Store(2)
+			_, err := export.Run(ctx, env.Client, left, o) // of which there is something to delete
+			fixture.WantErr(t, err, os.ErrPermission)
+			place := &dying{Store: backup.Dir(dir), at: nth, done: done}
+			m, err := export.Run(ctx, env.Client, place, o)
+			if ended = place.requests < nth; ended && nth < 12 {
+				t.Errorf("an export sends %d requests to its place", nth)
+			}
+			if _, _, stored := export.ReadManifest(ctx, backup.Dir(dir)); stored != nil {
+				if err == nil {
+					t.Fatalf("request %d: no error, and %v", nth, stored)
+				}
+				m, err = export.Run(ctx, env.Client, backup.Dir(dir), o)
+				fixture.Must(t, err)
+			} else if m, _, err = export.ReadManifest(ctx, backup.Dir(dir)); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names(t, backup.Dir(dir)) {
+				if strings.HasPrefix(name, "part-") && !strings.Contains(name, m.ID) {
+					t.Errorf("request %d: %s is left beside the manifest of %s", nth, name, m.ID)
+				}
+			}
+			if got := read(t, env, dir, m); len(got) != 51 {
+				t.Errorf("request %d: %d rows", nth, len(got))
+			}
+		}
+	}
+}
+
+// dying fails from one of its requests on, which may be carried out.
+type dying struct {
+	backup.Store
+	at, requests int
+	done         bool
+}
+
+func (s *dying) do(f func() error) error {
+	if s.requests++; s.requests < s.at {
+		return f()
+	}
+	if s.requests == s.at && s.done {
+		_ = f()
+	}
+	return os.ErrDeadlineExceeded
+}
+
+func (s *dying) Put(ctx context.Context, name string, data []byte) error {
+	return s.do(func() error { return s.Store.Put(ctx, name, data) })
+}
+
+func (s *dying) Create(ctx context.Context, name string, data []byte) error {
+	return s.do(func() error { return s.Store.(backup.Creator).Create(ctx, name, data) })
+}
+
+func (s *dying) Get(ctx context.Context, name string) (r io.ReadCloser, err error) {
+	err = s.do(func() (err error) { r, err = s.Store.Get(ctx, name); return err })
+	return r, err
+}
+
+func (s *dying) List(ctx context.Context, prefix string) (names []string, err error) {
+	err = s.do(func() (err error) { names, err = s.Store.List(ctx, prefix); return err })
+	return names, err
+}
+
+func (s *dying) Delete(ctx context.Context, name string) error {
+	return s.do(func() error { return s.Store.Delete(ctx, name) })
 }
 
 // interposing calls f before one of its Puts.
