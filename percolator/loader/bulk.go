@@ -169,7 +169,7 @@ func (b *bulk) run(ctx context.Context, client *percolator.Client) (err error) {
 // probe checks the first rows of the source.
 func (b *bulk) probe(ctx context.Context, check func(Row) error) error {
 	index, bytes := int64(0), int64(0)
-	if b.cfg.Probe <= 0 {
+	if b.cfg.Probe == 0 {
 		return nil
 	}
 	for item, err := range b.source(ctx, Position{}) {
@@ -186,7 +186,7 @@ func (b *bulk) probe(ctx context.Context, check func(Row) error) error {
 		for _, c := range item.Value.Cells {
 			bytes += int64(len(c.Value))
 		}
-		if index++; index >= int64(b.cfg.Probe) || bytes > b.cfg.MaxInFlightBytes {
+		if index++; b.cfg.Probe > 0 && (index >= int64(b.cfg.Probe) || bytes > b.cfg.MaxInFlightBytes) {
 			break
 		}
 	}

@@ -674,14 +674,19 @@ func testBulkProbes(t *testing.T) {
 		}, nil)
 	}
 	cfg := bulkConfig()
-	cfg.Probe = 3
 	cfg.Waiting = func(time.Duration) { t.Error("it waits") }
-	r, err := loader.Bulk(e.ctx, e.Client, cfg, source(nil))
 	var item *loader.ItemError
-	if !errors.Is(err, loader.ErrNotBegun) || !errors.As(err, &item) || item.Index != 2 || r.Elapsed != 0 {
-		t.Errorf("%+v, %v", r, err)
+	for _, all := range []bool{false, true} {
+		if cfg.Probe = 3; all {
+			cfg.Probe, cfg.MaxInFlightBytes = -1, 1
+		}
+		r, err := loader.Bulk(e.ctx, e.Client, cfg, source(nil))
+		if !errors.Is(err, loader.ErrNotBegun) || !errors.As(err, &item) || item.Index != 2 || r.Elapsed != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
 	}
-	_, err = loader.Bulk(e.ctx, e.Client, cfg, source(unreadable))
+	cfg.Probe, cfg.MaxInFlightBytes = 3, 0
+	_, err := loader.Bulk(e.ctx, e.Client, cfg, source(unreadable))
 	if !errors.Is(err, loader.ErrNotBegun) || !errors.Is(err, unreadable) {
 		t.Error(err)
 	}
@@ -700,7 +705,7 @@ func testBulkProbes(t *testing.T) {
 	fixture.Must(t, err)
 	cfg.Failed = func(loader.Failure[loader.Row]) error { return nil }
 	cfg.SourceFailed = func(error) error { return nil }
-	r, err = loader.Bulk(e.ctx, e.Client, cfg, source(unreadable))
+	r, err := loader.Bulk(e.ctx, e.Client, cfg, source(unreadable))
 	if err != nil || r.Table.Rows != 3 || r.Failed != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -33,8 +33,8 @@ type BulkConfig struct {
 
 	// Probe is how many rows Bulk reads and checks before it takes the fence, so that a wrong source
 	// costs no wait and leaves the table open (ErrNotBegun). Rows of more than MaxInFlightBytes end
-	// it. What Failed or SourceFailed would be given does not count. An import that goes on does
-	// without. 0: none.
+	// it. Negative: it reads and checks all rows. What Failed or SourceFailed would be given does not
+	// count. An import that goes on does without. 0: none.
 	Probe int
 
 	// Concurrency is how many requests are in flight at once. 0: 8. At most 256.

@@ -20,8 +20,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// ProbedRows is how many rows are checked before the table is closed.
-const ProbedRows = 1000
+// probedRows is how many rows are checked before the table is closed, if reading all of them twice
+// takes long.
+const probedRows = 1000
 
 // importFlags are those of "import".
 type importFlags struct {
@@ -103,7 +104,10 @@ func (f *importFlags) importRows(ctx context.Context, cmd *cobra.Command, c *per
 	cfg := f.bulk
 	wait, say, end := cli.WaitingLine(cmd, "every client knows of the import")
 	fenced := false
-	cfg.Source, cfg.InUse, cfg.Probe = name, strings.HasPrefix(f.source.from, plainScheme), ProbedRows
+	cfg.Source, cfg.InUse, cfg.Probe = name, strings.HasPrefix(f.source.from, plainScheme), probedRows
+	if !cfg.InUse && !strings.Contains(f.source.from, "://") {
+		cfg.Probe = -1
+	}
 	cfg.Waiting = func(d time.Duration) {
 		fenced = true
 		wait.Begin(d)

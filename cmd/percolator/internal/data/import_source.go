@@ -131,10 +131,12 @@ func jsonLines(t *formats.Table, lines io.Reader) iter.Seq2[formats.Row, error] 
 	}
 }
 
+// replay is the rows of a file that can be read again and again, each key once.
 func replay(rows iter.Seq2[formats.Row, error]) loader.Source[loader.Row] {
-	return loader.Replay(func(context.Context) iter.Seq2[loader.Row, error] {
+	var repeated map[string]bool
+	return loader.Replay(func(ctx context.Context) iter.Seq2[loader.Row, error] {
 		return func(yield func(loader.Row, error) bool) {
-			rows(func(row formats.Row, err error) bool { return yield(importRow(row), err) })
+			once(ctx, rows, &repeated)(func(row formats.Row, err error) bool { return yield(importRow(row), err) })
 		}
 	}, nil)
 }
