@@ -56,6 +56,7 @@ var ErrNotBegun = errors.New("the import has not started, and the table is as it
 // without locks, in one mutation for each row. Meanwhile no client can use the table
 // (admin.ErrImporting), and all can use the others. A snapshot sees all of the rows or none.
 //
+//	probe   rows are read and checked, as many as BulkConfig.Probe says
 //	fence   clients are told, and Bulk waits until each must know (80 s by default)
 //	load    the rows, with the entries of indexes and the notifications of observed columns
 //	verify  a pass over the table and its indexes, compared with what was read from the source
@@ -114,11 +115,12 @@ type bulk struct {
 	counts   counts
 	phase    atomic.Value // BulkPhase
 	before   atomic.Int64 // rows of an earlier call
+	probed   atomic.Int64 // rows
 	verified atomic.Int64 // rows
 }
 
 func (b *bulk) show(p Progress) {
-	b.cfg.Progress(BulkProgress{Progress: p, Phase: b.phase.Load().(BulkPhase), Before: b.before.Load(), Verified: b.verified.Load()})
+	b.cfg.Progress(BulkProgress{Progress: p, Phase: b.phase.Load().(BulkPhase), Before: b.before.Load(), Probed: b.probed.Load(), Verified: b.verified.Load()})
 }
 
 func (b *bulk) run(ctx context.Context, client *percolator.Client) (err error) {
@@ -172,6 +174,8 @@ func (b *bulk) probe(ctx context.Context, check func(Row) error) error {
 	if b.cfg.Probe == 0 {
 		return nil
 	}
+	b.phase.Store(BulkProbe)
+	defer b.phase.Store(BulkFence)
 	for item, err := range b.source(ctx, Position{}) {
 		switch {
 		case ctx.Err() != nil:
@@ -186,6 +190,7 @@ func (b *bulk) probe(ctx context.Context, check func(Row) error) error {
 		for _, c := range item.Value.Cells {
 			bytes += int64(len(c.Value))
 		}
+		b.probed.Store(index + 1)
 		if index++; b.cfg.Probe > 0 && (index >= int64(b.cfg.Probe) || bytes > b.cfg.MaxInFlightBytes) {
 			break
 		}

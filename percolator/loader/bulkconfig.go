@@ -74,6 +74,7 @@ type BulkPhase string
 
 // The phases of Bulk, in order.
 const (
+	BulkProbe  BulkPhase = "probe"
 	BulkFence  BulkPhase = "fence"
 	BulkLoad   BulkPhase = "load"
 	BulkVerify BulkPhase = "verify"
@@ -84,6 +85,7 @@ type BulkProgress struct {
 	Progress // of this call
 	Phase    BulkPhase
 	Before   int64 // rows that earlier calls had stored
+	Probed   int64 // rows that were read before the fence
 	Verified int64 // rows of the table that the check has read
 }
 

@@ -194,6 +194,8 @@ func showImport(cmd *cobra.Command, say func(text string)) (show func(loader.Bul
 	}
 	return func(p loader.BulkProgress) {
 		switch {
+		case p.Phase == loader.BulkProbe:
+			say(fmt.Sprintf("reading before the table is closed: %d rows", p.Probed))
 		case p.Phase == loader.BulkLoad && p.Items > 0:
 			say(fmt.Sprintf("load: %d rows, %.0f a second, %s", p.Before+p.Items, p.Rate(), cli.Bytes(p.Bytes)))
 		case p.Phase == loader.BulkVerify && p.Verified > 0:
